@@ -8,7 +8,7 @@ const CHECKS = [
   ['lint, format and import directions', process.execPath, ['node_modules/@biomejs/biome/bin/biome', 'check', '--error-on-warnings', '.']],
   ['unused code and dependencies', process.execPath, ['node_modules/knip/bin/knip.js', '--config', '.knip.jsonc']],
   ['JSON Schemas are what the zod schemas say', process.execPath, ['schemas/dist/generate.js', '--check']],
-  ['openapi.json is what the gateway serves', process.execPath, ['services/gateway/dist/generate.js', '--check']],
+  ['openapi.json is what the gateway serves', process.execPath, ['services/gateway/dist/server/generate-openapi.js', '--check']],
   ['permissions.md is what the code grants', process.execPath, ['infra/setup/permissions.mjs', '--check']],
   ['errors.md is what the code says', process.execPath, ['infra/setup/errors.mjs', '--check']],
   ['citations lead somewhere', process.execPath, ['infra/check/citations.mjs']],

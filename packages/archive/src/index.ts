@@ -8,14 +8,15 @@
  * I2 The chain covers each event's digest of sequence, time, subject, headers and bytes: an erasure that keeps the digest leaves it whole.
  * I3 It gets tables and objects handed in, and knows neither NATS nor the rules of a pass.
  */
-export { Archive, checkFrames, EARLIER_MS, framesIn, readSegment, readStanding, type Verified, verifyChain } from './archive-read.js'
-export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes } from './examine.js'
-export { IdFinder } from './id-finder.js'
-export { IdPages } from './id-pages.js'
-export { ARCHIVE_BUCKET, gapsIn, Manifest, type ManifestEntry, Missing, nextAfter, type RemovedSegment } from './manifest.js'
-export { partName, partsKept } from './parts-named.js'
-export { type Compression, type Packed, type PackedSegment, type PackOptions, packBuffered, packStreamed } from './seal.js'
-export { type LocalSegment, sealLocal } from './seal-local.js'
+export { Archive, checkFrames, EARLIER_MS, framesIn, readSegment, readStanding, type Verified, verifyChain } from './archive/archive.js'
+export { type ArchiveSource, ArchiveUnreadable, FolderWriter, folderArchive, liveArchive, savedWindow } from './archive/archive-source.js'
+export { IdFinder } from './archive/id-index.js'
+export { IdPages } from './archive/id-index-pages.js'
+export { ARCHIVE_BUCKET, gapsIn, Manifest, type ManifestEntry, Missing, nextAfter, type RemovedSegment } from './archive/manifest.js'
+export { type LocalSegment, sealLocal } from './archive/seal-in-memory.js'
+export { runsOf } from './archive/segment-ranges.js'
+export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes } from './archive/validate-segment.js'
+export { eventOf, SegmentBuffer, type SegmentFacts } from './segment/buffer.js'
 export {
   type ArchivedEvent,
   Chain,
@@ -33,8 +34,8 @@ export {
   segmentRange,
   sequenceOf,
   writeFrame,
-} from './segment.js'
-export { eventOf, SegmentBuffer, type SegmentFacts } from './segment-buffer.js'
+} from './segment/format.js'
+export { partName, partsKept } from './segment/part-references.js'
 export {
   decodeIndex,
   encodeIndex,
@@ -42,6 +43,5 @@ export {
   type IndexedPass,
   keyOfFact,
   PrintsBuilder,
-} from './segment-index.js'
-export { runsOf } from './segment-runs.js'
-export { type ArchiveSource, ArchiveUnreadable, FolderWriter, folderArchive, liveArchive, savedWindow } from './source.js'
+} from './segment/pass-index.js'
+export { type Compression, type Packed, type PackedSegment, type PackOptions, packBuffered, packStreamed } from './segment/write-segment.js'

@@ -8,13 +8,14 @@
  * I3 What a machine cannot do is named as left out, never silently skipped.
  * I4 What a run leaves is judged by two that share nothing: the checker, and `passover verify`, which shares every rule with the product.
  */
-export { asPlanned } from './as-planned.js'
-export { type ChaosHooks, runChaos } from './chaos.js'
-export type { CheckerOptions, Judgement, PassFound, StoredMessage, Violation } from './check/found.js'
+
 export { judge } from './check/judge.js'
-export { checkStream } from './check/stream.js'
-export { BUILDER, CHECKER, type ChildPlan, type Errand, errand, HELPER, LOAD_AGENTS, type LoadPlan } from './load-plan.js'
+export { checkStream } from './check/read-stream.js'
+export type { CheckerOptions, Judgement, PassFound, StoredMessage, Violation } from './check/types.js'
+export { BUILDER, CHECKER, type ChildPlan, type Errand, errand, HELPER, LOAD_AGENTS, type LoadPlan } from './load/load-plan.js'
+export { asPlanned } from './load/planned-handler.js'
 export { CHAOS_DEFAULTS, type ChaosOptions, FAULTS, type FaultName } from './options.js'
-export { type ChaosReport, writeReport } from './report.js'
-export { countsText, outcomeText, PROMISE_TEXT, verdictText, verifyText } from './report-text.js'
-export { type Seeded, seeded } from './seeded.js'
+export { type ChaosReport, writeReport } from './report/report.js'
+export { countsText, outcomeText, PROMISE_TEXT, verdictText, verifyText } from './report/report-text.js'
+export { type ChaosHooks, runChaos } from './run/chaos.js'
+export { type Seeded, seeded } from './seeded-random.js'

@@ -1,4 +1,4 @@
-import type { StoredMessage } from '../src/check/found.js'
+import type { StoredMessage } from '../src/check/types.js'
 
 export const NOW = 1_800_000_000_000
 export const ID = `0abcdefg${NOW.toString(36).padStart(9, '0')}_ABCDEFGHIJKLMN`

@@ -8,11 +8,12 @@
  * I4  A feed's event ids are the stream's sequences: no gap and no double across readers' reconnects and gateways' restarts.
  * I5  It keeps nothing: what it knows of passes it asks, and any number of gateways may run.
  */
-export type { ConnectAs } from './acting.js'
-export { type Caller, SCOPES, type Scope, type Tokens } from './caller.js'
-export { openApiDocument } from './document.js'
-export { type Gateway, type GatewayDeps, NeedsTokens, startGateway } from './gateway.js'
-export { CannotListen, type Listening, PortTaken } from './listen.js'
+
+export { type Caller, SCOPES, type Scope, type Tokens } from './auth/caller.js'
+export type { ConnectAs } from './auth/connection-pool.js'
+export { type NewToken, type ShownToken, TokenFile } from './auth/token-file.js'
+export { TokenFileFailed } from './http/problem.js'
 export { type GatewayOptions, type GatewaySettings, gatewayOptions } from './options.js'
-export { TokenFileFailed } from './problem.js'
-export { type NewToken, type ShownToken, TokenFile } from './token-file.js'
+export { type Gateway, type GatewayDeps, NeedsTokens, startGateway } from './server/gateway.js'
+export { CannotListen, type Listening, PortTaken } from './server/listen.js'
+export { openApiDocument } from './server/openapi-document.js'

@@ -1,6 +1,6 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { expect, test } from 'vitest'
-import { type LinkProxy, proxyTo } from '../../../packages/chaos/src/proxy.js'
+import { type LinkProxy, proxyTo } from '../../../packages/chaos/src/cluster/link-proxy.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 /** A server that says back what it hears, and a way to it. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 import { decode } from '@msgpack/msgpack'
-import type { StoredMessage } from './found.js'
+import type { StoredMessage } from './types.js'
 
 /** What the audit left, as it is stored: last value of each key of a bucket, and whole objects. */
 export interface Evidence {

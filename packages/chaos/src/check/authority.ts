@@ -1,6 +1,6 @@
 import { decode } from '@msgpack/msgpack'
 import { Bounds } from './bounds.js'
-import type { CheckerOptions, Judgement, PassFound, StoredMessage, Violation } from './found.js'
+import type { CheckerOptions, Judgement, PassFound, StoredMessage, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
 interface Held {

@@ -1,4 +1,4 @@
-import type { CheckerOptions, Trouble } from './found.js'
+import type { CheckerOptions, Trouble } from './types.js'
 
 /** When at the latest what is due at a time must have happened. */
 export class Bounds {

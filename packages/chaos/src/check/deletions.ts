@@ -1,6 +1,6 @@
 import { decode } from '@msgpack/msgpack'
-import type { Judgement, PassFound, StoredMessage, Violation } from './found.js'
 import { idInBody } from './step.js'
+import type { Judgement, PassFound, StoredMessage, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
 /** What was seen to be gone from the stream. */

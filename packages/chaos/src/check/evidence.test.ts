@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest'
 import { ID, NOW, streamOf } from '../../testing/stored-messages.js'
 import { type Evidence, readArchive, wholeHistory } from './archive.js'
 import { checkEvidence } from './evidence.js'
-import type { StoredMessage } from './found.js'
 import { judge } from './judge.js'
+import type { StoredMessage } from './types.js'
 
 const records = streamOf([
   { subject: 'request.audit.alice', headers: { 'Passover-Id': ID } },

@@ -1,7 +1,7 @@
 import { decode } from '@msgpack/msgpack'
 import { type Archived, type ArchivedSegment, type Evidence, PER_SEGMENT } from './archive.js'
 import { Bounds } from './bounds.js'
-import type { CheckerOptions, Judgement, StoredMessage, Violation } from './found.js'
+import type { CheckerOptions, Judgement, StoredMessage, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
 interface Seen {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { ID, type Line, NOW, OTHER_ID, streamOf } from '../../testing/stored-messages.js'
-import type { CheckerOptions } from './found.js'
 import { checkHandlers, runLines, type Whereabouts } from './handlers.js'
 import { judge } from './judge.js'
+import type { CheckerOptions } from './types.js'
 
 const ROOT = `alice/audit/${ID}`
 const CHILD = `audit/lint/${OTHER_ID}`

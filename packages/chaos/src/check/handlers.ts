@@ -1,5 +1,5 @@
 import { Bounds } from './bounds.js'
-import type { CheckerOptions, Judgement, PassFound, Trouble, Violation } from './found.js'
+import type { CheckerOptions, Judgement, PassFound, Trouble, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
 /** A line of what workers write down about a run of a handler: it began, its signal was aborted, it was over. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ID, NOW, streamOf } from '../../testing/stored-messages.js'
-import type { StoredMessage } from './found.js'
 import { judge } from './judge.js'
+import type { StoredMessage } from './types.js'
 
 const KEY = `alice/audit/${ID}`
 

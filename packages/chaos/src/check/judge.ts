@@ -1,6 +1,6 @@
 import { Bounds } from './bounds.js'
-import type { CheckerOptions, Judgement, PassFound, PromiseName, StoredMessage, Violation } from './found.js'
 import { guardOf, idInBody, publishedByServer, type StepSubject, timeOfId } from './step.js'
+import type { CheckerOptions, Judgement, PassFound, PromiseName, StoredMessage, Violation } from './types.js'
 
 /**
  * An independent judge of a stream: it shares no code with the product (no core, no bus, no schemas), reads everything that is

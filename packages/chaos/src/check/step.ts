@@ -1,5 +1,5 @@
 import { decode } from '@msgpack/msgpack'
-import type { StoredMessage } from './found.js'
+import type { StoredMessage } from './types.js'
 
 /** What a step's subject says. */
 export interface StepSubject {

@@ -1,4 +1,4 @@
-import type { Judgement, PromiseName, Violation } from './found.js'
+import type { Judgement, PromiseName, Violation } from './types.js'
 
 export interface PromiseVerdict {
   holds: boolean

@@ -1,5 +1,5 @@
-import type { Arena } from '../arena.js'
-import type { PlannedFault } from '../schedule.js'
+import type { Arena } from '../cluster/topology.js'
+import type { PlannedFault } from './schedule.js'
 
 /** What a fault did: undefined where there was nothing to hurt (say why). */
 export type Hurt = { done: string } | { skipped: string }

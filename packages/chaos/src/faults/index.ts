@@ -1,9 +1,9 @@
 import type { FaultName } from '../options.js'
+import { flip } from './corrupt-block.js'
 import type { Fault } from './fault.js'
-import { flip } from './flip.js'
+import { seal } from './fill-segment.js'
 import { partition, slow } from './link.js'
 import { freeze, kill } from './process.js'
-import { seal } from './seal.js'
 import { diskFull, leaderKill, outage, serverFreeze, serverKill, serverRestart } from './server.js'
 
 export const FAULT_OF: Record<FaultName, Fault> = {

@@ -1,7 +1,7 @@
-import type { Arena } from '../arena.js'
-import type { LinkTrouble } from '../network.js'
-import { seeded } from '../seeded.js'
-import { pause } from '../wait.js'
+import type { LinkTrouble } from '../cluster/network.js'
+import type { Arena } from '../cluster/topology.js'
+import { seeded } from '../seeded-random.js'
+import { pause } from '../wait-for.js'
 import type { Fault } from './fault.js'
 
 const DELAY_MS = { least: 20, most: 150 }

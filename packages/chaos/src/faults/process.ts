@@ -1,4 +1,4 @@
-import { pause } from '../wait.js'
+import { pause } from '../wait-for.js'
 import type { Fault } from './fault.js'
 
 /** kill -9 of one process; another one is started in its place at once. */

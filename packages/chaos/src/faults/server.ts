@@ -1,5 +1,5 @@
-import type { Node } from '../cluster.js'
-import { pause } from '../wait.js'
+import type { Node } from '../cluster/cluster.js'
+import { pause } from '../wait-for.js'
 import type { Fault } from './fault.js'
 
 /** kill -9 of one server, and its start after a while. */

@@ -1,9 +1,9 @@
 import { openSync, readFileSync, writeSync } from 'node:fs'
 import { type Agent, connect, type PassHandle, PassOverError, type PassOverOptions, type WorkOutput } from '@passover/sdk'
-import { credentialsIn } from '../access.js'
-import { type ChaosErrand, chaosErrand, type HistoryLine } from '../load.js'
-import { seeded } from '../seeded.js'
-import { pause } from '../wait.js'
+import { credentialsIn } from '../cluster/access.js'
+import { type ChaosErrand, chaosErrand, type HistoryLine } from '../load/errands.js'
+import { seeded } from '../seeded-random.js'
+import { pause } from '../wait-for.js'
 import { insist, say, told } from './role.js'
 
 /**

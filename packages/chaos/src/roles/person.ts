@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { encode, openBus, type Stored } from '@passover/bus'
 import { HEADER, type PassKey } from '@passover/schemas'
-import { credentialsIn } from '../access.js'
-import { pause } from '../wait.js'
+import { credentialsIn } from '../cluster/access.js'
+import { pause } from '../wait-for.js'
 import { insist, say, told } from './role.js'
 
 /** Decides about what is held: approves three of five, denies one, and leaves one to expire. */

@@ -1,6 +1,6 @@
+import type { OwnWorld } from '../cluster/namespace-sandbox.js'
 import type { ChaosOptions } from '../options.js'
-import type { OwnWorld } from '../own-world.js'
-import { note, run } from '../run.js'
+import { note, run } from '../run/run.js'
 import { say, told } from './role.js'
 
 /** The process that runs everything, in a world of its own where that is allowed. */

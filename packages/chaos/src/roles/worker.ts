@@ -1,7 +1,7 @@
 import { openSync, writeSync } from 'node:fs'
 import { connect, type Pass } from '@passover/sdk'
-import { credentialsIn } from '../access.js'
-import { asPlanned } from '../as-planned.js'
+import { credentialsIn } from '../cluster/access.js'
+import { asPlanned } from '../load/planned-handler.js'
 import { insist, say, told } from './role.js'
 
 /**

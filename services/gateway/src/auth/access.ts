@@ -1,9 +1,9 @@
 import { type Bus, PartError, type PartStore } from '@passover/bus'
 import type { Agent } from '@passover/sdk'
-import type { Acting, Holding } from '../acting.js'
-import type { Caller } from '../caller.js'
-import { OutputBudget } from '../output-budget.js'
-import { HttpProblem, problemFor } from '../problem.js'
+import { OutputBudget } from '../http/output-budget.js'
+import { HttpProblem, problemFor } from '../http/problem.js'
+import type { Caller } from './caller.js'
+import type { Acting, Holding } from './connection-pool.js'
 
 /**
  * Whose data an operation shows or changes. Every route states it, and app.ts enforces it before the handler runs.

@@ -1,8 +1,8 @@
 import { auditPage, auditParameters } from '@passover/schemas/http'
 import { askQuery } from '@passover/sdk/people'
-import { queryFrom } from '../query.js'
+import { entryFor } from '../passes/output-visibility.js'
+import { queryFrom } from '../passes/query-params.js'
 import { route } from '../route.js'
-import { entryFor } from '../withheld.js'
 
 export const listAudit = route({
   method: 'get',

@@ -13,8 +13,8 @@ import {
 } from '@passover/schemas/http'
 import { askLetters, type Done, dropLetter, Failure, findLetter, requeueLetter } from '@passover/sdk/people'
 import { overridden } from '../auth/access.js'
-import { OutputBudget } from '../output-budget.js'
-import { HttpProblem, problemFor } from '../problem.js'
+import { OutputBudget } from '../http/output-budget.js'
+import { HttpProblem, problemFor } from '../http/problem.js'
 import { type Reply, route } from '../route.js'
 
 export const listLetters = route({

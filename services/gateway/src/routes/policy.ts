@@ -11,7 +11,7 @@ import {
 } from '@passover/schemas/http'
 import { gate, inForce, invalidPolicy, policyOn, publish, sameDocument } from '@passover/sdk/people'
 import { z } from 'zod'
-import { HttpProblem, problemFor, problemOf } from '../problem.js'
+import { HttpProblem, problemFor, problemOf } from '../http/problem.js'
 import { type Reply, route } from '../route.js'
 
 export const getPolicy = route({

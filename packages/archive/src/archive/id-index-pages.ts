@@ -1,0 +1,144 @@
+import { mkdtemp, open, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SEGMENT_SIZE } from '../segment/format.js'
+
+/** What is sorted into one run: as many as one byte tells apart. */
+export const RUN_SEGMENTS = 256
+/** A hash, and which of the run's segments it stands in. */
+const ENTRY_BYTES = 5
+/** Of every so many entries the hash is kept in memory, and they are read at once. */
+const PAGE_ENTRIES = 1_024
+const PAGE_BYTES = PAGE_ENTRIES * ENTRY_BYTES
+/** Each run has its place, as long as the longest could be; where it is shorter nothing is written. */
+const PLACE_BYTES = RUN_SEGMENTS * SEGMENT_SIZE * ENTRY_BYTES
+/** A run is sorted by so many ranges of hashes, each a few ms at most. */
+const RANGES = 16
+const RANGE = 2 ** 32 / RANGES
+
+/** Hashes of a segment's ids, ascending. */
+export interface Hashes {
+  k: number
+  ids: Uint32Array
+}
+
+/** As much of a file as is used of it. */
+export interface PageFile {
+  write(bytes: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>
+  read(bytes: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesRead: number }>
+  close(): Promise<void>
+}
+
+interface Run {
+  place: number
+  /** By their numbers in the run; undefined: it was forgotten. */
+  segments: (number | undefined)[]
+  /** Hash of each page's first entry. */
+  fences: number[]
+  size: number
+}
+
+/**
+ * In which segments a hash stands, in a file: what is asked for seldom need not be in memory, whose share is 4 bytes for a thousand ids. The file
+ * is this process's alone and has no name, so that it goes with it; what it says is made anew from the indexes at the next start.
+ */
+export class IdPages implements AsyncDisposable {
+  private readonly runs = new Set<Run>()
+  private readonly free: number[] = []
+  private places = 0
+
+  constructor(private readonly file: PageFile) {}
+
+  static async open(): Promise<IdPages> {
+    const folder = await mkdtemp(join(tmpdir(), 'passover-ids-'))
+    try {
+      return new IdPages(await open(join(folder, 'pages'), 'wx+', 0o600))
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  }
+
+  /** Settles when they are found here; at most RUN_SEGMENTS. */
+  async add(hashes: readonly Hashes[]): Promise<void> {
+    const place = this.free.pop() ?? this.places++
+    const run: Run = { place, segments: hashes.map(({ k }) => k), fences: [], size: 0 }
+    try {
+      for (let range = 0; range < RANGES; range++) await this.append(run, sortedIn(hashes, range))
+    } catch (error) {
+      this.free.push(place)
+      throw error
+    }
+    this.runs.add(run)
+  }
+
+  /** Segments with this hash, in no order. */
+  async segmentsOf(hash: number): Promise<number[]> {
+    return (await Promise.all([...this.runs].map((run) => this.inRun(run, hash)))).flat()
+  }
+
+  forget(k: number): void {
+    for (const run of this.runs) {
+      const at = run.segments.indexOf(k)
+      if (at < 0) continue
+      run.segments[at] = undefined
+      if (run.segments.some((one) => one !== undefined)) continue
+      this.runs.delete(run)
+      this.free.push(run.place)
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.file.close()
+  }
+
+  private async append(run: Run, sorted: Float64Array): Promise<void> {
+    const bytes = Buffer.allocUnsafe(sorted.length * ENTRY_BYTES)
+    let at = 0
+    for (const [n, value] of sorted.entries()) {
+      const hash = Math.floor(value / RUN_SEGMENTS)
+      if ((run.size + n) % PAGE_ENTRIES === 0) run.fences.push(hash)
+      at = bytes.writeUInt32BE(hash, at)
+      at = bytes.writeUInt8(value % RUN_SEGMENTS, at)
+    }
+    const { bytesWritten } = await this.file.write(bytes, 0, bytes.length, run.place * PLACE_BYTES + run.size * ENTRY_BYTES)
+    if (bytesWritten < bytes.length) throw new Error(`only ${bytesWritten} of ${bytes.length} bytes of hashes were written`)
+    run.size += sorted.length
+  }
+
+  private async inRun({ place, segments, fences, size }: Run, hash: number): Promise<number[]> {
+    const last = lowerBound(fences, hash + 1) - 1
+    if (last < 0) return []
+    // The same hash may stand at the end of the page before.
+    const from = Math.max(0, lowerBound(fences, hash) - 1) * PAGE_BYTES
+    const bytes = Buffer.alloc(Math.min((last + 1) * PAGE_BYTES, size * ENTRY_BYTES) - from)
+    const { bytesRead } = await this.file.read(bytes, 0, bytes.length, place * PLACE_BYTES + from)
+    if (bytesRead < bytes.length) throw new Error(`only ${bytesRead} of ${bytes.length} bytes of hashes were there`)
+    const found: number[] = []
+    for (let at = 0; at < bytes.length; at += ENTRY_BYTES) {
+      const k = bytes.readUInt32BE(at) === hash ? segments[bytes.readUInt8(at + 4)] : undefined
+      if (k !== undefined) found.push(k)
+    }
+    return found
+  }
+}
+
+/** Entries with hashes in one range, in order. */
+function sortedIn(hashes: readonly Hashes[], range: number): Float64Array {
+  const parts = hashes.map(({ ids }) => ids.subarray(lowerBound(ids, range * RANGE), lowerBound(ids, (range + 1) * RANGE)))
+  const sorted = new Float64Array(parts.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const [n, ids] of parts.entries()) for (const hash of ids) sorted[at++] = hash * RUN_SEGMENTS + n
+  return sorted.sort()
+}
+
+/** Where the first stands that is not less. */
+export function lowerBound(sorted: ArrayLike<number>, wanted: number): number {
+  let low = 0
+  let high = sorted.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((sorted[middle] ?? 0) < wanted) low = middle + 1
+    else high = middle
+  }
+  return low
+}

@@ -1,0 +1,42 @@
+import type { ObjectStore } from '@passover/bus'
+import { sha256 } from '@passover/schemas'
+import type { SegmentBuffer } from '../segment/buffer.js'
+import { segmentName, segmentRange } from '../segment/format.js'
+import { type Compression, packBuffered } from '../segment/write-segment.js'
+import type { ManifestEntry } from './manifest.js'
+
+/** A segment that was sealed here and stored nowhere. */
+export interface LocalSegment {
+  entry: ManifestEntry
+  object: Uint8Array
+  index: Uint8Array
+}
+
+/** Seals a buffered segment as the audit would: for what is saved into a folder, the open segment at the stream's end included. */
+export async function sealLocal(
+  buffer: SegmentBuffer,
+  { chain_before, compression = 'gzip' }: { chain_before: string; compression?: Compression },
+): Promise<LocalSegment> {
+  const { k } = buffer
+  const name = segmentName(k)
+  let object: Uint8Array = new Uint8Array()
+  const keep: Pick<ObjectStore, 'put'> = {
+    put: async (_, data) => {
+      if (data instanceof Uint8Array) object = data
+    },
+  }
+  const { packed, prints } = await packBuffered(keep, buffer, { name: `${name}.frames`, chain_before, compression })
+  const index = buffer.index.encode(k, prints)
+  const entry: ManifestEntry = {
+    v: 1,
+    k,
+    object: `${name}.frames`,
+    index: `${name}.index`,
+    compression,
+    ...packed,
+    index_sha256: sha256(index),
+    chain_before,
+    resume: segmentRange(k).first,
+  }
+  return { entry, object, index }
+}

@@ -1,0 +1,194 @@
+import { createGunzip } from 'node:zlib'
+import { keyText, type PassKey, sha256 } from '@passover/schemas'
+import { Chain, decodeFrames, type Frame, SegmentDamaged, segmentRange, sequenceOf } from '../segment/format.js'
+import { decodeIndex, printOf, printsIn } from '../segment/pass-index.js'
+import type { ManifestEntry } from './manifest.js'
+
+/** What is wrong with an archived entry, or with a whole segment where no entry can be named. */
+export interface ArchiveFault {
+  /** Segment. */
+  k: number
+  sequence?: number | undefined
+  pass?: PassKey | undefined
+  what: string
+}
+
+/** The bytes of a segment as they are kept; undefined: they are not there. */
+export interface SegmentBytes {
+  object: Uint8Array | undefined
+  index: Uint8Array | undefined
+}
+
+export interface Examined {
+  /** What could be read of it, in order. */
+  frames: Frame[]
+  /** The first is the one that matters: what comes after it may follow from it. */
+  faults: ArchiveFault[]
+  /** The pass that an entry belonged to, as the index says. */
+  passOf(sequence: number): PassKey | undefined
+}
+
+/**
+ * Holds a segment against its manifest entry and its index: which entry was changed, added, moved, doubled or is missing, or where it was cut
+ * off. Never throws for what it is given.
+ */
+export async function examineSegment(entry: ManifestEntry, { object, index }: SegmentBytes): Promise<Examined> {
+  const { k } = entry
+  const known = new SegmentIndex(entry, index)
+  const { frames, broken, raw_size } = object
+    ? await framesIn(entry, object)
+    : { frames: [], broken: new SegmentDamaged(`object ${entry.object} is missing`, 0), raw_size: 0 }
+  const faults: ArchiveFault[] = []
+  const passOf = (sequence: number) => known.named(sequence).pass
+  const say = (what: string, sequence?: number) => faults.push({ k, what, ...known.named(sequence) })
+  if (!object) {
+    say(broken?.what ?? '', undefined)
+    return { frames, faults, passOf }
+  }
+  const unlike = wholeFault(entry, frames, { object, raw_size })
+  if (known.fault !== undefined && !broken && unlike === undefined) {
+    say(`${known.fault}, though its entries are whole: \`passover audit rebuild\` makes it anew from them`)
+    return { frames, faults, passOf }
+  }
+  for (const { sequence, what } of differences(frames, known, broken)) say(what, sequence)
+  if (faults.length === 0 && known.fault !== undefined) say(known.fault)
+  if (faults.length === 0 && unlike !== undefined) say(unlike)
+  return { frames, faults, passOf }
+}
+
+/** What of a segment as a whole is not what its manifest entry says, whatever its index does. */
+function wholeFault(entry: ManifestEntry, frames: readonly Frame[], { object, raw_size }: { object: Uint8Array; raw_size: number }) {
+  const what = factsFault(entry, frames) ?? chainFault(entry, frames) ?? sizesFault(entry, { size: object.length, raw_size })
+  if (what !== undefined || sha256(object) === entry.sha256) return what
+  return `the bytes of ${entry.object} are not those that were sealed, though its entries are`
+}
+
+/** What the index says, as far as it can be read. */
+class SegmentIndex {
+  readonly prints: Map<number, string> | undefined
+  readonly fault: string | undefined
+  private readonly passes = new Map<number, PassKey>()
+
+  constructor({ k, index: name, index_sha256 }: ManifestEntry, bytes: Uint8Array | undefined) {
+    if (!bytes) {
+      this.fault = `index ${name} is missing`
+      return
+    }
+    if (index_sha256 !== undefined && sha256(bytes) !== index_sha256) this.fault = `index ${name} is not the one that was sealed`
+    try {
+      for (const { key, sequences } of decodeIndex(bytes)) for (const sequence of sequences) this.passes.set(sequence, key)
+      this.prints = printsIn(bytes, k)
+    } catch {
+      this.fault ??= `index ${name} cannot be read`
+    }
+  }
+
+  /** A sequence with the pass that it belongs to. */
+  named(sequence: number | undefined): Pick<ArchiveFault, 'sequence' | 'pass'> {
+    if (sequence === undefined) return {}
+    const pass = this.passes.get(sequence)
+    return pass ? { sequence, pass } : { sequence }
+  }
+}
+
+interface Difference {
+  sequence?: number
+  what: string
+}
+
+/** Entry by entry against the prints of what was sealed; the lowest sequence first. */
+function differences(frames: readonly Frame[], { prints }: SegmentIndex, broken: SegmentDamaged | undefined): Difference[] {
+  const found: Difference[] = []
+  const present = new Set<number>()
+  for (const frame of frames) {
+    const sequence = sequenceOf(frame)
+    present.add(sequence)
+    const print = prints?.get(sequence)
+    if (prints && print === undefined) found.push({ sequence, what: 'was added: nothing was sealed under this sequence' })
+    else if (prints && print !== printOf(frame.digest)) found.push({ sequence, what: 'is not what was sealed: it was changed' })
+  }
+  const last = frames.length > 0 ? sequenceOf(frames[frames.length - 1] as Frame) : 0
+  const ends = broken === undefined ? Number.POSITIVE_INFINITY : last
+  for (const sequence of prints?.keys() ?? []) {
+    if (!present.has(sequence) && sequence <= ends) found.push({ sequence, what: 'is missing' })
+  }
+  if (broken) found.push(brokenAt(prints, { last, broken }))
+  return found.sort((a, b) => (a.sequence ?? Number.POSITIVE_INFINITY) - (b.sequence ?? Number.POSITIVE_INFINITY))
+}
+
+/** Which entry it was that could not be read: the one that was sealed after the last that could. */
+function brokenAt(prints: Map<number, string> | undefined, { last, broken }: { last: number; broken: SegmentDamaged }): Difference {
+  const next = [...(prints?.keys() ?? [])].sort((a, b) => a - b).find((sequence) => sequence > last)
+  const sequence = next ?? (last > 0 ? last : undefined)
+  return { what: `cannot be read: ${broken.message}`, ...(sequence === undefined ? {} : { sequence }) }
+}
+
+interface Read {
+  frames: Frame[]
+  broken: SegmentDamaged | undefined
+  raw_size: number
+}
+
+async function framesIn(entry: ManifestEntry, object: Uint8Array): Promise<Read> {
+  const raw = entry.compression === 'gzip' ? await unpacked(object) : { bytes: object, broken: undefined }
+  const frames: Frame[] = []
+  const raw_size = raw.bytes.length
+  try {
+    for (const frame of decodeFrames(raw.bytes)) frames.push(frame)
+  } catch (error) {
+    if (!(error instanceof SegmentDamaged)) throw error
+    return { frames, broken: error, raw_size }
+  }
+  return { frames, broken: raw.broken, raw_size }
+}
+
+/** As much of it as can be unpacked. */
+function unpacked(object: Uint8Array): Promise<{ bytes: Uint8Array; broken: SegmentDamaged | undefined }> {
+  return new Promise((done) => {
+    const chunks: Buffer[] = []
+    const gunzip = createGunzip()
+    const end = (broken: SegmentDamaged | undefined) => done({ bytes: Buffer.concat(chunks), broken })
+    gunzip.on('data', (chunk: Buffer) => chunks.push(chunk))
+    gunzip.on('end', () => end(undefined))
+    gunzip.on('error', (error) => end(new SegmentDamaged(`its packed bytes are damaged (${error.message})`, 0)))
+    gunzip.end(object)
+  })
+}
+
+function factsFault(entry: ManifestEntry, frames: readonly Frame[]): string | undefined {
+  const range = segmentRange(entry.k)
+  const first = frames[0]
+  const last = frames.at(-1)
+  if (first && sequenceOf(first) < range.first) return `sequence ${sequenceOf(first)} does not belong here`
+  if (last && sequenceOf(last) > range.last) return `sequence ${sequenceOf(last)} does not belong here`
+  if (frames.length !== entry.count) return `holds ${frames.length} entries, its manifest says ${entry.count}`
+  const from = first ? sequenceOf(first) : 0
+  const to = last ? sequenceOf(last) : 0
+  if (from !== entry.first || to !== entry.last)
+    return `holds sequences ${from} to ${to}, its manifest says ${entry.first} to ${entry.last}`
+  return timesFault(entry, first, last)
+}
+
+/** What was erased has no time any more. */
+function timesFault({ first_time, last_time }: ManifestEntry, first: Frame | undefined, last: Frame | undefined): string | undefined {
+  if (first?.kind === 'event' && first.event.time !== first_time) return `begins at ${first.event.time}, its manifest says ${first_time}`
+  if (last?.kind === 'event' && last.event.time !== last_time) return `ends at ${last.event.time}, its manifest says ${last_time}`
+  return undefined
+}
+
+function sizesFault(entry: ManifestEntry, { size, raw_size }: { size: number; raw_size: number }): string | undefined {
+  if (size !== entry.size) return `${entry.object} has ${size} bytes, its manifest says ${entry.size}`
+  return raw_size === entry.raw_size ? undefined : `its entries have ${raw_size} bytes, its manifest says ${entry.raw_size}`
+}
+
+function chainFault(entry: ManifestEntry, frames: readonly Frame[]): string | undefined {
+  const chain = new Chain(Buffer.from(entry.chain_before, 'hex'))
+  for (const { digest } of frames) chain.add(digest)
+  return chain.end() === entry.chain_after ? undefined : 'its entries do not add up to the chain: manifest, index or entries were rewritten'
+}
+
+/** One line about a fault. */
+export function faultText({ k, sequence, pass, what }: ArchiveFault): string {
+  const where = sequence === undefined ? '' : `, sequence ${sequence}${pass ? ` (${keyText(pass)})` : ''}`
+  return `segment ${k}${where}: ${what}`
+}

@@ -1,0 +1,184 @@
+import type { Stored } from '@passover/bus'
+import type { Fact } from '@passover/schemas'
+import {
+  type ArchivedEvent,
+  decodeFrames,
+  type ErasedEntry,
+  encodeErased,
+  frameSize,
+  SEGMENT_SIZE,
+  segmentRange,
+  sequenceOf,
+  writeFrame,
+} from './format.js'
+import { partsKept } from './part-references.js'
+import { IndexBuilder, PrintsBuilder } from './pass-index.js'
+
+/** Past this many bytes a segment is no longer buffered, but read again from the stream when it is sealed. */
+const MAX_BUFFERED_BYTES = 32 * 1024 * 1024
+
+/** SHA-256. */
+const DIGEST_BYTES = 32
+
+/** Frames are written one after the other into chunks of this size. */
+const CHUNK_BYTES = 512 * 1024
+
+/** What a segment says about itself, known when its last event came by. */
+export interface SegmentFacts {
+  first: number
+  last: number
+  first_time: number
+  last_time: number
+  count: number
+}
+
+/** A run of sequences, with both ends. */
+export interface SequenceRange {
+  from: number
+  to: number
+}
+
+/** The open segment: its frames as far as they fit, and what its index needs. */
+export class SegmentBuffer {
+  index = new IndexBuilder()
+  /** Of the frames that are in memory. */
+  readonly prints = new PrintsBuilder()
+  readonly facts: SegmentFacts = { first: 0, last: 0, first_time: 0, last_time: 0, count: 0 }
+  /** Runs of sequences before its last entry that it has no entry of. */
+  private readonly skipped: SequenceRange[] = []
+  /** Full chunks of frames, and the one that is being filled; undefined once the segment is too large. */
+  private chunks: Buffer[] | undefined = []
+  private chunk = Buffer.alloc(0)
+  private used = 0
+  private size = 0
+  /** In bytes, behind one another: the pieces of a text that grows are kept, and moved, one by one until it is read. */
+  private readonly digests = Buffer.allocUnsafeSlow(SEGMENT_SIZE * DIGEST_BYTES)
+  private kept = 0
+
+  constructor(
+    readonly k: number,
+    private readonly limit = MAX_BUFFERED_BYTES,
+  ) {}
+
+  add(stored: Stored, fact: Fact, session: string | undefined): void {
+    this.note(stored)
+    this.index.add(fact, session)
+    for (const part of partsKept(stored, fact)) this.index.addPart(part, stored.sequence)
+    if (this.chunks) this.keep(eventOf(stored), this.chunks)
+  }
+
+  /**
+   * The same segment with erased frames in the place of these entries, whether it has them or they were taken out of the stream before it read
+   * them. For one that is buffered.
+   */
+  erase(erased: ReadonlyMap<number, ErasedEntry>): SegmentBuffer {
+    const next = new SegmentBuffer(this.k, Number.POSITIVE_INFINITY)
+    next.index = this.index.without(erased)
+    const left = [...erased.values()].sort((a, b) => a.sequence - b.sequence)
+    const before = (sequence: number) => {
+      for (let one = left[0]; one && one.sequence < sequence; one = left[0]) {
+        next.addErased(one)
+        left.shift()
+      }
+    }
+    for (const frame of decodeFrames(this.frames?.raw ?? Buffer.alloc(0))) {
+      const sequence = sequenceOf(frame)
+      before(sequence)
+      const entry = erased.get(sequence)
+      if (entry) next.addErased({ ...entry, digest: frame.kind === 'event' ? frame.digest : entry.digest })
+      else if (frame.kind === 'event') next.addEvent(frame.event)
+      if (entry) left.shift()
+    }
+    before(Number.POSITIVE_INFINITY)
+    return next
+  }
+
+  /** An entry that was taken out of the stream. */
+  addErased(entry: ErasedEntry): void {
+    this.note(entry)
+    if (this.chunks) this.write(this.chunks, encodeErased(entry.sequence, entry.digest), entry)
+  }
+
+  private addEvent(event: ArchivedEvent): void {
+    this.note(event)
+    if (this.chunks) this.keep(event, this.chunks)
+  }
+
+  /** Runs of the segment's sequences that it has no entry of: they were deleted, or the server that was read from lacks them. */
+  get gaps(): readonly SequenceRange[] {
+    const { last } = segmentRange(this.k)
+    return this.next > last ? this.skipped : [...this.skipped, { from: this.next, to: last }]
+  }
+
+  private get next(): number {
+    return this.facts.count === 0 ? segmentRange(this.k).first : this.facts.last + 1
+  }
+
+  private note({ sequence, time }: { sequence: number; time: number }): void {
+    const { facts, next } = this
+    if (sequence > next) this.skipped.push({ from: next, to: sequence - 1 })
+    if (facts.count === 0) {
+      facts.first = sequence
+      facts.first_time = time
+    }
+    facts.last = sequence
+    facts.last_time = time
+    facts.count++
+  }
+
+  /** The segment's frames and their digests; undefined: too many bytes, read them from the stream again. */
+  get frames(): { raw: Buffer; digests: Buffer } | undefined {
+    return (
+      this.chunks && {
+        raw: Buffer.concat([...this.chunks, this.chunk.subarray(0, this.used)]),
+        digests: this.digests.subarray(0, this.kept),
+      }
+    )
+  }
+
+  /** Whether the frames are in memory. */
+  get buffered(): boolean {
+    return this.chunks !== undefined
+  }
+
+  private keep(event: ArchivedEvent, chunks: Buffer[]): void {
+    const size = frameSize(event)
+    if (!this.makeRoom(size, chunks)) return
+    const digest = writeFrame(event, this.chunk, this.used)
+    this.noteDigest(event.sequence, digest)
+    this.used += size
+  }
+
+  private write(chunks: Buffer[], frame: Uint8Array, { sequence, digest }: ErasedEntry): void {
+    if (!this.makeRoom(frame.length, chunks)) return
+    this.chunk.set(frame, this.used)
+    this.noteDigest(sequence, Buffer.from(digest).toString('latin1'))
+    this.used += frame.length
+  }
+
+  /** False: it is too large by now to be kept. */
+  private makeRoom(size: number, chunks: Buffer[]): boolean {
+    this.size += size
+    if (this.size > this.limit) {
+      this.chunks = undefined
+      this.chunk = Buffer.alloc(0)
+      return false
+    }
+    if (this.used + size > this.chunk.length) {
+      chunks.push(this.chunk.subarray(0, this.used))
+      this.chunk = Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, size))
+      this.used = 0
+    }
+    return true
+  }
+
+  private noteDigest(sequence: number, digest: string): void {
+    this.kept += this.digests.write(digest, this.kept, 'latin1')
+    this.prints.add(sequence, digest)
+  }
+}
+
+/** A stored message as it is archived. */
+export function eventOf({ sequence, time, subject, headers, data }: Stored): ArchivedEvent {
+  return { sequence, time, subject, headers: headers.text(), data }
+}

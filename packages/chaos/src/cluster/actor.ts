@@ -1,0 +1,138 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createWriteStream, type WriteStream } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { eventually } from '../wait-for.js'
+
+export type Role = 'service' | 'worker' | 'originator' | 'person'
+
+/** Compiled, wherever this runs from. */
+const ROLES = new URL('../../dist/roles/', import.meta.url)
+const READY_MS = 120_000
+
+export interface ActorOptions {
+  name: string
+  kind: string
+  role: Role
+  /** What the role is told, as JSON. */
+  told: object
+  /** On top of this process's own environment. */
+  env: Record<string, string>
+  /** Turns a command into one that runs where the actor belongs. */
+  launch: (command: readonly string[]) => readonly string[]
+  /** What it prints goes there. */
+  log: string
+  /** It ended by itself, which none may. */
+  onCrash: (what: string) => void
+}
+
+/** A process that is started again whenever it was killed. */
+export class Actor implements AsyncDisposable {
+  readonly name: string
+  readonly kind: string
+  /** When it was killed, ms. */
+  readonly deaths: number[] = []
+  readonly #options: ActorOptions
+  readonly #log: WriteStream
+  readonly #said = new Set<string>()
+  #child: ChildProcess
+  #lives = 0
+  #ended = false
+  #wanted = true
+  #frozen = false
+  #resources: { timers: number } | undefined
+
+  constructor(options: ActorOptions) {
+    this.name = options.name
+    this.kind = options.kind
+    this.#options = options
+    this.#log = createWriteStream(options.log, { flags: 'a' })
+    this.#child = this.#begin()
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0
+  }
+  get frozen(): boolean {
+    return this.#frozen
+  }
+  /** What it last said of itself, in this life. */
+  get resources(): { timers: number } | undefined {
+    return this.#resources
+  }
+  /** Whether it said so in this life. */
+  said(event: string): boolean {
+    return this.#said.has(event)
+  }
+
+  #begin(): ChildProcess {
+    const { role, told, env, launch } = this.#options
+    const script = fileURLToPath(new URL(`${role}.js`, ROLES))
+    const life = this.#lives
+    const [command = '', ...args] = launch([process.execPath, script, JSON.stringify({ ...told, life })])
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: { ...process.env, ...env } })
+    this.#lives += 1
+    this.#ended = false
+    this.#said.clear()
+    this.#resources = undefined
+    child.on('message', (message) => {
+      const { event, timers } = message as { event?: string; timers?: number }
+      if (child !== this.#child) return
+      if (event) this.#said.add(event)
+      if (timers !== undefined) this.#resources = { timers }
+    })
+    child.stdout?.pipe(this.#log, { end: false })
+    child.stderr?.pipe(this.#log, { end: false })
+    child.on('error', () => undefined)
+    child.once('exit', (code, signal) => {
+      if (child !== this.#child) return
+      this.#ended = true
+      if (this.#wanted) this.#options.onCrash(`${this.name} ended by itself (${signal ?? `exit ${code}`})`)
+    })
+    return child
+  }
+
+  /** Ready, in this life. */
+  ready(deadline_ms = READY_MS): Promise<boolean> {
+    return this.hears('ready', deadline_ms)
+  }
+
+  hears(event: string, deadline_ms: number): Promise<boolean> {
+    return eventually(async () => this.said(event) || this.#ended, { deadline_ms, every_ms: 20 }).then(() => this.said(event))
+  }
+
+  tell(message: object): void {
+    if (this.#child.connected) this.#child.send(message, () => undefined)
+  }
+
+  /** kill -9, and at once a new one in its place. */
+  async replace(): Promise<void> {
+    this.#wanted = false
+    await this.#kill()
+    this.#wanted = true
+    this.#child = this.#begin()
+  }
+
+  freeze(): void {
+    this.#frozen = true
+    this.#child.kill('SIGSTOP')
+  }
+  thaw(): void {
+    this.#frozen = false
+    this.#child.kill('SIGCONT')
+  }
+
+  async #kill(): Promise<void> {
+    this.#frozen = false
+    if (this.#ended) return
+    const gone = new Promise((exit) => this.#child.once('exit', exit))
+    this.#child.kill('SIGKILL')
+    await gone
+    this.deaths.push(Date.now())
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#wanted = false
+    await this.#kill()
+    this.#log.end()
+  }
+}

@@ -1,0 +1,201 @@
+import { mkdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type RunningServer, type ServerSettings, ServerStartFailed, startServer } from '@passover/bus/server'
+import { eventually, pause } from '../wait-for.js'
+import type { Access } from './access.js'
+import type { Network } from './network.js'
+
+const STREAM = 'PASSOVER'
+const TRIES = 50
+
+/** One server; its name, address and store stay the same over its lives. */
+export class Node {
+  readonly name: string
+  /** Where its store is. */
+  readonly dir: string
+  readonly #network: Network
+  readonly #settings: ServerSettings
+  #server: RunningServer | undefined
+  #frozen = false
+
+  constructor(name: string, { dir, network, settings }: { dir: string; network: Network; settings: ServerSettings }) {
+    this.name = name
+    this.dir = dir
+    this.#network = network
+    this.#settings = settings
+  }
+
+  get running(): boolean {
+    return this.#server !== undefined
+  }
+  get pid(): number | undefined {
+    return this.#server?.pid
+  }
+  /** Base address of its monitoring. */
+  get monitor(): string | undefined {
+    return this.#server?.monitor
+  }
+
+  async start(): Promise<void> {
+    if (this.#server) return
+    const { host, port, cluster, binary } = this.#network.home(this.name)
+    for (let tries = 1; ; tries += 1) {
+      try {
+        this.#server = await startServer({
+          dir: this.dir,
+          name: this.name,
+          host,
+          port,
+          binary,
+          config: { ...this.#settings, sync: 'always', monitor: true },
+          ...(cluster && { cluster }),
+        })
+        return
+      } catch (error) {
+        // Its port may serve as somebody's outgoing port for a moment.
+        if (!(error instanceof ServerStartFailed && error.taken) || tries === TRIES) throw error
+        await pause(100)
+      }
+    }
+  }
+
+  async kill(): Promise<void> {
+    await this.#end('kill')
+  }
+  async stop(): Promise<void> {
+    await this.#end('stop')
+  }
+  async #end(how: 'kill' | 'stop'): Promise<void> {
+    this.thaw()
+    const ending = this.#server
+    this.#server = undefined
+    await ending?.[how]()
+  }
+
+  freeze(): void {
+    this.#frozen = true
+    this.#server?.signal('SIGSTOP')
+  }
+  thaw(): void {
+    if (this.#frozen) this.#server?.signal('SIGCONT')
+    this.#frozen = false
+  }
+
+  /** An answer of its monitoring; undefined where it gives none. */
+  async ask<T>(path: string): Promise<T | undefined> {
+    if (!this.monitor) return undefined
+    try {
+      const answer = await fetch(new URL(path, this.monitor), { signal: AbortSignal.timeout(2_000) })
+      return answer.ok ? ((await answer.json()) as T) : undefined
+    } catch {
+      return undefined
+    }
+  }
+
+  /** The last lines of its log. */
+  async logTail(): Promise<string> {
+    const text = await readFile(join(this.dir, 'nats-server.log'), 'utf8').catch(() => '')
+    return text.slice(-4_000)
+  }
+}
+
+interface StreamDetail {
+  name: string
+  state?: { messages?: number; last_seq?: number }
+  cluster?: { leader?: string; replicas?: { current?: boolean }[] }
+}
+
+interface Jsz {
+  meta_cluster?: { leader?: string; cluster_size?: number }
+  account_details?: { stream_detail?: StreamDetail[] }[]
+}
+
+/** Replicas are asked one after the other, and what comes in between is no difference. */
+export const BETWEEN = 200
+
+/** The servers: one, or three that form a cluster. */
+export class Cluster implements AsyncDisposable {
+  readonly nodes: readonly Node[]
+
+  private constructor(nodes: readonly Node[]) {
+    this.nodes = nodes
+  }
+
+  /** `dirOf` says where a server's store is. */
+  static async start(
+    names: readonly string[],
+    network: Network,
+    { dirOf, access }: { dirOf: (name: string) => string; access: Access },
+  ): Promise<Cluster> {
+    for (const name of names) await mkdir(dirOf(name), { recursive: true })
+    const cluster = new Cluster(names.map((name) => new Node(name, { dir: dirOf(name), network, settings: access.settings(dirOf(name)) })))
+    await Promise.all(cluster.nodes.map((node) => node.start()))
+    return cluster
+  }
+
+  node(name: string): Node {
+    const found = this.nodes.find((one) => one.name === name)
+    if (!found) throw new Error(`there is no server ${name}`)
+    return found
+  }
+
+  /** The server that leads the stream now. */
+  async leader(): Promise<Node | undefined> {
+    if (this.nodes.length === 1) return this.nodes[0]
+    for (const node of this.nodes) {
+      const said = await node.ask<Jsz>('/jsz?accounts=1&streams=1')
+      const leader = said && streamsOf(said).find(({ name }) => name === STREAM)?.cluster?.leader
+      const found = this.nodes.find(({ name, running }) => name === leader && running)
+      if (found) return found
+    }
+    return undefined
+  }
+
+  /** All servers run, are healthy, and of one mind who leads; every stream has a leader and its replicas are caught up. */
+  settled(deadline_ms: number): Promise<boolean> {
+    return eventually(() => this.#isSettled(), { deadline_ms, every_ms: 200 })
+  }
+
+  async #isSettled(): Promise<boolean> {
+    const leaders = new Set<string>()
+    const states: StreamDetail['state'][] = []
+    for (const node of this.nodes) {
+      const health = await node.ask<{ status?: string }>('/healthz')
+      if (health?.status !== 'ok') return false
+      if (this.nodes.length === 1) continue
+      const said = await node.ask<Jsz>('/jsz?accounts=1&streams=1')
+      if (!said?.meta_cluster?.leader || said.meta_cluster.cluster_size !== this.nodes.length) return false
+      leaders.add(said.meta_cluster.leader)
+      const led = streamsOf(said).filter(({ cluster }) => cluster?.leader === node.name)
+      if (led.some(({ cluster }) => cluster?.replicas?.some(({ current }) => !current))) return false
+      states.push(streamsOf(said).find(({ name }) => name === STREAM)?.state)
+    }
+    return leaders.size <= 1 && areAlike(states)
+  }
+
+  /** Of how many messages each server's copy of the stream is; undefined where it does not say. */
+  async copies(): Promise<Record<string, number | undefined>> {
+    const said = this.nodes.map(async (node) => {
+      const found = await node.ask<Jsz>('/jsz?accounts=1&streams=1')
+      return [node.name, found && streamsOf(found).find(({ name }) => name === STREAM)?.state?.messages] as const
+    })
+    return Object.fromEntries(await Promise.all(said))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.nodes.map((node) => node.kill()))
+  }
+}
+
+/** That a replica is current the server says also of one whose block was damaged, and that lacks thousands of messages (decision 86). */
+function areAlike(states: readonly StreamDetail['state'][]): boolean {
+  const spread = (values: number[]) => Math.max(...values) - Math.min(...values)
+  const known = states.filter((state) => state !== undefined)
+  if (known.length === 0) return true
+  const differ = Math.max(spread(known.map(({ messages = 0 }) => messages)), spread(known.map(({ last_seq = 0 }) => last_seq)))
+  return known.length === states.length && differ <= BETWEEN
+}
+
+function streamsOf({ account_details = [] }: Jsz) {
+  return account_details.flatMap(({ stream_detail = [] }) => stream_detail)
+}

@@ -1,0 +1,72 @@
+import { execFile } from 'node:child_process'
+import { mkdir, open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { canLimitFiles } from './namespace-sandbox.js'
+
+const run = promisify(execFile)
+/** An hour's store, and a little. */
+const SIZE_MIB = 768
+const CHUNK = Buffer.alloc(1 << 20)
+
+/** How a server's disk is made full here. */
+export type DiskMeans = 'small file system' | 'file size limit' | 'none'
+
+/**
+ * Where the servers' stores are. Where something may be mounted, the last server's is on a small file system of its own (in memory),
+ * which can be filled; else a running server is forbidden to make its files larger, which it hears as a write that fails.
+ */
+export class SmallDisks implements AsyncDisposable {
+  readonly means: DiskMeans
+  readonly #dir: string
+  readonly #small: string | undefined
+
+  private constructor(dir: string, small: string | undefined) {
+    this.#dir = dir
+    this.#small = small
+    this.means = small ? 'small file system' : canLimitFiles() ? 'file size limit' : 'none'
+  }
+
+  static async open(servers: readonly string[], options: { dir: string; mounts: boolean }): Promise<SmallDisks> {
+    const last = servers.at(-1)
+    if (!options.mounts || servers.length < 2 || !last) return new SmallDisks(options.dir, undefined)
+    const path = join(options.dir, last)
+    await mkdir(path, { recursive: true })
+    await run('mount', ['-t', 'tmpfs', '-o', `size=${SIZE_MIB}m`, 'none', path])
+    return new SmallDisks(options.dir, last)
+  }
+
+  dirOf(server: string): string {
+    return join(this.#dir, server, 'store')
+  }
+
+  /** Which server's disk is filled when the schedule names this one. */
+  victim(server: string): string {
+    return this.#small ?? server
+  }
+
+  /** Fills the disk of a server; gives what frees it. */
+  async fill(server: string, pid: number): Promise<() => Promise<void>> {
+    if (server === this.#small) return this.#ballast(join(this.#dir, server, 'ballast'))
+    await run('prlimit', ['--pid', String(pid), '--fsize=1:'])
+    return async () => {
+      await run('prlimit', ['--pid', String(pid), '--fsize=unlimited:']).catch(() => undefined)
+    }
+  }
+
+  async #ballast(path: string): Promise<() => Promise<void>> {
+    const file = await open(path, 'w')
+    try {
+      for (;;) await file.write(CHUNK)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+    } finally {
+      await file.close()
+    }
+    return () => rm(path, { force: true })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#small) await run('umount', ['-l', join(this.#dir, this.#small)]).catch(() => undefined)
+  }
+}

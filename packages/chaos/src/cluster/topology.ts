@@ -1,0 +1,219 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { openBus, PolicyStore, type Principal } from '@passover/bus'
+import { passOverPreferences } from '@passover/schemas'
+import { CHAOS_POLICY, GATE } from '../load/errands.js'
+import { LOAD_AGENTS } from '../load/load-plan.js'
+import { eventually } from '../wait-for.js'
+import { Access, VERIFIER } from './access.js'
+import { Actor, type ActorOptions } from './actor.js'
+import { Cluster } from './cluster.js'
+import { SmallDisks } from './disk-limit.js'
+import { LoopbackNetwork } from './loopback-network.js'
+import { NamespaceNetwork } from './namespace-network.js'
+import type { OwnWorld } from './namespace-sandbox.js'
+import type { Network } from './network.js'
+
+/** Groups of processes that share a way to the servers. */
+export const PARTIES = ['services', 'agents'] as const
+const DISPATCHERS = ['dispatcher 1', 'dispatcher 2']
+const WORKERS = ['worker 1', 'worker 2']
+const PERSON = VERIFIER
+const ORIGINATORS = ['alice', 'bob', 'carol']
+/** Its returns wait for it while it is away, and stay in the stream until it has them. */
+export const DURABLE = ['carol']
+const CONCURRENCY = 16
+/** The person may read the archive too: it verifies what the run left. */
+const PRINCIPALS: readonly Principal[] = [
+  ...ORIGINATORS.map((name) => ({ role: 'agent' as const, name, originates: true, subagent: false })),
+  ...[...LOAD_AGENTS, GATE].map((name) => ({ role: 'agent' as const, name, originates: true, subagent: true })),
+  { role: 'auditor', name: PERSON },
+  { role: 'dispatcher' },
+  { role: 'audit' },
+]
+const SETTLE_MS = 120_000
+
+export interface ArenaOptions {
+  seed: number
+  servers: readonly string[]
+  binary: string
+  /** Passes asked for a second, by all originators together. */
+  rate: number
+  /** How long an id counts as fresh, for everybody; what is closed leaves the stream after two of these. */
+  id_window_ms: number
+  /** A folder of its own for stores, logs and histories. */
+  dir: string
+  /** Whether this process is in a world of its own (namespace-sandbox.ts), and may mount there. */
+  namespaces: boolean
+  mounts: boolean
+  /** Each agent in an account of its own. */
+  isolated: boolean
+  /** Whether traffic can be slowed there. */
+  shaping: OwnWorld['shaping']
+}
+
+/** Whom the schedule may hurt, by kind. */
+export const PROCESSES: Readonly<Record<string, readonly string[]>> = {
+  dispatcher: DISPATCHERS,
+  worker: WORKERS,
+  originator: ORIGINATORS,
+  audit: ['audit'],
+  person: [PERSON],
+}
+
+/** Everything that runs: servers, the network between them, and the processes. */
+export class Arena implements AsyncDisposable {
+  readonly options: ArenaOptions
+  readonly network: Network
+  readonly cluster: Cluster
+  readonly access: Access
+  readonly disks: SmallDisks
+  readonly actors = new Map<string, Actor>()
+  /** Processes that ended by themselves. */
+  readonly crashes: string[] = []
+
+  private constructor(options: ArenaOptions, parts: { network: Network; cluster: Cluster; disks: SmallDisks; access: Access }) {
+    this.options = options
+    this.network = parts.network
+    this.cluster = parts.cluster
+    this.disks = parts.disks
+    this.access = parts.access
+  }
+
+  static async open(options: ArenaOptions): Promise<Arena> {
+    const { servers, binary, dir } = options
+    for (const folder of ['logs', 'history', 'stores']) await mkdir(join(dir, folder), { recursive: true })
+    const wanted = { servers, parties: PARTIES, binary, dir }
+    const network = options.namespaces ? await NamespaceNetwork.open(wanted) : await LoopbackNetwork.open(wanted)
+    const disks = await SmallDisks.open(servers, { dir: join(dir, 'stores'), mounts: options.mounts })
+    const access = await Access.create(join(dir, 'credentials'), options.isolated)
+    const cluster = await Cluster.start(servers, network, { dirOf: (name) => disks.dirOf(name), access })
+    const arena = new Arena(options, { network, cluster, disks, access })
+    // Who stands still does not hear that it is to end.
+    process.once('exit', () => arena.#thaw())
+    try {
+      await arena.#begin()
+      return arena
+    } catch (error) {
+      await arena[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  get historyDir(): string {
+    return join(this.options.dir, 'history')
+  }
+  /** Addresses that no trouble touches. */
+  get servers(): string[] {
+    return this.network.servers('runner')
+  }
+
+  async #begin(): Promise<void> {
+    if (!(await this.cluster.settled(SETTLE_MS))) throw new Error('the servers did not settle')
+    await this.access.issue(this.servers, PRINCIPALS, SETTLE_MS)
+    const as = this.access.of('dispatcher')
+    const bus = await openBus({ servers: this.servers, identity: 'passover', name: 'chaos', timeout_ms: 15_000, ...as })
+    // A stream that a cluster was just asked for may need a moment.
+    const topology = { replicas: this.options.servers.length, id_window_ms: this.options.id_window_ms }
+    const made = await eventually(() => bus.ensureTopology(topology).then(() => true), { deadline_ms: SETTLE_MS, every_ms: 500 })
+    await bus[Symbol.asyncDispose]()
+    if (!made) throw new Error('the streams could not be made')
+    if (!(await eventually(() => this.#policy(), { deadline_ms: SETTLE_MS, every_ms: 500 })))
+      throw new Error('the policy could not be published')
+    await this.#services()
+    await this.#agents()
+  }
+
+  /** As people publish it, since what is only in a process's environment cannot be verified later. */
+  async #policy(): Promise<boolean> {
+    await using bus = await openBus({ servers: this.servers, identity: PERSON, ...this.access.of(PERSON) })
+    const store = await PolicyStore.open(bus)
+    const draft = { document: passOverPreferences.parse(CHAOS_POLICY), base: 0, reason: 'a run' }
+    return (await store.stand()).kind === 'valid' || (await store.publish(draft)).kind === 'published'
+  }
+
+  async #services(): Promise<void> {
+    const common = { NATS_URL: this.network.servers('services').join(','), PASSOVER_LOG_LEVEL: 'warn' }
+    const { folder } = this.access
+    const env = (service: string) => ({ ...common, ...(folder && { PASSOVER_CREDENTIALS: join(folder, `${service}.creds`) }) })
+    for (const name of DISPATCHERS)
+      this.#add(name, { role: 'service', party: 'services', told: { service: 'dispatcher', env: env('dispatcher') } })
+    this.#add('audit', { role: 'service', party: 'services', told: { service: 'audit', env: env('audit') } })
+    await this.#ready()
+  }
+
+  async #agents(): Promise<void> {
+    const servers = this.network.servers('agents').join(',')
+    const agents = [...LOAD_AGENTS, GATE]
+    const { folder } = this.access
+    const histories = { begun: join(this.historyDir, 'begun'), runs: join(this.historyDir, 'runs') }
+    const work = { servers, folder, agents, concurrency: CONCURRENCY, ...histories }
+    for (const name of WORKERS) this.#add(name, { role: 'worker', party: 'agents', told: { ...work, worker: name } })
+    this.#add(PERSON, { role: 'person', party: 'agents', told: { servers, folder, person: PERSON } })
+    await this.#ready()
+  }
+
+  /** The load begins. */
+  async ask(): Promise<void> {
+    const servers = this.network.servers('agents').join(',')
+    const every_ms = (ORIGINATORS.length * 1_000) / this.options.rate
+    for (const [n, agent] of ORIGINATORS.entries()) {
+      const history = join(this.historyDir, `${agent}.history.jsonl`)
+      const seed = this.options.seed * ORIGINATORS.length + n
+      this.#add(agent, {
+        role: 'originator',
+        party: 'agents',
+        told: { servers, folder: this.access.folder, agent, every_ms, seed, history, durable: DURABLE.includes(agent) },
+      })
+    }
+    await this.#ready()
+  }
+
+  /** No more is asked for; what was, is waited for. Gives who did not end in time. */
+  async answered(deadline_ms: number): Promise<string[]> {
+    const asking = this.of('originator')
+    for (const one of asking) one.tell({ stop: true })
+    const ended = await Promise.all(asking.map(async (one) => ((await one.hears('done', deadline_ms)) ? [] : [one.name])))
+    return ended.flat()
+  }
+
+  #add(name: string, how: { role: ActorOptions['role']; party: string; told: object }): void {
+    const kind = Object.keys(PROCESSES).find((one) => PROCESSES[one]?.includes(name)) ?? name
+    const actor = new Actor({
+      name,
+      kind,
+      role: how.role,
+      told: how.told,
+      env: { PASSOVER_ID_WINDOW_MS: String(this.options.id_window_ms) },
+      launch: (command) => this.network.launch(how.party, command),
+      log: join(this.options.dir, 'logs', `${name.replace(' ', '-')}.log`),
+      onCrash: (what) => this.crashes.push(what),
+    })
+    this.actors.set(name, actor)
+  }
+
+  async #ready(): Promise<void> {
+    const all = await Promise.all([...this.actors.values()].map(async (one) => ((await one.ready()) ? [] : [one.name])))
+    const late = all.flat()
+    if (late.length > 0) throw new Error(`not ready: ${late.join(', ')} (their logs are in ${this.options.dir}/logs)`)
+  }
+
+  #thaw(): void {
+    for (const node of this.cluster.nodes) node.thaw()
+    for (const actor of this.actors.values()) actor.thaw()
+  }
+
+  actor(name: string): Actor | undefined {
+    return this.actors.get(name)
+  }
+  of(kind: string): Actor[] {
+    return [...this.actors.values()].filter((one) => one.kind === kind)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.actors.values()].map((one) => one[Symbol.asyncDispose]()))
+    await this.cluster[Symbol.asyncDispose]()
+    await this.network[Symbol.asyncDispose]()
+    await this.disks[Symbol.asyncDispose]()
+  }
+}

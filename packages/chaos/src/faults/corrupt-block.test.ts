@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest'
+import type { Node } from '../cluster/cluster.js'
+import type { Arena } from '../cluster/topology.js'
+import { flip } from './corrupt-block.js'
+
+/** Servers without a store, of which each time somebody asks another one leads. */
+function arenaOf(leaders: (string | undefined)[]): { arena: Arena; did: string[] } {
+  const did: string[] = []
+  const named = (name: string) => {
+    const say = (what: string) => async () => void did.push(`${what} ${name}`)
+    return { name, dir: '/nowhere', kill: say('kill'), start: say('start') } as unknown as Node
+  }
+  const nodes = new Map(['n1', 'n2', 'n3'].map((name) => [name, named(name)]))
+  const cluster = {
+    node: (name: string) => nodes.get(name),
+    async leader() {
+      const name = leaders.length > 1 ? leaders.shift() : leaders[0]
+      did.push(`leads: ${name ?? 'nobody'}`)
+      return name && nodes.get(name)
+    },
+  }
+  return { arena: { cluster } as unknown as Arena, did }
+}
+
+test('a damaged server is started only when another one leads: before that it may be chosen, with messages missing', async () => {
+  const { arena, did } = arenaOf([undefined, 'n1', 'n2'])
+  const planned = { at_ms: 0, fault: 'flip', target: 'n1', for_ms: 0, salt: 1 } as const
+  expect(await flip(arena, planned, new AbortController().signal)).toEqual({
+    done: 'kill -9 server n1, which has no blocks yet: nothing was flipped',
+  })
+  expect(did).toEqual(['kill n1', 'leads: nobody', 'leads: n1', 'leads: n2', 'start n1', 'leads: n2'])
+})

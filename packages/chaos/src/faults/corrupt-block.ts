@@ -1,0 +1,91 @@
+import { open, readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BETWEEN, type Cluster, type Node } from '../cluster/cluster.js'
+import { seeded } from '../seeded-random.js'
+import { eventually, pause } from '../wait-for.js'
+import { type Fault, RunIsVoid } from './fault.js'
+
+const MOST_BYTES = 8
+const RELIEVED_MS = 60_000
+const LOOK_MS = 100
+
+/**
+ * A server is killed, some bytes of one block of its copy of the stream are turned over, and it is started again. It leaves out what it can no
+ * longer read, the rest of the block with it, and is not always mended by the others (decision 86). So after a while its copy is taken away and it
+ * copies all anew, as whoever runs it must do. It is started when another one leads: back before that, it is as likely as any to be chosen.
+ */
+export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
+  const node = arena.cluster.node(target)
+  const chosen = seeded(salt)
+  await node.kill()
+  const blocks = await blocksIn(join(node.dir, 'jetstream'))
+  const isRelieved = await eventually(async () => stop.aborted || isAnother(await arena.cluster.leader(), node), {
+    deadline_ms: RELIEVED_MS,
+  })
+  const block = isRelieved && blocks.length > 0 ? chosen.pick(blocks) : undefined
+  const bytes = chosen.between(1, MOST_BYTES)
+  if (block) await turnOver(block, bytes, chosen.next())
+  await node.start()
+  const led = await ledMeanwhile(arena.cluster, node, { for_ms, stop })
+  // It was away all the same.
+  if (!isRelieved) return { done: `kill -9 server ${target}, after which nobody led the stream for ${RELIEVED_MS} ms: nothing was flipped` }
+  if (!block) return { done: `kill -9 server ${target}, which has no blocks yet: nothing was flipped` }
+  const damage = await damageOf(arena.cluster, node)
+  damage.led ||= led
+  await node.kill()
+  await rm(join(node.dir, 'jetstream'), { recursive: true, force: true })
+  await node.start()
+  // What others were told by it is lost by the server, not by us: nothing is promised of a run in which that happened.
+  if (damage.led && damage.missing > BETWEEN)
+    throw new RunIsVoid(`the damaged replica led the stream, with ${damage.missing} messages missing (decision 86)`)
+  return {
+    done: `${bytes} bytes flipped in ${block.split('/').slice(-3).join('/')} of server ${target}, which left out ${damage.missing} messages and copied all anew after ${for_ms} ms`,
+  }
+}
+
+/** Waits, and returns whether the server was seen to lead the stream: another server may have copied from it then. Looks ten times a second. */
+async function ledMeanwhile(cluster: Cluster, node: Node, { for_ms, stop }: { for_ms: number; stop: AbortSignal }): Promise<boolean> {
+  const until = performance.now() + for_ms
+  let led = false
+  do {
+    await pause(Math.min(LOOK_MS, Math.max(0, until - performance.now())), stop)
+    led ||= (await cluster.leader())?.name === node.name
+  } while (!stop.aborted && performance.now() < until)
+  return led
+}
+
+function isAnother(leader: Node | undefined, than: Node): boolean {
+  return leader !== undefined && leader !== than
+}
+
+/** How many messages less than the fullest replica it has, and whether it is the one that everybody is told by. */
+async function damageOf(cluster: Cluster, node: Node): Promise<{ missing: number; led: boolean }> {
+  const copies = await cluster.copies()
+  const most = Math.max(0, ...Object.values(copies).map((count) => count ?? 0))
+  const leader = await cluster.leader()
+  return { missing: most - (copies[node.name] ?? most), led: leader?.name === node.name }
+}
+
+/** Blocks of the stream that have something in them, in the order of their names. */
+async function blocksIn(dir: string): Promise<string[]> {
+  const names = await readdir(dir, { recursive: true }).catch(() => [] as string[])
+  const blocks = names.filter((name) => name.endsWith('.blk') && name.includes('streams/PASSOVER/')).sort()
+  const sizes = await Promise.all(blocks.map((name) => stat(join(dir, name))))
+  return blocks.filter((_, i) => (sizes[i]?.size ?? 0) > MOST_BYTES).map((name) => join(dir, name))
+}
+
+/** So many bytes in a row, at a place between 0 (its start) and 1 (its end). */
+async function turnOver(path: string, bytes: number, place: number): Promise<void> {
+  const file = await open(path, 'r+')
+  try {
+    const { size } = await file.stat()
+    const at = Math.floor(place * (size - bytes))
+    const held = Buffer.alloc(bytes)
+    await file.read(held, 0, bytes, at)
+    for (let i = 0; i < bytes; i += 1) held[i] = (held[i] ?? 0) ^ 0xff
+    await file.write(held, 0, bytes, at)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}

@@ -1,0 +1,128 @@
+import type { Trouble } from '../check/types.js'
+import type { Arena } from '../cluster/topology.js'
+import { CLUSTER_FAULTS, PROCESS_FAULTS } from '../options.js'
+import { pause } from '../wait-for.js'
+import { RunIsVoid } from './fault.js'
+import { FAULT_OF } from './index.js'
+import type { DoneFault, PlannedFault } from './schedule.js'
+
+const SETTLE_MS = 90_000
+
+/** Does what the schedule says, from `start` on, until all is done or it is stopped; then everything is mended. */
+export class Troublemaker {
+  readonly done: DoneFault[] = []
+  /** Faults that could not be carried out, and servers that did not recover. */
+  readonly failures: string[] = []
+  /** Why the run says nothing, for or against a promise. */
+  readonly voided: string[] = []
+  readonly #arena: Arena
+  readonly #stop: AbortSignal
+  readonly #under = new Set<Promise<void>>()
+
+  constructor(arena: Arena, stop: AbortSignal) {
+    this.#arena = arena
+    this.#stop = stop
+  }
+
+  async run(schedule: readonly PlannedFault[]): Promise<void> {
+    const start = performance.now()
+    const until = (planned: PlannedFault) => pause(start + planned.at_ms - performance.now(), this.#stop)
+    const processes = async () => {
+      for (const planned of schedule.filter(isProcess)) {
+        await until(planned)
+        if (this.#stop.aborted) return
+        this.#follow(this.#process(planned))
+      }
+    }
+    const oneByOne = async (lane: readonly PlannedFault[], carryOut: (planned: PlannedFault) => Promise<void>) => {
+      for (const planned of lane) {
+        await until(planned)
+        if (this.#stop.aborted) return
+        await carryOut(planned)
+      }
+    }
+    const servers = oneByOne(schedule.filter(isCluster), (planned) => this.#server(planned))
+    const stream = oneByOne(
+      schedule.filter((one) => !isProcess(one) && !isCluster(one)),
+      (planned) => this.#carryOut(planned, async () => {}),
+    )
+    await Promise.all([processes(), servers, stream])
+    await Promise.all(this.#under)
+  }
+
+  #follow(one: Promise<void>): void {
+    const whole = one.finally(() => this.#under.delete(whole))
+    this.#under.add(whole)
+  }
+
+  async #process(planned: PlannedFault): Promise<void> {
+    // What is frozen or just starting is left alone: a schedule's times are those of a quick machine.
+    const actor = this.#arena.actor(planned.target)
+    if (actor && (actor.frozen || !actor.said('ready'))) return
+    await this.#carryOut(planned, async () => {})
+  }
+
+  async #server(planned: PlannedFault): Promise<void> {
+    await this.#carryOut(planned, async () => {
+      if (await this.#arena.cluster.settled(SETTLE_MS)) return
+      this.failures.push(`the servers have not settled ${SETTLE_MS} ms after ${planned.fault} ${planned.target}`)
+    })
+  }
+
+  async #carryOut(planned: PlannedFault, recover: () => Promise<void>): Promise<void> {
+    const began = Date.now()
+    try {
+      const hurt = await FAULT_OF[planned.fault](this.#arena, planned, this.#stop)
+      const mended = Date.now()
+      await recover()
+      const how = 'done' in hurt ? { what: hurt.done } : { what: hurt.skipped, skipped: true as const }
+      this.done.push({ ...planned, began, mended, recovered: Date.now(), ...how })
+    } catch (error) {
+      const why = `${planned.fault} ${planned.target}: ${error instanceof Error ? error.message : String(error)}`
+      const list = error instanceof RunIsVoid ? this.voided : this.failures
+      list.push(why)
+    }
+  }
+
+  /** When these stood still, by name. */
+  frozen(kind: string): Record<string, Trouble[]> {
+    const freezes = this.done.filter(({ fault, skipped }) => fault === 'freeze' && !skipped)
+    const of = (name: string) => freezes.filter(({ target }) => target === name).map(({ began, mended }) => ({ from: began, to: mended }))
+    return Object.fromEntries(this.#arena.of(kind).map(({ name }) => [name, of(name)]))
+  }
+
+  /** When one of the faults was under way. */
+  spansOf(of: (fault: DoneFault) => boolean): Trouble[] {
+    return this.done.filter((one) => !one.skipped && of(one)).map(({ began, recovered }) => ({ from: began, to: recovered }))
+  }
+
+  /** When the condition of P2's bound did not hold: servers troubled, or no timekeeper awake. */
+  troubles(): Trouble[] {
+    const spans = this.done.filter(({ skipped }) => !skipped)
+    return [
+      ...this.spansOf(isCluster),
+      ...allAway(
+        spans.filter(({ target }) => this.#arena.actor(target)?.kind === 'dispatcher'),
+        this.#arena.of('dispatcher').length,
+      ),
+    ]
+  }
+}
+
+function isProcess({ fault }: PlannedFault): boolean {
+  return (PROCESS_FAULTS as readonly string[]).includes(fault)
+}
+
+function isCluster({ fault }: PlannedFault): boolean {
+  return (CLUSTER_FAULTS as readonly string[]).includes(fault)
+}
+
+/** Times at which so many were away at once. */
+function allAway(spans: readonly DoneFault[], count: number): Trouble[] {
+  const starts = spans.map(({ began }) => began)
+  return starts.flatMap((from) => {
+    const away = spans.filter(({ began, recovered }) => began <= from && recovered > from)
+    if (new Set(away.map(({ target }) => target)).size < count) return []
+    return [{ from, to: Math.min(...away.map(({ recovered }) => recovered)) }]
+  })
+}

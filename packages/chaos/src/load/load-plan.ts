@@ -1,0 +1,62 @@
+import type { Priority } from '@passover/schemas'
+import type { Seeded } from '../seeded-random.js'
+
+/** What a worker of the load tests is to do for a pass; it travels as the objective. */
+export interface LoadPlan {
+  /** How long the work takes. */
+  ms: number
+  throws?: boolean
+  /** Does not look at its abort signal: what it gives comes late. */
+  deaf?: boolean
+  child?: ChildPlan
+}
+
+export interface ChildPlan {
+  to: string
+  /** False: the parent returns while the child is still at work. */
+  waits: boolean
+  plan: LoadPlan
+}
+
+/** One thing that an originator does. */
+export interface Errand {
+  plan: LoadPlan
+  priority: Priority
+  timeout_ms: number
+  /** Cancels it so long after asking. */
+  cancel_after_ms?: number
+  /** Asks so many times for the same id, all at once. */
+  times: number
+}
+
+export const BUILDER = 'builder'
+export const HELPER = 'helper'
+export const CHECKER = 'checker'
+export const LOAD_AGENTS = [BUILDER, HELPER, CHECKER] as const
+
+const PATIENT_MS = 40_000
+
+/** Plain ones, and a share of each kind of trouble that an originator and a worker can make by themselves. */
+export function errand(seed: Seeded): Errand {
+  const made: Errand = { plan: plan(seed), priority: seed.pick(['high', 'medium', 'medium', 'low']), timeout_ms: PATIENT_MS, times: 1 }
+  const kind = seed.next()
+  if (kind < 0.1) made.cancel_after_ms = seed.between(0, 400)
+  else if (kind < 0.2) made.timeout_ms = seed.between(100, 700)
+  else if (kind < 0.3) made.times = seed.between(2, 5)
+  return made
+}
+
+function plan(seed: Seeded): LoadPlan {
+  const made: LoadPlan = { ms: seed.between(0, 300) }
+  if (seed.chance(5)) made.throws = true
+  if (seed.chance(5)) made.deaf = true
+  if (seed.chance(25)) made.child = child(seed)
+  return made
+}
+
+function child(seed: Seeded): ChildPlan {
+  const made: LoadPlan = { ms: seed.between(0, 200) }
+  if (seed.chance(30)) made.child = { to: CHECKER, waits: true, plan: { ms: seed.between(0, 100) } }
+  if (seed.chance(70)) return { to: HELPER, waits: true, plan: made }
+  return { to: HELPER, waits: false, plan: { ...made, ms: 30_000 } }
+}

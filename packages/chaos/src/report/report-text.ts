@@ -1,0 +1,98 @@
+import type { PromiseVerdict } from '../check/verdict.js'
+import type { Verified } from '../verification/verify-command.js'
+import type { ChaosReport } from './report.js'
+
+/** In a sentence, what each promise says (docs/architecture/invariants.md#promises). */
+export const PROMISE_TEXT = {
+  P1: 'One dispatch: at most once, a run at most once an attempt, only the newest attempt returns, asking again gives the stored result',
+  P2: 'One return: exactly one, in time, and what was told is what is stored; nothing accepted is lost',
+  P3: 'Unforgeable ancestry: parents, depth and loops are what the stream says',
+  P4: 'Complete evidence: the archive and the records tell what the stream has, and only what is closed, taken and old leaves it',
+  P5: 'Bounded authority: no child outlives its parent, handlers stop in time, nothing held is dispatched without approval',
+} as const
+
+const MOST_VIOLATIONS = 50
+const MOST_FAULTS = 5
+
+/** The report for people. */
+export function reportText(report: ChaosReport): string {
+  const { verdict, machine } = report
+  const sections = [
+    `# Passover under fire: ${outcomeText(report)}`,
+    `${report.started_at}, ${report.seconds} s in all, seed ${report.seed}, Passover ${report.passover}. Again: \`${report.again}\``,
+    `Slack for a busy machine: ${report.options.slack_ms} ms beyond the bound of P2 (1 s while servers and a timekeeper are up, else 5 s after).`,
+    `${machine.cpus} processors, ${machine.memory_mib} MiB, ${machine.platform}, Node ${machine.node}, nats-server ${machine.nats_server} × ${report.options.nodes} (R${report.options.nodes}, sync always), network: ${machine.network}, slow links by ${machine.slow_links}, full disk by ${machine.full_disk}.`,
+    '## Promises',
+    table(
+      ['promise', 'verdict', 'looked at'],
+      Object.entries(verdict.promises).map(([name, found]) => [
+        `${name} ${PROMISE_TEXT[name as keyof typeof PROMISE_TEXT]}`,
+        verdictText(found),
+        countsText(found.counts),
+      ]),
+    ),
+    ...violations(report),
+    `\`passover verify\` over archive and stream: ${verifyText(report.verify)}.`,
+    '## Passes',
+    `${verdict.totals.messages} messages, ${verdict.totals.requests} requests, ${verdict.totals.passes} passes, ${verdict.totals.ended} ended, ${verdict.totals.fences} later attempts. By outcome: ${countsText(verdict.totals.by_code)}.`,
+    '## Faults',
+    table(
+      ['fault', 'times', 'median recovery', 'longest', 'work again, median', 'longest'],
+      Object.entries(report.faults).map(([fault, times]) => [fault, String(times), ...recoveryOf(report, fault)]),
+    ),
+    'Recovery: from the end of the trouble until every server is healthy and every replica caught up; of a killed process, until its successor is ready. Work again: from the end of the trouble until the next return of a worker.',
+    '## Left out',
+    report.left_out.length > 0 ? report.left_out.map((what) => `- ${what}`).join('\n') : 'Nothing.',
+    ...(report.soak ? ['## What grows', ...report.soak.lines] : []),
+    '## Schedule, as it was',
+    report.done
+      .map(
+        ({ began, what, skipped }) =>
+          `- ${((began - Date.parse(report.started_at)) / 1_000).toFixed(1)} s: ${skipped ? 'left out: ' : ''}${what}`,
+      )
+      .join('\n'),
+  ]
+  return `${sections.filter(Boolean).join('\n\n')}\n`
+}
+
+/** What a run says, in a word or two. */
+export function outcomeText({ ok, voided }: Pick<ChaosReport, 'ok' | 'voided'>): string {
+  if (voided.length > 0) return 'SAYS NOTHING'
+  return ok ? 'no violation' : 'NOT OK'
+}
+
+/** What `passover verify` said, in a line. */
+export function verifyText({ ok, segments, counts, faults, remarks }: Verified): string {
+  const looked = `${segments} segments and the stream after them; ${countsText(counts)}; remarks ${remarks}`
+  return `${ok ? 'everything holds together' : `NOT OK: ${faults.slice(0, MOST_FAULTS).join('; ')}`} (${looked})`
+}
+
+function violations({ verdict, failures, voided }: ChaosReport): string[] {
+  const found = Object.entries(verdict.promises).flatMap(([name, { violations: all }]) => all.map((what) => `- ${name}: ${what}`))
+  return [
+    ...(voided.length > 0 ? ['### Why the run says nothing, for or against a promise', voided.map((what) => `- ${what}`).join('\n')] : []),
+    ...(found.length > 0 ? [`### ${found.length} violations`, found.slice(0, MOST_VIOLATIONS).join('\n')] : []),
+    ...(failures.length > 0 ? ['### What failed in the run itself', failures.map((what) => `- ${what}`).join('\n')] : []),
+  ]
+}
+
+function recoveryOf({ recovery }: ChaosReport, fault: string): string[] {
+  const found = recovery[fault]
+  if (!found) return ['', '', '', '']
+  return [found.median_ms, found.most_ms, found.work_median_ms, found.work_most_ms].map((ms) => `${ms} ms`)
+}
+
+export function verdictText({ holds, violations: { length } }: PromiseVerdict): string {
+  return holds ? 'holds' : `BROKEN (${length})`
+}
+
+export function countsText(counts: Record<string, number>): string {
+  return Object.entries(counts)
+    .map(([what, count]) => `${what} ${count}`)
+    .join(', ')
+}
+
+function table(head: string[], rows: string[][]): string {
+  const line = (cells: string[]) => `| ${cells.join(' | ')} |`
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
+}

@@ -1,0 +1,82 @@
+import { type Sample, type Trend, trendOf } from './linear-trend.js'
+
+const MEASURES = ['memory MiB', 'descriptors', 'threads', 'timers', 'connections', 'subscriptions', 'consumers', 'messages'] as const
+export type Measure = (typeof MEASURES)[number]
+
+/** One measure of one life of a process or server. */
+export interface Series {
+  who: string
+  pid: number
+  measure: Measure
+  samples: Sample[]
+}
+
+/** What was watched of everything that ran, and which of it grows. */
+export interface SoakReport {
+  samples: number
+  minutes: number
+  /** For people: a block of text each. */
+  lines: string[]
+  /** `<who> (<pid>) <measure>`. */
+  grows: string[]
+  trends: Record<string, Trend>
+}
+
+/** Least rise that counts. That the stream has ever more messages is no leak: it stands there beside the servers' memory. */
+const LEAST: Record<Measure, number> = {
+  'memory MiB': 20,
+  descriptors: 10,
+  threads: 5,
+  timers: 20,
+  connections: 5,
+  subscriptions: 20,
+  consumers: 2,
+  messages: Number.POSITIVE_INFINITY,
+}
+/** What rises in less may be warming up. */
+const SURE_MINUTES = 10
+const MINUTE_MS = 60_000
+
+/** The verdict, and the figures of everybody by the longest of his lives. */
+export function soakReport(series: readonly Series[], samples: number): SoakReport {
+  const trends: Record<string, Trend> = {}
+  for (const { who, pid, measure, samples: some } of series) {
+    const trend = trendOf(some, LEAST[measure])
+    if (trend) trends[`${who} (${pid}) ${measure}`] = trend
+  }
+  const grows = Object.keys(trends).filter((name) => trends[name]?.grows)
+  const times = series.flatMap(({ samples: some }) => some.map(({ at }) => at))
+  const minutes = times.length === 0 ? 0 : (Math.max(...times) - Math.min(...times)) / MINUTE_MS
+  const names = [...new Set(series.map(({ who }) => who))]
+  const said = grows.length === 0 ? 'nothing grows.' : `${grows.length} of ${Object.keys(trends).length} measures rise:`
+  const line = (name: string) => {
+    const { from = 0, to = 0, per_hour = 0, fit = 0 } = trends[name] ?? {}
+    return `- ${name}: ${round(from)} → ${round(to)}, ${round(per_hour)} an hour (fit ${fit.toFixed(2)})`
+  }
+  const lines = [`${names.length} processes and servers watched for ${minutes.toFixed(1)} min: ${said}`]
+  if (grows.length > 0) lines.push(grows.map(line).join('\n'))
+  if (grows.length > 0 && minutes < SURE_MINUTES) lines.push(`In less than ${SURE_MINUTES} minutes what rises may be warming up.`)
+  lines.push(table(names, series), 'Of each the longest life, first → last; who is killed and started again begins anew.')
+  return { samples, minutes, lines, grows, trends }
+}
+
+function table(names: readonly string[], series: readonly Series[]): string {
+  const rows = names.map((who) => {
+    const own = series.filter((one) => one.who === who)
+    const pids = [...new Set(own.map(({ pid }) => pid))]
+    const length = (pid: number) => Math.max(...own.filter((one) => one.pid === pid).map(({ samples }) => samples.length))
+    const [longest = 0] = pids.sort((a, b) => length(b) - length(a))
+    const cells = MEASURES.map((measure) => {
+      const found = own.find((one) => one.pid === longest && one.measure === measure)?.samples
+      return found ? `${round(found[0]?.value ?? 0)} → ${round(found.at(-1)?.value ?? 0)}` : ''
+    })
+    return [who, String(pids.length), ...cells]
+  })
+  const text = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const head = ['who', 'lives', ...MEASURES]
+  return [text(head), text(head.map(() => '---')), ...rows.map(text)].join('\n')
+}
+
+function round(value: number): string {
+  return Math.abs(value) < 10 && !Number.isInteger(value) ? value.toFixed(1) : String(Math.round(value))
+}

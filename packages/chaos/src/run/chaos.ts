@@ -1,0 +1,56 @@
+import { spawn } from 'node:child_process'
+import { mkdir } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { resolveServerBinary } from '@passover/bus/server'
+import { ownWorld } from '../cluster/namespace-sandbox.js'
+import type { ChaosOptions } from '../options.js'
+import type { ChaosReport } from '../report/report.js'
+
+/** Compiled, wherever this runs from. */
+const RUNNER = new URL('../../dist/roles/runner.js', import.meta.url)
+
+export interface ChaosHooks {
+  say: (progress: string) => void
+  /** How often it says how far it is. */
+  say_every_ms: number
+  /** Ends load and trouble; what was asked for until then is waited for and checked. */
+  stop: AbortSignal
+  /** The version that is under fire. */
+  passover: string
+  /** The command `passover`: what a run leaves is verified by it. */
+  command: readonly string[]
+}
+
+/**
+ * Runs real servers and processes under load and trouble, and checks what they left. The runner is a process of its own: in network and
+ * mount namespaces of its own where those are allowed, and in no process group that Ctrl-C reaches.
+ */
+export async function runChaos(
+  options: ChaosOptions,
+  { say, say_every_ms, stop, passover, command: itself }: ChaosHooks,
+): Promise<ChaosReport> {
+  await mkdir(options.dir, { recursive: true })
+  const { path, version } = await resolveServerBinary({ progress: say })
+  const world = await ownWorld()
+  const prefix = options.network === 'own' ? world.prefix : []
+  const told = JSON.stringify({ options, world, server: { path, version }, passover, command: itself, say_every_ms })
+  const [command = '', ...args] = [...prefix, process.execPath, fileURLToPath(RUNNER), told]
+  const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], detached: true })
+  const onStop = () => child.connected && child.send({ stop: true }, () => undefined)
+  stop.addEventListener('abort', onStop)
+  if (stop.aborted) onStop()
+  try {
+    return await new Promise<ChaosReport>((resolve, reject) => {
+      child.on('message', (message) => {
+        const said = message as { event: string; text?: string; report?: ChaosReport; why?: string }
+        if (said.event === 'progress') say(said.text ?? '')
+        if (said.event === 'report' && said.report) resolve(said.report)
+        if (said.event === 'failed') reject(new Error(said.why))
+      })
+      child.once('error', reject)
+      child.once('exit', (code, signal) => reject(new Error(`the runner ended (${signal ?? `exit ${code}`}) without a report`)))
+    })
+  } finally {
+    stop.removeEventListener('abort', onStop)
+  }
+}

@@ -1,0 +1,100 @@
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { connect, type NatsConnection } from '@nats-io/transport-node'
+import { readArchive, wholeHistory } from '../check/archive.js'
+import { checkAuthority } from '../check/authority.js'
+import { checkDeletions, type DeletionRules, type Removal } from '../check/deletions.js'
+import { checkEvidence } from '../check/evidence.js'
+import { checkHandlers, runLines, type Whereabouts } from '../check/handlers.js'
+import { checkBegun, checkJudged, checkTold, historyLines } from '../check/history.js'
+import { judge } from '../check/judge.js'
+import { readEvidence, readStream } from '../check/read-stream.js'
+import type { CheckerOptions, StoredMessage } from '../check/types.js'
+import { type Verdict, verdictOf } from '../check/verdict.js'
+import type { Access } from '../cluster/access.js'
+import { pause } from '../wait-for.js'
+
+const QUIET_MS = 150_000
+const AGAIN_MS = 1_000
+const HISTORY = '.history.jsonl'
+
+export interface Judging {
+  servers: string[]
+  access: Access
+  /** What originators (`<name>.history.jsonl`) and workers (`begun`, `runs`) wrote down. */
+  histories: string
+  options: CheckerOptions & DeletionRules
+  /** Where the workers were, and what was seen to leave the stream, given what it holds now. */
+  workers: Omit<Whereabouts, 'now'>
+  removals: (isHere: (sequence: number) => boolean) => readonly Removal[]
+  say: (progress: string) => void
+}
+
+export interface Judged {
+  verdict: Verdict
+  /** When workers returned, server ms, in order. */
+  returned: number[]
+}
+
+/** Reads everything, again and again until every pass has ended and is recorded or time is up; the verdict on the last reading. */
+export async function judged(judging: Judging): Promise<Judged> {
+  judging.say('reading the history')
+  const nc = await connect({ servers: judging.servers, name: 'checker', ...(await judging.access.admin()) })
+  const deadline = performance.now() + QUIET_MS
+  try {
+    for (;;) {
+      const reading = await read(nc, judging)
+      if (reading.quiet || performance.now() > deadline) {
+        if (!reading.verdict.ok) await keep(reading.records, join(judging.histories, 'stream.jsonl'))
+        return { verdict: reading.verdict, returned: returnsIn(reading.records) }
+      }
+      await pause(AGAIN_MS)
+    }
+  } finally {
+    await nc.close()
+  }
+}
+
+interface Reading {
+  verdict: Verdict
+  /** Every pass has ended and is recorded. */
+  quiet: boolean
+  /** The whole history: what left the stream too, from the archive. */
+  records: StoredMessage[]
+}
+
+async function read(nc: NatsConnection, { histories, options, workers, removals }: Judging): Promise<Reading> {
+  // In this order: what leaves the stream in between stands in the archive.
+  const { records: stored, now } = await readStream(nc, 'PASSOVER')
+  const evidence = await readEvidence(nc)
+  const archived = readArchive(evidence)
+  const records = wholeHistory(stored, archived)
+  const judgement = judge(records, now, options)
+  const kept = checkEvidence({ stored, archived, passes: evidence.passes, judgement, now }, options)
+  const here = new Set(stored.map(({ sequence }) => sequence))
+  const gone = removals((sequence) => here.has(sequence))
+  const checked = [checkJudged(judgement, options), checkAuthority(records, judgement, options), kept]
+  checked.push(checkDeletions(records, { removals: gone, judgement }, options))
+  const [begun, runs] = await Promise.all(['begun', 'runs'].map((name) => readFile(join(histories, name), 'utf8').catch(() => '')))
+  checked.push(checkBegun((begun ?? '').split('\n').slice(0, -1), judgement))
+  checked.push(checkHandlers(runLines(runs ?? ''), { ...workers, now }, { judgement, options }))
+  for (const name of (await readdir(histories)).filter((one) => one.endsWith(HISTORY))) {
+    const lines = historyLines(await readFile(join(histories, name), 'utf8'))
+    checked.push(checkTold(name.slice(0, -HISTORY.length), lines, judgement))
+  }
+  const waiting = [...judgement.passes.values()].some((found) => found.begun === undefined)
+  const quiet = judgement.totals.open === 0 && !waiting && kept.whole
+  return { verdict: verdictOf(judgement.totals, checked), quiet, records }
+}
+
+function returnsIn(records: readonly StoredMessage[]): number[] {
+  return records.filter(({ subject }) => subject.startsWith('return.') && !subject.endsWith('.passover')).map(({ time }) => time)
+}
+
+/** The whole history as lines of JSON, for who looks for the cause. */
+async function keep(records: readonly StoredMessage[], path: string): Promise<void> {
+  const lines = records.map(({ sequence, time, subject, headers, data }) =>
+    JSON.stringify({ sequence, time, subject, headers: headers?.() ?? {}, data: Buffer.from(data).toString('base64') }),
+  )
+  await writeFile(path, `${lines.join('\n')}\n`)
+}

@@ -1,0 +1,63 @@
+import { execFile } from 'node:child_process'
+import { VERIFIER } from '../cluster/access.js'
+
+/** What `passover verify` said of what a run left. */
+export interface Verified {
+  ok: boolean
+  /** How many entries it looked at, as it counts them. */
+  counts: Record<string, number>
+  segments: number
+  faults: string[]
+  /** What clients stored and readers pass over. */
+  remarks: number
+}
+
+interface Answer {
+  ok?: boolean
+  counts?: Record<string, number>
+  segments?: number
+  shown?: { sequence?: number; pass?: string; rule: string; what: string }[]
+  remarks?: number
+  error?: { message?: string }
+}
+
+/** What a run of an hour leaves takes as many times longer to read as it is longer: so much, and this part of the run's length. */
+const LONGEST_MS = 300_000
+const OF_THE_RUN = 3
+const MOST_OUTPUT = 64 << 20
+
+/** Runs `command` (which is `passover`) on the installation as anybody would, from here: nobody else reaches the servers. */
+export async function verified(
+  command: readonly string[],
+  where: { servers: readonly string[]; dir: string; id_window_ms: number; length_ms: number; credentials: string | undefined },
+): Promise<Verified> {
+  const [program = '', ...args] = command
+  const how = [
+    'verify',
+    '--json',
+    '--server',
+    where.servers[0] ?? '',
+    '--id-window',
+    `${where.id_window_ms}ms`,
+    ...(where.credentials ? ['--as', VERIFIER] : []),
+  ]
+  const { text, why } = await new Promise<{ text: string; why: string }>((resolve) => {
+    const env = { ...process.env, ...(where.credentials && { NATS_CREDS: where.credentials }) }
+    const options = { env, cwd: where.dir, timeout: LONGEST_MS + where.length_ms / OF_THE_RUN, maxBuffer: MOST_OUTPUT }
+    execFile(program, [...args, ...how], options, (error, stdout, stderr) =>
+      resolve({ text: stdout, why: stderr || (error?.message ?? '') }),
+    )
+  })
+  const { ok = false, counts = {}, segments = 0, shown = [], remarks = 0, error } = answerIn(text)
+  const faults = shown.map(({ sequence, pass, rule, what }) => `${[sequence, pass].filter(Boolean).join(' ')} ${what} [${rule}]`)
+  if (!ok && faults.length === 0) faults.push(`it did not say: ${error?.message ?? why.slice(-500)}`)
+  return { ok, counts, segments, faults, remarks }
+}
+
+function answerIn(text: string): Answer {
+  try {
+    return JSON.parse(text) as Answer
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,187 @@
+import type { Bus } from '@passover/bus'
+import { printableJson } from '@passover/core'
+import type { Fact } from '@passover/schemas'
+import type { EventsParameters, FeedEvent } from '@passover/schemas/http'
+import { askNames, happeningOf } from '@passover/sdk/people'
+import type { Caller } from '../auth/caller.js'
+import type { Holding } from '../auth/connection-pool.js'
+import { HttpProblem, problemFor } from '../http/problem.js'
+import { FeedSight } from './feed-visibility.js'
+import { SlowReader, StreamWriter } from './stream-writer.js'
+
+interface FeedLimits {
+  feeds: number
+  feeds_a_token: number
+  heartbeat_ms: number
+  slow_ms: number
+  recheck_ms: number
+}
+
+/** Whether who was let in would be let in now. */
+type StandsStill = (caller: Caller) => Promise<boolean>
+
+interface FeedOptions {
+  /** Reads the stream. */
+  bus: Bus
+  /** The connection of the token's owner, released when the feed ends. The feed tells nothing while it is away, and ends when it is lost. */
+  owner: Holding
+  caller: Caller
+  wanted: EventsParameters
+  /** Read up to there already; undefined: begins with what is stored next. */
+  after: number | undefined
+}
+
+/** Kinds whose detail stands in the body, which a feed does not read otherwise. */
+const TOLD_BY_BODY = new Set(['cancel', 'progress', 'violation'])
+const RETRY_MS = 1_000
+
+/**
+ * Feeds of what is stored, as server-sent events. An event's id is its sequence in the stream, so that the stream itself is the buffer of every
+ * reader, however slow or far back: nothing is kept for it here, and any gateway goes on where another stopped.
+ */
+export class Feeds {
+  readonly #open = new Set<{ token: string; close: () => Promise<void> }>()
+
+  constructor(
+    private readonly limits: FeedLimits,
+    private readonly standsStill: StandsStill,
+  ) {}
+
+  get size(): number {
+    return this.#open.size
+  }
+
+  /** 503 where too many are open. */
+  async open(options: FeedOptions): Promise<Response> {
+    const { caller, bus, after } = options
+    this.#refuseMore(caller)
+    const writer = new StreamWriter(this.limits.slow_ms)
+    // Counted before anything is waited for: of many that come at once each must see the others.
+    const feed = { token: caller.token, close: async () => writer.close() }
+    this.#open.add(feed)
+    const ended = () => {
+      if (this.#open.delete(feed)) options.owner.release()
+    }
+    try {
+      const { first, last } = await bus.bounds()
+      const { heartbeat_ms, recheck_ms } = this.limits
+      const { standsStill } = this
+      feed.close = await begin(options, { writer, first, last, after: after ?? last, ended, heartbeat_ms, recheck_ms, standsStill })
+    } catch (error) {
+      ended()
+      throw error
+    }
+    return new Response(writer.readable, {
+      headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
+    })
+  }
+
+  #refuseMore({ token }: Caller): void {
+    const own = [...this.#open].filter((feed) => feed.token === token).length
+    if (this.#open.size < this.limits.feeds && own < this.limits.feeds_a_token) return
+    const detail = own < this.limits.feeds_a_token ? 'too many feeds are open' : 'this token has too many open feeds'
+    throw new HttpProblem(problemFor(503, { code: 'E014', detail, hint: 'close one, or try again', retry_after_ms: 5_000 }))
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#open].map((feed) => feed.close()))
+  }
+}
+
+interface Beginning {
+  writer: StreamWriter
+  first: number
+  last: number
+  after: number
+  ended: () => void
+  heartbeat_ms: number
+  recheck_ms: number
+  standsStill: StandsStill
+}
+
+/** Gives what closes it. */
+async function begin(options: FeedOptions, beginning: Beginning): Promise<() => Promise<void>> {
+  const { bus, owner, caller, wanted } = options
+  const { writer, first, last, after, ended, heartbeat_ms, recheck_ms, standsStill } = beginning
+  const sight = new FeedSight(bus, caller)
+  const seen = { subjects: bus.subjects, names: await askNames(bus) }
+  const start = Math.min(after, last)
+  let position = start
+  // Nobody awaits these: a reader that is too slow for one must not end the process.
+  const tell = (text: string) => writer.write(text).catch(slow)
+  void tell(`retry: ${RETRY_MS}\n\n`)
+  if (after > last) void tell(block('reset', start, { asked: after, last }))
+  // Only messages that were deleted one by one are missing; the first that is left says how far back all of them are.
+  else if (start + 1 < first) void tell(block('gap', start, { from: start + 1, to: first - 1 }))
+  else void tell(block('position', start, {}))
+  const onWentBack = (now: number) => {
+    position = now
+    void tell(block('reset', now, { last: now }))
+  }
+  const reader = await bus.follow({ from: start + 1, headers_only: true, onWentBack }, async (stored, fact) => {
+    if (writer.closed) return
+    const happening = happeningOf(stored, fact, seen)
+    if (happening && isWanted(happening, wanted) && (await sight.sees(happening))) {
+      const told = await whole(bus, { happening, fact, seen })
+      await connected(owner.bus, writer)
+      await tell(block('passover', stored.sequence, told))
+    }
+    position = stored.sequence
+  })
+  const heartbeat = setInterval(() => {
+    if (!writer.busy) void tell(block('position', position, {}))
+  }, heartbeat_ms)
+  // A feed outlives the request that its token was asked for: it must not go on when the token or the owner's credentials are taken back.
+  const recheck = setInterval(() => {
+    if (owner.lost()) return writer.close()
+    void standsStill(caller)
+      .catch(() => false)
+      .then((stands) => stands || writer.close())
+  }, recheck_ms)
+  const close = async () => {
+    clearInterval(heartbeat)
+    clearInterval(recheck)
+    writer.close()
+    await reader[Symbol.asyncDispose]()
+    ended()
+  }
+  void writer.ended.then(close)
+  return close
+}
+
+/** Waits until the owner is connected, or the feed has ended. */
+function connected(owner: Bus, writer: StreamWriter): Promise<void> {
+  if (owner.connected) return Promise.resolve()
+  return new Promise((resolve) => {
+    const stop = owner.onReconnect(done)
+    function done() {
+      stop()
+      resolve()
+    }
+    void writer.ended.then(done)
+  })
+}
+
+/** Who is too slow is sent away; what is not written then is read again when it comes back. */
+function slow(error: unknown): void {
+  if (!(error instanceof SlowReader)) throw error
+}
+
+function block(event: string, id: number, data: object): string {
+  return `event: ${event}\nid: ${id}\ndata: ${printableJson(data)}\n\n`
+}
+
+/** With what only its body tells; it is read for who sees the event alone. */
+async function whole(
+  bus: Bus,
+  { happening, fact, seen }: { happening: FeedEvent; fact: Fact; seen: Parameters<typeof happeningOf>[2] },
+): Promise<FeedEvent> {
+  const stored = TOLD_BY_BODY.has(happening.kind) ? await bus.journal.message(happening.sequence) : undefined
+  return (stored && happeningOf(stored, fact, seen)) ?? happening
+}
+
+function isWanted(event: FeedEvent, { id, originating_agent, subagent }: EventsParameters): boolean {
+  if (id !== undefined && !event.id?.startsWith(id)) return false
+  if (originating_agent !== undefined && event.originator !== originating_agent) return false
+  return subagent === undefined || event.subagent === subagent
+}

@@ -1,0 +1,20 @@
+import type { Bus } from '@passover/bus'
+import { oneLine } from '@passover/core'
+import { type AnsweredPass, storedId } from '@passover/schemas'
+import { askPasses, Failure, type PassRef } from '@passover/sdk/people'
+import { HttpProblem, problemFor } from '../http/problem.js'
+
+/** The one pass with that id. 404: none; 409: several, and from and to say which. */
+export async function namedPass(bus: Bus, ref: PassRef, wants: { history?: true; due?: true } = {}): Promise<AnsweredPass> {
+  const found = storedId.safeParse(ref.id).success ? await askPasses(bus, ref, wants) : []
+  const [pass] = found
+  if (found.length > 1) {
+    const hint = `say which by from and to: ${found
+      .slice(0, 5)
+      .map(({ key }) => `${key.originator} → ${key.subagent}`)
+      .join(', ')}`
+    throw new HttpProblem(problemFor(409, { code: 'E042', detail: `several passes have the id ${ref.id}`, hint }))
+  }
+  if (pass) return pass
+  throw new Failure('E041', `there is no pass ${oneLine(ref.id, 64)}`, { hint: 'GET /api/pass-over/passes lists them' })
+}

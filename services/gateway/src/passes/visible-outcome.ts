@@ -1,0 +1,23 @@
+import type { Bus } from '@passover/bus'
+import type { AnsweredPass, PassError } from '@passover/schemas'
+import { readResult } from '@passover/sdk/people'
+import type { Caller } from '../auth/caller.js'
+import type { OutputBudget } from '../http/output-budget.js'
+import { withheldOf } from './output-visibility.js'
+
+export interface Outcome {
+  output?: Record<string, unknown>
+  error?: PassError
+  raw_output?: unknown
+  withheld?: string
+}
+
+/** What came back, as far as this caller may see it now: an originator gets an output when it is released, and a person before that. */
+export async function outcomeOf(bus: Bus, caller: Caller, pass: AnsweredPass, budget: OutputBudget): Promise<Outcome> {
+  const withheld = withheldOf(caller, pass)
+  if (withheld !== undefined) return { withheld }
+  const result = await readResult(bus, pass, budget.takes)
+  if (!result) return {}
+  if ('output' in result) return { output: result.output }
+  return 'error' in result ? result : { withheld: `the return cannot be read: ${result.unreadable}` }
+}

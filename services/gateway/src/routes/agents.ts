@@ -1,0 +1,46 @@
+import { agentsPage, inboxPage, inboxParameters } from '@passover/schemas/http'
+import { askAgents, askInbox, readPresence } from '@passover/sdk/people'
+import { itemFor } from '../passes/output-visibility.js'
+import { route } from '../route.js'
+
+export const listAgents = route({
+  method: 'get',
+  path: '/api/pass-over/agents',
+  name: 'listAgents',
+  summary: 'Registered agents by name, with their open passes and their workers',
+  scope: 'read',
+  access: 'people',
+  answers: { 200: { what: 'All of them', schema: agentsPage } },
+  handle({ actor }) {
+    return actor.as(async (bus) => {
+      const [rows, up] = await Promise.all([askAgents(bus), readPresence(bus)])
+      const agents = rows.map((row) => {
+        const { instances = 0, running = 0, places = 0 } = up.get(row.agent.name) ?? {}
+        return { ...row, up: instances, busy: running, places }
+      })
+      return { status: 200, body: { agents } }
+    })
+  },
+})
+
+export const listInbox = route({
+  method: 'get',
+  path: '/api/pass-over/inbox',
+  name: 'listInbox',
+  summary: 'What waits for a person: agents take turns on a page, oldest first',
+  scope: 'read',
+  access: 'own',
+  query: inboxParameters,
+  answers: { 200: { what: 'A page', schema: inboxPage } },
+  async handle({ query, caller, actor }) {
+    const { from, mine, limit, cursor } = query
+    const filter = {
+      ...(from === undefined ? {} : { root_originator: from }),
+      ...(mine === 'true' ? { approver: caller.name } : {}),
+      ...(limit === undefined ? {} : { limit }),
+      ...(cursor === undefined ? {} : { after: cursor }),
+    }
+    const { items, next, left_out } = await actor.as((bus) => askInbox(bus, filter))
+    return { status: 200, body: { items: items.map((item) => itemFor(caller, item)), cursor: next, left_out } }
+  },
+})

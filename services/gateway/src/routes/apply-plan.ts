@@ -1,0 +1,76 @@
+import { takenModifications } from '@passover/core'
+import { type AnsweredPass, sha256, type WorkOutput } from '@passover/schemas'
+import { type ApplyPlan, applyPlan, idPath, planParameters } from '@passover/schemas/http'
+import { type Judged, judge, mayApply, reviewable, reviewReturn } from '@passover/sdk'
+import { Failure } from '@passover/sdk/people'
+import { OutputBudget, requireFewLines } from '../http/output-budget.js'
+import { namedPass } from '../passes/find-pass.js'
+import { outcomeOf } from '../passes/visible-outcome.js'
+import { route } from '../route.js'
+
+export const showPlan = route({
+  method: 'get',
+  path: '/api/pass-over/passes/{id}/plan',
+  name: 'showPlan',
+  summary:
+    'What applying an output would change, file by file with warnings, and what was decided. Its digest is what an approval of the changes names. Files are changed where they are: passover apply',
+  scope: 'read',
+  access: 'own',
+  params: idPath,
+  query: planParameters,
+  answers: { 200: { what: 'The plan', schema: applyPlan } },
+  problems: [404, 409],
+  handle({ params, query, caller, actor, inside }) {
+    return actor.as(async (bus) => {
+      const pass = await namedPass(bus, { id: params.id, from: query.from, to: query.to })
+      const { output_bytes } = inside.options
+      const budget = new OutputBudget(caller.kind === 'agent' ? Math.min(output_bytes, AGENT_BYTES) : output_bytes)
+      const { output, withheld } = await outcomeOf(bus, caller, pass, budget)
+      if (withheld !== undefined)
+        throw new Failure('E041', `${params.id} has no plan here: ${withheld}`, { hint: 'passover approve shows it' })
+      if (!output || !Array.isArray(output.artifacts)) {
+        throw new Failure('E041', `${params.id} has no output to apply: it is ${pass.status}`, { hint: 'GET /api/pass-over/passes/{id}' })
+      }
+      if (!reviewable(output.artifacts))
+        throw new Failure('E041', `the changes of ${params.id} cannot be read`, { hint: 'GET /api/pass-over/passes/{id}' })
+      const only = query.only?.split(',').map(Number)
+      const whole = query.whole === 'true' && caller.kind === 'person'
+      if (whole) requireFewLines(output.artifacts)
+      const options = { whole, ...(caller.kind === 'agent' && { steps: AGENT_STEPS }) }
+      return { status: 200, body: planOf(pass, judge(pass, pass.return, output as WorkOutput), { only, options }) }
+    })
+  },
+})
+
+/**
+ * Steps of the searches for differences in a plan for an agent, about 20 ms. Agents choose the contents and cannot approve: the default would
+ * let one of them keep the gateway busy for a second with each request.
+ */
+const AGENT_STEPS = 200_000
+/** Bytes of an output that a plan for an agent loads, for the same reason. An agent is not shown whole files either. */
+const AGENT_BYTES = 1024 * 1024
+
+interface Shown {
+  only: readonly number[] | undefined
+  options: { whole: boolean; steps?: number }
+}
+
+function planOf({ row, status, return: returned }: AnsweredPass, judged: Judged, { only, options }: Shown): ApplyPlan {
+  const allowed = mayApply(judged)
+  const { decision, all } = judged
+  const unknown = only?.filter((number) => !all.some((one) => one.number === number)) ?? []
+  if (unknown.length > 0) throw new Failure('E005', `only: there is no change ${unknown.join(', ')}; there are ${all.length}`)
+  const candidates = decision ? takenModifications(all, decision) : all
+  const taken = only ? candidates.filter(({ number }) => only.includes(number)) : candidates
+  const review = reviewReturn(sha256(returned?.data ?? new Uint8Array()), taken, options)
+  const verdict = (digest: string) => (decision ? (decision.modifications?.[digest] ?? 'rejected') : 'undecided')
+  return {
+    id: row.id,
+    status,
+    may_apply: allowed.ok,
+    ...(allowed.ok ? {} : { why_not: allowed.error.message }),
+    ...(decision ? { decision } : {}),
+    ...review,
+    changes: all.map(({ number, digest, modification }) => ({ number, digest, verdict: verdict(digest), modification })),
+  }
+}

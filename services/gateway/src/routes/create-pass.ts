@@ -1,0 +1,102 @@
+import { randomUUID } from 'node:crypto'
+import { PassOverError } from '@passover/core'
+import { passId, sha256, type WorkOutput } from '@passover/schemas'
+import { createdPass, createPass } from '@passover/schemas/http'
+import type { PassHandle, PassOverOptions } from '@passover/sdk'
+import { z } from 'zod'
+import { waitOf } from '../http/parse-request.js'
+import { HttpProblem, problemFor, problemOf } from '../http/problem.js'
+import { type Reply, route } from '../route.js'
+
+/** Whose id is given may have asked before: its result, or that the id was used for something else, is there at once. */
+const ASKED_BEFORE_MS = 500
+
+const headers = z.object({
+  /** Any text; the same one with the same request is the same pass. */
+  'idempotency-key': z.string().min(1).max(200).optional(),
+  /** W3C Trace Context of what this pass continues; one that is none is ignored. */
+  traceparent: z.string().optional(),
+})
+
+export const createAPass = route({
+  method: 'post',
+  path: '/api/pass-over/passes',
+  name: 'createPass',
+  summary: 'Pass work over, as the agent that the token names. "Prefer: wait=30" waits for what comes back',
+  scope: 'create',
+  access: 'own',
+  headers,
+  body: createPass,
+  answers: { 200: { what: 'It came back', schema: createdPass }, 202: { what: 'The stream has taken it', schema: createdPass } },
+  problems: [404, 409, 413, 422, 502, 503, 504],
+  handle({ body, headers: given, caller, inside, request, actor }) {
+    const wait_ms = waitOf(request.headers.get('prefer'), inside.options.most_wait_ms)
+    const id = body.id ?? idFrom(given['idempotency-key'], caller.name)
+    return actor.asAgent(async (agent) => {
+      if (agent.awaited >= inside.options.awaited_an_agent) throw awaitsTooMany(agent.awaited, caller.name)
+      const handle = agent.passOver({ ...optionsOf(body, id), traceparent: given.traceparent })
+      const wait = Math.max(wait_ms, id === undefined ? 0 : ASKED_BEFORE_MS)
+      return taken(handle, { originator: caller.name, wait_ms: wait })
+    })
+  },
+})
+
+/** The gateway waits for each return, also where the request does not, so that it counts as taken. */
+function awaitsTooMany(awaited: number, name: string): HttpProblem {
+  const detail = `this gateway waits for ${awaited} returns for ${name} already`
+  return new HttpProblem(
+    problemFor(503, { code: 'E014', detail, hint: 'ask again once some of these passes have ended', retry_after_ms: 1_000 }),
+  )
+}
+
+/** A key is any text, and an id is not. Of another owner's key another one is made. */
+function idFrom(key: string | undefined, owner: string): string | undefined {
+  if (key === undefined) return undefined
+  return `idem-${sha256(`${owner}\n${key}`).slice(0, 40)}`
+}
+
+/** Each request without a session is one of its own: a gateway's connection lasts, and is nobody's session. */
+function optionsOf({ id: _, ...body }: z.output<typeof createPass>, id: string | undefined): PassOverOptions {
+  const session_id = `http-${id ?? randomUUID()}`
+  return { ...body, work_context: { session_id, ...body.work_context }, ...(id === undefined ? {} : { id }) } as PassOverOptions
+}
+
+async function taken(handle: PassHandle, { originator, wait_ms }: { originator: string; wait_ms: number }): Promise<Reply> {
+  const { id, subagent } = handle
+  const names = { id, originator, subagent }
+  const result = wait_ms > 0 ? settled(handle) : undefined
+  await handle.stored
+  const found = result && (await Promise.race([result, after(wait_ms)]))
+  const location = `/api/pass-over/passes/${passId.parse(id)}`
+  if (!found) return { status: 202, body: { ...names, status: 'requested' }, headers: { location } }
+  const withheld = 'error' in found ? overlarge(found.error) : undefined
+  if ('error' in found && withheld === undefined) throw withPass(found.error, id)
+  const outcome = 'error' in found ? { withheld } : { output: found.output }
+  return { status: 200, body: { ...names, status: 'returned', ...outcome }, headers: { location } }
+}
+
+/** Why an output that came back was not loaded; undefined: the error says something else. */
+function overlarge(error: unknown): string | undefined {
+  const bytes = error instanceof PassOverError && error.code === 'E021' ? error.context?.output_bytes : undefined
+  return typeof bytes === 'number' ? `its output has ${bytes} bytes, too many to load here: passover show` : undefined
+}
+
+type Found = { output: WorkOutput } | { error: unknown }
+
+function settled(handle: PassHandle): Promise<Found> {
+  return handle.result().then(
+    (output): Found => ({ output }),
+    (error: unknown): Found => ({ error }),
+  )
+}
+
+function after(ms: number): Promise<undefined> {
+  return new Promise((resolve) => setTimeout(() => resolve(undefined), ms).unref())
+}
+
+/** What ended the pass, and which pass that was. */
+function withPass(error: unknown, pass_id: string): HttpProblem {
+  const { problem, headers: more, bug } = problemOf(error)
+  if (bug) throw error
+  return new HttpProblem({ ...problem, pass_id }, more)
+}

@@ -1,0 +1,130 @@
+import type { Bus } from '@passover/bus'
+import type { AnsweredPass, InboxItem, PassKey } from '@passover/schemas'
+import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, idPath } from '@passover/schemas/http'
+import {
+  askNames,
+  decideDue,
+  Failure,
+  isOpen,
+  type Names,
+  type PassResult,
+  publishCancel,
+  readResult,
+  type ShownReturn,
+  shownDigest,
+  untilEnded,
+} from '@passover/sdk/people'
+import { requireOriginator } from '../auth/access.js'
+import { OutputBudget, requireFewLines } from '../http/output-budget.js'
+import { HttpProblem, problemFor } from '../http/problem.js'
+import { namedPass } from '../passes/find-pass.js'
+import { type Reply, type Route, route } from '../route.js'
+
+export const cancelAPass = route({
+  method: 'post',
+  path: '/api/pass-over/passes/{id}/cancel',
+  name: 'cancelPass',
+  summary: 'Ask for the end of a pass and of all below it, and wait a moment for it',
+  scope: 'create',
+  access: 'own',
+  params: idPath,
+  body: cancelPass,
+  answers: {
+    200: { what: 'It is cancelled, now or before', schema: cancelledPass },
+    202: { what: 'Asked for, and not ended yet', schema: cancelledPass },
+  },
+  problems: [404, 409],
+  handle({ params, body, caller, actor }) {
+    return actor.as(async (bus) => {
+      const pass = await namedPass(bus, { id: params.id, from: body.from, to: body.to })
+      requireOriginator(caller, pass.key)
+      if (!isOpen(pass.row)) return ended(pass)
+      await publishCancel(bus, pass, body.reason)
+      const [now, names] = await Promise.all([untilEnded(bus, pass), askNames(bus)])
+      // An agent that cancels a pass of its own is no person.
+      const by: By = { by: bus.identity, ...(caller.kind === 'person' && names) }
+      return isOpen(now.row) ? { status: 202, body: { id: now.row.id, cancelled: false, status: now.status, ...by } } : ended(now, by)
+    })
+  },
+})
+
+type By = Names & { by?: string }
+
+function ended({ row, status }: AnsweredPass, by: By = {}): Reply {
+  if (status === 'cancelled') return { status: 200, body: { id: row.id, cancelled: true, status, ...by } }
+  const hint = 'what has ended stays as it ended'
+  throw new HttpProblem(problemFor(409, { code: 'E043', detail: `${row.id} has ended before: ${status}`, hint }))
+}
+
+function deciding(verdict: 'approve' | 'deny'): Route {
+  return route({
+    method: 'post',
+    path: `/api/pass-over/passes/{id}/${verdict}`,
+    name: `${verdict}Pass`,
+    summary: `Say ${verdict === 'approve' ? 'yes' : 'no'} to what a pass waits for: its start, the release of its result, its changes`,
+    scope: 'decide',
+    access: 'people',
+    params: idPath,
+    body: decidePass,
+    answers: { 200: { what: 'Decided, or decided so before', schema: decidedPass } },
+    problems: [404, 409, 412],
+    handle: ({ params, body, actor, inside }) =>
+      actor.as(async (bus) => {
+        const { key } = await namedPass(bus, { id: params.id, from: body.from, to: body.to })
+        return decideOn(bus, key, { ...body, verdict, budget: new OutputBudget(inside.options.output_bytes) })
+      }),
+  })
+}
+
+export const approvePass = deciding('approve')
+export const denyPass = deciding('deny')
+
+interface Deciding extends DecidePass {
+  verdict: 'approve' | 'deny'
+  budget: OutputBudget
+}
+
+async function decideOn(bus: Bus, { id, originator, subagent }: PassKey, given: Deciding): Promise<Reply> {
+  const { verdict, reason, item, only, digest, binary, whole } = given
+  const ref = { id, from: originator, to: subagent }
+  const confirm = async (due: InboxItem, returned: ShownReturn | undefined) => {
+    if (returned?.review && digest === undefined) throw new HttpProblem(problemFor(400, noDigest(id)))
+    return digest === undefined || same(shownDigest(due, returned), digest)
+  }
+  const read = (pass: AnsweredPass, due: InboxItem) => changesOf(bus, { pass, due }, given)
+  const { document, sentence, exit } = await decideDue(bus, { ref, verdict, reason, item, only, accepts: { binary, whole }, read, confirm })
+  if (exit === 0) return { status: 200, body: document }
+  const [status, code] = exit === 4 ? ([403, 'E013'] as const) : ([409, 'E031'] as const)
+  throw new HttpProblem(problemFor(status, { code, detail: sentence, details: document }))
+}
+
+/** The output whose changes are to be approved. Nothing else is looked at here, so nothing else is loaded. */
+async function changesOf(
+  bus: Bus,
+  { pass, due }: { pass: AnsweredPass; due: InboxItem },
+  { verdict, whole, budget }: Deciding,
+): Promise<PassResult | undefined> {
+  if (verdict === 'deny' || due.item !== 'apply') return undefined
+  const result = await readResult(bus, pass, budget.takes)
+  if (result && 'unreadable' in result)
+    throw new Failure('E041', `the changes of ${pass.row.id} cannot be approved here: ${result.unreadable}`, {
+      hint: 'passover approve shows them',
+    })
+  if (whole && result && 'output' in result) requireFewLines(result.output.artifacts)
+  return result
+}
+
+function noDigest(id: string) {
+  return {
+    code: 'E005' as const,
+    detail: 'changes are approved with the digest of the plan that shows them',
+    hint: `GET /api/pass-over/passes/${id}/plan, then approve with its digest`,
+  }
+}
+
+/** 412: what was shown is not what waits now. */
+function same(waits: string, shown: string): true {
+  if (waits === shown) return true
+  const hint = 'look at it again: GET /api/pass-over/passes/{id}, and of changes …/plan'
+  throw new HttpProblem(problemFor(412, { code: 'E031', detail: 'something else waits than was shown, and nothing was decided', hint }))
+}

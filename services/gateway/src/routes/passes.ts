@@ -1,0 +1,63 @@
+import type { Bus } from '@passover/bus'
+import type { AnsweredPass } from '@passover/schemas'
+import { auditParameters, idPath, passesPage, shownPass, showParameters } from '@passover/schemas/http'
+import { askQuery, isOpen } from '@passover/sdk/people'
+import type { Caller } from '../auth/caller.js'
+import { OutputBudget } from '../http/output-budget.js'
+import { waitOf } from '../http/parse-request.js'
+import { namedPass } from '../passes/find-pass.js'
+import { itemFor, recordFor } from '../passes/output-visibility.js'
+import { queryFrom } from '../passes/query-params.js'
+import { outcomeOf } from '../passes/visible-outcome.js'
+import { route } from '../route.js'
+
+const POLL_MS = 250
+
+export const listPasses = route({
+  method: 'get',
+  path: '/api/pass-over/passes',
+  name: 'listPasses',
+  summary: 'Passes, open ones too, newest first',
+  scope: 'read',
+  access: 'own',
+  query: auditParameters,
+  answers: { 200: { what: 'A page; with a cursor there may be more', schema: passesPage } },
+  async handle({ query, actor }) {
+    const { entries, cursor, complete, scanned } = await actor.as((bus) => askQuery(bus, queryFrom(query)))
+    return { status: 200, body: { passes: entries.map(({ row }) => row), cursor, complete, scanned } }
+  },
+})
+
+export const showPass = route({
+  method: 'get',
+  path: '/api/pass-over/passes/{id}',
+  name: 'showPass',
+  summary: 'One pass: where it stands, what came back, what waits for a person. "Prefer: wait=30" waits for its end',
+  scope: 'read',
+  access: 'own',
+  params: idPath,
+  query: showParameters,
+  answers: { 200: { what: 'The pass', schema: shownPass } },
+  problems: [404, 409],
+  handle({ params, query, caller, inside, request, actor }) {
+    const wait_ms = waitOf(request.headers.get('prefer'), inside.options.most_wait_ms)
+    return actor.as(async (bus) => {
+      const wants: { due: true; history?: true } = { due: true, ...(query.history === 'true' ? { history: true as const } : {}) }
+      const until = inside.clock.monotonic() + wait_ms
+      const look = () => namedPass(bus, { id: params.id, from: query.from, to: query.to }, wants)
+      let pass = await look()
+      while (isOpen(pass.row) && inside.clock.monotonic() < until && !request.signal.aborted) {
+        await new Promise((again) => setTimeout(again, POLL_MS))
+        pass = await look()
+      }
+      return { status: 200, body: await shown(bus, caller, pass, new OutputBudget(inside.options.output_bytes)) }
+    })
+  },
+})
+
+async function shown(bus: Bus, caller: Caller, pass: AnsweredPass, budget: OutputBudget): Promise<object> {
+  const { row, status, digest, deadline, decisions, history, below } = pass
+  const record = recordFor(caller, pass)
+  const due = pass.due && itemFor(caller, pass.due)
+  return { pass: row, status, digest, deadline, decisions, record, due, history, below, ...(await outcomeOf(bus, caller, pass, budget)) }
+}

@@ -1,0 +1,176 @@
+import type { ServerResponse } from 'node:http'
+import { oneLine, printableJson } from '@passover/core'
+import { type Context, Hono } from 'hono'
+import { Actor, requireAccess } from '../auth/access.js'
+import { type Caller, callerOf, requireScope, type Tokens } from '../auth/caller.js'
+import { jsonBody, parsed, queryOf } from '../http/parse-request.js'
+import { HttpProblem, problemFor, problemOf, problemResponse } from '../http/problem.js'
+import { Uploads } from '../http/uploads.js'
+import type { Inside, Reply, Route } from '../route.js'
+import { ROUTES } from '../routes/index.js'
+import { isLoopbackName } from './listen.js'
+import { Answers } from './pending-responses.js'
+import { Rates } from './token-bucket.js'
+
+export interface AppDeps {
+  inside: Inside
+  tokens: Tokens
+  /** Who acts where nobody has a token; absent: everybody needs one. */
+  open: Caller | undefined
+}
+
+const HARDENING = { 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' }
+
+/** Every route behind the same gate: who asks, how often, what for, and whether what was sent is what the document says. */
+export function makeApp(deps: AppDeps): Hono {
+  const app = new Hono()
+  const rates = new Rates({ per_second: deps.inside.options.rate_per_second, burst: deps.inside.options.rate_burst })
+  const uploads = new Uploads(deps.inside.options)
+  const answers = new Answers(deps.inside.options)
+  app.use(async (context, next) => {
+    requireReadable(context.req.raw.url)
+    await next()
+  })
+  for (const route of ROUTES) {
+    app.on(route.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) =>
+      answer(context, route, { ...deps, rates, uploads, answers }),
+    )
+  }
+  app.notFound((context) => told(context, noRoute(context)))
+  app.onError((error, context) => told(context, error, deps.inside))
+  return app
+}
+
+interface Gate extends AppDeps {
+  rates: Rates
+  uploads: Uploads
+  answers: Answers
+}
+
+async function answer(context: Context, route: Route, gate: Gate): Promise<Response> {
+  const begun = performance.now()
+  const { metrics } = gate.inside
+  try {
+    const response = await handled(context, route, gate)
+    metrics.answered(route.name, response.status, performance.now() - begun)
+    return response
+  } catch (error) {
+    const response = told(context, error, gate.inside)
+    metrics.answered(route.name, response.status, performance.now() - begun)
+    return response
+  }
+}
+
+async function handled(context: Context, route: Route, gate: Gate): Promise<Response> {
+  const { inside, tokens, open, rates, uploads, answers } = gate
+  const request = context.req.raw
+  refuseForeign(request)
+  const caller = route.scope === undefined ? NOBODY : await callerOf(request.headers.get('authorization') ?? undefined, tokens, open)
+  if (caller === open) refuseNamed(request)
+  if (route.scope !== undefined) {
+    const rate = rates.take(caller.token, performance.now())
+    if (!rate.ok) throw tooMany(rate.wait_ms)
+    requireScope(caller, route.scope)
+    requireAccess(caller, route.access)
+  }
+  const charge = (bytes: number) => rates.charge(caller.token, Math.floor(bytes / BYTES_A_REQUEST), performance.now())
+  const params = parsed('path', route.params, context.req.param())
+  const query = parsed('query', route.query, route.query ? queryOf(request.url) : undefined)
+  const headers = parsed('header', route.headers, Object.fromEntries(request.headers))
+  const body = parsed(
+    'body',
+    route.body,
+    route.body ? await jsonBody(request, inside.options.body_bytes, { uploads, token: caller.token, charge }) : undefined,
+  )
+  const reply = await route.handle({
+    params,
+    query,
+    headers,
+    body,
+    caller,
+    actor: new Actor(inside.acting, caller, inside.options.output_bytes),
+    inside,
+    request,
+  })
+  if (reply instanceof Response) return hardened(reply)
+  const text = reply.body === undefined ? undefined : `${printableJson(reply.body)}\n`
+  if (text !== undefined) {
+    const bytes = Buffer.byteLength(text)
+    charge(bytes)
+    const { outgoing } = (context.env ?? {}) as { outgoing?: ServerResponse }
+    if (outgoing) answers.send(caller.token, bytes, outgoing)
+  }
+  return respond(reply, text)
+}
+
+/** A body or an answer counts as one more request for each 256 KiB, since it takes longer to read or to make. */
+const BYTES_A_REQUEST = 256 * 1024
+
+const NOBODY: Caller = { name: '', kind: 'person', scopes: [], token: '' }
+
+/** Refuses an address (400) whose host is none, or whose path is not UTF-8. */
+function requireReadable(address: string): void {
+  if (!URL.canParse(address)) {
+    throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the header Host names no host' }))
+  }
+  try {
+    decodeURIComponent(new URL(address).pathname)
+  } catch {
+    throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the path is not percent-encoded UTF-8' }))
+  }
+}
+
+/** A page of another site that a browser shows must not act here. */
+function refuseForeign(request: Request): void {
+  const { host } = new URL(request.url)
+  const origin = request.headers.get('origin')
+  if (origin !== null && (!URL.canParse(origin) || new URL(origin).host !== host)) {
+    throw new HttpProblem(problemFor(403, { code: 'E013', detail: 'a page of another site may not ask here' }))
+  }
+}
+
+/** Nor may one read here whose name was pointed at this address, where no token tells it from a program of this machine. */
+function refuseNamed(request: Request): void {
+  const { hostname } = new URL(request.url)
+  if (!isLoopbackName(hostname)) {
+    const detail = `without tokens this is for programs on this machine, by the name localhost or 127.0.0.1, and not "${oneLine(hostname, 80)}"`
+    throw new HttpProblem(problemFor(403, { code: 'E013', detail, hint: 'passover gateway token add makes a token' }))
+  }
+}
+
+function tooMany(retry_after_ms: number): HttpProblem {
+  const detail = 'too many requests with this token'
+  return new HttpProblem(problemFor(429, { code: 'E014', detail, hint: 'wait as long as Retry-After says', retry_after_ms }))
+}
+
+function respond({ status, headers = {} }: Reply, text: string | undefined): Response {
+  if (text === undefined) return hardened(new Response(null, { status, headers }))
+  return hardened(
+    new Response(text, { status, headers: { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store', ...headers } }),
+  )
+}
+
+function hardened(response: Response): Response {
+  for (const [name, value] of Object.entries(HARDENING)) response.headers.set(name, value)
+  return response
+}
+
+/** An answer in the form of RFC 9457. */
+function told(context: Context, error: unknown, inside?: Inside): Response {
+  const { problem, headers, bug } = problemOf(error)
+  if (bug) inside?.log.error({ err: error, method: context.req.method, path: context.req.path }, 'a request failed')
+  return hardened(problemResponse(problem, headers))
+}
+
+/** 405 where another method would have been right. */
+function noRoute(context: Context): HttpProblem {
+  const { path, method } = context.req
+  const here = ROUTES.filter((route) => new RegExp(`^${route.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path))
+  const hint = 'GET /openapi.json says what there is'
+  if (here.length === 0) {
+    return new HttpProblem(problemFor(404, { code: 'E042', detail: `there is no ${oneLine(path, 200)}`, hint }))
+  }
+  const allow = here.map((route) => route.method.toUpperCase()).join(', ')
+  const detail = `${oneLine(method, 20)} is not for ${oneLine(path, 200)}`
+  return new HttpProblem(problemFor(405, { code: 'E042', detail, hint: `it takes ${allow}` }), { allow })
+}

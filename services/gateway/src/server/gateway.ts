@@ -1,0 +1,116 @@
+import type { Bus } from '@passover/bus'
+import { type Clock, Health, healthLog, printableJson, type Tracing, tellReconnects, unless, watchConnection } from '@passover/core'
+import type { HealthReport } from '@passover/schemas'
+import type { Hono } from 'hono'
+import type { Logger } from 'pino'
+import { type Caller, SCOPES, standsStill, type Tokens } from '../auth/caller.js'
+import { Acting, type ConnectAs } from '../auth/connection-pool.js'
+import { Feeds } from '../feeds/feeds.js'
+import { Metrics } from '../metrics.js'
+import { type GatewaySettings, gatewayOptions } from '../options.js'
+import type { Inside } from '../route.js'
+import { makeApp } from './app.js'
+import { isLoopbackName, type Listening, listen } from './listen.js'
+import { openApiDocument } from './openapi-document.js'
+
+export interface GatewayDeps {
+  /** Connected as `passover`. */
+  bus: Bus
+  clock: Clock
+  log: Logger
+  /** Connections under the names of token owners. */
+  connect: ConnectAs
+  tokens: Tokens
+  /** The person who may read without a token while there is none, on this machine only. */
+  open_to?: string | undefined
+  /** Its passes' requests are spans of it. */
+  tracing?: Tracing | undefined
+}
+
+/** A gateway that runs. */
+export interface Gateway extends AsyncDisposable {
+  /** Answers without a socket: for tests, and for who serves it otherwise. */
+  readonly app: Hono
+  health(): HealthReport
+  /** Begins to listen. Throws PortTaken, CannotListen, NeedsTokens. */
+  listen(): Promise<Listening>
+}
+
+/** Where other machines reach it, somebody must say who they are. */
+export class NeedsTokens extends Error {}
+
+const AUDIT_EVERY_MS = 5_000
+
+export function startGateway(deps: GatewayDeps, settings: GatewaySettings = {}): Gateway {
+  return new RunningGateway(deps, settings)
+}
+
+class RunningGateway implements Gateway {
+  readonly app: Hono
+  readonly #inside: Inside
+  readonly #deps: GatewayDeps
+  readonly #health: Health
+  #listening: Listening | undefined
+  #audit: string | undefined
+  #looking: Disposable | undefined
+  #stopping: Promise<void> | undefined
+
+  constructor(deps: GatewayDeps, settings: GatewaySettings) {
+    const { bus, clock, log } = deps
+    const options = gatewayOptions.parse(settings)
+    this.#deps = deps
+    this.#health = new Health({ process: 'gateway', clock, onChange: healthLog(log) })
+    watchConnection(this.#health, bus)
+    tellReconnects(this.#health, bus)
+    this.#health.watch('audit', 'needed', () => unless(this.#audit))
+    const acting = new Acting(deps.connect, clock, { ...options, tracing: deps.tracing })
+    const open = openCaller(deps, options.host)
+    const feeds = new Feeds(options, (caller) => standsStill(caller, deps.tokens, open))
+    const metrics = new Metrics(bus, () => ({ feeds: feeds.size, identities: acting.size }))
+    const document = `${printableJson(openApiDocument())}\n`
+    this.#inside = { bus, clock, log, options, acting, feeds, metrics, health: () => this.#health.report(), document: () => document }
+    this.app = makeApp({ inside: this.#inside, tokens: deps.tokens, open })
+    this.#health.begin()
+    void this.#look()
+  }
+
+  health(): HealthReport {
+    return this.#health.report()
+  }
+
+  async listen(): Promise<Listening> {
+    const { host, port } = this.#inside.options
+    if (!isLoopbackName(host) && !(await this.#deps.tokens.any())) throw new NeedsTokens(host)
+    this.#listening = await listen(this.app, { host, port })
+    this.#deps.log.info({ url: this.#listening.url }, 'gateway listens')
+    return this.#listening
+  }
+
+  /** Without the audit nothing can be asked. */
+  async #look(): Promise<void> {
+    const answer = await this.#deps.bus.ask({ op: 'time' }).catch(() => undefined)
+    this.#audit = answer === undefined ? 'no audit service answers' : undefined
+    if (!this.#stopping) this.#looking = this.#deps.clock.after(AUDIT_EVERY_MS, () => void this.#look())
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  /** Feeds end first: their readers go on elsewhere. What is being answered is answered. */
+  async #stop(): Promise<void> {
+    this.#health.stop()
+    this.#looking?.[Symbol.dispose]()
+    await this.#inside.feeds.close()
+    await this.#listening?.[Symbol.asyncDispose]()
+    await this.#inside.acting[Symbol.asyncDispose]()
+  }
+}
+
+/** Whoever can reach this machine's own address is not thereby its user: without a token there is nothing but reading. */
+function openCaller({ open_to }: GatewayDeps, host: string): Caller | undefined {
+  if (open_to === undefined || !isLoopbackName(host)) return undefined
+  const [read] = SCOPES
+  return { name: open_to, kind: 'person', scopes: [read], token: 'open' }
+}

@@ -1,0 +1,105 @@
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { getRequestListener } from '@hono/node-server'
+import { oneLine } from '@passover/core'
+import type { Hono } from 'hono'
+import { problemFor, problemResponse } from '../http/problem.js'
+
+export interface Listening extends AsyncDisposable {
+  readonly url: string
+}
+
+/** Another program has it. */
+export class PortTaken extends Error {
+  constructor(
+    readonly host: string,
+    readonly port: number,
+  ) {
+    super(`port ${port} on ${host} is taken by another program`)
+  }
+}
+
+/** The address is none that this process may listen at. */
+export class CannotListen extends Error {
+  constructor(
+    readonly host: string,
+    readonly port: number,
+    readonly reason: string,
+  ) {
+    super(`cannot listen at ${host}, port ${port} (${reason})`)
+  }
+}
+
+const HEADER_BYTES = 16 * 1024
+const HEADERS_MS = 10_000
+const REQUEST_MS = 60_000
+const DRAIN_MS = 3_000
+
+/** Serves it on a socket. Throws PortTaken, CannotListen. */
+export async function listen(app: Hono, { host, port }: { host: string; port: number }): Promise<Listening> {
+  const serverOptions = { maxHeaderSize: HEADER_BYTES, headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS }
+  const server = createServer(serverOptions, oneAtATime(getRequestListener(app.fetch, { errorHandler: unreadable })))
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket))
+  await new Promise<void>((listening, failed) => {
+    server.once('error', ({ code, message }: NodeJS.ErrnoException) =>
+      failed(code === 'EADDRINUSE' ? new PortTaken(host, port) : new CannotListen(host, port, code ?? message)),
+    )
+    server.listen(port, host, listening)
+  })
+  const at = (server.address() as AddressInfo).port
+  return { url: `http://${host.includes(':') ? `[${host}]` : host}:${at}`, [Symbol.asyncDispose]: () => close(server) }
+}
+
+/**
+ * Passes on one request of a connection at a time. A request that is sent before the previous one was answered is refused (503), and the connection
+ * is closed. Otherwise one client could queue thousands of requests ahead of everybody else's, and they would be handled even after it disconnects.
+ */
+function oneAtATime(listener: RequestListener): RequestListener {
+  const latest = new WeakMap<Socket, ServerResponse>()
+  return (request, response) => {
+    const { socket } = request
+    if (socket.destroyed) return
+    if (latest.get(socket)?.writableEnded === false) {
+      response.writeHead(503, { connection: 'close', 'content-length': 0 }).end()
+      return
+    }
+    latest.set(socket, response)
+    listener(request, response)
+  }
+}
+
+/** What is being answered gets a moment. */
+async function close(server: Server): Promise<void> {
+  const closed = new Promise((resolve) => server.close(resolve))
+  server.closeIdleConnections()
+  const late = setTimeout(() => server.closeAllConnections(), DRAIN_MS)
+  await closed
+  clearTimeout(late)
+}
+
+/** Answers a request whose host or target cannot be read, so that it never gets to a route. */
+function unreadable(error: unknown): Response {
+  const detail = `the request cannot be read: ${oneLine(error instanceof Error ? error.message : String(error), 200)}`
+  const response = problemResponse(problemFor(400, { code: 'E005', detail }))
+  response.headers.set('x-content-type-options', 'nosniff')
+  return response
+}
+
+/** What is no HTTP, or has too many headers, never gets to a route. */
+function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  const [status, text, detail] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? [431, 'Request Header Fields Too Large', `the headers have more than ${HEADER_BYTES} bytes`]
+      : [400, 'Bad Request', 'this is no HTTP request']
+  const body = `${JSON.stringify(problemFor(Number(status), { code: 'E005', detail: String(detail) }))}\n`
+  const head = `HTTP/1.1 ${status} ${text}\r\ncontent-type: application/problem+json; charset=utf-8\r\nx-content-type-options: nosniff\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
+  socket.end(head + body)
+}
+
+const LOOPBACK = /^(127(?:\.\d{1,3}){3}|localhost|\[?::1\]?)$/i
+
+/** Whether a host name or address is this machine's own, which no other machine reaches. */
+export function isLoopbackName(host: string): boolean {
+  return LOOPBACK.test(host)
+}
