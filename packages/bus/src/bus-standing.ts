@@ -89,6 +89,10 @@ export interface ConsumerStanding {
   pending: number
   /** Sequence among its deliveries of the last one. */
   delivered: number
+  /** Deliveries that are not acknowledged yet. */
+  unacknowledged: number
+  /** Sequence in the stream up to which everything that it delivered is acknowledged. */
+  settled: number
   paused: boolean
 }
 

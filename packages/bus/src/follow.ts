@@ -4,6 +4,7 @@ import type { FollowOptions } from './bus-hearing.js'
 import type { Stored } from './bus-messages.js'
 import { BusReadError } from './errors.js'
 import { JournalReads } from './journal-reads.js'
+import { LeaderCopy } from './leader-copy.js'
 import { StreamReader } from './reader.js'
 import { isBare, needsBody } from './trust/bounced.js'
 
@@ -20,6 +21,8 @@ export function followStream(
     if (!isBare(stored.headers) || !needsBody(subjects.parse(stored.subject).kind)) return onMessage(stored, subjects.toFact(stored))
     return reads.message(stored.sequence).then((read) => (read ? onMessage(read, subjects.toFact(read)) : undefined))
   }
+  // A single server has no other copies. There the readers ask nothing.
+  const isClustered = link.nc.info?.cluster !== undefined
   const reader = new StreamReader(
     { link, api },
     {
@@ -28,6 +31,7 @@ export function followStream(
       start: from ?? 1,
       headers_only,
       in_gulps,
+      ...(isClustered && { leader: new LeaderCopy(reads, filters) }),
       onMessage: headers_only ? whole : (stored) => onMessage(stored, subjects.toFact(stored)),
       onWentBack: (last) => {
         link.report(new BusReadError(`stream ${stream} went back to ${last}`, 'refused_by_server'))

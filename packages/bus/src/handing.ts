@@ -19,6 +19,10 @@ export class Handing {
   #queue: StreamDelivery[] = []
   #busy = false
   #closed = false
+  /** What is handed on only when its doubt has settled. */
+  readonly #doubts = new Map<StreamDelivery, Promise<void>>()
+  /** The message whose doubt is waited for. */
+  #held: StreamDelivery | undefined
   /** Sequence of the message that is being handled, or was last. */
   #taken = 0
 
@@ -38,7 +42,9 @@ export class Handing {
     return !this.#busy && this.#queue.length === 0
   }
 
-  push(delivery: StreamDelivery): void {
+  /** `doubt`: it and what follows wait until this has settled. It may call `clear`. It never rejects. */
+  push(delivery: StreamDelivery, doubt?: Promise<void>): void {
+    if (doubt) this.#doubts.set(delivery, doubt)
     this.#queue.push(delivery)
     if (!this.#busy) this.#work()
   }
@@ -46,6 +52,10 @@ export class Handing {
   /** Forgets what is queued; what is being handled goes on. */
   clear(): void {
     this.#queue = []
+    this.#doubts.clear()
+    if (!this.#held) return
+    this.#held = undefined
+    this.#busy = false
   }
 
   /** Sequences begin anew: the stream is another one. */
@@ -65,6 +75,12 @@ export class Handing {
     while (done < queue.length && queue === this.#queue) {
       const delivery = queue[done]
       if (!delivery) break
+      const doubt = this.#doubts.size > 0 ? this.#doubts.get(delivery) : undefined
+      if (doubt) {
+        queue.splice(0, done)
+        void this.#hold(delivery, doubt)
+        return
+      }
       const pending = this.#hand(delivery)
       if (pending) {
         queue.splice(0, done)
@@ -77,6 +93,15 @@ export class Handing {
     this.#busy = false
     if (this.#queue.length > 0) this.#work()
     else this.#options.onIdle()
+  }
+
+  async #hold(delivery: StreamDelivery, doubt: Promise<void>): Promise<void> {
+    this.#held = delivery
+    await doubt
+    if (this.#held !== delivery) return
+    this.#held = undefined
+    this.#doubts.delete(delivery)
+    this.#work()
   }
 
   /** Undefined when the message was handled. */

@@ -19,7 +19,7 @@ export type { Consumption, Delivery, PullEnd, PullOptions, Verdict, WorkSource }
 export type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './bus-hearing.js'
 export type { Advanced, AdvanceOptions, Journal, Plan } from './bus-journal.js'
 export type { Guard, HeaderName, MessageHeaders, Outcome, Outgoing, Stored } from './bus-messages.js'
-export type { AccountLimits, Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
+export type { AccountLimits, ConsumerStanding, Inspection, SlotLoad, StreamUsage } from './bus-standing.js'
 export type { Entry, ObjectData, ObjectStore, PartStore, Table, TableBytes, TableExtent, TableReadOptions } from './bus-stores.js'
 export { ClockKeeper } from './clock-keeper.js'
 export type { BodyType, CodecError, Decoded } from './codec.js'

@@ -121,13 +121,25 @@ async function pausedOf(api: JetStreamApi, subjects: Subjects, names: readonly s
 /** Undefined: it is not there, or these permissions do not show it. */
 export async function consumerStanding(api: JetStreamApi, subjects: Subjects, durable: string): Promise<ConsumerStanding | undefined> {
   const reply = await api
-    .call<{ num_pending: number; delivered: { consumer_seq: number }; paused?: boolean }>(`CONSUMER.INFO.${subjects.stream}.${durable}`)
+    .call<{
+      num_pending: number
+      num_ack_pending: number
+      delivered: { consumer_seq: number }
+      ack_floor: { stream_seq: number }
+      paused?: boolean
+    }>(`CONSUMER.INFO.${subjects.stream}.${durable}`)
     .catch((error: unknown) => {
       if (!(error instanceof BusReadError) || error.reason !== 'permission') throw error
     })
   if (!reply?.ok) return undefined
-  const { num_pending, delivered, paused } = reply.value
-  return { pending: num_pending, delivered: delivered.consumer_seq, paused: paused === true }
+  const { num_pending, num_ack_pending, delivered, ack_floor, paused } = reply.value
+  return {
+    pending: num_pending,
+    delivered: delivered.consumer_seq,
+    unacknowledged: num_ack_pending,
+    settled: ack_floor.stream_seq,
+    paused: paused === true,
+  }
 }
 
 /** Undefined where these permissions do not show it. */

@@ -21,6 +21,11 @@ export class KnownStream {
     if (this.#created === undefined) this.#created = (await this.#info()).created
   }
 
+  /** Its last sequence now. */
+  async last(): Promise<number> {
+    return (await this.#info()).state.last_seq
+  }
+
   async look(): Promise<{ last: number; isOther: boolean }> {
     const { state, created } = await this.#info()
     const isOther = this.#created !== undefined && this.#created !== created

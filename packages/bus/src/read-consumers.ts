@@ -10,6 +10,8 @@ interface Wanted {
 
 interface ConsumerCreated {
   num_pending: number
+  /** Absent where one server is no cluster. */
+  cluster?: { leader?: string }
 }
 interface ConsumerState {
   num_pending: number
@@ -31,8 +33,8 @@ export class ReadConsumers {
     this.#wanted = wanted
   }
 
-  /** One that begins there. Throws BusReadError when the server refuses it. */
-  async make(from: number | 'last_per_subject'): Promise<{ name: string; pending: number }> {
+  /** One that begins there, and the server that serves it from its own copy. Throws BusReadError when the server refuses it. */
+  async make(from: number | 'last_per_subject'): Promise<{ name: string; pending: number; server: string | undefined }> {
     const { stream, filters, headers_only } = this.#wanted
     const name = `read_${nuid.next()}`
     const config = {
@@ -48,7 +50,7 @@ export class ReadConsumers {
     }
     const request = { stream_name: stream, config, action: 'create' }
     const made = await this.#api.must<ConsumerCreated>(`CONSUMER.CREATE.${stream}.${name}`, request)
-    return { name, pending: made.num_pending }
+    return { name, pending: made.num_pending, server: made.cluster?.leader }
   }
 
   /** How much it has still to deliver, and how much it did. */

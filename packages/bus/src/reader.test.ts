@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import type { JetStreamApi } from './api.js'
+import { LeaderCopy } from './leader-copy.js'
 import type { Link } from './link.js'
 import { type ReaderOptions, StreamReader } from './reader.js'
 
@@ -117,6 +118,83 @@ describe('an ordered reader', () => {
     server.give(8, 5)
     await settled()
     expect(server.created.at(-1)).toMatchObject({ deliver_policy: 'by_start_sequence', opt_start_seq: 7 })
+  })
+
+  describe('of one copy of several', () => {
+    const copy = (has: number[], asked: string[] = []) =>
+      new LeaderCopy(
+        {
+          async first(filter, from) {
+            asked.push(`${filter} ${from}`)
+            const sequence = has.find((one) => one >= from)
+            return sequence === undefined ? undefined : { sequence }
+          },
+          newest: async () => undefined,
+        },
+        undefined,
+      )
+
+    it('asks the leader about a jump, and nothing else', async () => {
+      const server = fakeServer(9)
+      const seen: number[] = []
+      const asked: string[] = []
+      const leader = copy([1, 2, 6, 7, 8, 9], asked)
+      await using following = await reader(server, { leader, onMessage: (one) => void seen.push(one.sequence) })
+      server.give(1, 1)
+      server.give(2, 2)
+      server.give(6, 3)
+      server.give(7, 4)
+      expect(seen).toEqual([1, 2])
+      await settled()
+      expect(seen).toEqual([1, 2, 6, 7])
+      server.give(8, 5)
+      server.give(9, 6, 0)
+      await following.caughtUp
+      expect(seen).toEqual([1, 2, 6, 7, 8, 9])
+      expect(asked).toEqual(['> 3'])
+      expect(server.created).toHaveLength(1)
+    })
+
+    it('begins again where the leader has a message in a jump, and hands on nothing behind it before that', async () => {
+      const server = fakeServer(9)
+      const seen: number[] = []
+      await using _reader = await reader(server, { leader: copy([1, 2, 4, 6]), onMessage: (one) => void seen.push(one.sequence) })
+      server.give(1, 1)
+      server.give(2, 2)
+      server.give(6, 3)
+      server.give(7, 4)
+      await settled()
+      expect(seen).toEqual([1, 2])
+      expect(server.created.map((config) => config.opt_start_seq)).toEqual([1, 3])
+      server.give(4, 1)
+      server.give(6, 2)
+      await settled()
+      expect(seen).toEqual([1, 2, 4, 6])
+    })
+
+    it('is not caught up while the leader has messages behind what it delivered', async () => {
+      vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
+      try {
+        const server = fakeServer(3)
+        let caught = false
+        await using following = await reader(server, { leader: copy([1, 2, 3]) })
+        void following.caughtUp.then(() => {
+          caught = true
+        })
+        server.give(1, 1)
+        server.give(2, 2, 0)
+        await settled()
+        expect(caught).toBe(false)
+        await vi.advanceTimersByTimeAsync(250)
+        await settled()
+        expect(server.created.map((config) => config.opt_start_seq)).toEqual([1, 3])
+        server.give(3, 1, 0)
+        await settled()
+        expect(caught).toBe(true)
+      } finally {
+        vi.useRealTimers()
+      }
+    })
   })
 
   it('is caught up when nothing is pending behind what it handed on', async () => {

@@ -1,9 +1,11 @@
 import type { JetStreamApi } from './api.js'
 import type { Following } from './bus-hearing.js'
 import type { StreamDelivery } from './delivery.js'
+import { BusReadError } from './errors.js'
 import { Gulps } from './gulps.js'
 import { Handing } from './handing.js'
 import { KnownStream } from './known-stream.js'
+import type { LeaderCopy } from './leader-copy.js'
 import type { Link } from './link.js'
 import { Puller } from './puller.js'
 import { ReadConsumers } from './read-consumers.js'
@@ -15,6 +17,8 @@ export interface ReaderOptions {
   start: number | 'last_per_subject'
   headers_only?: boolean | undefined
   in_gulps?: boolean | undefined
+  /** What each jump between deliveries is compared with; left out: deliveries are believed. */
+  leader?: LeaderCopy | undefined
   /** Called in order, one at a time. One that throws is called again with the same message: nothing is skipped. */
   onMessage: (delivery: StreamDelivery) => void | Promise<void>
   /** The stream is another, or lost its end: its last sequence is below what was read. */
@@ -32,7 +36,8 @@ const AGAIN_MS = 250
 /**
  * An ordered reader: every stored message once, in order, also across reconnects, restarts and lost consumers.
  * It reads by a short-lived consumer without acknowledgments, checks that its deliveries are consecutive, and makes a new one
- * from the message after the last one handed on whenever anything is doubtful.
+ * from the message after the last one handed on whenever anything is doubtful. A jump between stream sequences is believed only when
+ * the stream's leader has nothing there either, since a replica can lack messages.
  */
 export class StreamReader implements Following {
   readonly closed: Promise<void>
@@ -53,7 +58,14 @@ export class StreamReader implements Following {
   readonly #handing: Handing
   #puller: Puller | undefined
   #consumer = ''
+  /** Who serves the consumer, as far as it was told. */
+  #server: string | undefined
   #expected = 1
+  /** Sequence of the newest delivery. */
+  #arrived = 0
+  /** Until here the stream went when the reader first seemed caught up. */
+  #end: number | undefined
+  #confirming = false
   #timer: NodeJS.Timeout | undefined
   #making = false
   #isClosed = false
@@ -163,7 +175,9 @@ export class StreamReader implements Following {
       return this.#consumers.clear()
     }
     this.#consumer = made.name
+    this.#server = made.server
     this.#expected = 1
+    this.#arrived = after
     this.#trouble = undefined
     this.#puller = new Puller(this.#link, stream, made.name)
     this.#nothingBehind = made.pending === 0
@@ -216,14 +230,37 @@ export class StreamReader implements Following {
   }
 
   #caughtUp(): void {
-    if (this.#isCaughtUp) return
+    const { leader } = this.#options
+    if (this.#isCaughtUp || this.#confirming) return
+    if (leader && this.#puller) return void this.#confirmEnd(leader, this.#puller)
     this.#isCaughtUp = true
     this.#resolveCaughtUp()
   }
 
+  /** A replica that lags, or lacks the stream's end, says that nothing is behind what it delivered, too. */
+  async #confirmEnd(leader: LeaderCopy, puller: Puller): Promise<void> {
+    this.#confirming = true
+    const isBehind = await this.#isBehind(leader, puller).catch(() => true)
+    this.#confirming = false
+    if (puller !== this.#puller) return this.#checkCaughtUp()
+    if (isBehind) return this.#later(AGAIN_MS)
+    this.#isCaughtUp = true
+    this.#resolveCaughtUp()
+  }
+
+  async #isBehind(leader: LeaderCopy, puller: Puller): Promise<boolean> {
+    this.#end ??= await this.#stream.last()
+    while (this.#position < this.#end) {
+      const after = this.#position
+      const missed = await leader.between(after, this.#end + 1, () => puller === this.#puller)
+      if (missed === undefined || missed > this.#position) return missed !== undefined
+    }
+    return false
+  }
+
   #onHandled(delivery: StreamDelivery): void {
     this.#position = delivery.sequence
-    if (delivery.pending === 0) this.#caughtUp()
+    if (delivery.pending === 0 || (this.#end !== undefined && this.#position >= this.#end)) this.#caughtUp()
   }
 
   #onIdle(): void {
@@ -239,6 +276,34 @@ export class StreamReader implements Following {
     }
     this.#expected += 1
     this.#nothingBehind = delivery.pending === 0
-    this.#handing.push(delivery)
+    const { leader, start } = this.#options
+    const isJump = delivery.sequence > this.#arrived + 1 && !(start === 'last_per_subject' && this.#arrived === 0)
+    const doubt = leader && isJump ? this.#compare(leader, { puller, after: this.#arrived, before: delivery.sequence }) : undefined
+    this.#arrived = delivery.sequence
+    this.#handing.push(delivery, doubt)
+  }
+
+  /** Settles when the leader has nothing between the two. Where it has something, the reader begins again with another consumer. */
+  async #compare(leader: LeaderCopy, { puller, after, before }: { puller: Puller; after: number; before: number }): Promise<void> {
+    const isWanted = () => puller === this.#puller && !this.#isClosed
+    let trouble: string | undefined
+    while (isWanted()) {
+      try {
+        const missed = await leader.between(after, before, isWanted)
+        if (missed !== undefined && isWanted()) {
+          const { stream } = this.#options
+          const who = `the copy of ${stream} on server ${this.#server ?? '(not known)'}`
+          const what = `${who} lacks message ${missed}, which the leader has; reading from another copy. Empty the store of that server (docs/operations/troubleshooting.md#a-server-lacks-messages)`
+          this.#link.report(new BusReadError(what, 'refused_by_server'))
+          void this.#restart()
+        }
+        if (trouble !== undefined && this.#trouble === trouble) this.#trouble = undefined
+        return
+      } catch (error) {
+        trouble = error instanceof Error ? error.message : String(error)
+        this.#trouble = trouble
+        await new Promise((again) => setTimeout(again, AGAIN_MS).unref())
+      }
+    }
   }
 }

@@ -1,4 +1,4 @@
-import { type Consumption, DECISIONS, type Delivery, DISPATCHER, type Verdict } from '@passover/bus'
+import { type ConsumerStanding, type Consumption, DECISIONS, type Delivery, DISPATCHER, type Verdict } from '@passover/bus'
 import { passError } from '@passover/core'
 import { admitRequest } from './admit-request.js'
 import type { Context } from './context.js'
@@ -22,8 +22,13 @@ export interface AdmissionOptions {
   onRestored: (what: string) => void
 }
 
+export interface Admission extends Consumption {
+  /** Admits what the durable of requests will never deliver, as far as this tells. */
+  lookForSkipped(standing: ConsumerStanding): void
+}
+
 /** Admits, holds or refuses what the durables of requests and decisions deliver; any number of replicas share them (I1, I3). */
-export async function startAdmission(context: Context, { timekeeper, onRestored }: AdmissionOptions): Promise<Consumption> {
+export async function startAdmission(context: Context, { timekeeper, onRestored }: AdmissionOptions): Promise<Admission> {
   const { bus } = context.deps
   const handleOne = (delivery: Delivery) => handle(context, delivery)
   const turns = timekeeper && new OutOfTurn(context, timekeeper, handleOne)
@@ -41,6 +46,7 @@ export async function startAdmission(context: Context, { timekeeper, onRestored 
     get trouble() {
       return requests.trouble ?? decisions.trouble
     },
+    lookForSkipped: (standing) => turns?.lookForSkipped(standing),
     drain,
     closed: Promise.all([requests.closed, decisions.closed]).then(() => undefined),
     [Symbol.asyncDispose]: () => drain(),

@@ -1,4 +1,4 @@
-import { DECISIONS, DISPATCHER } from '@passover/bus'
+import { type ConsumerStanding, DECISIONS, DISPATCHER } from '@passover/bus'
 import type { Context } from './context.js'
 
 /** A consumer that has messages and delivers none for this long is stalled. */
@@ -15,13 +15,16 @@ interface Seen {
  */
 export class ConsumerProgress {
   readonly #context: Pick<Context, 'deps' | 'options'>
+  readonly #onRequests: (standing: ConsumerStanding) => void
   readonly #seen = new Map<string, Seen>()
   readonly #troubles = new Map<string, string>()
   #timer: Disposable | undefined
   #stopped = false
 
-  constructor(context: Pick<Context, 'deps' | 'options'>) {
+  /** `onRequests` is told how the durable of requests stands. */
+  constructor(context: Pick<Context, 'deps' | 'options'>, onRequests: (standing: ConsumerStanding) => void) {
     this.#context = context
+    this.#onRequests = onRequests
   }
 
   /** Which consumer delivers nothing; undefined: none. */
@@ -48,6 +51,7 @@ export class ConsumerProgress {
   async #look(durable: string): Promise<void> {
     const { bus, clock } = this.#context.deps
     const standing = await bus.consumer(durable)
+    if (standing && durable === DISPATCHER) this.#onRequests(standing)
     const now = clock.monotonic()
     const seen = this.#seen.get(durable)
     if (!standing || !seen || standing.pending === 0 || standing.delivered !== seen.delivered)

@@ -91,7 +91,7 @@ async function start(deps: DispatcherDeps, options: DispatcherOptions, begun: As
   begun.push(stopping(stores))
   const onRestored = (what: string) => health.did('admission', what)
   const admission = options.admission ? await startAdmission(context, { timekeeper, onRestored }) : undefined
-  const progress = new ConsumerProgress(context)
+  const progress = new ConsumerProgress(context, (standing) => admission?.lookForSkipped(standing))
   progress.start()
   watchDispatcher(health, deps, { stores, policy, admission, timekeeper, water, progress })
   health.begin()

@@ -1,4 +1,4 @@
-import type { Delivery, Stored, Verdict } from '@passover/bus'
+import type { ConsumerStanding, Delivery, Stored, Verdict } from '@passover/bus'
 import { within } from '@passover/core'
 import type { RequestFact } from '@passover/schemas'
 import type { Context } from './context.js'
@@ -7,6 +7,8 @@ import type { Timekeeper } from './timekeeper.js'
 
 /** What came of a request out of turn is remembered until the durable delivers it too; of more than so many, the newest. */
 const REMEMBERED = 20_000
+/** At most so many requests that were not delivered are looked for at a time. */
+const SKIPPED = 1_000
 /** Pairs that have asked within this ask at the same time. */
 const LATELY_MS = 2_000
 
@@ -22,6 +24,8 @@ export class OutOfTurn {
   readonly #pool: Pool
   /** Whether each is settled, in the order in which they were begun. */
   readonly #early = new Map<number, Promise<boolean>>()
+  /** Requests that the durable seemed past at the last look, without an answer. */
+  #suspects: ReadonlySet<number> = new Set()
   #crowded = false
   #stopped = false
 
@@ -58,6 +62,27 @@ export class OutOfTurn {
     const early = this.#early.get(sequence)
     if (early) this.#early.delete(sequence)
     return early
+  }
+
+  /**
+   * Admits what the durable will never deliver: the server that leads it delivers from its own copy of the stream, which can lack requests. Such a
+   * request has no answer although everything that was delivered is acknowledged, beyond it or to the end. Whoever only reads late finds it answered:
+   * so the request must be suspect at two looks, and admitting twice is harmless.
+   */
+  lookForSkipped({ pending, unacknowledged, settled }: ConsumerStanding): void {
+    const { deps, options } = this.#context
+    const isIdle = pending === 0 && unacknowledged === 0
+    const waiting = this.#timekeeper.unansweredBefore(deps.clock.now() - options.look_after_ms, SKIPPED)
+    const suspects = new Set<number>()
+    for (const fact of waiting) {
+      if (this.#stopped || !(isIdle || fact.sequence <= settled)) continue
+      if (!this.#suspects.has(fact.sequence)) suspects.add(fact.sequence)
+      else {
+        deps.log.warn({ sequence: fact.sequence }, 'request was not delivered; admitting it as the stream has it')
+        this.#begin(fact)
+      }
+    }
+    this.#suspects = suspects
   }
 
   /** Lets what is under way finish, for at most so long. */

@@ -82,6 +82,11 @@ export class Timekeeper implements AsyncDisposable {
     return this.#keeper.open.asksEarlier(key, sequence)
   }
 
+  /** Requests that have waited for an answer since before a time, the oldest first; at most so many. */
+  unansweredBefore(time: number, most: number): RequestFact[] {
+    return this.#acting ? this.#keeper.open.unansweredBefore(time, most) : []
+  }
+
   /** What limits are counted by. */
   get counts(): Folded {
     return { open: this.#keeper.open, ready: this.#acting }

@@ -89,6 +89,7 @@ async function startNode(plan: Plan): Promise<NatsNode> {
   return {
     name,
     url,
+    dir,
     get monitor() {
       return server.monitor ?? ''
     },

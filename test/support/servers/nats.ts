@@ -8,6 +8,8 @@ export interface NatsNode {
   readonly url: string
   /** Base address of its monitoring endpoints. */
   readonly monitor: string
+  /** Where its store is; undefined in a container. */
+  readonly dir?: string
   readonly running: boolean
   /** Ends it in order. */
   stop(): Promise<void>

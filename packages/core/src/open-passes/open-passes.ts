@@ -65,6 +65,16 @@ export class OpenPasses {
     return this.#requests.get(sequence) !== undefined
   }
 
+  /** Requests that were stored before a time and have no answer, the oldest first; at most so many. */
+  unansweredBefore(time: number, most: number): RequestFact[] {
+    const found: RequestFact[] = []
+    for (const { fact } of this.#requests.values()) {
+      if (fact.time >= time || found.length === most) break
+      found.push(fact)
+    }
+    return found
+  }
+
   /** Whether a request without an answer, stored before this one, asks for the same pass, or may. */
   asksEarlier(key: PassKey, sequence: number): boolean {
     return this.#requests.asksEarlier(key, sequence)
