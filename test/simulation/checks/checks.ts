@@ -194,8 +194,6 @@ export class Checks implements Watcher {
   refusesUnread({ ended, answers, work, held, id }: Book): boolean {
     const asked = this.#log.get(answers ?? 0)
     if (!asked?.spoilt || ended?.code !== 'E005' || work > 0 || held) return false
-    // The reaper deletes what no archive holds: after that a later "expired" of the same id is all that can be read.
-    if (this.#plan.deletes && ended.kept.gone_at < Number.POSITIVE_INFINITY) return false
     return ended.kept.time - (timeOf(id) ?? asked.time) <= this.#plan.id_window_ms
   }
 

@@ -42,8 +42,8 @@ export class Evidence {
     if (!archiveIn(server).has(kept)) checks.blame('P4', 'deleted_unarchived', `${told} and not archived`)
     const book = this.#ownerOf(kept)
     if (!book) return
-    // What was told of a pass that nobody asked for goes as it comes.
-    if (book.state === 'none' && book.requests.length === 0) return
+    // What was told of a pass that nobody asked for goes as it comes. A request that was refused under a name of its own asks for none.
+    if (book.state === 'none' && book.requests.every((sequence) => checks.isAnsweredApart(book, sequence))) return
     if (book.state !== 'done') {
       checks.blame('P4', 'deleted_open', `${told}, and ${book.key} is ${book.state}`)
       return
@@ -82,7 +82,9 @@ export class Evidence {
     const records = recordsIn(server)
     for (const book of checks.books.values()) {
       if (!book.ended || book.ended.kept.time > until) continue
-      const wrong = wrongRecord(records.get(book.key), book, checks.refusesUnread(book))
+      // The reaper deletes what no archive holds: after that a later "expired" of the same id is all that can be read.
+      const isGone = plan.deletes && (book.ended?.kept.gone_at ?? Number.POSITIVE_INFINITY) < Number.POSITIVE_INFINITY
+      const wrong = wrongRecord(records.get(book.key), book, checks.refusesUnread(book) && !isGone)
       if (wrong !== undefined) checks.blame('P4', 'record', `the record of ${book.key} ${wrong}`)
     }
     this.#judgeViolations(until)
