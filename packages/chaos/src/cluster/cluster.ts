@@ -7,6 +7,8 @@ import type { Network } from './network.js'
 
 const STREAM = 'PASSOVER'
 const TRIES = 50
+/** What a server logs when it is elected to lead the stream, of whatever account. */
+const ELECTED = new RegExp(`new stream leader for '[^']* > ${STREAM}'`)
 
 /** One server; its name, address and store stay the same over its lives. */
 export class Node {
@@ -94,8 +96,23 @@ export class Node {
 
   /** The last lines of its log. */
   async logTail(): Promise<string> {
-    const text = await readFile(join(this.dir, 'nats-server.log'), 'utf8').catch(() => '')
-    return text.slice(-4_000)
+    return (await this.#log()).subarray(-4_000).toString()
+  }
+
+  /** How long its log is, bytes. */
+  async logged(): Promise<number> {
+    return (await this.#log()).length
+  }
+
+  /** Whether it was elected to lead the stream since its log was so long. It writes down each time, however short. */
+  async ledSince(logged: number): Promise<boolean> {
+    const log = await this.#log()
+    // A log that is shorter by now was begun again.
+    return ELECTED.test(log.subarray(log.length < logged ? 0 : logged).toString())
+  }
+
+  async #log(): Promise<Buffer> {
+    return readFile(join(this.dir, 'nats-server.log')).catch(() => Buffer.alloc(0))
   }
 }
 

@@ -1,5 +1,9 @@
+import { appendFile, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { Node } from '../cluster/cluster.js'
+import { Node } from '../cluster/cluster.js'
+import type { Network } from '../cluster/network.js'
 import type { Arena } from '../cluster/topology.js'
 import { flip } from './corrupt-block.js'
 
@@ -8,7 +12,7 @@ function arenaOf(leaders: (string | undefined)[]): { arena: Arena; did: string[]
   const did: string[] = []
   const named = (name: string) => {
     const say = (what: string) => async () => void did.push(`${what} ${name}`)
-    return { name, dir: '/nowhere', kill: say('kill'), start: say('start') } as unknown as Node
+    return { name, dir: '/nowhere', logged: async () => 0, kill: say('kill'), start: say('start') } as unknown as Node
   }
   const nodes = new Map(['n1', 'n2', 'n3'].map((name) => [name, named(name)]))
   const cluster = {
@@ -28,5 +32,23 @@ test('a damaged server is started only when another one leads: before that it ma
   expect(await flip(arena, planned, new AbortController().signal)).toEqual({
     done: 'kill -9 server n1, which has no blocks yet: nothing was flipped',
   })
-  expect(did).toEqual(['kill n1', 'leads: nobody', 'leads: n1', 'leads: n2', 'start n1', 'leads: n2'])
+  expect(did).toEqual(['kill n1', 'leads: nobody', 'leads: n1', 'leads: n2', 'start n1'])
+})
+
+test('whether a server led the stream since it was started is read from its log', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'passover-flip-'))
+  try {
+    const node = new Node('n1', { dir, network: {} as Network, settings: {} })
+    const say = (what: string) =>
+      appendFile(join(dir, 'nats-server.log'), `[4385] 2026/11/30 16:00:45.148258 [INF] JetStream cluster new ${what}\n`)
+    await say("stream leader for '$G > PASSOVER'")
+    const logged = await node.logged()
+    await say("stream leader for '$G > KV_policy'")
+    await say("consumer leader for '$G > PASSOVER > dispatcher'")
+    expect(await node.ledSince(logged)).toBe(false)
+    await say("stream leader for 'CORE > PASSOVER'")
+    expect(await node.ledSince(logged)).toBe(true)
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
 })

@@ -7,7 +7,6 @@ import { type Fault, RunIsVoid } from './fault.js'
 
 const MOST_BYTES = 8
 const RELIEVED_MS = 60_000
-const LOOK_MS = 100
 
 /**
  * A server is killed, some bytes of one block of its copy of the stream are turned over, and it is started again. It leaves out what it can no
@@ -25,45 +24,34 @@ export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
   const block = isRelieved && blocks.length > 0 ? chosen.pick(blocks) : undefined
   const bytes = chosen.between(1, MOST_BYTES)
   if (block) await turnOver(block, bytes, chosen.next())
+  const logged = await node.logged()
   await node.start()
-  const led = await ledMeanwhile(arena.cluster, node, { for_ms, stop })
+  await pause(for_ms, stop)
   // It was away all the same.
   if (!isRelieved) return { done: `kill -9 server ${target}, after which nobody led the stream for ${RELIEVED_MS} ms: nothing was flipped` }
   if (!block) return { done: `kill -9 server ${target}, which has no blocks yet: nothing was flipped` }
-  const damage = await damageOf(arena.cluster, node)
-  damage.led ||= led
+  const missing = await missingOf(arena.cluster, node)
   await node.kill()
+  // From its log: another server may have copied from it, in however short a time.
+  const led = await node.ledSince(logged)
   await rm(join(node.dir, 'jetstream'), { recursive: true, force: true })
   await node.start()
   // What others were told by it is lost by the server, not by us: nothing is promised of a run in which that happened.
-  if (damage.led && damage.missing > BETWEEN)
-    throw new RunIsVoid(`the damaged replica led the stream, with ${damage.missing} messages missing (decision 86)`)
+  if (led && missing > BETWEEN) throw new RunIsVoid(`the damaged replica led the stream, with ${missing} messages missing (decision 86)`)
   return {
-    done: `${bytes} bytes flipped in ${block.split('/').slice(-3).join('/')} of server ${target}, which left out ${damage.missing} messages and copied all anew after ${for_ms} ms`,
+    done: `${bytes} bytes flipped in ${block.split('/').slice(-3).join('/')} of server ${target}, which left out ${missing} messages and copied all anew after ${for_ms} ms`,
   }
-}
-
-/** Waits, and returns whether the server was seen to lead the stream: another server may have copied from it then. Looks ten times a second. */
-async function ledMeanwhile(cluster: Cluster, node: Node, { for_ms, stop }: { for_ms: number; stop: AbortSignal }): Promise<boolean> {
-  const until = performance.now() + for_ms
-  let led = false
-  do {
-    await pause(Math.min(LOOK_MS, Math.max(0, until - performance.now())), stop)
-    led ||= (await cluster.leader())?.name === node.name
-  } while (!stop.aborted && performance.now() < until)
-  return led
 }
 
 function isAnother(leader: Node | undefined, than: Node): boolean {
   return leader !== undefined && leader !== than
 }
 
-/** How many messages less than the fullest replica it has, and whether it is the one that everybody is told by. */
-async function damageOf(cluster: Cluster, node: Node): Promise<{ missing: number; led: boolean }> {
+/** How many messages less than the fullest replica it has. */
+async function missingOf(cluster: Cluster, node: Node): Promise<number> {
   const copies = await cluster.copies()
   const most = Math.max(0, ...Object.values(copies).map((count) => count ?? 0))
-  const leader = await cluster.leader()
-  return { missing: most - (copies[node.name] ?? most), led: leader?.name === node.name }
+  return most - (copies[node.name] ?? most)
 }
 
 /** Blocks of the stream that have something in them, in the order of their names. */
