@@ -4,9 +4,9 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import type { Bus, Following, FollowOptions, Stored } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
-import { replaced } from './auditing.js'
+import { replaced } from '../fixtures/audit.js'
+import { until } from '../processes/until.js'
 import type { NatsFixture, NatsNode } from './nats.js'
-import { until } from './until.js'
 
 const STREAM = 'PASSOVER'
 
