@@ -24,6 +24,8 @@ export interface Awaited {
   overdue_since: number | undefined
   /** Sequence and time (server ms) of the stored request; undefined for a pass that another call asked for. */
   published: Published | undefined
+  /** Whether its journal was last seen held for a person, who may take as long as they like. */
+  held: boolean
   /** How often its journal was read. */
   looks: number
   busy: boolean

@@ -126,7 +126,10 @@ export class Reading implements Disposable {
     if (awaited.over) return
     if (found.kind === 'return') this.#finder.deliver(awaited, found.found)
     if (found.kind === 'other_request') this.#finder.end(awaited, { ok: false, error: reused(awaited.key) })
+    // A held pass whose journal is empty now was decided, has ended and is deleted: only the audit knows how.
+    if (found.kind === 'nothing' && awaited.held) awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
     if (found.kind === 'held') awaited.give_up_at = Number.POSITIVE_INFINITY
+    awaited.held = found.kind === 'held'
     if (found.kind === 'open') this.#endsBy(awaited, found.deadline)
   }
 

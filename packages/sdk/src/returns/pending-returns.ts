@@ -35,6 +35,7 @@ export class Waiting {
       give_up_at: Number.POSITIVE_INFINITY,
       overdue_since: undefined,
       published: undefined,
+      held: false,
       looks: 0,
       busy: false,
       over: false,

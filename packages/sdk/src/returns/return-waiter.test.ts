@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { passError } from '@passover/core'
-import type { PassKey, Step } from '@passover/schemas'
+import { journalFilter, type PassKey, type Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import type { Settled } from '../delivery/pending-return.js'
 import type { Deps } from '../runtime/dependencies.js'
@@ -97,6 +97,22 @@ describe('Returns', () => {
     const { clock, adopt, outcomes } = returns(async () => [])
     expect(await adopt()).toBe('nothing')
     await clock.advance(8_000)
+    expect(outcomes).toMatchObject([{ ok: false, error: { code: 'E041' } }])
+  })
+
+  // Found by simulation seed 960546705: it was waited for without an end.
+  it('asks the audit about a held pass whose journal is empty later', async () => {
+    const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
+    const digest = 'of-its-request'
+    const guard = { sequence: 0, subject: journalFilter(key) }
+    const held: Step = { type: 'step', kind: 'held', key, by: 'passover', sequence: 3, time: 1_000_000, attempt: 0, guard, digest }
+    let steps = [held]
+    const { clock, adopt, outcomes } = returns(async () => steps)
+    expect(await adopt('send')).toBe('begun')
+    await clock.advance(60_000)
+    expect(outcomes).toEqual([])
+    steps = []
+    await clock.advance(40_000)
     expect(outcomes).toMatchObject([{ ok: false, error: { code: 'E041' } }])
   })
 
