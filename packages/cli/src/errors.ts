@@ -1,6 +1,6 @@
 import { fileLimitFault } from '@passover/bus/entry'
+import { Failure as CliFailure, usage } from '@passover/operator/errors'
 import type { ErrorCode } from '@passover/schemas'
-import { Failure as CliFailure, usage } from '@passover/sdk/failure'
 import { duration } from './terminal/duration.js'
 import { oneLine } from './terminal/text.js'
 

@@ -1,5 +1,5 @@
 import { type Bus, metricsText, processMetrics } from '@passover/bus'
-import { askAgents } from '@passover/sdk/people'
+import { askAgents } from '@passover/operator'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]

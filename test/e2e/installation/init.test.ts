@@ -53,15 +53,16 @@ function install(project: string): void {
   link(join(ROOT, 'node_modules', '.bin', 'tsc'), join(modules, '.bin', 'tsc'))
 }
 
-/** What a consumer may name: every entry of the SDK, the union of error codes, and each kind of artifact. */
+/** What a consumer may name: every entry of SDK and operator, the union of error codes, and each kind of artifact. */
 const CONSUMER = `import { connect, type ErrorCode, type FileModificationArtifact, PassOverError, type PassOverOptions, type WorkArtifact } from '@passover/sdk'
-import type * as failure from '@passover/sdk/failure'
+import type * as operator from '@passover/operator'
+import type * as errors from '@passover/operator/errors'
 import type * as http from '@passover/sdk/http'
-import type * as people from '@passover/sdk/people'
+import type * as internal from '@passover/sdk/internal'
+import type * as format from '@passover/sdk/internal/format'
 import type * as project from '@passover/sdk/project'
-import type * as words from '@passover/sdk/words'
 
-export type Entries = [typeof failure, typeof http, typeof people, typeof project, typeof words]
+export type Entries = [typeof operator, typeof errors, typeof http, typeof internal, typeof format, typeof project]
 
 export function advice(error: unknown): string {
   if (!(error instanceof PassOverError)) return ''

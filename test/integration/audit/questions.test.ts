@@ -1,6 +1,7 @@
 import { ARCHIVE_BUCKET, Archive, Manifest, SEGMENT_SIZE } from '@passover/archive'
 import { type AuditRunning, deletePass } from '@passover/audit'
 import { type Bus, decode, encode } from '@passover/bus'
+import { findPass } from '@passover/operator'
 import {
   type AgentsAnswer,
   agentsAnswer,
@@ -12,7 +13,6 @@ import {
   sha256,
   timeAnswer,
 } from '@passover/schemas'
-import { findPass } from '@passover/sdk/people'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Story, type StoryOptions } from '../../support/builders/story.js'
 import { type AuditFixture, auditFixture } from '../../support/fixtures/audit.js'

@@ -1,4 +1,5 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { readResult } from '@passover/operator'
 import {
   decisionArtifact,
   fileModificationArtifact,
@@ -10,7 +11,6 @@ import {
   type WorkArtifact,
   type WorkOutput,
 } from '@passover/schemas'
-import { readResult } from '@passover/sdk/people'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../../support/builders/agents.js'
 import { artifacts as PUT } from '../../support/builders/examples.js'

@@ -1,6 +1,6 @@
 import { encode, PolicyStore, untoldEntries } from '@passover/bus'
+import { decide } from '@passover/operator'
 import { HEADER, type PassKey, policyDigest } from '@passover/schemas'
-import { decide } from '@passover/sdk/people'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checkTrust } from '../../../packages/cli/src/doctor/stores.js'
 import { verifyLive } from '../../../packages/cli/src/verify/verify-live.js'

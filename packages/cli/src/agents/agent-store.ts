@@ -1,6 +1,6 @@
 import { AgentRecords, type Bus, believedAgents, type Outcome } from '@passover/bus'
+import { askList, requireCompiling } from '@passover/operator'
 import { type AgentRecord, agentRecord, type PassRow } from '@passover/schemas'
-import { askList, requireCompiling } from '@passover/sdk/people'
 import { CliFailure } from '../errors.js'
 import { type AgentChange, changedRecord } from './agent-record.js'
 

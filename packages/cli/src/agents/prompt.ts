@@ -1,5 +1,5 @@
+import { inForce } from '@passover/operator'
 import { type PromptSources, type PromptTemplate, readPromptTemplate, renderPrompt, templateFor } from '@passover/sdk'
-import { inForce } from '@passover/sdk/people'
 import type { PolicySession } from '../policy/session.js'
 import { unknownAgent } from './agent-store.js'
 

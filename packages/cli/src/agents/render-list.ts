@@ -1,4 +1,4 @@
-import type { AgentLine } from '@passover/sdk/people'
+import type { AgentLine } from '@passover/operator'
 import { type Names, personText } from '../connection/verified-names.js'
 import { renderTable } from '../render/table.js'
 import type { Terminal } from '../terminal/terminal.js'

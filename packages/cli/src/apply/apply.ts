@@ -1,5 +1,6 @@
 import { type Bus, nodeRandom, serverClock } from '@passover/bus'
 import { chooseModifications, type NumberedModification, type Tracing } from '@passover/core'
+import { findPass, type PassRef, readResult, refuseOwn } from '@passover/operator'
 import { type AnsweredDecision, type AnsweredPass, type ShownFile, sha256, type WorkOutput } from '@passover/schemas'
 import {
   type Accepts,
@@ -20,8 +21,7 @@ import {
   type Settled,
   showTaken,
 } from '@passover/sdk'
-import { findPass, type PassRef, readResult, refuseOwn } from '@passover/sdk/people'
-import { nameMarks } from '@passover/sdk/words'
+import { nameMarks } from '@passover/sdk/internal/format'
 import { CliFailure, usage } from '../errors.js'
 import { agreed } from '../input/confirm.js'
 import { fromTo } from '../render/inbox.js'

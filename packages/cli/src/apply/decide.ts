@@ -1,8 +1,8 @@
 import type { Bus } from '@passover/bus'
 import type { ModificationChoice } from '@passover/core'
+import { askNames, askPasses, decide, refuseOwn, type Standing, verifyStored } from '@passover/operator'
 import { type AnsweredDecision, type AnsweredPass, sha256 } from '@passover/schemas'
-import { askNames, askPasses, decide, refuseOwn, type Standing, verifyStored } from '@passover/sdk/people'
-import { nameMarks } from '@passover/sdk/words'
+import { nameMarks } from '@passover/sdk/internal/format'
 import { CliFailure } from '../errors.js'
 import { ago } from '../terminal/duration.js'
 

@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
+import { askCustody, sayCustody } from '@passover/operator'
 import type { CustodyAnswer, CustodyErasure } from '@passover/schemas'
-import { askCustody, sayCustody } from '@passover/sdk/people'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { personText } from '../connection/verified-names.js'

@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
+import { askCustody, findPass, sayCustody } from '@passover/operator'
 import type { CustodyHold, CustodyScope } from '@passover/schemas'
-import { askCustody, findPass, sayCustody } from '@passover/sdk/people'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { namesOn, personText } from '../connection/verified-names.js'

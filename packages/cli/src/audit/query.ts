@@ -1,5 +1,5 @@
+import { pages } from '@passover/operator'
 import { DEFAULT_PAGE, MAX_PAGE, type QueriedPass } from '@passover/schemas'
-import { pages } from '@passover/sdk/people'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { noteIfUnknown } from '../doctor/audit.js'

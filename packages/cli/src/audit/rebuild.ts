@@ -1,5 +1,5 @@
 import { IndexesLost, rebuildRecords } from '@passover/audit'
-import { askIndex } from '@passover/sdk/people'
+import { askIndex } from '@passover/operator'
 import { outputSchemas } from '@passover/validation'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'

@@ -1,5 +1,5 @@
+import { askStats } from '@passover/operator'
 import { STATS_BY, type StatsAnswer, type StatsGroup } from '@passover/schemas'
-import { askStats } from '@passover/sdk/people'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { noteIfUnknown } from '../doctor/audit.js'

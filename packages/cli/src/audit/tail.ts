@@ -1,6 +1,6 @@
 import { type Bus, decode, type Stored, type Subjects } from '@passover/bus'
+import { askPasses, standing } from '@passover/operator'
 import { type CustodyBody, custodyBody, HEADER, type PassKey, passRecord, type QueriedPass, SYSTEM } from '@passover/schemas'
-import { askPasses, standing } from '@passover/sdk/people'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { type Names, namesOn, personText } from '../connection/verified-names.js'

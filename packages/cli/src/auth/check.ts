@@ -1,5 +1,5 @@
 import { type AgentCheck, checkAgent, parseCredentials, readTextFile } from '@passover/bus'
-import { askAgents } from '@passover/sdk/people'
+import { askAgents } from '@passover/operator'
 import { connectPerson, unreachable } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { accessTo } from '../connection/credentials.js'

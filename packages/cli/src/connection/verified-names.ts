@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
-import { askNames, type Names } from '@passover/sdk/people'
-import { nameMarks } from '@passover/sdk/words'
+import { askNames, type Names } from '@passover/operator'
+import { nameMarks } from '@passover/sdk/internal/format'
 import type { Context } from './context.js'
 import { checksNames } from './settings.js'
 

@@ -1,4 +1,4 @@
-import { everyLetter, type LetterFilter } from '@passover/sdk/people'
+import { everyLetter, type LetterFilter } from '@passover/operator'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { renderLetters } from './render.js'

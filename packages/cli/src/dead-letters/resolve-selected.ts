@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
+import { type Done, everyLetter, findLetter, refOf } from '@passover/operator'
 import type { DeadLetter, DeadLetterDetail } from '@passover/schemas'
-import { type Done, everyLetter, findLetter, refOf } from '@passover/sdk/people'
 import type { Context } from '../connection/context.js'
 import { CliFailure, usage } from '../errors.js'
 import { agreed } from '../input/confirm.js'

@@ -1,5 +1,5 @@
+import { askPasses, findLetter, readResult, refOf } from '@passover/operator'
 import type { AnsweredPass, DeadLetterDetail } from '@passover/schemas'
-import { askPasses, findLetter, readResult, refOf } from '@passover/sdk/people'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { renderLetter } from './render.js'

@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
+import { askStats } from '@passover/operator'
 import type { StatsAnswer } from '@passover/schemas'
-import { askStats } from '@passover/sdk/people'
 import { CliFailure } from '../errors.js'
 import { duration } from '../terminal/duration.js'
 import { type Check, look } from './check.js'

@@ -1,7 +1,7 @@
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Bus } from '@passover/bus'
-import { askAgents, openQueued, totalLoad } from '@passover/sdk/people'
+import { askAgents, openQueued, totalLoad } from '@passover/operator'
 import { folderFault, type IgnoredFile, searchProject } from '@passover/sdk/project'
 import { revokedAgents } from '../auth/find-keys.js'
 import { connectPerson } from '../connection/connect-person.js'

@@ -1,5 +1,5 @@
 import { PolicyStore } from '@passover/bus'
-import { invalidPolicy, sameDocument } from '@passover/sdk/people'
+import { invalidPolicy, sameDocument } from '@passover/operator'
 import { connectAs } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import type { ServerSetting } from '../connection/settings.js'

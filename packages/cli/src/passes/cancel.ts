@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import { findPass, isOpen, openBelow, type PassRef, publishCancel, standing, untilEnded } from '@passover/sdk/people'
+import { findPass, isOpen, openBelow, type PassRef, publishCancel, standing, untilEnded } from '@passover/operator'
 import type { Context } from '../connection/context.js'
 import { namesOn, personText } from '../connection/verified-names.js'
 import { agreed } from '../input/confirm.js'

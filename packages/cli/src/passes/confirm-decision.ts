@@ -1,6 +1,6 @@
 import { shellWord } from '@passover/core/text'
+import { type ShownReturn, shownDigest } from '@passover/operator'
 import type { InboxItem } from '@passover/schemas'
-import { type ShownReturn, shownDigest } from '@passover/sdk/people'
 import { countWarnings } from '../apply/diff.js'
 import { renderReview } from '../apply/render.js'
 import type { Context } from '../connection/context.js'

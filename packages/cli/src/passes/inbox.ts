@@ -1,4 +1,4 @@
-import { askInbox } from '@passover/sdk/people'
+import { askInbox } from '@passover/operator'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { noteIfUnknown } from '../doctor/audit.js'

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Bus } from '@passover/bus'
+import { findPass, isOpen, type PassRef, readResult, standing } from '@passover/operator'
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
-import { findPass, isOpen, type PassRef, readResult, standing } from '@passover/sdk/people'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { INTERRUPTED } from '../errors.js'

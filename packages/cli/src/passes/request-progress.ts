@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
+import { askPasses, noWorkersText, totalLoad, workersFor } from '@passover/operator'
 import type { AnsweredPass } from '@passover/schemas'
-import { askPasses, noWorkersText, totalLoad, workersFor } from '@passover/sdk/people'
 import { sayEntry } from '../render/timeline.js'
 import type { Progress } from '../terminal/terminal.js'
 

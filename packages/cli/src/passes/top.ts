@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Bus } from '@passover/bus'
+import { type AgentLine, askList, askStats, readAgents } from '@passover/operator'
 import type { PassRow } from '@passover/schemas'
-import { type AgentLine, askList, askStats, readAgents } from '@passover/sdk/people'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { lasted } from '../render/pass-rows.js'

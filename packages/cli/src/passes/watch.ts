@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
 import type { PassReads } from '@passover/notifier'
+import { Failure, findPass, type Happening, happeningOf, isOpen, standing } from '@passover/operator'
 import type { DecisionFact, Notice, Step } from '@passover/schemas'
-import { Failure, findPass, type Happening, happeningOf, isOpen, standing } from '@passover/sdk/people'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { rulesOf } from '../connection/id-window.js'

@@ -1,6 +1,6 @@
 import { type ExplainedField, explainPolicy, PassOverError, shown } from '@passover/core'
+import { inForce, invalidPolicy, sameDocument } from '@passover/operator'
 import { type AgentRecord, agentPairOverride, issueTexts, type PassOverPreferences, requestControl } from '@passover/schemas'
-import { inForce, invalidPolicy, sameDocument } from '@passover/sdk/people'
 import type { Context } from '../connection/context.js'
 import { usage } from '../errors.js'
 import { renderTable } from '../render/table.js'

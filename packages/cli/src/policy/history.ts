@@ -1,4 +1,4 @@
-import { type InForce, inForce, invalidPolicy, versionOf } from '@passover/sdk/people'
+import { type InForce, inForce, invalidPolicy, versionOf } from '@passover/operator'
 import type { Context } from '../connection/context.js'
 import { namesOn, personText } from '../connection/verified-names.js'
 import { renderTable } from '../render/table.js'

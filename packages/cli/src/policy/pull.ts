@@ -1,7 +1,7 @@
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { inForce, sameDocument } from '@passover/operator'
 import type { PassOverPreferences } from '@passover/schemas'
-import { inForce, sameDocument } from '@passover/sdk/people'
 import { applyEdits, modify } from 'jsonc-parser'
 import type { Context } from '../connection/context.js'
 import { CliFailure } from '../errors.js'

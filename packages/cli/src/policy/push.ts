@@ -1,5 +1,5 @@
+import { faultText, gate, inForce, invalidPolicy, jsonFault, lenient, publish, sameDocument, wasFaster } from '@passover/operator'
 import type { PassOverPreferences } from '@passover/schemas'
-import { faultText, gate, inForce, invalidPolicy, jsonFault, lenient, publish, sameDocument, wasFaster } from '@passover/sdk/people'
 import type { Context } from '../connection/context.js'
 import { namesOn, personText } from '../connection/verified-names.js'
 import { CliFailure } from '../errors.js'

@@ -1,6 +1,6 @@
 import { checkPolicy, type KnownAgents, type PolicyFault, pathText, readPolicy, type Segment } from '@passover/core'
+import { type FaultInFile, schemaFaults } from '@passover/operator'
 import type { PassOverPreferences } from '@passover/schemas'
-import { type FaultInFile, schemaFaults } from '@passover/sdk/people'
 import { findNodeAtLocation, getNodeValue, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
 import type { Context } from '../connection/context.js'
 import { findPolicyFile, type PolicyFile } from './find-file.js'

@@ -1,4 +1,4 @@
-import { policyOn, type PolicySession as Session } from '@passover/sdk/people'
+import { policyOn, type PolicySession as Session } from '@passover/operator'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 

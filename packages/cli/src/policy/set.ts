@@ -1,6 +1,6 @@
 import { nearest, POLICY_FIELDS, type PolicyFault, readPolicy, type Segment } from '@passover/core'
+import { faultText, gate, type InForce, inForce, invalidPolicy, jsonFault, sameDocument, versionOf } from '@passover/operator'
 import { type PassOverPreferences, type PolicyVersion, pairKey, parsePairKey } from '@passover/schemas'
-import { faultText, gate, type InForce, inForce, invalidPolicy, jsonFault, sameDocument, versionOf } from '@passover/sdk/people'
 import type { Context } from '../connection/context.js'
 import { namesOn, personText } from '../connection/verified-names.js'
 import { usage } from '../errors.js'

@@ -1,5 +1,5 @@
+import { isOpen, standing } from '@passover/operator'
 import type { PassRow } from '@passover/schemas'
-import { isOpen, standing } from '@passover/sdk/people'
 import { ago, duration } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { type Column, renderTable } from './table.js'

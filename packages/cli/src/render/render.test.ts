@@ -1,5 +1,5 @@
+import { type PassResult, standing } from '@passover/operator'
 import type { AnsweredPass, PassRow } from '@passover/schemas'
-import { type PassResult, standing } from '@passover/sdk/people'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
 import { colorOf, renderRows } from './pass-rows.js'

@@ -1,6 +1,6 @@
+import { isOpen, type PassResult, standing } from '@passover/operator'
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
-import { isOpen, type PassResult, standing } from '@passover/sdk/people'
-import { nameMarks } from '@passover/sdk/words'
+import { nameMarks } from '@passover/sdk/internal/format'
 import { clock, dateTime, duration } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { indent, oneLine } from '../terminal/text.js'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Bus, PartError, Subjects } from '@passover/bus'
+import { askPasses } from '@passover/operator'
 import { type AnsweredPass, keyText } from '@passover/schemas'
-import { askPasses } from '@passover/sdk/people'
 import { connectAs } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { CliFailure, usage } from '../errors.js'

@@ -1,6 +1,6 @@
 import { type ArchiveSource, decodeIndex } from '@passover/archive'
+import { severalPasses } from '@passover/operator'
 import { keyText, type PassKey } from '@passover/schemas'
-import { severalPasses } from '@passover/sdk/people'
 
 export interface NamedBy {
   /** Ids, or the beginnings of them. */

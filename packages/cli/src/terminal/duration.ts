@@ -1,4 +1,4 @@
-export { ago, dateTime, duration } from '@passover/sdk/words'
+export { ago, dateTime, duration } from '@passover/sdk/internal/format'
 
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 

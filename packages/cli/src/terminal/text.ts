@@ -1,7 +1,7 @@
 import { basename, delimiter, dirname } from 'node:path'
 
 export { cut, cutStart, oneLine, shellWord, visible, visibleLines } from '@passover/core/text'
-export { count, sizeText } from '@passover/sdk/words'
+export { count, sizeText } from '@passover/sdk/internal/format'
 export { columnsOf, cutColumns } from './wrap.js'
 
 /** Indents every line that is not empty. */

@@ -69,7 +69,7 @@ interface Asked {
 /** Collects what is stored of a pass and of those above it, with all that its decisions rest on. CliFailure E041: there is none. */
 export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: Asked): Promise<Evidence> {
   const id_window_ms = said ?? (await rulesOf(bus)).id_window_ms
-  const { findPass } = await import('@passover/sdk/people')
+  const { findPass } = await import('@passover/operator')
   const found = await findPass(bus, ref)
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)

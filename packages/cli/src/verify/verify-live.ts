@@ -12,7 +12,7 @@ import {
   sequenceOf,
 } from '@passover/archive'
 import { type Bus, untoldEntries, untoldText } from '@passover/bus'
-import { askIndex } from '@passover/sdk/people'
+import { askIndex } from '@passover/operator'
 import { hearSaid, readSpan } from '../stored-messages/read-range.js'
 import { walkArchive } from '../stored-messages/walk-archive.js'
 import { erasuresIn, leavingOf } from './erased-during-read.js'

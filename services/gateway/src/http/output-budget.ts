@@ -1,4 +1,4 @@
-import { Failure } from '@passover/sdk/people'
+import { Failure } from '@passover/operator'
 
 /** Bytes of outputs that one answer may load. Agents choose the size of outputs, and one process serves everybody. */
 export class OutputBudget {

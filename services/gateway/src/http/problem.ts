@@ -1,8 +1,8 @@
 import { BusReadError, BusUnreachable, TableError } from '@passover/bus'
 import { ERRORS, oneLine, PassOverError, printableJson } from '@passover/core'
+import { Failure } from '@passover/operator'
 import type { ErrorCode } from '@passover/schemas'
 import type { Problem } from '@passover/schemas/http'
-import { Failure } from '@passover/sdk/people'
 
 /** An answer that is no success, thrown where it is found. */
 export class HttpProblem extends Error {

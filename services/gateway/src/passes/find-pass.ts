@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
 import { oneLine } from '@passover/core'
+import { askPasses, Failure, type PassRef } from '@passover/operator'
 import { type AnsweredPass, storedId } from '@passover/schemas'
-import { askPasses, Failure, type PassRef } from '@passover/sdk/people'
 import { HttpProblem, problemFor } from '../http/problem.js'
 
 /** The one pass with that id. 404: none; 409: several, and from and to say which. */

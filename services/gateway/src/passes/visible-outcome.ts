@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
+import { readResult } from '@passover/operator'
 import type { AnsweredPass, PassError } from '@passover/schemas'
-import { readResult } from '@passover/sdk/people'
 import type { Caller } from '../auth/caller.js'
 import type { OutputBudget } from '../http/output-budget.js'
 import { withheldOf } from './output-visibility.js'

@@ -1,5 +1,5 @@
+import { askAgents, askInbox, readPresence } from '@passover/operator'
 import { agentsPage, inboxPage, inboxParameters } from '@passover/schemas/http'
-import { askAgents, askInbox, readPresence } from '@passover/sdk/people'
 import { itemFor } from '../passes/output-visibility.js'
 import { route } from '../route.js'
 

@@ -1,5 +1,5 @@
+import { askQuery } from '@passover/operator'
 import { auditPage, auditParameters } from '@passover/schemas/http'
-import { askQuery } from '@passover/sdk/people'
 import { entryFor } from '../passes/output-visibility.js'
 import { queryFrom } from '../passes/query-params.js'
 import { route } from '../route.js'

@@ -1,6 +1,4 @@
 import type { Bus } from '@passover/bus'
-import type { AnsweredPass, InboxItem, PassKey } from '@passover/schemas'
-import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, idPath } from '@passover/schemas/http'
 import {
   askNames,
   decideDue,
@@ -13,7 +11,9 @@ import {
   type ShownReturn,
   shownDigest,
   untilEnded,
-} from '@passover/sdk/people'
+} from '@passover/operator'
+import type { AnsweredPass, InboxItem, PassKey } from '@passover/schemas'
+import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, idPath } from '@passover/schemas/http'
 import { requireOriginator } from '../auth/access.js'
 import { OutputBudget, requireFewLines } from '../http/output-budget.js'
 import { HttpProblem, problemFor } from '../http/problem.js'

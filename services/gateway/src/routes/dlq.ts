@@ -1,5 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { oneLine } from '@passover/core'
+import { askLetters, type Done, dropLetter, Failure, findLetter, requeueLetter } from '@passover/operator'
 import { storedId } from '@passover/schemas'
 import {
   deadLettersPage,
@@ -11,7 +12,6 @@ import {
   settleLetter,
   shownLetter,
 } from '@passover/schemas/http'
-import { askLetters, type Done, dropLetter, Failure, findLetter, requeueLetter } from '@passover/sdk/people'
 import { overridden } from '../auth/access.js'
 import { OutputBudget } from '../http/output-budget.js'
 import { HttpProblem, problemFor } from '../http/problem.js'

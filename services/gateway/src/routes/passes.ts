@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
+import { askQuery, isOpen } from '@passover/operator'
 import type { AnsweredPass } from '@passover/schemas'
 import { auditParameters, idPath, passesPage, shownPass, showParameters } from '@passover/schemas/http'
-import { askQuery, isOpen } from '@passover/sdk/people'
 import type { Caller } from '../auth/caller.js'
 import { OutputBudget } from '../http/output-budget.js'
 import { waitOf } from '../http/parse-request.js'

@@ -1,5 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { explainPolicy, PassOverError, type PolicyFault, readPolicy } from '@passover/core'
+import { gate, inForce, invalidPolicy, policyOn, publish, sameDocument } from '@passover/operator'
 import { passOverPreferences } from '@passover/schemas'
 import {
   explainedPolicy,
@@ -9,7 +10,6 @@ import {
   putPolicyHeaders,
   putPolicyParameters,
 } from '@passover/schemas/http'
-import { gate, inForce, invalidPolicy, policyOn, publish, sameDocument } from '@passover/sdk/people'
 import { z } from 'zod'
 import { HttpProblem, problemFor, problemOf } from '../http/problem.js'
 import { type Reply, route } from '../route.js'

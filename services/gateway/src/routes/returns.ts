@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
+import { askPasses, askQuery } from '@passover/operator'
 import type { AnsweredPass, PassError, PassRow, ReturnToContext, WorkControl, WorkOutput } from '@passover/schemas'
 import { returnsPage, returnsParameters } from '@passover/schemas/http'
-import { askPasses, askQuery } from '@passover/sdk/people'
 import type { Caller } from '../auth/caller.js'
 import { OutputBudget } from '../http/output-budget.js'
 import { queryFrom } from '../passes/query-params.js'

@@ -28,7 +28,7 @@ export function agentsCommand(): Command {
 
 async function list(context: Context): Promise<number> {
   const { connectPerson } = await import('../../connection/connect-person.js')
-  const { readAgents } = await import('@passover/sdk/people')
+  const { readAgents } = await import('@passover/operator')
   const { renderAgents } = await import('../../agents/render-list.js')
   const { revokedAgents } = await import('../../auth/find-keys.js')
   const { namesOn } = await import('../../connection/verified-names.js')

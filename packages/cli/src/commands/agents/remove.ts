@@ -25,7 +25,7 @@ async function remove(context: Context, options: RemoveOptions, name: string): P
   const { connectPerson } = await import('../../connection/connect-person.js')
   const { openPassesTo, readAgent, takeOut } = await import('../../agents/agent-store.js')
   const { namesOn, personText } = await import('../../connection/verified-names.js')
-  const { readPresence } = await import('@passover/sdk/people')
+  const { readPresence } = await import('@passover/operator')
   await using bus = await connectPerson(context)
   await readAgent(bus, name)
   const [{ passes, more }, presence] = await Promise.all([openPassesTo(bus, name), readPresence(bus, name)])

@@ -14,7 +14,7 @@ export function showAgentCommand(): Command {
 async function show(context: Context, _options: object, name: string): Promise<number> {
   const { connectPerson } = await import('../../connection/connect-person.js')
   const { readAgent } = await import('../../agents/agent-store.js')
-  const { askAgents, openQueued, readPresence, totalLoad } = await import('@passover/sdk/people')
+  const { askAgents, openQueued, readPresence, totalLoad } = await import('@passover/operator')
   const { revokedAgents } = await import('../../auth/find-keys.js')
   const { namesOn } = await import('../../connection/verified-names.js')
   const { renderAgent } = await import('../../agents/render-agent.js')

@@ -66,7 +66,7 @@ export function refuseWithinWork({ env }: Pick<Context, 'env'>): void {
 
 async function run(context: Context, given: DecideOptions & { verdict: 'approve' | 'deny'; id: string }): Promise<number> {
   const { connectPerson } = await import('../../connection/connect-person.js')
-  const { decideDue } = await import('@passover/sdk/people')
+  const { decideDue } = await import('@passover/operator')
   refuseWithinWork(context)
   const { confirmDecision } = await import('../../passes/confirm-decision.js')
   await using bus = await connectPerson(context)

@@ -80,10 +80,10 @@ async function settle(context: Context, verb: 'requeue' | 'drop', options: Settl
   await using bus = await connectPerson(context)
   const { reason } = options
   if (verb === 'drop') {
-    const { dropLetter } = await import('@passover/sdk/people')
+    const { dropLetter } = await import('@passover/operator')
     return await settleChosen(context, { bus, choice: options, verb }, (detail) => dropLetter(bus, detail, reason))
   }
-  const { requeueLetter } = await import('@passover/sdk/people')
+  const { requeueLetter } = await import('@passover/operator')
   const asOriginator = (originator: string) => connectAs(originator, context.server())
   return await settleChosen(context, { bus, choice: options, verb }, (detail) => requeueLetter(bus, asOriginator, { detail, reason }))
 }

@@ -39,7 +39,7 @@ function wantedOption(text: string): string {
 
 async function wordsOf(context: Context, wanted: Values): Promise<string[]> {
   const { connectPerson } = await import('../../connection/connect-person.js')
-  const { askAgents, askList } = await import('@passover/sdk/people')
+  const { askAgents, askList } = await import('@passover/operator')
   await using bus = await connectPerson(context)
   if (wanted === 'agents') return (await askAgents(bus)).map(({ agent }) => agent.name)
   return [...new Set((await askList(bus, { limit: MOST_IDS })).passes.map(({ id }) => id))]

@@ -43,7 +43,7 @@ export function listCommand(): Command {
     .action(
       action<ListOptions, []>(async (context, options) => {
         const { connectPerson } = await import('../../connection/connect-person.js')
-        const { askList, noWorkersText, waitsForWorker, workersOf } = await import('@passover/sdk/people')
+        const { askList, noWorkersText, waitsForWorker, workersOf } = await import('@passover/operator')
         const { renderRows } = await import('../../render/pass-rows.js')
         const { noteIfUnknown } = await import('../../doctor/audit.js')
         await using bus = await connectPerson(context)

@@ -18,7 +18,7 @@ export function showCommand(): Command {
     .action(
       action<ShowOptions, [string]>(async (context, options, id) => {
         const { connectPerson } = await import('../../connection/connect-person.js')
-        const { findPass, noWorkersText, waitsForWorker, workersFor, readResult } = await import('@passover/sdk/people')
+        const { findPass, noWorkersText, waitsForWorker, workersFor, readResult } = await import('@passover/operator')
         const { renderPass } = await import('../../render/timeline.js')
         const { itemDocument } = await import('../../render/inbox.js')
         const { warningsIn } = await import('../../render/result.js')

@@ -2,9 +2,9 @@ import type { Bus } from '@passover/bus'
 import { chooseModifications, type ModificationChoice, type NumberedModification } from '@passover/core'
 import { oneLine } from '@passover/core/text'
 import { type AnsweredPass, type InboxItem, sha256 } from '@passover/schemas'
-import { type Accepts, notShown, type Review, reviewable, reviewReturn } from '../apply/plan/review.js'
-import { Failure, usage } from './failure.js'
-import { type PassResult, readResult } from './result.js'
+import { type Accepts, notShown, type Review, reviewable, reviewReturn } from '@passover/sdk/internal'
+import { Failure, usage } from '../errors.js'
+import { type PassResult, readResult } from '../passes/result.js'
 
 /** A return as a person is shown it. */
 export interface ShownReturn {

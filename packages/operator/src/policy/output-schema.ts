@@ -1,6 +1,6 @@
 import { isBody, type PolicyFault, pathText, shown } from '@passover/core'
 import { type OutputSchemas, outputSchemas } from '@passover/validation'
-import { Failure } from './failure.js'
+import { Failure } from '../errors.js'
 
 const EXPECTED = 'a JSON Schema (2020-12, or 07 where $schema says so) that refers to nothing outside itself'
 

@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
 import type { AnsweredPass } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { faster } from './decided-before.js'
+import { faster } from './previous-decision.js'
 
 const bus = { now: () => 10_000 } as unknown as Bus
 const pass = { row: { id: 'pass-0000001' }, status: 'returned' } as unknown as AnsweredPass

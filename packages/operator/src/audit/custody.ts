@@ -1,7 +1,7 @@
 import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { type CustodyAnswer, type CustodyBody, custodyAnswer, HEADER, WIRE_VERSION } from '@passover/schemas'
+import { Failure } from '../errors.js'
 import { ask } from './ask.js'
-import { Failure } from './failure.js'
 
 type Said = Extract<CustodyBody, { kind: 'hold' | 'release' | 'erase' }>
 export type CustodySays = Said extends infer One ? (One extends Said ? Omit<One, 'v'> : never) : never

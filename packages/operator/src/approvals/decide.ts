@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Bus, CONTENT_TYPE, decode, encode, type Outgoing } from '@passover/bus'
 import { type DecisionBody, decisionBody, HEADER, type PassKey, WIRE_VERSION } from '@passover/schemas'
-import { Failure } from './failure.js'
+import { Failure } from '../errors.js'
 
 export interface Verdict {
   key: PassKey

@@ -11,7 +11,7 @@ import {
   passAnswer,
   type Question,
 } from '@passover/schemas'
-import { Failure } from './failure.js'
+import { Failure } from '../errors.js'
 
 const ASK_MS = 5_000
 /** The passes of a session are looked for in every index of the archive. */

@@ -1,7 +1,7 @@
 import { encode, type Stored, Subjects } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { happeningOf } from './happening.js'
+import { happeningOf } from './describe-event.js'
 
 const bus = { subjects: new Subjects() }
 const key = { originator: 'alice', subagent: 'audit', id: 'pass-0000001' }

@@ -1,8 +1,8 @@
 import type { Bus } from '@passover/bus'
 import { oneLine } from '@passover/core'
 import type { AnsweredDecision, AnsweredPass, InboxItem } from '@passover/schemas'
-import { ago, count, nameMarks } from '../runtime/format.js'
-import { Failure } from './failure.js'
+import { ago, count, nameMarks } from '@passover/sdk/internal/format'
+import { Failure } from '../errors.js'
 
 /** What became of it: the document for --json, the sentence for people, the exit code. */
 export interface DueDecided {

@@ -1,7 +1,7 @@
 import { type Bus, decode, type Stored } from '@passover/bus'
 import { oneLine } from '@passover/core'
 import { type Fact, type Notice, type PassKey, SYSTEM } from '@passover/schemas'
-import type { Names } from './names.js'
+import type { Names } from '../audit/name-verification.js'
 
 /** One thing that happened, as `watch` prints it. */
 export interface Happening {

@@ -1,11 +1,11 @@
 import { type Bus, believedAgents, type PolicyDraft, PolicyStore } from '@passover/bus'
 import { checkPolicy, faultKey, type KnownAgents, type PolicyFault } from '@passover/core'
 import { type PassOverPreferences, type PolicyVersion, policyDigest } from '@passover/schemas'
-import { ago, dateTime, nameMarks } from '../runtime/format.js'
-import { Failure } from './failure.js'
-import { askNames, type Names } from './names.js'
+import { ago, dateTime, nameMarks } from '@passover/sdk/internal/format'
+import { askNames, type Names } from '../audit/name-verification.js'
+import { Failure } from '../errors.js'
+import { invalidPolicy, isMissing } from './issues.js'
 import { schemaFaults } from './output-schema.js'
-import { invalidPolicy, isMissing } from './policy-faults.js'
 
 /** What is in force: version 0 is the system's defaults. */
 export interface InForce {

@@ -7,8 +7,8 @@ import {
   deadLettersAnswer,
   type Question,
 } from '@passover/schemas'
-import { ask, isWholeId, type PassRef, severalPasses } from './ask.js'
-import { Failure } from './failure.js'
+import { ask, isWholeId, type PassRef, severalPasses } from '../audit/ask.js'
+import { Failure } from '../errors.js'
 
 export type LetterFilter = Omit<Extract<Question, { op: 'dead_letters' }>, 'op'>
 

@@ -1,7 +1,7 @@
 import { type Bus, decode, joinOutput, loadParts } from '@passover/bus'
 import { isBody, outputIn } from '@passover/core'
 import { type AnsweredPass, type Part, type PassError, passError, type WorkOutput } from '@passover/schemas'
-import { outputBytes } from '../messages/decode-return.js'
+import { outputBytes } from '@passover/sdk/internal'
 
 /** What came back: a worker's output, an error, or bytes that are neither. */
 export type PassResult = { output: Partial<WorkOutput> } | { error: PassError; raw_output?: unknown } | { unreadable: string }

@@ -1,6 +1,6 @@
 import { type PolicyFault, type PolicyPlace, REGISTRY } from '@passover/core'
-import { count } from '../runtime/format.js'
-import { Failure } from './failure.js'
+import { count } from '@passover/sdk/internal/format'
+import { Failure } from '../errors.js'
 
 /** A fault as it is printed: with the file, and where in it each place stands. */
 export interface FaultInFile extends PolicyFault {

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { type AnsweredPass, type CancelBody, HEADER, keyText, type PassKey, type PassRow, WIRE_VERSION } from '@passover/schemas'
-import { askList, askPasses } from './ask.js'
-import { Failure } from './failure.js'
-import { isOpen } from './standing.js'
+import { askList, askPasses } from '../audit/ask.js'
+import { Failure } from '../errors.js'
+import { isOpen } from './status.js'
 
 const END_MS = 5_000
 const POLL_MS = 100

@@ -1,12 +1,12 @@
 import { type Bus, type Outgoing, PartError } from '@passover/bus'
 import { type AnsweredPass, type DeadLetter, type DeadLetterDetail, keyText, type Part, sha256 } from '@passover/schemas'
-import { nameMarks } from '../runtime/format.js'
-import { askPasses } from './ask.js'
-import { Failure } from './failure.js'
-import { askNames, type Names } from './names.js'
-import { readAsked, requestAgain } from './request-again.js'
-import { type Done, keyOf, refusePending, settle, settledBefore } from './settle.js'
-import { isOpen, standing } from './standing.js'
+import { nameMarks } from '@passover/sdk/internal/format'
+import { askPasses } from '../audit/ask.js'
+import { askNames, type Names } from '../audit/name-verification.js'
+import { Failure } from '../errors.js'
+import { isOpen, standing } from '../passes/status.js'
+import { type Done, keyOf, refusePending, settle, settledBefore } from './resolve.js'
+import { readAsked, requestAgain } from './resubmit.js'
 
 /** How one connects as an agent whose passes are asked for again. */
 export type ConnectAs = (originator: string) => Promise<Bus>

@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
-import { askAgents } from './ask.js'
-import { openQueued, totalLoad } from './load.js'
-import { readPresence } from './presence.js'
+import { askAgents } from '../audit/ask.js'
+import { openQueued, totalLoad } from './queue-load.js'
+import { readPresence } from './workers.js'
 
 /** One line of `passover agents`. */
 export interface AgentLine {

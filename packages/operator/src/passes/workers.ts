@@ -1,6 +1,6 @@
 import { type Bus, decode, type TableBytes } from '@passover/bus'
 import { type PassRow, PRESENCE_MAX_AGE_MS, PRESENCE_PLACES, type PresenceRecord, presenceRecord } from '@passover/schemas'
-import { totalLoad } from './load.js'
+import { totalLoad } from './queue-load.js'
 
 /** What the workers of an agent say of themselves, over all instances. */
 export interface Up {

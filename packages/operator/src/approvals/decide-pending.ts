@@ -1,14 +1,14 @@
 import type { Bus } from '@passover/bus'
 import { decidesOwn, type ModificationChoice, takesPart } from '@passover/core'
 import type { AnsweredPass, InboxItem, WorkControl } from '@passover/schemas'
-import type { Accepts } from '../apply/plan/review.js'
-import { count, nameMarks } from '../runtime/format.js'
-import { askPasses, findPass, type PassRef } from './ask.js'
+import type { Accepts } from '@passover/sdk/internal'
+import { count, nameMarks } from '@passover/sdk/internal/format'
+import { askPasses, findPass, type PassRef } from '../audit/ask.js'
+import { askNames } from '../audit/name-verification.js'
+import { Failure, usage } from '../errors.js'
 import { decide, type Standing } from './decide.js'
-import { type DueDecided, faster, nothingDue } from './decided-before.js'
-import { choiceOf, type ReadShown, reviewed, type ShownReturn, shownReturn, verifyStored } from './decided-return.js'
-import { Failure, usage } from './failure.js'
-import { askNames } from './names.js'
+import { type DueDecided, faster, nothingDue } from './previous-decision.js'
+import { choiceOf, type ReadShown, reviewed, type ShownReturn, shownReturn, verifyStored } from './reviewed-return.js'
 
 export interface DueOptions {
   ref: PassRef

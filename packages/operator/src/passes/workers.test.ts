@@ -1,7 +1,7 @@
 import { encode } from '@passover/bus'
 import { PRESENCE_MAX_BYTES, PRESENCE_PLACES, type PresenceRecord } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { PresenceFound } from './presence.js'
+import { PresenceFound } from './workers.js'
 
 const NOW = 1_000_000
 const LAST = 10_000

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto'
 import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { oneLine } from '@passover/core'
 import { type DeadLetter, type DeadLetterDetail, HEADER, type SettledBody, type Settlement, WIRE_VERSION } from '@passover/schemas'
-import { ago, nameMarks } from '../runtime/format.js'
-import { Failure } from './failure.js'
-import { findLetter } from './letters.js'
-import { askNames } from './names.js'
+import { ago, nameMarks } from '@passover/sdk/internal/format'
+import { askNames } from '../audit/name-verification.js'
+import { Failure } from '../errors.js'
+import { findLetter } from './list.js'
 
 /** What became of one dead letter: its line for --json, the sentence for people, the exit code. */
 export interface Done {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { openQueued } from './load.js'
+import { openQueued } from './queue-load.js'
 
 it.each([
   ['all that waits, while no pass ended', { queued: 3, running: 2, open: 5 }, 3],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { refuseOwn } from './decide-due.js'
+import { refuseOwn } from './decide-pending.js'
 
 type Pass = Parameters<typeof refuseOwn>[0]
 const pass = {

@@ -1,7 +1,7 @@
 import { type Bus, bodyType, decode, encode, type Outgoing } from '@passover/bus'
 import { isBody } from '@passover/core'
 import { type DeadLetterDetail, HEADER, type ParentProof, type Part, passOverRequest, requestEnvelope } from '@passover/schemas'
-import { Failure } from './failure.js'
+import { Failure } from '../errors.js'
 
 /** A stored request, in the form in which it was asked. */
 export interface Asked {
