@@ -6,6 +6,7 @@ import { Archiver } from './archive.js'
 import { briefOf } from './brief.js'
 import type { ChunkEntry } from './chunk.js'
 import { createdAt, describeChecked } from './describe.js'
+import { EarlyIds } from './early-ids.js'
 import { EndedPasses } from './ended-passes.js'
 import { Expiries } from './expiries.js'
 import type { Inbox } from './inbox.js'
@@ -54,6 +55,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
   const acknowledged = new Acknowledged(stores.chunks, clock, log)
   const outputs = deps.schemas
   const schemas = new SchemaChecks(outputs && ((schema, value, subagent) => outputs.checkFor(subagent, schema, value)))
+  const early = new EarlyIds(Buffer.from(random.bytes(4)).readUInt32LE())
   const reloads: Reloads = new Reloads({
     bus,
     clock,
@@ -61,6 +63,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
     archive,
     rules,
     position: () => projector.position,
+    early,
     hasRecord: (key) => hasRecord(table, key, tellsMore),
     onImpossible: ({ key, sequence }, what) => violations.reportOfNone(key, sequence, what),
     onLoaded: (loaded) =>
@@ -90,6 +93,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
     archiver,
     records,
     reloads,
+    early,
     violations,
     schemas,
     manifest,

@@ -62,6 +62,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const { from, rebuild } = await projectionStart(parts, { table, start, built: built && how.rebuild !== true })
   if (await isEmpty(chunks)) await reread(bus, parts.acknowledged, from)
   void parts.undelivered.scan(from)
+  void parts.early.scan(deps, from)
   parts.projector.position = from - 1
   back.watch(parts.archiver)
   parts.archiver.onMissed = (what) => back.lose(what)

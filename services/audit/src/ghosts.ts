@@ -18,7 +18,11 @@ export class Ghosts {
   private readonly known = new Map<string, Ghost>()
   private readonly bySender = new PerAgent<string>()
 
-  constructor(private readonly most = MOST) {}
+  /** `onGivenUp`: told of an id for which there is no room any more. */
+  constructor(
+    private readonly most = MOST,
+    private readonly onGivenUp: (text: string) => void = () => undefined,
+  ) {}
 
   get size(): number {
     return this.known.size
@@ -28,7 +32,10 @@ export class Ghosts {
   add(text: string, sender: string, heard: number): void {
     this.delete(text)
     const [oldest] = this.known.size >= this.most ? this.giverFor(sender) : []
-    if (oldest !== undefined) this.delete(oldest)
+    if (oldest !== undefined) {
+      this.delete(oldest)
+      this.onGivenUp(oldest)
+    }
     this.known.set(text, { sender, heard })
     this.bySender.add(sender, text)
   }

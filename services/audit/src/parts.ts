@@ -6,6 +6,7 @@ import type { OutputSchemas } from '@passover/validation'
 import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
 import type { Archiver } from './archive.js'
+import type { EarlyIds } from './early-ids.js'
 import type { EndedPasses } from './ended-passes.js'
 import type { Expiries } from './expiries.js'
 import type { Inbox } from './inbox.js'
@@ -45,6 +46,7 @@ export interface Parts {
   archiver: Archiver
   records: Records
   reloads: Reloads
+  early: EarlyIds
   violations: Violations
   schemas: SchemaChecks
   manifest: Manifest

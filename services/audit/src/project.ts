@@ -184,7 +184,7 @@ export class Projector {
       return
     }
     if (known) this.ended.delete(text)
-    const begins = fact.type === 'step' && isFirst(fact) && !deps.reloads.knows(text)
+    const begins = fact.type === 'step' && isFirst(fact) && !deps.reloads.knows(fact.key, text)
     const memory = begins ? this.begin(stored, fact, request) : undefined
     if (memory) this.place(text, { memory, slot: undefined, writing: 'no', counted: false, place: 0 })
     else if (!this.isAnsweredNext(stored, fact)) {

@@ -3,12 +3,19 @@ import { type Bus, BusReadError } from '@passover/bus'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { KEY, type Message, message, RULES, returnOf, subjects, workOf } from '../testing/samples.js'
+import { EarlyIds } from './early-ids.js'
 import { type ReloadDeps, Reloads } from './reload.js'
 
 type Heard = Parameters<Reloads['hear']>[0]
 
-function reloads(change: Partial<ReloadDeps> & { history?: () => Promise<unknown>; newest?: (subject: string) => Promise<unknown> } = {}) {
-  const { history = async () => [], newest = async () => undefined, ...deps } = change
+interface Change extends Partial<ReloadDeps> {
+  history?: () => Promise<unknown>
+  newest?: (subject: string) => Promise<unknown>
+  most?: number
+}
+
+function reloads(change: Change = {}) {
+  const { history = async () => [], newest = async () => undefined, most, ...deps } = change
   let loads = 0
   let looks = 0
   const impossible: number[] = []
@@ -16,28 +23,32 @@ function reloads(change: Partial<ReloadDeps> & { history?: () => Promise<unknown
     looks++
     return newest(subject)
   }
-  const made = new Reloads({
-    bus: { journal: { history, newest: looked }, subjects } as unknown as Bus,
-    archive: { sequencesOf: async () => [], messages: async () => [], mayBegin: async () => false } as unknown as Archive,
-    rules: RULES,
-    clock: {
-      now: () => 0,
-      monotonic: () => 0,
-      after: (_ms, fn) => {
-        setImmediate(fn)
-        return { [Symbol.dispose]() {} }
+  const made = new Reloads(
+    {
+      bus: { journal: { history, newest: looked }, subjects } as unknown as Bus,
+      archive: { sequencesOf: async () => [], messages: async () => [], mayBegin: async () => false } as unknown as Archive,
+      rules: RULES,
+      clock: {
+        now: () => 0,
+        monotonic: () => 0,
+        after: (_ms, fn) => {
+          setImmediate(fn)
+          return { [Symbol.dispose]() {} }
+        },
       },
+      log: pino({ level: 'silent' }),
+      position: () => 100,
+      early: new EarlyIds(7),
+      hasRecord: async () => false,
+      onLoaded: async () => {
+        loads++
+        return true
+      },
+      onImpossible: ({ sequence }) => void impossible.push(sequence),
+      ...deps,
     },
-    log: pino({ level: 'silent' }),
-    position: () => 100,
-    hasRecord: async () => false,
-    onLoaded: async () => {
-      loads++
-      return true
-    },
-    onImpossible: ({ sequence }) => void impossible.push(sequence),
-    ...deps,
-  })
+    most,
+  )
   const hear = ({ fact }: Message, how?: { expired?: boolean }) => made.hear(fact as Heard, how)
   const idle = async () => {
     while (made.size > 0) await new Promise(setImmediate)
@@ -134,13 +145,25 @@ describe('Reloads', () => {
 
     it('read a pass that begins after the look, and know that more of it was stored', async () => {
       const { made, hear, idle, loads } = reloads()
-      expect(made.knows('alice/scout/given-id-1')).toBe(false)
+      expect(made.knows(KEY)).toBe(false)
       hear(eventOf(1))
       await idle()
-      expect(made.knows('alice/scout/given-id-1')).toBe(true)
+      expect(made.knows(KEY)).toBe(true)
       hear(workOf(2))
       await idle()
-      expect([loads(), made.knows('alice/scout/given-id-1')]).toEqual([1, false])
+      expect([loads(), made.knows(KEY)]).toEqual([1, false])
+    })
+
+    it('know of ids for which there was no room that more of them was stored', async () => {
+      const { made, hear, idle, loads } = reloads({ most: 10 })
+      const keys = Array.from({ length: 50 }, (_, i) => ({ ...KEY, id: `made-up-id-${i}` }))
+      for (const [i, key] of keys.entries()) hear(eventOf(i + 1, key))
+      await idle()
+      expect(keys.filter((key) => !made.knows(key))).toEqual([])
+      expect(made.knows(KEY)).toBe(false)
+      hear(workOf(51, { key: { ...KEY, id: 'made-up-id-0' } }))
+      await idle()
+      expect(loads()).toBe(1)
     })
 
     it('read a pass whose first step is heard while they look', async () => {
@@ -152,7 +175,7 @@ describe('Reloads', () => {
       hear(workOf(2))
       for (const answer of answers) answer()
       await idle()
-      expect([loads(), made.knows('alice/scout/given-id-1')]).toEqual([1, false])
+      expect([loads(), made.knows(KEY)]).toEqual([1, false])
     })
 
     it('read what stream or archive may know', async () => {

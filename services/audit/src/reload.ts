@@ -1,8 +1,9 @@
 import type { Clock } from '@passover/core'
 import { NONE, next } from '@passover/core'
-import { type DecisionFact, type EventFact, keyText, type PassKey, type Step, SYSTEM } from '@passover/schemas'
+import { type DecisionFact, type EventFact, keyText, type PassKey, parseKey, type Step, SYSTEM } from '@passover/schemas'
 import pLimit from 'p-limit'
 import type { Logger } from 'pino'
+import type { EarlyIds } from './early-ids.js'
 import { MAX_TRIES, mayPass } from './failures.js'
 import { Ghosts } from './ghosts.js'
 import { type LoadDeps, type Loaded, loadPass, mayBegin, nothingBegan } from './load.js'
@@ -27,6 +28,8 @@ export interface ReloadDeps extends LoadDeps {
   log: Logger
   /** Sequence of the last message that the reader took: a pass is read up to there, so that nothing in between can be missed. */
   position: () => number
+  /** Passes that more may be stored of than this process remembers. */
+  early: Pick<EarlyIds, 'add' | 'has'>
   /** Whether a pass of this key has a record that is more than such a refusal. */
   hasRecord: (key: PassKey) => Promise<boolean>
   /** What to do with what was read; it is not wanted any more once this settles. False: the process ends. */
@@ -66,11 +69,18 @@ export class Reloads {
   private readonly loads = pLimit(LOADS)
   private waiters: (() => void)[] = []
   private stopped = false
+  private readonly ghosts: Ghosts
 
+  /** `most`: ids of passes that nothing began, of all senders together. */
   constructor(
     private readonly deps: ReloadDeps,
-    private readonly ghosts = new Ghosts(),
-  ) {}
+    most?: number,
+  ) {
+    this.ghosts = new Ghosts(most, (text) => {
+      const key = parseKey(text)
+      if (key) deps.early.add(key)
+    })
+  }
 
   /** Lowest sequence whose pass is still to be read. */
   get lowest(): number | undefined {
@@ -88,9 +98,9 @@ export class Reloads {
     return this.waiting.get(SYSTEM)?.size ?? 0
   }
 
-  /** Whether something was stored of a pass (a `keyText`) that is not in memory: its first step alone does not tell all of it. */
-  knows(text: string): boolean {
-    return this.ghosts.has(text) || this.waitingOf.has(text) || this.running.has(text)
+  /** Whether something may be stored of a pass that is not in memory: its first step alone does not tell all of it. */
+  knows(key: PassKey, text = keyText(key)): boolean {
+    return this.ghosts.has(text) || this.waitingOf.has(text) || this.running.has(text) || this.deps.early.has(key)
   }
 
   /** Whether nothing began a pass (a `keyText`), as far as the stream was read. False: it is not known. */

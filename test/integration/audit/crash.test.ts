@@ -1,9 +1,9 @@
 import { ARCHIVE_BUCKET, Manifest, SEGMENT_SIZE, verifyChain } from '@passover/archive'
-import { PASSES_BUCKET } from '@passover/audit'
-import { type Bus, decode } from '@passover/bus'
+import { PASSES_BUCKET, rebuildRecords } from '@passover/audit'
+import { type Bus, decode, type FollowOptions } from '@passover/bus'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Story } from '../../support/builders/story.js'
-import { type AuditFixture, auditFixture, dyingAt } from '../../support/fixtures/audit.js'
+import { type AuditFixture, auditFixture, dyingAt, replaced } from '../../support/fixtures/audit.js'
 import { until } from '../../support/processes/until.js'
 
 /** A process that ends between two of its steps: what it had begun is done by the next, once. */
@@ -123,6 +123,36 @@ describe('audit: crashes between two steps', () => {
     await next.settled()
     expect(await ids()).toEqual(passes.map(({ key }) => key.id))
     await until(async () => (await (await Manifest.open(bus)).rebuilding()) === undefined, { what: 'the end of the rebuild is noted' })
+  })
+
+  it('a pass that begins after a restart has in its record what was stored of it before, and a rebuild changes nothing', async () => {
+    const { bus } = fixture
+    const first = await fixture.audit({ deletes: false })
+    const [early, decided] = ['applied-early', 'decided-early'].map((id) => new Story(bus, id)) as [Story, Story]
+    await new Story(bus, 'whole-before').whole()
+    await early.applied('maria')
+    await decided.decides('dispatch', 'maria', 'approve')
+    await fill(bus, SEGMENT_SIZE)
+    await until(async () => (await entries()).length === 1, { what: 'sealed' })
+    await first[Symbol.asyncDispose]()
+    const reads: (number | undefined)[] = []
+    const second = await fixture.audit({ deletes: false }, (own) =>
+      replaced(own, {
+        follow: (options: FollowOptions, ...more: [never]) => {
+          if (options.in_gulps) reads.push(options.from)
+          return own.follow(options, ...more)
+        },
+      }),
+    )
+    // It reads none of that again.
+    expect(reads[0]).toBeGreaterThan(decided.sequences[0] as number)
+    for (const story of [early, decided]) await story.whole()
+    await second.settled()
+    const records = [...(await fixture.records()).values()]
+    expect(records.find(({ key }) => key.id === early.key.id)).toMatchObject({ application: { by: 'maria' } })
+    expect(records.find(({ key }) => key.id === decided.key.id)?.decisions).toHaveLength(1)
+    const rebuilt = await rebuildRecords(bus, { source: 'stream', rules: { id_window_ms: 3_600_000, names: 'unverified' } })
+    expect(rebuilt).toMatchObject({ passes: 3, rewritten: 0, removed: 0 })
   })
 
   it('two replicas that see the same violation, and one that starts later, record it once', async () => {
