@@ -1,11 +1,12 @@
 import { encodeFrame, type LocalSegment, type RemovedSegment } from '@passover/archive'
 import { decode, encode, readHeaders } from '@passover/bus'
 import { verifyArchive } from '@passover/cli'
+import { modificationsIn } from '@passover/core'
 import { HEADER, type Part, type PassKey, sha256 } from '@passover/schemas'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { verdictText } from '../../../packages/cli/src/verify/run.js'
 import { erase, randomOf, sourceOf, tamper } from '../../support/attacks/tampered-archive.js'
-import { RecordedStream } from '../../support/builders/recorded-stream.js'
+import { type BegunPass, RecordedStream } from '../../support/builders/recorded-stream.js'
 import { openRecording, recordPass } from '../../support/builders/recording.js'
 import { sealAll } from '../../support/builders/seal-all.js'
 
@@ -297,6 +298,28 @@ describe('messages of an agent that wants to blind `verify`', () => {
     expect({ faults, shown }).toEqual({ faults: 0, shown: [] })
     expect(remarks).toBe(40)
     expect(remarked.every(({ what }) => what.endsWith('every reader passes it over'))).toBe(true)
+  })
+
+  it('by which an originator takes back what a person applied are remarks, and those of people, or about its own changes, are none', async () => {
+    const own = start()
+    const change = { type: 'file_modification', path: 'a.ts', old_content: 'a', new_content: 'b', reason: 'r', confidence: 'high' } as const
+    const digests = modificationsIn({ artifacts: [change] }).map(({ digest }) => digest)
+    const said = { applied_by: 'paula', applied_at: 1, applied: ['a.ts'], rejected: [], digests }
+    const passes = [1, 2, 3].map((n) => own.return(own.begin(own.ask({ key: keyOf('mallory', 'audit', n) })), { artifacts: [change] }))
+    const [hidden, honest, automatic] = passes as [BegunPass, BegunPass, BegunPass]
+    own.event(hidden, 'applied', 'paula', said)
+    const claims = [said, { ...said, digests: undefined }].map((body) => own.event(hidden, 'applied', 'mallory', { ...body, undone: true }))
+    own.event(honest, 'applied', 'paula', said)
+    own.event(honest, 'applied', 'paula', { ...said, undone: true })
+    own.event(honest, 'applied', 'mallory', { ...said, undone: true })
+    own.event(automatic, 'applied', 'mallory', said)
+    own.event(automatic, 'applied', 'mallory', { ...said, undone: true })
+    const { shown, remarked } = await verifyArchive(sourceOf(await sealAll(own.events)), { ...RULES, parts: missing })
+    const what = 'mallory says that changes which paula applied were put back; the record still has them as applied'
+    expect(remarked.filter(({ rule }) => rule === 'approval')).toEqual(
+      claims.map(({ sequence }) => expect.objectContaining({ sequence, what })),
+    )
+    expect(shown.filter(({ sequence }) => claims.some((claim) => claim.sequence === sequence))).toEqual([])
   })
 
   it('take no place of other faults, and parts that one agent lacks are told as one', async () => {

@@ -25,8 +25,14 @@ interface Standing extends Told {
  * applied nothing is no application, and the subagent has no say in it. It names as `applied_by` its sender, or a
  * person whose approval of the changes counts; any other name is replaced by the sender. The originator can neither undo nor repeat an
  * application that a person reported: otherwise it could hide what is in people's files. A person can undo any application.
+ *
+ * @param known - Digests of the output's modifications; others are left out. Absent: not all of the output is here, and any may be one of it.
  */
-export function applicationOf(pass: Pick<PassHistory, 'key' | 'events'>, decisions: readonly RecordedDecision[]): Application {
+export function applicationOf(
+  pass: Pick<PassHistory, 'key' | 'events'>,
+  decisions: readonly RecordedDecision[],
+  known?: ReadonlySet<string>,
+): Application {
   const { originator } = pass.key
   const standing = new Map<string, Standing>()
   const ever = new Set<string>()
@@ -38,7 +44,7 @@ export function applicationOf(pass: Pick<PassHistory, 'key' | 'events'>, decisio
     if (body.applied.length === 0) continue
     const isPersons = (digest: string) => sender === originator && (standing.get(digest)?.sender ?? originator) !== originator
     const named = body.undone && !body.digests ? [...standing.keys()] : digests
-    const own = named.filter((digest) => !isPersons(digest))
+    const own = named.filter((digest) => !isPersons(digest) && (digest === '' || !known || known.has(digest)))
     if (own.length === 0 && named.length > 0) continue
     last = { at, by }
     for (const digest of own) {

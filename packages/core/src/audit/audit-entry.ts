@@ -9,7 +9,7 @@ import {
   traceIdOf,
   type WorkOutput,
 } from '@passover/schemas'
-import { applicationOf } from '../approval/applied-changes.js'
+import type { Application } from '../approval/applied-changes.js'
 import type { PassHistory } from '../journal/pass-history.js'
 import { passStatus } from '../journal/pass-status.js'
 import { requestTime } from '../journal/request-matching.js'
@@ -21,6 +21,7 @@ export interface Told {
   pass: PassHistory
   journal: JournalState
   decisions: RecordedDecision[]
+  application: Application
   awaiting_release: boolean
   /** Why it had to be released, where nobody did in time. */
   expired?: string
@@ -35,7 +36,7 @@ export function auditEntry(told: Told): PassOverAuditEntry {
   const { pass, output } = told
   const { control, request } = pass
   const { started_at, completed_at, ended_at } = runTimes(told)
-  const { applied, applied_by } = applicationOf(pass, told.decisions)
+  const { applied, applied_by } = told.application
   const artifacts = output?.artifacts ?? []
   const ran = started_at !== undefined && completed_at !== undefined
   return {
@@ -73,7 +74,7 @@ export function metadataOf(told: Told): PassOverMetadata {
   const { control, request } = pass
   const created_at = requestedAt(told)
   const { started_at, completed_at, ended_at } = runTimes(told)
-  const application = applicationOf(pass, told.decisions)
+  const { application } = told
   const initiated = {
     agent_id: pass.key.originator,
     timestamp: created_at,

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decision, event, history, RETURN, record, refused, system, WORK } from '../../testing/histories.js'
 import { KEY, output, RULES, request, step, T0, WINDOW } from '../../testing/samples.js'
+import { modificationsIn } from '../approval/modifications.js'
 import { auditRecord } from './audit-record.js'
 
 describe('auditRecord', () => {
@@ -75,7 +76,7 @@ describe('auditRecord', () => {
   it('says of what somebody did about it whether the name was checked, and of its own originator nothing', () => {
     const settled = { ...event('settled', 20, { v: 1, action: 'drop' }), sender: 'maria' }
     const applied = (by: string) => {
-      const body = { v: 1, applied_by: by, applied_at: T0, applied: ['a'], rejected: [], digests: ['d'] }
+      const body = { v: 1, applied_by: by, applied_at: T0, applied: ['a'], rejected: [] }
       return { ...event('applied', 21, body), sender: by }
     }
     const pass = history({ events: [settled, applied('maria')] })
@@ -85,6 +86,23 @@ describe('auditRecord', () => {
     expect(told).toMatchObject({ settlement: { by: 'maria', unverified: true }, application: { by: 'maria', unverified: true } })
     const own = auditRecord(history({ events: [applied(KEY.originator)] }), { ...RULES, names: 'unverified' })
     expect(own.application).not.toHaveProperty('unverified')
+  })
+
+  it('tells of what was applied only changes of the output, as far as all of that is here', () => {
+    const change = { type: 'file_modification', path: 'a', old_content: 'a', new_content: 'b', reason: 'r', confidence: 'high' } as const
+    const [digest = ''] = modificationsIn({ artifacts: [change] }).map((one) => one.digest)
+    const said = { v: 1, applied_by: 'maria', applied_at: T0, applied: ['a'], rejected: [] }
+    const applied = (digests: string[]) => ({ ...event('applied', 21, { ...said, digests }), sender: 'maria' })
+    const told = (digests: string[], artifacts: unknown[]) => {
+      const returned = { v: 1 as const, output: { ...output(), artifacts } as never }
+      return record({ returned, events: [applied(digests)] })
+    }
+    const foreign = 'f'.repeat(64)
+    expect(told([foreign, digest], [change]).application?.modifications).toEqual({ [digest]: 'applied' })
+    expect(told([foreign], [change])).toMatchObject({ entry: { applied: false } })
+    expect(told([foreign], [change])).not.toHaveProperty('application')
+    const apart = { part: 'artifact:0', kind: 'file_modification' }
+    expect(told([foreign], [apart]).application?.modifications).toEqual({ [foreign]: 'applied' })
   })
 
   it('tells a refusal without a control frame', () => {

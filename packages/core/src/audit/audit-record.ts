@@ -1,12 +1,14 @@
 import { type PassError, type PassRecord, type RecordedDecision, SYSTEM, type WorkOutput } from '@passover/schemas'
 import { applicationOf } from '../approval/applied-changes.js'
 import { countedDecisions } from '../approval/decisions.js'
+import { modificationsIn } from '../approval/modifications.js'
 import { awaitsOf, decidableUntil } from '../approval/pending-approval.js'
 import { releaseDenied, releaseExpired, releaseOf } from '../approval/release-rules.js'
 import { type PassHistory, sorted } from '../journal/pass-history.js'
 import { passStatus } from '../journal/pass-status.js'
 import { foldJournal, type JournalRules, type JournalState } from '../journal/state-machine.js'
 import { settlementOf } from '../results/dead-letter-resolution.js'
+import { hasReferences } from '../results/part-placeholders.js'
 import { acceptError, acceptReturn } from '../results/validate-return.js'
 import { present } from '../runtime/omit-undefined.js'
 import { auditEntry, metadataOf, type Told } from './audit-entry.js'
@@ -18,7 +20,8 @@ import { auditEntry, metadataOf, type Told } from './audit-entry.js'
 export function auditRecord(history: PassHistory, rules: JournalRules): PassRecord {
   const pass = sorted(history)
   const { journal, ignored } = foldJournal(pass.steps, rules)
-  const told = tell(pass, journal, rules.names)
+  const said = tell(pass, journal, rules.names)
+  const told: Told = { ...said, application: applicationOf(pass, said.decisions, modificationsKnown(said)) }
   const ended = journal.state === 'done'
   return {
     v: 1,
@@ -40,7 +43,7 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
         told.expired === undefined
           ? awaitsOf({ journal, control: pass.control, output: told.output, decisions: told.decisions })
           : undefined,
-      application: marked(applicationOf(pass, told.decisions).record, pass, rules.names),
+      application: marked(told.application.record, pass, rules.names),
       settlement: marked(
         settlementOf(pass.events, ({ sequence }) => !pass.violated?.includes(sequence)),
         pass,
@@ -57,12 +60,20 @@ function marked<Done extends { by: string }>(done: Done | undefined, { key }: Pa
   return done && names && done.by !== key.originator ? { ...done, unverified: true as const } : done
 }
 
+type Said = Omit<Told, 'application'>
+
+/** Digests of an output's modifications; undefined: there is none, or some of it travels apart. */
+function modificationsKnown({ pass: { returned }, output }: Said): Set<string> | undefined {
+  if (!output || !returned || 'error' in returned || hasReferences(returned.output)) return undefined
+  return new Set(modificationsIn(output).map(({ digest }) => digest))
+}
+
 /** What the messages say together. A stored return that is not acceptable reads as E021 or E013. */
-function tell(pass: PassHistory, journal: JournalState, names: 'unverified' | undefined): Told {
+function tell(pass: PassHistory, journal: JournalState, names: 'unverified' | undefined): Said {
   const ended = journal.state === 'done' ? journal.return : undefined
   const { returned } = pass
   const decisions = countedDecisions(pass, journal, names)
-  const told: Told = { pass, journal, decisions, awaiting_release: false }
+  const told: Said = { pass, journal, decisions, awaiting_release: false }
   if (!ended || !returned) return told
   if ('error' in returned) return { ...told, error: acceptError(returned.error, ended.by).error }
   const accepted = acceptReturn(returned.output, pass.key, { rights: pass.control?.rights, schema_faults: pass.schema_faults })
@@ -73,14 +84,14 @@ function tell(pass: PassHistory, journal: JournalState, names: 'unverified' | un
 }
 
 /** Why it must be released and is not; undefined: it need not, or somebody decided. */
-function awaitsFor(output: WorkOutput, { pass, decisions }: Told): string | undefined {
+function awaitsFor(output: WorkOutput, { pass, decisions }: Said): string | undefined {
   if (!pass.control || releaseDecision(decisions)) return undefined
   const release = releaseOf(output, pass.control.policy, false)
   return release.deliver ? undefined : release.why
 }
 
 /** The system said so when the time was over, by the server's clock; said earlier it says nothing. */
-function isExpired({ pass, journal, decisions }: Told): boolean {
+function isExpired({ pass, journal, decisions }: Said): boolean {
   const until = decidableUntil({ journal, control: pass.control, decisions }, 'return')
   return pass.events.some(({ kind, sender, time }) => kind === 'expired' && sender === SYSTEM && time >= until)
 }

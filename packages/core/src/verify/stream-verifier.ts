@@ -2,7 +2,7 @@ import { appliedBody, type EventFact, keyText, type PassKey, type Step, SYSTEM }
 import { answersRequest, requestNamed } from '../journal/request-matching.js'
 import { type JournalRules, type JournalState, NONE, next } from '../journal/state-machine.js'
 import { ancestryFault } from './rules/ancestry.js'
-import { appliedFault, dispatchFault, heldDiffers } from './rules/approval.js'
+import { appliedFault, dispatchFault, heldDiffers, undoneRemark } from './rules/approval.js'
 import { type Beginning, judgeBeginning, type Objection } from './rules/first-step.js'
 import { overdue } from './rules/overdue.js'
 import { judgeReturn, type Returned } from './rules/return.js'
@@ -261,6 +261,8 @@ export class StreamVerifier {
     this.counts.decisions++
     const what = appliedFault(pass, parsed.data)
     if (what !== undefined) this.find('fault', { rule: 'approval', what }, fact)
+    const undone = sender === SYSTEM ? undefined : undoneRemark(pass, sender, parsed.data)
+    if (undone !== undefined) this.find('remark', { rule: 'approval', what: undone }, fact)
   }
 
   private version(recorded: Recorded): void {

@@ -74,6 +74,35 @@ export function appliedFault(
   return untaken === undefined ? undefined : `applied ${untaken.slice(0, 12)}…, which ${taken.person} had not taken`
 }
 
+/** Most modifications of one pass that are remembered as applied by a person. */
+const MOST_APPLIED = 10_000
+/** Events of before there were digests name the whole output. */
+const WHOLE = ['']
+
+/**
+ * Notes which changes people applied. Returns a remark for an `applied` event by which the originator says that it put such changes back: the record
+ * keeps them as applied, because the stream cannot prove that they left the files.
+ */
+export function undoneRemark(
+  { key, applied_by }: PassTold,
+  sender: string,
+  { applied, digests, undone }: { applied: string[]; digests?: string[] | undefined; undone?: boolean | undefined },
+): string | undefined {
+  if (applied.length === 0) return undefined
+  const named = digests ?? (undone ? [...applied_by.keys()] : WHOLE)
+  if (sender !== key.originator) {
+    for (const digest of named) {
+      if (undone) applied_by.delete(digest)
+      else if (applied_by.size < MOST_APPLIED) applied_by.set(digest, sender)
+    }
+    return undefined
+  }
+  const people = undone ? [...new Set(named.flatMap((digest) => applied_by.get(digest) ?? []))] : []
+  if (people.length === 0) return undefined
+  const who = people.length > 1 ? `${people[0]} and ${people.length - 1} more` : people[0]
+  return `${sender} says that changes which ${who} applied were put back; the record still has them as applied`
+}
+
 /** The decisions of a pass as every reader judges them. */
 export function decisionsOf(pass: PassTold): ReturnType<typeof countedDecisions> {
   const { key, steps, decisions, events, control, output, return_digest, violated, journal } = pass

@@ -27,7 +27,7 @@ const OPEN: JournalState = {
 }
 
 function pass(more: Partial<PassTold>): PassTold {
-  const nothing = { steps: [], proofs: [], decisions: [], violated: [], events: [] }
+  const nothing = { steps: [], proofs: [], decisions: [], violated: [], events: [], applied_by: new Map() }
   return { key, text: 'alice/audit/1', journal: OPEN, cancelled: false, partial: false, erased: false, ...nothing, ...more }
 }
 

@@ -41,6 +41,7 @@ export class PassBook {
       proofs: [],
       decisions: [],
       violated: [],
+      applied_by: new Map(),
       events: [],
       cancelled: this.cancels.get(text) !== undefined,
       partial,

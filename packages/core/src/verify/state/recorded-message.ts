@@ -117,6 +117,8 @@ export interface PassTold {
   decisions: (DecisionFact & { body: unknown })[]
   violated: number[]
   events: (EventFact & { body: unknown })[]
+  /** What people say that they applied, by digest, and who did. */
+  applied_by: Map<string, string>
   control?: WorkControl | undefined
   /** As the work step holds it: the held step's was shown to people. */
   held_control?: WorkControl | undefined
