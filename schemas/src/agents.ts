@@ -33,6 +33,8 @@ export const agentRecord = open({
   durable_returns: open({ from: z.int().positive() }).optional(),
   /** Byte limit of the bucket that holds its large parts; left out: the installation's default. */
   parts_bytes: z.int().min(PARTS_BYTES_LEAST).optional(),
+  /** A person revoked its credentials then, server ms. Requests of it are refused, and a person must say so to approve what it takes part in. */
+  revoked_at: time.optional(),
   /** A person, or the agent itself under open registration. */
   registered_by: filled(LIMITS.short),
   updated_at: time,

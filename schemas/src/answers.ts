@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { agentRecord } from './agents.js'
 import { passError } from './errors.js'
-import { inboxItem } from './inbox.js'
+import { inboxItem, revokedAgent } from './inbox.js'
 import { passKey } from './names.js'
 
 /** What the audit service answers on `ask.<name>` (docs/architecture/audit-archive.md#answers). Questions are in wire.ts. What cannot be answered is `{ ok: false, error }`. */
@@ -136,6 +136,8 @@ export const answeredPass = z.object({
   traceparent: z.string().max(256).optional(),
   /** With `due: true`: what of it waits for a person now. */
   due: inboxItem.optional(),
+  /** For an asker that sees all: of the agents of its chain the first whose credentials were revoked. */
+  revoked: revokedAgent.optional(),
   /** With `history: true`: passes asked for within it that the asker may see, newest first; `below_more`: there are more. */
   below: z.array(passRow).optional(),
   below_more: z.boolean().optional(),

@@ -92,6 +92,10 @@ const cameBack = z.object({
 export type CameBack = z.infer<typeof cameBack>
 
 /** One thing that waits for a person, with what there is to see of it (docs/architecture/protocol.md#release-and-apply). Times in server ms. */
+/** An agent whose credentials a person revoked, and when (server ms). */
+export const revokedAgent = z.object({ agent: z.string(), at: z.number() })
+export type RevokedAgent = z.infer<typeof revokedAgent>
+
 export const inboxItem = z.object({
   item: z.enum(['dispatch', 'return', 'apply']),
   originator: z.string(),
@@ -115,6 +119,8 @@ export const inboxItem = z.object({
   approvers: z.array(z.string()).optional(),
   /** The only person of a local server, who may decide although they take part in it. */
   local_person: z.string().optional(),
+  /** Of the agents in `chain` the first whose credentials were revoked. An approval must say that it is despite that. */
+  revoked: revokedAgent.optional(),
   policy: z.object({ name: z.string(), version: z.int() }),
   /** What keeps a return from being delivered by itself. */
   why: z.string().optional(),

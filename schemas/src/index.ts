@@ -168,6 +168,8 @@ export {
   inboxAnswer,
   inboxItem,
   inboxLeftOut,
+  type RevokedAgent,
+  revokedAgent,
   type ShownFile,
   type ShownFinding,
   type ShownModification,

@@ -4,7 +4,7 @@ import { fileModificationArtifact } from '../artifacts.js'
 import { list, text } from '../bounded.js'
 import { workContext } from '../context.js'
 import { passError } from '../errors.js'
-import { inboxItem, shownFile } from '../inbox.js'
+import { inboxItem, revokedAgent, shownFile } from '../inbox.js'
 import { LIMITS } from '../limits.js'
 import { agentName, passId } from '../names.js'
 import { requestControl } from '../request.js'
@@ -66,6 +66,8 @@ export const shownPass = z.object({
   record: z.record(z.string(), z.unknown()).optional(),
   /** What of it waits for a person. */
   due: inboxItem.optional(),
+  /** For people: of the agents of its chain the first whose credentials were revoked. */
+  revoked: revokedAgent.optional(),
   /** With `history=true`. */
   history: z.array(timelineEntry).optional(),
   below: z.array(passRow).optional(),
@@ -96,6 +98,8 @@ export const decidePass = z.strictObject({
   binary: z.boolean().optional(),
   /** Also files with too many changes for a diff. */
   whole: z.boolean().optional(),
+  /** Approve although an agent of the chain, its originator or its subagent, has no valid credentials any more (`due.revoked`). */
+  despite_revocation: z.boolean().optional(),
 })
 export type DecidePass = z.infer<typeof decidePass>
 

@@ -44,6 +44,7 @@ import type { PassMemory } from './pass-memory.js'
 import type { Query } from './query.js'
 import { acknowledgmentOf, sentRecord, sentRow } from './sent.js'
 import { timelineOf } from './timeline.js'
+import { type Revoked, revokedOf } from './watch-agents.js'
 
 export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps {
   log: Logger
@@ -53,6 +54,8 @@ export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps
   hasPeople?: boolean | undefined
   /** Applies output schemas. */
   check?: CheckSchema | undefined
+  /** Absent for an asker that is not told of revocations. */
+  revoked?: Revoked | undefined
   inbox: Inbox
   dead: DeadLetters
   query: Query
@@ -110,7 +113,8 @@ export function answerQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption
 export async function answerQuestion(known: AnswerDeps, asker: string, asked: unknown): Promise<Answer> {
   const { own, ...rest } = isBody(asked) ? asked : {}
   const parsed = question.safeParse(rest)
-  const deps = own === undefined ? known : { ...known, seesAll: () => false }
+  const allowed = own === undefined ? known : { ...known, seesAll: () => false }
+  const deps = allowed.seesAll(asker) ? allowed : { ...allowed, revoked: undefined }
   if (!parsed.success) return refuse('E005', `Not a question: ${issueTexts(parsed.error.issues, 1, 'it').join('')}`)
   const { data } = parsed
   switch (data.op) {
@@ -233,6 +237,7 @@ async function answered(deps: AnswerDeps, loaded: Loaded, options: { room: numbe
     ...(record.digest === undefined ? {} : { digest: record.digest }),
     ...(row.deadline === undefined ? {} : { deadline: row.deadline }),
     ...(control ? { control } : {}),
+    ...revokedOf(deps.revoked ?? new Map(), [...(control?.ancestors ?? [row.originator]), row.subagent]),
     ...(fits ? { return: returned } : returned ? { return_left_out: true } : {}),
     decisions: countingDecisions(record),
     record,

@@ -26,6 +26,7 @@ import type { ArchiveStart } from './start.js'
 import { Undelivered } from './undelivered.js'
 import { untilRead } from './until-read.js'
 import { Violations } from './violations.js'
+import type { Revoked } from './watch-agents.js'
 
 /** What was opened for it before. */
 interface Stores {
@@ -34,6 +35,7 @@ interface Stores {
   objects: ObjectStore
   archive: Archive
   agents: Map<string, AgentRecord>
+  revoked: Revoked
   logging: Logging
   start: ArchiveStart
   inbox: Inbox
@@ -44,7 +46,7 @@ interface Stores {
 /** The parts of an audit, each knowing those that it tells. Nothing is read yet. */
 export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts {
   const { bus, clock, log, random } = deps
-  const { table, manifest, objects, archive, agents, logging, start, inbox } = stores
+  const { table, manifest, objects, archive, agents, revoked, logging, start, inbox } = stores
   const rules = rulesOf(options)
   const rows = new Rows()
   const ended = new EndedPasses()
@@ -98,6 +100,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
     schemas,
     manifest,
     agents,
+    revoked,
     logging,
     rows,
     ended,

@@ -40,7 +40,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const built = await inbox.load()
   // Before anything is opened that would be left open: it may refuse for as long as nobody decides.
   const start = await archivePosition(bus, manifest)
-  const { agents, watch } = await watchAgents(bus)
+  const { agents, revoked, watch } = await watchAgents(bus)
   const logging = await Logging.open(bus, options.log_all_passes)
   const swept = await sweepOrphans(manifest, objects)
   if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
@@ -51,7 +51,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const archive = new Archive(manifest, objects)
   const back = new WentBack(deps)
   const custody = await CustodyWatch.open({ bus, clock: deps.clock, log, sealed: start.newest?.k ?? -1, back })
-  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, logging, start, inbox, chunks, custody })
+  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, revoked, logging, start, inbox, chunks, custody })
   let dead: DeadLetters | undefined
   const allRead = forgetsErased(parts, { archive, dead: () => dead })
   const seeded = seed(table, parts.rows).catch((error: unknown) => {

@@ -5,24 +5,29 @@ import { cameBack } from './came-back.js'
 import { describeChecked } from './describe.js'
 import { controlOf, toHistory } from './history.js'
 import type { LoadDeps, Loaded } from './load.js'
+import { type Revoked, revokedOf } from './watch-agents.js'
 
 export interface DueDeps extends LoadDeps {
   /** Applies output schemas. */
   check?: CheckSchema | undefined
+  /** Absent for an asker that is not told of revocations. */
+  revoked?: Revoked | undefined
 }
 
 /** What of a pass waits for a person now, with what there is to see of it. Undefined: nothing, or no longer. */
-export async function dueOf({ bus, rules, check }: DueDeps, loaded: Loaded): Promise<InboxItem | undefined> {
+export async function dueOf({ bus, rules, check, revoked = new Map() }: DueDeps, loaded: Loaded): Promise<InboxItem | undefined> {
   const { memory } = loaded
   const { record } = await describeChecked(memory, rules, check)
   const { awaits, key } = record
   const framed = memory.step('work') ?? memory.step('held')
   const control = framed && controlOf(framed)
   if (!awaits || awaits.expires_at <= bus.now() || !control) return undefined
+  const place = placeOf(control)
   const common = {
     ...awaits,
     ...key,
-    ...placeOf(control),
+    ...place,
+    ...revokedOf(revoked, place.chain),
     reason: control.reason,
     requested_at: record.requested_at ?? awaits.since,
     policy: { name: control.policy_name, version: control.policy_version },

@@ -40,6 +40,7 @@ export function openAnswers(parts: Parts, found: { archive: Archive; dead: DeadL
     untilRead: (sequence) => untilRead(parts, sequence),
     rules,
     check,
+    revoked: parts.revoked,
     hasPeople: hasPeople(deps, options),
     seesAll: (name) => deps.people?.has(name) || seesAll(name, options, agents),
     requestOf: (key) => projector.notes.find(keyText(key))?.sequence,

@@ -22,6 +22,7 @@ import type { Indexing } from './search/indexing.js'
 import type { PassIndex } from './search/pass-index.js'
 import type { Undelivered } from './undelivered.js'
 import type { Violations } from './violations.js'
+import type { Revoked } from './watch-agents.js'
 
 /** What the audit is given: only a main constructs these. */
 export interface AuditDeps {
@@ -51,6 +52,7 @@ export interface Parts {
   schemas: SchemaChecks
   manifest: Manifest
   agents: Map<string, AgentRecord>
+  revoked: Revoked
   logging: Logging
   rows: Rows
   ended: EndedPasses

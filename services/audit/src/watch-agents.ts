@@ -1,13 +1,31 @@
 import { type Bus, ToldAgents } from '@passover/bus'
-import { type AgentRecord, agentRecord } from '@passover/schemas'
+import { type AgentRecord, agentRecord, type RevokedAgent } from '@passover/schemas'
+
+/** Agents whose credentials a person revoked, and when (server ms). */
+export type Revoked = ReadonlyMap<string, number>
+
+interface WatchedAgents {
+  agents: Map<string, AgentRecord>
+  revoked: Revoked
+  watch: AsyncDisposable
+}
 
 /** The registry as events told it, followed. */
-export async function watchAgents(bus: Bus): Promise<{ agents: Map<string, AgentRecord>; watch: AsyncDisposable }> {
+export async function watchAgents(bus: Bus): Promise<WatchedAgents> {
   const agents = new Map<string, AgentRecord>()
   const told = await ToldAgents.open(bus)
   await told.watch(await bus.table('agents', agentRecord), (name, record) => {
     if (record) agents.set(name, record)
     else agents.delete(name)
   })
-  return { agents, watch: told }
+  return { agents, revoked: told.revoked, watch: told }
+}
+
+/** Returns the first agent of a chain whose credentials were revoked, as a field of an answer. */
+export function revokedOf(revoked: Revoked, chain: readonly string[]): { revoked?: RevokedAgent } {
+  for (const agent of chain) {
+    const at = revoked.get(agent)
+    if (at !== undefined) return { revoked: { agent, at } }
+  }
+  return {}
 }

@@ -179,6 +179,77 @@ describe('passover auth, and up --isolated', () => {
     expect((await list((await added('alice')).document.token)).status).toBe(403)
   })
 
+  it('revokes: what the agent asked for is marked for people anywhere, approved only on purpose, and ended with one command', async () => {
+    for (const principal of [
+      ['agent', 'mallory'],
+      ['person', 'maria'],
+    ])
+      expect(await auth('add', ...principal)).toMatchObject({ code: 0 })
+    const { document: token } = await json<{ token: string }>(['gateway', 'token', 'add', '--as', 'maria'], { cwd })
+    const hold = (...args: string[]) =>
+      json<{ id: string }>(['request', '--from', 'mallory', 'greeter', 'x', '--hold', '--no-wait', ...args], { cwd })
+    const ids: string[] = []
+    for (const args of [[], ['--session', 'night'], []]) ids.push((await hold(...args)).document.id)
+    const [id = ''] = ids
+    // A person without the files of the project, who knows of the revocation only what the installation tells.
+    using folder = new Folder()
+    const env = {
+      NATS_URL: serverFile(cwd).url,
+      PASSOVER_CA: join(cwd, '.passover', 'auth', 'tls', 'ca.pem'),
+      PASSOVER_CREDENTIALS: credentials('person.maria'),
+      PASSOVER_AS: 'maria',
+    }
+    const away = { cwd: folder.path, env }
+    await until('all are held', async () => (await json<unknown[]>(['inbox', '--from', 'mallory'], away)).document.length === ids.length)
+
+    const revoked = await json(['auth', 'revoke', 'mallory'], { cwd })
+    expect(revoked).toMatchObject({ code: 0, document: { registry_told: true, open_passes: ids.length } })
+    expect((await run(['auth', 'revoke', 'mallory'], { cwd })).stdout).toContain(
+      'still open. To end them: passover cancel --from mallory --all',
+    )
+    const mark = { revoked: { agent: 'mallory', at: expect.any(Number) } }
+    await until('the registry is read', async () => (await run(['inbox', '--from', 'mallory'], away)).stdout.includes('revoked'))
+    expect((await json(['inbox', '--from', 'mallory'], away)).document).toMatchObject(ids.map(() => mark))
+    expect((await run(['show', id], away)).stdout.match(/⚠ credentials of mallory were revoked/g)).toHaveLength(2)
+    expect((await json(['show', id], away)).document).toMatchObject({ ...mark, due: mark })
+    expect((await json(['agents'], away)).document).toContainEqual(
+      expect.objectContaining({ name: 'mallory', revoked_at: expect.any(Number) }),
+    )
+    expect((await run(['doctor'], { cwd })).stdout).toContain(`${ids.length} passes that mallory asked for before it was revoked are open`)
+
+    const why = 'credentials of mallory were revoked'
+    expect(await json(['approve', id, '--yes'], away)).toMatchObject({
+      code: 4,
+      document: { error: { code: 'E013', message: expect.stringContaining(why), hint: expect.stringContaining('--despite-revocation') } },
+    })
+    const approve = async (body: object) => {
+      const answer = await fetch(`${serverFile(cwd).http}/api/pass-over/passes/${id}/approve`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token.token}`, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+      return { status: answer.status, body: await answer.json() }
+    }
+    expect(await approve({})).toMatchObject({ status: 403, body: { code: 'E013', detail: expect.stringContaining(why) } })
+    expect((await json(['show', id], away)).document).toMatchObject({ status: 'held', decisions: [] })
+    expect(await json(['approve', String(ids[1]), '--yes', '--despite-revocation'], away)).toMatchObject({ code: 0 })
+    expect(await approve({ despite_revocation: true })).toMatchObject({ status: 200, body: { decided: true } })
+
+    const cancel = (...args: string[]) => json<{ would_cancel?: string[] }>(['cancel', '--from', 'mallory', ...args], away)
+    expect(await cancel('--all')).toMatchObject({ code: 2, document: { error: { hint: expect.stringContaining('--yes') } } })
+    expect((await cancel('--all', '--dry-run')).document.would_cancel?.sort()).toEqual([...ids].sort())
+    expect(await cancel('--session', 'night')).toMatchObject({ code: 0, document: { session: 'night', ended: 1, still_open: 0 } })
+    expect(await cancel('--all', '--yes')).toMatchObject({ code: 0, document: { from: 'mallory', ended: 2, still_open: 0 } })
+    const { document: all } = await json<{ status: string }[]>(['list', '--from', 'mallory'], away)
+    expect(all.map(({ status }) => status)).toEqual(ids.map(() => 'cancelled'))
+
+    expect(await auth('add', 'agent', 'mallory')).toMatchObject({ code: 0, document: { registered: true } })
+    await hold()
+    const waiting = () => json<object[]>(['inbox', '--from', 'mallory'], away)
+    await until('it may ask again', async () => (await waiting()).document.length === 1)
+    expect((await waiting()).document[0]).not.toHaveProperty('revoked')
+  })
+
   it('adds people to the running installation, who see every pass until they are revoked', async () => {
     expect(await auth('add', 'person', 'ann')).toMatchObject({ code: 0 })
     const seen = async () => (await run(['list', '--as', 'ann'], { cwd })).stdout.includes('greeter')

@@ -357,6 +357,7 @@ export const agent: AgentRecord = {
   defaults: { output_schema: { type: 'object' }, max_attempts: 2 },
   durable_returns: { from: 17 },
   parts_bytes: 268_435_456,
+  revoked_at: 1_800_000_000_000,
   registered_by: 'maria',
   updated_at: NOW,
 }

@@ -21,6 +21,7 @@ export class ToldAgents implements AsyncDisposable {
   /** What the newest event of an agent says; undefined: it was removed. */
   readonly #newest = new Map<string, AgentRecord | undefined>()
   readonly #waiting = new Map<string, AgentRecord>()
+  readonly #revoked = new Map<string, number>()
   readonly #opened: AsyncDisposable[] = []
   #position = 0
   #onChange: (name: string, record: AgentRecord | undefined) => void = () => undefined
@@ -77,6 +78,11 @@ export class ToldAgents implements AsyncDisposable {
     return this.#newest
   }
 
+  /** Agents whose credentials a person revoked, and when (server ms), also those that were removed since. */
+  get revoked(): ReadonlyMap<string, number> {
+    return this.#revoked
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     for (const one of this.#opened.splice(0)) await one[Symbol.asyncDispose]()
   }
@@ -88,6 +94,8 @@ export class ToldAgents implements AsyncDisposable {
     const { name, record } = body.data
     this.#newest.set(name, record)
     if (!record) return
+    if (record.revoked_at === undefined) this.#revoked.delete(name)
+    else this.#revoked.set(name, record.revoked_at)
     const told = this.#told.get(name) ?? new Set()
     this.#told.set(name, told.add(digestOf(record)))
     const waiting = this.#waiting.get(name)

@@ -37,6 +37,14 @@ describe('the record of an agent', () => {
     expect(make({ unset: ['max_active', 'timeout_ms'] }, before)).not.toHaveProperty('defaults')
   })
 
+  it('says that its agent was revoked until that is taken back, whatever else is changed', () => {
+    const revoked = make({ revoked_at: 5 }, make({ description: 'checks' }))
+    expect(revoked).toMatchObject({ description: 'checks', revoked_at: 5 })
+    const file = { path: 'audit.json', record: { roles: { originates: 'always', subagent: true }, revoked_at: 9 } }
+    for (const change of [{ description: 'tests' }, { file }]) expect(make(change, revoked).revoked_at).toBe(5)
+    expect(make({ revoked_at: null }, revoked)).not.toHaveProperty('revoked_at')
+  })
+
   it('of a file takes the place of the one before; flags win over it', () => {
     const before = make({ description: 'old', defaults: { max_active: 2 } })
     const record = {

@@ -17,6 +17,8 @@ export interface AgentChange {
   defaults?: SubagentPreference | undefined
   /** Defaults that are taken back. */
   unset?: string[] | undefined
+  /** When its credentials were revoked, server ms; null: it has valid ones again. */
+  revoked_at?: number | null | undefined
 }
 
 /** The record that a change makes of the one before it. E030 names each field that is wrong, and what it may be. */
@@ -34,6 +36,10 @@ export function changedRecord(
   if (change.durable_returns === true && !record.durable_returns) record.durable_returns = { from: by.next_sequence }
   if (change.durable_returns === false) delete record.durable_returns
   if (change.parts_bytes !== undefined) record.parts_bytes = change.parts_bytes
+  // A record from a file says nothing of it, either.
+  const revoked_at = change.revoked_at === undefined ? before?.revoked_at : (change.revoked_at ?? undefined)
+  if (revoked_at === undefined) delete record.revoked_at
+  else record.revoked_at = revoked_at
   const defaults = defaultsOf(base.defaults, change)
   if (defaults) record.defaults = defaults
   else delete record.defaults

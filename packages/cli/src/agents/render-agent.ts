@@ -12,11 +12,7 @@ export interface AgentWorkers {
 }
 
 /** What `agents show` prints. */
-export function renderAgent(
-  record: AgentRecord & Names & { revoked_at?: number },
-  workers: AgentWorkers,
-  { colors }: Pick<Terminal, 'colors'>,
-): string {
+export function renderAgent(record: AgentRecord & Names, workers: AgentWorkers, { colors }: Pick<Terminal, 'colors'>): string {
   const { name, roles, description, skills = [], defaults = {}, registered_by, updated_at } = record
   const { up, busy, places, queued } = workers
   const facts: [string, string | undefined][] = [

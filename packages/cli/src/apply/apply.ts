@@ -1,6 +1,6 @@
 import { type Bus, nodeRandom, serverClock } from '@passover/bus'
 import { chooseModifications, type NumberedModification, type Tracing } from '@passover/core'
-import { findPass, type PassRef, readResult, refuseOwn } from '@passover/operator'
+import { chainOf, findPass, type KnownRevoked, type PassRef, readResult, refuseOwn, refuseRevoked, revokedIn } from '@passover/operator'
 import { type AnsweredDecision, type AnsweredPass, type ShownFile, sha256, type WorkOutput } from '@passover/schemas'
 import {
   type Accepts,
@@ -36,6 +36,10 @@ export interface ApplyRequest extends PassRef, Accepts {
   only?: string | undefined
   dryRun?: boolean | undefined
   yes?: boolean | undefined
+  /** Approves although credentials of an agent in the chain were revoked. */
+  despiteRevocation?: boolean | undefined
+  /** Revocations that the audit may not know. */
+  revoked: KnownRevoked
   /** Where the span of the application goes. */
   tracing?: Tracing
 }
@@ -78,7 +82,10 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
     return stopped ? 1 : 0
   }
   if (terminal.mode === 'human') terminal.stream(null, () => renderPlan(ready, view))
-  if (!ready.judged.decision) refuseUnshown(ready, given)
+  if (!ready.judged.decision) {
+    if (!given.despiteRevocation) refuseRevokedChain(ready, given)
+    refuseUnshown(ready, given)
+  }
   const question = given.yes ? undefined : questionOf(ready, directory)
   if (question && terminal.interactive && !(await agreed(question))) return 1
   if (!given.yes && !terminal.interactive && !ready.judged.decision) throw undecided(ready, bus.identity)
@@ -100,6 +107,10 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
 function newSettled(before: readonly Settled[], after: readonly Settled[]): Settled[] {
   const known = new Set(before.map((one) => `${one.kind} ${one.id} ${one.outcome}`))
   return after.filter((one) => !known.has(`${one.kind} ${one.id} ${one.outcome}`))
+}
+
+function refuseRevokedChain({ pass }: Ready, { revoked }: ApplyRequest): void {
+  refuseRevoked(pass.row.id, pass.revoked ?? revokedIn(chainOf(pass), revoked), 'apply')
 }
 
 /** Applying undecided changes approves them, so all of them must have been shown. */

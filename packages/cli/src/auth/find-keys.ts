@@ -26,3 +26,16 @@ export function revokedAgents({ project }: Pick<ServerSetting, 'project'>): Read
     return new Map()
   }
 }
+
+/** Whether the keys of a project say that an agent has valid credentials: it was added again if it was ever revoked. */
+export function isActiveAgent({ project }: Pick<ServerSetting, 'project'>, agent: string): boolean {
+  const auth = project === undefined ? undefined : new AuthFolder(authFolderOf(project))
+  try {
+    return (
+      auth?.exists === true &&
+      auth.read().principals.some(({ name, role, revoked_at }) => name === agent && role === 'agent' && revoked_at === undefined)
+    )
+  } catch {
+    return false
+  }
+}

@@ -6,6 +6,7 @@ import type { Context } from '../connection/context.js'
 import { CliFailure, usage } from '../errors.js'
 import { renderTable } from '../render/table.js'
 import { ago, dateTime } from '../terminal/duration.js'
+import { count, typed } from '../terminal/text.js'
 import type { AuthFolder } from './auth-folder.js'
 import { findAuth } from './find-keys.js'
 import { addPrincipal, type Issued, revokePrincipal, rotatePrincipal } from './issue-credentials.js'
@@ -84,14 +85,51 @@ export async function runRevoke(context: Context, name: string): Promise<number>
   const [tokens] = await Promise.allSettled([revokeTokens(context, auth, name)])
   const live = await publish(context, auth, revoked)
   const ended = tokens.status === 'fulfilled' ? tokens.value : []
-  context.terminal.show({ ...line(auth, revoked.record), server_told: live, tokens_revoked: ended }, () =>
+  const registry = revoked.record.role === 'agent' ? await tellRegistry(context, revoked.record) : undefined
+  context.terminal.show({ ...line(auth, revoked.record), server_told: live, tokens_revoked: ended, ...registry }, () =>
     [
       `Revoked ${name}. ${told(live, 'its credentials')}`,
       ...(ended.length > 0 ? [`Gateway tokens revoked: ${ended.join(', ')}`] : []),
+      ...(registry ? registryLines(name, registry).map((text) => typed(text)) : []),
     ].join('\n'),
   )
   if (tokens.status === 'rejected') throw tokens.reason
   return 0
+}
+
+interface RegistryTold {
+  /** False: people without this project's files do not learn from the registry that it was revoked. */
+  registry_told: boolean
+  /** Open passes that it asked for; absent where they could not be counted. */
+  open_passes?: number
+}
+
+/** Has the registry say that the agent was revoked, for people who do not have these files, and counts what it left. */
+async function tellRegistry(context: Context, { name, revoked_at, originates, subagent }: PrincipalRecord): Promise<RegistryTold> {
+  let registry_told = false
+  try {
+    await using bus = await connectPerson(context)
+    const isKnown = (await believedAgents(bus)).has(name)
+    const rights = isKnown
+      ? {}
+      : { originates: originates === false ? ('never' as const) : ('always' as const), subagent: subagent !== false }
+    await writeAgent(bus, { name, ...rights, revoked_at })
+    registry_told = true
+    const { askAgents } = await import('@passover/operator')
+    const row = (await askAgents(bus)).find(({ agent }) => agent.name === name)
+    return { registry_told, ...(row && { open_passes: row.originated }) }
+  } catch (error) {
+    if (error instanceof CliFailure) return { registry_told }
+    throw error
+  }
+}
+
+function registryLines(name: string, { registry_told, open_passes }: RegistryTold): string[] {
+  const untold = `The registry does not say so yet, so that people elsewhere do not see it. Once the installation is up: passover auth revoke ${name}`
+  const end = `passover cancel --from ${name} --all`
+  if (open_passes === undefined) return [...(registry_told ? [] : [untold]), `Passes that it asked for go on. To end them: ${end}`]
+  const open = `${count(open_passes, 'pass', 'passes')} that it asked for ${open_passes === 1 ? 'is' : 'are'} still open. To end them: ${end}`
+  return open_passes === 0 ? ['No pass that it asked for is open.'] : [open]
 }
 
 /** `passover auth list` */
@@ -174,10 +212,11 @@ async function publish(
 async function register(context: Context, principal: Extract<Principal, { role: 'agent' }>, options: AddOptions): Promise<boolean> {
   try {
     await using bus = await connectPerson(context)
-    const known = (await believedAgents(bus)).has(principal.name)
+    const known = (await believedAgents(bus)).get(principal.name)
     const asked = options.originates !== undefined || options.subagent !== undefined
-    if (known && !asked) return true
-    await writeAgent(bus, { name: principal.name, originates: options.originates ?? 'always', subagent: principal.subagent, defaults: {} })
+    if (known && !asked && known.revoked_at === undefined) return true
+    const roles = known && !asked ? {} : { originates: options.originates ?? 'always', subagent: principal.subagent }
+    await writeAgent(bus, { name: principal.name, ...roles, defaults: {}, revoked_at: null })
     return true
   } catch (error) {
     if (error instanceof CliFailure) return false

@@ -2,6 +2,7 @@ import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Bus } from '@passover/bus'
 import { askAgents, openQueued, totalLoad } from '@passover/operator'
+import type { AgentRecord } from '@passover/schemas'
 import { folderFault, type IgnoredFile, searchProject } from '@passover/sdk/project'
 import { revokedAgents } from '../auth/find-keys.js'
 import { connectPerson } from '../connection/connect-person.js'
@@ -133,7 +134,7 @@ async function checkAgents(bus: Bus, consumers: string[], revoked: ReadonlyMap<s
     if (error instanceof CliFailure) return []
     throw error
   })
-  const checks: Check[] = []
+  const checks = agents.flatMap(({ agent, originated }) => checkRevoked(agent, originated, revoked))
   for (const { agent, open } of agents.filter(({ agent }) => agent.roles.subagent)) {
     const { name } = agent
     const own = consumers.filter((consumer) => ['high', 'medium', 'low'].some((slot) => consumer === `work_${name}_${slot}`))
@@ -144,7 +145,7 @@ async function checkAgents(bus: Bus, consumers: string[], revoked: ReadonlyMap<s
     const load = await totalLoad(bus, name)
     const queued = openQueued(load, open)
     const waiting = count(queued, 'pass waits', 'passes wait')
-    const revoked_at = revoked.get(name)
+    const revoked_at = revoked.get(name) ?? agent.revoked_at
     if (revoked_at !== undefined) {
       const text = `credentials of agent ${name} were revoked ${dateTime(revoked_at)}: nobody can work as it${queued > 0 ? `, and ${waiting} for it` : ''}`
       checks.push(look('agents', text, `passover auth add agent ${name}, or passover agents remove ${name}`))
@@ -154,6 +155,25 @@ async function checkAgents(bus: Bus, consumers: string[], revoked: ReadonlyMap<s
   }
   if (checks.length === 0) checks.push(ok('agents', count(agents.length, 'registered agent')))
   return checks
+}
+
+/** Passes of a revoked agent go on; and who has no keys of the project knows of a revocation only by the registry. */
+function checkRevoked({ name, revoked_at }: AgentRecord, originated: number, revoked: ReadonlyMap<string, number>): Check[] {
+  const left = `${count(originated, 'pass', 'passes')} that ${name} asked for before it was revoked ${originated === 1 ? 'is' : 'are'} open`
+  return [
+    ...(revoked.has(name) && revoked_at === undefined
+      ? [
+          look(
+            'agents',
+            `the registry does not say that ${name} was revoked: people elsewhere do not see it`,
+            `passover auth revoke ${name}`,
+          ),
+        ]
+      : []),
+    ...(originated > 0 && (revoked.has(name) || revoked_at !== undefined)
+      ? [look('agents', left, `passover cancel --from ${name} --all`)]
+      : []),
+  ]
 }
 
 export function renderChecks(checks: Check[], { colors }: Pick<Terminal, 'colors'>): string {

@@ -1,4 +1,5 @@
-import { askInbox } from '@passover/operator'
+import { askInbox, marked } from '@passover/operator'
+import { revokedAgents } from '../auth/find-keys.js'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { noteIfUnknown } from '../doctor/audit.js'
@@ -15,7 +16,9 @@ export async function runInbox(context: Context, { from, mine, limit }: InboxReq
   const { terminal, person } = context
   await using bus = await connectPerson(context)
   const filter = { limit, ...(from ? { root_originator: from } : {}), ...(mine ? { approver: person } : {}) }
-  const { items, next, left_out = [] } = await askInbox(bus, filter)
+  const { items: waiting, next, left_out = [] } = await askInbox(bus, filter)
+  const revoked = revokedAgents(context.server())
+  const items = waiting.map((item) => marked(item, revoked))
   if (terminal.mode === 'jsonl') for (const item of items) terminal.stream(itemDocument(item), () => undefined)
   else {
     const view = { colors: terminal.colors, now: bus.now(), person }

@@ -1,4 +1,5 @@
 import { decidesOwn, takesPart } from '@passover/core'
+import { revokedText } from '@passover/operator'
 import { type AskedFor, type InboxItem, keyText, type PassKey, type ShownModification } from '@passover/schemas'
 import { dateTime, duration } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
@@ -57,6 +58,7 @@ export function renderItem(item: InboxItem, view: View): string {
   const times = `waiting for ${duration(Math.max(0, now - item.since))}, expires in ${duration(item.expires_at - now)} (${dateTime(item.expires_at)})`
   const facts: [string, string | undefined][] = [
     ['reason', item.reason],
+    ['revoked', item.revoked && `⚠ ${revokedText(item.revoked)}; approve only with --despite-revocation`],
     ...(item.item === 'dispatch' ? askedLines(item, view) : returnedLines(item, view)),
     [
       'policy',

@@ -1,4 +1,4 @@
-import { isOpen, type PassResult, standing } from '@passover/operator'
+import { chainOf, isOpen, type PassResult, revokedText, standing } from '@passover/operator'
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
 import { nameMarks } from '@passover/sdk/internal/format'
 import { clock, dateTime, duration } from '../terminal/duration.js'
@@ -29,11 +29,12 @@ export function renderPass(pass: AnsweredPass, result: PassResult | undefined, v
 
 function renderFacts(pass: AnsweredPass, { now }: { now: number }): string[] {
   const { row } = pass
-  const chain = chainOf(pass)
+  const chain = chainOf(pass).join(' → ')
   const max = numberOf(pass.control?.max_chain_depth)
   const facts: [string, string | undefined][] = [
     ['chain', row.chain_depth === undefined ? chain : `${chain} (depth ${row.chain_depth}${max === undefined ? '' : ` of ${max}`})`],
     ['reason', row.reason],
+    ['revoked', pass.revoked && `⚠ ${revokedText(pass.revoked)}`],
     ['parent', row.parent],
     ['retry of', row.retry_of],
     ['requeued', row.requeued_as],
@@ -63,14 +64,6 @@ function renderBelow({ below = [], below_more }: AnsweredPass, { colors }: View)
     .reverse()
     .map((row) => `  ${oneLine(row.id)}  → ${oneLine(row.subagent)}  ${colorOf(row, colors)(standing(row))}`)
   return [...(below_more ? ['  (older ones are left out)'] : []), ...lines].join('\n')
-}
-
-/** The agents of the chain, root first, this pass's subagent last. */
-function chainOf(pass: AnsweredPass): string {
-  const ancestors = pass.control?.ancestors
-  const above =
-    Array.isArray(ancestors) && ancestors.every((name) => typeof name === 'string') ? (ancestors as string[]) : [pass.row.originator]
-  return [...above, pass.row.subagent].join(' → ')
 }
 
 function numberOf(value: unknown): number | undefined {

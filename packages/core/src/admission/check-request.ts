@@ -45,6 +45,10 @@ export function originatorFault({ request, agents }: AdmitInput): PassError | un
     const mend = `let it begin passes: passover agents add ${originator} --originates always --no-subagent`
     return passError('E013', `${originator} is not registered`, { agent: originator, mend })
   }
+  if (agents.originator?.revoked_at !== undefined) {
+    const mend = `let it in again: passover auth add agent ${originator}`
+    return passError('E013', `The credentials of ${originator} were revoked`, { agent: originator, mend })
+  }
   const originates = agents.originator?.roles.originates ?? 'always'
   const mend = `let it begin passes by itself: passover agents set ${originator} --originates always`
   if (originates === 'never') return passError('E013', `${originator} may not pass over`, { agent: originator, originates, mend })

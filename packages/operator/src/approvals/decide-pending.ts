@@ -6,6 +6,7 @@ import { count, nameMarks } from '@passover/sdk/internal/format'
 import { askPasses, findPass, type PassRef } from '../audit/ask.js'
 import { askNames } from '../audit/name-verification.js'
 import { Failure, usage } from '../errors.js'
+import { type KnownRevoked, marked, refuseRevoked } from '../passes/revoked.js'
 import { decide, type Standing } from './decide.js'
 import { type DueDecided, faster, nothingDue } from './previous-decision.js'
 import { choiceOf, type ReadShown, reviewed, type ShownReturn, shownReturn, verifyStored } from './reviewed-return.js'
@@ -18,6 +19,10 @@ export interface DueOptions {
   item?: InboxItem['item'] | undefined
   /** Of item `apply`: the numbers of the changes that are taken. */
   only?: readonly number[] | undefined
+  /** Approves although credentials of an agent in the chain were revoked. */
+  despite_revocation?: boolean | undefined
+  /** Revocations that the audit may not know. */
+  revoked?: KnownRevoked | undefined
   /** Changes of item `apply` that no diff shows are approved only if this says so. */
   accepts?: Accepts | undefined
   /**
@@ -38,15 +43,16 @@ const POLL_MS = 100
 /**
  * Decides what a pass waits for: its dispatch while it is held, then the release of its return, then which of its changes are taken.
  * Failure E041: it waits for nothing; E042: --only where there is nothing to choose from; E013 (exit 6): the approval has
- * expired, (exit 4): this person may not decide, or the return is not the stored one; nothing is stored then.
+ * expired, (exit 4): this person may not decide, the return is not the stored one, or an agent of the chain was revoked; nothing is stored then.
  */
 export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecided> {
   const { ref, verdict, reason, item, only, accepts, read, confirm } = options
   const pass = await findPass(bus, ref, { due: true })
-  const { due } = pass
+  const due = pass.due && marked(pass.due, options.revoked ?? new Map())
   if (!due || (item !== undefined && due.item !== item)) return nothingDue(bus, pass, { verdict, item, only })
   refuseOwn(pass, bus.identity)
   refuseOthers(due, bus.identity)
+  if (verdict === 'approve' && !options.despite_revocation) refuseRevoked(due.id, due.revoked, 'approve')
   if (only && due.item !== 'apply') throw notToChoose(due)
   const takesChanges = due.item === 'apply' && verdict === 'approve'
   const shown = due.item === 'dispatch' ? undefined : await shownReturn(bus, pass, { due, takes: takesChanges, read })

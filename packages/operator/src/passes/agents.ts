@@ -26,6 +26,8 @@ export interface AgentLine {
   parts_max?: number | undefined
   description: string
   registered_by: string
+  /** Its credentials were revoked then, as the registry has it. */
+  revoked_at?: number | undefined
 }
 
 /** Registered agents by name, with what waits for them. */
@@ -52,6 +54,7 @@ export async function readAgents(bus: Bus): Promise<AgentLine[]> {
         ...(parts?.max_bytes !== undefined && { parts_max: parts.max_bytes }),
         description: agent.description ?? '',
         registered_by: agent.registered_by,
+        ...(agent.revoked_at !== undefined && { revoked_at: agent.revoked_at }),
       }
     }),
   )

@@ -85,14 +85,15 @@ interface Deciding extends DecidePass {
 }
 
 async function decideOn(bus: Bus, { id, originator, subagent }: PassKey, given: Deciding): Promise<Reply> {
-  const { verdict, reason, item, only, digest, binary, whole } = given
+  const { verdict, reason, item, only, digest, binary, whole, despite_revocation } = given
   const ref = { id, from: originator, to: subagent }
   const confirm = async (due: InboxItem, returned: ShownReturn | undefined) => {
     if (returned?.review && digest === undefined) throw new HttpProblem(problemFor(400, noDigest(id)))
     return digest === undefined || same(shownDigest(due, returned), digest)
   }
   const read = (pass: AnsweredPass, due: InboxItem) => changesOf(bus, { pass, due }, given)
-  const { document, sentence, exit } = await decideDue(bus, { ref, verdict, reason, item, only, accepts: { binary, whole }, read, confirm })
+  const what = { ref, verdict, reason, item, only, accepts: { binary, whole }, despite_revocation }
+  const { document, sentence, exit } = await decideDue(bus, { ...what, read, confirm })
   if (exit === 0) return { status: 200, body: document }
   const [status, code] = exit === 4 ? ([403, 'E013'] as const) : ([409, 'E031'] as const)
   throw new HttpProblem(problemFor(status, { code, detail: sentence, details: document }))

@@ -56,8 +56,20 @@ export const showPass = route({
 })
 
 async function shown(bus: Bus, caller: Caller, pass: AnsweredPass, budget: OutputBudget): Promise<object> {
-  const { row, status, digest, deadline, decisions, history, below } = pass
+  const { row, status, digest, deadline, decisions, revoked, history, below } = pass
   const record = recordFor(caller, pass)
   const due = pass.due && itemFor(caller, pass.due)
-  return { pass: row, status, digest, deadline, decisions, record, due, history, below, ...(await outcomeOf(bus, caller, pass, budget)) }
+  return {
+    pass: row,
+    status,
+    digest,
+    deadline,
+    decisions,
+    record,
+    due,
+    revoked,
+    history,
+    below,
+    ...(await outcomeOf(bus, caller, pass, budget)),
+  }
 }

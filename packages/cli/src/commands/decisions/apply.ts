@@ -10,6 +10,7 @@ interface ApplyFlags {
   yes?: true
   binary?: true
   whole?: true
+  despiteRevocation?: true
 }
 
 /** `passover apply <id>` */
@@ -23,6 +24,7 @@ export function applyCommand(): Command {
     .option('--dry-run', 'show what would be changed, and change nothing')
     .option('--yes', 'do not ask: what nobody decided about yet is approved (needed without a terminal)')
     .option('--binary', 'also binary content, which cannot be shown')
+    .option('--despite-revocation', 'approve them also where credentials of an agent that asked for them, or made them, were revoked')
     .option('--whole', 'show all old and new lines of files with too many changes for a diff, and approve them')
     .addHelpText(
       'after',
@@ -38,9 +40,10 @@ export function applyCommand(): Command {
         const { terminal, env, directory } = context
         refuseWithinWork(context)
         context.announcedServer()
+        const { revokedAgents } = await import('../../auth/find-keys.js')
         await using bus = await connectPerson(context)
         await using tracing = await openTracing({ env, service: 'passover', say: (line) => terminal.note(line) })
-        return await applyPass(bus, terminal, { ...options, id, directory, tracing })
+        return await applyPass(bus, terminal, { ...options, id, directory, tracing, revoked: revokedAgents(context.server()) })
       }),
     )
 }

@@ -13,6 +13,7 @@ interface DecideOptions {
   digest?: string
   binary?: true
   whole?: true
+  despiteRevocation?: true
 }
 
 /** `passover approve <id>` */
@@ -21,6 +22,7 @@ export function approveCommand(): Command {
     .option('--only <numbers>', 'take only these changes, by the numbers that inbox and show print; the others are rejected', numbers)
     .option('--digest <digest>', 'approve only what this digest names, as approve and apply --dry-run print it; without a question')
     .option('--binary', 'also changes of binary content, which cannot be shown')
+    .option('--despite-revocation', 'also where credentials of an agent that asked for it, or worked on it, were revoked')
     .option('--whole', 'also files with too many changes for a diff: all their old and new lines are shown')
 }
 
@@ -70,9 +72,12 @@ async function run(context: Context, given: DecideOptions & { verdict: 'approve'
   refuseWithinWork(context)
   const { confirmDecision } = await import('../../passes/confirm-decision.js')
   await using bus = await connectPerson(context)
-  const { id, verdict, reason, from, to, item, only, yes, digest, binary, whole } = given
+  const { revokedAgents } = await import('../../auth/find-keys.js')
+  const { id, verdict, reason, from, to, item, only, yes, digest, binary, whole, despiteRevocation: despite_revocation } = given
   const confirm = confirmDecision(context, { verdict, only, yes, digest, now: () => bus.now() })
-  const decided = await decideDue(bus, { ref: { id, from, to }, verdict, reason, item, only, accepts: { binary, whole }, confirm })
+  const revoked = revokedAgents(context.server())
+  const what = { ref: { id, from, to }, verdict, reason, item, only, accepts: { binary, whole }, despite_revocation, revoked }
+  const decided = await decideDue(bus, { ...what, confirm })
   context.terminal.show(decided.document, () => typed(decided.sentence))
   return decided.exit
 }

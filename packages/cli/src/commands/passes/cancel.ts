@@ -1,31 +1,69 @@
 import { Command } from 'commander'
 import { action } from '../../connection/context.js'
+import { usage } from '../../errors.js'
+import { nameOption } from '../../input/options.js'
+import type { CancelAllRequest } from '../../passes/cancel-all.js'
 
 interface CancelOptions {
   from?: string
   to?: string
+  all?: true
+  session?: string
   reason?: string
   dryRun?: true
   yes?: true
 }
 
-/** `passover cancel <id>` */
+/** `passover cancel <id>`, `passover cancel --from <agent> --all` */
 export function cancelCommand(): Command {
   return new Command('cancel')
-    .description('end a pass, and every pass below it')
-    .argument('<id>', 'the pass, or the beginning of its id')
-    .option('--from <agent>', 'of this originator, where several passes share the id')
-    .option('--to <agent>', 'of this subagent')
+    .description('end a pass, or all open passes of an agent, and every pass below')
+    .argument('[id]', 'the pass, or the beginning of its id')
+    .option('--from <agent>', 'of this originator; with an id only where several passes share it', nameOption)
+    .option('--to <agent>', 'of this subagent', nameOption)
+    .option('--all', 'every open pass that the agent of --from asked for')
+    .option('--session <id>', 'every open pass that the agent of --from asked for in this session')
     .option('--reason <text>', 'why; it stands in the audit trail')
     .option('--dry-run', 'say what would be ended, and end nothing')
-    .option('--yes', 'do not ask where passes below would end too')
-    .addHelpText('after', '\nExample:\n  passover cancel 0abcdef1 --reason "no longer needed"')
+    .option('--yes', 'do not ask where it is more than one, or passes below would end too')
+    .addHelpText(
+      'after',
+      `
+With --all or --session it ends what is admitted meanwhile, too, and waits until all have ended. Exit 0: none is open any more;
+1: some are still open, or you said no; 2: it is more than one, there is no terminal to ask at, and --yes is missing.
+
+Examples:
+  passover cancel 0abcdef1 --reason "no longer needed"
+  passover cancel --from mallory --all --dry-run
+  passover cancel --from alice --session nightly --yes`,
+    )
     .action(
-      action<CancelOptions, [string]>(async (context, options, id) => {
+      action<CancelOptions, [string | undefined]>(async (context, options, id) => {
+        const many = manyOf(options, id)
         const { connectPerson } = await import('../../connection/connect-person.js')
+        if (many) {
+          const { cancelAll } = await import('../../passes/cancel-all.js')
+          await using bus = await connectPerson(context)
+          return await cancelAll(bus, context, many)
+        }
         const { cancelPass } = await import('../../passes/cancel.js')
         await using bus = await connectPerson(context)
-        return await cancelPass(bus, context, { ...options, id })
+        return await cancelPass(bus, context, { ...options, id: id as string })
       }),
     )
+}
+
+/** Undefined: one pass is meant, which is named by its id. */
+function manyOf({ all, session, from, ...options }: CancelOptions, id: string | undefined): CancelAllRequest | undefined {
+  if (id !== undefined && (all || session !== undefined))
+    throw usage('an id excludes --all and --session', 'passover cancel --help shows examples')
+  if (all && session !== undefined) throw usage('--all and --session exclude one another', 'passover cancel --help shows examples')
+  if (!all && session === undefined) {
+    if (id === undefined)
+      throw usage('say which: an id, or --from <agent> with --all or --session', 'passover cancel --help shows examples')
+    return undefined
+  }
+  if (from === undefined)
+    throw usage('--all and --session need the agent that asked: --from <agent>', 'passover cancel --help shows examples')
+  return { ...options, from, session }
 }

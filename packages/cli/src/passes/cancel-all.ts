@@ -1,0 +1,142 @@
+import { type Bus, machineTiming } from '@passover/bus'
+import { Failure, isOpen, pages, publishCancel } from '@passover/operator'
+import { keyText, MAX_PAGE, type PassRow } from '@passover/schemas'
+import type { Context } from '../connection/context.js'
+import { namesOn, personText } from '../connection/verified-names.js'
+import { usage } from '../errors.js'
+import { agreed } from '../input/confirm.js'
+import type { Progress } from '../terminal/terminal.js'
+import { count, typed } from '../terminal/text.js'
+
+/** Which open passes: all of an originator, or those of one of its sessions. */
+interface Chosen {
+  from: string
+  to?: string | undefined
+  session?: string | undefined
+}
+
+export interface CancelAllRequest extends Chosen {
+  reason?: string | undefined
+  dryRun?: true | undefined
+  yes?: true | undefined
+}
+
+/** What waits for admission comes first, so that no worker gets it meanwhile. */
+const OPEN = ['requested', 'held', 'waiting_for_return'] as const
+const AT_A_TIME = 64
+const SHOWN = 20
+const LOOK_MS = 200
+/** It is given up when so long no pass has ended. */
+const STUCK_MS = 15_000
+
+/**
+ * Asks for the end of every open pass of an originator and waits until they have ended, those too that are admitted meanwhile.
+ *
+ * @returns 0: none is open any more; 1: some are, or the person did not agree
+ * @throws CliFailure E042 (exit 2): it would end several, and nobody agreed to it
+ */
+export async function cancelAll(bus: Bus, context: Context, given: CancelAllRequest): Promise<number> {
+  const { terminal } = context
+  const { from, to, session } = given
+  const which = { from, ...(to && { to }), ...(session && { session }) }
+  const open = await openOf(bus, given)
+  const what = `${count(open.length, 'open pass', 'open passes')} ${whose(given)}`
+  if (given.dryRun) {
+    const ids = open.map(({ id }) => id)
+    terminal.show({ ...which, dry_run: true, would_cancel: ids }, () => [`Would cancel ${what}.`, ...shownOf(open)].join('\n'))
+    return 0
+  }
+  if (open.length > 1 && !given.yes) {
+    const question = `Cancel ${what}, and every pass below them?`
+    if (!terminal.interactive) throw usage(`that would cancel ${what}`, 'see which with --dry-run; do it with --yes')
+    if (!(await agreed(question))) return 1
+  }
+  const progress = terminal.progress()
+  const ending = new Ending(bus, given, progress)
+  const left = await ending.run(open).finally(() => progress.stop())
+  const names = await namesOn(bus, context)
+  const ended = ending.asked - left.length
+  terminal.show({ ...which, ended, still_open: left.length, by: bus.identity, ...names }, () =>
+    [
+      ending.asked === 0
+        ? `No pass ${whose(given)} is open.`
+        : `Ended ${count(ended, 'pass', 'passes')} ${whose(given)}, as ${personText(bus.identity, names)}.`,
+      ...(left.length === 0
+        ? []
+        : [typed(`${count(left.length, 'pass has', 'passes have')} not ended yet; ask again, or see passover doctor.`), ...shownOf(left)]),
+    ].join('\n'),
+  )
+  return left.length === 0 ? 0 : 1
+}
+
+/** Every open pass, whatever page it is on. */
+async function openOf(bus: Bus, { from, to, session }: Chosen): Promise<PassRow[]> {
+  const found = new Map<string, PassRow>()
+  for (const status of OPEN) {
+    const filter = { originator: from, ...(to && { subagent: to }), ...(session && { session_id: session }) }
+    for await (const { entries } of pages(bus, { ...filter, status, limit: MAX_PAGE }))
+      for (const { row } of entries) if (isOpen(row)) found.set(keyText(row), row)
+  }
+  return [...found.values()]
+}
+
+class Ending {
+  readonly #asked = new Set<string>()
+
+  constructor(
+    private readonly bus: Bus,
+    private readonly given: CancelAllRequest,
+    private readonly progress: Progress,
+  ) {}
+
+  /** Passes whose end was asked for. */
+  get asked(): number {
+    return this.#asked.size
+  }
+
+  /** Returns what has not ended although its end was asked for, or could not be. */
+  async run(open: PassRow[]): Promise<PassRow[]> {
+    let left = open
+    let moved = Date.now()
+    while (left.length > 0 && Date.now() - moved < STUCK_MS) {
+      const asked = await this.#ask(left)
+      await new Promise<void>((again) => machineTiming.after(LOOK_MS, again))
+      const now = await openOf(this.bus, this.given)
+      if (asked > 0 || now.length < left.length) moved = Date.now()
+      left = now
+      this.progress.say(`${this.asked - left.length} of ${count(this.asked, 'pass', 'passes')} ended`)
+    }
+    return left
+  }
+
+  /** Asks for the end of those that were not asked for. Returns how many. */
+  async #ask(rows: readonly PassRow[]): Promise<number> {
+    const before = this.asked
+    const fresh = rows.filter((row) => !this.#asked.has(keyText(row)))
+    for (let at = 0; at < fresh.length; at += AT_A_TIME) {
+      await Promise.all(fresh.slice(at, at + AT_A_TIME).map((row) => this.#askOne(row)))
+      this.progress.say(`asked for the end of ${this.asked - before} of ${count(fresh.length, 'pass', 'passes')}`)
+    }
+    return this.asked - before
+  }
+
+  /** One that is not stored now is tried again in the next round. Failure E013: this person may not cancel. */
+  async #askOne({ originator, subagent, id }: PassRow): Promise<void> {
+    const key = { originator, subagent, id }
+    try {
+      await publishCancel(this.bus, { key }, this.given.reason)
+      this.#asked.add(keyText(key))
+    } catch (error) {
+      if (!(error instanceof Failure) || error.code === 'E013') throw error
+    }
+  }
+}
+
+function whose({ from, to, session }: Chosen): string {
+  return `of ${from}${to === undefined ? '' : ` to ${to}`}${session === undefined ? '' : ` in session ${session}`}`
+}
+
+function shownOf(rows: readonly PassRow[]): string[] {
+  const lines = rows.slice(0, SHOWN).map(({ id, subagent, status }) => `  ${id}  → ${subagent}  ${status}`)
+  return rows.length > SHOWN ? [...lines, `  … and ${rows.length - SHOWN} more`] : lines
+}
