@@ -12,6 +12,9 @@ async function missing(...argv: string[]) {
 describe('a line without a command to run', () => {
   it('says which commands there are', async () => {
     expect(await missing('dlq', '--json')).toBe('passover dlq needs a command\n(One of: list, show, requeue, drop)')
+    expect(await missing('--as', 'show', 'dlq', '--server', 'list')).toBe(
+      'passover dlq needs a command\n(One of: list, show, requeue, drop)',
+    )
     expect(await missing('--server', 'nats://here', '--json')).toMatch(/^passover needs a command\n\(One of: init, up, request, /)
   })
 
@@ -50,6 +53,18 @@ describe('a line without a command to run', () => {
     const program = buildProgram()
     expect(namedCommand(['--json', 'policy', 'diff', 'x'], program)).toBe('passover policy diff')
     expect(namedCommand(['--wrong'], program)).toBe('passover')
+    expect(namedCommand(['help', 'policy', 'dif'], program)).toBe('passover policy')
+    expect(namedCommand(['policy', 'help', 'dif'], program)).toBe('passover policy')
+  })
+
+  it.each([
+    [['--server', 'x', 'list', '--limit', 'many'], 'passover list'],
+    [['--as', 'list', 'policy', '--directory', 'diff', 'check'], 'passover policy check'],
+    [['--as=ann', 'dlq', '--server', 'show', 'list'], 'passover dlq list'],
+    [['shwo', 'list'], 'passover'],
+    [['--server'], 'passover'],
+  ])('skips the values of options: %j', (line, named) => {
+    expect(namedCommand(line, buildProgram())).toBe(named)
   })
 
   it('is another fault than one that commander names', async () => {

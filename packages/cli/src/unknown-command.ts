@@ -6,15 +6,8 @@ const NO_COMMAND = 'commander.help'
 /** What is missing in a line that names no command, as commander would say what is wrong; undefined: another fault. */
 export function missingCommand(error: { code: string }, program: Command): string | undefined {
   if (error.code !== NO_COMMAND) return undefined
-  const words = program.args.filter((word) => !word.startsWith('-'))
-  if (words[0] === 'help') words.shift()
-  let command = program
-  for (const word of words) {
-    const found = childNamed(command, word)
-    if (!found) return unknownText(command, word)
-    command = found
-  }
-  const name = command === program ? program.name() : `${program.name()} ${words.join(' ')}`
+  const { command, name, next } = followed(program.args, program)
+  if (next !== undefined) return unknownText(command, next)
   return `${name} needs a command\n(One of: ${command.commands.map((child) => child.name()).join(', ')})`
 }
 
@@ -30,15 +23,43 @@ function unknownText(command: Command, word: string): string {
 
 /** Returns the command that a line names, as far as it names one: `passover policy diff`. */
 export function namedCommand(argv: readonly string[], program: Command): string {
+  return followed(argv, program).name
+}
+
+interface Followed {
+  command: Command
+  /** With the commands above it: `passover policy diff`. */
+  name: string
+  /** The first word after it that is neither an option nor the value of one. */
+  next: string | undefined
+}
+
+/** Follows the words of a line through the command tree. Options and their values are skipped: a value can be the name of a command. */
+function followed(argv: readonly string[], program: Command): Followed {
   let command = program
   const names = [program.name()]
-  for (const word of argv) {
+  const above: Command[] = []
+  for (let at = 0; at < argv.length; at++) {
+    const word = argv[at] ?? ''
+    if (word.startsWith('-')) {
+      if (takesNext([command, ...above], word, argv[at + 1])) at++
+      continue
+    }
+    if (word === 'help' && command.commands.length > 0) continue
     const found = childNamed(command, word)
-    if (!found) continue
+    if (!found) return { command, name: names.join(' '), next: word }
+    above.unshift(command)
     command = found
     names.push(found.name())
   }
-  return names.join(' ')
+  return { command, name: names.join(' '), next: undefined }
+}
+
+/** Whether the word after an option is its value. An option that only a command further on has is not known here, nor to commander. */
+function takesNext(commands: readonly Command[], word: string, next: string | undefined): boolean {
+  const option = commands.flatMap(({ options }) => options).find(({ long, short }) => word === long || word === short)
+  if (!option || next === undefined) return false
+  return option.required || (option.optional && !next.startsWith('-'))
 }
 
 /** Commander answers `passover shwo --help` with the help of the last command that it knows: before it does, this throws its own error. */
