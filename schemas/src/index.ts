@@ -175,7 +175,7 @@ export {
   type ShownModification,
   shownFile,
 } from './inbox.js'
-export { fieldIssues, firstIssue, issueTexts, withArticle } from './issues.js'
+export { errorText, fieldIssues, firstIssue, issueTexts, withArticle } from './issues.js'
 export { type BudgetLedger, budgetLedger, LEDGER_PASSES } from './ledger.js'
 export { LIMITS } from './limits.js'
 export { type OriginationEntry, originationEntry, type PassOverMetadata, passOverMetadata } from './metadata.js'

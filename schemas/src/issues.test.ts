@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { firstIssue, issueTexts } from './issues.js'
+import { errorText, firstIssue, issueTexts } from './issues.js'
 import { handlerResult } from './output.js'
 
 describe('issueTexts', () => {
@@ -18,6 +18,19 @@ describe('issueTexts', () => {
     [{ foo: 1 }, [expect.stringMatching(/^output: says nothing/)]],
   ])('names field and allowed values of %j', (given, texts) => {
     expect(told(given)).toEqual(texts)
+  })
+
+  it('tells the faults of the branch of a union that a value was meant for', () => {
+    const either = z.union([z.object({ k: z.int(), size: z.int() }), z.object({ head: z.int() })])
+    expect(issueTexts(either.safeParse({ head: 'x' }).error?.issues ?? [], 5)).toEqual(['head: must be a number, not text'])
+    expect(issueTexts(either.safeParse({ k: 'x' }).error?.issues ?? [], 1)).toEqual(['k: must be a number, not text'])
+    expect(issueTexts(either.safeParse({ k: 1 }).error?.issues ?? [], 5)).toEqual(['size: is missing: a number is needed'])
+  })
+
+  it('says in plain words what a thrown error of a schema has against a value', () => {
+    expect(errorText(z.object({ a: z.string() }).safeParse({ a: 1 }).error)).toBe('a: must be text, not a number')
+    expect(errorText(z.string().safeParse(1).error, 'the answer')).toBe('the answer: must be text, not a number')
+    expect([errorText(new Error('full')), errorText('full')]).toEqual(['full', 'full'])
   })
 
   it('tells at most so many', () => {

@@ -1,3 +1,5 @@
+import { z } from 'zod'
+
 /** What a schema has against a value, as far as it is told. */
 interface Issue {
   readonly code?: string | undefined
@@ -23,7 +25,7 @@ const PATH_SHOWN = 12
 
 /**
  * A schema's faults in plain words, one text each: the field and what it must be. Of a union, which itself only says that the value is none
- * of its branches, those of the branch that is of the value's kind.
+ * of its branches, those of the branch of the value's kind that knows some of its fields and has the fewest faults.
  */
 export function issueTexts(issues: readonly Issue[], limit: number, whole = 'output'): string[] {
   return fieldIssues(issues, limit).map(({ field, why }) => `${field || whole}: ${why}`)
@@ -41,6 +43,14 @@ export function firstIssue({ issues }: { issues: readonly Issue[] }): { field: s
   return fieldIssues(issues, 1)[0] ?? { field: '', why: 'is not valid' }
 }
 
+const SHOWN = 3
+
+/** Returns what an error says. The message of a schema's error is JSON of its library: of that one, the first faults in plain words. */
+export function errorText(error: unknown, whole = 'the value'): string {
+  if (error instanceof z.ZodError) return issueTexts(error.issues, SHOWN, whole).join('; ')
+  return error instanceof Error ? error.message : String(error)
+}
+
 function pathOf(path: readonly PropertyKey[]): string {
   const shown = path.slice(0, PATH_SHOWN).map(String).join('.')
   return path.length > PATH_SHOWN ? `${shown}…` : shown
@@ -55,11 +65,18 @@ function leaves(issues: readonly Issue[], above: readonly PropertyKey[]): Leaf[]
   return issues.flatMap((issue) => {
     const path = [...above, ...issue.path]
     const branches = issue.code === 'invalid_union' ? (issue.errors ?? []) : []
-    const kindred = branches.find((branch) => !branch.some((one) => one.path.length === 0 && one.code === 'invalid_type'))
+    const [kindred] = branches
+      .filter((branch) => !branch.some((one) => one.path.length === 0 && one.code === 'invalid_type'))
+      .sort((a, b) => Number(knowsNothing(a)) - Number(knowsNothing(b)) || a.length - b.length)
     if (kindred) return leaves(kindred, path)
     const kinds = branches.flatMap((branch) => branch.flatMap(({ expected }) => (expected === undefined ? [] : [kindOf(expected)])))
     return [{ path, message: kinds.length > 0 ? `must be ${[...new Set(kinds)].join(' or ')}${gotIn(branches[0]?.[0])}` : plain(issue) }]
   })
+}
+
+/** Whether a branch of a union only misses fields: it is then none that the value was meant for. */
+function knowsNothing(branch: readonly Issue[]): boolean {
+  return branch.every(isMissing)
 }
 
 /** Says what is wrong in plain words, whatever words the schema library has for it. */

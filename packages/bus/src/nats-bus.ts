@@ -28,7 +28,7 @@ import { askWaiting, hear, hearSteps } from './returned.js'
 import { ServerTime } from './server-time.js'
 import { streamInfo, streamUsage } from './stream-info.js'
 import type { Subjects } from './subjects.js'
-import { KvTable } from './tables.js'
+import { KvTable, mendOf } from './tables.js'
 import {
   ensureAgent,
   ensureBuckets,
@@ -179,7 +179,7 @@ export class NatsBus implements Bus {
 
   async table<T>(bucket: string, schema: z.ZodType<T>): Promise<Table<T>> {
     const track = (reader: StreamReader) => void this.#opened.addUntil(reader.closed, reader)
-    return new KvTable({ ...this.#context, bucket: this.subjects.bucket(bucket), track }, schema)
+    return new KvTable({ ...this.#context, bucket: this.subjects.bucket(bucket), mend: mendOf(bucket), track }, schema)
   }
 
   async objects(bucket: string): Promise<ObjectStore> {

@@ -1,3 +1,4 @@
+import { errorText } from '@passover/schemas'
 import type { z } from 'zod'
 import { API_ERROR, type JetStreamApi } from './api.js'
 import type { Outcome, Stored } from './bus-messages.js'
@@ -24,8 +25,20 @@ interface TableContext {
   publisher: Publisher
   /** Name of the bucket as the server knows it. */
   bucket: string
+  /** How an entry that cannot be used comes back, for the report about it. */
+  mend: string
   /** Has the bus close what is open when it closes. */
   track: (reader: StreamReader) => void
+}
+
+const MENDS: Record<string, string> = {
+  archive: 'Restore the buckets KV_archive and OBJ_archive from one backup',
+  passes: 'passover audit rebuild writes it again',
+}
+
+/** Returns how an entry of a bucket comes back that cannot be used (docs/operations/backup-and-recovery.md#an-entry-of-a-bucket-cannot-be-read). */
+export function mendOf(bucket: string): string {
+  return MENDS[bucket] ?? 'docs/operations/backup-and-recovery.md says how it comes back'
 }
 
 /** A write that did not happen as asked; the outcome says how. */
@@ -212,13 +225,14 @@ export class KvTable<T> implements Table<T> {
   #isBounced(stored: Stored): boolean {
     const why = this.#whyBounced(stored)
     if (why === undefined) return false
-    this.#context.link.report(
-      new BusReadError(
-        `${stored.subject} (${stored.sequence}) is left out: the server wrote it, not its writer: ${why}`,
-        'refused_by_server',
-      ),
-    )
+    this.#reportLeftOut(stored, `the server wrote it on a client's behalf: ${why}`)
     return true
+  }
+
+  #reportLeftOut({ subject, sequence }: Stored, why: string): void {
+    const { bucket, link, mend } = this.#context
+    const what = `the entry ${subject.slice(this.#base.length)} (revision ${sequence}) of the bucket ${bucket} is left out`
+    link.report(new BusReadError(`${what}: ${why}. ${mend}`, 'refused_by_server'))
   }
 
   /** A value of ours has no headers either, so an answer of the server without headers is told from it by its body, which no schema accepts. */
@@ -235,8 +249,7 @@ export class KvTable<T> implements Table<T> {
     const decoded = decode(stored.data)
     const parsed = decoded.ok ? this.#schema.safeParse(decoded.value) : undefined
     if (parsed?.success) return parsed.data
-    const why = decoded.ok ? parsed?.error?.message : decoded.error.message
-    this.#context.link.report(new BusReadError(`${stored.subject} (${stored.sequence}) is left out: ${why}`, 'refused_by_server'))
+    this.#reportLeftOut(stored, decoded.ok ? errorText(parsed?.error, 'the entry') : `it cannot be decoded: ${decoded.error.message}`)
     return undefined
   }
 }

@@ -2,6 +2,7 @@ import { SegmentDamaged } from '@passover/archive'
 import { BusReadError } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import { CliFailure, describeFailure, usage } from './errors.js'
 
 describe('a failure', () => {
@@ -25,6 +26,11 @@ describe('a failure', () => {
     expect((await describeFailure(new PassOverError('E013', 'no', { approval: 'denied' }))).exit).toBe(6)
     expect((await describeFailure(new PassOverError('E013', 'late', { approval: 'expired' }))).exit).toBe(6)
     expect((await describeFailure(new PassOverError('E013', 'rights'))).exit).toBe(4)
+  })
+
+  it('names the fields of a value that a schema refuses, without JSON of the schema library', async () => {
+    const refused = z.object({ port: z.number() }).safeParse({ port: 'x' }).error
+    expect((await describeFailure(refused)).document.error.message).toBe('port: must be a number, not text')
   })
 
   it('of a pass says where it can be looked up', async () => {

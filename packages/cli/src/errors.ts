@@ -126,7 +126,8 @@ export async function describeFailure(error: unknown): Promise<Described> {
   // Before the imports below, which open files as well.
   const limit = fileLimitFault(error)
   if (limit) return { document: failureDocument('E030', limit.message, limit.hint), exit: MISCONFIGURED }
-  const message = error instanceof Error ? error.message : String(error)
+  const { errorText } = await import('@passover/schemas')
+  const message = errorText(error)
   const outside = await fromOutside(error, message)
   if (outside) return outside
   return { document: failureDocument('INTERNAL', message, 'this is a fault of passover itself; PASSOVER_DEBUG=1 shows where'), exit: 1 }

@@ -1,4 +1,5 @@
 import { connect, headers } from '@nats-io/transport-node'
+import { Manifest } from '@passover/archive'
 import { type Bus, loadParts, PartError, type Table } from '@passover/bus'
 import { PART_INLINE_BYTES, type Part, sha256 } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -62,8 +63,27 @@ describe('stores', () => {
       const other = await bus.table('agents', z.unknown())
       await other.put('odd', { name: 7 })
       expect(await table.get('odd')).toBeUndefined()
-      expect(String(bus.errors.at(-1))).toContain('odd')
+      expect(String(bus.errors.at(-1))).toMatch(
+        /^BusReadError: the entry odd \(revision \d+\) of the bucket agents is left out: name: must be text, not a number; n: is missing: a number is needed\. docs\/operations\/backup-and-recovery\.md says how it comes back$/,
+      )
       await other.delete('odd')
+    })
+
+    test.each([
+      ['an entry of a segment', 'segment.0000000003', { v: 1, k: 'three' }, 'k: must be a number, not text'],
+      ['the newest segment', 'head', { v: 1, head: 'three' }, 'head: must be a number, not text'],
+      ['another kind of value', 'head', 'three', 'the entry: must be an object, not text'],
+    ])('says of a damaged manifest what, where, and what to do: %s', async (_, key, value, why) => {
+      const raw = await bus.table('archive', z.unknown())
+      await raw.put(key, value)
+      const manifest = await Manifest.open(bus)
+      expect(await manifest.newest()).toBeUndefined()
+      const told = bus.errors.map(String).filter((text) => text.includes(why))
+      expect(told[0]).toMatch(/^BusReadError: the entry \S+ \(revision \d+\) of the bucket archive is left out: /)
+      expect(told[0]).toContain(key)
+      expect(told[0]).toMatch(/\. Restore the buckets KV_archive and OBJ_archive from one backup$/)
+      expect(bus.errors.map(String).join('')).not.toMatch(/"code"|Invalid input/)
+      await raw.delete(key)
     })
 
     test('lists by filter, and the last writes', async () => {

@@ -1,4 +1,4 @@
-import { readHeaders, Subjects } from '@passover/bus'
+import { encode, readHeaders, Subjects } from '@passover/bus'
 import { HEADER } from '@passover/schemas'
 import { expect, it } from 'vitest'
 import { decodeIndex, IndexBuilder } from './pass-index.js'
@@ -55,4 +55,8 @@ it('where several passes had an id in one segment no session stands there: who l
   expect(decodeIndex(left.encode(0))).toMatchObject([{ session_id: undefined, sequences: [11, 12, 13, 14] }])
   left.add(step(15, 'return', 14), 'b')
   expect([...left.rows()]).toMatchObject([{ session_id: undefined }])
+})
+
+it('says in plain words why an index cannot be read', () => {
+  expect(() => decodeIndex(encode({ v: 1, k: 0, passes: 'none' }))).toThrow(/^an index cannot be read: passes: must be a list, not text$/)
 })

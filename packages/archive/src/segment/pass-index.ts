@@ -1,6 +1,6 @@
 import { Decoder, encode } from '@msgpack/msgpack'
 import type { Fact, PassKey } from '@passover/schemas'
-import { isFirst, keyText } from '@passover/schemas'
+import { errorText, isFirst, keyText } from '@passover/schemas'
 import { z } from 'zod'
 import { SEGMENT_SIZE, SegmentDamaged } from './format.js'
 
@@ -129,7 +129,7 @@ function bodyOf(index: Uint8Array): z.infer<typeof indexBody> {
   try {
     return indexBody.parse(decoder.decode(index))
   } catch (error) {
-    throw new SegmentDamaged(`an index cannot be read: ${error instanceof Error ? error.message : String(error)}`, 0)
+    throw new SegmentDamaged(`an index cannot be read: ${errorText(error, 'the index')}`, 0)
   }
 }
 

@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest'
-import { renderHealth } from './processes.js'
+import { describe, expect, it, vi } from 'vitest'
+import { checkUp, renderHealth } from './processes.js'
 
 const NOW = 1_800_000_000_000
 
@@ -20,6 +20,12 @@ describe('a running up', () => {
       { state: 'broken', text: 'dispatcher.stream: it is gone (for 5.0 s)' },
       { state: 'look', mend: 'stop it and start it again' },
     ])
+  })
+
+  it('says in plain words what is wrong with an answer that is no report', async () => {
+    vi.stubGlobal('fetch', () => Promise.resolve(new Response('{"v":1,"process":"up","live":true,"ready":"yes","checks":[]}')))
+    const [told] = await checkUp('http://up', NOW)
+    expect(told?.text).toContain('(ready: must be true or false, not text)')
   })
 
   it('is told under the name of who was asked', () => {

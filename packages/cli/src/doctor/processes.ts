@@ -1,4 +1,4 @@
-import { type HealthReport, healthReport } from '@passover/schemas'
+import { errorText, type HealthReport, healthReport } from '@passover/schemas'
 import { ago, duration } from '../terminal/duration.js'
 import { broken, type Check, look, ok } from './check.js'
 
@@ -11,7 +11,7 @@ export async function checkUp(health: string | undefined, now: number): Promise<
     const answer = await fetch(new URL('/readyz', health), { signal: AbortSignal.timeout(ANSWER_MS) })
     return renderHealth(healthReport.parse(await answer.json()), now)
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
+    const why = errorText(error, 'its answer')
     return [broken('up', `passover up does not say how it is (${why}): its event loop may stand still`, 'stop it and start it again')]
   }
 }

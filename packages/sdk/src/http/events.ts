@@ -1,4 +1,5 @@
 import { PassOverError } from '@passover/core'
+import { errorText } from '@passover/schemas'
 import { type EventsParameters, type FeedEvent, feedEvent } from '@passover/schemas/http'
 import { type HttpOptions, pause, send } from './request.js'
 import { type Block, blocks } from './sse-parser.js'
@@ -52,9 +53,22 @@ export async function* events(options: HttpOptions, wanted: EventsOptions): Asyn
 }
 
 function eventIn({ event, data }: Block, onLost: EventsOptions['onLost']): FeedEvent | undefined {
-  const value: unknown = JSON.parse(data)
-  if (event === 'gap' || event === 'reset') onLost?.(event, value)
-  return event === 'passover' ? feedEvent.parse(value) : undefined
+  if (event === 'passover') return read(data, (value) => feedEvent.parse(value))
+  if (event === 'gap' || event === 'reset')
+    onLost?.(
+      event,
+      read(data, (value) => value),
+    )
+  return undefined
+}
+
+/** Throws E040, after which the caller connects again: another program, or another version of the gateway, sent this. */
+function read<T>(data: string, parse: (value: unknown) => T): T {
+  try {
+    return parse(JSON.parse(data))
+  } catch (error) {
+    throw new PassOverError('E040', `an event of the gateway cannot be read: ${errorText(error, 'the event')}`)
+  }
 }
 
 /** As long as the gateway says, where it said so. */

@@ -64,6 +64,24 @@ describe('connectHttp', () => {
   })
 })
 
+describe('events', () => {
+  it.each([
+    ['{"sequence":"seven"}', /^an event of the gateway cannot be read: \w+: (is missing|must be)/],
+    ['<html>', /^an event of the gateway cannot be read: .*JSON/],
+  ])('says in plain words what it cannot read, and connects again: %s', async (data, message) => {
+    const stop = new AbortController()
+    const fetch = (() => Promise.resolve(new Response(`event: passover\ndata: ${data}\n\n`))) as unknown as typeof globalThis.fetch
+    const why: unknown[] = []
+    const onReconnect = (one: unknown) => {
+      why.push(one)
+      stop.abort()
+    }
+    for await (const _ of connectHttp({ url: 'http://gateway', fetch }).events({ signal: stop.signal, onReconnect }))
+      throw new Error('read')
+    expect(why).toEqual([expect.objectContaining({ code: 'E040', message: expect.stringMatching(message) })])
+  })
+})
+
 describe('what the gateway puts off', () => {
   it('is asked again after Retry-After, whoever wrote that header', async () => {
     const limited = answering(told(429, { retry_after_ms: 1 }), { status: 503, headers: { 'retry-after': '0' } }, DONE)
