@@ -50,6 +50,9 @@ const MOST_ARCHIVED = 10_000
 const MOST_OF_PASS = { messages: 1_000, bytes: 16 * MIB }
 const MOST_OF_KIND = { messages: 100, bytes: 512 * 1024 }
 
+/** An audit that catches up with a flood of events answers late, and evidence is collected of such passes above all. */
+const FIND_MS = 60_000
+
 interface Sources {
   /** What was left out, a line each. */
   left_out: Set<string>
@@ -70,7 +73,7 @@ interface Asked {
 export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: Asked): Promise<Evidence> {
   const id_window_ms = said ?? (await rulesOf(bus)).id_window_ms
   const { findPass } = await import('@passover/operator')
-  const found = await findPass(bus, ref)
+  const found = await findPass(bus, ref, {}, FIND_MS)
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)
   const left_out = new Set<string>()

@@ -1,4 +1,4 @@
-import type { Bus } from '@passover/bus'
+import type { Bus, NoReply } from '@passover/bus'
 import {
   type AgentRow,
   type AnsweredPass,
@@ -27,18 +27,21 @@ interface Answers<Answer> {
   safeParse(value: unknown): { success: true; data: Answer } | { success: false }
 }
 
-/** Asks the audit service. Failure E040 when nobody answers; else its own refusal's code. */
+/** Asks the audit service. Failure E040 when nobody answers in time; else its own refusal's code. */
 export async function ask<Answer extends { ok: boolean }>(
   bus: Bus,
   question: Question,
   answer: Answers<Answer>,
+  timeout_ms = question.op === 'custody' ? SEARCH_MS : ASK_MS,
 ): Promise<Extract<Answer, { ok: true }>> {
-  const given = await bus.ask(question, { timeout_ms: question.op === 'custody' ? SEARCH_MS : ASK_MS })
-  if (given === undefined) {
-    throw new Failure('E040', 'the server is there, but no audit service answers', {
-      hint: 'start one with `passover up`; `passover doctor` tells more',
-    })
-  }
+  let why: NoReply | undefined
+  const given = await bus.ask(question, {
+    timeout_ms,
+    onUnanswered: (none) => {
+      why = none
+    },
+  })
+  if (given === undefined) throw unanswered(why, timeout_ms)
   const parsed = answer.safeParse(given)
   if (!parsed.success)
     throw new Failure('E040', 'the audit service answered in a form that this version does not know', {
@@ -49,6 +52,16 @@ export async function ask<Answer extends { ok: boolean }>(
     throw new Failure(error.code, error.message)
   }
   return parsed.data as Extract<Answer, { ok: true }>
+}
+
+function unanswered(why: NoReply | undefined, timeout_ms: number): Failure {
+  if (why !== 'timeout')
+    return new Failure('E040', 'the server is there, but no audit service answers', {
+      hint: 'start one with `passover up`; `passover doctor` tells more',
+    })
+  return new Failure('E040', `the audit service did not answer within ${timeout_ms / 1_000} s`, {
+    hint: 'it is busy, or does not run: ask again; `passover doctor` tells more',
+  })
 }
 
 /** Passes, newest first. */
@@ -92,9 +105,14 @@ export async function askPasses(bus: Bus, ref: PassRef, wants: PassWants = {}): 
 }
 
 /** The same, and how many more there are. */
-async function askNamed(bus: Bus, ref: PassRef, wants: PassWants): Promise<{ passes: AnsweredPass[]; left_out?: number | undefined }> {
+async function askNamed(
+  bus: Bus,
+  ref: PassRef,
+  wants: PassWants,
+  timeout_ms?: number,
+): Promise<{ passes: AnsweredPass[]; left_out?: number | undefined }> {
   try {
-    return await ask(bus, passQuestion(ref, wants), passAnswer)
+    return await ask(bus, passQuestion(ref, wants), passAnswer, timeout_ms)
   } catch (error) {
     if (error instanceof Failure && error.code === 'E041') return { passes: [] }
     throw error
@@ -107,10 +125,13 @@ export function isWholeId({ id }: PassRef): boolean {
   return WHOLE_ID.test(id)
 }
 
-/** The one pass that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several, which it lists, or no id at all. */
-export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}): Promise<AnsweredPass> {
+/**
+ * The one pass that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several, which it lists, or no id at all. `timeout_ms`: how
+ * long the audit may take to answer about a whole id.
+ */
+export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}, timeout_ms?: number): Promise<AnsweredPass> {
   const isWhole = isWholeId(ref)
-  const { passes: exact, left_out } = isWhole ? await askNamed(bus, ref, wants) : { passes: [] }
+  const { passes: exact, left_out } = isWhole ? await askNamed(bus, ref, wants, timeout_ms) : { passes: [] }
   if (exact.length === 1 && exact[0]) return exact[0]
   if (exact.length > 1)
     throw severalPasses(
