@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
+import { isAlive } from '@passover/bus'
 import {
   CliFailure,
   connectAgent,
@@ -22,6 +22,7 @@ import type { Agent } from '@passover/sdk'
 import { Left } from './approve.js'
 import { audit } from './auditor.js'
 import { runCycle } from './cycle.js'
+import { hasEnded, type Told } from './owner.js'
 import { Stage } from './stage.js'
 import { copyProject, ROOT } from './workspace.js'
 
@@ -63,7 +64,10 @@ async function run(stage: Stage, signals: StopSignals, options: { once: boolean 
       return await runIn(home, stage, signals, options)
     } catch (error) {
       // With two at once in one clone, the first one can end, and stop its server, in the middle of the second one's cycle.
-      if (signals.signal.aborted || error instanceof Left || home.owner === undefined || !(await hasEnded(home.owner))) throw error
+      const { owner } = home
+      if (signals.signal.aborted || error instanceof Left || owner === undefined) throw error
+      const onWait = () => write('stderr', `  … process ${owner}, which runs the server, is stopping; waiting until it has ended\n`)
+      if (!(await hasEnded(owner, { read: serverFile, onWait }))) throw error
       write('stderr', '  … the command whose server this was has ended; starting again with one of its own\n')
     }
   }
@@ -116,24 +120,6 @@ interface Home extends AsyncDisposable {
   failed: Promise<string>
 }
 
-/** Longer than a command takes to drain when it stops. */
-const ENDING_MS = 15_000
-
-/** Returns whether a process has ended. Waits for one that is ending. */
-async function hasEnded(pid: number): Promise<boolean> {
-  for (const until = Date.now() + ENDING_MS; Date.now() < until; await pause(200)) if (!isThere(pid)) return true
-  return false
-}
-
-function isThere(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
-}
-
 /** The project's own server and services: started here, or those that run already. */
 async function openHome(stage: Stage): Promise<Home> {
   const { env } = process
@@ -176,7 +162,7 @@ function watchServer(watched: { agent?: Agent }, { owner, signals }: { owner: nu
   lost.catch(() => undefined)
   const look = () => {
     if (isLost && signals.signal.aborted) process.exit(130)
-    if (isLost && !isThere(owner)) reject(new CliFailure('E040', `process ${owner}, which ran the server, has ended`))
+    if (isLost && !isAlive(owner, undefined)) reject(new CliFailure('E040', `process ${owner}, which ran the server, has ended`))
     const connected = watched.agent?.connected ?? true
     if (connected === !isLost) return
     isLost = !connected
@@ -198,19 +184,23 @@ const STARTING_MS = 30_000
 
 /** Another process may be just about to write where its server is. */
 async function runningServer(pid: number): Promise<ServerSetting> {
-  const path = join(ROOT, '.passover', 'server.json')
   const deadline = Date.now() + STARTING_MS
   while (Date.now() < deadline) {
-    try {
-      if ((JSON.parse(readFileSync(path, 'utf8')) as { pid?: number }).pid === pid) return resolveServer({}, {}, ROOT)
-    } catch {
-      // Not there yet.
-    }
+    if (serverFile()?.pid === pid) return resolveServer({}, {}, ROOT)
     await new Promise((again) => setTimeout(again, 100))
   }
   throw new CliFailure('E040', `process ${pid} runs this project's server, but does not say where`, {
     hint: 'stop it and run npm start again',
   })
+}
+
+/** What the file says; undefined: it is not there yet, or half written. */
+function serverFile(): Told | undefined {
+  try {
+    return JSON.parse(readFileSync(join(ROOT, '.passover', 'server.json'), 'utf8')) as Told
+  } catch {
+    return undefined
+  }
 }
 
 function tellNext(stage: Stage, id: string): void {

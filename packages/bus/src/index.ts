@@ -11,6 +11,7 @@
  */
 
 export { type AgentKept, AgentRecords, type AgentStanding } from './agent-records.js'
+export { isAlive } from './alive.js'
 export { API_ERROR, type ApiReply } from './api.js'
 export { type AccessFor, authFolderOf, authorityPath, credentialsPath, type ProjectAccess, projectAccess } from './auth/project-access.js'
 export { type AgentCheck, type AgentCheckOptions, checkAgent, isRestricted, type ProbeResult } from './auth-check/check-agent.js'

@@ -112,12 +112,8 @@ async function looksUp({ directory }: Context): Promise<boolean> {
   const project = findProject(directory)
   const pid = project ? readServerFile(project)?.pid : undefined
   if (!pid) return false
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
+  const { isAlive } = await import('@passover/bus')
+  return isAlive(pid, undefined)
 }
 
 async function start(context: Context, options: UpOptions, progress: (text: string) => void): Promise<Started> {
