@@ -1,11 +1,13 @@
-import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { relative } from 'node:path'
 import { ROOT } from '../setup/prepare.mjs'
+import { filesBelow } from './files.mjs'
 import { pageOf } from './page.mjs'
 
 /**
- * Finds citations in comments and documents that lead nowhere: a path or a heading that does not exist, a decision without a record, a section
- * of a document that is no file of the repository. Fails with a line for each. Paths of documents are also checked where code prints them.
+ * Finds citations in comments and documents that lead nowhere: a path or a heading that does not exist, a decision without a record, a rule, promise
+ * or invariant that no page or package lists, a section of a document that is no file of the repository, or such a document by its name (titles of
+ * tests as well). Fails with a line for each. Paths of documents are also checked where code prints them.
  */
 
 const CHECKED = /\.(?:ts|mjs|js|grit|jsonc|sh|md)$|Dockerfile$/
@@ -15,19 +17,38 @@ const PATH = /(?<![\w./-])((?:docs|infra|packages|services|schemas|test|examples
 /** A file that is named alone, as `decide-attempt.ts`, or by the end of its path. */
 const NAME = /(?<![\w./<>*-])((?:[a-z][\w-]*\/)*[a-z][\w-]*(?:\.test)?\.(?:ts|mjs))(?![\w-])/g
 const DECISIONS = /\bdecisions? (\d{1,3}(?:(?:, | and )\d{1,3})*)/gi
-/** Sections of documents that are elsewhere. */
-const ELSEWHERE = /\b[A-Z]{2,}(?:\.md| §)|\b[Ss]pec \d\b|§ ?\d|\bissue \d/
+/** Sections of documents that are elsewhere, and such documents. */
+const ELSEWHERE = [
+  /\b[A-Z]{2,}(?:\.md| §)|\b[Ss]pec \d\b|§ ?\d|\bissue \d|\b[Aa]ppendix [A-Z]\b|\b[Pp]hase \d\b/,
+  /\b(?:[Tt]he|[Oo]ur|[Ii]ts) (?:spec|design|roadmap)\b(?! of\b)|\b[Ii]mplementation guide\b|\b[Tt]he guide['’]s\b|\bpage of scenarios\b/,
+]
+const TITLE = /^\s*(?:it|test|describe)\b[\w.]*\(/
+/** `rule 5`, `P4` and `I3` as comments cite them. */
+const RULE = /\brules? (\d)\b/g
+const PROMISE = /\bP(\d)\b/g
+const INVARIANT = /[( ]([IST]\d)(?=[,);:])/g
 
-const listed = spawnSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], { cwd: ROOT, encoding: 'utf8' }).stdout
-const files = listed.split('\n').filter((file) => file !== '' && existsSync(`${ROOT}/${file}`))
+const files = [...filesBelow(ROOT)].map((path) => relative(ROOT, path).replaceAll('\\', '/'))
 const known = new Set(files)
 const records = new Set(files.map((file) => /^infra\/decisions\/(\d{4})-/.exec(file)?.[1]).filter(Boolean))
 /** Documents that npm and git know by these names. */
 const STANDARD = new Set(['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE.md'])
 
+const PAGE = 'docs/architecture/invariants.md'
+const promises = new Set(readFileSync(`${ROOT}/${PAGE}`, 'utf8').match(/(?<=^- \*\*)P\d/gm))
+/** Invariants that the packages list in their `index.ts`, by package. */
+const invariants = new Map()
+for (const file of files) {
+  const [, parcel] = /^((?:packages|services)\/[^/]+|schemas)\/src\/(?:[\w-]+\/)*index\.ts$/.exec(file) ?? []
+  if (!parcel) continue
+  const listed = readFileSync(`${ROOT}/${file}`, 'utf8').match(/(?<=^ \* )[IST]\d(?= )/gm) ?? []
+  invariants.set(parcel, new Set([...(invariants.get(parcel) ?? []), ...listed]))
+}
+
 /** `place`: a document is prose in all its lines, and names files of examples; a test holds paths of its own. */
-function* faultsOf(line, place) {
+function* faultsOf(line, place, file) {
   const isProse = place === 'document' || COMMENT.test(line)
+  if (isProse || (place === 'test' && TITLE.test(line))) yield* elsewhere(line)
   for (const [, path, heading] of line.matchAll(PATH)) {
     if (!isProse && (place === 'test' || !path.endsWith('.md'))) continue
     if (!known.has(path)) yield `there is no ${path}`
@@ -39,8 +60,19 @@ function* faultsOf(line, place) {
       if (!known.has(name) && !files.some((file) => file.endsWith(`/${name}`))) yield `there is no ${name}`
   for (const [, numbers] of line.matchAll(DECISIONS))
     for (const number of numbers.match(/\d+/g)) if (!records.has(number.padStart(4, '0'))) yield `there is no decision ${number}`
-  const [elsewhere] = ELSEWHERE.exec(line) ?? []
-  if (elsewhere && !STANDARD.has(elsewhere)) yield `"${elsewhere}" is of no document of the repository`
+  if (place === 'document') return
+  for (const [, number] of line.matchAll(RULE))
+    if (!pageOf(`${ROOT}/${PAGE}`).ids.has(`rule-${number}`)) yield `${PAGE} has no rule ${number}`
+  for (const [promise] of line.matchAll(PROMISE)) if (!promises.has(promise)) yield `${PAGE} has no promise ${promise}`
+  const listed = invariants.get(/^(?:(?:packages|services)\/[^/]+|schemas)(?=\/)/.exec(file)?.[0])
+  for (const [, name] of line.matchAll(INVARIANT)) if (listed && !listed.has(name)) yield `no index.ts of the package lists ${name}`
+}
+
+function* elsewhere(line) {
+  for (const pattern of ELSEWHERE) {
+    const [found] = pattern.exec(line) ?? []
+    if (found && !STANDARD.has(found)) yield `"${found}" is in no document of the repository: cite one, or give the reason in words`
+  }
 }
 
 function placeOf(file) {
@@ -52,7 +84,7 @@ let failed = 0
 for (const file of files.filter((name) => CHECKED.test(name))) {
   const lines = readFileSync(`${ROOT}/${file}`, 'utf8').split('\n')
   for (const [at, line] of lines.entries()) {
-    for (const fault of faultsOf(line, placeOf(file))) {
+    for (const fault of faultsOf(line, placeOf(file), file)) {
       failed += 1
       process.stderr.write(`${file}:${at + 1}: ${fault}\n`)
     }

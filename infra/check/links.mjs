@@ -1,6 +1,7 @@
-import { existsSync, readdirSync, statSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { existsSync, statSync } from 'node:fs'
+import { dirname, relative, resolve } from 'node:path'
 import { ROOT } from '../setup/prepare.mjs'
+import { filesBelow } from './files.mjs'
 import { pageOf } from './page.mjs'
 
 /**
@@ -8,17 +9,7 @@ import { pageOf } from './page.mjs'
  * not checked: this runs offline.
  */
 
-const SKIPPED = new Set(['node_modules', 'dist', 'bundle', 'cache', 'coverage'])
 const EXTERNAL = /^[a-z][a-z0-9+.-]*:/i
-
-function* markdownFiles(folder) {
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    if (entry.name.startsWith('.') || SKIPPED.has(entry.name)) continue
-    const path = join(folder, entry.name)
-    if (entry.isDirectory()) yield* markdownFiles(path)
-    else if (entry.name.endsWith('.md')) yield path
-  }
-}
 
 function fault(from, link) {
   if (EXTERNAL.test(link)) return undefined
@@ -30,7 +21,8 @@ function fault(from, link) {
   return pageOf(target).ids.has(id) ? undefined : 'the page has no such heading'
 }
 
-for (const page of markdownFiles(ROOT)) {
+for (const page of filesBelow(ROOT)) {
+  if (!page.endsWith('.md')) continue
   for (const link of pageOf(page).links) {
     const reason = fault(page, link)
     if (!reason) continue

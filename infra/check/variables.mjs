@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { ROOT } from '../setup/prepare.mjs'
+import { filesBelow } from './files.mjs'
 
 /** Checks that every environment variable that the product's code names is on the page of variables, or on that of command workers. */
 
@@ -11,18 +12,10 @@ const INTERNAL = new Set(['PASSOVER_EDITED'])
 
 const documented = new Set(PAGES.flatMap((page) => readFileSync(join(ROOT, page), 'utf8').match(NAME) ?? []))
 
-function* sources(folder) {
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    if (['node_modules', 'dist', 'bundle'].includes(entry.name)) continue
-    const path = join(folder, entry.name)
-    if (entry.isDirectory()) yield* sources(path)
-    else if (path.endsWith('.ts') && !path.endsWith('.test.ts')) yield path
-  }
-}
-
 const missing = new Map()
 for (const folder of ['packages', 'services']) {
-  for (const path of sources(join(ROOT, folder))) {
+  for (const path of filesBelow(join(ROOT, folder))) {
+    if (!path.endsWith('.ts') || path.endsWith('.test.ts')) continue
     for (const name of readFileSync(path, 'utf8').match(NAME) ?? []) {
       if (!documented.has(name) && !INTERNAL.has(name)) missing.set(name, relative(ROOT, path))
     }

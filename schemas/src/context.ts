@@ -130,7 +130,7 @@ export const toolResult = open({
 })
 export type ToolResult = z.infer<typeof toolResult>
 
-/** The spec leaves Todo open: words for state and priority are the session's own. */
+/** Words for state and priority are the session's own: tools for coding name them differently. */
 export const todo = open({
   id: filled(LIMITS.short).optional(),
   content: text(LIMITS.page),

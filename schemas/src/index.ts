@@ -4,7 +4,7 @@
  *
  * S1  Every string, list, record and number that others may send has a limit (`limits.ts`), and lengths are looked at
  *     before contents are: hostile input is refused in time linear in its size at most.
- * S2  Fields have the names of the spec, snake_case, on the wire and in types. Times and spans are milliseconds.
+ * S2  Fields have the same names on the wire and in types, snake_case (`fields.test.ts` lists them). Times and spans are milliseconds.
  * S3  Open records keep the fields that they do not know (`open`); configuration refuses them (`z.strictObject`).
  * S4  What is accepted has an RFC 8785 form: no lone surrogates, no NaN, nothing nested beyond measure. So a digest over
  *     it never throws, and a codec never overflows.

@@ -154,7 +154,7 @@ describe.each(OPEN)('$name, an open record,', ({ schema, full }) => {
   })
 })
 
-describe('what is merged from two places of the spec', () => {
+describe('what may be said in two forms', () => {
   it('agent_id of a message is its agent_name', () => {
     const { agent_name, ...message } = e.context.messages[0]!
     const parsed = s.sessionMessage.parse({ ...message, agent_id: agent_name })

@@ -85,7 +85,7 @@ async function passOver(
   return { handle, output }
 }
 
-/** What audit needs: sources, build configuration, the errors, and what was said (Appendix A, step 3). */
+/** What audit needs: sources, build configuration, the errors, and what was said. */
 function workContext(directory: string, { text, diagnostics, ms }: Build): Partial<WorkContext> & { objective: string } {
   const now = Date.now()
   return {

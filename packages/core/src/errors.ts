@@ -16,10 +16,6 @@ export interface ErrorRow {
 
 /**
  * The one error table; docs/reference/errors.md is generated from it.
- * The implementation guide's phase 7 numbers some differently; its names map to ours so:
- * chain depth exceeded E001 → E002, cycle detected E002 → E003, agent not found E003 → E001,
- * invalid work output E004 → E021, permission denied E012 → E013, resource exhausted E013 → E014,
- * invalid return format E021 → E021, missing required setting E031 → E031; disabled pair "E030" → E004.
  */
 export const ERRORS: Record<ErrorCode, ErrorRow> = {
   E001: {

@@ -5,8 +5,8 @@ import { expect, it } from 'vitest'
 const I = 'test/integration/'
 
 /**
- * What people reported of systems like this (the rows of the project's page of scenarios, by their report), and what was found while the design was
- * tried: the test that shows what must hold here, by its file and words of it.
+ * What people reported of comparable systems (by the repository and number of their issue), and what attacks on prototypes of the protocol found: the
+ * test that shows what must hold here, by its file and words of it.
  */
 const SHOWN_BY: readonly [row: string, file: string, words: string][] = [
   ['opencode#18100: a pass to oneself', `${I}processes/chains`, 'alice to herself: E003'],

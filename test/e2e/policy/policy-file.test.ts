@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { cli, Folder, json, run } from '../../support/fixtures/cli.js'
 
 /** The sample configuration, word by word. */
-const configSample = readFileSync(new URL('../../support/spec-config.json', import.meta.url), 'utf8')
+const configSample = readFileSync(new URL('../../support/sample-policy.json', import.meta.url), 'utf8')
 
 interface Failure {
   error: { code: string; faults?: { line: number; places: { path: string; line: number }[] }[] }

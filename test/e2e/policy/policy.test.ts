@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Folder, json, openProject, type Project, run, until } from '../../support/fixtures/cli.js'
 
 /** The sample configuration, word by word. */
-const configSample = readFileSync(new URL('../../support/spec-config.json', import.meta.url), 'utf8')
+const configSample = readFileSync(new URL('../../support/sample-policy.json', import.meta.url), 'utf8')
 
 let project: Project
 let cwd: string

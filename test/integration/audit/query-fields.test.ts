@@ -21,7 +21,7 @@ interface Asked {
   /** What finds the pass, and what does not. */
   finds: PassQuery
   misses: PassQuery
-  /** The same over HTTP, in the guide's words. */
+  /** The same over HTTP, by the names of its parameters. */
   http: Partial<Record<keyof AuditParameters, [string | number, string | number]>>
 }
 

@@ -48,7 +48,7 @@ describe('the HTTP API', () => {
     expect(await traced('00-zz')).not.toHaveProperty('trace_id')
   })
 
-  it('lists it, its audit entry and its return context by the guide’s parameters', async () => {
+  it('lists it, its audit entry and its return context by the parameters of the HTTP API', async () => {
     const body = { ...request, work_context: { objective: 'look', session_id: 'abc123' } }
     const { id } = (await world.ask<CreatedPass>('agent~alice', '/passes', { body, headers: { prefer: 'wait=30' } })).body
     const seconds = Math.floor(Date.now() / 1000) - 3_600

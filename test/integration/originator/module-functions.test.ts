@@ -20,7 +20,7 @@ afterEach(async () => {
 
 const work_context = { objective: 'do it' }
 
-describe('the functions of the spec, without a connection in hand', () => {
+describe('the functions of an agent, without a connection in hand', () => {
   it('pass over, work, return early and pass on by the environment alone', async () => {
     vi.stubEnv('NATS_URL', world.world.nats.url)
     vi.stubEnv('PASSOVER_AGENT', 'alice')

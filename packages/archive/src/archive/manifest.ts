@@ -43,7 +43,7 @@ export const manifestEntry = z.object({
   sha256: hex32,
   /** Of its index. */
   index_sha256: hex32.optional(),
-  /** Where a restarting projector reads on: nothing before it is missing in KV (I4). */
+  /** Where a restarting projector reads on: nothing before it is missing in KV (I4 of services/audit/src/index.ts). */
   resume: z.int().positive(),
   removed: removedSegment.optional(),
 })

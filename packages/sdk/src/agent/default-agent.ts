@@ -9,7 +9,7 @@ import type { Worker, WorkerOptions } from '../worker/start-worker.js'
 import type { Agent } from './agent.js'
 import { connect } from './connect.js'
 
-/** The functions of the spec without a connection in hand: inside a handler they are its agent's, else PASSOVER_AGENT's. */
+/** The functions of an agent without a connection in hand: inside a handler they are its agent's, else PASSOVER_AGENT's. */
 
 let defaultAgent: Promise<Agent> | undefined
 

@@ -2,75 +2,75 @@ import { describe, expect, it } from 'vitest'
 import type { z } from 'zod'
 import * as s from './index.js'
 
-/** The fields of the spec as they are written there, `?` for optional: nothing is left out, nothing renamed. */
-const SPEC: [section: string, schema: z.ZodObject, fields: string][] = [
+/** The fields of each structure on the wire, `?` for optional. Programs of others depend on them: a change here is one of the protocol. */
+const FIELDS: [structure: string, schema: z.ZodObject, fields: string][] = [
   [
-    '2.1 PassOverRequest',
+    'PassOverRequest',
     s.passOverRequest,
     'id originating_agent_id subagent_id work_context reason priority? timeout_ms? return_required auto_apply_on_success? constraints? expected_output_type?',
   ],
-  ['2.2 WorkContext', s.workContext, 'session_id directory files messages tool_results? todos? errors? objective background?'],
-  ['2.2 files', s.contextFile, 'path content? metadata?'],
-  ['2.2 messages', s.sessionMessage, 'id role agent_name? parts timestamp'],
-  ['2.2 tool_results', s.toolResult, 'tool_name call_id status input output? error? timestamp'],
-  ['2.2 errors', s.contextError, 'type message context?'],
-  ['6.1 preservation', s.workContext, 'model? permissions? user_id? tools?'],
+  ['WorkContext', s.workContext, 'session_id directory files messages tool_results? todos? errors? objective background?'],
+  ['files', s.contextFile, 'path content? metadata?'],
+  ['messages', s.sessionMessage, 'id role agent_name? parts timestamp'],
+  ['tool_results', s.toolResult, 'tool_name call_id status input output? error? timestamp'],
+  ['errors', s.contextError, 'type message context?'],
+  ['preservation', s.workContext, 'model? permissions? user_id? tools?'],
   [
-    '2.3 WorkOutput',
+    'WorkOutput',
     s.workOutput,
     'work_id subagent_id originating_agent_id status completion_reason? artifacts summary return_to auto_apply_allowed metadata',
   ],
   [
-    '2.3 + 8.2 summary',
+    'summary',
     s.workSummary.out,
     'decision? decision_reason? findings recommendations? files_modified files_reviewed issues_found time_elapsed_ms generated_summary?',
   ],
-  ['2.4 FileModificationArtifact', s.fileModificationArtifact, 'type path old_content new_content reason confidence'],
-  ['2.4 DecisionArtifact', s.decisionArtifact, 'type id question answer reasoning alternatives_considered?'],
-  ['2.4 MessageArtifact', s.messageArtifact, 'type role content visibility'],
-  ['2.4 FindingArtifact', s.findingArtifact, 'type severity category message location? suggested_fix?'],
-  ['2.4 location', s.findingLocation, 'path line? column?'],
-  ['2.4 ToolResultArtifact', s.toolResultArtifact, 'type tool_name call_id input output status'],
+  ['FileModificationArtifact', s.fileModificationArtifact, 'type path old_content new_content reason confidence'],
+  ['DecisionArtifact', s.decisionArtifact, 'type id question answer reasoning alternatives_considered?'],
+  ['MessageArtifact', s.messageArtifact, 'type role content visibility'],
+  ['FindingArtifact', s.findingArtifact, 'type severity category message location? suggested_fix?'],
+  ['location', s.findingLocation, 'path line? column?'],
+  ['ToolResultArtifact', s.toolResultArtifact, 'type tool_name call_id input output status'],
   [
-    '2.5 PassOverMetadata',
+    'PassOverMetadata',
     s.passOverMetadata,
     'created_at started_at? completed_at? returned_at? pass_over_id trace_id? chain_depth origination_chain policy_name? policy_override? wall_time_ms subagent_compute_ms applied applied_at? applied_by?',
   ],
-  ['2.5 origination_chain', s.originationEntry, 'agent_id timestamp action'],
+  ['origination_chain', s.originationEntry, 'agent_id timestamp action'],
   [
-    '3.1 MessagePart',
+    'MessagePart',
     s.messagePart,
     'id type text? synthetic? ignored? tool_name? call_id? tool_status? tool_input? tool_output? tool_error? file_url? file_path? file_mime? timestamp? metadata?',
   ],
-  ['3.2 PassOverMarker', s.passOverMarker, 'originating_agent subagent reason'],
-  ['3.2 PassOverReturnMarker', s.passOverReturnMarker, 'work_output return_to'],
+  ['PassOverMarker', s.passOverMarker, 'originating_agent subagent reason'],
+  ['PassOverReturnMarker', s.passOverReturnMarker, 'work_output return_to'],
   [
-    '4.1 ReturnToContext',
+    'ReturnToContext',
     s.returnToContext,
     'session_id return_id originating_agent_id subagent_id pass_over_id auto_return_enabled auto_apply_enabled return_deadline? chain_depth max_chain_depth ancestors status created_at returned_at? pending_work_output? processing_errors?',
   ],
-  ['5.1 PassOverPreferences', s.passOverPreferences, 'defaults? pairs? subagents? audit?'],
-  ['5.1 defaults', s.policyDefaults, 'auto_return? auto_apply? timeout_ms? max_chain_depth? require_confirmation?'],
-  ['5.1 audit', s.auditPreference, 'log_all_passes? log_directory? retention_days?'],
+  ['PassOverPreferences', s.passOverPreferences, 'defaults? pairs? subagents? audit?'],
+  ['defaults', s.policyDefaults, 'auto_return? auto_apply? timeout_ms? max_chain_depth? require_confirmation?'],
+  ['audit', s.auditPreference, 'log_all_passes? log_directory? retention_days?'],
   [
-    '5.1 AgentPairPreference',
+    'AgentPairPreference',
     s.agentPairPreference,
     'from? to? enabled? auto_return? auto_apply? require_user_approval? pass_context? pass_files? max_context_size_bytes? timeout_ms? max_chain_depth? notify_on_return? created_at? updated_at? updated_by?',
   ],
   [
-    '5.1 SubagentPreference',
+    'SubagentPreference',
     s.subagentPreference,
     'subagent_id? can_receive_passes? can_modify_files? can_run_tools? max_compute_time_ms? max_memory_mb? validate_output? output_schema?',
   ],
   [
-    '7.1 PassOverAuditEntry',
+    'PassOverAuditEntry',
     s.passOverAuditEntry,
     'pass_over_id session_id timestamp originating_agent subagent user_id? reason work_context_size_bytes expected_output_type started_at? completed_at? duration_ms? status artifacts_count files_modified_count issues_found_count returned returned_at? applied applied_by? policy_applied policy_overrides summary',
   ],
 ]
 
 describe('the structures of the wire format', () => {
-  it.each(SPEC)('%s has these fields and this optionality', (_, schema, fields) => {
+  it.each(FIELDS)('%s has these fields and this optionality', (_, schema, fields) => {
     const shape = schema.shape as Record<string, z.ZodType>
     const said = fields.split(' ').map((field) => {
       const name = field.replace('?', '')
