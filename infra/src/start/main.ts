@@ -213,7 +213,7 @@ function tellNext(stage: Stage, id: string): void {
     [`npx passover show ${id}`, 'this pass again'],
     ['npx passover list', 'all passes'],
     [`npx passover request --to audit --objective "check this" --auto-return --file ${example}`, 'pass work over yourself'],
-    ['npx passover work echo -- cat', 'be a subagent'],
+    ['npx passover work echo -- printenv PASSOVER_OBJECTIVE', 'be a subagent'],
   ]) {
     stage.line(`  ${command}`)
     stage.line(dim(`      ${what}`))

@@ -79,7 +79,7 @@ describe('passover up', () => {
     const first = cli(['up', '--json'], { cwd: folder.path })
     await first.printed('server_pid')
     const { server_pid } = JSON.parse(first.stdout) as { server_pid: number }
-    await using worker = cli(['work', 'echo', '--', 'cat'], { cwd: folder.path })
+    await using worker = cli(['work', 'echo', '--', 'printenv', 'PASSOVER_OBJECTIVE'], { cwd: folder.path })
     await worker.printed('Working', 'stderr')
     const before = await json<{ work_id: string }>(['request', '--to', 'echo', '--objective', 'before'], { cwd: folder.path })
     expect(before.code).toBe(0)
@@ -87,14 +87,18 @@ describe('passover up', () => {
     await first.ended
 
     await using second = cli(['up'], { cwd: folder.path })
-    await second.printed('is up')
+    await second.printed('Ctrl-C stops it')
+    expect(second.stdout).toContain(
+      '  passover work echo -- printenv PASSOVER_OBJECTIVE\n  passover request --to echo --objective "hello"\n',
+    )
     expect(isAlive(server_pid)).toBe(false)
     expect(await run(['show', before.document.work_id], { cwd: folder.path })).toMatchObject({
       code: 0,
       stdout: expect.stringContaining('before'),
     })
-    const after = await run(['request', '--to', 'echo', '--objective', 'after'], { cwd: folder.path })
-    expect(after).toMatchObject({ code: 0, stdout: expect.stringContaining('after') })
+    // What it suggests prints the answer, and not the request as JSON.
+    const after = await run(['request', '--to', 'echo', '--objective', 'hello'], { cwd: folder.path })
+    expect(after).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[^{]*\bhello\b[^{]*$/) })
   })
 
   it('says in one line that a port is taken, and takes another where the port was only remembered', async () => {

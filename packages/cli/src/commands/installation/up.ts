@@ -231,11 +231,11 @@ interface Serving {
 }
 
 function nextSteps(isolated: boolean): string[] {
-  if (!isolated) return ['passover work echo -- cat', 'passover request --to echo --objective "hello"']
+  if (!isolated) return ['passover work echo -- printenv PASSOVER_OBJECTIVE', 'passover request --to echo --objective "hello"']
   return [
     'passover auth add agent echo',
     'passover auth add agent alice',
-    'passover work echo -- cat',
+    'passover work echo -- printenv PASSOVER_OBJECTIVE',
     'passover request --from alice --to echo --objective "hello"',
   ]
 }

@@ -52,7 +52,7 @@ with its number; passover agents counts the workers. They end when this command 
 serves its health at that port, worker 2 at the next one, and so on.
 
 Examples:
-  passover work echo -- cat
+  passover work echo -- printenv PASSOVER_OBJECTIVE
   passover work lint --concurrency 4 --replicas 2 -- node lint-agent.js`,
     )
     .action(
