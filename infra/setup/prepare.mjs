@@ -1,8 +1,10 @@
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { tryLock } from './lock.mjs'
@@ -25,21 +27,29 @@ function requireNode() {
   process.exit(2)
 }
 
-function run(what, command, args, env = {}) {
+/** How often a step says that it still runs: seldom enough for a log. */
+const STILL_MS = 10_000
+
+/** Runs a step, and says what it does before, while it runs, and when it is done. `how`: how long it may take. Ends the process if it fails. */
+async function run({ doing, done, how }, command, args, env = {}) {
   const started = Date.now()
-  const result = spawnSync(command, args, {
+  const seconds = (digits) => `${((Date.now() - started) / 1000).toFixed(digits)} s`
+  say(`  … ${doing} (${how})`)
+  const timer = setInterval(() => say(`  … still ${doing} (${seconds(0)})`), STILL_MS)
+  const child = spawn(command, args, {
     cwd: ROOT,
     stdio: ['ignore', 'pipe', 'pipe'],
-    encoding: 'utf8',
-    maxBuffer: 64 << 20,
     shell: process.platform === 'win32',
     env: { ...process.env, TURBO_TELEMETRY_DISABLED: '1', DO_NOT_TRACK: '1', npm_config_update_notifier: 'false', ...env },
   })
-  if (result.status === 0) {
-    say(`  ✓ ${what} (${((Date.now() - started) / 1000).toFixed(1)} s)`)
+  const output = Promise.all([text(child.stdout), text(child.stderr)])
+  const [status, why] = await once(child, 'close').catch((error) => [1, error.message])
+  clearInterval(timer)
+  if (status === 0) {
+    say(`  ✓ ${done} (${seconds(1)})`)
     return
   }
-  say(`  ✗ ${what}: ${command} ${args.join(' ')}\n${result.stdout ?? ''}${result.stderr ?? result.error?.message ?? ''}`)
+  say(`  ✗ ${doing} failed: ${command} ${args.join(' ')}\n${(await output).join('')}${why ?? ''}`)
   process.exit(1)
 }
 
@@ -51,14 +61,15 @@ function wanted() {
     .digest('hex')
 }
 
-function install() {
+async function install() {
   const stamp = wanted()
   if (existsSync(STAMP) && readFileSync(STAMP, 'utf8') === stamp) return
   // No dependency needs its install script; some would compile native code that nothing here uses.
   const cache = canWriteHome() ? undefined : mkdtempSync(join(tmpdir(), 'passover-npm-'))
   const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund']
   if (cache) process.once('exit', () => rmSync(cache, { recursive: true, force: true }))
-  run('dependencies installed', 'npm', args, cache && { npm_config_cache: cache })
+  const step = { doing: 'installing dependencies', done: 'dependencies installed', how: 'they are downloaded, which can take a minute' }
+  await run(step, 'npm', args, cache && { npm_config_cache: cache })
   writeFileSync(STAMP, stamp)
 }
 
@@ -81,7 +92,7 @@ async function exclusively(work) {
     release = await tryLock(LOCK)
   }
   try {
-    work()
+    await work()
   } finally {
     await release()
   }
@@ -91,10 +102,10 @@ async function exclusively(work) {
 export async function prepare({ tests = true } = {}) {
   requireNode()
   say('Setting up')
-  await exclusively(() => {
-    install()
+  await exclusively(async () => {
+    await install()
     // Not by npx: started by `npx -p node@24`, it would look for that package again.
-    run('build up to date', process.execPath, [
+    await run({ doing: 'building', done: 'build up to date', how: 'a minute the first time, seconds later' }, process.execPath, [
       join(ROOT, 'node_modules', 'turbo', 'bin', 'turbo'),
       'run',
       'build',

@@ -60,6 +60,7 @@ describe('npm start', { timeout: 300_000 }, () => {
     for (const _round of [1, 2]) {
       const { code, stdout, stderr } = await start('--once').ended
       expect(code, stderr).toBe(0)
+      expect(stderr).toMatch(/^ {2}… building \(.*\)\n(?: {2}… still building \(\d+ s\)\n)* {2}✓ build up to date \([\d.]+ s\)$/m)
       expectCycle(stdout)
     }
     expect(tracked()).toBe(before)
