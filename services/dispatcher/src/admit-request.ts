@@ -3,7 +3,7 @@ import { type Admission, countToken, foldJournal, type JournalState, passError }
 import { idTime, type PassError, type Step } from '@passover/schemas'
 import type { Context } from './context.js'
 import { inDecisionSpan, noteDecision } from './decision-trace.js'
-import { firstDigest } from './first-digest.js'
+import { firstDigest } from './journal.js'
 import { heldStep, systemReturn, workStep } from './first-step.js'
 import { type Asked, type Begin, prepare } from './prepare.js'
 import { answerBad, idUsed, streamFull } from './refuse.js'

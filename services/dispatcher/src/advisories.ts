@@ -3,7 +3,7 @@ import { DISPATCHER, decode, JournalTooLong } from '@passover/bus'
 import { foldJournal, type JournalState, passError } from '@passover/core'
 import type { AdvisoryFact, PassError, PassKey, Step } from '@passover/schemas'
 import { type Answered, systemReturn } from './first-step.js'
-import type { Keeper } from './keeper.js'
+import type { Keeper } from './ending.js'
 import { readRequest } from './read-request.js'
 import { answerBad, keepDead } from './refuse.js'
 

@@ -1,8 +1,8 @@
 import { decode, type Table } from '@passover/bus'
 import { type Asking, type Charged, foldJournal, Ledger } from '@passover/core'
 import { type BudgetLedger, budgetLedger, keyText, type PassKey, parseKey } from '@passover/schemas'
-import type { Context } from './context.js'
-import { stepsOf } from './unanswered.js'
+import type { BaseContext } from './base-context.js'
+import { stepsOf } from './journal.js'
 
 /** A charge younger than this is looked after by who made it. */
 const YOUNG_MS = 2_000
@@ -21,7 +21,7 @@ interface Job {
  * A crash in between is mended here: a charge whose work is not known is looked at until its journal says what became of it.
  */
 export class Budgets {
-  readonly #context: Omit<Context, 'budgets'>
+  readonly #context: BaseContext
   readonly #table: Table<BudgetLedger>
   readonly #jobs = new Map<string, Job[]>()
   /** Roots whose ledgers hold charges that are not known to have become work. */
@@ -32,12 +32,12 @@ export class Budgets {
   #rounds = 0
   #stopped = false
 
-  private constructor(context: Omit<Context, 'budgets'>, table: Table<BudgetLedger>) {
+  private constructor(context: BaseContext, table: Table<BudgetLedger>) {
     this.#context = context
     this.#table = table
   }
 
-  static async start(context: Omit<Context, 'budgets'>): Promise<Budgets> {
+  static async start(context: BaseContext): Promise<Budgets> {
     const budgets = new Budgets(context, await context.deps.bus.table('budgets', budgetLedger))
     budgets.#later()
     return budgets

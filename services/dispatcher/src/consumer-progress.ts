@@ -1,5 +1,5 @@
 import { type ConsumerStanding, DECISIONS, DISPATCHER } from '@passover/bus'
-import type { Context } from './context.js'
+import type { BaseContext } from './base-context.js'
 
 /** A consumer that has messages and delivers none for this long is stalled. */
 const STALLED_MS = 15_000
@@ -14,7 +14,7 @@ interface Seen {
  * although every process is connected.
  */
 export class ConsumerProgress {
-  readonly #context: Pick<Context, 'deps' | 'options'>
+  readonly #context: Pick<BaseContext, 'deps' | 'options'>
   readonly #onRequests: (standing: ConsumerStanding) => void
   readonly #seen = new Map<string, Seen>()
   readonly #troubles = new Map<string, string>()
@@ -22,7 +22,7 @@ export class ConsumerProgress {
   #stopped = false
 
   /** `onRequests` is told how the durable of requests stands. */
-  constructor(context: Pick<Context, 'deps' | 'options'>, onRequests: (standing: ConsumerStanding) => void) {
+  constructor(context: Pick<BaseContext, 'deps' | 'options'>, onRequests: (standing: ConsumerStanding) => void) {
     this.#context = context
     this.#onRequests = onRequests
   }

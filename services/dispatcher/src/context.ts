@@ -1,20 +1,13 @@
-import type { Counting, JournalRules } from '@passover/core'
-import type { PassKey } from '@passover/schemas'
+import type { Counting } from '@passover/core'
+import type { BaseContext } from './base-context.js'
 import type { Budgets } from './budgets.js'
-import type { DispatcherDeps } from './deps.js'
 import type { LivePolicy } from './live-policy.js'
-import type { DispatcherOptions } from './options.js'
 import type { Parents } from './parent.js'
 import type { Registry } from './registry.js'
-import type { Stats } from './stats.js'
 import type { WaterMark } from './water.js'
 
 /** What the parts of one dispatcher share. */
-export interface Context {
-  deps: DispatcherDeps
-  options: DispatcherOptions
-  rules: JournalRules
-  stats: Stats
+export interface Context extends BaseContext {
   registry: Registry
   policy: LivePolicy
   parents: Parents
@@ -22,8 +15,4 @@ export interface Context {
   counting: Counting
   budgets: Budgets
   water: WaterMark
-  /** Whether an earlier request without an answer asks for this pass; undefined: that is not known here. */
-  asksEarlier: (key: PassKey, sequence: number) => boolean | undefined
-  /** A new nonce for each attempt at publishing a step. */
-  nonce: () => string
 }

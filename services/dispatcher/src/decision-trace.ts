@@ -1,13 +1,17 @@
 import type { Verdict } from '@passover/bus'
 import type { Admission, Span, SpanStart } from '@passover/core'
-import type { Context } from './context.js'
-import type { Asked } from './prepare.js'
+import type { BaseContext } from './base-context.js'
+import type { Parties, ReadRequest } from './read-request.js'
 
 /**
  * What a dispatcher makes of a request, as a span of the pass's trace. Where no trace comes in, it begins one, so that who traces only its
  * services sees whole passes too.
  */
-export function inDecisionSpan(context: Context, asked: Asked, decide: (asked: Asked) => Promise<Verdict>): Promise<Verdict> {
+export function inDecisionSpan<Asked extends { parties: Parties; reading: ReadRequest }>(
+  context: Pick<BaseContext, 'deps'>,
+  asked: Asked,
+  decide: (asked: Asked & { span: Span | undefined }) => Promise<Verdict>,
+): Promise<Verdict> {
   const { parties, reading } = asked
   const key = { ...parties, id: reading.request.id }
   const { retry_of } = reading.request
@@ -16,7 +20,7 @@ export function inDecisionSpan(context: Context, asked: Asked, decide: (asked: A
 }
 
 export async function inSpan<T>(
-  { deps }: Pick<Context, 'deps'>,
+  { deps }: Pick<BaseContext, 'deps'>,
   about: Pick<SpanStart, 'key' | 'parent' | 'facts'>,
   work: (span: Span | undefined) => Promise<T>,
 ): Promise<T> {

@@ -1,6 +1,6 @@
 import { type Consumption, closingOnFailure, QuestionLimits, StoreWatch, waitForTime } from '@passover/bus'
 import { Counting, Health, healthLog } from '@passover/core'
-import type { HealthReport, PassKey } from '@passover/schemas'
+import { type HealthReport, makeInstance, type PassKey, type Random } from '@passover/schemas'
 import { startAdmission } from './admission.js'
 import { Budgets } from './budgets.js'
 import { ConsumerProgress } from './consumer-progress.js'
@@ -8,7 +8,6 @@ import type { Context } from './context.js'
 import type { DispatcherDeps } from './deps.js'
 import { watchDispatcher } from './health.js'
 import { LivePolicy } from './live-policy.js'
-import { nonces } from './nonce.js'
 import { type DispatcherOptions, type DispatcherSettings, dispatcherOptions } from './options.js'
 import { Parents } from './parent.js'
 import { register } from './register.js'
@@ -97,6 +96,13 @@ async function start(deps: DispatcherDeps, options: DispatcherOptions, begun: As
   health.begin()
   deps.log.info({ registration: options.registration, policy: policy.current().version }, 'dispatcher takes requests')
   return new RunningDispatcher(context, { admission, answering, consumers, water, timekeeper, stores, progress, health })
+}
+
+/** Makes nonces: unique to this process by its instance, to the attempt by a counter. */
+function nonces(random: Random): () => string {
+  const instance = makeInstance(random)
+  let made = 0
+  return () => `${instance}${(made++).toString(36)}`
 }
 
 function stopping(part: { stop(): unknown }): AsyncDisposable {

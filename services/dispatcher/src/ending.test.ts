@@ -16,8 +16,7 @@ import { type AdvisoryFact, HEADER, type PassError, type PassKey, type Step } fr
 import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { handleAdvisory } from './advisories.js'
-import { endPass } from './ending.js'
-import type { Keeper } from './keeper.js'
+import { endPass, type Keeper } from './ending.js'
 import { dispatcherOptions } from './options.js'
 import { noStats } from './stats.js'
 

@@ -1,12 +1,17 @@
 import type { Outcome, Outgoing, Plan } from '@passover/bus'
-import { type DueEnd, firstStepIsLate, foldJournal, type JournalRules, type JournalState, passError } from '@passover/core'
+import { type DueEnd, firstStepIsLate, foldJournal, type JournalRules, type JournalState, type OpenPasses, passError } from '@passover/core'
 import { keyText, type PassError, type Step, SYSTEM } from '@passover/schemas'
+import type { Context } from './context.js'
 import { type Answered, systemReturn } from './first-step.js'
-import type { Keeper } from './keeper.js'
 import { type Untried, untriedBy, untriedError } from './untried.js'
 
 /** What a stream without a leader was told is lost. Passes are to have ended soon after it has one again (P2), so that it is told anew. */
 const ANSWER_MS = 2_000
+
+/** What the parts of one timekeeper share: the dispatcher's context, and the fold of what is open. */
+export interface Keeper extends Context {
+  open: OpenPasses
+}
 
 /** `ended`: it has its return, this one or another. `gone`: its journal was closed and deleted. `wait`: not due any more. */
 export type Ended = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: 'failed'; outcome: Outcome }

@@ -1,7 +1,8 @@
 import { NoStorageError, PartsFullError, PartTakenError } from '@passover/bus'
 import { passError } from '@passover/core'
 import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, type PassError } from '@passover/schemas'
-import type { Context } from './context.js'
+import type { BaseContext } from './base-context.js'
+import type { Registry } from './registry.js'
 
 /** Whether parts travel inside a message (docs/architecture/protocol.md#payloads). */
 export function fits(parts: Part[]): boolean {
@@ -24,7 +25,9 @@ export async function stowParts({ deps, options, registry }: Stowing, originator
   return deps.bus.parts.stow(originator, parts)
 }
 
-type Stowing = Pick<Context, 'deps' | 'options' | 'registry'>
+interface Stowing extends Pick<BaseContext, 'deps' | 'options'> {
+  registry: Registry
+}
 
 const FULL_RETRY_AFTER_MS = 60_000
 

@@ -5,8 +5,8 @@ import type { Context } from './context.js'
 import type { Answered } from './first-step.js'
 import { fits, partsRefusal, stowParts } from './fit-parts.js'
 import type { Parties, ReadRequest } from './read-request.js'
+import { stepsOf } from './journal.js'
 import { streamFull } from './refuse.js'
-import { stepsOf } from './unanswered.js'
 
 export interface Asked {
   delivery: Delivery

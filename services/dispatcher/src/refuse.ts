@@ -1,7 +1,7 @@
 import { decode, encode, type Outcome, type Outgoing, type Plan, type Stored } from '@passover/bus'
 import { foldJournal, passError } from '@passover/core'
 import { type DeadLetterBody, HEADER, type PassError, type PassKey, type Step, sha256, WIRE_VERSION } from '@passover/schemas'
-import type { Context } from './context.js'
+import type { BaseContext } from './base-context.js'
 import { type ReplyType, systemReturn } from './first-step.js'
 import type { Parties } from './read-request.js'
 
@@ -39,7 +39,7 @@ export type Answer = { ok: true } | { ok: false; outcome: Outcome }
  * began that pass (docs/architecture/malformed-requests.md). Not done where an earlier request without an answer may ask for the same pass: that one is answered first.
  */
 export async function answerMalformed(
-  context: Context,
+  context: BaseContext,
   bad: BadRequest & { id?: string | undefined },
 ): Promise<Answer | { ok: false; later: true }> {
   const { deps, options } = context
@@ -75,7 +75,7 @@ export async function answerMalformed(
  * Answers a request under `bad-<its sequence>` to the originator of its subject, and keeps the bytes of a malformed one.
  * Both are guarded, so that replicas and redeliveries store each once; a second one is an answer all the same.
  */
-export async function answerBad(context: Context, bad: BadRequest): Promise<Answer> {
+export async function answerBad(context: BaseContext, bad: BadRequest): Promise<Answer> {
   const { deps, options } = context
   const key: PassKey = { ...bad.parties, id: deps.bus.subjects.badId(bad.sequence) }
   if (bad.digest === undefined) {
@@ -104,7 +104,7 @@ export async function answerBad(context: Context, bad: BadRequest): Promise<Answ
 
 /** Stores the `dead_letter` event of a pass, once: guarded by itself. */
 export async function keepDead(
-  context: Context,
+  context: BaseContext,
   key: PassKey,
   dead: { sequence: number; error: PassError; data?: Uint8Array },
 ): Promise<Answer> {

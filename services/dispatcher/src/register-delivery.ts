@@ -1,13 +1,12 @@
 import { passError } from '@passover/core'
 import type { AgentRecord, RegisterAnswer } from '@passover/schemas'
-import type { Context } from './context.js'
-import { keep, notStored, refused, TRIES, tell } from './tell-agent.js'
+import { keep, notStored, type RegistryContext, refused, TRIES, tell } from './tell-agent.js'
 
 /**
  * An agent asks that returns wait for it while it is away. That stands in the registry, so that everybody knows for whom a return may
  * be late (E022), whichever of its processes asked: where registration is open by its own word, else by a person's.
  */
-export async function registerDelivery(context: Context, name: string): Promise<RegisterAnswer> {
+export async function registerDelivery(context: RegistryContext, name: string): Promise<RegisterAnswer> {
   const { registry, options, deps } = context
   for (let tries = 0; tries < TRIES; tries++) {
     const { record: present, revision: over, isUnreadable } = await registry.writes.standing(name)

@@ -8,10 +8,9 @@ import {
   type RegisterQuestion,
   registerQuestion,
 } from '@passover/schemas'
-import type { Context } from './context.js'
 import { partsRefusal } from './fit-parts.js'
 import { registerDelivery } from './register-delivery.js'
-import { keep, notStored, refused, TRIES, tell } from './tell-agent.js'
+import { keep, notStored, type RegistryContext, refused, TRIES, tell } from './tell-agent.js'
 import type { WorkConsumers } from './work-consumers.js'
 
 /**
@@ -19,7 +18,7 @@ import type { WorkConsumers } from './work-consumers.js'
  * within a pass. Its event is stored before its record, so that the stream alone tells who could do what.
  */
 export async function register(
-  context: Context,
+  context: RegistryContext,
   consumers: WorkConsumers,
   asked: { name: string; question: unknown },
 ): Promise<RegisterAnswer> {
@@ -60,7 +59,7 @@ export async function register(
 }
 
 /** E014 where the server cannot reserve a bucket. */
-async function makeBucket({ deps, options }: Context, name: string, record: AgentRecord | undefined): Promise<RegisterAnswer> {
+async function makeBucket({ deps, options }: RegistryContext, name: string, record: AgentRecord | undefined): Promise<RegisterAnswer> {
   const parts_bytes = record?.parts_bytes ?? options.parts_bytes
   try {
     await deps.bus.ensureAgent(name, { subagent: false, max_attempts: 1, lease_ms: 1_000, parts_bytes })
@@ -102,7 +101,7 @@ function described(record: AgentRecord, { description, skills, output_schema, li
 }
 
 /** Says anew what it is for: only of what it registered itself, never of what a person said. */
-async function describe(context: Context, name: string, question: RegisterQuestion): Promise<RegisterAnswer> {
+async function describe(context: RegistryContext, name: string, question: RegisterQuestion): Promise<RegisterAnswer> {
   const { deps, registry } = context
   for (let tries = 0; tries < TRIES; tries++) {
     const { record: present, revision: over } = await registry.writes.standing(name)

@@ -1,5 +1,5 @@
 import type { ObjectStore } from '@passover/bus'
-import type { Context } from './context.js'
+import type { BaseContext } from './base-context.js'
 import { type Known, packSnapshot, storeSnapshot } from './snapshot.js'
 
 /** So much of the time may be worked at snapshots: the more is open, the rarer they are. */
@@ -12,7 +12,7 @@ const REST_MS = 9
 
 /** Keeps what a timekeeper knows, now and then. */
 export class Snapshots {
-  readonly #context: Context
+  readonly #context: BaseContext
   readonly #store: ObjectStore
   readonly #known: () => Omit<Known, 'turn'> | undefined
   #timer: Disposable | undefined
@@ -25,7 +25,7 @@ export class Snapshots {
   #saving: Promise<void> | undefined
 
   /** `known` gives undefined while nothing may be kept. */
-  constructor(context: Context, store: ObjectStore, how: { from: Known | undefined; known: () => Omit<Known, 'turn'> | undefined }) {
+  constructor(context: BaseContext, store: ObjectStore, how: { from: Known | undefined; known: () => Omit<Known, 'turn'> | undefined }) {
     this.#context = context
     this.#store = store
     this.#known = how.known

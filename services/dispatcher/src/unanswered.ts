@@ -1,10 +1,8 @@
-import { type Bus, JournalTooLong } from '@passover/bus'
 import { type DueEnd, foldJournal, resolvePolicy, SYSTEM_DEFAULTS } from '@passover/core'
-import type { PassKey, RequestFact, Step } from '@passover/schemas'
-import { endPass } from './ending.js'
-import { firstDigest } from './first-digest.js'
+import type { PassKey, RequestFact } from '@passover/schemas'
+import { endPass, type Keeper } from './ending.js'
 import type { Answered } from './first-step.js'
-import type { Keeper } from './keeper.js'
+import { firstDigest, stepsOf } from './journal.js'
 import { type ReadRequest, readRequest } from './read-request.js'
 import { answerBad, answerMalformed, idUsed } from './refuse.js'
 
@@ -25,16 +23,6 @@ export async function look(keeper: Keeper, fact: RequestFact): Promise<void> {
   if (journal.state === 'none') return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(keeper, reading) })
   const first = firstDigest(journal)
   if (first === undefined || first === answered.digest || (await refuseUsed(keeper, fact, request))) open.forget(fact.sequence)
-}
-
-/** Of a journal that is too long to be read what is known of it: whether it was begun is in that. */
-export async function stepsOf(bus: Bus, key: PassKey): Promise<Step[]> {
-  try {
-    return await bus.journal.read(key)
-  } catch (error) {
-    if (error instanceof JournalTooLong) return error.steps
-    throw error
-  }
 }
 
 /** Ends a pass that never began: its return is the answer to its request. */

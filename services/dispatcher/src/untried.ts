@@ -1,7 +1,7 @@
 import type { Bus, SlotLoad } from '@passover/bus'
 import { type DueEnd, passError, within } from '@passover/core'
 import type { PassError } from '@passover/schemas'
-import type { Keeper } from './keeper.js'
+import type { BaseContext } from './base-context.js'
 
 /** What is known of a pass whose time is over and that no worker was handed. */
 export interface Untried {
@@ -22,7 +22,7 @@ const underWay = new WeakMap<Bus, Map<string, Promise<Looked>>>()
  *
  * @returns undefined where somebody may have tried, or where that is not known
  */
-export async function untriedBy({ deps }: Pick<Keeper, 'deps'>, { key, journal, why }: DueEnd): Promise<Untried | undefined> {
+export async function untriedBy({ deps }: Pick<BaseContext, 'deps'>, { key, journal, why }: DueEnd): Promise<Untried | undefined> {
   if (why !== 'deadline passed' || journal.state !== 'open' || journal.attempt > 1) return undefined
   const { by: slot, sequence, time } = journal.work
   const loads = await within(deps.clock, LOOK_MS, look(deps.bus, key.subagent))

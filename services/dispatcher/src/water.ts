@@ -1,5 +1,5 @@
 import type { StreamUsage } from '@passover/bus'
-import type { Context } from './context.js'
+import type { BaseContext } from './base-context.js'
 
 /** Above this part of the stream's byte limit nobody takes requests, so that returns always fit; below the other one they do again. */
 const HIGH = 0.9
@@ -23,7 +23,7 @@ const AGAIN_MS = 50
  * the room (decision 116). Every replica looks; the change is the same for all.
  */
 export class WaterMark {
-  readonly #context: Pick<Context, 'deps' | 'options'>
+  readonly #context: Pick<BaseContext, 'deps' | 'options'>
   readonly #open: () => number | undefined
   #timer: Disposable | undefined
   #stopped = false
@@ -41,7 +41,7 @@ export class WaterMark {
   #following: Promise<void> | undefined
 
   /** `open`: how many passes and requests have no return yet; undefined: that is not known here, and who does not know it opens nothing. */
-  constructor(context: Pick<Context, 'deps' | 'options'>, open: () => number | undefined) {
+  constructor(context: Pick<BaseContext, 'deps' | 'options'>, open: () => number | undefined) {
     this.#context = context
     this.#open = open
   }

@@ -1,7 +1,8 @@
 import { resolvePolicy, SYSTEM_DEFAULTS } from '@passover/core'
 import { type AgentRecord, SLOTS } from '@passover/schemas'
-import type { Context } from './context.js'
+import type { LivePolicy } from './live-policy.js'
 import { Pool } from './pool.js'
+import type { RegistryContext } from './tell-agent.js'
 
 /** Agents looked at in one round, so that thousands of them do not keep the server busy; of more, those that lack one are found by one listing. */
 const ROUND = 200
@@ -18,7 +19,7 @@ export type WorkStart = (subagent: string) => number | 'unknown' | undefined
  * missing, from the lowest open work: by then its workers take no younger delivery for a first one (docs/architecture/storage.md#durable-consumers).
  */
 export class WorkConsumers {
-  readonly #context: Context
+  readonly #context: RegistryContext & { policy: LivePolicy }
   readonly #workStart: WorkStart
   readonly #pool = new Pool(WIDTH)
   /** Since when (monotonic ms) each agent's consumers have been seen missing. */
@@ -33,7 +34,7 @@ export class WorkConsumers {
   #next = 0
   #stopped = false
 
-  constructor(context: Context, workStart: WorkStart) {
+  constructor(context: RegistryContext & { policy: LivePolicy }, workStart: WorkStart) {
     this.#context = context
     this.#workStart = workStart
   }

@@ -1,6 +1,10 @@
-import type { NotifierOptions } from './options.js'
-
-type Waits = Pick<NotifierOptions, 'first_wait_ms' | 'longest_wait_ms' | 'give_up_ms' | 'least_tries'>
+/** How long a notifier waits after failures, and when it gives up. Times in ms. */
+interface Waits {
+  first_wait_ms: number
+  longest_wait_ms: number
+  give_up_ms: number
+  least_tries: number
+}
 
 /** What to do about a notice that its receiver did not take. */
 export type Again = { wait_ms: number } | { give_up: true }
