@@ -1,5 +1,5 @@
 import { type BusOptions, busFromEnvironment, SettingError, type TopologyOptions, topologyFromEnvironment } from '@passover/bus'
-import type { DispatcherSettings } from './options.js'
+import type { DispatcherSettings } from './runtime/options.js'
 
 type Environment = Record<string, string | undefined>
 

@@ -1,10 +1,10 @@
 import type { Consumption, StoreWatch } from '@passover/bus'
 import { type Finding, fine, type Health, tellReconnects, unless, watchConnection, watchStorage } from '@passover/core'
-import type { ConsumerProgress } from './consumer-progress.js'
-import type { DispatcherDeps } from './deps.js'
-import type { LivePolicy } from './live-policy.js'
-import type { Timekeeper } from './timekeeper.js'
-import type { WaterMark } from './water.js'
+import type { ConsumerProgress } from './intake/consumer-progress.js'
+import type { LivePolicy } from './limits/live-policy.js'
+import type { WaterMark } from './limits/storage-backpressure.js'
+import type { DispatcherDeps } from './runtime/dependencies.js'
+import type { Timekeeper } from './timekeeper/timekeeper.js'
 
 /** What a dispatcher's health looks at. */
 export interface Looked {

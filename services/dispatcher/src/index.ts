@@ -18,11 +18,12 @@
  *
  * It is stateless but for the timekeeper's fold, which is rebuilt from the stream: any number of replicas may run.
  */
-export type { DispatcherDeps } from './deps.js'
+
 export { type Running, startDispatcher } from './dispatcher.js'
-export { FAULT_POINTS, type FaultPoint, type Faults } from './faults.js'
+export { type Parties, type Reading, readRequest } from './messages/parse-request.js'
 export { dispatcherMetrics } from './metrics.js'
-export { type DispatcherOptions, type DispatcherSettings, dispatcherOptions } from './options.js'
 export { runDispatcher } from './process.js'
-export { type Parties, type Reading, readRequest } from './read-request.js'
-export type { Stats } from './stats.js'
+export type { DispatcherDeps } from './runtime/dependencies.js'
+export { FAULT_POINTS, type FaultPoint, type Faults } from './runtime/fault-points.js'
+export { type DispatcherOptions, type DispatcherSettings, dispatcherOptions } from './runtime/options.js'
+export type { Stats } from './runtime/stats.js'

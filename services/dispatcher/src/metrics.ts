@@ -1,6 +1,6 @@
 import { counter, gauge } from '@passover/bus'
 import { Registry } from 'prom-client'
-import type { Stats } from './stats.js'
+import type { Stats } from './runtime/stats.js'
 
 const OUTCOMES = ['admitted', 'held', 'refused', 'bad', 'repeated', 'retried'] as const
 

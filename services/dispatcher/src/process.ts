@@ -4,9 +4,9 @@ import { openTracing } from '@passover/tracing'
 import { pino } from 'pino'
 import { type Running, startDispatcher } from './dispatcher.js'
 import { readEnvironment } from './environment.js'
-import type { Faults } from './faults.js'
 import { dispatcherMetrics } from './metrics.js'
-import { dispatcherOptions } from './options.js'
+import type { Faults } from './runtime/fault-points.js'
+import { dispatcherOptions } from './runtime/options.js'
 
 /**
  * A dispatcher process: connects as its environment says (see environment.ts), makes the topology, starts.

@@ -21,14 +21,14 @@ import {
   WIRE_VERSION,
 } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { again } from './backoff.js'
-import { Lane } from './lane.js'
+import { PassReads } from './notification-reader.js'
 import { type NotifierOptions, type NotifierSettings, notifierOptions } from './options.js'
-import { PassReads } from './pass-reads.js'
-import { type Posted, post } from './post.js'
-import { causedBy, journalBefore, mayBeTold } from './read-notices.js'
-import type { Sender } from './share.js'
-import { Taken } from './taken.js'
+import { causedBy, journalBefore, mayBeTold } from './parse-notifications.js'
+import { Lane } from './sharing/delivery-lane.js'
+import type { Sender } from './sharing/shared-slots.js'
+import { Taken } from './webhook/delivered-cache.js'
+import { again } from './webhook/retry.js'
+import { type Posted, post } from './webhook/webhook-client.js'
 
 export interface NotifierDeps {
   /** Connected as `passover`. */

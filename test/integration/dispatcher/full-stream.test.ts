@@ -33,7 +33,7 @@ test('a stream that is nearly full takes no requests, returns of running passes 
   await world.state(await world.ask(), 'open')
 })
 
-// Fails where `takes` of services/dispatcher/src/water.ts is always true: the work that the backlog asks for then takes the room up.
+// Fails where `takes` of services/dispatcher/src/limits/storage-backpressure.ts is always true: the work that the backlog asks for then takes the room up.
 test('what waits before the mark when it is reached is refused with E014 and retry-after, and returns of running passes fit', async () => {
   await using world = await World.start({ dispatchers: [{}], max_bytes: LIMIT })
   await world.agent('audit')

@@ -1,0 +1,167 @@
+import type { Advanced, Outcome, Outgoing, Plan, Verdict } from '@passover/bus'
+import { type Admission, countToken, foldJournal, type JournalState, passError } from '@passover/core'
+import { idTime, type PassError, type Step } from '@passover/schemas'
+import { heldStep, systemReturn, workStep } from '../messages/journal-steps.js'
+import { firstDigest } from '../messages/read-journal.js'
+import { answerBad, idUsed, streamFull } from '../messages/reject.js'
+import { inDecisionSpan, noteDecision } from '../messages/tracing.js'
+import type { Context } from './context.js'
+import { type Asked, type Begin, prepare } from './prepare.js'
+
+/** A first step may turn out to be late (rule 5) when it is published this close to the end of the id's window. */
+const LATE_MARGIN_MS = 30_000
+const RETRY_MS = 1_000
+const LATER_MS = 250
+const TALLY = { admit: 'admitted', hold: 'held', refuse: 'refused' } as const
+
+/** What may be published; what a limit counts may not be known yet. */
+type Begun = Exclude<Admission, { kind: 'later' }>
+
+/** Where the journal stands after it: begun by this very attempt, or by another; or it is to be tried later. */
+type Stand = { by: 'me'; admission: Begun } | { by: 'other'; journal: JournalState } | { by: 'nobody' }
+
+/**
+ * Admits, holds or refuses one well-formed request: publishes the first step of its journal, expecting none.
+ * The request is acknowledged only when its journal is begun (rule 7); nothing is read unless the publish is not "stored".
+ */
+export function admitRequest(context: Context, asked: Asked): Promise<Verdict> {
+  return context.deps.tracing?.on ? inDecisionSpan(context, asked, (traced) => admitAsked(context, traced)) : admitAsked(context, asked)
+}
+
+async function admitAsked(context: Context, asked: Asked): Promise<Verdict> {
+  const { deps, water } = context
+  const bytes = asked.delivery.data.byteLength
+  const taken = water.takes(bytes)
+  const fits = taken instanceof Promise ? await taken : taken
+  let begin: Begin
+  let stand: Advanced<Stand>
+  try {
+    const prepared = prepare(context, fits ? asked : { ...asked, full: true })
+    begin = prepared instanceof Promise ? await prepared : prepared
+    if (deps.faults) await deps.faults.at('admission:before-publish')
+    const tried = await advance(context, begin, begin.decide, begin.known)
+    stand = isTooMuch(tried) ? await publishSmaller(context, begin, tried) : tried
+  } finally {
+    if (fits) water.over(bytes)
+  }
+  if (deps.faults) await deps.faults.at('admission:after-publish')
+  const settled = stand.ok ? settle(context, asked, begin, stand.value) : retry(context, stand.outcome)
+  const verdict = settled instanceof Promise ? await settled : settled
+  if (deps.faults && 'ok' in verdict) await deps.faults.at('admission:before-ack')
+  return verdict
+}
+
+/** A small refusal may still fit where the work does not, and nobody has to wait for nothing. */
+function publishSmaller(context: Context, begin: Begin, { outcome }: TooMuch): Promise<Advanced<Stand>> {
+  const error = outcome.reason === 'full' ? streamFull() : tooLarge()
+  return advance(context, begin, () => ({ kind: 'refuse', error }))
+}
+
+interface TooMuch {
+  ok: false
+  outcome: Extract<Outcome, { kind: 'refused' }>
+}
+
+function isTooMuch(tried: Advanced<Stand>): tried is TooMuch {
+  return !tried.ok && tried.outcome.kind === 'refused' && (tried.outcome.reason === 'full' || tried.outcome.reason === 'too_large')
+}
+
+function advance(context: Context, begin: Begin, decide: Begin['decide'], known: Step[] = []): Promise<Advanced<Stand>> {
+  const plan = (steps: Step[]): Plan<Stand> => {
+    const { journal } = foldJournal(steps, context.rules)
+    if (journal.state !== 'none') return { done: { by: 'other', journal } }
+    const admission = decide(context.deps.clock.now())
+    if (admission.kind === 'later') return { done: { by: 'nobody' } }
+    if (admission.kind !== 'refuse') context.counting.take(begin.key, countToken(admission.control), admission.kind === 'hold')
+    return { publish: firstStep(context, begin, admission, journal.last), stored: () => ({ by: 'me', admission }) }
+  }
+  /** Somebody filled the journal up before it began: it ends as refused, guarded on what only the system may write. */
+  const too_long = (steps: Step[]): Plan<Stand> => {
+    const { journal } = foldJournal(steps, context.rules)
+    if (journal.state !== 'none') return { done: { by: 'other', journal } }
+    const error = passError('E013', 'the journal of this id holds more steps than a pass can have', { id: begin.key.id })
+    return { publish: refusal(context, begin, error), stored: () => ({ by: 'me', admission: { kind: 'refuse', error } }) }
+  }
+  const deadline_ms = context.options.step_deadline_ms
+  return context.deps.bus.journal.advance(begin.key, plan, { read: 'leader', deadline_ms, known, too_long })
+}
+
+function refusal(context: Context, begin: Begin, error: PassError): Outgoing {
+  const place = { subjects: context.deps.bus.subjects, key: begin.key, guard: 0, nonce: context.nonce() }
+  const message = systemReturn(place, error, begin.answered)
+  return { ...message, guard: { subject: message.subject, sequence: 0 } }
+}
+
+function firstStep(context: Context, begin: Begin, admission: Begun, guard: number): Outgoing {
+  const place = { subjects: context.deps.bus.subjects, key: begin.key, guard, nonce: context.nonce(), first: true }
+  const { answered } = begin
+  switch (admission.kind) {
+    case 'admit':
+      return workStep(
+        place,
+        { control: admission.control, slot: admission.slot, parts: begin.parts.filter(admission.keep) },
+        answered.traceparent,
+      )
+    case 'hold':
+      return heldStep(place, admission, answered.traceparent)
+    case 'refuse':
+      return systemReturn(place, admission.error, answered)
+  }
+}
+
+/** What a begun journal means for the request that was delivered. */
+function settle(context: Context, asked: Asked, begin: Begin, stand: Stand): Verdict | Promise<Verdict> {
+  if (stand.by === 'nobody') return { retry: true, delay_ms: LATER_MS }
+  if (stand.by === 'other') return settleOther(context, asked, begin, stand.journal)
+  const now = context.deps.clock.now()
+  context.counting.stored(begin.key, now)
+  return now - askedAt(begin) < context.rules.id_window_ms - LATE_MARGIN_MS
+    ? begun(context, begin, stand.admission)
+    : settleLate(context, begin, stand.admission)
+}
+
+function begun({ stats, deps }: Context, { key, span, answered }: Begin, admission: Begun): Verdict {
+  stats[TALLY[admission.kind]]++
+  if (span) noteDecision(span, admission, answered.policy_version)
+  if (admission.kind === 'refuse') deps.log.info({ ...key, code: admission.error.code }, 'pass refused')
+  return { ok: true }
+}
+
+/** Rule 5: a first step that was stored too late does not count, unless it says that the id expired. */
+async function settleLate(context: Context, begin: Begin, admission: Begun): Promise<Verdict> {
+  const known = await context.deps.bus.journal.read(begin.key)
+  const expired = askedAt(begin) + context.rules.id_window_ms + 1
+  const counted = await advance(context, begin, (now) => begin.decide(Math.max(now, expired)), known)
+  return counted.ok ? begun(context, begin, admission) : retry(context, counted.outcome)
+}
+
+function askedAt({ key, answered }: Begin): number {
+  return idTime(key.id) ?? answered.requested_at
+}
+
+/** Somebody began it: this request asks again, or its id was used for another request (docs/architecture/protocol.md#idempotency). */
+async function settleOther(context: Context, asked: Asked, begin: Begin, journal: JournalState): Promise<Verdict> {
+  context.counting.release(begin.key)
+  const first = firstDigest(journal)
+  const { digest, reply_type } = begin.answered
+  if (first === undefined || first === digest) {
+    context.stats.repeated++
+    begin.span?.note({ decision: 'repeated' })
+    return { ok: true }
+  }
+  const { delivery, parties } = asked
+  const { sequence, time, data } = delivery
+  const answer = await answerBad(context, { parties, sequence, time, data, error: idUsed(begin.key.id), reply_type, digest })
+  if (!answer.ok) return retry(context, answer.outcome)
+  context.stats.bad++
+  return { ok: true }
+}
+
+function retry(context: Context, outcome: Outcome): Verdict {
+  context.deps.log.warn({ outcome }, 'first step not stored, trying again')
+  return { retry: true, delay_ms: RETRY_MS }
+}
+
+function tooLarge(): PassError {
+  return passError('E012', 'what travels with the request is larger than a message may be')
+}

@@ -1,0 +1,215 @@
+import { decode, type Outgoing, type Plan, type Stored, type Verdict } from '@passover/bus'
+import { type Admission, approveHeld, foldJournal, type JournalState, judgeDecision, openControl, passError } from '@passover/core'
+import { type DecisionBody, HEADER, type HeldEnvelope, type PassError, type PassKey, type Step, type WorkControl } from '@passover/schemas'
+import { type Answered, systemReturn, workStep } from '../messages/journal-steps.js'
+import { type ReadRequest, readRequest } from '../messages/parse-request.js'
+import { inSpan } from '../messages/tracing.js'
+import { fits, partsRefusal, stowParts } from '../registry/parts-bucket.js'
+import type { Context } from './context.js'
+
+const RETRY_MS = 1_000
+const ITEM = 'dispatch'
+
+/** What a decision's subject says. */
+export interface DecisionSubject {
+  key: PassKey
+  item: string
+  person: string
+}
+
+type HeldJournal = Extract<JournalState, { state: 'held' }>
+
+/** A held pass as the leader has it, with everything that was stored of it. */
+interface HeldPass {
+  key: PassKey
+  history: Stored[]
+  journal: HeldJournal
+  control: WorkControl
+  expires_at: number
+  traceparent: string | undefined
+}
+
+interface Counted {
+  person: string
+  body: DecisionBody
+}
+
+/** What was found out about a decided pass before its step is planned. */
+type Ground = { end: PassError } | { request: ReadRequest }
+
+/** How a held pass goes on: to its workers, or to its end. */
+type Conclusion = { request: ReadRequest; admission: Extract<Admission, { kind: 'admit' }> } | { end: PassError }
+
+/** `moved on`: it is no longer held, by this or by another. `undecided`: no decision about it counts. */
+export type Driven = 'moved on' | 'undecided' | 'failed'
+
+/** The decision is acknowledged when the pass is no longer held, or when it does not count. */
+export async function decideHeld(context: Context, subject: DecisionSubject): Promise<Verdict> {
+  if (subject.item !== ITEM) return { ok: true }
+  const driven = await driveHeld(context, subject.key)
+  if (driven === 'failed') return { retry: true, delay_ms: RETRY_MS }
+  await context.deps.faults?.at('decision:before-ack')
+  return { ok: true }
+}
+
+/**
+ * Lets a held pass go on as a person decided: the first decision of an approver that names its digest counts, whichever
+ * of them is delivered first (I6).
+ */
+export async function driveHeld(context: Context, key: PassKey): Promise<Driven> {
+  const pass = await readHeld(context, key)
+  if (pass === 'moved on') return pass
+  if (pass === 'unreadable') return 'failed'
+  const counted = await firstThatCounts(context, pass)
+  if (!counted) return 'undecided'
+  const about = { key, parent: pass.traceparent, facts: { item: ITEM, decision: counted.body.verdict, person: counted.person } }
+  return inSpan(context, about, () => goOn(context, pass, counted))
+}
+
+async function goOn(context: Context, pass: HeldPass, counted: Counted): Promise<Driven> {
+  const ground = await groundOf(context, pass, counted)
+  await context.deps.faults?.at('decision:before-publish')
+  const stored = await publish(context, pass, { counted, ground })
+  await context.deps.faults?.at('decision:after-publish')
+  if (!stored) return 'failed'
+  context.stats.decided++
+  return 'moved on'
+}
+
+/**
+ * `moved on`: it is not held, or somebody fills its journal up, so that only its expiry can end it. `unreadable`: what it is held under
+ * cannot be told here, as when a newer dispatcher wrote its policy; the approval stays undecided, for one that can.
+ */
+async function readHeld(context: Context, key: PassKey): Promise<HeldPass | 'moved on' | 'unreadable'> {
+  const { bus, log } = context.deps
+  let cut = false
+  const history = await bus.journal.history(key, 1, (what) => {
+    if (what === 'steps') cut = true
+  })
+  if (cut) {
+    log.warn({ ...key }, 'a held journal is too long to be read')
+    return 'moved on'
+  }
+  const { journal } = foldJournal(stepsOf(context, history), context.rules)
+  if (journal.state !== 'held') return 'moved on'
+  const step = history.find(({ sequence }) => sequence === journal.held.sequence)
+  const body = step && decode(step.data, 'msgpack')
+  const held = body?.ok ? (body.value as HeldEnvelope) : undefined
+  const control = held?.control?.policy && openControl(held.control, journal.held)
+  if (!held || !control) {
+    log.error({ ...key, base: held?.control?.policy?.base }, 'the policy of a held pass cannot be read: is it of a newer version?')
+    return 'unreadable'
+  }
+  const { traceparent } = journal.held
+  return { key, history, journal, control, expires_at: journal.held.time + held.expires_ms, traceparent }
+}
+
+function stepsOf(context: Context, history: Stored[]): Step[] {
+  return history.map((stored) => context.deps.bus.subjects.toFact(stored)).filter((fact) => fact.type === 'step')
+}
+
+async function firstThatCounts(context: Context, pass: HeldPass): Promise<Counted | undefined> {
+  const { registry, deps } = context
+  const { control, journal, key } = pass
+  const digest = journal.held.digest ?? control.digest
+  const isPerson = (name: string) => registry.get(name) === undefined
+  const rules = {
+    key,
+    approvers: control.policy.approvers,
+    ancestors: control.ancestors,
+    local_person: control.local_person,
+    isPerson,
+    digest,
+    expires_at: pass.expires_at,
+  }
+  for (const stored of pass.history) {
+    const fact = deps.bus.subjects.toFact(stored)
+    if (fact.type !== 'decision' || fact.item !== ITEM) continue
+    const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
+    const judged = judgeDecision(fact, decoded.ok ? decoded.value : undefined, rules)
+    // An agent that another dispatcher has just registered may not be in this one's copy of the registry yet.
+    if (judged.counts && !(await registry.load(judged.person))) return judged
+    const why = judged.counts ? 'not a person' : judged.why
+    deps.log.warn({ ...key, person: fact.person, sequence: fact.sequence, why }, 'decision does not count')
+  }
+  return undefined
+}
+
+async function groundOf(context: Context, { key, control }: HeldPass, { person, body }: Counted): Promise<Ground> {
+  if (body.verdict === 'deny') {
+    const reason = body.reason === undefined ? '' : `: ${body.reason}`
+    return { end: passError('E013', `${person} denied the dispatch${reason}`, { approval: 'denied', person }) }
+  }
+  if (!(await parentLives(context, control))) return { end: passError('E043', 'its parent ended before the approval') }
+  const request = await readAgain(context, control)
+  if (!request) return { end: passError('E005', 'the request that was approved is no longer in the stream') }
+  const admission = approveHeld(control, context.deps.clock.now())
+  if (admission.kind !== 'admit') return { request }
+  const kept = request.parts.filter(admission.keep)
+  if (fits(kept)) return { request: { ...request, parts: kept } }
+  try {
+    return { request: { ...request, parts: await stowParts(context, key.originator, kept) } }
+  } catch (error) {
+    const refusal = partsRefusal(error)
+    if (refusal) return { end: refusal }
+    throw error
+  }
+}
+
+async function parentLives(context: Context, { parent, proof = 0 }: WorkControl): Promise<boolean> {
+  if (!parent) return true
+  const found = await context.parents.read({ ...parent, proof })
+  return found?.journal.state === 'open' && found.journal.valid === proof
+}
+
+/** The context of a held pass is still where it came: in the request, read by its sequence at the leader. */
+async function readAgain(context: Context, control: WorkControl): Promise<ReadRequest | undefined> {
+  const stored = await context.deps.bus.journal.message(control.request_sequence)
+  if (!stored) return undefined
+  const parties = { originator: control.originating_agent_id, subagent: control.subagent_id }
+  const reading = readRequest(stored, parties)
+  return reading.ok && reading.value.digest === control.digest ? reading.value : undefined
+}
+
+interface Decided {
+  counted: Counted
+  ground: Ground
+}
+
+/** True when the pass is no longer held: by this step, or by another one. What depends on the time is decided at each try. */
+async function publish(context: Context, pass: HeldPass, decided: Decided): Promise<boolean> {
+  const { bus, log, clock } = context.deps
+  const plan = (steps: Step[]): Plan<true> => {
+    const { journal } = foldJournal(steps, context.rules)
+    if (journal.state !== 'held') return { done: true }
+    const outcome = conclude(pass, decided, clock.now())
+    return { publish: nextStep(context, pass, { outcome, guard: journal.last }), stored: () => true }
+  }
+  const known = stepsOf(context, pass.history)
+  const advanced = await bus.journal.advance(pass.key, plan, { read: 'leader', known, deadline_ms: context.options.step_deadline_ms })
+  if (!advanced.ok) log.warn({ ...pass.key, outcome: advanced.outcome }, 'decided step not stored, trying again')
+  return advanced.ok
+}
+
+function conclude({ control, expires_at }: HeldPass, { counted, ground }: Decided, now: number): Conclusion {
+  if ('end' in ground) return ground
+  const { person } = counted
+  if (expires_at <= now) return { end: passError('E013', 'the approval came after its expiry', { approval: 'expired', person }) }
+  const admission = approveHeld(control, now)
+  if (admission.kind === 'admit') return { request: ground.request, admission }
+  return { end: admission.kind === 'refuse' ? admission.error : passError('E013', 'the approved pass may not be dispatched') }
+}
+
+function nextStep(context: Context, pass: HeldPass, how: { outcome: Conclusion; guard: number }): Outgoing {
+  const place = { subjects: context.deps.bus.subjects, key: pass.key, guard: how.guard, nonce: context.nonce() }
+  const { outcome } = how
+  if ('end' in outcome) return systemReturn(place, outcome.end, answeredOf(pass))
+  const { admission, request } = outcome
+  const { control, slot, keep } = admission
+  return workStep(place, { control, slot, parts: request.parts.filter(keep) }, pass.traceparent)
+}
+
+function answeredOf({ control, traceparent }: HeldPass): Answered {
+  const { digest, request_sequence, requested_at, reply_type } = control
+  return { digest, request_sequence, requested_at, reply_type, traceparent }
+}

@@ -1,0 +1,120 @@
+import { type ConsumerStanding, type Consumption, DECISIONS, type Delivery, DISPATCHER, type Verdict } from '@passover/bus'
+import { passError } from '@passover/core'
+import { admitRequest } from '../admission/admit-request.js'
+import type { Context } from '../admission/context.js'
+import { decideHeld } from '../admission/held-passes.js'
+import type { Asked } from '../admission/prepare.js'
+import { type Parties, type Reading, readRequest } from '../messages/parse-request.js'
+import { answerBad, answerMalformed } from '../messages/reject.js'
+import type { Timekeeper } from '../timekeeper/timekeeper.js'
+import { OutOfTurn } from './fair-scheduler.js'
+
+const RETRY_MS = 1_000
+/** The timekeeper's reading, and the answers to earlier requests, are this close behind. */
+const LATER_MS = 50
+const DRAIN_MS = 10_000
+const DECISIONS_AT_A_TIME = 64
+const NOBODY = 'nobody'
+
+export interface AdmissionOptions {
+  /** Knows what waits behind the backlog of others; undefined: nobody keeps time here. */
+  timekeeper: Timekeeper | undefined
+  onRestored: (what: string) => void
+}
+
+export interface Admission extends Consumption {
+  /** Admits what the durable of requests will never deliver, as far as this tells. */
+  lookForSkipped(standing: ConsumerStanding): void
+}
+
+/** Admits, holds or refuses what the durables of requests and decisions deliver; any number of replicas share them (I1, I3). */
+export async function startAdmission(context: Context, { timekeeper, onRestored }: AdmissionOptions): Promise<Admission> {
+  const { bus } = context.deps
+  const handleOne = (delivery: Delivery) => handle(context, delivery)
+  const turns = timekeeper && new OutOfTurn(context, timekeeper, handleOne)
+  const concurrency = turns ? () => turns.concurrency : context.options.concurrency
+  const inTurn = (delivery: Delivery) => {
+    const early = turns?.delivered(delivery.sequence)
+    return early ? unlessSettled(context, delivery, early) : handle(context, delivery)
+  }
+  const decisions = await bus.consume(DECISIONS, handleOne, { concurrency: DECISIONS_AT_A_TIME, onRestored })
+  const requests = await bus.consume(DISPATCHER, inTurn, { concurrency, onRestored })
+  const drain = async (ms?: number) => {
+    await Promise.all([requests.drain(ms), decisions.drain(ms), turns?.drain(ms ?? DRAIN_MS)])
+  }
+  return {
+    get trouble() {
+      return requests.trouble ?? decisions.trouble
+    },
+    lookForSkipped: (standing) => turns?.lookForSkipped(standing),
+    drain,
+    closed: Promise.all([requests.closed, decisions.closed]).then(() => undefined),
+    [Symbol.asyncDispose]: () => drain(),
+  }
+}
+
+/** What was settled out of turn has its journal: it is acknowledged (I2). */
+async function unlessSettled(context: Context, delivery: Delivery, early: Promise<boolean>): Promise<Verdict> {
+  return (await early) ? { ok: true } : handle(context, delivery)
+}
+
+/** Nothing that was stored may stop it: a throw, a bug by definition, gives the delivery back and is logged. */
+async function handle(context: Context, delivery: Delivery): Promise<Verdict> {
+  try {
+    const verdict = await dispatch(context, delivery)
+    if (!('ok' in verdict)) context.stats.retried++
+    return verdict
+  } catch (error) {
+    context.deps.log.error({ err: error, subject: delivery.subject, sequence: delivery.sequence }, 'delivery failed')
+    context.stats.retried++
+    return { retry: true, delay_ms: RETRY_MS }
+  }
+}
+
+function dispatch(context: Context, delivery: Delivery): Promise<Verdict> {
+  const { subjects } = context.deps.bus
+  const parsed = subjects.parse(delivery.subject)
+  if (parsed.kind === 'request') return handleRequest(context, delivery, parsed)
+  if (parsed.kind === 'decision') return decideHeld(context, parsed)
+  return handleNameless(context, delivery)
+}
+
+function handleRequest(context: Context, delivery: Delivery, parties: Parties): Promise<Verdict> {
+  const reading = readRequest(delivery, parties)
+  return reading.ok
+    ? admitRequest(context, { delivery, parties, reading: reading.value })
+    : refuseBad(context, { delivery, parties }, reading)
+}
+
+type BadReading = Extract<Reading, { ok: false }>
+
+async function refuseBad(context: Context, { delivery, parties }: Omit<Asked, 'reading'>, bad: BadReading): Promise<Verdict> {
+  const { error, reply_type, id } = bad
+  const answer = await answerMalformed(context, {
+    parties,
+    sequence: delivery.sequence,
+    time: delivery.time,
+    data: delivery.data,
+    error,
+    reply_type,
+    id,
+  })
+  if ('later' in answer) return { retry: true, delay_ms: LATER_MS }
+  if (!answer.ok) return { retry: true, delay_ms: RETRY_MS }
+  context.stats.bad++
+  context.deps.log.warn({ sequence: delivery.sequence, originator: parties.originator, reason: error.message }, 'request malformed')
+  await context.deps.faults?.at('admission:before-ack')
+  return { ok: true }
+}
+
+/** A subject whose tokens are no names: there is nobody to answer, so it is kept and told under `nobody`. */
+async function handleNameless(context: Context, delivery: Delivery): Promise<Verdict> {
+  const parties: Parties = { originator: NOBODY, subagent: NOBODY }
+  const error = passError('E005', 'the subject does not name an originator and a subagent')
+  const { sequence, time, data } = delivery
+  const answer = await answerBad(context, { parties, sequence, time, data, error, reply_type: 'msgpack' })
+  if (!answer.ok) return { retry: true, delay_ms: RETRY_MS }
+  context.stats.bad++
+  context.deps.log.warn({ sequence }, 'request without names')
+  return { ok: true }
+}

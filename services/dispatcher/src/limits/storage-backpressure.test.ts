@@ -1,0 +1,161 @@
+import { pino } from 'pino'
+import { expect, test } from 'vitest'
+import { lookAfter, nextState, WaterMark } from './storage-backpressure.js'
+
+const MIB = 1 << 20
+
+interface Stream {
+  bytes: number
+  max_bytes?: number
+  fails?: boolean
+  stuck?: boolean
+  changing?: Promise<void>
+  open?: number
+  requests?: string
+}
+
+/** A mark on a stream. */
+function markOn(stream: Stream) {
+  const asked = { times: 0, set: [] as string[] }
+  const bus = {
+    usage: async () => {
+      asked.times += 1
+      // As long as an answer takes, who asks meanwhile gets the same.
+      await new Promise((answered) => setImmediate(answered))
+      if (stream.fails) throw new Error('nobody answers')
+      return { messages: 0, requests: stream.requests ?? 'open', bytes: stream.bytes, max_bytes: stream.max_bytes }
+    },
+    setRequests: async (state: string) => {
+      if (stream.stuck) throw new Error('no leader')
+      asked.set.push(state)
+      await stream.changing
+    },
+  }
+  const clock = { after: (_ms: number, fn: () => void) => setImmediate(fn) }
+  const context = { deps: { bus, clock, log: pino({ level: 'silent' }) }, options: {} } as unknown as ConstructorParameters<
+    typeof WaterMark
+  >[0]
+  const mark = new WaterMark(context, () => stream.open)
+  const ask = async (bytes: number, late: number) => {
+    const taken = await mark.takes(bytes)
+    if (taken) void stored(bytes, late)
+    return taken
+  }
+  const stored = async (bytes: number, late: number) => {
+    for (let n = 0; n < late; n++) await new Promise((next) => setImmediate(next))
+    stream.bytes += bytes
+    mark.over(bytes)
+  }
+  /** Asks for so many at a time until one may not be admitted. What may is stored `late` rounds later. Gives the bytes of all that may. */
+  const fill = async (bytes: number, { at_a_time = 1, late = 0 } = {}) => {
+    for (let sum = 0; ; ) {
+      const taken = await Promise.all(Array.from({ length: at_a_time }, () => ask(bytes, late)))
+      sum += taken.filter(Boolean).length * bytes
+      if (taken.includes(false) || sum >= 64 * MIB) return sum
+    }
+  }
+  return { mark, asked, fill }
+}
+
+test.each([
+  ['open', 0, 'open'],
+  ['open', 0.89, 'open'],
+  ['open', 0.9, 'closed'],
+  ['closed', 1, 'closed'],
+  ['closed', 0.85, 'closed'],
+  ['closed', 0.79, 'open'],
+] as const)('%s at %d becomes %s', (requests, used, expected) => {
+  expect(nextState(requests, used)).toBe(expected)
+})
+
+test('a stream that fills up is looked at more often', () => {
+  expect([0, 0.69, 0.7, 0.95].map((used) => lookAfter(used, 2_000))).toEqual([2_000, 2_000, 250, 250])
+})
+
+// Fails where nothing is counted, and where what is on its way is not: what was asked for before the mark would be admitted beyond it.
+test.each([
+  { at_a_time: 1, late: 0 },
+  { at_a_time: 7, late: 3 },
+  { at_a_time: 100, late: 20 },
+])('what is admitted stays below the mark, and what fits is: $at_a_time at a time, stored $late rounds later', async (how) => {
+  const { mark, asked, fill } = markOn({ bytes: 4 * MIB, max_bytes: 10 * MIB })
+  const admitted = await fill(100_000, how)
+  expect(admitted).toBeLessThanOrEqual(5 * MIB)
+  expect(admitted).toBeGreaterThan(4.8 * MIB)
+  expect(asked.times).toBeLessThan(200)
+  expect(await mark.takes(MIB)).toBe(false)
+})
+
+// Fails where what was on its way when a look began is counted against the room that it found.
+test('what is stored during a look is not counted twice: what fits is admitted by the next one', async () => {
+  const stream = { bytes: 4 * MIB, max_bytes: 10 * MIB }
+  const { mark } = markOn(stream)
+  expect(await mark.takes(3 * MIB)).toBe(true)
+  const second = mark.takes(1.5 * MIB)
+  stream.bytes += 3 * MIB
+  mark.over(3 * MIB)
+  expect(await second).toBe(true)
+})
+
+// Fails where the share is a quarter of what is left.
+test('ten that admit at once stay below the mark together, but for one message each', async () => {
+  const stream = { bytes: 40 * MIB, max_bytes: 100 * MIB }
+  const admitted = await Promise.all(Array.from({ length: 10 }, () => markOn(stream).fill(100_000, { at_a_time: 100, late: 1 })))
+  expect(admitted.reduce((sum, one) => sum + one)).toBeLessThanOrEqual(50 * MIB + 10 * 100_000)
+})
+
+test('who stops still admits what fits, also where it has to wait for its share', async () => {
+  const { mark } = markOn({ bytes: 4 * MIB, max_bytes: 10 * MIB })
+  mark.stop()
+  expect(await Promise.all(Array.from({ length: 20 }, () => mark.takes(100_000)))).not.toContain(false)
+})
+
+test('nobody waits until requests are closed, nor again for a server that did not say while the room last seen is enough', async () => {
+  const changing = new Promise<void>(() => undefined)
+  const closing = markOn({ bytes: 9 * MIB, max_bytes: 10 * MIB, changing })
+  expect([await closing.mark.takes(MIB), await closing.mark.takes(MIB), closing.asked.set]).toEqual([false, false, ['closed']])
+  const stream: Stream = { bytes: 4 * MIB, max_bytes: 10 * MIB }
+  const { mark, asked } = markOn(stream)
+  expect(await mark.takes(MIB)).toBe(true)
+  stream.fails = true
+  expect(await mark.takes(MIB)).toBe(true)
+  expect([mark.takes(MIB), mark.takes(MIB), asked.times]).toEqual([true, true, 2])
+  expect(mark.takes(MIB)).toBeInstanceOf(Promise)
+})
+
+// Fails where only what is stored counts: a backlog of small requests is answered by returns that together are more than what is left above the mark.
+test('a return is kept room for, of each pass that is open', async () => {
+  const { mark, asked } = markOn({ bytes: 4 * MIB, max_bytes: 10 * MIB, open: 5 * 1_024 })
+  expect(await mark.takes(MIB)).toBe(false)
+  expect(asked.set).toEqual(['closed'])
+  expect(mark.state).toBe('closed')
+})
+
+test('who does not know what is open lets requests in no more and admits none: another one sees more of the stream used', async () => {
+  const closed = { bytes: MIB, max_bytes: 10 * MIB, requests: 'closed' }
+  const [unknowing, knowing] = [markOn(closed), markOn({ ...closed, open: 7 })]
+  expect([await unknowing.mark.takes(MIB), await knowing.mark.takes(MIB)]).toEqual([false, true])
+  expect([unknowing.asked.set, unknowing.mark.state, knowing.asked.set]).toEqual([[], 'closed', ['open']])
+})
+
+test('what others store is seen, and what is deleted makes room', async () => {
+  const stream = { bytes: 0, max_bytes: 10 * MIB }
+  const { mark, asked } = markOn(stream)
+  expect(await mark.takes(MIB)).toBe(true)
+  stream.bytes = 9.5 * MIB
+  expect([await mark.takes(2 * MIB), await mark.takes(2 * MIB)]).toEqual([false, false])
+  expect(asked.set).toEqual(['closed', 'closed'])
+  stream.bytes = 2 * MIB
+  expect(await mark.takes(2 * MIB)).toBe(true)
+})
+
+test('little is admitted before anything is known, and all where there is no limit or nobody answers', async () => {
+  const { mark, asked, fill } = markOn({ bytes: 0 })
+  expect([mark.takes(1_000), asked.times]).toEqual([true, 0])
+  expect(await fill(MIB, { at_a_time: 4 })).toBe(64 * MIB)
+  expect(asked.times).toBe(1)
+  const stuck = markOn({ bytes: 9.5 * MIB, max_bytes: 10 * MIB, stuck: true })
+  expect([await stuck.mark.takes(MIB), stuck.mark.state]).toEqual([false, 'open'])
+  const silent = markOn({ bytes: 9 * MIB, max_bytes: 10 * MIB, fails: true })
+  expect(await silent.mark.takes(MIB)).toBe(true)
+})

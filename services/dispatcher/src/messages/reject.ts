@@ -1,0 +1,138 @@
+import { decode, encode, type Outcome, type Outgoing, type Plan, type Stored } from '@passover/bus'
+import { foldJournal, passError } from '@passover/core'
+import { type DeadLetterBody, HEADER, type PassError, type PassKey, type Step, sha256, WIRE_VERSION } from '@passover/schemas'
+import type { BaseContext } from '../runtime/base-context.js'
+import { type ReplyType, systemReturn } from './journal-steps.js'
+import type { Parties } from './parse-request.js'
+
+/** The most bytes of a dead message that are kept for inspection. */
+const KEPT_BYTES = 512 * 1024
+const FULL_RETRY_AFTER_MS = 30_000
+
+/** A stored request that has no pass of its own: malformed, or about an id that is another request's. */
+export interface BadRequest {
+  parties: Parties
+  sequence: number
+  /** Server's time of the request, ms. */
+  time: number
+  data: Uint8Array
+  error: PassError
+  reply_type: ReplyType
+  /** Well-formed, but its id is taken: its digest. Else its bytes are kept as a dead letter. */
+  digest?: string
+}
+
+/** The id is another request's, live or ended, which stays untouched (docs/architecture/protocol.md#idempotency). */
+export function idUsed(id: string): PassError {
+  return passError('E005', `the id "${id}" was used before, for a different request`, { id, reason: 'id_used' })
+}
+
+export function streamFull(): PassError {
+  return passError('E014', 'the stream is full or nearly so', { retry_after_ms: FULL_RETRY_AFTER_MS })
+}
+
+/** What became of an answer that nobody else gives. */
+export type Answer = { ok: true } | { ok: false; outcome: Outcome }
+
+/**
+ * Answers a request that cannot be read: under the id that its header names, so that its caller hears it, unless another request
+ * began that pass (docs/architecture/malformed-requests.md). Not done where an earlier request without an answer may ask for the same pass: that one is answered first.
+ */
+export async function answerMalformed(
+  context: BaseContext,
+  bad: BadRequest & { id?: string | undefined },
+): Promise<Answer | { ok: false; later: true }> {
+  const { deps, options } = context
+  const { id, sequence, data, error } = bad
+  if (id === undefined) return answerBad(context, bad)
+  const key: PassKey = { ...bad.parties, id }
+  if (context.asksEarlier(key, sequence) !== false) return { ok: false, later: true }
+  await deps.faults?.at('admission:before-bad-return')
+  const answered = { digest: sha256(data), request_sequence: sequence, requested_at: bad.time, reply_type: bad.reply_type }
+  const plan = (steps: Step[]): Plan<'mine' | 'repeated' | 'other'> => {
+    const { journal } = foldJournal(steps, context.rules)
+    if (journal.state === 'none') {
+      const place = { subjects: deps.bus.subjects, key, guard: journal.last, nonce: context.nonce(), first: true }
+      return { publish: systemReturn(place, error, answered), stored: () => 'mine' }
+    }
+    if (journal.state !== 'done' || journal.work || journal.held) return { done: 'other' }
+    if (journal.return.request === sequence) return { done: 'mine' }
+    return { done: journal.return.digest === answered.digest ? 'repeated' : 'other' }
+  }
+  const advanced = await deps.bus.journal.advance(key, plan, {
+    read: 'leader',
+    deadline_ms: options.step_deadline_ms,
+    too_long: () => ({ done: 'other' }),
+  })
+  if (!advanced.ok) return { ok: false, outcome: advanced.outcome }
+  if (advanced.value === 'other') return answerBad(context, bad)
+  if (advanced.value === 'repeated') return { ok: true }
+  await deps.faults?.at('admission:before-dead-letter')
+  return keepDead(context, key, { sequence, error, data })
+}
+
+/**
+ * Answers a request under `bad-<its sequence>` to the originator of its subject, and keeps the bytes of a malformed one.
+ * Both are guarded, so that replicas and redeliveries store each once; a second one is an answer all the same.
+ */
+export async function answerBad(context: BaseContext, bad: BadRequest): Promise<Answer> {
+  const { deps, options } = context
+  const key: PassKey = { ...bad.parties, id: deps.bus.subjects.badId(bad.sequence) }
+  if (bad.digest === undefined) {
+    await deps.faults?.at('admission:before-dead-letter')
+    const kept = await keepDead(context, key, { sequence: bad.sequence, error: bad.error, data: bad.data })
+    if (!kept.ok) return kept
+  }
+  await deps.faults?.at('admission:before-bad-return')
+  const answered = {
+    digest: bad.digest ?? sha256(bad.data),
+    request_sequence: bad.sequence,
+    requested_at: bad.time,
+    reply_type: bad.reply_type,
+  }
+  const advanced = await deps.bus.journal.advance(
+    key,
+    (steps) => {
+      if (steps.length > 0) return { done: true }
+      const place = { subjects: deps.bus.subjects, key, guard: 0, nonce: context.nonce() }
+      return { publish: systemReturn(place, bad.error, answered), stored: () => true }
+    },
+    { read: 'leader', deadline_ms: options.step_deadline_ms, from: bad.sequence },
+  )
+  return advanced.ok ? { ok: true } : { ok: false, outcome: advanced.outcome }
+}
+
+/** Stores the `dead_letter` event of a pass, once: guarded by itself. */
+export async function keepDead(
+  context: BaseContext,
+  key: PassKey,
+  dead: { sequence: number; error: PassError; data?: Uint8Array },
+): Promise<Answer> {
+  const { bus } = context.deps
+  const subject = bus.subjects.event(key, 'dead_letter', 'passover')
+  const bytes = dead.data?.subarray(0, KEPT_BYTES)
+  const body: Omit<DeadLetterBody, 'bytes'> & { bytes?: Uint8Array } = {
+    v: WIRE_VERSION,
+    sequence: dead.sequence,
+    error: dead.error,
+    ...(bytes && { bytes }),
+    ...(bytes && dead.data && dead.data.length > bytes.length && { truncated: true }),
+  }
+  const publish = (after: number) => {
+    const message: Outgoing = { subject, data: encode(body, 'msgpack'), guard: { subject, sequence: after } }
+    return bus.publish(message)
+  }
+  const outcome = await publish(0)
+  if (outcome.kind !== 'lost') return outcome.kind === 'stored' ? { ok: true } : { ok: false, outcome }
+  // Another replica, or an earlier delivery of the same message, has stored it; or what stands there is about something else, a lost notice.
+  const standing = await bus.journal.last(subject)
+  if (!standing || (bus.subjects.isTrusted(standing) && deadIn(standing) === dead.sequence)) return { ok: true }
+  const again = await publish(standing.sequence)
+  return again.kind === 'stored' || again.kind === 'lost' ? { ok: true } : { ok: false, outcome: again }
+}
+
+/** Sequence of what a stored dead letter is about. */
+function deadIn({ data, headers }: Stored): unknown {
+  const decoded = decode(data, headers.get(HEADER.contentType))
+  return decoded.ok ? (decoded.value as { sequence?: unknown } | null)?.sequence : undefined
+}

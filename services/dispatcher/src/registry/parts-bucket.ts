@@ -1,0 +1,42 @@
+import { NoStorageError, PartsFullError, PartTakenError } from '@passover/bus'
+import { passError } from '@passover/core'
+import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, type PassError } from '@passover/schemas'
+import type { BaseContext } from '../runtime/base-context.js'
+import type { Registry } from './registry.js'
+
+/** Whether parts travel inside a message (docs/architecture/protocol.md#payloads). */
+export function fits(parts: Part[]): boolean {
+  let total = 0
+  for (const part of parts) {
+    const bytes = part.data?.byteLength ?? 0
+    total += bytes
+    if (bytes > PART_INLINE_BYTES || total > PARTS_INLINE_BYTES) return false
+  }
+  return true
+}
+
+/**
+ * Moves large parts into the originator's bucket. Creates the bucket, with the configured limit, for a client that publishes requests without the
+ * SDK.
+ */
+export async function stowParts({ deps, options, registry }: Stowing, originator: string, parts: Part[]): Promise<Part[]> {
+  const parts_bytes = registry.get(originator)?.parts_bytes ?? options.parts_bytes
+  await deps.bus.ensureAgent(originator, { subagent: false, max_attempts: 1, lease_ms: 1_000, parts_bytes })
+  return deps.bus.parts.stow(originator, parts)
+}
+
+interface Stowing extends Pick<BaseContext, 'deps' | 'options'> {
+  registry: Registry
+}
+
+const FULL_RETRY_AFTER_MS = 60_000
+
+/**
+ * E014 where parts were not stored because the bucket is full or could not be made, E005 where the originator wrote other bytes in their place;
+ * undefined for any other error.
+ */
+export function partsRefusal(error: unknown): PassError | undefined {
+  if (error instanceof PartTakenError) return passError('E005', error.message)
+  if (!(error instanceof PartsFullError || error instanceof NoStorageError)) return undefined
+  return passError('E014', error.message, { retry_after_ms: FULL_RETRY_AFTER_MS })
+}

@@ -1,0 +1,118 @@
+import { passError } from '@passover/core'
+import {
+  type AgentRecord,
+  agentName,
+  canonicalJson,
+  type PassError,
+  type RegisterAnswer,
+  type RegisterQuestion,
+  registerQuestion,
+} from '@passover/schemas'
+import { partsRefusal } from './parts-bucket.js'
+import { registerDelivery } from './register-durable-returns.js'
+import { keep, notStored, type RegistryContext, refused, TRIES, tell } from './update-agent.js'
+import type { WorkConsumers } from './work-consumers.js'
+
+/**
+ * Answers an agent that begins to work (decision 12). Open registration: an unknown one becomes a subagent that may originate only
+ * within a pass. Its event is stored before its record, so that the stream alone tells who could do what.
+ */
+export async function register(
+  context: RegistryContext,
+  consumers: WorkConsumers,
+  asked: { name: string; question: unknown },
+): Promise<RegisterAnswer> {
+  const { registry, options, deps } = context
+  const name = agentName.safeParse(asked.name)
+  const question = registerQuestion.safeParse(asked.question ?? {})
+  if (!name.success || !question.success) return refused(passError('E005', 'not a registration'))
+  if (question.data.known) return known(await registry.table.get(name.data), { name: name.data, question: question.data })
+  if (question.data.durable_returns) return registerDelivery(context, name.data)
+  const { record: present, revision: over, isUnreadable } = await registry.writes.standing(name.data)
+  // A later version registered it, and made what it needs.
+  if (isUnreadable) return { ok: true }
+  if (question.data.parts_only && (present || options.registration === 'open')) {
+    return makeBucket(context, name.data, present)
+  }
+  const begins = present && !present.roles.subagent && present.registered_by === name.data && options.registration === 'open'
+  if (present && !begins) {
+    if (!present.roles.subagent) return refused(notSubagent(name.data))
+    return options.registration === 'open' ? describe(context, name.data, question.data) : { ok: true }
+  }
+  if (options.registration === 'closed') {
+    return refused(passError('E013', `"${name.data}" is not registered: a person adds it with \`passover agents add ${name.data}\``))
+  }
+  const record = {
+    ...newRecord(name.data, question.data, deps.clock.now()),
+    ...(begins && present.durable_returns && { durable_returns: present.durable_returns }),
+  }
+  await deps.faults?.at('register:before-event')
+  const told = await tell(context, record)
+  if (!told) return notStored()
+  await deps.faults?.at('register:before-record')
+  // Another dispatcher may have been faster, with the same record or a person's.
+  await keep(context, { record, over })
+  await deps.faults?.at('register:before-consumers')
+  await consumers.make(record)
+  deps.log.info({ agent: record.name }, 'agent registered itself')
+  return { ok: true }
+}
+
+/** E014 where the server cannot reserve a bucket. */
+async function makeBucket({ deps, options }: RegistryContext, name: string, record: AgentRecord | undefined): Promise<RegisterAnswer> {
+  const parts_bytes = record?.parts_bytes ?? options.parts_bytes
+  try {
+    await deps.bus.ensureAgent(name, { subagent: false, max_attempts: 1, lease_ms: 1_000, parts_bytes })
+  } catch (error) {
+    const refusal = partsRefusal(error)
+    if (refusal) return refused(refusal)
+    throw error
+  }
+  const parts = await deps.bus.partsUsage(name)
+  return { ok: true, ...(parts && { parts }) }
+}
+
+function known(
+  entry: { value: AgentRecord } | undefined,
+  { name, question }: { name: string; question: RegisterQuestion },
+): RegisterAnswer {
+  const record = entry?.value
+  if (question.durable_returns)
+    return record?.durable_returns ? { ok: true } : refused(passError('E041', `returns do not wait for "${name}"`))
+  return record?.roles.subagent ? { ok: true } : refused(passError('E001', `"${name}" is not registered as a subagent`))
+}
+
+function notSubagent(agent: string): PassError {
+  const mend = `a person lets it receive passes: passover agents set ${agent} --subagent`
+  return passError('E001', `"${agent}" is registered, but not as a subagent`, { agent, mend })
+}
+
+function newRecord(name: string, question: RegisterQuestion, now: number): AgentRecord {
+  return described({ name, roles: { originates: 'within_a_pass', subagent: true }, registered_by: name, updated_at: now }, question)
+}
+
+/** What an agent says of itself; what it leaves out stays. */
+function described(record: AgentRecord, { description, skills, output_schema, limits }: RegisterQuestion): AgentRecord {
+  const made = { ...record }
+  if (description !== undefined) made.description = description
+  if (skills) made.skills = skills
+  if (output_schema || limits) made.defaults = { ...record.defaults, ...limits, ...(output_schema && { output_schema }) }
+  return made
+}
+
+/** Says anew what it is for: only of what it registered itself, never of what a person said. */
+async function describe(context: RegistryContext, name: string, question: RegisterQuestion): Promise<RegisterAnswer> {
+  const { deps, registry } = context
+  for (let tries = 0; tries < TRIES; tries++) {
+    const { record: present, revision: over } = await registry.writes.standing(name)
+    if (present?.registered_by !== name) return { ok: true }
+    const made = described(present, question)
+    if (canonicalJson(made) === canonicalJson(present)) return { ok: true }
+    const record = { ...made, updated_at: deps.clock.now() }
+    if (!(await tell(context, record))) return notStored()
+    if ((await keep(context, { record, over })) === 'kept') return { ok: true }
+  }
+  // It is registered all the same, and may work.
+  deps.log.warn({ agent: name }, 'its workers say different things of it at the same time: the last one stands')
+  return { ok: true }
+}

@@ -1,0 +1,115 @@
+import type { Plan, Stored } from '@passover/bus'
+import { DISPATCHER, decode, JournalTooLong } from '@passover/bus'
+import { foldJournal, type JournalState, passError } from '@passover/core'
+import type { AdvisoryFact, PassError, PassKey, Step } from '@passover/schemas'
+import { type Answered, systemReturn } from '../messages/journal-steps.js'
+import { readRequest } from '../messages/parse-request.js'
+import { answerBad, keepDead } from '../messages/reject.js'
+import type { Keeper } from './end-pass.js'
+
+/** The server's words about a message that it will not deliver again. */
+interface MaxDeliveries {
+  stream_seq: number
+  deliveries: number
+}
+
+/**
+ * The server gave up a delivery (docs/architecture/dispatcher.md#timekeeper): work ends with E011, a request with a refusal, both with a dead letter (I5).
+ * False: not settled yet, to be tried again.
+ */
+export async function handleAdvisory(keeper: Keeper, fact: AdvisoryFact): Promise<boolean> {
+  const { bus } = keeper.deps
+  const advisory = readAdvisory(await bus.journal.message(fact.sequence))
+  const dead = advisory && (await bus.journal.message(advisory.stream_seq))
+  if (!advisory || !dead) return true
+  const parsed = bus.subjects.parseTrusted(dead)
+  if (parsed.kind === 'step' && parsed.step === 'work' && isWorkConsumer(keeper, fact.consumer, parsed.key)) {
+    return workDied(keeper, parsed.key, { dead, deliveries: advisory.deliveries, advised: fact.sequence })
+  }
+  if (parsed.kind === 'request' && fact.consumer === DISPATCHER)
+    return requestDied(keeper, dead, { originator: parsed.originator, subagent: parsed.subagent })
+  // A decision that died is driven again by the timekeeper, which keeps those about held passes.
+  return true
+}
+
+function readAdvisory(stored: Stored | undefined): MaxDeliveries | undefined {
+  const body = stored && decode(stored.data, 'json')
+  const value = body?.ok ? (body.value as Partial<MaxDeliveries> | null) : undefined
+  if (!Number.isSafeInteger(value?.stream_seq)) return undefined
+  return { stream_seq: Number(value?.stream_seq), deliveries: Number(value?.deliveries ?? 0) }
+}
+
+function isWorkConsumer(keeper: Keeper, consumer: string, key: PassKey): boolean {
+  const { subjects } = keeper.deps.bus
+  return (['high', 'medium', 'low'] as const).some((slot) => subjects.workConsumer(key.subagent, slot) === consumer)
+}
+
+async function workDied(keeper: Keeper, key: PassKey, died: { dead: Stored; deliveries: number; advised: number }): Promise<boolean> {
+  const known = await steps(keeper, key)
+  if (!known) return true
+  const { journal } = foldJournal(known, keeper.rules)
+  // A fence after the advisory: a consumer made anew has found it a worker.
+  if (journal.state !== 'open' || journal.valid > died.advised) return true
+  const error = lostWork(journal, died.deliveries)
+  await keeper.deps.faults?.at('advisory:before-dead-letter')
+  const kept = await keepDead(keeper, key, { sequence: died.dead.sequence, error })
+  return kept.ok && (await end(keeper, key, { known, error, expect: 'open', before: died.advised }))
+}
+
+function lostWork(journal: Extract<JournalState, { state: 'open' }>, deliveries: number): PassError {
+  const { attempt } = journal
+  return passError('E011', `no worker finished it: the last of ${attempt} attempts was lost`, { attempts: attempt, deliveries })
+}
+
+async function requestDied(keeper: Keeper, dead: Stored, parties: { originator: string; subagent: string }): Promise<boolean> {
+  const reading = readRequest(dead, parties)
+  const { sequence, time, data } = dead
+  if (!reading.ok) {
+    const { error, reply_type } = reading
+    return (await answerBad(keeper, { parties, sequence, time, data, error, reply_type })).ok
+  }
+  const { digest, reply_type, request } = reading.value
+  const key = { ...parties, id: request.id }
+  const known = await steps(keeper, key)
+  if (!known) return true
+  if (foldJournal(known, keeper.rules).journal.state !== 'none') return true
+  const error = passError('E014', 'no dispatcher could process the request', { retry_after_ms: 1_000 })
+  const kept = await keepDead(keeper, key, { sequence, error, data })
+  const answered = { digest, request_sequence: sequence, requested_at: time, reply_type }
+  return kept.ok && (await end(keeper, key, { known, error, expect: 'none', answered }))
+}
+
+/** Undefined: somebody fills the journal up, so that no advisory can be judged by it; the pass ends at its deadline. */
+async function steps(keeper: Keeper, key: PassKey): Promise<Step[] | undefined> {
+  try {
+    return await keeper.deps.bus.journal.read(key)
+  } catch (error) {
+    if (error instanceof JournalTooLong) return undefined
+    throw error
+  }
+}
+
+interface End {
+  known: Step[]
+  error: PassError
+  /** The only state of the journal in which this end is right. */
+  expect: 'open' | 'none'
+  /** Nothing after this sequence may have counted. */
+  before?: number
+  answered?: Answered
+}
+
+async function end(keeper: Keeper, key: PassKey, how: End): Promise<boolean> {
+  const { bus, faults } = keeper.deps
+  const plan = (found: Step[]): Plan<boolean> => {
+    const { journal } = foldJournal(found, keeper.rules)
+    if (journal.state !== how.expect || journal.valid > (how.before ?? Number.MAX_SAFE_INTEGER)) return { done: true }
+    const reply_type = journal.state === 'open' ? (journal.work.reply ?? 'msgpack') : 'msgpack'
+    const place = { subjects: bus.subjects, key, guard: journal.last, nonce: keeper.nonce(), first: how.expect === 'none' }
+    return { publish: systemReturn(place, how.error, how.answered ?? { reply_type }), stored: () => true }
+  }
+  await faults?.at('advisory:before-publish')
+  const advanced = await bus.journal.advance(key, plan, { read: 'leader', known: how.known, deadline_ms: keeper.options.step_deadline_ms })
+  if (advanced.ok) keeper.stats.ended++
+  return advanced.ok
+}

@@ -1,0 +1,112 @@
+import type { Outcome, Outgoing, Plan } from '@passover/bus'
+import { type DueEnd, firstStepIsLate, foldJournal, type JournalRules, type JournalState, type OpenPasses, passError } from '@passover/core'
+import { keyText, type PassError, type Step, SYSTEM } from '@passover/schemas'
+import type { Context } from '../admission/context.js'
+import { type Answered, systemReturn } from '../messages/journal-steps.js'
+import { type Untried, untriedBy, untriedError } from './untried-work.js'
+
+/** What a stream without a leader was told is lost. Passes are to have ended soon after it has one again (P2), so that it is told anew. */
+const ANSWER_MS = 2_000
+
+/** What the parts of one timekeeper share: the dispatcher's context, and the fold of what is open. */
+export interface Keeper extends Context {
+  open: OpenPasses
+}
+
+/** `ended`: it has its return, this one or another. `gone`: its journal was closed and deleted. `wait`: not due any more. */
+export type Ended = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: 'failed'; outcome: Outcome }
+
+/**
+ * Publishes the terminal return that is due, after the last step seen; not stored, it goes by what the leader has (I4).
+ * `answered` is given for a pass that never began: the return is its first step (rule 6).
+ */
+export async function endPass(keeper: Keeper, due: DueEnd, answered?: Answered): Promise<Ended> {
+  const { deps, options, open } = keeper
+  let current = due
+  const untried = await untriedBy(keeper, due)
+  const publish = (message: Outgoing): Plan<Ended> => ({ publish: { ...message, answer_ms: ANSWER_MS }, stored: () => ({ kind: 'mine' }) })
+  const plan = (steps: Step[], tries: number): Plan<Ended> => {
+    if (tries > 0) {
+      const settled = open.settle(current, steps, deps.clock.now())
+      if (settled.kind !== 'again') return { done: { kind: settled.kind } }
+      current = settled.due
+    }
+    const message = returnOf(keeper, current, { answered, untried })
+    return publish(current.last_resort === undefined ? message : lastResort(keeper, message, { due, steps }))
+  }
+  /** A journal that somebody fills up cannot be folded; only a return by the system in it is sure to be its end. */
+  const too_long = (steps: Step[]): Plan<Ended> => {
+    if (isEnded(steps, keeper.rules)) return { done: { kind: 'ended' } }
+    return publish(lastResort(keeper, returnOf(keeper, current, { answered, untried }), { due, steps }))
+  }
+  await deps.faults?.at('ending:before-publish')
+  const how = { read: 'leader' as const, deadline_ms: options.step_deadline_ms, too_long }
+  const advanced = await deps.bus.journal.advance(due.key, plan, how)
+  await deps.faults?.at('ending:after-publish')
+  if (advanced.ok) return advanced.value
+  deps.log.warn({ ...due.key, outcome: advanced.outcome }, 'ending not stored, trying again')
+  return { kind: 'failed', outcome: advanced.outcome }
+}
+
+function returnOf(
+  keeper: Keeper,
+  due: DueEnd,
+  { answered, untried }: { answered: Answered | undefined; untried: Untried | undefined },
+): Outgoing {
+  const place = { subjects: keeper.deps.bus.subjects, key: due.key, guard: due.guard, nonce: keeper.nonce(), first: answered !== undefined }
+  return systemReturn(place, errorOf(due, keeper, untried), answered ?? toldBy(due.journal))
+}
+
+function isEnded(steps: Step[], rules: JournalRules): boolean {
+  const { journal } = foldJournal(steps, rules)
+  if (journal.state === 'done' && journal.return.by === SYSTEM) return true
+  return steps.some((step) => step.kind === 'return' && step.by === SYSTEM && step.untrusted === undefined && !firstStepIsLate(step, rules))
+}
+
+/**
+ * Guards on the system's own returns alone, which no worker can store: however fast it stores steps, this one is taken. If a
+ * real return came before it, every reader ignores this one. One that counts for nothing (rule 5) is the one expected.
+ */
+function lastResort(keeper: Keeper, message: Outgoing, seen: { due: DueEnd; steps: Step[] }): Outgoing {
+  const last = seen.steps.findLast(({ kind, by }) => kind === 'return' && by === SYSTEM)
+  return { ...message, guard: { subject: keeper.deps.bus.subjects.return(seen.due.key, SYSTEM), sequence: last?.sequence ?? 0 } }
+}
+
+function toldBy(journal: JournalState): Partial<Answered> {
+  const step = journal.state === 'held' ? journal.held : journal.state === 'open' ? journal.work : undefined
+  return { reply_type: step?.reply ?? 'msgpack', traceparent: step?.traceparent }
+}
+
+function errorOf(due: DueEnd, keeper: Keeper, untried: Untried | undefined): PassError {
+  const { journal, code, why } = due
+  switch (why) {
+    case 'deadline passed': {
+      const timeout_ms = journal.state === 'open' ? journal.deadline - journal.work.time : undefined
+      const attempts = journal.state === 'open' ? journal.attempt : 0
+      // A fence that came meanwhile says that somebody tried.
+      if (untried && attempts <= 1) return untriedError(due, { timeout_ms, untried })
+      return passError(code, `no return within ${timeout_ms} ms`, { timeout_ms, attempts })
+    }
+    case 'approval expired':
+    case "parent's deadline passed":
+      return passError(code, `not approved in time: ${why}`, { approval: 'expired' })
+    case 'never admitted':
+      return passError(code, 'no dispatcher admitted the request in time', { admitted: false })
+    case 'id expired':
+      return passError(code, `the id "${due.key.id}" has expired`, { reason: 'expired', server_time: keeper.deps.clock.now() })
+    case 'parent ended':
+    case 'earlier attempt':
+      return passError(
+        code,
+        why === 'parent ended' ? 'the pass above it ended' : 'the pass above it went on without it',
+        cascadeDetails(journal),
+      )
+    case 'cancelled':
+      return passError(code, 'the pass was cancelled')
+  }
+}
+
+function cascadeDetails(journal: JournalState): Record<string, unknown> {
+  const step = journal.state === 'open' ? journal.work : journal.state === 'held' ? journal.held : undefined
+  return { because: 'parent', ...(step?.parent && { parent: keyText(step.parent) }) }
+}

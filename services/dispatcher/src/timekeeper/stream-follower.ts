@@ -1,0 +1,125 @@
+import type { Following, Stored } from '@passover/bus'
+import type { Fact } from '@passover/schemas'
+import type { DispatcherDeps } from '../runtime/dependencies.js'
+
+const RETRY_MS = 1_000
+
+/** What a reading tells. */
+export interface Hearer {
+  apply(fact: Fact): void
+  /** All that was stored at the start was handed on. */
+  caughtUp(): void
+  /** The stream lost its end, or is another: all that was handed on is of no use, and is handed on anew. */
+  wentBack(): void
+}
+
+/** The headers of everything that a timekeeper folds, in order, from a position on. It never ends by itself. */
+export class Reading implements AsyncDisposable {
+  readonly #deps: DispatcherDeps
+  readonly #hearer: Hearer
+  #following: Following | undefined
+  /** Counts readers: what an earlier one still hands on is not heard. */
+  #reader = 0
+  #starting: Promise<void> | undefined
+  #unlisten: (() => void) | undefined
+  #stopped = false
+  #position: number
+  #time: number
+
+  constructor(deps: DispatcherDeps, hearer: Hearer, from: { position: number; time: number }) {
+    this.#deps = deps
+    this.#hearer = hearer
+    this.#position = from.position
+    this.#time = from.time
+  }
+
+  /** Throws where the stream cannot be read at all; once it could, it tries until it can again. */
+  async begin(): Promise<this> {
+    await this.#follow()
+    this.#unlisten = this.#deps.bus.onReconnect(() => void this.#verify())
+    return this
+  }
+
+  /** Sequence and server time of the last message handed on. */
+  get position(): number {
+    return this.#position
+  }
+
+  get time(): number {
+    return this.#time
+  }
+
+  /** Why nothing is read now. */
+  get trouble(): string | undefined {
+    return this.#following?.trouble
+  }
+
+  get caughtUp(): Promise<void> {
+    return this.#following?.caughtUp ?? Promise.resolve()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopped = true
+    this.#reader++
+    this.#unlisten?.()
+    await this.#following?.[Symbol.asyncDispose]()
+  }
+
+  async #follow(): Promise<void> {
+    const { bus } = this.#deps
+    // No filters: with several the server searches all subjects of a block for each message that it reads behind its end (decision 98).
+    const reader = ++this.#reader
+    const hear = (stored: Stored, fact: Fact) => (reader === this.#reader ? this.#hear(stored, fact) : undefined)
+    this.#following = await bus.follow({ from: this.#position + 1, headers_only: true }, hear)
+    void this.#following.caughtUp.then(() => {
+      if (reader === this.#reader) this.#hearer.caughtUp()
+    })
+  }
+
+  #hear(stored: Stored, fact: Fact): Promise<void> | undefined {
+    if (stored.sequence <= this.#position) return this.#startOver()
+    this.#position = stored.sequence
+    this.#time = stored.time
+    this.#hearer.apply(fact)
+    return undefined
+  }
+
+  #startOver(): Promise<void> {
+    this.#starting ??= this.#again().finally(() => {
+      this.#starting = undefined
+    })
+    return this.#starting
+  }
+
+  async #again(): Promise<void> {
+    const { log, clock } = this.#deps
+    log.warn({ position: this.#position }, 'the stream went back: reading it from its start')
+    this.#reader++
+    this.#position = 0
+    this.#hearer.wentBack()
+    await this.#following?.[Symbol.asyncDispose]()
+    while (!this.#stopped) {
+      try {
+        return await this.#follow()
+      } catch (error) {
+        log.error({ err: error }, 'the timekeeper cannot read the stream, trying again')
+        await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve))
+      }
+    }
+  }
+
+  /** After a reconnect the stream may be another one, or an older copy: what it says at our position must be the same. */
+  async #verify(): Promise<void> {
+    const { bus, clock, log } = this.#deps
+    const [position, time, reader] = [this.#position, this.#time, this.#reader]
+    if (position === 0 || this.#stopped) return
+    try {
+      const stored = await bus.journal.message(position)
+      const isOther = stored ? stored.time !== time : (await bus.bounds()).last < position
+      if (isOther && reader === this.#reader) await this.#startOver()
+    } catch (error) {
+      log.warn({ err: error }, 'the stream cannot be compared yet')
+      clock.after(RETRY_MS, () => void this.#verify())
+    }
+  }
+}

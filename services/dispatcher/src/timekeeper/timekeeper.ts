@@ -1,0 +1,267 @@
+import type { ObjectStore } from '@passover/bus'
+import { type Asked, type Backlog, type Due, type Folded, OpenPasses, type OpenRules, within } from '@passover/core'
+import { type AdvisoryFact, type Fact, keyText, type PassKey, type RequestFact } from '@passover/schemas'
+import type { Context } from '../admission/context.js'
+import { driveHeld } from '../admission/held-passes.js'
+import { Pool } from '../runtime/job-pool.js'
+import { handleAdvisory } from './advisories.js'
+import { DecidedPasses } from './decided-passes.js'
+import { endPass, type Keeper } from './end-pass.js'
+import { type Known, loadSnapshot } from './snapshot.js'
+import { Snapshots } from './snapshot-writer.js'
+import { Reading } from './stream-follower.js'
+import { endUnadmitted, look } from './unanswered-requests.js'
+
+/** Looks are for what was forgotten: in a backlog they must not take the server's time from admission. */
+const LOOKS = 4
+/** The server's time is measured anew now and then: no timer trusts it for longer. */
+const LONGEST_MS = 30_000
+const RETRY_MS = 1_000
+
+/**
+ * Ends what nobody else ends (I4): a fold over the headers of the stream, one timer for whatever is due next.
+ * It acts only once it has read everything that was stored when it began, or began anew since the stream went back, so that a restart
+ * ends nothing twice.
+ */
+export class Timekeeper implements AsyncDisposable {
+  readonly #keeper: Keeper
+  readonly #snapshots: Snapshots
+  readonly #decided: DecidedPasses
+  readonly #endings: Pool
+  readonly #looks = new Pool(LOOKS)
+  /** Passes and requests that are being ended or read: of this reading of the stream. */
+  #busy = new Set<string>()
+  readonly #advisories = new Map<number, AdvisoryFact>()
+  readonly #reading: Reading
+  #timer: { at: number; handle: Disposable } | undefined
+  #redrive: Disposable | undefined
+  #acting = false
+  #stopped = false
+  /** Called when a request was read, once it acts. */
+  onRequest: (() => void) | undefined
+
+  private constructor(keeper: Keeper, store: ObjectStore, from: Known | undefined) {
+    this.#keeper = keeper
+    this.#endings = new Pool(keeper.options.endings)
+    this.#decided = new DecidedPasses(keeper.options.redrive_ms)
+    this.#snapshots = new Snapshots(keeper, store, { from, known: () => this.#known() })
+    const hearer = { apply: (fact: Fact) => this.#keep(fact), caughtUp: () => this.#act(), wentBack: () => this.#forgetAll() }
+    this.#reading = new Reading(keeper.deps, hearer, from ?? { position: 0, time: 0 })
+  }
+
+  static async start(context: Context): Promise<Timekeeper> {
+    const { bus, log } = context.deps
+    const rules: OpenRules = { ...context.rules, look_after_ms: context.options.look_after_ms }
+    const store = await bus.objects('snapshots')
+    const known = await loadSnapshot(bus, store, rules)
+    const timekeeper = new Timekeeper({ ...context, open: known?.open ?? new OpenPasses(rules) }, store, known)
+    log.info({ from: known?.position ?? 0, open: known?.open.size ?? 0 }, 'timekeeper starts')
+    await timekeeper.#begin(known)
+    return timekeeper
+  }
+
+  /** Requests that nothing has answered yet. */
+  get unanswered(): number {
+    return this.#acting ? this.#keeper.open.unanswered : 0
+  }
+
+  get open(): number {
+    return this.#keeper.open.size + this.#keeper.open.unanswered
+  }
+
+  /** Where a lost work consumer goes on: at the subagent's lowest open work, else at what is stored from now on. */
+  workStart(subagent: string): number | 'unknown' {
+    if (!this.#acting) return 'unknown'
+    return this.#keeper.open.lowestOpenWork(subagent) ?? this.#reading.position + 1
+  }
+
+  /** Whether an earlier request without an answer asks for this pass; undefined: it has not read that far. */
+  asksEarlier(key: PassKey, sequence: number): boolean | undefined {
+    if (!this.#acting || this.#reading.position < sequence) return undefined
+    return this.#keeper.open.asksEarlier(key, sequence)
+  }
+
+  /** Requests that have waited for an answer since before a time, the oldest first; at most so many. */
+  unansweredBefore(time: number, most: number): RequestFact[] {
+    return this.#acting ? this.#keeper.open.unansweredBefore(time, most) : []
+  }
+
+  /** What limits are counted by. */
+  get counts(): Folded {
+    return { open: this.#keeper.open, ready: this.#acting }
+  }
+
+  /** What waits for a dispatcher; undefined: it is not known yet. */
+  get backlog(): Backlog<Asked> | undefined {
+    return this.#acting ? this.#keeper.open.backlog : undefined
+  }
+
+  get position(): number {
+    return this.#reading.position
+  }
+
+  /** Why nothing is ended now; undefined: it keeps time. */
+  get trouble(): string | undefined {
+    const { trouble } = this.#reading
+    if (trouble !== undefined) return trouble
+    return this.#acting ? undefined : `it still reads the stream, at ${this.#reading.position}`
+  }
+
+  /** Settles when it has read all that was stored at its start, and acts. */
+  get caughtUp(): Promise<void> {
+    return this.#reading.caughtUp
+  }
+
+  /** Lets what is being ended finish, for at most so long, and keeps what is known. */
+  async drain(ms: number): Promise<void> {
+    if (this.#stopped) return
+    this.#stopped = true
+    this.#timer?.handle[Symbol.dispose]()
+    this.#redrive?.[Symbol.dispose]()
+    this.#snapshots.stop()
+    this.#endings.clear()
+    this.#looks.clear()
+    await within(this.#keeper.deps.clock, ms, Promise.all([this.#endings.idle(), this.#looks.idle()]))
+    await this.#reading[Symbol.asyncDispose]()
+    if (this.#acting) await this.#snapshots.save()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain(5_000)
+  }
+
+  async #begin(known: Known | undefined): Promise<void> {
+    for (const fact of known?.advisories ?? []) this.#advisories.set(fact.sequence, fact)
+    this.#decided.restore(known?.decided ?? [])
+    await this.#reading.begin()
+    this.#snapshots.schedule()
+    this.#driveLater()
+  }
+
+  #known(): Omit<Known, 'turn'> | undefined {
+    if (!this.#acting) return undefined
+    const { position, time } = this.#reading
+    return { open: this.#keeper.open, advisories: [...this.#advisories.values()], decided: this.#decided.names(), position, time }
+  }
+
+  #keep(fact: Fact): void {
+    const { open } = this.#keeper
+    if (fact.type === 'advisory') this.#advise(fact)
+    else if (fact.type !== 'decision') open.apply(fact)
+    else if (fact.item === 'dispatch' && open.journalOf(fact.key)?.state === 'held') this.#decided.note(fact.key, fact.time)
+    if (fact.type === 'step') this.#keeper.counting.read(fact)
+    if (!this.#acting) return
+    this.#arm()
+    if (fact.type === 'request') this.onRequest?.()
+  }
+
+  #forgetAll(): void {
+    const { rules, options } = this.#keeper
+    this.#acting = false
+    this.#timer?.handle[Symbol.dispose]()
+    this.#timer = undefined
+    this.#busy = new Set()
+    this.#keeper.open = new OpenPasses({ ...rules, look_after_ms: options.look_after_ms })
+    this.#keeper.counting.clear()
+    this.#advisories.clear()
+    this.#decided.clear()
+  }
+
+  #act(): void {
+    if (this.#stopped) return
+    this.#acting = true
+    for (const fact of this.#advisories.values()) this.#settleAdvisory(fact)
+    this.#arm()
+    this.onRequest?.()
+  }
+
+  #arm(): void {
+    if (!this.#acting || this.#stopped) return
+    const at = this.#keeper.open.nextAt()
+    if (at === undefined || (this.#timer && this.#timer.at <= at)) return
+    this.#timer?.handle[Symbol.dispose]()
+    const { clock } = this.#keeper.deps
+    this.#timer = { at, handle: clock.after(Math.min(LONGEST_MS, Math.max(0, at - clock.now())), () => this.#sweep()) }
+  }
+
+  #sweep(): void {
+    this.#timer = undefined
+    for (const due of this.#keeper.open.due(this.#keeper.deps.clock.now())) this.#take(due)
+    this.#arm()
+  }
+
+  #take(due: Due): void {
+    if (due.kind === 'look') {
+      const { request } = due
+      this.#run(this.#looks, `look ${request.sequence}`, () => this.#lookAt(request))
+      return
+    }
+    const { request } = due
+    this.#run(this.#endings, keyText(due.key), async () => {
+      if (request) return endUnadmitted(this.#keeper, due, request)
+      const ended = await endPass(this.#keeper, due)
+      if (ended.kind === 'mine') this.#keeper.stats.ended++
+    })
+  }
+
+  async #lookAt(request: RequestFact): Promise<void> {
+    if (this.#keeper.open.awaits(request.sequence)) await look(this.#keeper, request)
+  }
+
+  /** What fails comes up again: the fold gives out what is due until it has ended. What waits when the stream goes back is not begun. */
+  #run(pool: Pool, name: string, job: () => Promise<void>): void {
+    const busy = this.#busy
+    if (!this.#acting || busy.has(name)) return
+    busy.add(name)
+    pool.add(async () => {
+      try {
+        if (!this.#stopped && busy === this.#busy) await job()
+      } catch (error) {
+        this.#keeper.deps.log.error({ err: error, name }, 'ending failed')
+      } finally {
+        busy.delete(name)
+        this.#arm()
+      }
+    })
+  }
+
+  #advise(fact: AdvisoryFact): void {
+    this.#advisories.set(fact.sequence, fact)
+    if (this.#acting) this.#settleAdvisory(fact)
+  }
+
+  /** False: the stream went back since. */
+  #isKnown(fact: AdvisoryFact): boolean {
+    return this.#advisories.get(fact.sequence) === fact
+  }
+
+  #settleAdvisory(fact: AdvisoryFact): void {
+    if (!this.#isKnown(fact)) return
+    this.#run(this.#endings, `advisory ${fact.sequence}`, async () => {
+      let settled = false
+      try {
+        settled = await handleAdvisory(this.#keeper, fact)
+      } finally {
+        if (!settled) this.#keeper.deps.clock.after(RETRY_MS, () => this.#settleAdvisory(fact))
+        else if (this.#isKnown(fact)) this.#advisories.delete(fact.sequence)
+      }
+    })
+  }
+
+  #driveLater(): void {
+    const { clock } = this.#keeper.deps
+    this.#redrive = clock.after(this.#keeper.options.redrive_ms / 2, () => {
+      if (this.#acting) this.#driveDecided(clock.now())
+      if (!this.#stopped) this.#driveLater()
+    })
+  }
+
+  #driveDecided(now: number): void {
+    const isHeld = (key: PassKey) => this.#keeper.open.journalOf(key)?.state === 'held'
+    for (const key of this.#decided.due(now, isHeld)) {
+      this.#run(this.#endings, `decided ${keyText(key)}`, async () => {
+        if ((await driveHeld(this.#keeper, key)) !== 'failed') this.#decided.forget(key)
+      })
+    }
+  }
+}

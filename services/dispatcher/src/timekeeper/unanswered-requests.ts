@@ -1,0 +1,72 @@
+import { type DueEnd, foldJournal, resolvePolicy, SYSTEM_DEFAULTS } from '@passover/core'
+import type { PassKey, RequestFact } from '@passover/schemas'
+import type { Answered } from '../messages/journal-steps.js'
+import { type ReadRequest, readRequest } from '../messages/parse-request.js'
+import { firstDigest, stepsOf } from '../messages/read-journal.js'
+import { answerBad, answerMalformed, idUsed } from '../messages/reject.js'
+import { endPass, type Keeper } from './end-pass.js'
+
+/** A request as it stands at the leader. */
+type Reread = { kind: 'gone' | 'bad' | 'failed' } | { kind: 'read'; key: PassKey; reading: ReadRequest; answered: Answered }
+
+/**
+ * Reads a request whole that nothing answered for some seconds: it was answered after all, or is malformed, or waits for a
+ * dispatcher until its true deadline (headers may lie). What the fold is not told here comes up again.
+ */
+export async function look(keeper: Keeper, fact: RequestFact): Promise<void> {
+  const { open, deps } = keeper
+  const request = await reread(keeper, fact)
+  if (request.kind === 'failed') return
+  if (request.kind !== 'read') return open.forget(fact.sequence)
+  const { key, reading, answered } = request
+  const { journal } = foldJournal(await stepsOf(deps.bus, key), keeper.rules)
+  if (journal.state === 'none') return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(keeper, reading) })
+  const first = firstDigest(journal)
+  if (first === undefined || first === answered.digest || (await refuseUsed(keeper, fact, request))) open.forget(fact.sequence)
+}
+
+/** Ends a pass that never began: its return is the answer to its request. */
+export async function endUnadmitted(keeper: Keeper, due: DueEnd, fact: RequestFact): Promise<void> {
+  const { open } = keeper
+  const request = await reread(keeper, fact)
+  if (request.kind === 'failed') return
+  if (request.kind !== 'read') return open.forget(fact.sequence)
+  const { key, reading, answered } = request
+  // The header named another pass than the body: now the fold knows the right one.
+  if (key.id !== due.key.id) return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(keeper, reading) })
+  const ended = await endPass(keeper, due, answered)
+  if (ended.kind === 'mine') keeper.stats.ended++
+}
+
+async function reread(keeper: Keeper, fact: RequestFact): Promise<Reread> {
+  const stored = await keeper.deps.bus.journal.message(fact.sequence)
+  if (!stored) return { kind: 'gone' }
+  const parties = { originator: fact.originator, subagent: fact.subagent }
+  const reading = readRequest(stored, parties)
+  if (reading.ok) {
+    const { digest, reply_type, traceparent, request } = reading.value
+    const answered = { digest, request_sequence: stored.sequence, requested_at: stored.time, reply_type, traceparent }
+    return { kind: 'read', key: { ...parties, id: request.id }, reading: reading.value, answered }
+  }
+  await keeper.deps.faults?.at('look:before-publish')
+  const { sequence, time, data } = stored
+  const { error, reply_type, id } = reading
+  const answer = await answerMalformed(keeper, { parties, sequence, time, data, error, reply_type, id })
+  return { kind: answer.ok ? 'bad' : 'failed' }
+}
+
+async function refuseUsed(keeper: Keeper, fact: RequestFact, request: Extract<Reread, { kind: 'read' }>): Promise<boolean> {
+  const { originator, subagent, sequence, time } = fact
+  const { digest, reply_type } = request.answered
+  const error = idUsed(request.key.id)
+  const bad = { parties: { originator, subagent }, sequence, time, data: new Uint8Array(0), error, reply_type, digest }
+  return (await answerBad(keeper, bad)).ok
+}
+
+/** The timeout that admission would give it, as far as the request alone tells. */
+function timeoutOf(keeper: Keeper, { request }: ReadRequest): number {
+  const { originating_agent_id: from, subagent_id: to, timeout_ms, auto_apply_on_success, override } = request
+  const asked = { ...(timeout_ms !== undefined && { timeout_ms }), ...(auto_apply_on_success !== undefined && { auto_apply_on_success }) }
+  const policy = resolvePolicy(keeper.policy.current().document, { from, to, request: asked, ...(override && { override }) })
+  return policy.ok ? policy.value.effective.timeout_ms : SYSTEM_DEFAULTS.timeout_ms
+}

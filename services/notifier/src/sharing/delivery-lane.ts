@@ -1,0 +1,61 @@
+import type { Delivery } from '@passover/bus'
+import { Pace } from './rate-meter.js'
+import { Share } from './shared-slots.js'
+
+/** Deliveries whose root is remembered: about as many as wait at a time. The pass of any other is read again. */
+const ROOTS_KEPT = 20_000
+/** Returns that are judged at a time, and deliveries in hand for each: to judge one takes a few small reads, and to have it delivered again takes longer. */
+const JUDGED = 64
+const JUDGED_IN_HAND = 128
+/** Returns of one worker that count for nothing or may, within a minute of the stream's time; a worker with more floods. */
+const MOST_UNCOUNTED = 1_000
+
+/**
+ * What the deliveries of one durable share, so that no agent holds up the notices of others. Returns are judged, and passes read, in turns of the agents that had the
+ * messages stored, since a subagent may store returns in any originator's name. Notices are posted in turns of the originators at the roots of their passes.
+ */
+export class Lane {
+  readonly judging: Share
+  readonly reading: Share
+  readonly posting: Share
+  readonly pace = new Pace()
+  /** Of returns that count for nothing, or may. */
+  readonly uncounted = new Pace(MOST_UNCOUNTED)
+  readonly #roots = new Map<number, string>()
+
+  /** `judges`: whether some of its messages may count for nothing. */
+  constructor(places: number, { judges }: { judges: boolean }) {
+    this.judging = new Share(judges ? JUDGED : 0, JUDGED_IN_HAND)
+    this.reading = new Share(places)
+    this.posting = new Share(places)
+  }
+
+  /** Deliveries to take at a time, without their data: those in hand, and as many again that are given back at once. */
+  get concurrency(): number {
+    return 2 * (this.judging.room + this.reading.room + this.posting.room)
+  }
+
+  /** Returns the root of a delivery that came before, if it is remembered. */
+  rootOf({ sequence }: Delivery): string | undefined {
+    return this.#roots.get(sequence)
+  }
+
+  /** Remembers the root of a delivery that will come again. */
+  comesAgain({ sequence }: Delivery, root: string): void {
+    this.#roots.set(sequence, root)
+    for (const oldest of this.#roots.keys()) {
+      if (this.#roots.size <= ROOTS_KEPT) break
+      this.#roots.delete(oldest)
+    }
+  }
+
+  over({ sequence }: Delivery): void {
+    this.#roots.delete(sequence)
+  }
+
+  close(): void {
+    this.judging.close()
+    this.reading.close()
+    this.posting.close()
+  }
+}
