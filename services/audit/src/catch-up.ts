@@ -2,8 +2,9 @@ import { segmentOf, segmentRange } from '@passover/archive'
 import type { Bus, Stored } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import type { Archiver } from './archive.js'
-import type { Parts } from './parts.js'
-import { sessionOf } from './session.js'
+import { sessionOf } from './control.js'
+import type { Projector } from './project.js'
+import type { CustodyWatch } from './removal/custody-watch.js'
 import type { WentBack } from './went-back.js'
 
 export interface CatchingUp extends AsyncDisposable {
@@ -42,7 +43,7 @@ export async function catchUp(bus: Bus, archiver: Archiver, back: WentBack): Pro
 
 /** What the reader does with each message; what the archiver catches up with by itself is not for it, and the rest comes after that. */
 export function takes(
-  { projector, archiver, custody }: Pick<Parts, 'projector' | 'archiver' | 'custody'>,
+  { projector, archiver, custody }: { projector: Projector; archiver: Archiver; custody: CustodyWatch },
   behind: CatchingUp,
 ): (stored: Stored, fact: Fact) => void | Promise<void> {
   return (stored, fact) => {

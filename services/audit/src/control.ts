@@ -1,5 +1,5 @@
-import { decode } from '@passover/bus'
-import type { ControlFrame } from '@passover/schemas'
+import { decode, type Stored } from '@passover/bus'
+import type { ControlFrame, Fact } from '@passover/schemas'
 import { sliceOf } from './slice.js'
 
 /** Bytes of a control frame, with the body of its return, beyond which there is no brief: the record itself is hardly longer. */
@@ -34,4 +34,15 @@ function framedIn(body: Uint8Array): Framed | undefined {
   if (!whole) return undefined
   const { length } = bytes
   return { frame: frame as ControlFrame, length, bytes: length <= MAX_BRIEF_BYTES ? Buffer.from(bytes) : undefined }
+}
+
+/**
+ * Session of a pass, as its held or work step says; nothing else of the message is decoded. Undefined where the pass claims another session than
+ * its root's: who looks for either one reads the pass.
+ */
+export function sessionOf(stored: Stored, fact: Fact): string | undefined {
+  if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'held')) return undefined
+  const frame = frameIn(stored.data)?.frame
+  const session: unknown = frame?.session_id
+  return typeof session === 'string' && frame?.counted_session === undefined ? session : undefined
 }

@@ -5,6 +5,7 @@ import { type Fact, keyText, type PassKey, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
 import { DeletionPace } from './deletion-pace.js'
+import { eachOf } from './in-batches.js'
 import { inTurns } from './in-turns.js'
 import { addTo, isBetween, type Leaving, sortContents } from './leaving.js'
 import { loadPass, mayBegin, nothingBegan, requestIn } from './load.js'
@@ -328,29 +329,4 @@ function namedBy(stored: Stored): number | undefined {
   const body = decode(stored.data, 'json')
   const sequence = body.ok ? (body.value as { stream_seq?: unknown } | null)?.stream_seq : undefined
   return Number.isSafeInteger(sequence) && Number(sequence) > 0 ? Number(sequence) : undefined
-}
-
-/** Runs `work` for each, at most `width` at a time. The first that fails ends it, when those under way have ended. */
-export async function eachOf<T>(items: readonly T[], width: () => number, work: (item: T) => Promise<void>): Promise<void> {
-  let next = 0
-  let running = 0
-  let failed: { error: unknown } | undefined
-  await new Promise<void>((ended) => {
-    const run = async () => {
-      running++
-      try {
-        await work(items[next++] as T)
-      } catch (error) {
-        failed ??= { error }
-      }
-      running--
-      more()
-    }
-    const more = () => {
-      while (next < items.length && !failed && running < width()) void run()
-      if (running === 0) ended()
-    }
-    more()
-  })
-  if (failed) throw (failed as { error: unknown }).error
 }

@@ -7,11 +7,12 @@ import { ACKNOWLEDGED_BUCKET } from './acknowledged.js'
 import { forgetLost } from './archive.js'
 import { beginAudit } from './audit.js'
 import { INBOX_BUCKET } from './inbox.js'
+import type { AuditStats } from './metrics.js'
 import { hasPeople } from './open-answers.js'
 import { type AuditOptions, type AuditSettings, auditOptions } from './options.js'
 import type { AuditDeps } from './parts.js'
 import { PASSES_BUCKET } from './records.js'
-import type { AuditRunning, AuditStats, RunningAudit } from './running.js'
+import type { AuditRunning, RunningAudit } from './running.js'
 
 const DRAIN_MS = 10_000
 const AGAIN_MS = 1_000

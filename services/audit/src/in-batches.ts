@@ -4,3 +4,28 @@ export async function inBatches<T, R>(items: readonly T[], each: (item: T) => Pr
   for (let at = 0; at < items.length; at += size) results.push(...(await Promise.all(items.slice(at, at + size).map(each))))
   return results
 }
+
+/** Runs `work` for each, at most `width` at a time. The first that fails ends it, when those under way have ended. */
+export async function eachOf<T>(items: readonly T[], width: () => number, work: (item: T) => Promise<void>): Promise<void> {
+  let next = 0
+  let running = 0
+  let failed: { error: unknown } | undefined
+  await new Promise<void>((ended) => {
+    const run = async () => {
+      running++
+      try {
+        await work(items[next++] as T)
+      } catch (error) {
+        failed ??= { error }
+      }
+      running--
+      more()
+    }
+    const more = () => {
+      while (next < items.length && !failed && running < width()) void run()
+      if (running === 0) ended()
+    }
+    more()
+  })
+  if (failed) throw (failed as { error: unknown }).error
+}

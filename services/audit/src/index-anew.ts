@@ -1,7 +1,7 @@
 import { type Frame, PrintsBuilder, SegmentBuffer, sequenceOf } from '@passover/archive'
 import { type Bus, readHeaders } from '@passover/bus'
 import { named } from './archive.js'
-import { sessionOf } from './session.js'
+import { sessionOf } from './control.js'
 
 /** The index of a segment from its frames, as the archiver makes it while the same messages come by. */
 export function indexOf({ subjects }: Pick<Bus, 'subjects'>, k: number, frames: readonly Frame[]): Uint8Array {

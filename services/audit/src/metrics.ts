@@ -1,6 +1,24 @@
 import { counter, gauge } from '@passover/bus'
 import { Registry } from 'prom-client'
-import type { AuditStats } from './running.js'
+
+export interface AuditStats {
+  /** Sequence of the last message read, and how many were stored after it when last looked (once a second). */
+  position: number
+  lag: number
+  /** Open passes and unanswered requests in memory. */
+  open: number
+  requests: number
+  /** By this process: records written, segments sealed, violations published. */
+  kv_writes: number
+  segments: number
+  violations: number
+  /** Outputs whose output_schema was not applied: the budget of their agent was spent. */
+  schema_unchecked: number
+  /** Messages deleted from the stream by this process; the first segment that is not done with; passes left behind in those before. */
+  deleted: number
+  deleted_to: number
+  undeleted: number
+}
 
 /** An audit's numbers for `/metrics`, but for those of the passes that it saw end. */
 export function auditMetrics(stats: AuditStats): Registry {

@@ -4,7 +4,7 @@ import type { HealthReport } from '@passover/schemas'
 import type { Registry } from 'prom-client'
 import type { CatchingUp } from './catch-up.js'
 import type { Deleter } from './deleter.js'
-import { auditMetrics } from './metrics.js'
+import { type AuditStats, auditMetrics } from './metrics.js'
 import type { Parts } from './parts.js'
 import type { Removal } from './removal/removal.js'
 import type { WentBack } from './went-back.js'
@@ -28,25 +28,6 @@ export class Stall {
     if (stalled < STALLED_MS) return undefined
     return `it has not advanced beyond message ${position} for ${Math.round(stalled / 1_000)} s, and ${lag} more are stored`
   }
-}
-
-export interface AuditStats {
-  /** Sequence of the last message read, and how many were stored after it when last looked (once a second). */
-  position: number
-  lag: number
-  /** Open passes and unanswered requests in memory. */
-  open: number
-  requests: number
-  /** By this process: records written, segments sealed, violations published. */
-  kv_writes: number
-  segments: number
-  violations: number
-  /** Outputs whose output_schema was not applied: the budget of their agent was spent. */
-  schema_unchecked: number
-  /** Messages deleted from the stream by this process; the first segment that is not done with; passes left behind in those before. */
-  deleted: number
-  deleted_to: number
-  undeleted: number
 }
 
 export interface AuditRunning extends AsyncDisposable {

@@ -1,11 +1,10 @@
 import { type JournalRules, SYSTEM_DEFAULTS } from '@passover/core'
-import { type AgentRecord, SYSTEM } from '@passover/schemas'
+import { type AgentRecord, type PassKey, SYSTEM } from '@passover/schemas'
 import type { Acknowledged } from './acknowledged.js'
 import { briefOf } from './brief.js'
 import { describe } from './describe.js'
 import { controlOf } from './history.js'
 import type { PassMemory } from './pass-memory.js'
-import type { LeavingPass } from './removal/held.js'
 
 /**
  * Whether a pass may leave the stream (docs/architecture/audit-archive.md#deletion-from-the-stream). `later`: not before another message of it is stored, and with that one it is
@@ -16,6 +15,15 @@ export type Standing =
   | { may: 'later' }
   | { may: 'wait'; why: 'delivery'; returned: number; due: number }
   | { may: 'wait'; why: 'dead_letter' | 'hold'; due: number }
+
+/** A pass that is to leave. */
+export interface LeavingPass {
+  key: PassKey
+  /** As far as it is known; it is read where it matters and is not (of what was refused only its request says it). */
+  session: string | undefined
+  /** Messages of it: its id may have been used by another one, too. */
+  sequences: readonly number[]
+}
 
 export interface StandingDeps {
   rules: JournalRules

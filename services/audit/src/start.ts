@@ -1,8 +1,8 @@
-import type { ManifestEntry } from '@passover/archive'
-import type { Table } from '@passover/bus'
+import type { Manifest, ManifestEntry } from '@passover/archive'
+import type { Bus, Table } from '@passover/bus'
 import type { PassRecord } from '@passover/schemas'
 import { rowOf } from './describe.js'
-import type { Parts } from './parts.js'
+import type { Logging } from './logging.js'
 import { MAX_ROWS, type Rows } from './rows.js'
 
 /** How far the archive came. */
@@ -24,7 +24,7 @@ export async function seed(table: Pick<Table<PassRecord>, 'entries' | 'extent' |
 
 /** Where projecting begins: what the newest segment says, or at the stream's beginning when the bucket is empty or a rebuild broke off. */
 export async function projectionStart(
-  parts: Pick<Parts, 'manifest' | 'deps' | 'logging'>,
+  parts: { manifest: Manifest; deps: { bus: Bus }; logging: Logging },
   { table, start, built }: { table: Table<PassRecord>; start: ArchiveStart; built: boolean },
 ): Promise<{ from: number; rebuild: boolean }> {
   const { manifest, deps, logging } = parts

@@ -1,4 +1,6 @@
-import type { AuditDeps } from './parts.js'
+import type { Bus } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import type { Logger } from 'pino'
 
 const RETRY_MS = 1_000
 
@@ -23,7 +25,7 @@ export class WentBack implements Disposable {
   private unlisten: () => void = () => undefined
   private taker: Taker | undefined
 
-  constructor(private readonly deps: Pick<AuditDeps, 'bus' | 'clock' | 'log'>) {
+  constructor(private readonly deps: { bus: Bus; clock: Clock; log: Logger }) {
     this.found = new Promise((resolve) => {
       this.resolve = resolve
     })

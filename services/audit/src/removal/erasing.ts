@@ -1,9 +1,9 @@
-import { encodeFrame, eventOf, segmentOf, segmentRange } from '@passover/archive'
-import { decode } from '@passover/bus'
+import { encodeFrame, eventOf, type Manifest, segmentOf, segmentRange } from '@passover/archive'
+import { decode, type ObjectStore } from '@passover/bus'
 import { type Clock, entriesOf } from '@passover/core'
 import { type CustodyErasure, custodyBody, type ErasedPass, HEADER, type PassRecord, SYSTEM } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { eachOf } from '../delete-segment.js'
+import { eachOf } from '../in-batches.js'
 import { Looking } from '../looking.js'
 import { sweepOrphans, sweepPieces } from '../orphans.js'
 import { recordFilter } from '../records.js'
@@ -11,7 +11,6 @@ import type { Indexing } from '../search/indexing.js'
 import { firstSequence } from '../search/position.js'
 import type { CustodyWatch } from './custody-watch.js'
 import { type PartsDeps, removeParts } from './parts-left.js'
-import { noneStandsRemoved } from './removed-standing.js'
 import { type RewriteDeps, rewriteSegment } from './rewrite.js'
 import { type Said, say } from './say.js'
 import { type SessionDeps, type SessionFound, type SessionPass, sessionPasses } from './session-passes.js'
@@ -257,4 +256,15 @@ function without(passes: readonly SessionPass[], stones: Tombstones): SessionPas
 /** By what was said since it was looked at. */
 function isEnded({ state }: CustodyErasure): boolean {
   return state !== 'pending'
+}
+
+/**
+ * Throws where the objects of a segment are there that is marked as removed: no index is read any more that says what of a session they hold. They
+ * leave soon where retention took the segment out, and stay as evidence where somebody else marked it.
+ */
+async function noneStandsRemoved(manifest: Pick<Manifest, 'all'>, objects: Pick<ObjectStore, 'list'>): Promise<void> {
+  const there = new Set(await objects.list())
+  const standing = (await manifest.all()).find(({ removed, object, index }) => removed && (there.has(object) || there.has(index)))
+  if (standing)
+    throw new Error(`segment ${standing.k} is marked as removed and its objects are there: what it holds of the session would stay`)
 }

@@ -1,17 +1,9 @@
 import { type Custody, isExpiry, requestNamed } from '@passover/core'
-import { type Fact, isFirst, type PassKey, SYSTEM } from '@passover/schemas'
+import { type Fact, isFirst, SYSTEM } from '@passover/schemas'
 import { mayBegin, nothingBegan } from '../load.js'
+import type { LeavingPass } from '../standing.js'
 import { type IdDeps, messagesAt, usesOfId } from './id-uses.js'
 import { saidBy } from './uses.js'
-
-/** A pass that is to leave. */
-export interface LeavingPass {
-  key: PassKey
-  /** As far as it is known; it is read where it matters and is not (of what was refused only its request says it). */
-  session: string | undefined
-  /** Messages of it: its id may have been used by another one, too. */
-  sequences: readonly number[]
-}
 
 /** Whether a pass has to stay for now: it is held, or the erasure of its session is under way. */
 export async function isHeld(custody: Custody, deps: IdDeps, pass: LeavingPass): Promise<boolean> {

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
 import { type Bus, decode, encode, type Table, TableError } from '@passover/bus'
 import type { CheckSchema, JournalRules } from '@passover/core'
@@ -8,11 +9,11 @@ import { inBatches } from '../in-batches.js'
 import { loadPass } from '../load.js'
 import type { PassMemory } from '../pass-memory.js'
 import { PASSES_BUCKET, recordKey } from '../records.js'
+import { type Hashed, hashPass } from '../search/hash.js'
 import { firstSequence } from '../search/position.js'
 import { Logged } from './logged.js'
 import { type MendedIndexes, mendIndexes } from './mend-indexes.js'
 import type { WalkSource } from './ranges.js'
-import { Seen } from './seen.js'
 import { Spool } from './spool.js'
 import { type WalkDeps, walkPasses } from './walk.js'
 
@@ -234,4 +235,24 @@ async function recordOf(
 ): Promise<{ key: string; stored: StoredRecord }> {
   const { record } = await describeChecked(memory, rules, check)
   return { key: recordKey(memory.key, createdAt(record), record.session_id), stored: briefOf(memory)?.stored ?? record }
+}
+
+/** Keys that were come by, 53 bits of each: a bucket has at most a million. */
+class Seen {
+  private readonly keys = new Set<number>()
+  private readonly hashed: Hashed = { hash: 0, check: 0 }
+  private readonly seed = randomBytes(4).readUInt32LE()
+
+  add(key: string): void {
+    this.keys.add(this.numberOf(key))
+  }
+
+  has(key: string): boolean {
+    return this.keys.has(this.numberOf(key))
+  }
+
+  private numberOf(key: string): number {
+    hashPass({ originator: '', subagent: '', id: key }, this.seed, this.hashed)
+    return this.hashed.hash * 0x20_0000 + (this.hashed.check >>> 11)
+  }
 }
