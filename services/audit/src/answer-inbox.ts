@@ -30,7 +30,7 @@ export async function answerInbox(deps: InboxDeps, asker: string, asked: Asked):
   const place = after === undefined ? undefined : parseCursor(after)
   if (after !== undefined && !place) return { ok: false, error: passError('E005', 'The cursor is none that a page of the inbox gave') }
   const filter = { root_originator, ...(deps.seesAll(asker) ? {} : { originator: asker }) }
-  const turns = new Turns(deps.inbox.list(filter), place, MOST_LOOKS)
+  const turns = new Turns(deps.inbox.queues(filter), place, MOST_LOOKS)
   const { items, looked } = await lookedAt(deps, turns.entries, { approver, limit })
   const next = turns.cursorAfter(looked)
   const left_out = deps.inbox.leftOut(filter)

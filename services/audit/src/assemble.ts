@@ -10,6 +10,7 @@ import { EarlyIds } from './early-ids.js'
 import { EndedPasses } from './ended-passes.js'
 import { Expiries } from './expiries.js'
 import type { Inbox } from './inbox.js'
+import { Listing } from './listing/listing.js'
 import type { Loaded } from './load.js'
 import type { Logging } from './logging.js'
 import { type AuditOptions, rulesOf } from './options.js'
@@ -18,7 +19,7 @@ import { Projector } from './project.js'
 import { isKept, Records, recordFilter, recordKey, type Slot, tellsMore } from './records.js'
 import { Reloads } from './reload.js'
 import type { CustodyWatch } from './removal/custody-watch.js'
-import { Rows } from './rows.js'
+import { MAX_ROWS, Rows } from './rows.js'
 import { SchemaChecks } from './schema-checks.js'
 import { Indexing } from './search/indexing.js'
 import { PassIndex } from './search/pass-index.js'
@@ -48,9 +49,11 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
   const { bus, clock, log, random } = deps
   const { table, manifest, objects, archive, agents, revoked, logging, start, inbox } = stores
   const rules = rulesOf(options)
-  const rows = new Rows()
+  const listing: Listing = new Listing({ projector: () => projector, rows: () => rows, index: () => index })
+  const changed = (text: string) => listing.note(text)
+  const rows = new Rows(MAX_ROWS, changed)
   const ended = new EndedPasses()
-  const index = new PassIndex(Buffer.from(random.bytes(4)).readUInt32LE())
+  const index = new PassIndex(Buffer.from(random.bytes(4)).readUInt32LE(), (key) => listing.has(key))
   const indexing = new Indexing({ table, index, rows, clock, log })
   const records = new Records(table, indexing, clock, log)
   const violations = new Violations(bus, clock, log)
@@ -78,7 +81,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes } = options
   const projector: Projector = new Projector(
-    { log, clock, rules, records, rows, ended, reloads, violations, schemas, inbox, undelivered, acknowledged, isAgent },
+    { log, clock, rules, records, rows, ended, reloads, violations, schemas, inbox, undelivered, acknowledged, isAgent, changed },
     { writes: () => logging.on, open_ms, request_ms, ended_bytes },
   )
   const needed = () => Math.min(projector.needed() ?? Number.POSITIVE_INFINITY, projector.position + 1)
@@ -103,6 +106,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
     revoked,
     logging,
     rows,
+    listing,
     ended,
     index,
     indexing,

@@ -30,8 +30,7 @@ export class Expiries {
   async look(): Promise<void> {
     if (this.looking) return
     this.looking = true
-    const over = this.deps.inbox.over('return', this.deps.bus.now() - GRACE_MS)
-    for (const entry of over.filter((one) => !this.said.has(one)).slice(0, MOST)) {
+    for (const entry of this.over()) {
       try {
         if (await this.say(entry)) this.said.add(entry)
       } catch (error) {
@@ -39,6 +38,15 @@ export class Expiries {
       }
     }
     this.looking = false
+  }
+
+  private over(): Waiting[] {
+    const found: Waiting[] = []
+    for (const entry of this.deps.inbox.expired(this.deps.bus.now() - GRACE_MS)) {
+      if (!this.said.has(entry)) found.push(entry)
+      if (found.length === MOST) break
+    }
+    return found
   }
 
   /** True: it stands in the stream, or there is nothing to say. */

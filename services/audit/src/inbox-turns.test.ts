@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Waiting } from './inbox.js'
+import { type Queue, Queues } from './inbox-queue.js'
 import { parseCursor, Turns } from './inbox-turns.js'
 
 /** The n-th of all that wait, the oldest first; three came at the same moment. */
@@ -16,14 +17,18 @@ function waiting(originator: string, n: number): Waiting {
   }
 }
 
-const oldestFirst = (a: Waiting, b: Waiting) => a.since - b.since || (a.key.originator + a.key.id < b.key.originator + b.key.id ? -1 : 1)
+function queuesOf(entries: readonly Waiting[]): Map<string, Queue> {
+  const queues = new Queues()
+  for (const entry of entries) queues.add(entry.key.originator, entry)
+  return new Map(queues.names().map((name) => [name, queues.get(name) as Queue]))
+}
 
 /** Ids of every page; `between` may decide some of a page's entries before the next is asked for. */
 function paged(listed: Waiting[], limit: number, between: (page: Waiting[]) => Waiting[]): string[][] {
   const pages: string[][] = []
-  let left = [...listed].sort(oldestFirst)
+  let left = [...listed]
   for (let cursor: string | undefined; ; ) {
-    const turns = new Turns(left, cursor === undefined ? undefined : parseCursor(cursor), limit + 3)
+    const turns = new Turns(queuesOf(left), cursor === undefined ? undefined : parseCursor(cursor), limit + 3)
     const page = turns.entries.slice(0, limit)
     pages.push(page.map(({ key }) => key.id))
     cursor = turns.cursorAfter(page.length)
@@ -55,6 +60,25 @@ describe('pages of the inbox', () => {
       }),
       { numRuns: 60 },
     )
+  })
+
+  // Fails where all that waits is walked for a page of it.
+  it('look at as many entries as they have, and one more of each originator', () => {
+    let looked = 0
+    const counted = (queue: Queue) => ({
+      *after(...age: Parameters<Queue['after']>): Generator<Waiting, undefined> {
+        for (const entry of queue.after(...age)) {
+          looked++
+          yield entry
+        }
+      },
+    })
+    const flood = Array.from({ length: 10_000 }, (_, n) => waiting(n % 10 === 0 ? 'bob' : 'mallory', n))
+    const queues = new Map([...queuesOf(flood)].map(([name, queue]) => [name, counted(queue)]))
+    const first = new Turns(queues, undefined, 50)
+    expect([first.entries.length, looked]).toEqual([50, 52])
+    const second = new Turns(queues, parseCursor(first.cursorAfter(50) ?? ''), 50)
+    expect([second.entries.length, looked]).toEqual([50, 104])
   })
 
   it('take no cursor that is none', () => {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { tieOf, type Waiting } from './inbox.js'
+import type { Waiting } from './inbox.js'
+import { type Queue, tieOf } from './inbox-queue.js'
 
 /** Originators that take turns at the same time. The next one begins when one of them has no more. */
 const MOST_TURNS = 32
@@ -16,44 +17,37 @@ type Place = z.infer<typeof place>
 /**
  * What waits, in the order of its pages: first the oldest of every originator, then they take turns, the oldest first within each. So one
  * agent's items, however many, push nobody's off a page. A page goes on by positions, not by counts: what was decided meanwhile moves nothing.
+ * Of each queue no more is looked at than is wanted.
  *
- * @param listed - Oldest first.
+ * @param queues - Of each originator that has any.
  * @param most - Entries that are wanted at most.
  */
 export class Turns {
   readonly entries: Waiting[] = []
-  private readonly queues = new Map<string, Waiting[]>()
-  private readonly total: number
+  private readonly queues = new Map<string, Left>()
 
   constructor(
-    listed: readonly Waiting[],
+    queues: ReadonlyMap<string, Pick<Queue, 'after'>>,
     private readonly after: Place = { through: '', last: '', left: {} },
     most = Number.POSITIVE_INFINITY,
   ) {
-    let total = 0
-    for (const entry of listed) {
-      if (!isAfter(entry, after)) continue
-      total++
-      const { originator } = entry.key
-      const queue = this.queues.get(originator)
-      if (queue) queue.push(entry)
-      else this.queues.set(originator, [entry])
+    for (const [name, queue] of queues) {
+      const position = Object.hasOwn(after.left, name) ? after.left[name] : undefined
+      if (name <= after.through && !position) continue
+      const left = new Left(queue.after(name > after.through ? undefined : position))
+      if (left.next) this.queues.set(name, left)
     }
-    this.total = total
     const names = [...this.queues.keys()].sort()
-    const fresh = names.filter((name) => name > after.through)
+    const fresh = names.filter((name) => name > after.through).reverse()
     const begun = names.filter((name) => name <= after.through)
-    const served = new Map<string, number>()
     let { last } = after
-    while (this.entries.length < Math.min(most, total)) {
-      const name = begun.length < MOST_TURNS ? fresh.shift() : undefined
+    while (this.entries.length < most && fresh.length + begun.length > 0) {
+      const name = begun.length < MOST_TURNS ? fresh.pop() : undefined
       const next = name ?? begun.find((one) => one > last) ?? begun[0] ?? ''
       if (name === undefined) last = next
-      const at = served.get(next) ?? 0
-      const queue = this.queues.get(next) ?? []
-      this.entries.push(queue[at] as Waiting)
-      served.set(next, at + 1)
-      const has = at + 1 < queue.length
+      const queue = this.queues.get(next)
+      this.entries.push(queue?.take() as Waiting)
+      const has = queue?.next !== undefined
       if (has && name !== undefined) begun.push(name)
       if (!has && name === undefined) begun.splice(begun.indexOf(next), 1)
     }
@@ -61,17 +55,19 @@ export class Turns {
 
   /** Goes on after the first `count` entries; undefined: there is nothing more. */
   cursorAfter(count: number): string | undefined {
-    if (count >= this.total) return undefined
+    const entries = this.entries.slice(0, count)
+    if (count >= this.entries.length && ![...this.queues.values()].some(({ next }) => next)) return undefined
     let { through, last } = this.after
     const left = new Map(Object.entries(this.after.left).filter(([name]) => this.queues.has(name)))
     const served = new Map<string, number>()
-    for (const entry of this.entries.slice(0, count)) {
+    for (const entry of entries) {
       const { originator } = entry.key
       if (originator > through) through = originator
       else last = originator
       const number = (served.get(originator) ?? 0) + 1
       served.set(originator, number)
-      if (number < (this.queues.get(originator)?.length ?? 0)) left.set(originator, [entry.since, tieOf(entry)])
+      const queue = this.queues.get(originator)
+      if (queue?.next || number < (queue?.taken ?? 0)) left.set(originator, [entry.since, tieOf(entry)])
       else left.delete(originator)
     }
     return Buffer.from(JSON.stringify({ through, last, left: Object.fromEntries(left) } satisfies Place)).toString('base64url')
@@ -87,9 +83,19 @@ export function parseCursor(cursor: string): Place | undefined {
   }
 }
 
-function isAfter(entry: Waiting, { through, left }: Place): boolean {
-  const { originator } = entry.key
-  if (originator > through) return true
-  const position = Object.hasOwn(left, originator) ? left[originator] : undefined
-  return position !== undefined && (entry.since > position[0] || (entry.since === position[0] && tieOf(entry) > position[1]))
+/** What is left of a queue. */
+class Left {
+  next: Waiting | undefined
+  taken = 0
+
+  constructor(private readonly entries: Iterator<Waiting, undefined>) {
+    this.next = entries.next().value
+  }
+
+  take(): Waiting | undefined {
+    const { next } = this
+    this.taken++
+    this.next = this.entries.next().value
+    return next
+  }
 }

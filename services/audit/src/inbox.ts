@@ -3,7 +3,8 @@ import type { Clock } from '@passover/core'
 import { isSamePass, type PassKey, type PassRecord, passKey } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { z } from 'zod'
-import { PerAgent } from './per-agent.js'
+import { type Age, byAge, type Queue, Queues, tieOf } from './inbox-queue.js'
+import { BTree, type Sorted } from './sorted.js'
 
 /** KV bucket of what waits for a person: found again after a restart without reading every record. */
 export const INBOX_BUCKET = 'inbox'
@@ -37,6 +38,11 @@ export type LeftOut = Pick<z.infer<typeof leftOutEntry>, 'originator' | 'root_or
 export const inboxEntry = z.union([waitingEntry, builtEntry, leftOutEntry])
 export type InboxTable = Table<z.infer<typeof inboxEntry>>
 
+export interface InboxFilter {
+  root_originator?: string | undefined
+  originator?: string | undefined
+}
+
 /** What the inbox asks of a record. */
 type Noted = Pick<PassRecord, 'key' | 'sequences'> & Partial<Pick<PassRecord, 'awaits' | 'root'>>
 
@@ -56,8 +62,12 @@ const RETRY_MS = 500
 export class Inbox {
   /** By pass id: nearly all passes are in no inbox, and for them this is one look. */
   private readonly waiting = new Map<string, Waiting[]>()
-  /** The same by item and originator. */
-  private readonly of = { dispatch: new PerAgent<Waiting>(), return: new PerAgent<Waiting>(), apply: new PerAgent<Waiting>() }
+  /** The same by originator: of each item, of all, and of those of each root originator. */
+  private readonly of = { dispatch: new Queues(), return: new Queues(), apply: new Queues() }
+  private readonly all = new Queues()
+  private readonly rooted = new Map<string, Queues>()
+  /** Returns to be released, by when their approval expires. */
+  private readonly expiring: Sorted<Age, Waiting> = new BTree<Age, Waiting>(undefined, byAge)
   /** By the keys of their marks; `written`: what the bucket says of `until`. */
   private readonly marks = new Map<string, LeftOut & { written: number }>()
   /** Entries whose write is not acknowledged yet, with the first sequence of their pass. */
@@ -98,20 +108,25 @@ export class Inbox {
     if (this.keep(entry)) void this.write(entry, first)
   }
 
-  /** Oldest first. */
-  list(filter: { root_originator?: string | undefined; originator?: string | undefined }): Waiting[] {
-    const found: Waiting[] = []
-    for (const entries of this.waiting.values()) {
-      for (const entry of entries) {
-        const right = (filter.root_originator ?? entry.root_originator) === entry.root_originator
-        if (right && (filter.originator ?? entry.key.originator) === entry.key.originator) found.push(entry)
-      }
-    }
-    return found.sort((a, b) => a.since - b.since || (tieOf(a) < tieOf(b) ? -1 : 1))
+  /** Oldest first of each originator. */
+  list(filter: InboxFilter): Waiting[] {
+    return Array.from(this.queues(filter).values(), (queue) => [...queue.after()]).flat()
+  }
+
+  /** What waits, a queue for each originator. */
+  queues({ root_originator, originator }: InboxFilter): Map<string, Queue> {
+    const queues = root_originator === undefined ? this.all : this.rooted.get(root_originator)
+    const names = originator === undefined ? (queues?.names() ?? []) : [originator]
+    return new Map(
+      names.flatMap((name) => {
+        const queue = queues?.get(name)
+        return queue ? [[name, queue]] : []
+      }),
+    )
   }
 
   /** Whose items may wait although the inbox does not list them. */
-  leftOut(filter: { root_originator?: string | undefined; originator?: string | undefined } = {}): LeftOut[] {
+  leftOut(filter: InboxFilter = {}): LeftOut[] {
     const found: LeftOut[] = []
     for (const [name, { originator, root_originator, until }] of this.marks) {
       const right = (filter.root_originator ?? root_originator) === root_originator && (filter.originator ?? originator) === originator
@@ -129,13 +144,12 @@ export class Inbox {
     return `the inbox is full: it does not list all that waits of ${some}${names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : ''}; see \`passover list --from ${names[0]} --status held\``
   }
 
-  /** Of one item, those whose time was over by then (server ms). */
-  over(item: Waiting['item'], by: number): Waiting[] {
-    const found: Waiting[] = []
-    if (this.of[item].size === 0) return found
-    for (const entries of this.waiting.values())
-      for (const entry of entries) if (entry.item === item && entry.expires_at <= by) found.push(entry)
-    return found
+  /** Returns to be released of which the time was over by then (server ms), the longest over first. Not to be used any more once an entry came or went. */
+  *expired(by: number): Generator<Waiting, undefined> {
+    for (const [[at], entry] of this.expiring.entries()) {
+      if (at > by) return
+      yield entry
+    }
   }
 
   /** It was looked at, and waits no longer. */
@@ -145,7 +159,13 @@ export class Inbox {
     if (entries.length === known.length) return
     if (entries.length > 0) this.waiting.set(entry.key.id, entries)
     else this.waiting.delete(entry.key.id)
-    this.of[entry.item].delete(entry.key.originator, entry)
+    const { originator } = entry.key
+    this.of[entry.item].delete(originator, entry)
+    this.all.delete(originator, entry)
+    const rooted = this.rooted.get(entry.root_originator)
+    rooted?.delete(originator, entry)
+    if (rooted?.size === 0) this.rooted.delete(entry.root_originator)
+    if (entry.item === 'return') this.expiring.delete([entry.expires_at, tieOf(entry)])
     // A mark that it was deleted would keep its pass's id for good. One that stays in the bucket is only looked at once more.
     this.erase(tieOf(entry))
   }
@@ -179,6 +199,11 @@ export class Inbox {
     if (this.find(key, item) || !this.hasRoom(entry)) return false
     this.waiting.set(key.id, [...(this.waiting.get(key.id) ?? []), entry])
     this.of[item].add(key.originator, entry)
+    this.all.add(key.originator, entry)
+    const rooted = this.rooted.get(entry.root_originator) ?? new Queues()
+    this.rooted.set(entry.root_originator, rooted)
+    rooted.add(key.originator, entry)
+    if (item === 'return') this.expiring.set([entry.expires_at, tieOf(entry)], entry)
     return true
   }
 
@@ -186,13 +211,12 @@ export class Inbox {
   private hasRoom(entry: Waiting): boolean {
     const of = this.of[entry.item]
     if (of.size < this.most) return true
-    const largest = of.largest()
-    if (of.get(entry.key.originator).size >= largest.size) {
+    const longest = of.longest()
+    if ((of.get(entry.key.originator)?.size ?? 0) >= (longest?.size ?? 0)) {
       this.leave(entry)
       return false
     }
-    let newest: Waiting | undefined
-    for (const one of largest) if (one.since >= (newest?.since ?? 0)) newest = one
+    const newest = longest?.newest
     if (!newest) return false
     this.leave(newest)
     this.drop(newest)
@@ -246,11 +270,6 @@ export class Inbox {
     const same = there !== undefined && 'item' in there && there.since === entry.since && there.expires_at === entry.expires_at
     if (!same) await this.table.put(name, entry)
   }
-}
-
-/** What an entry is stored under, which also orders entries of the same moment. */
-export function tieOf({ item, key }: Waiting): string {
-  return `${item}.${key.originator}.${key.subagent}.${key.id}`
 }
 
 function markKey({ originator, root_originator }: Pick<LeftOut, 'originator' | 'root_originator'>): string {

@@ -15,16 +15,31 @@ import { untilRead } from './until-read.js'
 
 /** Answers questions by what the parts of an audit know. */
 export function openAnswers(parts: Parts, found: { archive: Archive; dead: DeadLetters; seeded: Promise<void> }): Promise<Consumption> {
-  const { deps, options, agents, acknowledged, index, indexing, projector, rows, table } = parts
+  const { deps, options, agents, acknowledged, index, indexing, projector, rows, listing, table } = parts
   const { bus, clock, log } = deps
   const { archive, dead, seeded } = found
   const rules = rulesOf(options)
   const { check } = parts.schemas
   const older = new OlderPasses({ bus, clock, archive, rules, has: (key) => index.has(key), check })
-  const search = new PassSearch({ bus, clock, archive, rules, table, index, indexing, projector, acknowledged, check, older })
+  const search = new PassSearch({ bus, clock, archive, rules, table, index, indexing, projector, listing, acknowledged, check, older })
   return answerQuestions(bus, {
     archive,
-    query: new Query({ bus, clock, acknowledged, projector, rows, seeded, table, archive, agents, rules, index, indexing, search }),
+    query: new Query({
+      bus,
+      clock,
+      acknowledged,
+      projector,
+      rows,
+      listing,
+      seeded,
+      table,
+      archive,
+      agents,
+      rules,
+      index,
+      indexing,
+      search,
+    }),
     dead,
     search,
     bus,

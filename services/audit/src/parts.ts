@@ -10,6 +10,7 @@ import type { EarlyIds } from './early-ids.js'
 import type { EndedPasses } from './ended-passes.js'
 import type { Expiries } from './expiries.js'
 import type { Inbox } from './inbox.js'
+import type { Listing } from './listing/listing.js'
 import type { Logging } from './logging.js'
 import type { AuditOptions } from './options.js'
 import type { Projector } from './project.js'
@@ -55,6 +56,7 @@ export interface Parts {
   revoked: Revoked
   logging: Logging
   rows: Rows
+  listing: Listing
   ended: EndedPasses
   index: PassIndex
   indexing: Indexing

@@ -38,6 +38,7 @@ function projector() {
     inbox: { ...idle, note: () => undefined },
     acknowledged: idle,
     undelivered: { note: () => undefined },
+    changed: () => undefined,
   }
   const options = { writes: () => true, open_ms: 3_000, request_ms: REQUEST_MS, ended_bytes: 1 << 20 }
   return { wanted, reported, sent, time, made: new Projector({ ...deps, isAgent: () => false } as unknown as ProjectorDeps, options) }

@@ -26,6 +26,8 @@ export interface ProjectorDeps extends KeeperDeps {
   undelivered: Pick<Undelivered, 'note'>
   acknowledged: Pick<Acknowledged, 'take' | 'busy' | 'lowest'>
   isAgent: (name: string) => boolean
+  /** Called with the keyText of a pass after what memory knows of it has changed. */
+  changed: (text: string) => void
 }
 
 export interface ProjectorOptions {
@@ -49,7 +51,7 @@ const REQUESTS_A_SWEEP = 16
  * happens to it later finds it in a bounded cache, or is read from the stream again. Everything is idempotent by sequence (I2).
  */
 export class Projector {
-  readonly notes = new RequestNotes()
+  readonly notes: RequestNotes
   /** Open passes without a record yet, and those that stayed open long enough to have one; each in order of their first step. */
   readonly young = new PassingMap<string, Tracked>()
   readonly old = new PassingMap<string, Tracked>()
@@ -65,6 +67,7 @@ export class Projector {
     private readonly deps: ProjectorDeps,
     private readonly options: ProjectorOptions,
   ) {
+    this.notes = new RequestNotes(deps.changed)
     this.keeper = new Keeper(deps, options)
     this.ended = new LRUCache({ maxSize: options.ended_bytes, sizeCalculation: ({ memory }) => memory.bytes + ENDED_OVERHEAD })
   }
@@ -106,9 +109,8 @@ export class Projector {
     return Number.isFinite(lowest) ? lowest : undefined
   }
 
-  /** Passes of which memory knows more than the bucket: young ones, and those whose record is being written. */
-  *unrecorded(): Generator<PassMemory> {
-    for (const { memory } of this.young.values()) yield memory
+  /** Passes whose record is being written. No more than a few hundred, since the reader waits for them. */
+  *unwritten(): Generator<PassMemory> {
     for (const { memory } of this.keeper.unwritten.all()) yield memory
   }
 
@@ -136,6 +138,7 @@ export class Projector {
       if (writes === WRITES_AT_ONCE) return true
       this.young.delete(text)
       this.old.set(text, tracked)
+      this.deps.changed(text)
       this.keeper.save(tracked)
       writes++
     }
@@ -259,13 +262,16 @@ export class Projector {
       this.deps.undelivered.note(tracked.memory)
       // Hardly anything ever happens to a plain pass again; then it is read from the stream.
       if (kept !== 'brief') this.ended.set(text, tracked)
+      this.deps.changed(text)
       return
     }
     if (this.old.has(text)) {
       this.keeper.save(tracked)
+      this.deps.changed(text)
       return
     }
     this.young.set(text, tracked)
+    this.deps.changed(text)
     // What waits for a person is in the inbox at once, not when its record is worth a write.
     if ('held' in tracked.memory.journal && tracked.memory.journal.held) this.keeper.noteHeld(tracked.memory)
   }

@@ -1,40 +1,34 @@
 import type { Archive } from '@passover/archive'
 import type { Bus, Table } from '@passover/bus'
-import { type Clock, type JournalRules, passStatus, requestTime } from '@passover/core'
-import {
-  type AgentRecord,
-  type AgentRow,
-  keyText,
-  type PassKey,
-  type PassQuery,
-  type PassRecord,
-  type PassRow,
-  type PassStatus,
-} from '@passover/schemas'
+import type { Clock, JournalRules } from '@passover/core'
+import { type AgentRecord, type AgentRow, keyText, type PassKey, type PassQuery, type PassRecord, type PassRow } from '@passover/schemas'
 import type { Acknowledged } from './acknowledged.js'
 import { describe } from './describe.js'
+import { type Listing, memoryOf } from './listing/listing.js'
+import type { Ordered } from './listing/pass-order.js'
 import { PassMemory, type RequestNote } from './pass-memory.js'
 import type { Projector } from './project.js'
 import { recordFilter } from './records.js'
-import { noteKey } from './request-notes.js'
 import { matches, newestFirst, type RowFilter, type Rows } from './rows.js'
 import type { Indexing } from './search/indexing.js'
 import type { PassIndex } from './search/pass-index.js'
 import type { PassSearch } from './search/pass-search.js'
-import { mayBe, sentRow } from './sent.js'
+import { sentRow } from './sent.js'
 
 export interface QueryDeps {
   bus: Bus
   projector: Projector
   acknowledged: Pick<Acknowledged, 'has'>
   rows: Rows
+  /** What projector and rows know, in order. */
+  listing: Pick<Listing, 'passes' | 'countsOf'>
   /** Settles when `rows` knows what the bucket held at the start. */
   seeded: Promise<void>
   table: Table<PassRecord>
   archive: Archive
   agents: ReadonlyMap<string, AgentRecord>
   rules: JournalRules
-  index: Pick<PassIndex, 'has' | 'agents' | 'withStatus'>
+  index: Pick<PassIndex, 'has' | 'agents' | 'countsOf'>
   indexing: Pick<Indexing, 'complete'>
   /** Finds what is not in memory. */
   search: Pick<PassSearch, 'page'>
@@ -46,14 +40,6 @@ export interface Listed {
   more: boolean
 }
 
-/** What may become a row, made only when it is among those shown. */
-interface Candidate {
-  created_at: number
-  last_sequence: number
-  key: PassKey
-  row: () => PassRow | Promise<PassRow>
-}
-
 /** So many lookups by hash take less than a millisecond. */
 const MOST_PAIRS = 4_096
 
@@ -62,7 +48,12 @@ const BUDGET_MS = 120
 /** A child is asked for before its parent ends: more than enough for the times of two messages. */
 const AFTER_END_MS = 60_000
 
-const OPEN: ReadonlySet<string> = new Set<PassStatus>(['requested', 'held', 'waiting_for_return'])
+/** Passes looked at in vain for one answer: of the lists that are kept some have others, too. */
+const MOST_IN_VAIN = 4_096
+/** A request counts as so many: its body is decoded, or even read. */
+const REQUEST_IN_VAIN = 16
+/** Looked at together at least. */
+const LOOKED_AT_ONCE = 16
 
 /** Finds passes: memory for the youngest, KV for the recent, the archive's indexes for the rest. */
 export class Query {
@@ -74,13 +65,12 @@ export class Query {
    */
   async list(filter: RowFilter, limit: number, times: Pick<PassQuery, 'from' | 'to'> = {}): Promise<Listed> {
     await this.deps.seeded
-    const remembered = await this.fromMemory(filter, limit + 1)
-    if (this.deps.rows.complete) return cut(remembered, limit)
+    const { passes: remembered, more: goes_on } = await this.fromMemory(filter, limit + 1)
+    if (this.deps.rows.complete || goes_on) return cut(remembered, limit, goes_on)
     const { passes, more } = await this.recorded(filter, limit + 1, times)
     const known = new Set(remembered.map(keyText))
     const found = [...remembered, ...passes.filter((row) => !known.has(keyText(row)) && !this.isNewerInMemory(row))]
-    const listed = cut(found.sort(newestFirst), limit)
-    return { ...listed, more: listed.more || more }
+    return cut(found.sort(newestFirst), limit, more)
   }
 
   /** From the index of the bucket, whose records are read until there are enough or the time is used up. */
@@ -120,10 +110,8 @@ export class Query {
       const fits = key.id === id && (originator ?? key.originator) === key.originator && (subagent ?? key.subagent) === key.subagent
       if (fits) found.set(keyText(key), { originator: key.originator, subagent: key.subagent, id })
     }
-    const { projector, rows, table, archive } = this.deps
-    for (const tracked of [...projector.young.values(), ...projector.old.values()]) add(tracked.memory.key)
-    for (const note of projector.notes.values()) addKey(noteKey(note), add)
-    for (const row of rows.values()) add(row)
+    const { listing, table, archive } = this.deps
+    for (const key of listing.passes.withId(id)) add(key)
     const indexed = this.indexed(wanted)
     for (const key of indexed ?? []) add(key)
     // To look for an id among a million keys costs the server more than all the rest: it is asked only where nobody else knows all.
@@ -147,68 +135,49 @@ export class Query {
   /** Every registered agent, with what is open for it. */
   async agents(): Promise<AgentRow[]> {
     await this.deps.seeded
-    const counts = new Map<string, { open: number; waiting: number; originated: number }>()
-    const of = (name: string) => {
-      const known = counts.get(name) ?? { open: 0, waiting: 0, originated: 0 }
-      counts.set(name, known)
-      return known
-    }
-    for (const { key, status } of this.openPasses()) {
-      if (!OPEN.has(status)) continue
-      of(key.originator).originated++
-      if (status === 'waiting_for_return') of(key.subagent).open++
-      else of(key.subagent).waiting++
-    }
-    return [...this.deps.agents.values()].sort((a, b) => (a.name < b.name ? -1 : 1)).map((agent) => ({ agent, ...of(agent.name) }))
+    const { agents, index, listing } = this.deps
+    const sorted = [...agents.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+    return sorted.map((agent) => {
+      const known = listing.countsOf(agent.name)
+      const others = index.countsOf(agent.name)
+      return {
+        agent,
+        open: known.open + others.open,
+        waiting: known.waiting + others.waiting,
+        originated: known.originated + others.originated,
+      }
+    })
   }
 
-  /** Every open pass once. The index knows all records of the bucket, memory what is not in a record yet. */
-  private *openPasses(): Generator<{ key: Pick<PassKey, 'originator' | 'subagent'>; status: string }> {
-    const { projector, rows, index } = this.deps
-    const inMemory = new Map<string, PassMemory>()
-    for (const { memory } of this.openMemories()) inMemory.set(keyText(memory.key), memory)
-    for (const memory of projector.unrecorded()) inMemory.set(keyText(memory.key), memory)
-    for (const { key, journal } of inMemory.values()) yield { key, status: passStatus(journal) }
-    for (const note of projector.notes.values()) {
-      const key = noteKey(note)
-      if (key && !this.isKnown(keyText(key)) && !index.has(key)) yield { key, status: 'requested' }
+  /** The newest in memory. `more`: too many were looked at in vain, so there may be others, also older ones. */
+  private async fromMemory(filter: RowFilter, count: number): Promise<Listed> {
+    const { listing, acknowledged } = this.deps
+    const passes: PassRow[] = []
+    let left = MOST_IN_VAIN
+    let after: Ordered | undefined
+    for (;;) {
+      const wanted = Math.max(LOOKED_AT_ONCE, count - passes.length)
+      const some = listing.passes.newest(filter, after, wanted)
+      for (const ordered of some) {
+        const made = await this.rowOf(ordered)
+        const row = made && (await sentRow(acknowledged, made))
+        if (row && matches(row, filter)) passes.push(row)
+        else left -= ordered.unread ? REQUEST_IN_VAIN : 1
+        if (passes.length >= count || left <= 0) return { passes, more: left <= 0 }
+      }
+      if (some.length < wanted) return { passes, more: false }
+      after = some.at(-1)
     }
-    for (const row of rows.values()) if (!inMemory.has(keyText(row)) && !index.has(row)) yield { key: row, status: row.status }
-    const recorded = Array.from(inMemory.values(), ({ key }) => key)
-    for (const { status, ...key } of index.withStatus(OPEN, recorded)) yield { key, status }
   }
 
-  private async fromMemory(filter: RowFilter, count: number): Promise<PassRow[]> {
-    const found: PassRow[] = []
-    for (const candidate of this.candidates(filter).sort(newerFirst)) {
-      const row = await sentRow(this.deps.acknowledged, await candidate.row())
-      if (matches(row, filter)) found.push(row)
-      if (found.length >= count) break
-    }
-    return found
-  }
-
-  private candidates(filter: RowFilter): Candidate[] {
+  /** Undefined: it is no longer in memory. */
+  private rowOf({ text, key }: Ordered): PassRow | Promise<PassRow> | undefined {
     const { projector, rows, rules } = this.deps
-    const { status, ...others } = filter
-    const { session_id, parent, ...parties } = others
-    const fits = (key: PassKey) => matches({ ...key, status: '', created_at: 0, last_sequence: 0 }, parties)
-    const found: Candidate[] = []
-    for (const { memory } of this.openMemories()) {
-      const right = fits(memory.key) && (status === undefined || passStatus(memory.journal) === status)
-      if (right)
-        found.push({ created_at: createdAt(memory), last_sequence: memory.last, key: memory.key, row: () => describe(memory, rules).row })
-    }
-    for (const note of projector.notes.values()) {
-      const key = noteKey(note)
-      if (!key || this.isKnown(keyText(key)) || !fits(key) || (status ?? 'requested') !== 'requested') continue
-      found.push({ created_at: note.time, last_sequence: note.sequence, key, row: () => this.requestedRow(key, note) })
-    }
-    for (const row of rows.values()) {
-      if (!this.isInMemory(keyText(row)) && mayBe(row.status, status) && matches(row, others))
-        found.push({ created_at: row.created_at, last_sequence: row.last_sequence, key: row, row: () => row })
-    }
-    return found
+    const row = rows.get(text)
+    const memory = memoryOf(projector, text, row)
+    if (memory) return describe(memory, rules).row
+    const note = projector.notes.find(text)
+    return row ?? (note && this.requestedRow(key, note))
   }
 
   /** A request's body may have been left out of memory: then it is read again, if it is still there. */
@@ -218,35 +187,13 @@ export class Query {
     return bus.journal.message(note.sequence).then((stored) => describe(PassMemory.of(key, { ...note, body: stored?.data }), rules).row)
   }
 
-  private openMemories() {
-    const { young, old } = this.deps.projector
-    return [...young.values(), ...old.values()]
-  }
-
   /** Open in memory: what rows say about it is older. */
   private isInMemory(text: string): boolean {
     const { young, old } = this.deps.projector
     return young.has(text) || old.has(text)
   }
-
-  private isKnown(text: string): boolean {
-    return this.isInMemory(text) || this.deps.rows.get(text) !== undefined
-  }
 }
 
-function createdAt(memory: PassMemory): number {
-  const first = memory.noted[0]?.fact
-  return (first?.type === 'step' ? requestTime(first) : undefined) ?? memory.begun
-}
-
-function newerFirst(a: Candidate, b: Candidate): number {
-  return b.created_at - a.created_at || b.last_sequence - a.last_sequence
-}
-
-function addKey(key: PassKey | undefined, add: (key: PassKey) => void): void {
-  if (key) add(key)
-}
-
-function cut(rows: PassRow[], limit: number): Listed {
-  return { passes: rows.slice(0, limit), more: rows.length > limit }
+function cut(rows: PassRow[], limit: number, more: boolean): Listed {
+  return { passes: rows.slice(0, limit), more: more || rows.length > limit }
 }

@@ -15,6 +15,9 @@ export class RequestNotes {
   private readonly byKey = new PassingMap<string, RequestNote>()
   private bytes = 0
 
+  /** `changed`: called with the keyText of the pass that a request asks for after the request came or went. */
+  constructor(private readonly changed: (text: string) => void = () => undefined) {}
+
   get size(): number {
     return this.notes.size
   }
@@ -27,7 +30,11 @@ export class RequestNotes {
     if (keeps) this.bytes += length
     this.notes.set(stored.sequence, note)
     const key = noteKey(note)
-    if (key && !this.byKey.has(keyText(key))) this.byKey.set(keyText(key), note)
+    if (!key) return
+    const text = keyText(key)
+    if (this.byKey.has(text)) return
+    this.byKey.set(text, note)
+    this.changed(text)
   }
 
   /** Takes the request that a first step answers. */
@@ -36,7 +43,11 @@ export class RequestNotes {
     if (!note) return undefined
     this.bytes -= note.body?.length ?? 0
     const key = noteKey(note)
-    if (key && this.byKey.get(keyText(key)) === note) this.byKey.delete(keyText(key))
+    const text = key && keyText(key)
+    if (text !== undefined && this.byKey.get(text) === note) {
+      this.byKey.delete(text)
+      this.changed(text)
+    }
     return note
   }
 

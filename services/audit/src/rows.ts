@@ -23,7 +23,11 @@ export class Rows {
   /** Nothing was forgotten: what is not here is not in the bucket either. */
   complete = true
 
-  constructor(private readonly max = MAX_ROWS) {}
+  /** `changed`: called with the keyText of each row after it came, changed or went. */
+  constructor(
+    private readonly max = MAX_ROWS,
+    private readonly changed: (text: string) => void = () => undefined,
+  ) {}
 
   /** Keeps the row that knows more. */
   put(row: PassRow): void {
@@ -32,6 +36,7 @@ export class Rows {
     if (known && known.last_sequence > row.last_sequence) return
     if (known) this.rows.delete(text)
     this.rows.set(text, row)
+    this.changed(text)
     if (this.rows.size > this.max + SLACK) this.forget()
   }
 
@@ -40,18 +45,18 @@ export class Rows {
     let excess = this.rows.size - this.max
     for (const text of this.rows.keys()) {
       if (excess-- <= 0) break
-      this.rows.delete(text)
+      this.remove(text)
     }
     this.complete = false
   }
 
   /** Of passes of which nothing younger is stored than what was removed. */
   removeWithin(removed: { has(sequence: number): boolean }): void {
-    for (const [text, { last_sequence }] of this.rows) if (removed.has(last_sequence)) this.rows.delete(text)
+    for (const [text, { last_sequence }] of this.rows) if (removed.has(last_sequence)) this.remove(text)
   }
 
   remove(text: string): void {
-    this.rows.delete(text)
+    if (this.rows.delete(text)) this.changed(text)
   }
 
   get(text: string): PassRow | undefined {

@@ -22,12 +22,6 @@ export function sentRecord(record: PassRecord, acknowledged: { at: number | unde
   return { ...record, status, ...(acknowledged?.at === undefined ? {} : { acknowledged_at: acknowledged.at }) }
 }
 
-/** Whether a row of that status may turn out to be of the wanted one. */
-export function mayBe(status: string, wanted: string | undefined): boolean {
-  if (wanted === undefined || status === wanted) return true
-  return wanted === 'processed' && status === 'returned'
-}
-
 function withSend(row: PassRow, acknowledged: boolean): PassRow {
   const undelivered = row.undelivered_at !== undefined
   const status = deliveredStatus(row.status as PassStatus, acknowledged)

@@ -27,10 +27,10 @@ function world(most: number) {
     clock: { now: () => 0 },
   } as unknown as UndeliveredDeps
   const undelivered = new Undelivered(deps, most)
-  const note = (originator: string, sequence: number) =>
+  const note = (originator: string, sequence: number, time = 0) =>
     undelivered.note({
       key: { originator, subagent: 'audit', id: `pass-${sequence}` } as PassKey,
-      journal: { state: 'done', return: { sequence, time: 0 } },
+      journal: { state: 'done', return: { sequence, time } },
       noted: [],
       step: () => undefined,
     } as unknown as PassMemory)
@@ -58,4 +58,20 @@ it('records what is late in turns of originators', () => {
   note('bob', 901)
   undelivered.sweep(DUE_MS)
   return expect.poll(() => looked.slice(0, 65)).toContain('bob 901')
+})
+
+// Fails where a sweep walks all that wait: 200,000 of them may, most for days.
+it('looks only at what is due, however many wait', async () => {
+  const { undelivered, note, looked } = world(20_000)
+  for (let sequence = 1; sequence <= 10_000; sequence++) note('mallory', sequence, sequence)
+  const { waiting } = undelivered as unknown as { waiting: Map<number, unknown> }
+  waiting[Symbol.iterator] = () => {
+    throw new Error('walked')
+  }
+  undelivered.sweep(DUE_MS + 3)
+  await expect.poll(() => undelivered.size).toBe(9_997)
+  undelivered.acknowledged('mallory', [4])
+  undelivered.sweep(DUE_MS + 5)
+  await expect.poll(() => undelivered.size).toBe(9_995)
+  expect(looked).toEqual(['mallory 1', 'mallory 2', 'mallory 3', 'mallory 5'])
 })

@@ -1,5 +1,5 @@
 import { encode } from '@passover/bus'
-import { type Clock, FairPlaces } from '@passover/core'
+import { type Clock, FairPlaces, type Timed, Timers } from '@passover/core'
 import { type AgentRecord, keyText, type PassKey, SYSTEM, type UndeliveredBody, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { Acknowledged } from './acknowledged.js'
@@ -18,7 +18,8 @@ export interface UndeliveredDeps extends LoadDeps {
   untilRead: (sequence: number) => Promise<void>
 }
 
-interface Waiting {
+interface Waiting extends Timed {
+  sequence: number
   key: PassKey
   /** Server ms. */
   due: number
@@ -47,6 +48,8 @@ export class Undelivered {
   private readonly running = new Set<number>()
   /** An originator with many late returns leaves room for the others. */
   private readonly places = new FairPlaces(2 * AT_ONCE)
+  /** When those of each originator are looked at; what is being recorded is in none. */
+  private readonly timers = new Map<string, Timers<Waiting>>()
   private next = Number.POSITIVE_INFINITY
   /** Originators that have more returns than are waited for. */
   private readonly overflowed = new Set<string>()
@@ -66,7 +69,7 @@ export class Undelivered {
   note(memory: PassMemory): void {
     const { journal } = memory
     const due = deliveryDue(memory, this.deps)
-    if (due !== undefined && journal.state === 'done') this.wait(journal.return.sequence, { key: memory.key, due })
+    if (due !== undefined && journal.state === 'done') this.wait({ sequence: journal.return.sequence, key: memory.key, due })
   }
 
   /** Its originator has these. */
@@ -81,9 +84,15 @@ export class Undelivered {
   sweep(now: number): void {
     if (now < this.next || this.stopped) return
     this.next = Number.POSITIVE_INFINITY
-    for (const [sequence, waiting] of this.waiting) {
-      if (waiting.due > now) this.next = Math.min(this.next, waiting.due)
-      else if (!this.running.has(sequence)) this.begin(sequence, waiting)
+    for (const [originator, timers] of this.timers) {
+      while (this.places.hasRoom(originator)) {
+        const waiting = timers.take(now)
+        if (!waiting) break
+        this.begin(waiting)
+      }
+      const at = timers.nextAt()
+      if (at === undefined) this.timers.delete(originator)
+      else this.next = Math.min(this.next, at)
     }
     for (const originator of this.overflowed) {
       if (!this.hasFew(originator)) continue
@@ -123,11 +132,19 @@ export class Undelivered {
     await Promise.race([reader.caughtUp, reader.closed])
   }
 
-  private wait(sequence: number, waiting: Waiting): void {
-    const { originator } = waiting.key
-    if (!this.waiting.has(sequence) && !this.makeRoom(originator)) return
+  private wait(waiting: Waiting): void {
+    const { sequence, key } = waiting
+    if (this.waiting.has(sequence) || !this.makeRoom(key.originator)) return
     this.waiting.set(sequence, waiting)
-    this.of.add(originator, sequence)
+    this.of.add(key.originator, sequence)
+    this.lookLater(waiting)
+  }
+
+  private lookLater(waiting: Waiting): void {
+    const { originator } = waiting.key
+    const timers = this.timers.get(originator) ?? new Timers<Waiting>()
+    this.timers.set(originator, timers)
+    timers.set(waiting, waiting.due, waiting.sequence)
     this.next = Math.min(this.next, waiting.due)
   }
 
@@ -153,18 +170,19 @@ export class Undelivered {
     if (!waiting) return
     this.waiting.delete(sequence)
     this.of.delete(waiting.key.originator, sequence)
+    this.timers.get(waiting.key.originator)?.drop(waiting)
   }
 
-  private begin(sequence: number, waiting: Waiting): void {
+  private begin(waiting: Waiting): void {
     const free = this.places.take(waiting.key.originator)
-    if (free) void this.settle(sequence, waiting).then(free)
-    else this.next = Math.min(this.next, waiting.due)
+    if (free) void this.settle(waiting).then(free)
   }
 
-  private async settle(sequence: number, waiting: Waiting): Promise<void> {
+  private async settle(waiting: Waiting): Promise<void> {
+    const { sequence } = waiting
     this.running.add(sequence)
     try {
-      const again = await this.record(sequence, waiting)
+      const again = await this.record(waiting)
       if (again === undefined) this.forget(sequence)
       else waiting.due = again
     } catch (error) {
@@ -172,11 +190,14 @@ export class Undelivered {
       waiting.due = this.deps.clock.now() + RETRY_MS
     }
     this.running.delete(sequence)
-    this.next = Math.min(this.next, waiting.due)
+    // It may have been acknowledged meanwhile.
+    if (this.waiting.get(sequence) === waiting) this.lookLater(waiting)
+    // There is room for others of its originator now.
+    else this.next = Math.min(this.next, waiting.due)
   }
 
   /** When to look again; undefined: never. */
-  private async record(sequence: number, { key, due }: Waiting): Promise<number | undefined> {
+  private async record({ sequence, key, due }: Waiting): Promise<number | undefined> {
     const { bus, index, rules, clock, untilRead } = this.deps
     const { last } = await bus.bounds()
     await untilRead(last)

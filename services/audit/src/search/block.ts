@@ -16,9 +16,10 @@ export const COLUMNS = [
   'ended',
   'code',
   'returned',
+  'counted',
 ] as const satisfies readonly (keyof Block)[]
 
-/** What is known of so many passes, a column each: 55 bytes a pass. */
+/** What is known of so many passes, a column each: 56 bytes a pass. */
 export class Block {
   /** Revision of the record in the bucket; 0: no entry (any more). */
   readonly revision = new Float64Array(BLOCK_SIZE)
@@ -39,6 +40,8 @@ export class Block {
   readonly code = new Uint8Array(BLOCK_SIZE)
   /** Sequence of its return; 0: it has none. */
   readonly returned = new Float64Array(BLOCK_SIZE)
+  /** Whether it is counted as open, and whether memory counts it instead. */
+  readonly counted = new Uint8Array(BLOCK_SIZE)
   /** Places taken, and those of them that hold an entry. */
   used = 0
   live = 0

@@ -68,14 +68,20 @@ describe('index of passes', () => {
           below: fc.integer({ min: 0, max: 60 }),
           count: fc.integer({ min: 1, max: 20 }),
           after: fc.option(fc.integer({ min: 0, max: 40 })),
+          covered: fc.subarray(['id-0', 'id-1', 'id-2']),
+          uncovered: fc.subarray(['id-0', 'id-1', 'id-2']),
         }),
-        (writes, filter, { below, count, after }) => {
-          const index = new PassIndex(7)
+        (writes, filter, { below, count, after, ...covers }) => {
+          const covered = new Set(covers.covered)
+          const index = new PassIndex(7, ({ id }) => covered.has(id))
           const model = new Map<string, Indexed>()
           for (const [number, [one, old]] of writes.entries()) {
             const written = { ...one, revision: number + 1 } as Indexed
             index.put(written, old ? 'old' : 'live')
             model.set(JSON.stringify(one.key), written)
+            if (number !== 30) continue
+            for (const id of covers.uncovered) covered.delete(id)
+            for (const { key } of model.values()) index.cover(key, covered.has(key.id))
           }
           index.forgetBelow(below)
           for (const [text, { revision }] of model) if (revision < below) model.delete(text)
@@ -89,6 +95,13 @@ describe('index of passes', () => {
           const found = index.newest(filter, from, count)
           expect(found.map(({ created_at, sequence }) => ({ created_at, sequence }))).toEqual(expected)
           expect(index.size).toBe(model.size)
+          const held = [...model.values()].filter(({ key, status }) => status === 'held' && !covered.has(key.id))
+          const counts = NAMES.map((name) => ({
+            open: 0,
+            waiting: held.filter(({ key }) => key.subagent === name).length,
+            originated: held.filter(({ key }) => key.originator === name).length,
+          }))
+          expect(NAMES.map((name) => index.countsOf(name))).toEqual(counts)
           for (const one of writes) expect(index.has(one[0].key)).toBe(model.has(JSON.stringify(one[0].key)))
         },
       ),

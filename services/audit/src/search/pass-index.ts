@@ -1,4 +1,5 @@
 import type { PassKey } from '@passover/schemas'
+import type { OpenCounts } from '../listing/listing.js'
 import { BLOCK_SIZE, Block, COLUMNS } from './block.js'
 import { Dictionary } from './dictionary.js'
 import { type Hashed, hashPass } from './hash.js'
@@ -41,6 +42,12 @@ export interface Candidate extends Position {
 /** Live entries are numbered from here, so that those which are read at the start do not come between them. */
 const LIVE = 2 ** 30
 const FEW = BLOCK_SIZE / 8
+/** Values of the column `counted`: the pass waits for its dispatch, or a worker has it; the bit says that memory counts it. 0: it has ended. */
+const WAITING = 1
+const WORKED_ON = 2
+const COVERED = 4
+const KINDS: Record<string, number> = { requested: WAITING, held: WAITING, waiting_for_return: WORKED_ON }
+const NOTHING_OPEN: OpenCounts = { open: 0, waiting: 0, originated: 0 }
 
 /**
  * One line for every record of the bucket, in columns (decision 68): a query over a million finds its page without touching a record. Entries stand in
@@ -57,13 +64,19 @@ export class PassIndex {
   private readonly slots = new Slots((place) => this.hashAt(place))
   private readonly next = { old: 0, live: LIVE }
   private readonly hashed: Hashed = { hash: 0, check: 0 }
-  private count = 0
+  private entries = 0
 
-  /** `seed`: this process's own. */
-  constructor(private readonly seed: number) {}
+  /** By agent. */
+  private readonly counts = new Map<string, OpenCounts>()
+
+  /** `seed`: this process's own. `isCovered`: whether memory counts a pass, so that the index must not. */
+  constructor(
+    private readonly seed: number,
+    private readonly isCovered: (key: PassKey) => boolean = () => false,
+  ) {}
 
   get size(): number {
-    return this.count
+    return this.entries
   }
 
   /**
@@ -160,28 +173,19 @@ export class PassIndex {
     return Array.from(this.dictionaries.agents.entries(), ([name]) => name)
   }
 
-  /** Agents and status of every entry that has one of these statuses, but for those passes that are left out. */
-  *withStatus(
-    statuses: Iterable<string>,
-    except: Iterable<PassKey>,
-  ): Generator<Pick<PassKey, 'originator' | 'subagent'> & { status: string }> {
-    const { agents, words } = this.dictionaries
-    const wanted = new Map<number, string>()
-    for (const status of statuses) {
-      const number = words.find(status)
-      if (number !== undefined) wanted.set(number, status)
-    }
-    const left = new Set<number | undefined>()
-    for (const key of except) left.add(this.placeOf(key))
-    for (const [number, block] of this.blocks) {
-      for (let at = 0; at < block.used; at++) {
-        const status = wanted.get(block.status[at] ?? 0)
-        if (status === undefined || block.revision[at] === 0 || left.has(number * BLOCK_SIZE + at)) continue
-        const originator = agents.word(block.originator[at] ?? 0)
-        const subagent = agents.word(block.subagent[at] ?? 0)
-        if (originator !== undefined && subagent !== undefined) yield { originator, subagent, status }
-      }
-    }
+  /** What is open of an agent, but for those passes that memory counts. */
+  countsOf(agent: string): Readonly<OpenCounts> {
+    return this.counts.get(agent) ?? NOTHING_OPEN
+  }
+
+  /** Whether memory counts a pass. */
+  cover(key: PassKey, covered: boolean): void {
+    const found = this.find(key)
+    if (!found) return
+    const { block, at } = found
+    this.count(block, at, -1)
+    block.counted[at] = ((block.counted[at] ?? 0) & ~COVERED) | (covered ? COVERED : 0)
+    this.count(block, at, 1)
   }
 
   /** Every block, and what says whether an entry of one may match. */
@@ -277,17 +281,39 @@ export class PassIndex {
     block.created[at] = created_at
     block.first[at] = entry.first
     block.returned[at] = entry.returned ?? 0
+    const kind = KINDS[entry.status] ?? 0
+    block.counted[at] = kind === 0 ? 0 : kind | (this.isCovered(entry.key) ? COVERED : 0)
+    this.count(block, at, 1)
     if (created_at < block.oldest) block.oldest = created_at
     if (created_at > block.newest) block.newest = created_at
   }
 
   private release(block: Block, at: number): void {
     const { agents, sessions, words, decisions } = this.dictionaries
+    this.count(block, at, -1)
     agents.release(block.originator[at] ?? 0)
     agents.release(block.subagent[at] ?? 0)
     sessions.release(block.session[at] ?? 0)
     decisions.release(block.decisions[at] ?? 0)
     for (const column of [block.status, block.ended, block.code]) words.release(column[at] ?? 0)
+  }
+
+  private count(block: Block, at: number, by: 1 | -1): void {
+    const kind = block.counted[at] ?? 0
+    if (kind !== WAITING && kind !== WORKED_ON) return
+    const { agents } = this.dictionaries
+    const originator = agents.word(block.originator[at] ?? 0)
+    const subagent = agents.word(block.subagent[at] ?? 0)
+    if (originator === undefined || subagent === undefined) return
+    this.countIn(originator, 'originated', by)
+    this.countIn(subagent, kind === WAITING ? 'waiting' : 'open', by)
+  }
+
+  private countIn(agent: string, what: keyof OpenCounts, by: 1 | -1): void {
+    const known = this.counts.get(agent) ?? { ...NOTHING_OPEN }
+    known[what] += by
+    if (known.open + known.waiting + known.originated === 0) this.counts.delete(agent)
+    else this.counts.set(agent, known)
   }
 
   private place(kind: 'old' | 'live'): number {
@@ -297,7 +323,7 @@ export class PassIndex {
     if (block.used === 0) this.blocks.set(number, block)
     block.used++
     block.live++
-    this.count++
+    this.entries++
     return place
   }
 
@@ -308,7 +334,7 @@ export class PassIndex {
     this.release(block, at)
     block.revision[at] = 0
     block.live--
-    this.count--
+    this.entries--
   }
 
   /** A block that holds little is given up; what it holds stands at the end, where it does no harm. */
@@ -318,7 +344,7 @@ export class PassIndex {
       const place = this.place('live')
       this.copy(block, at, place)
       this.slots.move(number * BLOCK_SIZE + at, place)
-      this.count--
+      this.entries--
     }
     this.blocks.delete(number)
   }

@@ -2,6 +2,7 @@ import type { PassQuery, PassRecord } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { rowOf } from '../describe.js'
+import { PassOrder } from '../listing/pass-order.js'
 import { indexedOf } from './indexed.js'
 import { PassIndex } from './pass-index.js'
 import { PassSearch, type SearchDeps } from './pass-search.js'
@@ -34,7 +35,8 @@ function searched(ms = 0, more: Partial<SearchDeps> = {}) {
     table: { at: async (at: number) => (bucket.has(at) ? { key: '', value: bucket.get(at), revision: at } : undefined) },
     index,
     indexing: { complete: true, horizon: Number.NEGATIVE_INFINITY },
-    projector: { unrecorded: () => [], notes: new Map() },
+    projector: { unwritten: () => [], notes: new Map() },
+    listing: { unrecorded: new PassOrder() },
     acknowledged: { has: () => false },
     archive: { messages: async () => [] },
     bus: { journal: { message: async () => undefined } },

@@ -4,6 +4,7 @@ import type { PassQuery, PassRecord, PassRow, QueriedPass, RecordedDecision } fr
 import type { Acknowledged } from '../acknowledged.js'
 import { objectiveOf } from '../asked-for.js'
 import { describeChecked, rowOf } from '../describe.js'
+import type { Listing } from '../listing/listing.js'
 import { type LoadDeps, loadPass } from '../load.js'
 import type { Projector } from '../project.js'
 import { sentRecord, sentRow } from '../sent.js'
@@ -20,7 +21,8 @@ export interface SearchDeps extends LoadDeps {
   table: Pick<Table<PassRecord>, 'at'>
   index: PassIndex
   indexing: Pick<Indexing, 'complete' | 'horizon'>
-  projector: Projector
+  projector: Pick<Projector, 'young' | 'notes' | 'unwritten'>
+  listing: Pick<Listing, 'unrecorded'>
   acknowledged: Pick<Acknowledged, 'has'>
   check: CheckSchema | undefined
   /** Finds what fell out of the bucket. */
@@ -116,8 +118,8 @@ export class PassSearch {
 
   /** Those that are in the bucket or in memory. */
   private recent(filter: IndexFilter, after: Position | undefined, count: number): Find[] {
-    const { projector, index } = this.deps
-    const pending = newestPending(projector, filter, { after, count }).map(({ memory, created_at, sequence }) => ({
+    const { index } = this.deps
+    const pending = newestPending(this.deps, filter, { after, count }).map(({ memory, created_at, sequence }) => ({
       created_at,
       sequence,
       record: async () => (await describeChecked(memory, this.deps.rules, this.deps.check)).record,

@@ -1,5 +1,7 @@
 import { requestNamed } from '@passover/core'
-import { keyText, type PassKey } from '@passover/schemas'
+import type { PassKey } from '@passover/schemas'
+import type { Listing } from '../listing/listing.js'
+import type { Place } from '../listing/pass-order.js'
 import { PassMemory as Memory, type PassMemory } from '../pass-memory.js'
 import type { Projector } from '../project.js'
 import { noteKey } from '../request-notes.js'
@@ -12,20 +14,50 @@ export interface Pending extends Position {
   memory: PassMemory
 }
 
-/** The newest `count` after a position that may match: open passes, those that are just being written, and requests that wait for an answer. */
-export function newestPending(projector: Projector, filter: IndexFilter, page: { after: Position | undefined; count: number }): Pending[] {
-  const kept = new Newest<Pending>(page.count)
-  const offer = (memory: PassMemory, position: Position) => {
-    if (page.after && !isBefore(page.after, position)) return
-    if (mayMatch(memory.key, position, filter) && kept.wants(position.created_at, position.sequence)) kept.offer({ ...position, memory })
+export interface PendingDeps {
+  projector: Pick<Projector, 'young' | 'notes' | 'unwritten'>
+  listing: Pick<Listing, 'unrecorded'>
+}
+
+/** Comes after every keyText. */
+const AFTER_ALL = '\uffff'
+
+/**
+ * The newest `count` after a position that may match: open passes without a record, those whose record is being written, and requests that wait for
+ * an answer.
+ */
+export function newestPending(
+  { projector, listing }: PendingDeps,
+  filter: IndexFilter,
+  { after, count }: { after: Position | undefined; count: number },
+): Pending[] {
+  const kept = new Newest<Pending>(count)
+  const offer = (pending: Pending) => {
+    if (kept.wants(pending.created_at, pending.sequence)) kept.offer(pending)
   }
-  for (const memory of projector.unrecorded()) offer(memory, positionOf(memory))
-  for (const note of projector.notes.values()) {
-    const key = noteKey(note)
-    const known = key && projector.find(keyText(key)) !== undefined
-    if (key && !known) offer(Memory.of(key, note), { created_at: note.time, sequence: note.sequence })
+  for (const memory of projector.unwritten()) {
+    const position = positionOf(memory)
+    if ((!after || isBefore(after, position)) && mayMatch(memory.key, position, filter)) offer({ ...position, memory })
+  }
+  for (const { text, created_at, sequence } of unrecorded(listing, filter, { after, count })) {
+    const note = projector.notes.find(text)
+    const key = note && noteKey(note)
+    const memory = projector.young.get(text)?.memory ?? (key && Memory.of(key, note))
+    if (memory) offer({ created_at, sequence, memory })
   }
   return kept.sorted()
+}
+
+/** Nothing that is open has an error. */
+function unrecorded(listing: PendingDeps['listing'], filter: IndexFilter, page: { after: Position | undefined; count: number }): Place[] {
+  const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY } = filter
+  if (filter.code !== undefined) return []
+  const beyond = page.after && { ...page.after, text: AFTER_ALL }
+  const after =
+    to <= (beyond?.created_at ?? Number.POSITIVE_INFINITY) && Number.isFinite(to)
+      ? { created_at: to, sequence: 0, text: AFTER_ALL }
+      : beyond
+  return listing.unrecorded.newest(filter, after, page.count).filter(({ created_at }) => created_at >= from)
 }
 
 function mayMatch(key: PassKey, { created_at }: Position, filter: IndexFilter): boolean {
@@ -41,7 +73,7 @@ export function beginOf(memory: PassMemory | undefined): number | undefined {
 }
 
 /** As its record will have it. */
-function positionOf(memory: PassMemory): Position {
+export function positionOf(memory: PassMemory): Position {
   for (const { fact } of memory.noted) {
     const named = fact.type === 'step' ? requestNamed(fact) : undefined
     if (named) return { created_at: named.time ?? memory.request?.time ?? fact.time, sequence: named.sequence }

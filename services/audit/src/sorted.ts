@@ -1,0 +1,5 @@
+import exported from 'sorted-btree'
+
+/** A sorted map. The package is CommonJS: Node gives its exports, other loaders their default. */
+export const BTree = ('default' in exported ? exported.default : exported) as typeof exported.default
+export type Sorted<K, V> = InstanceType<typeof BTree<K, V>>
