@@ -134,7 +134,8 @@ class RunningNotifier implements Notifier {
     if (typeof counted === 'object') return counted
     const read = counted === 'nothing' ? [] : await lane.reading.run(sender, () => this.#noticesOf(fact, counted))
     // What a worker stored may be nothing that counts, and a dead letter for each would be more than it is.
-    if (!read) return sender.of === undefined ? await this.#leave(delivery, fact, { root: sender.agent, lane }) : this.#again()
+    if (!read && sender.of !== undefined) return this.#leaveUnjudged(delivery, sender, lane)
+    if (!read) return await this.#leave(delivery, fact, { root: sender.agent, lane })
     if (!Array.isArray(read)) return read
     const root = read[0]?.root.originator
     if (root === undefined) {
@@ -158,7 +159,15 @@ class RunningNotifier implements Notifier {
     if (isIgnored()) return 'nothing'
     // Many of the same worker may have been judged before its turn.
     const judge = async () => (isIgnored() ? 'nothing' : await this.#unlessUnreadable(fact, () => this.#reads.judged(fact)))
-    return (await lane.judging.run(sender, judge)) ?? this.#again()
+    const floods = lane.uncounted.floods(sender.agent, delivery)
+    return (await (floods ? lane.judgingFloods : lane.judging).run(sender, judge)) ?? this.#leaveUnjudged(delivery, sender, lane)
+  }
+
+  /** Handles a return of a worker that has its share in hand: drops what came again if the worker floods, and others may wait behind it at the server. */
+  #leaveUnjudged(delivery: Delivery, { agent }: Sender, lane: Lane): Verdict {
+    const { delivered, pending = 0 } = delivery
+    const drops = delivered > 1 && pending > 0 && lane.uncounted.floods(agent, delivery)
+    return drops ? { ok: true } : this.#again()
   }
 
   /** Returns the notices of a message, or the verdict on its delivery where they cannot be read now. */

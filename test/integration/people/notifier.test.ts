@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import { encode } from '@passover/bus'
 import { verifyWebhook } from '@passover/core'
 import { type Notifier, type NotifierSettings, startNotifier } from '@passover/notifier'
-import { HEADER, sha256 } from '@passover/schemas'
+import { HEADER, journalFilter, sha256 } from '@passover/schemas'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, type MockInstance, vi } from 'vitest'
 import { answers, firstAnswers, Receiver } from '../../support/assertions/http-receiver.js'
 import { byHand, checkOf, deleteConsumers, untilReady } from '../../support/attacks/broken-topology.js'
@@ -205,6 +205,41 @@ describe('the notifier', () => {
     expect(receiver.of(theirs.key.id)).toHaveLength(1)
     // Three for each return that is judged; most are of a worker that is known to flood by then.
     expect(reads.mock.calls.length).toBeLessThan(2 * FLOOD)
+  })
+
+  // Fails where each of these is judged: every one costs reads at the leader, and the agent stores them as fast as it likes.
+  it('judges few returns of a worker that stores fences and returns of its own without end, and tells those of others', async () => {
+    const { subjects, stream } = { subjects: fixture.bus.subjects, stream: fixture.bus.subjects.stream }
+    await start()
+    await byHand(fixture.nats.servers, async (manager) => {
+      const { config } = await manager.consumers.info(stream, 'notifier')
+      await manager.consumers.update(stream, 'notifier', { ...config, max_ack_pending: 500 })
+    })
+    const pair = async (n: number) => {
+      const key = { originator: 'alice', subagent: 'mallory', id: `own-fence-${n}` }
+      const subject = journalFilter(key)
+      let sequence = 0
+      for (const step of [subjects.fence(key, 'mallory'), subjects.return(key, 'mallory')]) {
+        const headers = { [HEADER.attempt]: '1' }
+        const outcome = await fixture.bus.publish({ subject: step, headers, data: encode({ v: 1 }), guard: { subject, sequence } })
+        if (outcome.kind !== 'stored') throw new Error(outcome.kind)
+        sequence = outcome.sequence
+      }
+    }
+    await Promise.all(Array.from({ length: FLOOD }, (_, n) => pair(n)))
+    const honest = await story().whole()
+    await receiver.got(honest.key.id)
+    await until(
+      async () => {
+        const info = await byHand(fixture.nats.servers, (manager) => manager.consumers.info(stream, 'notifier'))
+        return info.num_pending + info.num_ack_pending === 0
+      },
+      { what: 'all of them are taken', deadline_ms: 60_000, every_ms: 200 },
+    )
+    // Three for each that is judged.
+    expect(reads.mock.calls.length).toBeLessThan(2 * FLOOD)
+    await running?.drain(1_000)
+    await deleteConsumers(fixture.nats.servers, (name) => name.startsWith('notifier'))
   })
 
   describe('beside an agent that floods', () => {

@@ -1,12 +1,15 @@
-import type { Delivery } from '@passover/bus'
+import { type Delivery, NOTIFIER_PENDING } from '@passover/bus'
 import { Pace } from './rate-meter.js'
 import { Share } from './shared-slots.js'
 
-/** Deliveries whose root is remembered: about as many as wait at a time. The pass of any other is read again. */
-const ROOTS_KEPT = 20_000
+/** Deliveries whose root is remembered: as many as wait at a time. The pass of any other is read again. */
+const ROOTS_KEPT = NOTIFIER_PENDING
 /** Returns that are judged at a time, and deliveries in hand for each: to judge one takes a few small reads, and to have it delivered again takes longer. */
 const JUDGED = 64
 const JUDGED_IN_HAND = 128
+/** The same of workers that flood. */
+const FLOODS_JUDGED = 4
+const FLOODS_IN_HAND = 16
 /** Returns of one worker that count for nothing or may, within a minute of the stream's time; a worker with more floods. */
 const MOST_UNCOUNTED = 1_000
 
@@ -16,6 +19,7 @@ const MOST_UNCOUNTED = 1_000
  */
 export class Lane {
   readonly judging: Share
+  readonly judgingFloods: Share
   readonly reading: Share
   readonly posting: Share
   readonly pace = new Pace()
@@ -26,13 +30,14 @@ export class Lane {
   /** `judges`: whether some of its messages may count for nothing. */
   constructor(places: number, { judges }: { judges: boolean }) {
     this.judging = new Share(judges ? JUDGED : 0, JUDGED_IN_HAND)
+    this.judgingFloods = new Share(judges ? FLOODS_JUDGED : 0, FLOODS_IN_HAND)
     this.reading = new Share(places)
     this.posting = new Share(places)
   }
 
-  /** Deliveries to take at a time, without their data: those in hand, and as many again that are given back at once. */
+  /** Deliveries to take at a time, without their data: those in hand, and as many again that are given back at once. The server gives no more than may wait. */
   get concurrency(): number {
-    return 2 * (this.judging.room + this.reading.room + this.posting.room)
+    return Math.min(NOTIFIER_PENDING, 2 * (this.judging.room + this.reading.room + this.posting.room))
   }
 
   /** Returns the root of a delivery that came before, if it is remembered. */
@@ -55,6 +60,7 @@ export class Lane {
 
   close(): void {
     this.judging.close()
+    this.judgingFloods.close()
     this.reading.close()
     this.posting.close()
   }
