@@ -1,7 +1,6 @@
 import { Decoder, Encoder } from '@msgpack/msgpack'
 import { PROTO, parseJson } from '@passover/schemas'
-import { isTooDeep } from './depth.js'
-import { frameFault } from './frame-size.js'
+import { frameFault, isTooDeep } from './frame-size.js'
 import { interning, MAX_INTERNED_BYTES } from './interned.js'
 import { KeyCache } from './key-cache.js'
 import { pack } from './pack.js'

@@ -7,7 +7,7 @@ import { Link } from './link.js'
 import { NatsBus } from './nats-bus.js'
 import { Replies } from './replies.js'
 import { withoutSecrets } from './server-address.js'
-import { Subjects } from './subjects.js'
+import { inboxPrefixOf, Subjects } from './subjects.js'
 
 export interface BusOptions {
   servers: string | string[]
@@ -61,11 +61,6 @@ export async function openBus(options: BusOptions): Promise<Bus> {
   const bus = new NatsBus({ link, replies, subjects, identity: options.identity, timeout_ms })
   await bus.start()
   return bus
-}
-
-/** Where an identity's replies come in. */
-export function inboxPrefixOf(identity: string): string {
-  return `_INBOX_${identity}`
 }
 
 async function dial(

@@ -1,6 +1,5 @@
 import { Decoder, Encoder, ExtData, ExtensionCodec } from '@msgpack/msgpack'
-import { isTooDeep } from './depth.js'
-import { frameFault } from './frame-size.js'
+import { frameFault, isTooDeep } from './frame-size.js'
 
 /** MessagePack extension: a map that many messages repeat, as the bytes of its own encoding. */
 export const EXTENSION = 1

@@ -5,7 +5,7 @@ import type { Denied } from './bus.js'
 import { Gathering } from './gathering.js'
 import { asClientHeaders } from './headers.js'
 import { type ClientParser, Inbound } from './inbound.js'
-import { Outbox } from './outbox.js'
+import { Outbox, type SendOptions } from './outbox.js'
 
 /** Listeners of one kind; removing is idempotent. */
 class Listeners<A extends unknown[]> {
@@ -32,12 +32,6 @@ function guarded(report: (error: unknown) => void, work: () => void): void {
   } catch (error) {
     report(error)
   }
-}
-
-export interface SendOptions {
-  reply?: string | undefined
-  /** What `encodeHeaders` made. */
-  headers?: string | undefined
 }
 
 /** The client has this inside: commands as bytes, in order with its own (where a later version hides it, its `publish` is used), and its reader. */

@@ -9,7 +9,6 @@ import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } fr
 import type { Outcome, Outgoing, Stored } from './bus-messages.js'
 import type { ConsumerStanding, Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './bus-standing.js'
 import type { ObjectStore, Table } from './bus-stores.js'
-import { hearDecided, hintDecided } from './decided.js'
 import { consumeDurable } from './durables.js'
 import { followStream } from './follow.js'
 import { consumerStanding, inspect, lackConsumers, returnsKept, workload } from './inspect.js'
@@ -23,7 +22,7 @@ import { StreamWorkSource } from './pull.js'
 import { partsBytes } from './quotas/plan.js'
 import { partsUsage } from './quotas/reserve.js'
 import type { StreamReader } from './reader.js'
-import type { Replies } from './replies.js'
+import { NOTHING, type Replies } from './replies.js'
 import { askWaiting, hear, hearSteps } from './returned.js'
 import { ServerTime } from './server-time.js'
 import { streamInfo, streamUsage } from './stream-info.js'
@@ -197,11 +196,16 @@ export class NatsBus implements Bus {
   }
 
   hintDecided(originator: string): void {
-    hintDecided(this.#link, this.subjects.decided(originator))
+    this.#link.send(this.subjects.decided(originator), NOTHING)
   }
 
   async onDecided(originator: string, listener: () => void): Promise<AsyncDisposable> {
-    return hearDecided(this.#link, this.subjects.decided(originator), listener)
+    const subscription = this.#link.subscribe(this.subjects.decided(originator), listener)
+    return {
+      async [Symbol.asyncDispose]() {
+        if (!subscription.isClosed()) subscription.unsubscribe()
+      },
+    }
   }
 
   async ensureTopology(options?: TopologyOptions): Promise<void> {

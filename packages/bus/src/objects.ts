@@ -2,7 +2,6 @@ import { createHash, type Hash } from 'node:crypto'
 import { nuid } from '@nats-io/transport-node'
 import type { Guard } from './bus-messages.js'
 import type { ObjectData, ObjectStore } from './bus-stores.js'
-import { chunked } from './chunked.js'
 import { type ObjectContext, ObjectError, type ObjectMeta, ObjectStream } from './object-stream.js'
 import { sweep } from './object-sweep.js'
 
@@ -135,4 +134,22 @@ export class BucketObjects implements ObjectStore {
 
 function digestText(hash: Hash): string {
   return `SHA-256=${hash.digest('base64').replaceAll('+', '-').replaceAll('/', '_')}`
+}
+
+/** Cuts bytes, or pieces of any size, into chunks of `size`. */
+async function* chunked(data: ObjectData, size: number): AsyncIterable<Uint8Array> {
+  let rest: Uint8Array = new Uint8Array(0)
+  const pieces = data instanceof Uint8Array ? [data] : (data as unknown as AsyncIterable<Uint8Array>)
+  for await (const piece of pieces) {
+    let from = 0
+    if (rest.length > 0) {
+      from = Math.min(piece.length, size - rest.length)
+      rest = Buffer.concat([rest, piece.subarray(0, from)])
+      if (rest.length < size) continue
+      yield rest
+    }
+    for (; piece.length - from >= size; from += size) yield piece.subarray(from, from + size)
+    rest = piece.subarray(from)
+  }
+  if (rest.length > 0) yield rest
 }

@@ -1,4 +1,8 @@
-import type { SendOptions } from './link.js'
+export interface SendOptions {
+  reply?: string | undefined
+  /** What `encodeHeaders` made. */
+  headers?: string | undefined
+}
 
 const CHUNK_BYTES = 64 * 1024
 /** Most bytes of one character in UTF-8, as far as a string counts it. */

@@ -7,12 +7,11 @@ import type { PartStore } from './bus-stores.js'
 import { refused } from './ensure.js'
 import { BusReadError, PartError, PartsFullError, PartTakenError, type ReadFailure } from './errors.js'
 import type { Link } from './link.js'
-import type { LoadedPart } from './parts.js'
+import { type LoadedPart, tooLarge } from './parts.js'
 import type { Publisher } from './publish.js'
 import { InFlight } from './quotas/in-flight.js'
 import { type Seal, sealOf } from './seal.js'
 import type { Subjects } from './subjects.js'
-import { tooLarge } from './too-large.js'
 
 const CHUNK_BYTES = 512 * 1024
 const AT_ONCE = 8

@@ -1,6 +1,5 @@
 import type { Part, WorkArtifact, WorkContext, WorkOutput } from '@passover/schemas'
-import { canonicalJson, PART_INLINE_BYTES, prefix, sha256 } from '@passover/schemas'
-import { tooLarge } from './too-large.js'
+import { canonicalJson, PART_INLINE_BYTES, PARTS_INLINE_BYTES, prefix, sha256 } from '@passover/schemas'
 
 /** A part whose bytes are here. */
 export interface LoadedPart {
@@ -204,4 +203,17 @@ function partName(artifact: unknown): string | undefined {
   if (typeof artifact !== 'object' || artifact === null) return undefined
   const { part, type } = artifact as { part?: unknown; type?: unknown }
   return type === undefined && typeof part === 'string' && part.startsWith(ARTIFACT) ? part : undefined
+}
+
+/** What cannot stay in the message: what is over the limit by itself, then the largest until the rest fits beside `staying` bytes. */
+export function tooLarge<Piece extends { size: number }>(pieces: readonly Piece[], staying = 0): Set<Piece> {
+  const moved = new Set(pieces.filter(({ size }) => size > PART_INLINE_BYTES))
+  let total = pieces.reduce((sum, piece) => (moved.has(piece) ? sum : sum + piece.size), staying)
+  for (const piece of [...pieces].sort((a, b) => b.size - a.size)) {
+    if (total <= PARTS_INLINE_BYTES) break
+    if (moved.has(piece)) continue
+    moved.add(piece)
+    total -= piece.size
+  }
+  return moved
 }

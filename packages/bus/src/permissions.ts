@@ -1,5 +1,4 @@
 import { SLOTS, STEP_KINDS, SYSTEM } from '@passover/schemas'
-import { inboxPrefixOf } from './connect.js'
 import {
   API,
   agentsConsumers,
@@ -23,7 +22,7 @@ import {
   writeTable,
 } from './grants.js'
 import type { Permissions, ServerUser } from './server-config.js'
-import type { Subjects } from './subjects.js'
+import { inboxPrefixOf, type Subjects } from './subjects.js'
 import { BUCKETS, DECISIONS, DISPATCHER, NOTIFIERS, wantedStreams } from './topology-configs.js'
 
 /** Who connects. Dispatcher and audit service sign as `passover`; each has a user of its own, with what it needs. */

@@ -248,3 +248,8 @@ export function sequenceOfBad(id: string): number | undefined {
   const digits = /^bad-(\d{1,16})$/.exec(id)?.[1]
   return digits === undefined ? undefined : Number(digits)
 }
+
+/** Where an identity's replies come in. */
+export function inboxPrefixOf(identity: string): string {
+  return `_INBOX_${identity}`
+}

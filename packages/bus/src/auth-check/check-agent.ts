@@ -1,8 +1,7 @@
-import { inboxPrefixOf } from '../connect.js'
 import type { Credentials, TlsFiles } from '../credentials.js'
 import { API } from '../grants.js'
 import { outcomeOf } from '../publish.js'
-import { Subjects } from '../subjects.js'
+import { inboxPrefixOf, Subjects } from '../subjects.js'
 import { type Answer, CheckConnection, type CheckIdentity } from './connection.js'
 import { type Attempt, admission, type BounceProbe, bounceProbes, directProbes, markerSubject, NOBODY } from './probes.js'
 

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { Msg, MsgHdrs, NatsConnection } from '@nats-io/transport-node'
 import { connect, errors, headers as makeHeaders } from '@nats-io/transport-node'
-import { inboxPrefixOf } from '../connect.js'
 import { authentication, type Credentials, type TlsFiles, tlsOptions } from '../credentials.js'
 import { BusUnreachable } from '../errors.js'
+import { inboxPrefixOf } from '../subjects.js'
 
 /** An identity to connect as. */
 export interface CheckIdentity {
