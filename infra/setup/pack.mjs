@@ -9,7 +9,15 @@ import { prepare, ROOT } from './prepare.mjs'
  */
 
 /** What agents stand on. The rest is there for the command. */
-const AGENTS = ['@passover/schemas', '@passover/core', '@passover/bus', '@passover/tracing', '@passover/validation', '@passover/sdk']
+const AGENTS = [
+  '@passover/schemas',
+  '@passover/core',
+  '@passover/nats-server',
+  '@passover/bus',
+  '@passover/tracing',
+  '@passover/validation',
+  '@passover/sdk',
+]
 
 function packages() {
   const folders = ['packages', 'services'].flatMap((above) => readdirSync(join(ROOT, above)).map((name) => join(above, name)))

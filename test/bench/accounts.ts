@@ -14,7 +14,7 @@ import {
   operatorSettings,
   type SignedAccount,
 } from '@passover/bus/auth'
-import { type RunningServer, startServer } from '@passover/bus/server'
+import { type RunningServer, startServer } from '@passover/nats-server'
 import { type Load, median, Pipeline } from './pipelines/pipeline.js'
 
 /**

@@ -1,7 +1,7 @@
 import { readlinkSync } from 'node:fs'
 import { open, stat, unlink } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { isAlive, processStarted } from './alive.js'
+import { isAlive, processStarted } from '@passover/nats-server/process-liveness'
 
 /** The folder in which contenders write down their names. */
 export interface ContenderFolder {

@@ -75,31 +75,6 @@ export { type PolicyDraft, type PolicyOutcome, type PolicyStand, PolicyStore } f
 export { QuestionLimits } from './quotas/question-limits.js'
 export { type Listed, Roster } from './roster.js'
 export { partToken } from './seal.js'
-export type {
-  BinaryOptions,
-  ClusterSettings,
-  Holder,
-  OperatorSettings,
-  Permissions,
-  RunningServer,
-  ServerBinary,
-  ServerExit,
-  ServerOptions,
-  ServerSettings,
-  ServerUser,
-} from './server.js'
-export {
-  cacheFolder,
-  FolderInUse,
-  OLDEST_SERVER,
-  resolveServerBinary,
-  ServerChanged,
-  ServerStartFailed,
-  ServerUnavailable,
-  serverConfig,
-  serverVersion,
-  startServer,
-} from './server.js'
 export { parseServers, type ServerAddresses, SettingError, withoutSecrets } from './server-address.js'
 export { closingOnFailure, runService, startService } from './service-process.js'
 export { StoreWatch } from './store-watch.js'

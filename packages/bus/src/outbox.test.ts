@@ -2,8 +2,8 @@ import type { NatsConnection } from '@nats-io/transport-node'
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { encodeHeaders } from './headers.js'
-import { Link, type SendOptions } from './link.js'
-import { Outbox } from './outbox.js'
+import { Link } from './link.js'
+import { Outbox, type SendOptions } from './outbox.js'
 
 interface Message {
   subject: string

@@ -1,3 +1,4 @@
+import type { Permissions, ServerUser } from '@passover/nats-server'
 import { SLOTS, STEP_KINDS, SYSTEM } from '@passover/schemas'
 import {
   API,
@@ -21,7 +22,6 @@ import {
   writeParts,
   writeTable,
 } from './grants.js'
-import type { Permissions, ServerUser } from './server-config.js'
 import { inboxPrefixOf, type Subjects } from './subjects.js'
 import { BUCKETS, DECISIONS, DISPATCHER, NOTIFIERS, wantedStreams } from './topology-configs.js'
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join, sep } from 'node:path'
 import type { AuditStats } from '@passover/audit'
 import { type Bus, openBus } from '@passover/bus'
-import { type RunningServer, startServer } from '@passover/bus/server'
+import { type RunningServer, startServer } from '@passover/nats-server'
 import { type Measured, type Role, startRole } from '../measure/harness.js'
 
 /** Whose passes come: those of agents through the whole product, or whole journals that a feeder writes past dispatcher and worker. */

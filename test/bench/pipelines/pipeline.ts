@@ -10,7 +10,7 @@ import {
   issueSystemUser,
   operatorSettings,
 } from '@passover/bus/auth'
-import { type RunningServer, startServer } from '@passover/bus/server'
+import { type RunningServer, startServer } from '@passover/nats-server'
 import { type Measured, type Role, startRole, type Usage } from '../measure/harness.js'
 
 export type Kind = 'raw' | 'product'

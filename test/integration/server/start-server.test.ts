@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
-import { FolderInUse, type RunningServer, ServerStartFailed, startServer } from '@passover/bus'
+import { FolderInUse, type RunningServer, ServerStartFailed, startServer } from '@passover/nats-server'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { processState } from '../../support/processes/proc.js'
 import { startProcess } from '../../support/processes/processes.js'
@@ -14,7 +14,7 @@ import { serverBinary } from '../../support/servers/nats-process.js'
 
 /** The embedded server: what `passover up` runs. */
 
-const BUS = new URL('../../../packages/bus/dist/server.js', import.meta.url)
+const START_SERVER = new URL('../../../packages/nats-server/dist/start-server.js', import.meta.url)
 
 describe('startServer', () => {
   let dir: string
@@ -116,7 +116,7 @@ describe('startServer', () => {
       const file = join(dir, 'owner.mjs')
       await writeFile(
         file,
-        `import { startServer } from ${JSON.stringify(BUS.href)}
+        `import { startServer } from ${JSON.stringify(START_SERVER.href)}
          const server = await startServer({ dir: ${JSON.stringify(join(dir, 'data'))}, binary: ${JSON.stringify(binary)} })
          process.send({ event: 'started', pid: server.pid, url: server.url })
          ${script}`,
@@ -125,7 +125,7 @@ describe('startServer', () => {
     }
     const gone = (pid: number) => until(async () => [undefined, 'Z'].includes(await processState(pid)), { what: `server ${pid} ended` })
 
-    it.runIf(existsSync(fileURLToPath(BUS)))('end together, also by kill -9', async () => {
+    it.runIf(existsSync(fileURLToPath(START_SERVER)))('end together, also by kill -9', async () => {
       await using child = await owner('setInterval(() => {}, 1000)')
       const { pid } = await child.heard('started')
       await child.kill()
@@ -134,14 +134,14 @@ describe('startServer', () => {
       expect(next.pid).not.toBe(pid)
     })
 
-    it.runIf(existsSync(fileURLToPath(BUS)))('end together when the owner returns without stopping it', async () => {
+    it.runIf(existsSync(fileURLToPath(START_SERVER)))('end together when the owner returns without stopping it', async () => {
       await using child = await owner('process.disconnect()')
       const { pid } = await child.heard('started')
       expect((await child.exited).code).toBe(0)
       await gone(Number(pid))
     })
 
-    it.runIf(existsSync(fileURLToPath(BUS)))('do not share Ctrl-C: the owner decides', async () => {
+    it.runIf(existsSync(fileURLToPath(START_SERVER)))('do not share Ctrl-C: the owner decides', async () => {
       await using child = await owner('setInterval(() => {}, 1000)')
       const { pid } = await child.heard('started')
       const session = (stat: string) => stat.replace(/^.*\) /s, '').split(' ')[3]

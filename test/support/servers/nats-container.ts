@@ -1,4 +1,4 @@
-import { type ClusterSettings, type ServerSettings, serverConfig } from '@passover/bus/server'
+import { type ClusterSettings, type ServerSettings, serverConfig } from '@passover/nats-server'
 import { until } from '../processes/until.js'
 import type { MadeNodes, NatsNode } from './nats.js'
 import { natsImage } from './nats-image.js'

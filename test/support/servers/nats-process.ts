@@ -8,7 +8,7 @@ import {
   type ServerSettings,
   ServerStartFailed,
   startServer,
-} from '@passover/bus/server'
+} from '@passover/nats-server'
 import { stopProcess } from '../processes/proc.js'
 import { until } from '../processes/until.js'
 import type { MadeNodes, NatsNode } from './nats.js'

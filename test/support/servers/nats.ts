@@ -1,4 +1,4 @@
-import type { ServerSettings } from '@passover/bus/server'
+import type { ServerSettings } from '@passover/nats-server'
 import { until } from '../processes/until.js'
 import { type Census, takeCensus } from './nats-monitor.js'
 

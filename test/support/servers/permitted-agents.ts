@@ -1,6 +1,7 @@
 import { type AuditSettings, startAudit } from '@passover/audit'
-import type { Bus, Principal, ServerSettings, TopologyOptions } from '@passover/bus'
+import type { Bus, Principal, TopologyOptions } from '@passover/bus'
 import { startDispatcher } from '@passover/dispatcher'
+import type { ServerSettings } from '@passover/nats-server'
 import { type Agent, createAgent } from '@passover/sdk'
 import { registerAgent } from '../builders/register.js'
 import { clockOf, random, SILENT } from '../fixtures/dispatcher.js'

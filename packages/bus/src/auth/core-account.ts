@@ -1,7 +1,7 @@
 import type { Account, Export, Import, User } from '@nats-io/jwt'
+import type { Permissions } from '@passover/nats-server'
 import { API, type Grant } from '../grants.js'
 import { agentGrantsOf, grantsFor, type Principal, permissionsFor } from '../permissions.js'
-import type { Permissions } from '../server-config.js'
 import type { Subjects } from '../subjects.js'
 import { type KeyText, signingKey } from './tokens.js'
 

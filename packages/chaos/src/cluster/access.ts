@@ -13,7 +13,7 @@ import {
   issueSystemUser,
   operatorSettings,
 } from '@passover/bus/auth'
-import type { ServerSettings } from '@passover/bus/server'
+import type { ServerSettings } from '@passover/nats-server'
 import { eventually } from '../wait-for.js'
 
 const ADMIN = 'admin'

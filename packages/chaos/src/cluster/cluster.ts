@@ -1,6 +1,6 @@
 import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type RunningServer, type ServerSettings, ServerStartFailed, startServer } from '@passover/bus/server'
+import { type RunningServer, type ServerSettings, ServerStartFailed, startServer } from '@passover/nats-server'
 import { eventually, pause } from '../wait-for.js'
 import type { Access } from './access.js'
 import type { Network } from './network.js'

@@ -1,5 +1,5 @@
 import { createServer, type Server } from 'node:net'
-import type { ClusterSettings } from '@passover/bus/server'
+import type { ClusterSettings } from '@passover/nats-server'
 import { type LinkProxy, proxyTo } from './link-proxy.js'
 import { CLUSTER_NAME, type LinkTrouble, type Mend, type Network, type NetworkOptions, type ServerHome } from './network.js'
 

@@ -1,4 +1,4 @@
-import type { ClusterSettings } from '@passover/bus/server'
+import type { ClusterSettings } from '@passover/nats-server'
 
 /** Where a server lives. The same over its restarts. */
 export interface ServerHome {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { resolveServerBinary } from '@passover/bus/server'
+import { resolveServerBinary } from '@passover/nats-server'
 import { ownWorld } from '../cluster/namespace-sandbox.js'
 import type { ChaosOptions } from '../options.js'
 import type { ChaosReport } from '../report/report.js'

@@ -4,17 +4,12 @@ import { startAudit } from '@passover/audit'
 import {
   type Bus,
   DEFAULT_ID_WINDOW_MS,
-  FolderInUse,
   nodeRandom,
   openBus,
   processMetrics,
-  ServerChanged,
-  ServerStartFailed,
-  ServerUnavailable,
   StreamLost,
   serveHealth,
   serverClock,
-  startServer,
   type TlsFiles,
   TopologyError,
   topologyFromEnvironment,
@@ -22,6 +17,7 @@ import {
 import { Health, healthLog, joinReports } from '@passover/core'
 import { logOptions } from '@passover/core/text'
 import { dispatcherMetrics, startDispatcher } from '@passover/dispatcher'
+import { FolderInUse, ServerChanged, ServerStartFailed, ServerUnavailable, startServer } from '@passover/nats-server'
 import { type NotifierSettings, startNotifier } from '@passover/notifier'
 import { SYSTEM } from '@passover/schemas'
 import { openTracing } from '@passover/tracing'

@@ -1,5 +1,5 @@
-import type { RunningServer, ServerExit } from '@passover/bus'
 import { fine, type Health } from '@passover/core'
+import type { RunningServer, ServerExit } from '@passover/nats-server'
 
 /** So many starts within a minute are no accident any more: what ends it must be looked at. */
 const MOST_STARTS = 5

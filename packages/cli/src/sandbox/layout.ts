@@ -2,8 +2,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, statSyn
 import { tmpdir } from 'node:os'
 import { basename, delimiter, dirname, join, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { authFolderOf, authorityPath, cacheFolder, credentialsPath } from '@passover/bus'
+import { authFolderOf, authorityPath, credentialsPath } from '@passover/bus'
 import { stateFolder } from '@passover/bus/settings'
+import { cacheFolder } from '@passover/nats-server'
 import { userConfigPath } from '@passover/sdk/project'
 import type { Tools } from './tools.js'
 

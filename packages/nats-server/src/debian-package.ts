@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { access, mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { Fetching } from './server-release.js'
+import type { Fetching } from './official-release.js'
 
 const run = promisify(execFile)
 

@@ -1,9 +1,10 @@
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { cacheFolder, compareVersions, requireIsolation, resolveServerBinary, ServerUnavailable } from './server-binary.js'
-import { serverConfig } from './server-config.js'
-import { mirrorsIn } from './server-debian.js'
-import { assetName, checksumOf } from './server-release.js'
+import { serverConfig } from './config.js'
+import { mirrorsIn } from './debian-package.js'
+import { assetName, checksumOf } from './official-release.js'
+import { compareVersions, requireIsolation, resolveServerBinary, ServerUnavailable } from './resolve-binary.js'
+import { cacheFolder } from './user-folders.js'
 
 describe('versions', () => {
   it.each([
@@ -34,7 +35,7 @@ describe('the cache', () => {
     const failure = await resolveServerBinary({ env: { PATH: '', HOME: fileURLToPath(import.meta.url) } }).catch((error) => error)
     expect(failure).toBeInstanceOf(ServerUnavailable)
     expect(failure.message).toMatch(
-      /server-binary\.test\.ts\/\.cache\/passover\/nats-server cannot be written \(ENOTDIR\); set XDG_CACHE_HOME/,
+      /resolve-binary\.test\.ts\/\.cache\/passover\/nats-server cannot be written \(ENOTDIR\); set XDG_CACHE_HOME/,
     )
     expect(failure.tried).not.toContainEqual(expect.objectContaining({ source: 'release' }))
   })

@@ -1,5 +1,5 @@
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { isAlive, processStarted } from './alive.js'
+import { isAlive, processStarted } from './process-liveness.js'
 
 /** Who holds a data folder: the server's process and the one that looks after it. Times tell a process from a later one with its number. */
 export interface Holder {

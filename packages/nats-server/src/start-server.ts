@@ -1,26 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { accessSync, closeSync, constants, mkdirSync, openSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
-import { isAlive } from './alive.js'
-import { requireIsolation, resolveServerBinary } from './server-binary.js'
-import { type ClusterSettings, type ServerPlace, type ServerSettings, serverConfig } from './server-config.js'
-import { type Holder, releaseLock, takeLock, writeLock } from './server-lock.js'
-import { handshake, type Ports, type ServerExit, untilReady } from './server-ready.js'
-
-export {
-  type BinaryOptions,
-  cacheFolder,
-  OLDEST_SERVER,
-  resolveServerBinary,
-  type ServerBinary,
-  ServerUnavailable,
-  serverVersion,
-} from './server-binary.js'
-export { ServerChanged } from './server-checksums.js'
-export type { ClusterSettings, OperatorSettings, Permissions, ServerSettings, ServerUser } from './server-config.js'
-export { serverConfig } from './server-config.js'
-export { FolderInUse, type Holder } from './server-lock.js'
-export { type ServerExit, ServerStartFailed } from './server-ready.js'
+import { type ClusterSettings, type ServerPlace, type ServerSettings, serverConfig } from './config.js'
+import { type Holder, releaseLock, takeLock, writeLock } from './data-folder-lock.js'
+import { isAlive } from './process-liveness.js'
+import { handshake, type Ports, type ServerExit, untilReady } from './readiness.js'
+import { requireIsolation, resolveServerBinary } from './resolve-binary.js'
 
 export interface ServerOptions {
   /** Folder of its own: store, configuration, log and lock. Made if missing. */

@@ -5,3 +5,9 @@ import { join } from 'node:path'
 export function stateFolder(env: NodeJS.ProcessEnv = process.env): string {
   return join(env.XDG_STATE_HOME || join(env.HOME || homedir(), '.local', 'state'), 'passover')
 }
+
+/** `<XDG cache>/passover/nats-server`: one folder a version. */
+export function cacheFolder(env: NodeJS.ProcessEnv): string {
+  const base = env.XDG_CACHE_HOME || (process.platform === 'win32' ? env.LOCALAPPDATA : undefined) || join(env.HOME || homedir(), '.cache')
+  return join(base, 'passover', 'nats-server')
+}

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
-import { ServerChecksums, sha256OfFile } from './server-checksums.js'
-import { fromDebian } from './server-debian.js'
-import { type Fetching, fromRelease, type ReleaseSource } from './server-release.js'
+import { ServerChecksums, sha256OfFile } from './checksums.js'
+import { fromDebian } from './debian-package.js'
+import { type Fetching, fromRelease, type ReleaseSource } from './official-release.js'
+import { cacheFolder } from './user-folders.js'
 
 const run = promisify(execFile)
 
@@ -84,12 +84,6 @@ export async function serverVersion(path: string): Promise<string | undefined> {
   } catch {
     return undefined
   }
-}
-
-/** `<XDG cache>/passover/nats-server`: one folder a version. */
-export function cacheFolder(env: NodeJS.ProcessEnv): string {
-  const base = env.XDG_CACHE_HOME || (process.platform === 'win32' ? env.LOCALAPPDATA : undefined) || join(env.HOME || homedir(), '.cache')
-  return join(base, 'passover', 'nats-server')
 }
 
 /**

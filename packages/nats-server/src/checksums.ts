@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 import { appendFile, mkdir, readFile } from 'node:fs/promises'
 import { dirname, join, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { stateFolder } from './state-folder.js'
+import { stateFolder } from './user-folders.js'
 
 /** Of SHA-256 in hexadecimal digits. */
 const SUM_LENGTH = 64

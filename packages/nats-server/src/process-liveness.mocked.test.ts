@@ -1,5 +1,5 @@
 import { afterEach, expect, it, vi } from 'vitest'
-import { isAlive, processStarted } from './alive.js'
+import { isAlive, processStarted } from './process-liveness.js'
 
 const asked = vi.hoisted(() => [] as { env?: Record<string, string> }[])
 vi.mock('node:child_process', () => ({
