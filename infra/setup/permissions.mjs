@@ -2,13 +2,13 @@ import { permissionTable } from '@passover/bus'
 import { page } from './page.mjs'
 
 /**
- * Writes docs/reference/permissions.md: who may publish and subscribe what, as packages/bus/src/permissions.ts grants it.
+ * Writes docs/reference/permissions.md: who may publish and subscribe what, as packages/bus/src/permissions/permissions.ts grants it.
  * Needs a build.
  */
 
 const PAGE = `# Permissions
 
-Generated from \`packages/bus/src/permissions.ts\` by \`node infra/setup/permissions.mjs\`: change it there.
+Generated from \`packages/bus/src/permissions/permissions.ts\` by \`node infra/setup/permissions.mjs\`: change it there.
 
 What the NATS server allows each role to publish and subscribe. It refuses everything else. \`test/integration/permissions/permissions.test.ts\` tries each class of subject on a server that enforces this table.
 

@@ -6,7 +6,7 @@ import { defineConfig } from 'rolldown'
  */
 export default defineConfig({
   // The entry says that the files of `main` cannot be opened. The validation thread is started by its file name, next to the file that starts it.
-  input: { main: 'src/main.ts', entry: '../bus/src/entry.ts', thread: '../validation/src/thread.ts' },
+  input: { main: 'src/main.ts', entry: '../bus/src/service/entry.ts', thread: '../validation/src/thread.ts' },
   platform: 'node',
   external: ['@passover/chaos'],
   transform: { target: 'node20' },

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { isAlive } from '@passover/bus'
 import {
   CliFailure,
   connectAgent,
@@ -18,6 +17,7 @@ import {
   typed,
   write,
 } from '@passover/cli'
+import { isAlive } from '@passover/nats-server/process-liveness'
 import type { Agent } from '@passover/sdk'
 import { Left } from './approve.js'
 import { audit } from './auditor.js'

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { isAlive } from '@passover/bus'
+import { isAlive } from '@passover/nats-server/process-liveness'
 
 /** What `.passover/server.json` says about the command that runs the project's server. */
 export interface Told {

@@ -1,13 +1,20 @@
 import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import { connect } from '@nats-io/transport-node'
-import type { Bus } from './bus.js'
-import { authentication, type Credentials, type CredentialsFacts, credentialsFacts, type TlsFiles, tlsOptions } from './credentials.js'
-import { BusUnreachable } from './errors.js'
-import { Link } from './link.js'
+import { Link } from './connection/connection.js'
+import {
+  authentication,
+  type Credentials,
+  type CredentialsFacts,
+  credentialsFacts,
+  type TlsFiles,
+  tlsOptions,
+} from './connection/credentials.js'
+import { Replies } from './connection/reply-mux.js'
+import { withoutSecrets } from './connection/server-address.js'
 import { NatsBus } from './nats-bus.js'
-import { Replies } from './replies.js'
-import { withoutSecrets } from './server-address.js'
-import { inboxPrefixOf, Subjects } from './subjects.js'
+import { inboxPrefixOf, Subjects } from './subjects/subjects.js'
+import type { Bus } from './types/bus.js'
+import { BusUnreachable } from './types/errors.js'
 
 export interface BusOptions {
   servers: string | string[]

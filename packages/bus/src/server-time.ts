@@ -1,7 +1,7 @@
-import type { ServerClock } from './clock.js'
-import { ClockKeeper } from './clock-keeper.js'
-import { idWindowIn, idWindowTold } from './id-window.js'
-import type { StreamInfo } from './stream-info.js'
+import { ClockKeeper } from './clock/clock-sync.js'
+import type { ServerClock } from './clock/server-clock.js'
+import { idWindowIn, idWindowTold } from './topology/id-window.js'
+import type { StreamInfo } from './topology/stream-info.js'
 
 interface Sources {
   stream: () => Promise<StreamInfo>

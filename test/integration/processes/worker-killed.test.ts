@@ -199,7 +199,7 @@ describe.concurrent('worker processes that lose their lease', () => {
 
 describe.concurrent('a pass that kills its worker process', () => {
   // Fails where redeliveries run beside one another (Isolation in packages/sdk/src/worker/crash-isolation.ts), or a delivery that began nothing counts
-  // as an attempt (deliveriesOf in packages/bus/src/topology-configs.ts).
+  // as an attempt (deliveriesOf in packages/bus/src/topology/configs.ts).
   test('is ended with E011 alone: what ran beside it, and what its worker held, runs by itself and completes', async () => {
     const agent = newAgent()
     const workers = [await here.worker(agent, 'first')]

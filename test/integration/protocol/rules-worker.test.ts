@@ -156,7 +156,7 @@ describe('rule 2: a worker fences unless it can be sure to be the first', () => 
     expect(attempts).toEqual([2])
   })
 
-  // Fails where work is delivered as often as it may be attempted (deliveriesOf in packages/bus/src/topology-configs.ts).
+  // Fails where work is delivered as often as it may be attempted (deliveriesOf in packages/bus/src/topology/configs.ts).
   test('deliveries that began nothing cost no attempt', async () => {
     const name = newName()
     const key = await admitted(name)

@@ -19,7 +19,7 @@ const LIFECYCLE = 'packages/core/dist/journal/state-machine.js'
 const OPEN_PASS = 'packages/core/dist/open-passes/open-pass.js'
 const OPEN_REQUESTS = 'packages/core/dist/open-passes/open-requests.js'
 const OPEN_TREE = 'packages/core/dist/open-passes/pass-tree.js'
-const JOURNAL = 'packages/bus/dist/journal.js'
+const JOURNAL = 'packages/bus/dist/journal/stream-journal.js'
 
 /** Every one must be caught: by its name in the model where it is one of the model's. */
 export const MUTANTS: Record<string, Mutant> = {
@@ -153,7 +153,7 @@ export const MUTANTS: Record<string, Mutant> = {
   stale_get: {
     config: 'ended_unknown',
     breaks: 'outcomes',
-    file: 'packages/bus/dist/journal-reads.js',
+    file: 'packages/bus/dist/journal/journal-reader.js',
     // Dispatcher and timekeeper take a replica's word for the leader's.
     find: 'async read(key, from, until) {',
     put: 'async read(key, from, until) { return this.glimpse(key, until);',

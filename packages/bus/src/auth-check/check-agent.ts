@@ -1,8 +1,8 @@
-import type { Credentials, TlsFiles } from '../credentials.js'
-import { API } from '../grants.js'
-import { outcomeOf } from '../publish.js'
-import { inboxPrefixOf, Subjects } from '../subjects.js'
-import { type Answer, CheckConnection, type CheckIdentity } from './connection.js'
+import type { Credentials, TlsFiles } from '../connection/credentials.js'
+import { outcomeOf } from '../messaging/publisher.js'
+import { API } from '../permissions/grants.js'
+import { inboxPrefixOf, Subjects } from '../subjects/subjects.js'
+import { type Answer, CheckConnection, type CheckIdentity } from './check-connection.js'
 import { type Attempt, admission, type BounceProbe, bounceProbes, directProbes, markerSubject, NOBODY } from './probes.js'
 
 /** `possible`: the agent can do it. `untested`: it could not be tried or not be observed. */

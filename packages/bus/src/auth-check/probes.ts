@@ -1,9 +1,9 @@
 import { HEADER, SLOTS, SYSTEM, sha256 } from '@passover/schemas'
-import { CONTENT_TYPE, encode } from '../codec.js'
-import { API } from '../grants.js'
-import type { Subjects } from '../subjects.js'
-import { DISPATCHER } from '../topology-configs.js'
-import type { CheckHeaders } from './connection.js'
+import { CONTENT_TYPE, encode } from '../codec/codec.js'
+import { API } from '../permissions/grants.js'
+import type { Subjects } from '../subjects/subjects.js'
+import { DISPATCHER } from '../topology/configs.js'
+import type { CheckHeaders } from './check-connection.js'
 
 /** Agent, person, pass and consumer that do not exist; every probe is about them. */
 export const NOBODY = 'passover-auth-check'

@@ -1,8 +1,8 @@
 import type { Account, Export, Import, User } from '@nats-io/jwt'
 import type { Permissions } from '@passover/nats-server'
-import { API, type Grant } from '../grants.js'
-import { agentGrantsOf, grantsFor, type Principal, permissionsFor } from '../permissions.js'
-import type { Subjects } from '../subjects.js'
+import { API, type Grant } from '../permissions/grants.js'
+import { agentGrantsOf, grantsFor, type Principal, permissionsFor } from '../permissions/permissions.js'
+import type { Subjects } from '../subjects/subjects.js'
 import { type KeyText, signingKey } from './tokens.js'
 
 /** Placeholder for the name of any agent in a filter; long, so that no other token contains it. */

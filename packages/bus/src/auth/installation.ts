@@ -1,7 +1,7 @@
 import type { User } from '@nats-io/jwt'
 import type { OperatorSettings } from '@passover/nats-server'
-import { type Principal, userOf } from '../permissions.js'
-import { Subjects } from '../subjects.js'
+import { type Principal, userOf } from '../permissions/permissions.js'
+import { Subjects } from '../subjects/subjects.js'
 import { agentClaims, CORE_ROLES, type CoreRole, coreClaims, permissionClaims } from './core-account.js'
 import { createKey, credentialsText, type KeyText, signAccount, signOperator, signUser, type UserSigning } from './tokens.js'
 

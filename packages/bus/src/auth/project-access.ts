@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Credentials, TlsFiles } from '../credentials.js'
-import type { Principal } from '../permissions.js'
+import type { Credentials, TlsFiles } from '../connection/credentials.js'
+import type { Principal } from '../permissions/permissions.js'
 
 /** Names a principal for its credentials file. Services are named by their role alone. */
 export interface AccessFor {

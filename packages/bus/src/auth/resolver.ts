@@ -1,6 +1,6 @@
 import { type ConnectionOptions, connect, type NatsConnection } from '@nats-io/transport-node'
-import { authentication, type TlsFiles, tlsOptions } from '../credentials.js'
-import { BusUnreachable } from '../errors.js'
+import { authentication, type TlsFiles, tlsOptions } from '../connection/credentials.js'
+import { BusUnreachable } from '../types/errors.js'
 import type { SignedAccount } from './installation.js'
 import { signDeletion } from './tokens.js'
 

@@ -14,7 +14,7 @@ export type WaitingListener = (returned: ReturnedPass) => void | Promise<void>
 
 /** A return that is younger is left to whoever waits for it live: by then its acknowledgment is stored. */
 const LEFT_MS = 2_500
-/** Doubled with each delivery (bus, consume.ts), and up to half more or less of it: what waits does not come back all at once. */
+/** Doubled with each delivery (bus, durable-consumer.ts), and up to half more or less of it: what waits does not come back all at once. */
 const AGAIN_MS = 2_000
 /** Deliveries taken at a time, and returns looked at and told at a time. The difference always has room for what other senders stored. */
 const TAKEN = 512

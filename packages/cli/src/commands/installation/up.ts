@@ -112,7 +112,7 @@ async function looksUp({ directory }: Context): Promise<boolean> {
   const project = findProject(directory)
   const pid = project ? readServerFile(project)?.pid : undefined
   if (!pid) return false
-  const { isAlive } = await import('@passover/bus')
+  const { isAlive } = await import('@passover/nats-server/process-liveness')
   return isAlive(pid, undefined)
 }
 

@@ -1,0 +1,20 @@
+import type { Bus } from '../types/bus.js'
+import type { Timing } from './timing.js'
+
+const AGAIN_MS = 500
+
+/**
+ * Waits until the server has told its time. A service calls this before it judges deadlines: one that starts while the server does not answer
+ * would otherwise judge them by the local clock, and end passes early.
+ */
+export async function waitForTime(bus: Bus, clock: Pick<Timing, 'after'>): Promise<void> {
+  let closed = false
+  void bus.closed.then(() => {
+    closed = true
+  })
+  // On a closed connection the caller's next request throws the reason.
+  while (!bus.clockKnown && !closed) {
+    await bus.measureClock().catch(() => false)
+    if (!bus.clockKnown) await new Promise<void>((resolve) => clock.after(AGAIN_MS, resolve))
+  }
+}

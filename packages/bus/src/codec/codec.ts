@@ -1,0 +1,98 @@
+import { Decoder, Encoder } from '@msgpack/msgpack'
+import { PROTO, parseJson } from '@passover/schemas'
+import { frameFault, isTooDeep } from './frame-limits.js'
+import { interning, MAX_INTERNED_BYTES } from './interned-values.js'
+import { KeyCache } from './key-cache.js'
+import { unpack } from './msgpack-decoder.js'
+import { pack } from './msgpack-encoder.js'
+
+/** The two forms in which bodies travel. */
+export type BodyType = 'msgpack' | 'json'
+export const CONTENT_TYPE: Record<BodyType, string> = { msgpack: 'application/msgpack', json: 'application/json' }
+
+/** Bytes that are no body: a value, since whoever sent them is to be answered. */
+export interface CodecError {
+  type: BodyType
+  message: string
+}
+export type Decoded = { ok: true; value: unknown; type: BodyType } | { ok: false; error: CodecError }
+
+const MAX_DEPTH = 64
+const TOO_DEEP = `nested deeper than ${MAX_DEPTH}`
+const MIB = 1024 * 1024
+/** No body is larger than a message; these keep a lying length from reserving memory. */
+const decoder = new Decoder({
+  maxStrLength: 64 * MIB,
+  maxBinLength: 64 * MIB,
+  maxArrayLength: 1_000_000,
+  maxMapLength: 100_000,
+  maxExtLength: MAX_INTERNED_BYTES,
+  extensionCodec: interning,
+  keyDecoder: new KeyCache(),
+})
+const encoder = new Encoder({ ignoreUndefined: true, extensionCodec: interning, maxDepth: MAX_DEPTH + 36 })
+const text = new TextDecoder('utf-8', { fatal: true })
+const bytes = new TextEncoder()
+
+/** Encodes a body. JSON carries byte strings as base64 text. Throws on what cannot be encoded (a bug of the caller). */
+export function encode(value: unknown, type: BodyType = 'msgpack'): Uint8Array {
+  if (type === 'json') return bytes.encode(JSON.stringify(value, bytesAsBase64))
+  return pack(value) ?? encoder.encode(value)
+}
+
+/** Decodes a body by its Content-Type, or by its look when there is none. Never throws. */
+export function decode(data: Uint8Array, contentType?: string): Decoded {
+  const type = bodyType(data, contentType)
+  const plain = type === 'msgpack' ? unpack(data) : undefined
+  if (plain !== undefined) return { ok: true, value: plain, type }
+  try {
+    const value = type === 'json' ? jsonOf(data) : general(data)
+    if (isTooDeep(value, MAX_DEPTH)) return { ok: false, error: { type, message: TOO_DEEP } }
+    return { ok: true, value, type }
+  } catch (error) {
+    return { ok: false, error: { type, message: error instanceof Error ? error.message : String(error) } }
+  }
+}
+
+/** The same for a body that only `passover` writes, which looked at its depth before. */
+export function decodeTrusted(data: Uint8Array, contentType?: string): unknown {
+  try {
+    return bodyType(data, contentType) === 'json' ? jsonOf(data) : (unpack(data) ?? general(data))
+  } catch {
+    return undefined
+  }
+}
+
+/** Decodes what is not plain. The decoder reserves memory for every length that it reads, so the lengths are checked first. */
+function general(data: Uint8Array): unknown {
+  const fault = frameFault(data, MAX_DEPTH)
+  if (fault === 'depth') throw new Error(TOO_DEEP)
+  if (fault === 'lengths') throw new Error('it claims more values than it has bytes')
+  return decoder.decode(data)
+}
+
+/** `nats pub` names no type: what begins with `{` after white space is JSON (in msgpack that is a lone number). */
+export function bodyType(data: Uint8Array, contentType?: string): BodyType {
+  const named = contentType?.toLowerCase()
+  if (named?.includes('msgpack')) return 'msgpack'
+  if (named?.includes('json')) return 'json'
+  for (const byte of data) {
+    if (byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d) continue
+    return byte === 0x7b || byte === 0x5b ? 'json' : 'msgpack'
+  }
+  return 'msgpack'
+}
+
+function jsonOf(data: Uint8Array): unknown {
+  return parseJson(text.decode(data), protoRefused)
+}
+
+/** As the msgpack decoder does. */
+function protoRefused(): Error {
+  return new Error(`The key ${PROTO} is not allowed`)
+}
+
+function bytesAsBase64(this: unknown, key: string, value: unknown): unknown {
+  const raw = (this as Record<string, unknown>)[key]
+  return raw instanceof Uint8Array ? Buffer.from(raw).toString('base64') : value
+}

@@ -1,0 +1,218 @@
+import type { NatsConnection, PublishOptions, Status, Subscription } from '@nats-io/transport-node'
+import { createInbox, errors } from '@nats-io/transport-node'
+import type { Denied } from '../types/bus.js'
+import { asClientHeaders } from '../wire/headers.js'
+import { type ClientParser, Inbound } from '../wire/protocol-reader.js'
+import type { Arrived } from '../wire/raw-message.js'
+import { Gathering } from '../wire/write-batcher.js'
+import { Outbox, type SendOptions } from '../wire/write-buffer.js'
+
+/** Listeners of one kind; removing is idempotent. */
+class Listeners<A extends unknown[]> {
+  readonly #all = new Set<(...args: A) => void>()
+  add(listener: (...args: A) => void): () => void {
+    this.#all.add(listener)
+    return () => this.#all.delete(listener)
+  }
+  call(report: (error: unknown) => void, ...args: A): void {
+    for (const listener of [...this.#all]) guarded(report, () => listener(...args))
+  }
+  get size(): number {
+    return this.#all.size
+  }
+}
+
+function forClient({ reply, headers }: SendOptions): PublishOptions {
+  return { ...(reply === undefined ? {} : { reply }), ...(headers === undefined ? {} : { headers: asClientHeaders(headers) }) }
+}
+
+function guarded(report: (error: unknown) => void, work: () => void): void {
+  try {
+    work()
+  } catch (error) {
+    report(error)
+  }
+}
+
+/** The client has this inside: commands as bytes, in order with its own (where a later version hides it, its `publish` is used), and its reader. */
+interface RawConnection {
+  protocol?: { sendCommand?(bytes: Uint8Array): void; parser?: ClientParser }
+}
+
+const WHITE_SPACE = /\s/
+/** What is in no hurry is gathered for so long, or until it is so many bytes. */
+const GATHER_MS = 2
+const GATHERED_BYTES = 64 * 1024
+
+/**
+ * One connection, as the rest of the bus sees it.
+ * A callback that throws would end the client's reader for good without a word: every one is run guarded here.
+ */
+export class Link {
+  readonly nc: NatsConnection
+  /** The identity's inbox prefix; permissions pin it. */
+  readonly inboxPrefix: string
+  readonly onReconnect = new Listeners<[]>()
+  readonly onDisconnect = new Listeners<[]>()
+  /** The server refused a publish to this subject. */
+  readonly onRefused = new Listeners<[subject: string]>()
+  readonly #report: (error: unknown) => void
+  readonly #flush = () => this.flush()
+  readonly #outbox = new Outbox()
+  readonly #raw: RawConnection['protocol']
+  /** Who hears what, by the client's number of the subscription. */
+  readonly #heard = new Map<number, (message: Arrived) => void>()
+  readonly #gathering = new Gathering()
+  #connected = true
+  /** Why the server ended the last connection, and why it lets in no other. */
+  #ended: Exclude<Denied, 'refused'> | undefined
+  #denied: Denied | undefined
+  #subscriptions = 0
+
+  constructor(nc: NatsConnection, inboxPrefix: string, report: (error: unknown) => void) {
+    this.nc = nc
+    this.#raw = (nc as RawConnection).protocol
+    this.inboxPrefix = inboxPrefix
+    this.#report = report
+    this.#adopt()
+    void this.#listen()
+  }
+
+  get connected(): boolean {
+    return this.#connected && !this.nc.isClosed()
+  }
+
+  /** Why the server refuses to let this connection in again; undefined: it does not, or is not there. */
+  get denied(): Denied | undefined {
+    return this.#denied
+  }
+
+  /** For tests that look for leaks. */
+  get subscriptions(): number {
+    return this.#subscriptions
+  }
+
+  get listeners(): number {
+    return this.onReconnect.size + this.onDisconnect.size + this.onRefused.size
+  }
+
+  get maxPayload(): number {
+    return this.nc.info?.max_payload ?? 1024 * 1024
+  }
+
+  report(error: unknown): void {
+    this.#report(error)
+  }
+
+  /** A subject base of its own below the identity's inbox. */
+  inbox(): string {
+    return createInbox(this.inboxPrefix)
+  }
+
+  /**
+   * Sends if it can; false when the connection is closed or broken, or the message larger than the server takes.
+   * What is sent within one turn of the event loop goes out in one write: the client writes at every microtask, and with handlers
+   * that await, a system call for each message at both ends was the largest cost of a pass. Under load a little more is gathered.
+   */
+  send(subject: string, data: Uint8Array, options: SendOptions = {}): boolean {
+    if (!this.connected || data.length + (options.headers?.length ?? 0) > this.maxPayload) return false
+    if (subject === '' || WHITE_SPACE.test(subject)) throw new TypeError(`not a subject: ${JSON.stringify(subject.slice(0, 80))}`)
+    if (this.#raw?.sendCommand) {
+      if (this.#outbox.messages === 0) this.#flushSoon()
+      this.#outbox.add(subject, data, options)
+      if (this.#outbox.bytes >= GATHERED_BYTES) this.flush()
+    } else this.nc.publish(subject, data, forClient(options))
+    return true
+  }
+
+  /** Hands everything sent so far to the client. */
+  flush(): void {
+    if (this.#outbox.messages === 0) return
+    this.#gathering.wrote(this.#outbox.messages, performance.now())
+    const taken = this.#outbox.take()
+    // A broken connection has settled them as unknown already.
+    if (!this.connected) return
+    for (const bytes of taken) guarded(this.#report, () => this.#raw?.sendCommand?.(bytes))
+  }
+
+  #flushSoon(): void {
+    if (this.#gathering.inNoHurry(performance.now())) setTimeout(this.#flush, GATHER_MS)
+    else setImmediate(this.#flush)
+  }
+
+  subscribe(
+    subject: string,
+    onMessage: (message: Arrived) => void,
+    options: { queue?: string; onRefused?: (error: Error) => void } = {},
+  ): Subscription {
+    const subscription = this.nc.subscribe(subject, {
+      ...(options.queue ? { queue: options.queue } : {}),
+      callback: (error, message) => {
+        guarded(this.#report, () => {
+          if (!error) onMessage(message)
+          else if (options.onRefused) options.onRefused(error)
+          else this.#report(error)
+        })
+      },
+    })
+    this.#subscriptions += 1
+    const sid = subscription.getID()
+    this.#heard.set(sid, (message) => {
+      if (!subscription.isClosed()) guarded(this.#report, () => onMessage(message))
+    })
+    void subscription.closed.then(() => {
+      this.#heard.delete(sid)
+      this.#subscriptions -= 1
+    })
+    return subscription
+  }
+
+  /** The client makes a parser for each connection. Where a later version hides it, the client reads all by itself. */
+  #adopt(): void {
+    const raw = this.#raw
+    if (typeof raw?.parser?.state !== 'number' || raw.parser instanceof Inbound) return
+    raw.parser = new Inbound(raw.parser, (sid) => this.#heard.get(sid))
+  }
+
+  async #listen(): Promise<void> {
+    for await (const status of this.nc.status()) this.#onStatus(status)
+    this.#disconnected()
+  }
+
+  #onStatus(status: Status): void {
+    switch (status.type) {
+      case 'disconnect':
+      case 'close':
+        this.#disconnected()
+        break
+      case 'reconnect':
+        this.#connected = true
+        this.#ended = undefined
+        this.#denied = undefined
+        this.#adopt()
+        this.onReconnect.call(this.#report)
+        break
+      case 'error':
+        if (status.error instanceof errors.PermissionViolationError && status.error.operation === 'publish') {
+          this.onRefused.call(this.#report, status.error.subject)
+        } else this.#onError(status.error)
+        break
+      default:
+    }
+  }
+
+  /** New credentials may be there by the next attempt to connect: only an attempt that the server refuses says that it lets nobody in. */
+  #onError(error: Error): void {
+    const text = error.message.toLowerCase()
+    if (text.includes('revoked')) this.#ended = 'revoked'
+    if (text.includes('expired')) this.#ended = 'expired'
+    // A busy server ends a connection with an authentication timeout.
+    if (!this.#connected && /authorization violation|revoked|expired/.test(text)) this.#denied = this.#ended ?? 'refused'
+  }
+
+  #disconnected(): void {
+    if (!this.#connected) return
+    this.#connected = false
+    this.onDisconnect.call(this.#report)
+  }
+}

@@ -1,0 +1,225 @@
+import { type Listed, Roster } from '../collections/indexed-set.js'
+import type { Link } from '../connection/connection.js'
+import type { Consumption, Delivery, PullEnd, Verdict } from '../types/deliveries.js'
+import { Puller } from './pull-requests.js'
+
+export interface ConsumeOptions {
+  stream: string
+  durable: string
+  /** A function is asked whenever more could be taken. */
+  concurrency: number | (() => number)
+  handler: (delivery: Delivery) => Promise<Verdict>
+  /** Running deliveries are renewed every third of it; without it none is. */
+  ack_wait_ms?: number | undefined
+  /** Up to where all that was delivered is acknowledged: where a durable that is made anew goes on, which else would deliver everything. */
+  settled?: (() => Promise<number | undefined>) | undefined
+  /** Makes the durable anew when it is gone. */
+  restore?: ((from: number | undefined) => Promise<void>) | undefined
+  onRestored?: ((what: string) => void) | undefined
+}
+
+const PULL_EXPIRES_MS = 5_000
+const AGAIN_MS = 500
+/** A durable that is gone is not made anew sooner: a server that starts says `gone` for a while, too. */
+const RESTORE_WAIT_MS = 1_000
+const DRAIN_MS = 10_000
+/** Whose acknowledgments are refused gets everything again and again: it takes no more for so long, or until it is connected anew. */
+const REFUSED_REST_MS = 60_000
+/** A pull that waits for so long was taken. */
+const TAKEN_MS = 300
+const SETTLED_EVERY_MS = 3_000
+/** A handler that throws gets its delivery again after this long. */
+const THROWN_RETRY_MS = 1_000
+/** A handler that hangs holds its delivery no longer than this many renewals (a minute at an ack wait of 5 s). */
+const MAX_RENEWALS = 36
+/** A delivery that is given back again and again waits twice as long each time, up to this. */
+const MAX_NAK_MS = 15_000
+/** Asked for anew when so much of the room is neither running nor on its way. */
+const REFILL = 0.25
+
+interface Running extends Listed {
+  delivery: Delivery
+  /** How often it was renewed. */
+  renewed: number
+}
+
+/**
+ * Consumes a durable with at most `concurrency` handlers at a time.
+ * What breaks a pull (restart, lost consumer, lost connection) only delays the next one.
+ */
+export class DurableConsumption implements Consumption {
+  readonly closed: Promise<void>
+  readonly #options: ConsumeOptions
+  readonly #puller: Puller
+  readonly #link: Link
+  readonly #undos: (() => void)[]
+  #resolveClosed: () => void = () => undefined
+  readonly #running = new Roster<Running>()
+  #renewing: NodeJS.Timeout | undefined
+  #settling: NodeJS.Timeout | undefined
+  #settled: number | undefined
+  #trouble: string | undefined
+  /** That the server refuses acknowledgments. */
+  #refused: string | undefined
+  #pulledAt = 0
+  #state: 'open' | 'draining' | 'closed' = 'open'
+  #waiting: NodeJS.Timeout | undefined
+  #onIdle: (() => void) | undefined
+
+  constructor(link: Link, options: ConsumeOptions) {
+    this.#link = link
+    this.#options = options
+    this.#puller = new Puller(link, options.stream, options.durable)
+    this.#undos = [link.onReconnect.add(() => this.#wake()), link.onRefused.add((subject) => this.#noteRefused(subject))]
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve
+    })
+    if (options.ack_wait_ms) this.#renewing = setInterval(() => this.#renew(), options.ack_wait_ms / 3).unref()
+    if (options.settled) {
+      this.#settling = setInterval(() => void this.#noteSettled(), SETTLED_EVERY_MS).unref()
+      void this.#noteSettled()
+    }
+    this.#refill()
+  }
+
+  get trouble(): string | undefined {
+    if (this.#state !== 'open') return 'it takes no more'
+    if (this.#refused !== undefined) return this.#refused
+    const taken = this.#puller.outstanding > 0 && performance.now() - this.#pulledAt > TAKEN_MS
+    return taken ? undefined : this.#trouble
+  }
+
+  async drain(ms = DRAIN_MS): Promise<void> {
+    if (this.#state === 'closed') return
+    this.#state = 'draining'
+    clearTimeout(this.#waiting)
+    // Without its inbox the server drops our pulls at once; running handlers need only their acknowledgments.
+    await this.#puller[Symbol.asyncDispose]()
+    if (this.#running.size > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, ms)
+        this.#onIdle = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
+    this.#close()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain()
+  }
+
+  #close(): void {
+    if (this.#state === 'closed') return
+    this.#state = 'closed'
+    clearInterval(this.#renewing)
+    clearInterval(this.#settling)
+    for (const undo of this.#undos) undo()
+    this.#resolveClosed()
+  }
+
+  #wake(): void {
+    clearTimeout(this.#waiting)
+    this.#waiting = undefined
+    this.#refused = undefined
+    this.#refill()
+  }
+
+  #noteRefused(subject: string): void {
+    const { stream, durable } = this.#options
+    if (this.#state !== 'open' || !subject.startsWith('$JS.ACK.') || !subject.includes(`.${stream}.${durable}.`)) return
+    this.#refused = `it may not acknowledge what it takes from the consumer ${durable}: its permissions are those of an earlier version (docs/reference/permissions.md)`
+    clearTimeout(this.#waiting)
+    this.#waiting = setTimeout(() => this.#wake(), REFUSED_REST_MS).unref()
+  }
+
+  #refill(): void {
+    if (this.#state !== 'open' || this.#waiting) return
+    const { concurrency } = this.#options
+    const most = typeof concurrency === 'number' ? concurrency : concurrency()
+    const room = most - this.#running.size - this.#puller.outstanding
+    if (room < Math.max(1, Math.floor(most * REFILL))) return
+    void this.#pull(room)
+  }
+
+  async #pull(batch: number): Promise<void> {
+    const since = performance.now()
+    this.#pulledAt = since
+    const end = await this.#puller.pull({ batch, expires_ms: PULL_EXPIRES_MS }, this.#onDelivery)
+    if (this.#state !== 'open') return
+    if (end === 'gone') this.#waiting ??= setTimeout(() => void this.#restore(), RESTORE_WAIT_MS).unref()
+    this.#trouble = troubleOf(end, this.#options.durable)
+    const refused = end === 'empty' && performance.now() - since < PULL_EXPIRES_MS / 2 && this.#running.size === 0
+    if (end === 'failed' || refused) this.#waiting ??= setTimeout(() => this.#wake(), AGAIN_MS).unref()
+    this.#refill()
+  }
+
+  async #noteSettled(): Promise<void> {
+    try {
+      this.#settled = (await this.#options.settled?.()) ?? this.#settled
+    } catch {
+      // What was known before is still true: a durable that begins a little earlier delivers a little more.
+    }
+  }
+
+  /** What it missed meanwhile is delivered anew from where the new one begins: handlers must bear that. */
+  async #restore(): Promise<void> {
+    const { restore, onRestored, durable, settled } = this.#options
+    try {
+      // A server that starts says for a while that nothing is there.
+      if (restore && (await settled?.()) === undefined) {
+        const from = this.#settled === undefined ? undefined : this.#settled + 1
+        await restore(from)
+        onRestored?.(`made the consumer ${durable} anew, from ${from ?? 'where one begins'}`)
+      }
+    } catch (error) {
+      this.#link.report(error)
+    }
+    this.#wake()
+  }
+
+  readonly #onDelivery = (delivery: Delivery): void => {
+    if (this.#state === 'open') void this.#handle(delivery)
+    else delivery.nak()
+  }
+
+  async #handle(delivery: Delivery): Promise<void> {
+    const running: Running = { place: 0, delivery, renewed: 0 }
+    this.#running.add(running)
+    try {
+      answer(delivery, await this.#options.handler(delivery))
+    } catch (error) {
+      this.#link.report(error)
+      answer(delivery, { retry: true, delay_ms: THROWN_RETRY_MS })
+    }
+    this.#running.remove(running)
+    if (this.#running.size === 0) this.#onIdle?.()
+    this.#refill()
+  }
+
+  #renew(): void {
+    for (const running of this.#running.all()) {
+      if (running.renewed >= MAX_RENEWALS) continue
+      running.renewed += 1
+      running.delivery.working()
+    }
+  }
+}
+
+function troubleOf(end: PullEnd, durable: string): string | undefined {
+  if (end === 'gone') return `the consumer ${durable} is gone`
+  return end === 'failed' ? `nothing can be taken from the consumer ${durable}` : undefined
+}
+
+function answer(delivery: Delivery, verdict: Verdict): void {
+  if ('ok' in verdict) delivery.ack()
+  else if ('fatal' in verdict) delivery.term(verdict.fatal)
+  else delivery.nak(backedOff(verdict.delay_ms, delivery.delivered))
+}
+
+/** Trouble that lasts must not use up a message's deliveries within seconds. */
+function backedOff(delay_ms: number | undefined, delivered: number): number | undefined {
+  return delay_ms === undefined ? undefined : Math.max(delay_ms, Math.min(MAX_NAK_MS, delay_ms * 2 ** (delivered - 1)))
+}

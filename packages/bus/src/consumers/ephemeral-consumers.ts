@@ -1,0 +1,75 @@
+import { nuid } from '@nats-io/transport-node'
+import type { Link } from '../connection/connection.js'
+import type { JetStreamApi } from '../messaging/jetstream-api.js'
+
+interface Wanted {
+  stream: string
+  filters?: string[] | undefined
+  headers_only?: boolean | undefined
+}
+
+interface ConsumerCreated {
+  num_pending: number
+  /** Absent where one server is no cluster. */
+  cluster?: { leader?: string }
+}
+interface ConsumerState {
+  num_pending: number
+  delivered: { consumer_seq: number }
+}
+
+const INACTIVE_NS = 60_000_000_000
+
+/** The short-lived consumers that one reader has, one after the other: without acknowledgments, in memory. */
+export class ReadConsumers {
+  readonly #link: Link
+  readonly #api: JetStreamApi
+  readonly #wanted: Wanted
+  readonly #stale = new Set<string>()
+
+  constructor({ link, api }: { link: Link; api: JetStreamApi }, wanted: Wanted) {
+    this.#link = link
+    this.#api = api
+    this.#wanted = wanted
+  }
+
+  /** One that begins there, and the server that serves it from its own copy. Throws BusReadError when the server refuses it. */
+  async make(from: number | 'last_per_subject'): Promise<{ name: string; pending: number; server: string | undefined }> {
+    const { stream, filters, headers_only } = this.#wanted
+    const name = `read_${nuid.next()}`
+    const config = {
+      name,
+      ...(typeof from === 'number' ? { deliver_policy: 'by_start_sequence', opt_start_seq: from } : { deliver_policy: from }),
+      ack_policy: 'none',
+      replay_policy: 'instant',
+      ...(filters && filters.length > 0 ? { filter_subjects: filters } : {}),
+      ...(headers_only ? { headers_only } : {}),
+      mem_storage: true,
+      num_replicas: 1,
+      inactive_threshold: INACTIVE_NS,
+    }
+    const request = { stream_name: stream, config, action: 'create' }
+    const made = await this.#api.must<ConsumerCreated>(`CONSUMER.CREATE.${stream}.${name}`, request)
+    return { name, pending: made.num_pending, server: made.cluster?.leader }
+  }
+
+  /** How much it has still to deliver, and how much it did. */
+  async look(name: string): Promise<{ pending: number; delivered: number }> {
+    const state = await this.#api.must<ConsumerState>(`CONSUMER.INFO.${this.#wanted.stream}.${name}`)
+    return { pending: state.num_pending, delivered: state.delivered.consumer_seq }
+  }
+
+  /** It is of no use any more. */
+  retire(name: string): void {
+    this.#stale.add(name)
+  }
+
+  /** Deletes those; what cannot be deleted now goes the next time, or by itself when it is inactive. */
+  async clear(): Promise<void> {
+    for (const consumer of this.#stale) {
+      if (!this.#link.connected) return
+      const reply = await this.#api.raw(`CONSUMER.DELETE.${this.#wanted.stream}.${consumer}`)
+      if ('message' in reply) this.#stale.delete(consumer)
+    }
+  }
+}

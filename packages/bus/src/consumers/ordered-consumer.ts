@@ -1,0 +1,309 @@
+import type { Link } from '../connection/connection.js'
+import type { JetStreamApi } from '../messaging/jetstream-api.js'
+import { BusReadError } from '../types/errors.js'
+import type { Following } from '../types/subscriptions.js'
+import { Gulps } from './batch-pacing.js'
+import type { StreamDelivery } from './delivery.js'
+import { ReadConsumers } from './ephemeral-consumers.js'
+import type { LeaderCopy } from './leader-copy.js'
+import { Puller } from './pull-requests.js'
+import { Handing } from './sequential-dispatcher.js'
+import { KnownStream } from './stream-identity.js'
+
+export interface ReaderOptions {
+  stream: string
+  filters?: string[] | undefined
+  /** First sequence wanted, or the newest message of every subject and then all that follow. */
+  start: number | 'last_per_subject'
+  headers_only?: boolean | undefined
+  in_gulps?: boolean | undefined
+  /** What each jump between deliveries is compared with; left out: deliveries are believed. */
+  leader?: LeaderCopy | undefined
+  /** Called in order, one at a time. One that throws is called again with the same message: nothing is skipped. */
+  onMessage: (delivery: StreamDelivery) => void | Promise<void>
+  /** The stream is another, or lost its end: its last sequence is below what was read. */
+  onWentBack?: (last: number) => void
+}
+
+const WINDOW = 512
+const WINDOW_HEADERS = 1024
+const PULL_EXPIRES_MS = 5_000
+/** Until it is caught up: what it waits for may have been deleted before it came. */
+const CATCHING_EXPIRES_MS = 1_000
+const MAX_BYTES = 8 * 1024 * 1024
+const AGAIN_MS = 250
+
+/**
+ * An ordered reader: every stored message once, in order, also across reconnects, restarts and lost consumers.
+ * It reads by a short-lived consumer without acknowledgments, checks that its deliveries are consecutive, and makes a new one
+ * from the message after the last one handed on whenever anything is doubtful. A jump between stream sequences is believed only when
+ * the stream's leader has nothing there either, since a replica can lack messages.
+ */
+export class StreamReader implements Following {
+  readonly closed: Promise<void>
+  readonly caughtUp: Promise<void>
+  readonly #link: Link
+  readonly #options: ReaderOptions
+  readonly #consumers: ReadConsumers
+  readonly #stream: KnownStream
+  readonly #undo: () => void
+  readonly #window: number
+  #resolveClosed: () => void = () => undefined
+  #resolveCaughtUp: () => void = () => undefined
+  #isCaughtUp = false
+  /** The server has nothing behind what it delivered. */
+  #nothingBehind = false
+  #position: number
+  /** The message that it is handling is never read anew. */
+  readonly #handing: Handing
+  #puller: Puller | undefined
+  #consumer = ''
+  /** Who serves the consumer, as far as it was told. */
+  #server: string | undefined
+  #expected = 1
+  /** Sequence of the newest delivery. */
+  #arrived = 0
+  /** Until here the stream went when the reader first seemed caught up. */
+  #end: number | undefined
+  #confirming = false
+  #timer: NodeJS.Timeout | undefined
+  #making = false
+  #isClosed = false
+  #trouble: string | undefined
+  readonly #gulps = new Gulps()
+
+  constructor(context: { link: Link; api: JetStreamApi }, options: ReaderOptions) {
+    this.#link = context.link
+    this.#options = options
+    this.#consumers = new ReadConsumers(context, options)
+    this.#stream = new KnownStream(context.api, options.stream)
+    this.#window = options.headers_only ? WINDOW_HEADERS : WINDOW
+    this.#position = typeof options.start === 'number' ? Math.max(0, options.start - 1) : 0
+    this.#handing = new Handing({
+      handle: options.onMessage,
+      onHandled: (delivery) => this.#onHandled(delivery),
+      onIdle: () => this.#onIdle(),
+      report: (error) => this.#link.report(error),
+    })
+    this.#undo = this.#link.onReconnect.add(() => void this.#restart())
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve
+    })
+    this.caughtUp = new Promise((resolve) => {
+      this.#resolveCaughtUp = resolve
+    })
+  }
+
+  get position(): number {
+    return this.#position
+  }
+
+  get trouble(): string | undefined {
+    return this.#isClosed ? 'it reads no more' : this.#trouble
+  }
+
+  /** Makes the first consumer; throws BusReadError when the server refuses it. */
+  async open(): Promise<this> {
+    try {
+      await this.#make()
+    } catch (error) {
+      await this[Symbol.asyncDispose]()
+      throw error
+    }
+    return this
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#undo()
+    clearTimeout(this.#timer)
+    this.#handing.close()
+    await this.#drop()
+    this.#resolveClosed()
+  }
+
+  async #drop(): Promise<void> {
+    const puller = this.#puller
+    this.#puller = undefined
+    this.#gulps.stop()
+    if (this.#consumer) this.#consumers.retire(this.#consumer)
+    this.#consumer = ''
+    await puller?.[Symbol.asyncDispose]()
+    await this.#consumers.clear()
+  }
+
+  /** Begins anew after the last message handed on; tries until it works. */
+  async #restart(): Promise<void> {
+    if (this.#isClosed || this.#making) return
+    clearTimeout(this.#timer)
+    this.#making = true
+    try {
+      this.#handing.clear()
+      void this.#drop()
+      await this.#checkBack()
+      await this.#make()
+    } catch (error) {
+      this.#trouble = error instanceof Error ? error.message : String(error)
+      this.#later(AGAIN_MS)
+    } finally {
+      this.#making = false
+    }
+  }
+
+  #later(ms: number): void {
+    if (this.#isClosed) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => void this.#restart(), ms)
+    this.#timer.unref()
+  }
+
+  async #checkBack(): Promise<void> {
+    const { last, isOther } = await this.#stream.look()
+    if (last >= this.#position && !isOther) return
+    this.#position = isOther || this.#options.start === 'last_per_subject' ? 0 : last
+    this.#handing.forget()
+    this.#options.onWentBack?.(this.#position)
+  }
+
+  async #make(): Promise<void> {
+    const { stream, start } = this.#options
+    const after = Math.max(this.#position, this.#handing.taken)
+    const made = await this.#consumers.make(start === 'last_per_subject' && after === 0 ? start : after + 1)
+    if (this.#isClosed) {
+      this.#consumers.retire(made.name)
+      return this.#consumers.clear()
+    }
+    this.#consumer = made.name
+    this.#server = made.server
+    this.#expected = 1
+    this.#arrived = after
+    this.#trouble = undefined
+    this.#puller = new Puller(this.#link, stream, made.name)
+    this.#nothingBehind = made.pending === 0
+    this.#checkCaughtUp()
+    this.#pull()
+  }
+
+  #pull(): void {
+    const puller = this.#puller
+    if (!puller || this.#isClosed || this.#gulps.waits(puller.outstanding)) return
+    const room = this.#window - puller.outstanding - this.#handing.length
+    if (room < this.#window / 2) return
+    void this.#pullOnce(puller, room)
+  }
+
+  async #pullOnce(puller: Puller, batch: number): Promise<void> {
+    const since = performance.now()
+    const before = this.#expected
+    const max_bytes = this.#options.headers_only ? {} : { max_bytes: Math.max(MAX_BYTES, 2 * this.#link.maxPayload) }
+    const is_gulp = this.#gulps.on
+    const waits_ms = this.#isCaughtUp ? PULL_EXPIRES_MS : CATCHING_EXPIRES_MS
+    const expires_ms = is_gulp ? 0 : waits_ms
+    const end = await puller.pull({ batch, expires_ms, ...max_bytes }, (delivery) => this.#onDelivery(puller, delivery))
+    if (puller !== this.#puller || this.#isClosed) return
+    const nothing = end === 'empty' && this.#expected === before
+    const ms = performance.now() - since
+    const odd = nothing && ms < expires_ms / 2
+    if (end === 'gone' || end === 'failed' || odd) {
+      this.#trouble = end === 'gone' ? 'its consumer is gone' : 'nothing can be read now'
+      return this.#later(AGAIN_MS)
+    }
+    if (this.#options.in_gulps && this.#isCaughtUp) {
+      this.#gulps.after({ end, is_gulp, came: this.#expected - before, ms }, () => this.#pull())
+    }
+    if (this.#isCaughtUp) await this.#stream.note().catch(() => undefined)
+    if (nothing && !this.#isCaughtUp) await this.#askBehind(puller).catch(() => undefined)
+    this.#pull()
+  }
+
+  /** What was pending when it began may be deleted by now: then no delivery says that it was the last one. */
+  async #askBehind(puller: Puller): Promise<void> {
+    const { pending, delivered } = await this.#consumers.look(this.#consumer)
+    if (puller !== this.#puller || pending > 0 || delivered >= this.#expected) return
+    this.#nothingBehind = true
+    this.#checkCaughtUp()
+  }
+
+  #checkCaughtUp(): void {
+    if (this.#nothingBehind && this.#handing.idle) this.#caughtUp()
+  }
+
+  #caughtUp(): void {
+    const { leader } = this.#options
+    if (this.#isCaughtUp || this.#confirming) return
+    if (leader && this.#puller) return void this.#confirmEnd(leader, this.#puller)
+    this.#isCaughtUp = true
+    this.#resolveCaughtUp()
+  }
+
+  /** A replica that lags, or lacks the stream's end, says that nothing is behind what it delivered, too. */
+  async #confirmEnd(leader: LeaderCopy, puller: Puller): Promise<void> {
+    this.#confirming = true
+    const isBehind = await this.#isBehind(leader, puller).catch(() => true)
+    this.#confirming = false
+    if (puller !== this.#puller) return this.#checkCaughtUp()
+    if (isBehind) return this.#later(AGAIN_MS)
+    this.#isCaughtUp = true
+    this.#resolveCaughtUp()
+  }
+
+  async #isBehind(leader: LeaderCopy, puller: Puller): Promise<boolean> {
+    this.#end ??= await this.#stream.last()
+    while (this.#position < this.#end) {
+      const after = this.#position
+      const missed = await leader.between(after, this.#end + 1, () => puller === this.#puller)
+      if (missed === undefined || missed > this.#position) return missed !== undefined
+    }
+    return false
+  }
+
+  #onHandled(delivery: StreamDelivery): void {
+    this.#position = delivery.sequence
+    if (delivery.pending === 0 || (this.#end !== undefined && this.#position >= this.#end)) this.#caughtUp()
+  }
+
+  #onIdle(): void {
+    if (!this.#isCaughtUp) this.#checkCaughtUp()
+    this.#pull()
+  }
+
+  #onDelivery(puller: Puller, delivery: StreamDelivery): void {
+    if (puller !== this.#puller || this.#isClosed) return
+    if (delivery.consumer_sequence !== this.#expected) {
+      void this.#restart()
+      return
+    }
+    this.#expected += 1
+    this.#nothingBehind = delivery.pending === 0
+    const { leader, start } = this.#options
+    const isJump = delivery.sequence > this.#arrived + 1 && !(start === 'last_per_subject' && this.#arrived === 0)
+    const doubt = leader && isJump ? this.#compare(leader, { puller, after: this.#arrived, before: delivery.sequence }) : undefined
+    this.#arrived = delivery.sequence
+    this.#handing.push(delivery, doubt)
+  }
+
+  /** Settles when the leader has nothing between the two. Where it has something, the reader begins again with another consumer. */
+  async #compare(leader: LeaderCopy, { puller, after, before }: { puller: Puller; after: number; before: number }): Promise<void> {
+    const isWanted = () => puller === this.#puller && !this.#isClosed
+    let trouble: string | undefined
+    while (isWanted()) {
+      try {
+        const missed = await leader.between(after, before, isWanted)
+        if (missed !== undefined && isWanted()) {
+          const { stream } = this.#options
+          const who = `the copy of ${stream} on server ${this.#server ?? '(not known)'}`
+          const what = `${who} lacks message ${missed}, which the leader has; reading from another copy. Empty the store of that server (docs/operations/troubleshooting.md#a-server-lacks-messages)`
+          this.#link.report(new BusReadError(what, 'refused_by_server'))
+          void this.#restart()
+        }
+        if (trouble !== undefined && this.#trouble === trouble) this.#trouble = undefined
+        return
+      } catch (error) {
+        trouble = error instanceof Error ? error.message : String(error)
+        this.#trouble = trouble
+        await new Promise((again) => setTimeout(again, AGAIN_MS).unref())
+      }
+    }
+  }
+}

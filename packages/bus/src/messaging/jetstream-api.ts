@@ -1,0 +1,108 @@
+import type { Replies, Reply } from '../connection/reply-mux.js'
+import { NOTHING } from '../connection/reply-mux.js'
+import { BusReadError } from '../types/errors.js'
+import { headersOf } from '../wire/headers.js'
+import type { Stored } from '../wire/messages.js'
+
+/** What the JetStream API answered. */
+export type ApiReply<T> = { ok: true; value: T } | { ok: false; err_code: number; code: number; description: string }
+
+/** Codes of the server's errors that we act on (its errors.json). */
+export const API_ERROR = {
+  wrongLastSequence: 10071,
+  wrongLastSequenceUnknown: 10164,
+  streamNotFound: 10059,
+  consumerNotFound: 10014,
+  messageNotFound: 10037,
+  /** A delete of what is not there (any more). */
+  messageGone: new Set([10037, 10043, 10057]),
+  /** One of these, which is also said where the stream lets nothing be deleted: who must know looks whether the message stands there. */
+  deleteFailed: 10057,
+  consumerNameExists: 10013,
+  consumerExists: 10148,
+  streamNameInUse: 10058,
+  storeFailed: 10077,
+} as const
+
+interface ApiError {
+  code?: number
+  err_code?: number
+  description?: string
+}
+
+const ENCODER = new TextEncoder()
+const DECODER = new TextDecoder()
+
+/** JSON of a reply's body; undefined when it is none. */
+export function jsonOf(data: Uint8Array): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(DECODER.decode(data))
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The JetStream API over the bus's own inbox. Throws BusReadError when no answer comes. */
+export class JetStreamApi {
+  readonly #replies: Replies
+  readonly #timeout: number
+
+  constructor(replies: Replies, timeout_ms: number) {
+    this.#replies = replies
+    this.#timeout = timeout_ms
+  }
+
+  /** `call` is the subject after `$JS.API.`. */
+  async call<T>(call: string, body?: unknown, timeout_ms = this.#timeout): Promise<ApiReply<T>> {
+    const reply = await this.raw(call, body, timeout_ms)
+    if ('none' in reply) throw new BusReadError(`${call}: ${reply.none}`, reply.none)
+    const value = jsonOf(reply.message.data)
+    if (!value) throw new BusReadError(`${call}: unreadable answer`, 'refused_by_server')
+    const error = value.error as ApiError | undefined
+    if (!error) return { ok: true, value: value as T }
+    return { ok: false, err_code: error.err_code ?? 0, code: error.code ?? 500, description: error.description ?? '' }
+  }
+
+  /** As `call`, but an error of the server is thrown. */
+  async must<T>(call: string, body?: unknown): Promise<T> {
+    const reply = await this.call<T>(call, body)
+    if (reply.ok) return reply.value
+    throw new BusReadError(`${call}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
+  }
+
+  raw(call: string, body?: unknown, timeout_ms = this.#timeout): Promise<Reply> {
+    const data = body === undefined ? NOTHING : ENCODER.encode(JSON.stringify(body))
+    return this.#replies.request({ subject: `$JS.API.${call}`, data, timeout_ms: Math.min(timeout_ms, this.#timeout) })
+  }
+
+  /** The last message of an exact subject by direct get. */
+  async direct(stream: string, subject: string, timeout_ms = this.#timeout): Promise<Stored | undefined> {
+    return directAnswer(subject, await this.raw(`DIRECT.GET.${stream}.${subject}`, undefined, timeout_ms))
+  }
+
+  /** The message of a sequence, by direct get. Not for agents. */
+  async directAt(stream: string, sequence: number): Promise<Stored | undefined> {
+    return directAnswer('', await this.raw(`DIRECT.GET.${stream}`, { seq: sequence }))
+  }
+
+  /** The first message of a subject at or after a sequence, by direct get. Not for agents: the question is in its body. */
+  async directNext(stream: string, query: { seq: number; next_by_subj: string }): Promise<Stored | undefined> {
+    return directAnswer(query.next_by_subj, await this.raw(`DIRECT.GET.${stream}`, query))
+  }
+}
+
+function directAnswer(subject: string, reply: Reply): Stored | undefined {
+  if ('none' in reply) throw new BusReadError(`direct get of ${subject}: ${reply.none}`, reply.none)
+  const headers = headersOf(reply.message)
+  const { code, description } = headers.status
+  if (code === 404) return undefined
+  if (code !== 0) throw new BusReadError(`direct get of ${subject}: ${code} ${description}`, 'refused_by_server')
+  return {
+    subject: headers.last('Nats-Subject') ?? subject,
+    sequence: Number(headers.last('Nats-Sequence')),
+    time: Date.parse(headers.last('Nats-Time-Stamp') ?? ''),
+    headers: headers.asStored(),
+    data: reply.message.data,
+  }
+}

@@ -1,0 +1,278 @@
+import type { Permissions, ServerUser } from '@passover/nats-server'
+import { SLOTS, STEP_KINDS, SYSTEM } from '@passover/schemas'
+import { inboxPrefixOf, type Subjects } from '../subjects/subjects.js'
+import { BUCKETS, DECISIONS, DISPATCHER, NOTIFIERS, wantedStreams } from '../topology/configs.js'
+import {
+  API,
+  agentsConsumers,
+  callPartsStreams,
+  direct,
+  type Grant,
+  leaveAlone,
+  local,
+  makeTopology,
+  objects,
+  ownParts,
+  type PermissionContext,
+  publish,
+  readObjects,
+  readParts,
+  readStream,
+  readTable,
+  subscribe,
+  takeFrom,
+  writeParts,
+  writeTable,
+} from './grants.js'
+
+/** Who connects. Dispatcher and audit service sign as `passover`; each has a user of its own, with what it needs. */
+export type Principal =
+  | { role: 'agent'; name: string; originates: boolean; subagent: boolean }
+  | { role: 'person'; name: string }
+  /** A person who may also read the archive: `passover verify` and `evidence`. */
+  | { role: 'auditor'; name: string }
+  /** An auditor who may also hold sessions and passes. */
+  | { role: 'custodian'; name: string }
+  | { role: 'dispatcher' }
+  | { role: 'audit' }
+  | { role: 'notifier' }
+  | { role: 'gateway' }
+
+/** Name of the user that a principal connects as. No agent or person can have a name with a dot. */
+export function userOf(principal: Principal): string {
+  if (principal.role === 'dispatcher') return SYSTEM
+  return 'name' in principal ? principal.name : `${SYSTEM}.${principal.role}`
+}
+
+/** The identity that a principal signs with. */
+function identityOf(principal: Principal): string {
+  return 'name' in principal ? principal.name : SYSTEM
+}
+
+/** Everything that a principal may do (docs/architecture/security-model.md#principals); what is not here, the server refuses. */
+export function grantsFor(principal: Principal, context: PermissionContext): Grant[] {
+  const inbox = local(subscribe(`${inboxPrefixOf(identityOf(principal))}.>`, 'hear answers'))
+  switch (principal.role) {
+    case 'agent':
+      return [inbox, ...agentGrants(principal, context)]
+    case 'person':
+      return [inbox, ...personGrants(principal.name, context)]
+    case 'auditor':
+      return [inbox, ...personGrants(principal.name, context), ...auditorGrants(context)]
+    case 'custodian':
+      return [inbox, ...personGrants(principal.name, context), ...auditorGrants(context), ...custodianGrants(principal.name, context)]
+    case 'dispatcher':
+      return [inbox, ...dispatcherGrants(context)]
+    case 'audit':
+      return [inbox, ...auditGrants(context)]
+    case 'notifier':
+      return [inbox, ...notifierGrants(context)]
+    case 'gateway':
+      return [inbox, ...gatewayGrants(context)]
+  }
+}
+
+/** Everything that any agent may do, of whatever role, for an agent of that name. */
+export function agentGrantsOf(name: string, subjects: Subjects): Grant[] {
+  return agentGrants({ role: 'agent', name, originates: true, subagent: true }, { subjects, agents: 'any' })
+}
+
+/** The same as the server's configuration wants it. */
+export function permissionsFor(principal: Principal, context: PermissionContext): Permissions {
+  const grants = grantsFor(principal, context)
+  const subjects = (may: Grant['may']) => [...new Set(grants.filter((grant) => grant.may === may).map((grant) => grant.subject))]
+  const never = subjects('never publish')
+  return {
+    publish: subjects('publish'),
+    ...(never.length > 0 ? { never } : {}),
+    subscribe: subjects('subscribe'),
+    ...(principal.role === 'dispatcher' || principal.role === 'audit' ? { answers: true } : {}),
+  }
+}
+
+/** Users for a server's configuration. */
+export function usersFor(principals: Principal[], subjects: Subjects, passwordOf: (user: string) => string): ServerUser[] {
+  const agents = principals.flatMap((principal) => (principal.role === 'agent' ? [principal.name] : []))
+  return principals.map((principal) => {
+    const user = userOf(principal)
+    return { user, password: passwordOf(user), permissions: permissionsFor(principal, { subjects, agents }) }
+  })
+}
+
+function agentGrants({ name, originates, subagent }: Extract<Principal, { role: 'agent' }>, context: PermissionContext): Grant[] {
+  const { subjects } = context
+  return [
+    publish(subjects.ask(name), 'ask about its own passes, and the time'),
+    publish(subjects.register(name), 'register itself where registration is open'),
+    ...(originates ? originatorGrants(name, subjects) : []),
+    ...(subagent ? subagentGrants(name, subjects) : []),
+    ...ownParts(name, subjects),
+    ...readParts(subjects, 'read large parts of others: the hash is the capability'),
+  ]
+}
+
+function originatorGrants(name: string, subjects: Subjects): Grant[] {
+  return [
+    publish(subjects.pattern('request', '*', name), 'pass work over'),
+    publish(subjects.pattern('event', name, '*', '*', 'cancel', name), 'cancel its own passes'),
+    publish(subjects.pattern('event', name, '*', '*', 'applied', name), 'say what it applied'),
+    publish(subjects.acknowledged(name), 'say which returns it heard'),
+    ...STEP_KINDS.map((kind) => direct(subjects.stream, subjects.pattern(kind, name, '>'), 'read journals of its own passes')),
+    ...takeFrom(subjects.stream, subjects.returnsConsumer(name), 'take the returns that waited for it'),
+    local(publish(subjects.pattern('returned', name, '>'), 'ask its other processes whether they wait for a return')),
+    local(publish(`${inboxPrefixOf(name)}.>`, 'answer them')),
+    subscribe(subjects.pattern('returned', name, '>'), 'hear its returns'),
+    subscribe(subjects.decided(name), 'hear that a decision was made'),
+    ...subjects.detours(name).map((subject) => subscribe(subject, 'hear which of its passes must be read before a return is believed')),
+  ]
+}
+
+function subagentGrants(name: string, subjects: Subjects): Grant[] {
+  const { stream } = subjects
+  return [
+    publish(subjects.pattern('fence', '*', name, '*', name), 'begin a later attempt'),
+    publish(subjects.pattern('return', '*', name, '*', name), 'return'),
+    ...['started', 'progress', 'late'].map((kind) =>
+      publish(subjects.pattern('event', '*', name, '*', kind, name), `tell of its work: ${kind}`),
+    ),
+    ...SLOTS.flatMap((slot) => takeFrom(stream, subjects.workConsumer(name, slot), `take its work (${slot})`)),
+    ...STEP_KINDS.map((kind) => direct(stream, subjects.pattern(kind, '*', name, '>'), 'read journals of passes to it')),
+    publish(`$KV.${subjects.bucket('presence')}.${name}.*`, 'say that it is up'),
+    subscribe(subjects.endings(name), 'hear that a pass it works on was ended'),
+  ]
+}
+
+function personGrants(name: string, context: PermissionContext): Grant[] {
+  const { subjects } = context
+  return [
+    publish(subjects.pattern('decision', '*', '*', '*', '*', name), 'approve or deny'),
+    publish(subjects.pattern('decided', '*'), 'hint that a decision was made'),
+    publish(subjects.pattern('event', '*', '*', '*', 'cancel', name), 'cancel a pass'),
+    publish(subjects.pattern('event', '*', '*', '*', 'applied', name), 'say what was applied'),
+    publish(subjects.pattern('event', '*', '*', '*', 'settled', name), 'requeue or drop a dead letter'),
+    publish(subjects.policy(name), 'publish a policy version'),
+    publish(subjects.agent(name), 'register agents'),
+    ...writeTable(subjects.bucket('agents'), 'register agents'),
+    ...writeTable(subjects.bucket('policy'), 'put a policy into force'),
+    publish(subjects.ask(name), 'ask about passes'),
+    publish(subjects.register(name), 'doctor: whether a dispatcher answers'),
+    ...readStream(subjects.stream, 'show and watch passes'),
+    ...['agents', 'policy', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'show agents and policy')),
+    ...readParts(subjects, 'show large parts'),
+    ...['INFO', 'STREAM.INFO.*', 'STREAM.LIST', 'CONSUMER.INFO.*.*', `CONSUMER.NAMES.${subjects.stream}`].map((call) =>
+      publish(`${API}.${call}`, 'doctor'),
+    ),
+    ...leaveAlone([DISPATCHER, DECISIONS, ...NOTIFIERS, ...agentsConsumers(context)], subjects.stream),
+  ]
+}
+
+/** Reads what was archived, beside the stream that every person may read. */
+function auditorGrants({ subjects }: PermissionContext): Grant[] {
+  return [
+    ...['archive', 'passes'].flatMap((table) => readTable(subjects.bucket(table), 'verify, export: manifest and records')),
+    ...readObjects(subjects.bucket('archive'), 'verify, export: segments'),
+  ]
+}
+
+/** What may leave, and what must: the audit does it. */
+function custodianGrants(name: string, { subjects }: PermissionContext): Grant[] {
+  return [publish(subjects.custody(name), 'hold and release')]
+}
+
+function dispatcherGrants(context: PermissionContext): Grant[] {
+  const { subjects } = context
+  const { stream } = subjects
+  return [
+    publish(subjects.pattern('held', '*', '*', '*', SYSTEM), 'hold a pass'),
+    ...SLOTS.map((slot) => publish(subjects.pattern('work', '*', '*', '*', slot), 'admit a pass')),
+    publish(subjects.pattern('return', '*', '*', '*', SYSTEM), 'refuse, time out, cancel'),
+    ...['dead_letter', 'violation'].map((kind) => publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`)),
+    publish(subjects.agent(SYSTEM), 'record open registrations'),
+    publish(`${API}.STREAM.UPDATE.${stream}`, 'close the stream to requests when it is nearly full'),
+    ...takeFrom(stream, DISPATCHER, 'take requests'),
+    ...takeFrom(stream, DECISIONS, 'take decisions'),
+    ...readStream(stream, 'keep time: read journals'),
+    ...makeTopology(subjects),
+    ...callPartsStreams('STREAM.UPDATE', context, {
+      why: 'bring buckets of agents up to date',
+      except: ownStreams(subjects).filter(
+        (name) => name !== stream && !BUCKETS.some(({ kind, bucket }) => name === `${kind}_${subjects.bucket(bucket)}`),
+      ),
+    }),
+    ...['agents', 'policy', 'budgets', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'agents, policy, budgets')),
+    ...['agents', 'budgets'].flatMap((table) => writeTable(subjects.bucket(table), 'agents, budgets')),
+    ...writeTable(subjects.bucket('policy'), 'put into force what a person published and died'),
+    ...objects(subjects.bucket('snapshots'), 'snapshots of the timekeeper'),
+    ...readParts(subjects, 'check large parts'),
+    ...writeParts(subjects, 'store large parts of clients without the SDK'),
+    subscribe(subjects.service('register'), 'answer registrations'),
+  ]
+}
+
+/** Streams of which the audit service erases messages. */
+const ERASED = [
+  (subjects: Subjects) => `KV_${subjects.bucket('passes')}`,
+  (subjects: Subjects) => `KV_${subjects.bucket('inbox')}`,
+  (subjects: Subjects) => `OBJ_${subjects.bucket('archive')}`,
+]
+const PURGED_BY_AUDIT = [...ERASED, (subjects: Subjects) => `OBJ_${subjects.bucket('snapshots')}`]
+
+/** The streams of an installation, without those of its agents. */
+function ownStreams(subjects: Subjects): string[] {
+  return wantedStreams(subjects, {}).map(({ name }) => String(name))
+}
+
+function auditGrants(context: PermissionContext): Grant[] {
+  const { subjects } = context
+  const { stream } = subjects
+  return [
+    ...['violation', 'dead_letter', 'undelivered', 'expired'].map((kind) =>
+      publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`),
+    ),
+    publish(subjects.custody(SYSTEM), 'record what is erased and removed'),
+    publish(subjects.acknowledged(SYSTEM), 'fill up the last segment of a stream that takes no requests'),
+    ...readStream(stream, 'project and archive'),
+    publish(`${API}.STREAM.MSG.DELETE.${stream}`, 'delete what is archived and closed, message by message'),
+    ...makeTopology(subjects),
+    ...['passes', 'agents', 'policy', 'archive', 'inbox', 'acknowledged'].flatMap((table) =>
+      readTable(subjects.bucket(table), 'passes, agents, policy, manifest, inbox, acknowledged returns'),
+    ),
+    publish(`${API}.DIRECT.GET.KV_${subjects.bucket('passes')}`, 'read records by where they stand'),
+    ...['passes', 'inbox', 'acknowledged'].flatMap((table) => writeTable(subjects.bucket(table), 'write the projection')),
+    ...writeTable(subjects.bucket('archive'), 'write the manifest'),
+    ...['archive', 'snapshots'].flatMap((bucket) => objects(subjects.bucket(bucket), 'archive')),
+    ...ERASED.flatMap((held) =>
+      ['STREAM.MSG.DELETE', 'STREAM.PURGE'].map((call) =>
+        publish(`${API}.${call}.${held(subjects)}`, 'remove and erase records and segments'),
+      ),
+    ),
+    ...readParts(subjects, 'archive large parts'),
+    ...callPartsStreams('STREAM.PURGE', context, {
+      why: 'remove parts of passes that are gone',
+      except: ownStreams(subjects).filter((name) => !PURGED_BY_AUDIT.some((held) => held(subjects) === name)),
+    }),
+    ...leaveAlone([...NOTIFIERS, ...agentsConsumers(context)], stream),
+    subscribe(subjects.service('ask'), 'answer questions'),
+  ]
+}
+
+/** It reads the stream and writes nothing but what nobody took. */
+function notifierGrants(context: PermissionContext): Grant[] {
+  const { stream } = context.subjects
+  return [
+    publish(context.subjects.pattern('event', '*', '*', '*', 'dead_letter', SYSTEM), 'record: dead_letter'),
+    ...NOTIFIERS.flatMap((durable) => takeFrom(stream, durable, 'take held passes and returns')),
+    ...readStream(stream, 'read the passes that it tells about'),
+    ...leaveAlone([DISPATCHER, DECISIONS, ...agentsConsumers(context)], stream),
+  ]
+}
+
+/** It acts for nobody by this user: what it does for a token's owner goes by the owner's own (decision 77). */
+function gatewayGrants(context: PermissionContext): Grant[] {
+  const { subjects } = context
+  return [
+    ...readStream(subjects.stream, 'feed of events, of which agents are shown their own'),
+    publish(subjects.ask(SYSTEM), 'whether the audit answers, and numbers for metrics'),
+    ...leaveAlone([DISPATCHER, DECISIONS, ...NOTIFIERS, ...agentsConsumers(context)], subjects.stream),
+  ]
+}

@@ -1,0 +1,119 @@
+import { type AgentRecord, agentBody, agentRecord, canonicalJson, HEADER, sha256 } from '@passover/schemas'
+import { machineTiming, type Timing } from '../clock/timing.js'
+import { decode } from '../codec/codec.js'
+import type { Bus } from '../types/bus.js'
+import type { Table } from '../types/stores.js'
+import type { Stored } from '../wire/messages.js'
+
+/** The server shows a stored event to a reader within so long. */
+const BEHIND_MS = 2_000
+const LOOK_MS = 10
+
+/**
+ * The registry as the events under `agent.*` tell it. The bucket `agents` is a copy: a record there counts only if an event has said it,
+ * so writing the bucket grants no right. A record whose event was not read yet waits for it.
+ */
+export class ToldAgents implements AsyncDisposable {
+  readonly #bus: Bus
+  readonly #timing: Timing
+  /** Digests of the records that events told, by the agent's name. */
+  readonly #told = new Map<string, Set<string>>()
+  /** What the newest event of an agent says; undefined: it was removed. */
+  readonly #newest = new Map<string, AgentRecord | undefined>()
+  readonly #waiting = new Map<string, AgentRecord>()
+  readonly #revoked = new Map<string, number>()
+  readonly #opened: AsyncDisposable[] = []
+  #position = 0
+  #onChange: (name: string, record: AgentRecord | undefined) => void = () => undefined
+
+  private constructor(bus: Bus, timing: Timing) {
+    this.#bus = bus
+    this.#timing = timing
+  }
+
+  /** Settles when all events are read that were stored before. */
+  static async open(bus: Bus, timing: Timing = machineTiming): Promise<ToldAgents> {
+    const agents = new ToldAgents(bus, timing)
+    const reader = await bus.follow({ filters: [bus.subjects.all('agent')] }, (stored, fact) => {
+      if (fact.type !== 'untrusted') agents.#take(stored)
+      agents.#position = stored.sequence
+    })
+    agents.#opened.push(reader)
+    await Promise.race([reader.caughtUp, reader.closed])
+    return agents
+  }
+
+  /** Calls back with every record of the bucket that an event told, as it is and whenever it changes; undefined: it was removed. */
+  async watch(table: Table<AgentRecord>, onChange: (name: string, record: AgentRecord | undefined) => void): Promise<void> {
+    this.#onChange = onChange
+    const watch = await table.watch((name, record) => {
+      if (record && !this.has(name, record)) {
+        this.#waiting.set(name, record)
+        return
+      }
+      this.#waiting.delete(name)
+      onChange(name, record)
+    })
+    this.#opened.push(watch)
+    await watch.ready
+  }
+
+  /** Whether an event that was read told this record. */
+  has(name: string, record: AgentRecord): boolean {
+    return this.#told.get(name)?.has(digestOf(record)) === true
+  }
+
+  /** The same, once all events are read that are stored by now. */
+  async hasBy(name: string, record: AgentRecord): Promise<boolean> {
+    if (this.has(name, record)) return true
+    const newest = await this.#bus.journal.newest(this.#bus.subjects.all('agent'))
+    const until = this.#timing.monotonic() + BEHIND_MS
+    while (newest && this.#position < newest.sequence && this.#timing.monotonic() < until)
+      await new Promise<void>((done) => this.#timing.after(LOOK_MS, done))
+    return this.has(name, record)
+  }
+
+  /** The agents that the stream knows, each with what its newest event says. */
+  newest(): ReadonlyMap<string, AgentRecord | undefined> {
+    return this.#newest
+  }
+
+  /** Agents whose credentials a person revoked, and when (server ms), also those that were removed since. */
+  get revoked(): ReadonlyMap<string, number> {
+    return this.#revoked
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const one of this.#opened.splice(0)) await one[Symbol.asyncDispose]()
+  }
+
+  #take({ data, headers }: Stored): void {
+    const decoded = decode(data, headers.get(HEADER.contentType))
+    const body = agentBody.safeParse(decoded.ok ? decoded.value : undefined)
+    if (!body.success) return
+    const { name, record } = body.data
+    this.#newest.set(name, record)
+    if (!record) return
+    if (record.revoked_at === undefined) this.#revoked.delete(name)
+    else this.#revoked.set(name, record.revoked_at)
+    const told = this.#told.get(name) ?? new Set()
+    this.#told.set(name, told.add(digestOf(record)))
+    const waiting = this.#waiting.get(name)
+    if (!waiting || !told.has(digestOf(waiting))) return
+    this.#waiting.delete(name)
+    this.#onChange(name, waiting)
+  }
+}
+
+/** Returns the records of the registry that an event told, by name. */
+export async function believedAgents(bus: Bus): Promise<Map<string, AgentRecord>> {
+  await using told = await ToldAgents.open(bus)
+  const table = await bus.table('agents', agentRecord)
+  const agents = new Map<string, AgentRecord>()
+  for await (const { key, value } of table.entries()) if (key === value.name && (await told.hasBy(key, value))) agents.set(key, value)
+  return agents
+}
+
+function digestOf(record: AgentRecord): string {
+  return sha256(canonicalJson(record))
+}

@@ -1,0 +1,177 @@
+import { nuid } from '@nats-io/transport-node'
+import { within } from '../clock/with-timeout.js'
+import type { Link } from '../connection/connection.js'
+import { StreamReader } from '../consumers/ordered-consumer.js'
+import { API_ERROR, type JetStreamApi, jsonOf } from '../messaging/jetstream-api.js'
+import type { Publisher } from '../messaging/publisher.js'
+import { BusReadError } from '../types/errors.js'
+import { serverHeader } from '../wire/message-origin.js'
+import type { Outcome, Outgoing, Stored } from '../wire/messages.js'
+
+export interface ObjectContext {
+  link: Link
+  api: JetStreamApi
+  publisher: Publisher
+  bucket: string
+  /** Whether what is removed leaves no bytes on disk either, which takes a permission more. */
+  overwrites: boolean
+}
+
+/** What stands in `$O.<bucket>.M.<name>`: the form that every NATS client knows. */
+export interface ObjectMeta {
+  name: string
+  bucket: string
+  nuid: string
+  size: number
+  chunks: number
+  digest: string
+  mtime: string
+  deleted?: boolean
+  metadata?: Record<string, string>
+  options?: { max_chunk_size: number }
+}
+
+/** A message that says how far a reader has read: what was stored before it, whatever replica tells of it, is handed on before. */
+export interface Mark {
+  id: string
+  sequence: number
+}
+
+/** An object could not be written, or what is stored is not what its digest says. */
+export class ObjectError extends Error {
+  override readonly name = 'ObjectError'
+}
+
+/** For a replica that lags. */
+const BEHIND_MS = 10_000
+const MARK = 'mark-'
+
+/** Whether that is the id of a mark, and of no writing. */
+export function isMark(id: string): boolean {
+  return id.startsWith(MARK)
+}
+
+/** The stream of a bucket of objects: chunks by the id of their writing, and metas by the object's name. */
+export class ObjectStream {
+  readonly name: string
+  readonly #context: ObjectContext
+
+  constructor(context: ObjectContext) {
+    this.#context = context
+    this.name = `OBJ_${context.bucket}`
+  }
+
+  chunk(id: string): string {
+    return `$O.${this.#context.bucket}.C.${id}`
+  }
+
+  metaSubject(name: string): string {
+    if (name === '') throw new TypeError('an object has a name')
+    const text = Buffer.from(name).toString('base64').replaceAll('+', '-').replaceAll('/', '_')
+    return `$O.${this.#context.bucket}.M.${text}`
+  }
+
+  async meta(name: string): Promise<ObjectMeta | undefined> {
+    const stored = await this.#context.api.direct(this.name, this.metaSubject(name))
+    return stored && serverHeader(stored.headers) === undefined ? (jsonOf(stored.data) as ObjectMeta | undefined) : undefined
+  }
+
+  /** Throws where it is not stored, or nobody knows. */
+  async publish(message: Outgoing): Promise<number> {
+    return storedAt(await this.#context.publisher.publish(message))
+  }
+
+  /**
+   * A chunk of nothing behind the last one: its writer stores no more, and no name. What named it before is told by a read up to a mark that is set
+   * now. Undefined: somebody stored more.
+   */
+  async fence(id: string, last: number): Promise<number | undefined> {
+    const subject = this.chunk(id)
+    const outcome = await this.#context.publisher.publish({ subject, guard: { subject, sequence: last } })
+    return outcome.kind === 'lost' ? undefined : storedAt(outcome)
+  }
+
+  /** To be removed by who set it. */
+  async mark(): Promise<Mark> {
+    const id = `${MARK}${nuid.next()}`
+    return { id, sequence: await this.publish({ subject: this.chunk(id) }) }
+  }
+
+  /** What stands in the bucket, and what says that it is deleted. Up to a mark, or to where some replica has nothing more. */
+  async metas(onMeta: (meta: ObjectMeta, sequence: number) => void, mark?: Mark): Promise<void> {
+    await this.#read('M', mark, ({ sequence, headers, data }) => {
+      if (serverHeader(headers) !== undefined) {
+        // It may replace the metadata of an object in use, so no object counts as unnamed.
+        if (mark) throw new ObjectError(`the name at ${sequence} of ${this.name} was written by the server, not by its writer`)
+        return
+      }
+      const meta = jsonOf(data) as ObjectMeta | undefined
+      if (meta && typeof meta.name === 'string') onMeta(meta, sequence)
+    })
+  }
+
+  /** The last chunk of each writing, up to a mark. */
+  async lastChunks(onChunk: (id: string, stored: Stored) => void, mark: Mark): Promise<void> {
+    const base = this.chunk('').length
+    await this.#read('C', mark, (stored) => onChunk(stored.subject.slice(base), stored))
+  }
+
+  /** The last message of each subject; of chunks only their headers. Throws BusReadError where the mark does not come. */
+  async #read(what: 'C' | 'M', mark: Mark | undefined, onMessage: (stored: Stored) => void): Promise<void> {
+    let [isThere, arrived]: [boolean, () => void] = [false, () => undefined]
+    const there = new Promise<void>((resolve) => {
+      arrived = resolve
+    })
+    await using reader = await new StreamReader(this.#context, {
+      stream: this.name,
+      filters: [`$O.${this.#context.bucket}.${what}.>`, ...(mark && what === 'M' ? [this.chunk(mark.id)] : [])],
+      start: 'last_per_subject',
+      headers_only: what === 'C',
+      onMessage: (stored) => {
+        onMessage(stored)
+        if (!mark || stored.sequence < mark.sequence) return
+        isThere = true
+        arrived()
+      },
+    }).open()
+    if (!mark) return await Promise.race([reader.caughtUp, reader.closed])
+    await within(BEHIND_MS, Promise.race([there, reader.closed]))
+    if (!isThere) throw new BusReadError(`${this.name}: not read up to ${mark.sequence}`, 'timeout')
+  }
+
+  /** All of a writing; overwritten where this bucket's are. */
+  async removeChunks(id: string): Promise<void> {
+    if (this.#context.overwrites) await this.overwrite(id)
+    await this.purge(this.chunk(id))
+  }
+
+  /** Chunk by chunk: a purge leaves their bytes on disk until the server compacts. */
+  async overwrite(id: string): Promise<void> {
+    for (let seq = 1; ; ) {
+      const chunk = await this.#context.api.directNext(this.name, { seq, next_by_subj: this.chunk(id) })
+      if (!chunk) return
+      await this.deleteMessage(chunk.sequence)
+      seq = chunk.sequence + 1
+    }
+  }
+
+  /** With overwriting. Another one may be at it, too. */
+  async deleteMessage(seq: number): Promise<void> {
+    const { api } = this.#context
+    const reply = await api.call(`STREAM.MSG.DELETE.${this.name}`, { seq, no_erase: false })
+    if (reply.ok) return
+    const stands = reply.err_code === API_ERROR.deleteFailed && (await api.directAt(this.name, seq)) !== undefined
+    if (stands || !API_ERROR.messageGone.has(reply.err_code)) throw new ObjectError(`${seq} was not deleted: ${reply.description}`)
+  }
+
+  async purge(subject: string): Promise<void> {
+    await this.#context.api.must(`STREAM.PURGE.${this.name}`, { filter: subject })
+  }
+}
+
+function storedAt(outcome: Outcome): number {
+  if (outcome.kind === 'stored') return outcome.sequence
+  const why = 'description' in outcome ? outcome.description : outcome.kind
+  if (outcome.kind === 'unknown') throw new BusReadError(`object: ${why}`, 'timeout')
+  throw new ObjectError(`object was not written: ${why}`)
+}

@@ -1,0 +1,247 @@
+import type { Part } from '@passover/schemas'
+import { sha256 } from '@passover/schemas'
+import type { Link } from '../connection/connection.js'
+import type { JetStreamApi } from '../messaging/jetstream-api.js'
+import { API_ERROR, jsonOf } from '../messaging/jetstream-api.js'
+import type { Publisher } from '../messaging/publisher.js'
+import type { Subjects } from '../subjects/subjects.js'
+import { refused } from '../topology/ensure-resource.js'
+import { BusReadError, PartError, PartsFullError, PartTakenError, type ReadFailure } from '../types/errors.js'
+import type { PartStore } from '../types/stores.js'
+import type { Outcome, Outgoing } from '../wire/messages.js'
+import { InFlight } from './byte-limiter.js'
+import { type Seal, sealOf } from './part-encryption.js'
+import { type LoadedPart, tooLarge } from './payload-parts.js'
+
+const CHUNK_BYTES = 512 * 1024
+const AT_ONCE = 8
+const MAX_CHUNKS = 16_384
+/** Largest part that is loaded, and bytes of parts that one process loads at a time. */
+const MOST_PART_BYTES = 256 * 1024 * 1024
+const MOST_LOADING_BYTES = 128 * 1024 * 1024
+/**
+ * Bytes of parts that one process has on their way to the server. Each message must be acknowledged within the publish timeout, which begins when
+ * it is sent, so that what waits behind others must not be sent yet.
+ */
+const MOST_STORING_BYTES = 8 * 1024 * 1024
+/** Bytes of all parts of one output, where its reader allows no other number: a worker chooses what it returns. */
+const MOST_OUTPUT_BYTES = 64 * 1024 * 1024
+
+interface PartMeta {
+  size: number
+  chunks: number
+}
+
+interface BucketInfo {
+  state: { num_subjects?: number; subjects?: Record<string, number> }
+  /** Of the subjects that match, over all pages. */
+  total?: number
+}
+
+interface Place {
+  stream: string
+  base: Record<'C' | 'M', string>
+}
+
+/**
+ * Large parts in the streams of the object buckets `parts_<agent>`: `$O.parts.<agent>.C.<token>.<n>` are the sealed bytes and
+ * `$O.parts.<agent>.M.<token>`, written last, says that all are there. Every read is an exact direct get, which permissions can pin to a
+ * bucket and which leaves no consumer behind. Only the hash opens a part (see Seal).
+ */
+export class BucketPartStore implements PartStore {
+  readonly #link: Link
+  readonly #api: JetStreamApi
+  readonly #publisher: Publisher
+  readonly #subjects: Subjects
+  readonly #loading = new InFlight(MOST_LOADING_BYTES)
+  readonly #storing = new InFlight(MOST_STORING_BYTES)
+
+  constructor(context: { link: Link; api: JetStreamApi; publisher: Publisher; subjects: Subjects }) {
+    this.#link = context.link
+    this.#api = context.api
+    this.#publisher = context.publisher
+    this.#subjects = context.subjects
+  }
+
+  async stow(owner: string, parts: Part[], moved: ReadonlySet<Part> = tooLarge(parts.filter(isHere))): Promise<Part[]> {
+    return Promise.all(parts.map((part) => (moved.has(part) ? this.#move(owner, part) : part)))
+  }
+
+  async fetch(part: Part): Promise<Uint8Array> {
+    const { owner } = part
+    if (!part.data && part.size > MOST_PART_BYTES) throw tooLargeToLoad(part.name, part.size, MOST_PART_BYTES)
+    const found = part.data ?? (owner === undefined ? undefined : await this.#loading.do(part.size, () => this.#load(owner, part)))
+    if (!found || found === 'unanswered')
+      throw new PartError(`part ${part.name} is not there (${part.hash.slice(0, 12)})`, 'missing', found !== undefined)
+    const data = found
+    if (data.length !== part.size || sha256(data) !== part.hash)
+      throw new PartError(`part ${part.name} is not what its hash names`, 'differs')
+    return data
+  }
+
+  async list(owner: string, most: number): Promise<ReadonlySet<string> | undefined> {
+    const stream = `OBJ_${this.#subjects.partsBucket(owner)}`
+    const found = new Set<string>()
+    try {
+      const held = await this.#info(stream)
+      if (held && (held.state.num_subjects ?? 0) > most) return undefined
+      for (const base of held ? [this.#subjects.parts(owner, 'M'), this.#subjects.earlierParts(owner, 'M')] : []) {
+        for (let offset = 0; ; ) {
+          const info = await this.#info(stream, { subjects_filter: `${base}.>`, offset })
+          const names = Object.keys(info?.state.subjects ?? {})
+          for (const name of names) found.add(name.slice(base.length + 1))
+          offset += names.length
+          if (names.length === 0 || offset >= (info?.total ?? 0)) break
+        }
+      }
+      return found
+    } catch (error) {
+      if (error instanceof BusReadError && error.reason === 'permission') return undefined
+      throw error
+    }
+  }
+
+  remove(owner: string, hash: string): Promise<void> {
+    return this.removeToken(owner, sealOf(hash).token)
+  }
+
+  async removeToken(owner: string, token: string): Promise<void> {
+    for (const { base, stream } of [this.#place(owner, { token }), this.#earlierPlace(owner, { token })]) {
+      await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.M}` })
+      await this.#api.must(`STREAM.PURGE.${stream}`, { filter: `${base.C}.*` })
+    }
+  }
+
+  async #info(stream: string, question?: { subjects_filter: string; offset: number }): Promise<BucketInfo | undefined> {
+    const reply = await this.#api.call<BucketInfo>(`STREAM.INFO.${stream}`, question)
+    if (reply.ok) return reply.value
+    if (reply.err_code === API_ERROR.streamNotFound) return undefined
+    throw refused(`stream ${stream}`, reply)
+  }
+
+  #place(owner: string, { token }: Pick<Seal, 'token'>): Place {
+    const at = (what: 'C' | 'M') => `${this.#subjects.parts(owner, what)}.${token}`
+    return { stream: `OBJ_${this.#subjects.partsBucket(owner)}`, base: { C: at('C'), M: at('M') } }
+  }
+
+  /** Where earlier versions stored parts. */
+  #earlierPlace(owner: string, { token }: Pick<Seal, 'token'>): Place {
+    const at = (what: 'C' | 'M') => `${this.#subjects.earlierParts(owner, what)}.${token}`
+    return { stream: `OBJ_${this.#subjects.partsBucket(owner)}`, base: { C: at('C'), M: at('M') } }
+  }
+
+  async #move(owner: string, part: Part): Promise<Part> {
+    const { data, ...rest } = part
+    const seal = sealOf(part.hash)
+    const { base, stream } = this.#place(owner, seal)
+    if (!data) return part
+    const stored = await this.#get(stream, base.M)
+    if (stored && stored !== 'unanswered') return { ...rest, owner }
+    const size = Math.min(CHUNK_BYTES, this.#link.maxPayload - 4096)
+    const chunks = Math.max(1, Math.ceil(data.length / size))
+    await inTurns(chunks, (n) =>
+      this.#storing.do(size, () =>
+        this.#put(owner, stream, { subject: `${base.C}.${n}`, data: seal.apply(data.subarray(n * size, (n + 1) * size), n) }),
+      ),
+    )
+    const meta: PartMeta = { size: data.length, chunks }
+    await this.#put(owner, stream, { subject: base.M, data: new TextEncoder().encode(JSON.stringify(meta)) })
+    return { ...rest, owner }
+  }
+
+  /** Stores a message of a part. An earlier upload of the same part, even half of one, stored the same bytes, which stay as they are. */
+  async #put(owner: string, stream: string, message: Outgoing & { data: Uint8Array }): Promise<void> {
+    const outcome = await this.#publisher.publish(message)
+    if (outcome.kind === 'stored') return
+    if (outcome.kind === 'refused' && outcome.reason === 'exists') {
+      const stored = await this.#get(stream, message.subject)
+      if (stored instanceof Uint8Array && Buffer.compare(stored, message.data) === 0) return
+      // A replica that is behind answers without it.
+      if (!(stored instanceof Uint8Array)) throw new BusReadError(`part was not stored: ${message.subject} cannot be read`, 'timeout')
+      throw new PartTakenError(message.subject)
+    }
+    if (outcome.kind === 'refused' && outcome.reason === 'full') throw new PartsFullError(owner, outcome.description)
+    const why = 'description' in outcome ? outcome.description : outcome.kind
+    throw new BusReadError(`part was not stored: ${why}`, failureOf(outcome))
+  }
+
+  async #load(owner: string, part: Part): Promise<Found> {
+    const seal = sealOf(part.hash)
+    return (await this.#loadFrom(this.#place(owner, seal), seal, part)) ?? this.#loadFrom(this.#earlierPlace(owner, seal), seal, part)
+  }
+
+  async #loadFrom({ base, stream }: Place, seal: Seal, part: Part): Promise<Found> {
+    const found = await this.#get(stream, base.M)
+    if (found === 'unanswered') return found
+    const meta = found && (jsonOf(found) as PartMeta | undefined)
+    if (!meta || meta.size !== part.size || !(meta.chunks > 0 && meta.chunks <= MAX_CHUNKS)) return undefined
+    let loaded = 0
+    const chunks = await inTurns(meta.chunks, async (n) => {
+      // Its owner wrote how many chunks there are, and how large each is: no more is loaded than the part may have.
+      const chunk = loaded > part.size ? undefined : await this.#get(stream, `${base.C}.${n}`)
+      loaded += chunk === 'unanswered' ? 0 : (chunk?.length ?? 0)
+      return chunk
+    })
+    if (chunks.includes('unanswered')) return 'unanswered'
+    const opened = chunks.flatMap((chunk, n) => (chunk && chunk !== 'unanswered' ? [seal.apply(chunk, n)] : []))
+    return opened.length === chunks.length ? Buffer.concat(opened) : undefined
+  }
+
+  async #get(stream: string, subject: string): Promise<Found> {
+    try {
+      return (await this.#api.direct(stream, subject))?.data
+    } catch (error) {
+      if (!(error instanceof BusReadError)) throw error
+      if (error.reason === 'permission') return undefined
+      // The bucket does not exist or has no leader, or this account does not import the subject.
+      if (error.reason === 'no_responders') return 'unanswered'
+      throw error
+    }
+  }
+}
+
+/** Bytes, none, or nobody who could say. */
+type Found = Uint8Array | 'unanswered' | undefined
+
+function failureOf(outcome: Exclude<Outcome, { kind: 'stored' }>): ReadFailure {
+  if (outcome.kind === 'unknown') return 'timeout'
+  if (outcome.kind === 'refused' && outcome.reason === 'closed') return 'no_responders'
+  return outcome.kind === 'refused' && outcome.reason === 'permission' ? 'permission' : 'refused_by_server'
+}
+
+/**
+ * Fetches the bytes of parts, a few at a time.
+ *
+ * @param most - bytes that all of them may have, known before any is loaded
+ * @throws PartError
+ */
+export async function loadParts(store: Pick<PartStore, 'fetch'>, parts: Part[], most = MOST_OUTPUT_BYTES): Promise<LoadedPart[]> {
+  const odd = parts.find(({ size }) => !Number.isSafeInteger(size) || size < 0)
+  // A sender may write anything there: with a negative size the others would seem to fit.
+  if (odd) throw new PartError('the size of a part is no whole number of bytes', 'differs')
+  const bytes = parts.reduce((sum, { size }) => sum + size, 0)
+  if (bytes > most) throw tooLargeToLoad('all parts', bytes, most)
+  return inTurns(parts.length, async (n) => {
+    const part = parts[n] as Part
+    return { name: part.name, data: await store.fetch(part) }
+  })
+}
+
+function tooLargeToLoad(what: string, size: number, most: number): PartError {
+  return new PartError(`${what}: ${size} bytes, and at most ${most} are loaded`, 'too_large')
+}
+
+function isHere({ data }: Part): boolean {
+  return data !== undefined
+}
+
+/** Runs `work` for 0 … count-1, a bounded number at once; results in order. */
+async function inTurns<T>(count: number, work: (n: number) => Promise<T>): Promise<T[]> {
+  const results = new Array<T>(count)
+  let next = 0
+  const runner = async () => {
+    for (let n = next++; n < count; n = next++) results[n] = await work(n)
+  }
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, count) }, runner))
+  return results
+}

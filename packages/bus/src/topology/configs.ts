@@ -1,0 +1,279 @@
+import { PRESENCE_MAX_AGE_MS, PRESENCE_MAX_BYTES, PRESENCE_PLACES, type Slot } from '@passover/schemas'
+import type { Subjects } from '../subjects/subjects.js'
+import type { TopologyOptions } from '../types/bus.js'
+import type { Config } from './config-diff.js'
+import { idWindowMetadata } from './id-window.js'
+import { bucketBytes } from './storage-plan.js'
+
+const NS_PER_MS = 1_000_000
+/**
+ * The shortest that a server allows. Nothing here uses `Nats-Msg-Id`, but the server keeps that of each message in memory for so long,
+ * whatever its size: with the default of two minutes one agent could fill the server's memory.
+ */
+const NO_DUPLICATES = { duplicate_window: 100 * NS_PER_MS }
+const MAX_CONSUMERS = 100_000
+/** Records in the projection of passes; older ones are found in the archive. */
+const PASSES_KEPT = 1_000_000
+/** Entries of the index of acknowledged returns, of at most 8 KiB each. */
+const ACKNOWLEDGED_KEPT = 100_000
+/** The name of the durable in which requests wait for a dispatcher. */
+export const DISPATCHER = 'dispatcher'
+/** The same of decisions about held passes. */
+export const DECISIONS = 'dispatcher_decisions'
+/** The names of the durables that the notifiers share: of returns, of held passes, and of decisions about returns. */
+export const NOTIFIER = 'notifier'
+export const NOTIFIER_HELD = 'notifier_held'
+export const NOTIFIER_DECISIONS = 'notifier_decisions'
+export const NOTIFIERS = [NOTIFIER, NOTIFIER_HELD, NOTIFIER_DECISIONS] as const
+/** What a killed notifier held is another's after this; a delivery that waits for its turn is renewed. */
+export const NOTIFIER_ACK_WAIT_MS = 30_000
+/** Notices of one kind that wait at a time. At the limit the server delivers nothing new, so the notifier gives up those of an agent that floods. */
+export const NOTIFIER_PENDING = 20_000
+/** Short, so that what a killed dispatcher held is soon another's; who is slow renews it. */
+export const DISPATCHER_ACK_WAIT_MS = 5_000
+/** A listener may take its time; who is slow renews it. What a killed one held is another's after this. */
+export const RETURNS_ACK_WAIT_MS = 10_000
+/** Deliveries of work that may be lost before an attempt begins (decision 142). */
+const SPARE_DELIVERIES = 6
+/** With waits that double up to 15 s some five minutes of trouble, and two and a half of dispatchers that die of it. */
+const DISPATCHER_DELIVERIES = 30
+/** `archive` is the manifest of the object bucket of that name. */
+const TABLES = ['agents', 'policy', 'presence', 'budgets', 'archive']
+const OBJECTS = ['snapshots', 'archive']
+/** Buckets whose entries go by themselves, ms: a worker that is not heard of, and the ledger of a tree that has long ended. */
+const MAX_AGES: Partial<Record<string, number>> = { presence: PRESENCE_MAX_AGE_MS, budgets: 172_800_000 }
+/** Streams of all buckets, by their names without a prefix. Buckets of earlier versions get limits they did not have. */
+export const BUCKETS: readonly { kind: 'KV' | 'OBJ'; bucket: string }[] = [
+  ...[...TABLES, 'inbox', 'passes', 'acknowledged'].map((bucket) => ({ kind: 'KV' as const, bucket })),
+  ...OBJECTS.map((bucket) => ({ kind: 'OBJ' as const, bucket })),
+]
+/** Largest message of a bucket that agents write to themselves, bytes. */
+const MAX_MESSAGES: Partial<Record<string, number>> = { presence: PRESENCE_MAX_BYTES }
+
+export interface AgentTopology {
+  subagent: boolean
+  max_attempts: number
+  lease_ms: number
+  /** First sequence that a newly made work consumer delivers. */
+  from?: number | undefined
+  /** Consumers that are lost are not made anew: whoever is to do that waits for some seconds first (docs/architecture/storage.md#durable-consumers). */
+  lost?: 'leave' | undefined
+  /** Byte limit of its parts bucket. */
+  parts_bytes: number
+  /** False: a default, which changes nothing about a bucket that has a limit. */
+  parts_bytes_set: boolean
+  replicas: number
+}
+
+/** Streams that Passover consists of, the main one first. */
+export function wantedStreams(subjects: Subjects, options: TopologyOptions): Config[] {
+  const shared = { num_replicas: options.replicas ?? 1 }
+  const tables = TABLES.map((table) => ({
+    ...tableConfig(subjects.bucket(table), MAX_AGES[table]),
+    ...(MAX_MESSAGES[table] && { max_msg_size: MAX_MESSAGES[table] }),
+    ...(table === 'presence' && { subject_transform: placesOf(subjects.bucket(table)) }),
+  }))
+  // What is erased of these two is overwritten.
+  const inbox = { ...tableConfig(subjects.bucket('inbox')), deny_delete: false }
+  const passes = { ...tableConfig(subjects.bucket('passes')), max_msgs: PASSES_KEPT, discard: 'old', deny_delete: false }
+  const acknowledged = { ...tableConfig(subjects.bucket('acknowledged')), max_msgs: ACKNOWLEDGED_KEPT, discard: 'old' }
+  const objects = OBJECTS.map((bucket) => objectsConfig(subjects.bucket(bucket)))
+  const stream_bytes = options.max_bytes ?? -1
+  const limits = new Map<string, number>(
+    BUCKETS.map(({ kind, bucket }) => [`${kind}_${subjects.bucket(bucket)}`, bucketBytes(kind, bucket, stream_bytes)] as const),
+  )
+  const withLimit = (config: Config): Config => ({ ...config, max_bytes: limits.get(String(config.name)) ?? -1 })
+  return [
+    streamConfig(subjects, options),
+    ...[...tables, inbox, passes, acknowledged, ...objects].map((config) => withLimit({ ...config, ...shared })),
+  ]
+}
+
+/**
+ * The bucket of an agent's large parts. Each subject is written once: the agent may not change or remove what its messages name, neither
+ * by a second message nor by a rollup. Purges remove parts all the same.
+ */
+export function partsConfig(
+  subjects: Subjects,
+  agent: string,
+  { replicas, parts_bytes }: Pick<AgentTopology, 'replicas' | 'parts_bytes'>,
+): Config {
+  const bucket = subjects.partsBucket(agent)
+  const filters = (['C', 'M'] as const).map((what) => `${subjects.parts(agent, what)}.>`)
+  return {
+    ...objectsConfig(bucket),
+    subjects: filters,
+    max_msgs_per_subject: 1,
+    discard_new_per_subject: true,
+    allow_rollup_hdrs: false,
+    max_bytes: parts_bytes,
+    num_replicas: replicas,
+  }
+}
+
+/** The subjects of that bucket in earlier versions, which processes of those versions go on writing to. */
+export function earlierPartsSubjects(subjects: Subjects, agent: string): string[] {
+  return (['C', 'M'] as const).map((what) => `${subjects.earlierParts(agent, what)}.>`)
+}
+
+/**
+ * Returns how often work is delivered before the server gives it up. A delivery that is lost before its attempt begins costs no attempt, so there
+ * are more deliveries than attempts. Where only one attempt is allowed there is one delivery: whoever loses it may have begun.
+ */
+export function deliveriesOf(max_attempts: number): number {
+  return max_attempts === 1 ? 1 : max_attempts + SPARE_DELIVERIES
+}
+
+/** One of a subagent's three work consumers. */
+export function workConfig(subjects: Subjects, slot: Slot, agent: AgentTopology & { agent: string }): Config {
+  const { from } = agent
+  const begin = from === undefined ? { deliver_policy: 'all' } : { deliver_policy: 'by_start_sequence', opt_start_seq: Math.max(1, from) }
+  return {
+    durable_name: subjects.workConsumer(agent.agent, slot),
+    ...begin,
+    ack_policy: 'explicit',
+    replay_policy: 'instant',
+    filter_subjects: [subjects.allWork(agent.agent, slot)],
+    ack_wait: agent.lease_ms * NS_PER_MS,
+    max_deliver: deliveriesOf(agent.max_attempts),
+    max_ack_pending: 100_000,
+    max_waiting: 8192,
+  }
+}
+
+/** The one stream of everything (docs/architecture/storage.md#the-stream). */
+export function streamConfig(subjects: Subjects, options: TopologyOptions): Config {
+  return {
+    name: subjects.stream,
+    subjects: subjects.streamSubjects(),
+    storage: 'file',
+    retention: 'limits',
+    discard: 'new',
+    ...NO_DUPLICATES,
+    allow_direct: true,
+    deny_delete: false,
+    // Messages leave one by one. The server never takes this back.
+    deny_purge: true,
+    max_age: 0,
+    max_msgs: -1,
+    max_msgs_per_subject: -1,
+    max_bytes: options.max_bytes ?? -1,
+    max_consumers: MAX_CONSUMERS,
+    num_replicas: options.replicas ?? 1,
+    compression: options.compression ? 's2' : 'none',
+    republish: subjects.republish(),
+    // Nobody writes the default: it would stand for good, and who is told another one could not start.
+    ...(options.id_window_ms !== undefined && { metadata: idWindowMetadata(options.id_window_ms) }),
+  }
+}
+
+/**
+ * The returns to an agent that asks for delivery, from when it asked on: a list of where to look, so headers alone. None is given up, and
+ * one that is lost is made anew from the same place: what was acknowledged since is skipped.
+ */
+export function returnsConfig(subjects: Subjects, agent: string, from: number): Config {
+  return {
+    durable_name: subjects.returnsConsumer(agent),
+    deliver_policy: 'by_start_sequence',
+    opt_start_seq: Math.max(1, from),
+    ack_policy: 'explicit',
+    replay_policy: 'instant',
+    filter_subjects: [subjects.allReturns(agent)],
+    headers_only: true,
+    ack_wait: RETURNS_ACK_WAIT_MS * NS_PER_MS,
+    max_deliver: -1,
+    max_ack_pending: 100_000,
+    max_waiting: 512,
+  }
+}
+
+/**
+ * The durables that the dispatchers share, each with one filter: of one with several the server searches all subjects of a block for
+ * every message that it takes from a backlog, a millisecond each (decision 98).
+ */
+export function dispatcherConfigs(subjects: Subjects): [requests: Config, decisions: Config] {
+  return [dispatcherConfig(DISPATCHER, subjects.all('request')), dispatcherConfig(DECISIONS, subjects.allDecisions('dispatch'))]
+}
+
+function dispatcherConfig(durable_name: string, filter: string): Config {
+  return {
+    durable_name,
+    deliver_policy: 'all',
+    ack_policy: 'explicit',
+    replay_policy: 'instant',
+    filter_subjects: [filter],
+    ack_wait: DISPATCHER_ACK_WAIT_MS * NS_PER_MS,
+    max_deliver: DISPATCHER_DELIVERIES,
+    max_ack_pending: 4096,
+    max_waiting: 8192,
+  }
+}
+
+/**
+ * The durables that the notifiers share, made when the first one starts: what was stored before is news to nobody. They have no last
+ * delivery; the notifier says when it gives up. One filter each (decision 98).
+ */
+export function notifierConfigs(subjects: Subjects): Record<(typeof NOTIFIERS)[number], Config> {
+  return {
+    [NOTIFIER]: notifierConfig(NOTIFIER, subjects.all('return')),
+    [NOTIFIER_HELD]: notifierConfig(NOTIFIER_HELD, subjects.all('held')),
+    [NOTIFIER_DECISIONS]: notifierConfig(NOTIFIER_DECISIONS, subjects.allDecisions('return')),
+  }
+}
+
+function notifierConfig(durable_name: string, filter: string): Config {
+  return {
+    durable_name,
+    deliver_policy: 'new',
+    ack_policy: 'explicit',
+    replay_policy: 'instant',
+    filter_subjects: [filter],
+    ack_wait: NOTIFIER_ACK_WAIT_MS * NS_PER_MS,
+    max_deliver: -1,
+    max_ack_pending: NOTIFIER_PENDING,
+    // Passes are read at the leader: what is in hand must not hold messages of megabytes.
+    headers_only: true,
+    max_waiting: 512,
+  }
+}
+
+function tableConfig(bucket: string, max_age_ms = 0): Config {
+  return {
+    name: `KV_${bucket}`,
+    subjects: [`$KV.${bucket}.>`],
+    storage: 'file',
+    retention: 'limits',
+    discard: 'new',
+    ...NO_DUPLICATES,
+    max_msgs_per_subject: 1,
+    max_msgs: -1,
+    max_bytes: -1,
+    max_age: max_age_ms * NS_PER_MS,
+    allow_direct: true,
+    // A message with `Nats-Rollup: all` would remove every other entry. No writer of ours needs the header.
+    allow_rollup_hdrs: false,
+    deny_delete: true,
+  }
+}
+
+/** Stores every key `<agent>.<name>` under one of a number of places, so that an agent can have that many entries and no more. */
+function placesOf(bucket: string): Config {
+  return { src: `$KV.${bucket}.*.*`, dest: `$KV.${bucket}.{{wildcard(1)}}.{{partition(${PRESENCE_PLACES},2)}}` }
+}
+
+function objectsConfig(bucket: string): Config {
+  return {
+    name: `OBJ_${bucket}`,
+    subjects: [`$O.${bucket}.C.>`, `$O.${bucket}.M.>`],
+    storage: 'file',
+    retention: 'limits',
+    discard: 'new',
+    ...NO_DUPLICATES,
+    max_msgs_per_subject: -1,
+    max_msgs: -1,
+    max_bytes: -1,
+    max_age: 0,
+    allow_direct: true,
+    allow_rollup_hdrs: true,
+  }
+}

@@ -1,0 +1,129 @@
+import type { MsgHdrs } from '@nats-io/transport-node'
+import type { HeaderName, MessageHeaders } from './messages.js'
+import { Message } from './raw-message.js'
+
+/**
+ * Headers read lazily from the raw block. The client's own map costs several µs a message, which a reader of everything pays.
+ * `get` is the first value, the one that the server looks at; `last` is the one that it appended.
+ */
+export class RawHeaders implements MessageHeaders {
+  readonly #block: string
+
+  constructor(block: string) {
+    this.#block = block
+  }
+
+  get(name: HeaderName): string | undefined {
+    return this.#value(this.#block.indexOf(`\r\n${name}:`), name.length)
+  }
+
+  last(name: HeaderName): string | undefined {
+    return this.#value(this.#block.lastIndexOf(`\r\n${name}:`), name.length)
+  }
+
+  #value(at: number, nameLength: number): string | undefined {
+    if (at < 0) return undefined
+    const from = at + nameLength + 3
+    const to = this.#block.indexOf('\r\n', from)
+    return valueIn(this.#block, from, to < 0 ? this.#block.length : to)
+  }
+
+  pairs(): [string, string][] {
+    const lines = this.#block.split('\r\n').slice(1)
+    return lines.flatMap((line): [string, string][] => {
+      const colon = line.indexOf(':')
+      return colon > 0 ? [[line.slice(0, colon), line.slice(colon + 1).trim()]] : []
+    })
+  }
+
+  text(): string {
+    return this.#block
+  }
+
+  /** The headers as they are stored: a direct get and a republish append theirs, which begin with the last `Nats-Stream`. */
+  asStored(): RawHeaders {
+    const added = this.#block.lastIndexOf('\r\nNats-Stream:')
+    return added < 0 ? this : new RawHeaders(`${this.#block.slice(0, added)}\r\n\r\n`)
+  }
+
+  /** Status of a JetStream status message ("NATS/1.0 408 Request Timeout"), 0 when it has none. */
+  get status(): { code: number; description: string } {
+    const line = this.#block.slice(8, this.#block.indexOf('\r\n')).trim()
+    const code = Number.parseInt(line, 10)
+    return Number.isNaN(code) ? { code: 0, description: '' } : { code, description: line.slice(String(code).length).trim() }
+  }
+}
+
+const SPACE = 0x20
+const DELETE = 0x7f
+
+/** What stands between two places, trimmed. Mostly that is one space before it, so that one cut will do. */
+export function valueIn(block: string, from: number, to: number): string {
+  const start = block.charCodeAt(from) === SPACE ? from + 1 : from
+  const value = block.slice(start, to)
+  return start < to && isInk(block.charCodeAt(start)) && isInk(block.charCodeAt(to - 1)) ? value : value.trim()
+}
+
+/** A character that is no white space, as far as ASCII goes. */
+function isInk(code: number): boolean {
+  return code > SPACE && code < DELETE
+}
+
+/** Headers from the block that `text()` gave. */
+export function readHeaders(text: string): MessageHeaders {
+  return new RawHeaders(text)
+}
+
+const NO_HEADERS = new RawHeaders('NATS/1.0\r\n')
+
+/** The client's message, too, has the raw bytes inside; where a later version hides them, its own map is used. */
+interface RawMessage {
+  _msg?: { hdr?: number }
+  _rdata?: Uint8Array
+}
+
+/** Headers of a message, whoever read it. */
+export function headersOf(message: { headers?: MsgHdrs }): RawHeaders {
+  if (message instanceof Message) {
+    const block = message.block()
+    return block === '' ? NO_HEADERS : new RawHeaders(block)
+  }
+  const raw = message as RawMessage
+  const length = raw._msg?.hdr
+  if (typeof length === 'number' && raw._rdata instanceof Uint8Array) {
+    if (length <= 0) return NO_HEADERS
+    if (raw._rdata instanceof Buffer) return new RawHeaders(raw._rdata.toString('utf8', 0, length))
+    return new RawHeaders(Buffer.from(raw._rdata.buffer, raw._rdata.byteOffset, length).toString('utf8'))
+  }
+  const parsed = message.headers
+  if (!parsed) return NO_HEADERS
+  const lines = [...parsed].flatMap(([name, values]) => values.map((value) => `\r\n${name}: ${value}`))
+  return new RawHeaders(`NATS/1.0 ${parsed.status === '0' ? '' : parsed.status}${lines.join('')}\r\n`)
+}
+
+/** Parses the header block of a STREAM.MSG.GET answer (base64). */
+export function headersFromBase64(text: string | undefined): RawHeaders {
+  return text ? new RawHeaders(Buffer.from(text, 'base64').toString('utf8')) : NO_HEADERS
+}
+
+const LINE_BREAK = /[\r\n]/
+const LINE_BREAKS = /[\r\n]+/g
+
+/** A header block for publishing, `lines` at its end as they are. A line break in a value would begin a header of its own: it becomes a space. */
+export function encodeHeaders(headers: Partial<Record<string, string>> | undefined, lines = ''): string {
+  let block = 'NATS/1.0\r\n'
+  for (const name in headers) {
+    const value = headers[name]
+    if (value !== undefined) block += headerLine(name, value)
+  }
+  return `${block}${lines}\r\n`
+}
+
+function headerLine(name: string, value: string): string {
+  return `${name}: ${LINE_BREAK.test(value) ? value.replace(LINE_BREAKS, ' ') : value}\r\n`
+}
+
+/** A block for the client's own `publish`, which asks nothing of it but `encode`. */
+export function asClientHeaders(block: string): MsgHdrs {
+  return { encode: () => Buffer.from(block) } as unknown as MsgHdrs
+}

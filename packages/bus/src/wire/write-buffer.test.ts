@@ -1,0 +1,136 @@
+import type { NatsConnection } from '@nats-io/transport-node'
+import fc from 'fast-check'
+import { describe, expect, it, vi } from 'vitest'
+import { Link } from '../connection/connection.js'
+import { encodeHeaders } from './headers.js'
+import { Outbox, type SendOptions } from './write-buffer.js'
+
+interface Message {
+  subject: string
+  data: Uint8Array
+  options: SendOptions
+}
+
+/** What a server would read, straight from the protocol's description. */
+function written({ subject, data, options }: Message): Buffer {
+  const { reply, headers } = options
+  const to = [subject, ...(reply === undefined ? [] : [reply])]
+  const block = Buffer.from(headers ?? '')
+  const sizes = headers === undefined ? [data.length] : [block.length, block.length + data.length]
+  const line = [headers === undefined ? 'PUB' : 'HPUB', ...to, ...sizes].join(' ')
+  return Buffer.concat([Buffer.from(`${line}\r\n`), block, data, Buffer.from('\r\n')])
+}
+
+const subject = fc.stringMatching(/^[a-z$]{1,12}(\.[A-Za-z0-9_-]{1,40}){0,4}$/)
+const headers = fc.dictionary(fc.stringMatching(/^[A-Za-z-]{1,20}$/), fc.string({ unit: 'grapheme', maxLength: 60 }), { maxKeys: 4 })
+const message: fc.Arbitrary<Message> = fc.record({
+  subject,
+  data: fc.oneof(
+    fc.uint8Array({ maxLength: 300 }),
+    fc.integer({ min: 0, max: 150_000 }).map((length) => new Uint8Array(length).fill(7)),
+  ),
+  options: fc.record({
+    reply: fc.option(subject, { nil: undefined }),
+    headers: fc.option(
+      headers.map((one) => encodeHeaders(one)),
+      { nil: undefined },
+    ),
+  }),
+})
+
+describe('messages on their way out', () => {
+  it('are the bytes that the protocol wants, in order, whatever their size and whenever they are taken', () => {
+    fc.assert(
+      fc.property(fc.array(fc.array(message, { maxLength: 6 }), { maxLength: 5 }), (turns) => {
+        const outbox = new Outbox()
+        const taken = turns.map((turn) => {
+          for (const { subject, data, options } of turn) outbox.add(subject, data, options)
+          expect(outbox.messages).toBe(turn.length)
+          expect(outbox.bytes).toBe(Buffer.concat(turn.map(written)).length)
+          return outbox.take()
+        })
+        expect([outbox.messages, outbox.bytes]).toEqual([0, 0])
+        // Compared at the end: what was taken earlier must not be written over.
+        const all = taken.map((pieces) => Buffer.concat(pieces))
+        for (const [at, turn] of turns.entries()) expect(all[at]?.equals(Buffer.concat(turn.map(written)))).toBe(true)
+      }),
+      { numRuns: 60 },
+    )
+  })
+})
+
+describe('a connection', () => {
+  const silent = { status: () => ({ [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => undefined) }) }), isClosed: () => false }
+
+  it('hands what was sent in one turn to the client in one piece, and refuses what is no subject', async () => {
+    const sent: string[] = []
+    const nc = { ...silent, protocol: { sendCommand: (bytes: Uint8Array) => sent.push(Buffer.from(bytes).toString()) } }
+    const link = new Link(nc as unknown as NatsConnection, '_INBOX', () => undefined)
+    expect(link.send('a.b', new Uint8Array(0), { reply: 'r' })).toBe(true)
+    await Promise.resolve()
+    expect(link.send('c', Buffer.from('x'))).toBe(true)
+    expect(() => link.send('a b', new Uint8Array(0))).toThrow(TypeError)
+    expect(() => link.send('', new Uint8Array(0))).toThrow(TypeError)
+    expect(sent).toEqual([])
+    await new Promise((done) => setImmediate(done))
+    expect(sent).toEqual(['PUB a.b r 0\r\n\r\nPUB c 1\r\nx\r\n'])
+  })
+
+  it('gathers more while writes are of many messages, for a moment or until it is enough; not after a pause, nor for a dozen in flight', async () => {
+    const sent: number[] = []
+    const nc = { ...silent, protocol: { sendCommand: (bytes: Uint8Array) => sent.push(bytes.length) } }
+    const link = new Link(nc as unknown as NatsConnection, '_INBOX', () => undefined)
+    const turn = () => new Promise((done) => setImmediate(done))
+    vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] })
+    try {
+      const send = (messages: number, bytes = 0) => {
+        for (let i = 0; i < messages; i += 1) link.send('s', new Uint8Array(bytes))
+      }
+      send(15)
+      await turn()
+      send(16)
+      await turn()
+      expect(sent.length).toBe(2)
+      send(16)
+      await turn()
+      expect(sent.length).toBe(2)
+      vi.advanceTimersByTime(2)
+      expect(sent.length).toBe(3)
+      send(1, 70_000)
+      expect(sent.length).toBe(4)
+      vi.advanceTimersByTime(20)
+      send(16)
+      await turn()
+      expect(sent.length).toBe(5)
+      // A dozen a write go on being gathered, seven soon are not.
+      const gathered = async (messages: number) => {
+        const before = sent.length
+        send(messages)
+        await turn()
+        const waited = sent.length === before
+        vi.advanceTimersByTime(2)
+        return waited
+      }
+      for (let i = 0; i < 40; i += 1) expect(await gathered(12)).toBe(true)
+      let few = 0
+      while (await gathered(7)) few += 1
+      expect(few).toBeLessThan(20)
+      expect(await gathered(15)).toBe(false)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  it("publishes by the client's own means where it hides how commands are sent", () => {
+    const sent: unknown[] = []
+    const publish = (subject: string, data: Uint8Array, options: { reply?: string; headers?: { encode(): Uint8Array } }) =>
+      sent.push([subject, Buffer.from(data).toString(), options.reply, options.headers && Buffer.from(options.headers.encode()).toString()])
+    const link = new Link({ ...silent, publish } as unknown as NatsConnection, '_INBOX', () => undefined)
+    link.send('a', Buffer.from('x'), { reply: 'r', headers: encodeHeaders({ A: 'b' }) })
+    link.send('b', Buffer.from('y'))
+    expect(sent).toEqual([
+      ['a', 'x', 'r', 'NATS/1.0\r\nA: b\r\n\r\n'],
+      ['b', 'y', undefined, undefined],
+    ])
+  })
+})
