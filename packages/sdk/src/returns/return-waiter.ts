@@ -202,11 +202,10 @@ export class Returns implements AsyncDisposable {
       // It could not be read to its end: wait for it again.
       const { key, digest, quiet, noticed, traceparent } = awaited
       const again = this.expect({ key, digest, own_id: false, quiet: quiet || undefined, noticed, traceparent }, awaited.settle)
-      Object.assign(again, {
-        published: awaited.published,
-        give_up_at: awaited.give_up_at,
-        look_at: this.#deps.clock.monotonic() + SOON_MS,
-      })
+      const { clock } = this.#deps
+      // Of a return that was found before anything was sent nothing else says when to ask the audit, should it be deleted meanwhile.
+      const give_up_at = Math.min(awaited.give_up_at, clock.now() + GRACE_MS)
+      Object.assign(again, { published: awaited.published, give_up_at, look_at: clock.monotonic() + SOON_MS })
     })
   }
 
