@@ -4,7 +4,7 @@ import type { PassMemory, RequestNote } from '../pass-memory.js'
 import type { Projector } from '../project.js'
 import { noteKey } from '../request-notes.js'
 import type { Rows } from '../rows.js'
-import type { PassIndex } from '../search/pass-index.js'
+import type { OpenCounts, PassIndex } from '../search/pass-index.js'
 import { positionOf } from '../search/pending.js'
 import { OPEN, type Ordered, PassOrder } from './pass-order.js'
 
@@ -15,13 +15,6 @@ export interface ListingDeps {
   projector: () => Pick<Projector, 'young' | 'old' | 'notes' | 'find'>
   rows: () => Pick<Rows, 'get'>
   index: () => Pick<PassIndex, 'cover'>
-}
-
-/** What is open for an agent, and what it has asked for. */
-export interface OpenCounts {
-  open: number
-  waiting: number
-  originated: number
 }
 
 /**

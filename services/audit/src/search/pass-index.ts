@@ -1,5 +1,4 @@
 import type { PassKey } from '@passover/schemas'
-import type { OpenCounts } from '../listing/listing.js'
 import { BLOCK_SIZE, Block, COLUMNS } from './block.js'
 import { Dictionary } from './dictionary.js'
 import { type Hashed, hashPass } from './hash.js'
@@ -7,6 +6,13 @@ import { type IndexFilter, matcherOf } from './index-filter.js'
 import { Newest } from './newest.js'
 import type { Position } from './position.js'
 import { Slots } from './slots.js'
+
+/** What is open for an agent, and what it has asked for. */
+export interface OpenCounts {
+  open: number
+  waiting: number
+  originated: number
+}
 
 /** What the index keeps of a record. */
 export interface Indexed {
