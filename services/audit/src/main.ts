@@ -1,5 +1,5 @@
 #!/usr/bin/env node
 import { loadProcess } from '@passover/bus/entry'
 
-const { main } = await loadProcess(() => import('./process.js'))
+const { main } = await loadProcess(() => import('./service/process.js'))
 await main()

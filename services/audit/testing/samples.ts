@@ -1,6 +1,6 @@
 import { encode, readHeaders, type Stored, Subjects } from '@passover/bus'
 import { type Fact, HEADER, keyText, type PassKey } from '@passover/schemas'
-import { PassMemory } from '../src/pass-memory.js'
+import { PassMemory } from '../src/pass/pass-memory.js'
 
 /** Messages as the stream holds them, made by hand. */
 export const KEY: PassKey = { originator: 'alice', subagent: 'scout', id: 'given-id-1' }

@@ -90,7 +90,7 @@ async function deleteLooking(pass: Closed, order: number[]): Promise<string[]> {
 }
 
 describe('rule 4: the order in which a pass is deleted', () => {
-  // Fails with any other rank in deletionOrder (services/audit/src/retention.ts): the return's 4 made 0, what never counted 5, steps the other way round.
+  // Fails with any other rank in deletionOrder (services/audit/src/deletion/deletion-order.ts): the return's 4 made 0, what never counted 5, steps the other way round.
   test('requests, what never counted, the steps, the return: stopped anywhere, nothing comes of it', async () => {
     const pass = await closed()
     const order = [...pass.requests, ...deletionOrder(pass.steps, rules)]

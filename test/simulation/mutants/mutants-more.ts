@@ -1,9 +1,9 @@
 import type { Mutant } from './mutants.js'
 
-const STANDING = 'services/audit/dist/standing.js'
-const PROJECT = 'services/audit/dist/project.js'
-const ARCHIVE = 'services/audit/dist/archive.js'
-const DELETER = 'services/audit/dist/deleter.js'
+const STANDING = 'services/audit/dist/deletion/deletion-eligibility.js'
+const PROJECT = 'services/audit/dist/projection/projector.js'
+const ARCHIVE = 'services/audit/dist/archive/archiver.js'
+const DELETER = 'services/audit/dist/deletion/deleter.js'
 
 /** Of what the audit keeps, deletes and tells (P4), and of what waits for it: the model has none of these. */
 export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
@@ -76,7 +76,7 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
   record_stays: {
     config: 'retention',
     breaks: 'P4',
-    file: 'services/audit/dist/records.js',
+    file: 'services/audit/dist/records/record-store.js',
     find: 'if (standing && !supersedes(record.stored, standing))',
     put: 'if (standing)',
   },
@@ -84,7 +84,7 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     seed: 6,
     config: 'audit_killed',
     breaks: 'P4',
-    file: 'services/audit/dist/records.js',
+    file: 'services/audit/dist/records/record-store.js',
     find: 'this.standing.found(found.data, found.revision);',
     put: 'this.standing.wrote(record, found.revision);',
   },

@@ -79,7 +79,7 @@ export const MUTANTS: Record<string, Mutant> = {
   '-del_order': {
     config: 'deleted',
     breaks: 'rule 4',
-    file: 'services/audit/dist/retention.js',
+    file: 'services/audit/dist/deletion/deletion-order.js',
     find: 'rank(a) - rank(b) || a.sequence - b.sequence',
     put: 'rank(b) - rank(a) || a.sequence - b.sequence',
   },

@@ -1,10 +1,10 @@
 import type { PassQuery, PassRecord } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { rowOf } from '../describe.js'
-import { PassOrder } from '../listing/pass-order.js'
-import { indexedOf } from './indexed.js'
-import { PassIndex } from './pass-index.js'
+import { rowOf } from '../records/build-record.js'
+import { indexedOf } from './index/index-entry.js'
+import { PassIndex } from './index/pass-index.js'
+import { PassOrder } from './index/pass-order.js'
 import { PassSearch, type SearchDeps } from './pass-search.js'
 
 function record(number: number, more: Partial<PassRecord> = {}): PassRecord {

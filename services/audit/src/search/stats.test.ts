@@ -1,7 +1,7 @@
 import type { PassFilter } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { Histogram } from './histogram.js'
-import { PassIndex } from './pass-index.js'
+import { PassIndex } from './index/pass-index.js'
 import { statsOf } from './stats.js'
 
 const nobody = { has: () => false }

@@ -1,10 +1,10 @@
 import { STATS_BY, type StatsAnswer, type StatsBy, type StatsGroup } from '@passover/schemas'
-import type { Acknowledged } from '../acknowledged.js'
-import type { Block } from './block.js'
+import type { Acknowledged } from '../acknowledgments/ack-index.js'
 import { Histogram } from './histogram.js'
-import type { IndexFilter } from './index-filter.js'
-import { UNDELIVERED } from './indexed.js'
-import type { PassIndex } from './pass-index.js'
+import type { Block } from './index/column-block.js'
+import { UNDELIVERED } from './index/index-entry.js'
+import type { IndexFilter } from './index/index-filter.js'
+import type { PassIndex } from './index/pass-index.js'
 
 export type Stats = Omit<Extract<StatsAnswer, { ok: true }>, 'ok' | 'complete'>
 

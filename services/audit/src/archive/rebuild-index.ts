@@ -1,0 +1,18 @@
+import { type Frame, PrintsBuilder, SegmentBuffer, sequenceOf } from '@passover/archive'
+import { type Bus, readHeaders } from '@passover/bus'
+import { sessionOf } from '../pass/control-frame.js'
+import { named } from './archiver.js'
+
+/** The index of a segment from its frames, as the archiver makes it while the same messages come by. */
+export function indexOf({ subjects }: Pick<Bus, 'subjects'>, k: number, frames: readonly Frame[]): Uint8Array {
+  const buffer = new SegmentBuffer(k, 0)
+  const prints = new PrintsBuilder()
+  for (const frame of frames) {
+    prints.add(sequenceOf(frame), Buffer.from(frame.digest).toString('latin1'))
+    if (frame.kind === 'erased') continue
+    const stored = { ...frame.event, headers: readHeaders(frame.event.headers) }
+    const fact = subjects.toFact(stored)
+    buffer.add(stored, named(stored, fact), sessionOf(stored, fact))
+  }
+  return buffer.index.encode(k, prints.bytes())
+}

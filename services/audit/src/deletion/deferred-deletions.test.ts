@@ -1,0 +1,91 @@
+import { keyText } from '@passover/schemas'
+import { expect, it } from 'vitest'
+import { fairShare, LeftBehind } from './deferred-deletions.js'
+import type { Waiting, WaitingPass } from './deletion-state.js'
+
+const MOST = 10
+const pass = (n: number, why: WaitingPass['why'] = 'delivery'): WaitingPass => ({
+  key: { originator: 'away', subagent: 'audit', id: `waits-${n}` },
+  why,
+  due: 1,
+})
+
+/** The bucket, and what was read from it segment by segment. */
+function bucket() {
+  const stored = new Map<number, Waiting>()
+  const read: number[] = []
+  const state = {
+    async *left() {
+      yield* stored
+    },
+    leftIn: async (k: number) => {
+      read.push(k)
+      return stored.get(k)
+    },
+    leave: async (k: number, waiting: Waiting) => {
+      if (waiting.passes.length + waiting.advisories.length > 0) stored.set(k, waiting)
+      else stored.delete(k)
+    },
+  }
+  return { stored, read, left: new LeftBehind(state, MOST, MOST) }
+}
+
+async function looked(left: LeftBehind): Promise<number[]> {
+  const found: number[] = []
+  for await (const { k } of left.look()) found.push(k)
+  return found
+}
+
+// Fails where all is kept: an agent that is away for a day would have every return of that day in memory.
+it('keeps as much as there is room, and reads the other segments by turns, until each was looked at', async () => {
+  const { left, read } = bucket()
+  for (let k = 0; k < 80; k++) await left.put(k, { passes: [pass(k)], advisories: [] })
+  expect(left.size).toBe(80)
+  const times = new Map<number, number>()
+  for (let look = 0; look < 3; look++) for (const k of await looked(left)) times.set(k, (times.get(k) ?? 0) + 1)
+  expect([times.size, times.get(0), times.get(79), Math.min(...times.values())]).toEqual([80, 3, 1, 1])
+  expect([read.length, new Set(read).size, Math.min(...read)]).toEqual([70, 70, MOST])
+  // And from the newest again.
+  expect((await looked(left)).slice(0, 1)).toEqual([79])
+})
+
+// Fails where all count together: an agent with many dead letters would have those of all others deleted.
+it('keeps the newest dead letters of each originator, wherever they stand, and takes none of one that has few', async () => {
+  const { left } = bucket()
+  const letters = (from: number, count: number, originator = 'away') =>
+    Array.from({ length: count }, (_, n) => ({ ...pass(from + n, 'dead_letter'), key: { ...pass(from + n).key, originator } }))
+  await left.put(1, { passes: [...letters(100, 3, 'bob'), ...letters(110, 2)], advisories: [] })
+  await left.put(2, { passes: letters(200, 20), advisories: [] })
+  await left.put(3, { passes: [...letters(300, 2), pass(1)], advisories: [{ advisory: 9, names: 8 }] })
+  const found: [number, string[]][] = []
+  for await (const { k, crowded } of left.look()) found.push([k, [...crowded].map(({ key }) => key.id)])
+  // Ten fit: bob's three, and seven of the other one, two of them in the newest segment.
+  const older = letters(200, 15).map(({ key }) => key.id)
+  expect(found).toEqual([
+    [3, []],
+    [2, older.toReversed()],
+    [1, ['waits-111', 'waits-110']],
+  ])
+})
+
+it('shares what there is equally, and what some do not need among the others', () => {
+  expect([fairShare([3, 20, 30], 23), fairShare([5, 5], 10), fairShare([], 10), fairShare([1, 2, 4], 5)]).toEqual([
+    10,
+    Number.POSITIVE_INFINITY,
+    Number.POSITIVE_INFINITY,
+    2,
+  ])
+})
+
+it('forgets what goes, and has room for more then; another process finds all of it', async () => {
+  const { left, stored } = bucket()
+  const many = { passes: Array.from({ length: MOST }, (_, n) => pass(n)), advisories: [] }
+  await left.put(1, many)
+  await left.put(2, { passes: [pass(50), pass(51)], advisories: [] })
+  await left.strike(new Set(many.passes.slice(1).map(({ key }) => keyText(key))))
+  expect([left.size, stored.get(1)?.passes.length]).toEqual([3, 1])
+  await left.put(1, { passes: [], advisories: [] })
+  expect([left.size, [...stored.keys()]]).toEqual([2, [2]])
+  await left.load()
+  expect([left.size, await looked(left)]).toEqual([2, [2]])
+})

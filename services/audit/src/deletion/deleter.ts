@@ -1,0 +1,223 @@
+import { type Archive, type Manifest, segmentOf } from '@passover/archive'
+import type { ObjectStore } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import { keyText, type PassKey } from '@passover/schemas'
+import type { Logger } from 'pino'
+import { eachOf } from '../runtime/concurrency.js'
+import { Looking } from '../runtime/single-flight-task.js'
+import { LeftBehind } from './deferred-deletions.js'
+import { RetentionState, type Waiting, type WaitingPass } from './deletion-state.js'
+import { Ahead } from './later-references.js'
+import { makeRoom } from './pad-segment.js'
+import { type DeletionDeps, type IsYounger, SegmentDeleter } from './segment-deleter.js'
+import { ReadAhead } from './segment-prefetch.js'
+
+export interface DeleterDeps extends DeletionDeps {
+  manifest: Manifest
+  archive: Archive
+  objects: ObjectStore
+  clock: Clock
+  log: Logger
+  /** The last message that the reader took. */
+  read: () => { sequence: number; time: number }
+  /** Whether what was read and is in no sealed segment speaks of a pass after segment k. */
+  unsealed: () => (key: PassKey, k: number) => boolean
+  /** Names this process, and for how long nobody else deletes when it is gone without a word. */
+  holder: string
+  lease_ms: number
+}
+
+interface Younger {
+  /** Server ms of the moment. */
+  now: number
+  isYounger: IsYounger
+}
+
+/** Segments done with before it is looked anew at what came meanwhile. */
+const BATCH = 256
+/** Passes that wait are looked at again so often, at most so many at a time. */
+const AGAIN_MS = 5_000
+const AT_ONCE = 16
+
+/**
+ * The deleter (docs/architecture/audit-archive.md#deletion-from-the-stream): takes one archived segment after the other once its youngest message is older than two id windows, and
+ * deletes of it what is done with. What stays since it is open needs no list: its end will be stored, and a pass goes with the segment of
+ * its youngest message. Of several audits one does it at a time.
+ */
+export class Deleter {
+  readonly segments: SegmentDeleter
+  private readonly left: LeftBehind
+  private readonly reading: ReadAhead
+  private ahead: Ahead | undefined
+  /** What it knows of `left` and `ahead` is since then. */
+  private taken = 0
+  private readonly looking: Looking
+  private lookedAgain = Number.NEGATIVE_INFINITY
+
+  private constructor(
+    private readonly deps: DeleterDeps,
+    private readonly state: RetentionState,
+  ) {
+    this.segments = new SegmentDeleter(deps)
+    this.reading = new ReadAhead(deps)
+    this.left = new LeftBehind(state)
+    this.looking = new Looking(
+      () => this.work(),
+      (error) => {
+        this.segments.pace.restart()
+        deps.log.warn({ err: error, segment: state.next }, 'not deleted')
+      },
+    )
+  }
+
+  static async open(deps: DeleterDeps): Promise<Deleter> {
+    return new Deleter(deps, await RetentionState.open(deps.bus, deps))
+  }
+
+  /** The first segment that is not done with; passes and advisories that had to be left in those before. */
+  get next(): number {
+    return this.state.next
+  }
+
+  get waiting(): number {
+    return this.left.size
+  }
+
+  /** Why nothing is deleted though it should be. */
+  get trouble(): string | undefined {
+    return this.looking.trouble
+  }
+
+  /** Does what is due; at once where it is at it already. */
+  look(): Promise<void> {
+    return this.looking.look()
+  }
+
+  async stop(): Promise<void> {
+    const over = this.looking.stop()
+    this.segments.stop()
+    await over
+    await this.state.release().catch(() => undefined)
+  }
+
+  private async work(): Promise<void> {
+    // By a clock of its own it would take for old what is young, and another one's lease for over.
+    if (!this.deps.bus.clockMeasured) throw new Error('the server’s clock is not known: nothing is deleted until it is')
+    if (!(await this.holds())) {
+      this.ahead = undefined
+      return
+    }
+    await this.takeOver()
+    const found = await this.younger()
+    if (!found) return
+    let done = 0
+    while (done < BATCH && !this.looking.stopped && (await this.segment(found))) done++
+    if (done === 0 && !this.looking.stopped && this.ahead) await this.makeRoom(this.state.next)
+    if (!this.looking.stopped && this.ahead) await this.lookAgain(found.isYounger)
+  }
+
+  private async makeRoom(k: number): Promise<void> {
+    const stored = await makeRoom(this.deps, k)
+    if (stored > 0)
+      this.deps.log.warn({ segment: k, stored }, 'the stream takes no requests: its last segment was filled up, to be deleted')
+  }
+
+  /** Whether it is this process that deletes: so it is for a while then. */
+  private async holds(): Promise<boolean> {
+    return !this.looking.stopped && (await this.state.hold(() => this.begin()))
+  }
+
+  /** Where nobody deleted yet; undefined: nothing of what is stored is archived. */
+  private async begin(): Promise<number | undefined> {
+    const { first } = await this.deps.bus.bounds()
+    const k = segmentOf(Math.max(1, first))
+    if (await this.deps.manifest.entry(k)) return k
+    await this.makeRoom(k)
+    return undefined
+  }
+
+  /** What another process left behind. */
+  private async takeOver(): Promise<void> {
+    const { taken } = this.state
+    if (this.ahead && this.taken === taken) return
+    await this.left.load()
+    this.ahead = new Ahead(this.deps, this.state.next + 1)
+    this.taken = taken
+  }
+
+  /** The next segment; false: none is due, or it is another process's now. */
+  private async segment({ now, isYounger }: Younger): Promise<boolean> {
+    const { clock, rules } = this.deps
+    const { next } = this.state
+    const segment = await this.reading.take(next, ({ last_time }) => last_time + 2 * rules.id_window_ms < now)
+    if (!segment) return false
+    await this.ahead?.beside(next)
+    const { left, texts } = await this.segments.run(segment, isYounger)
+    await this.left.strike(new Set(texts))
+    if (left.passes.length + left.advisories.length > 0) await this.left.put(next, left)
+    this.ahead?.forget(texts, next)
+    this.deps.log.debug({ segment: next, left: left.passes.length, deleted: this.segments.deleted }, 'segment deleted')
+    const begun = clock.monotonic()
+    const isOurs = await this.state.advance(next + 1)
+    this.segments.pace.took(clock.monotonic() - begun)
+    // What the other one leaves behind has to be read when this one deletes again.
+    if (!isOurs) this.ahead = undefined
+    return isOurs
+  }
+
+  /**
+   * What is known of younger messages at the moment of the last message that was read, all of which were stored before it: what comes after
+   * it asks for what was older than two windows then. So an audit that lags deletes later, but it does.
+   */
+  private async younger(): Promise<Younger | undefined> {
+    const now = await this.readAt()
+    const unsealed = this.deps.unsealed()
+    const { ahead } = this
+    // Else another process would take over while this one reads, and then this one from that, and nobody would come to delete.
+    if (!ahead || !(await ahead.look(async () => (await this.holds()) && this.taken === this.state.taken))) {
+      this.ahead = undefined
+      return undefined
+    }
+    return { now, isYounger: (key, k) => ahead.after(keyText(key), k) || unsealed(key, k) }
+  }
+
+  /** Up to which moment everything stored was read, server ms: now, where nothing is unread. */
+  private async readAt(): Promise<number> {
+    const { bus, read } = this.deps
+    const now = bus.now()
+    const { last } = await bus.bounds()
+    const { sequence, time } = read()
+    return sequence < last ? Math.min(now, time) : now
+  }
+
+  private async lookAgain(isYounger: IsYounger): Promise<void> {
+    const { clock } = this.deps
+    if (this.left.size === 0 || clock.monotonic() - this.lookedAgain < AGAIN_MS) return
+    for await (const { k, waiting, crowded } of this.left.look()) {
+      if (this.looking.stopped) return
+      await this.againIn(k, waiting, { isYounger, crowded })
+    }
+    this.lookedAgain = clock.monotonic()
+  }
+
+  private async againIn(k: number, waiting: Waiting, how: { isYounger: IsYounger; crowded: ReadonlySet<WaitingPass> }): Promise<void> {
+    const { segments, state } = this
+    const width = () => AT_ONCE
+    const still: Waiting = { passes: [], advisories: [] }
+    await eachOf(waiting.passes, width, async (pass) => {
+      const crowded = how.crowded.has(pass)
+      const isDue = crowded || pass.due <= this.deps.bus.now() || (await this.isTaken(pass))
+      const again = isDue ? await segments.again(pass.key, { next: state.next, isYounger: how.isYounger, crowded }) : pass
+      if (again) still.passes.push(again)
+    })
+    await eachOf(waiting.advisories, width, async (one) => {
+      if (await segments.isNeeded(one)) still.advisories.push(one)
+    })
+    const gone = waiting.passes.length + waiting.advisories.length - still.passes.length - still.advisories.length
+    if (gone > 0) await this.left.put(k, still)
+  }
+
+  private async isTaken({ key, returned }: WaitingPass): Promise<boolean> {
+    return returned !== undefined && (await this.deps.acknowledged.has(key.originator, returned))
+  }
+}

@@ -1,0 +1,95 @@
+import { randomBytes } from 'node:crypto'
+import { type Hashed, hashPass } from '../runtime/pass-hash.js'
+
+const FIRST_SLOTS = 1 << 10
+/** Of a slot: two hashes of the pass's name, and its segment + 1. */
+const WIDTH = 3
+const SEGMENT = 2
+const EMPTY = 0
+const GONE = 0xffff_ffff
+
+/**
+ * The last segment that speaks of each of very many passes: 64 bits of each name and a number, in one array that is at most half full. A map
+ * of names would be some 150 bytes a pass, and where handlers take long nearly every pass of two id windows is in it.
+ */
+export class LastSegments {
+  private table = new Uint32Array(WIDTH * FIRST_SLOTS)
+  /** Slots that are not empty. */
+  private taken = 0
+  private count = 0
+  private readonly seed = randomBytes(4).readUInt32LE()
+  private readonly hashed: Hashed = { hash: 0, check: 0 }
+
+  get size(): number {
+    return this.count
+  }
+
+  /** The segment of a pass (a `keyText`). */
+  get(text: string): number | undefined {
+    const at = this.find(text)
+    return at === undefined ? undefined : this.read(at + SEGMENT) - 1
+  }
+
+  set(text: string, k: number): void {
+    const known = this.find(text)
+    if (known !== undefined) {
+      this.table[known + SEGMENT] = k + 1
+      return
+    }
+    if (2 * (this.taken + 1) * WIDTH > this.table.length) this.renew()
+    this.taken++
+    this.count++
+    this.insert(this.hashed.hash, this.hashed.check, k + 1)
+  }
+
+  delete(text: string): void {
+    const at = this.find(text)
+    if (at === undefined) return
+    this.table[at + SEGMENT] = GONE
+    this.count--
+  }
+
+  private read(at: number): number {
+    return this.table[at] ?? EMPTY
+  }
+
+  /** Where it stands; its hashes are in `hashed` then. */
+  private find(text: string): number | undefined {
+    hashPass({ originator: '', subagent: '', id: text }, this.seed, this.hashed)
+    const { hash, check } = this.hashed
+    for (let at = this.begin(hash); ; at = this.after(at)) {
+      const segment = this.read(at + SEGMENT)
+      if (segment === EMPTY) return undefined
+      if (segment !== GONE && this.read(at) === hash && this.read(at + 1) === check) return at
+    }
+  }
+
+  private insert(hash: number, check: number, segment: number): void {
+    let at = this.begin(hash)
+    while (this.read(at + SEGMENT) !== EMPTY) at = this.after(at)
+    this.table[at] = hash
+    this.table[at + 1] = check
+    this.table[at + SEGMENT] = segment
+  }
+
+  private begin(hash: number): number {
+    return WIDTH * (hash % (this.table.length / WIDTH))
+  }
+
+  private after(at: number): number {
+    return at + WIDTH === this.table.length ? 0 : at + WIDTH
+  }
+
+  /** Makes room, as much as what is left needs. */
+  private renew(): void {
+    const old = this.table
+    let slots = FIRST_SLOTS
+    while (slots < 4 * this.count) slots *= 2
+    this.table = new Uint32Array(WIDTH * slots)
+    this.taken = this.count
+    for (let at = 0; at < old.length; at += WIDTH) {
+      const segment = old[at + SEGMENT] ?? EMPTY
+      if (segment !== EMPTY && segment !== GONE) this.insert(old[at] ?? 0, old[at + 1] ?? 0, segment)
+    }
+  }
+}

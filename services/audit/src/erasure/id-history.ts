@@ -1,0 +1,175 @@
+import { firstStepIsLate, isExpiry, type JournalRules, openControl, requestNamed, rootSession } from '@passover/core'
+import { isFirst, isSamePass, type PassKey, type Step } from '@passover/schemas'
+import { frameIn } from '../pass/control-frame.js'
+import { type Loaded, rememberAll } from '../pass/load-pass.js'
+import type { PassMemory } from '../pass/pass-memory.js'
+import { describe } from '../records/build-record.js'
+import { controlOf } from '../records/pass-history.js'
+
+export type Message = Loaded['messages'][number]
+
+/** One of the passes that had an id, or requests that asked for it and got none. */
+export interface Use {
+  memory: PassMemory
+  /** As its steps say it, or the request that they name: of a child its root's, whatever it claims. */
+  session: string | undefined
+  /** Whose session it is: the originator's of its root, as far as its steps say it. Of what was refused, its own. */
+  originator: string
+  /** The session that it claims; its record stands under that. */
+  claimed: string | undefined
+  /** The pass within which it was asked for. */
+  parent: PassKey | undefined
+  messages: Message[]
+  /** Requests alone: they wait for their answer, or another's step was it (the id was taken, or its pass told already). */
+  asks?: 'waits' | 'answered' | undefined
+}
+
+interface Life {
+  /** Where it begins: with its request, as far as that is known. */
+  from: number
+  /** When its first step was stored, and its last (server ms). */
+  began: number
+  ended: number
+  /** Nothing but the refusal of a request that came too late: what is told later speaks of the pass before (rule 5). */
+  expired: boolean
+  messages: Message[]
+}
+
+/** All that is stored of an id, in order. */
+interface OfId {
+  key: PassKey
+  messages: readonly Message[]
+  /** Requests that still wait for their first step. */
+  waiting: ReadonlySet<number>
+}
+
+/**
+ * The passes that had one id, oldest first: one without a time may be used again after two windows, and whoever erases must not take the one
+ * for the other. Behind them, requests that are of none of them, by session.
+ */
+export function usesOf({ key, messages, waiting }: OfId, rules: JournalRules): Use[] {
+  const { lives, requests, others } = livesOf(messages, rules)
+  const uses: Use[] = []
+  for (const { expired, messages: own } of lives) {
+    const memory = rememberAll({ key, asked: undefined }, inOrder(own), rules)
+    const owned = ownedBy(memory, rules)
+    const before = expired && owned.session === undefined ? uses.at(-1) : undefined
+    uses.push({ memory, ...owned, ...(before && { session: before.session, claimed: before.claimed }), messages: own })
+  }
+  const alone: Use[] = []
+  for (const request of requests) {
+    const { sequence } = request.stored
+    const memory = rememberAll({ key, asked: sequence }, [request], rules)
+    const owned = ownedBy(memory, rules)
+    const asks = waiting.has(sequence) ? 'waits' : 'answered'
+    const at = Math.max(
+      0,
+      lives.findLastIndex(({ from }) => from <= sequence),
+    )
+    const own = asks === 'waits' ? undefined : askedFor({ uses, at, claimed: owned.claimed })
+    const isLike = (one: Use) => one.claimed === owned.claimed && one.asks === asks && isSameOrNone(one.parent, owned.parent)
+    const use = own ?? alone.find(isLike)
+    if (use) use.messages.push(request)
+    else alone.push({ memory, ...owned, messages: [request], asks })
+  }
+  for (const other of others) spokenAlone(alone, other)?.messages.push(other)
+  return [...uses, ...alone].map((use) => ({ ...use, messages: inOrder(use.messages) }))
+}
+
+/** A request that no step names says by itself whose it is; one that does not is of the pass that it was stored in the time of. */
+function askedFor({ uses, at, claimed }: { uses: readonly Use[]; at: number; claimed: string | undefined }): Use | undefined {
+  if (claimed === undefined) return uses[at]
+  return [...uses.slice(at), ...uses.slice(0, at).reverse()].find((use) => use.claimed === claimed)
+}
+
+interface Lives {
+  lives: Life[]
+  /** Those that no step names. */
+  requests: Message[]
+  /** What else is told of an id without any step. */
+  others: Message[]
+}
+
+function livesOf(messages: readonly Message[], rules: JournalRules): Lives {
+  const lives: Life[] = []
+  const rest = new Map(messages.map((message) => [message.stored.sequence, message]))
+  for (const message of messages) {
+    const { fact } = message
+    if (fact.type !== 'step') continue
+    const last = lives.at(-1)
+    const life = !last || beginsAnew(fact, rules) ? lifeOf(fact) : last
+    if (life !== last) lives.push(life)
+    life.ended = fact.time
+    life.messages.push(message)
+    rest.delete(fact.sequence)
+    const named = requestNamed(fact)?.sequence ?? 0
+    const request = rest.get(named)
+    if (request?.fact.type !== 'request') continue
+    life.messages.push(request)
+    life.from = Math.min(life.from, named)
+    rest.delete(named)
+  }
+  const requests = [...rest.values()].filter(({ fact }) => fact.type === 'request')
+  const others: Message[] = []
+  for (const message of rest.values()) {
+    if (message.fact.type !== 'request') (spokenOf(lives, message)?.messages ?? others).push(message)
+  }
+  return { lives, requests, others }
+}
+
+function lifeOf(first: Step): Life {
+  return { from: first.sequence, began: first.time, ended: first.time, expired: isFirst(first) && isExpiry(first), messages: [] }
+}
+
+/** As the projection tells it, and refusals of what came too late by themselves. */
+function beginsAnew(step: Step, rules: JournalRules): boolean {
+  return isFirst(step) && (isExpiry(step) || !firstStepIsLate(step, rules))
+}
+
+/** Whose event or decision it is. Who cancels at once may be heard a little before the request: that is of the pass that is nearer in time. */
+function spokenOf(lives: readonly Life[], { stored, fact }: Message): Life | undefined {
+  const own = lives.filter(({ expired }) => !expired)
+  const before = own.findLast(({ from }) => from <= stored.sequence)
+  const after = own.find(({ from }) => from > stored.sequence)
+  if (!before || !after || fact.type !== 'event' || fact.kind !== 'cancel') return before ?? after ?? lives[0]
+  return stored.time - before.ended < after.began - stored.time ? before : after
+}
+
+function spokenAlone(alone: readonly Use[], { stored }: Message): Use | undefined {
+  return alone.findLast(({ messages }) => messages.some((one) => one.stored.sequence <= stored.sequence)) ?? alone[0]
+}
+
+function ownedBy(memory: PassMemory, rules: JournalRules): Pick<Use, 'session' | 'originator' | 'claimed' | 'parent'> {
+  const { originator } = memory.key
+  const framed = memory.step('work') ?? memory.step('held')
+  const control = framed && controlOf(framed)
+  if (control) return { ...rootSession(control), claimed: control.session_id, parent: control.parent }
+  // Nothing but impossible steps.
+  if (memory.journal.state === 'none' && !memory.request) return { session: undefined, originator, claimed: undefined, parent: undefined }
+  const { session_id, parent } = describe(memory, rules).record
+  return { session: session_id, originator, claimed: session_id, parent }
+}
+
+/** What one message says by itself of the pass that it is of; undefined: nothing. */
+export function saidBy(
+  key: PassKey,
+  message: Message,
+  rules: JournalRules,
+): (Pick<Use, 'session' | 'originator' | 'parent'> & { admitted: boolean }) | undefined {
+  const { stored, fact } = message
+  if (fact.type === 'request') {
+    return { ...ownedBy(rememberAll({ key, asked: fact.sequence }, [message], rules), rules), admitted: false }
+  }
+  if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'held')) return undefined
+  const framed = frameIn(stored.data)
+  const control = framed && openControl(framed.frame, fact)
+  return control && { ...rootSession(control), parent: control.parent, admitted: true }
+}
+
+function isSameOrNone(one: PassKey | undefined, other: PassKey | undefined): boolean {
+  return one === other || (one !== undefined && other !== undefined && isSamePass(one, other))
+}
+
+function inOrder(messages: readonly Message[]): Message[] {
+  return [...messages].sort((a, b) => a.stored.sequence - b.stored.sequence)
+}

@@ -1,0 +1,79 @@
+import type { Bus, Stored } from '@passover/bus'
+import { requestNamed } from '@passover/core'
+import { type Fact, isSamePass, type PassKey, SYSTEM } from '@passover/schemas'
+import { type LoadDeps, loadPass, requestIn } from '../pass/load-pass.js'
+import { inBatches } from '../runtime/concurrency.js'
+import { type Message, type Use, usesOf } from './id-history.js'
+
+export interface IdDeps extends LoadDeps {
+  /** Sequences of a pass that are in no sealed segment yet, as an index would say it. */
+  unsealedOf: (key: PassKey) => number[]
+}
+
+/** Messages read from the stream at once. */
+const READS = 16
+
+/** The passes that had an id, oldest first, each with all that stream and archive have of it. */
+export async function usesOfId(deps: IdDeps, key: PassKey): Promise<Use[]> {
+  const messages = await messagesOf(deps, key)
+  return usesOf({ key, messages, waiting: await waitingIn(deps.bus, key, messages) }, deps.rules)
+}
+
+/** Everything that is stored under an id, in order, whichever use of it that belongs to. */
+async function messagesOf(deps: IdDeps, key: PassKey): Promise<Message[]> {
+  const { bus, archive } = deps
+  const loaded = await loadPass(deps, key, { up_to: Number.MAX_SAFE_INTEGER })
+  const all = new Map<number, Stored>(loaded.messages.map(({ stored }) => [stored.sequence, stored]))
+  // With requests that no step names, and progress: what was loaded has not all of these.
+  for (const stored of await archive.messages(await archive.sequencesOf(key))) all.set(stored.sequence, stored)
+  const named = [...all.values()].flatMap((stored) => requestIn(bus, stored) ?? [])
+  // Beyond a bound of bytes, what was loaded has no bodies: a digest over that would not be the message's.
+  const bare = [...all.values()].flatMap(({ sequence, data }) => (data.length === 0 ? [sequence] : []))
+  for (const sequence of new Set([...bare, ...named, ...deps.unsealedOf(key)])) {
+    if (all.get(sequence)?.data.length) continue
+    const stored = (await bus.journal.message(sequence)) ?? (await archive.messages([sequence]))[0]
+    if (stored && isAbout(bus.subjects.toFact(stored), key)) all.set(sequence, stored)
+  }
+  return [...all.values()].sort((a, b) => a.sequence - b.sequence).map((stored) => ({ stored, fact: bus.subjects.toFact(stored) }))
+}
+
+function isAbout(fact: Fact, key: PassKey): boolean {
+  if (fact.type === 'request') return fact.originator === key.originator && fact.subagent === key.subagent
+  return 'key' in fact && isSamePass(fact.key, key)
+}
+
+/**
+ * Which requests wait for their first step. While a journal of its id stands in the stream, a request only asks for that again; it goes with
+ * it (rule 4), so one that stands there longer asks for a new pass.
+ */
+async function waitingIn({ journal, subjects }: Bus, key: PassKey, messages: readonly Message[]): Promise<Set<number>> {
+  const named = new Set(messages.map(({ fact }) => (fact.type === 'step' ? requestNamed(fact)?.sequence : undefined)))
+  const requests = messages.filter(({ fact }) => fact.type === 'request' && !named.has(fact.sequence))
+  const waiting = new Set<number>()
+  if (requests.length === 0 || (await journal.newest(subjects.journal(key)))) return waiting
+  for (const { stored } of requests) {
+    // One that was refused as malformed, or since another had its id.
+    const answer = await journal.newest(subjects.return({ ...key, id: subjects.badId(stored.sequence) }, SYSTEM))
+    if (!answer && (await journal.message(stored.sequence))) waiting.add(stored.sequence)
+  }
+  return waiting
+}
+
+/** Returns messages by sequence. It looks first where they most likely are: in the archive if they are `sealed`, otherwise in the stream. */
+export async function messagesAt(
+  { bus, archive }: Pick<IdDeps, 'bus' | 'archive'>,
+  sequences: ReadonlySet<number>,
+  sealed: boolean,
+): Promise<Map<number, Stored>> {
+  const found = new Map<number, Stored>()
+  const left = () => [...sequences].filter((sequence) => !found.has(sequence))
+  const ofArchive = async () => {
+    for (const stored of await archive.messages(left())) found.set(stored.sequence, stored)
+  }
+  if (sealed) await ofArchive()
+  for (const stored of await inBatches(left(), (sequence) => bus.journal.message(sequence), READS)) {
+    if (stored) found.set(stored.sequence, stored)
+  }
+  if (!sealed) await ofArchive()
+  return found
+}

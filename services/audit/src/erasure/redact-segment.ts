@@ -1,0 +1,101 @@
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import {
+  type Archive,
+  checkFrames,
+  encodeErased,
+  encodeFrame,
+  type Frame,
+  type Manifest,
+  type ManifestEntry,
+  readStanding,
+  SegmentDamaged,
+  segmentName,
+  sequenceOf,
+} from '@passover/archive'
+import type { Bus, ObjectStore } from '@passover/bus'
+import { type Random, sha256 } from '@passover/schemas'
+import { indexOf } from '../archive/rebuild-index.js'
+
+export interface RewriteDeps {
+  bus: Bus
+  manifest: Manifest
+  objects: ObjectStore
+  archive: Archive
+  random: Random
+  /** Tells this process's objects from a replica's. */
+  instance: string
+}
+
+const gzipAsync = promisify(gzip)
+const TRIES = 20
+
+/**
+ * Writes a sealed segment anew with erased frames in the place of these entries (their digests, a character a byte, by sequence). False: it
+ * is not sealed yet. Throws where a digest is not that of what stands there, and SegmentDamaged where that is not what was sealed.
+ */
+export async function rewriteSegment(deps: RewriteDeps, k: number, erased: ReadonlyMap<number, string>): Promise<boolean> {
+  const { manifest, objects, archive } = deps
+  for (let tries = 0; tries < TRIES; tries++) {
+    const standing = await readStanding(manifest, objects, k)
+    if (!standing) return false
+    const { entry, revision, frames } = standing
+    if (!frames) return true
+    if (!frames.some((frame) => frame.kind === 'event' && erased.has(frame.event.sequence))) {
+      // Another audit may have written it: what it referred to before must not keep parts.
+      await archive.renew(k)
+      return true
+    }
+    const next = await written(deps, entry, { frames, erased })
+    if (await manifest.replace(next, revision)) {
+      await objects.delete(entry.object, 'overwrite')
+      await objects.delete(entry.index, 'overwrite')
+      await archive.renew(k)
+      return true
+    }
+    // What another erasure takes out of it may stand in it still.
+    await objects.delete(next.object, 'overwrite')
+    await objects.delete(next.index, 'overwrite')
+  }
+  throw new Error(`segment ${k} was changed by others ${TRIES} times while it was written anew`)
+}
+
+async function written(
+  { bus, objects, instance, random }: RewriteDeps,
+  entry: ManifestEntry,
+  { frames, erased }: { frames: readonly Frame[]; erased: ReadonlyMap<number, string> },
+): Promise<ManifestEntry> {
+  // Prints that are made of what was changed would hide which entry it was.
+  const damage = checkFrames(entry, frames)
+  if (damage !== undefined) throw new SegmentDamaged(`segment ${entry.k} ${damage}: passover verify says more`, 0)
+  const next = frames.map((frame) => withoutErased(frame, erased))
+  const raw = Buffer.concat(next.map(bytesOf))
+  const data = entry.compression === 'gzip' ? await gzipAsync(raw, { level: 1 }) : raw
+  const index = indexOf(bus, entry.k, next)
+  const name = `${segmentName(entry.k)}.${instance}${Buffer.from(random.bytes(6)).toString('hex')}`
+  await objects.put(`${name}.frames`, data)
+  await objects.put(`${name}.index`, index)
+  return {
+    ...entry,
+    object: `${name}.frames`,
+    index: `${name}.index`,
+    size: data.length,
+    raw_size: raw.length,
+    sha256: sha256(data),
+    index_sha256: sha256(index),
+  }
+}
+
+function withoutErased(frame: Frame, erased: ReadonlyMap<number, string>): Frame {
+  const sequence = sequenceOf(frame)
+  const digest = frame.kind === 'event' ? erased.get(sequence) : undefined
+  if (digest === undefined) return frame
+  if (Buffer.from(frame.digest).toString('latin1') !== digest) {
+    throw new Error(`sequence ${sequence} of the archive is not what its tombstone stands for: it is not erased`)
+  }
+  return { kind: 'erased', sequence, digest: frame.digest }
+}
+
+function bytesOf(frame: Frame): Uint8Array {
+  return frame.kind === 'erased' ? encodeErased(frame.sequence, frame.digest) : encodeFrame(frame.event).bytes
+}

@@ -1,0 +1,116 @@
+import type { IndexedPass } from '@passover/archive'
+import { sequenceOfBad, type Table } from '@passover/bus'
+import { type Clock, requestNamed } from '@passover/core'
+import { keyText, type PassKey, type PassRecord } from '@passover/schemas'
+import { recordFilter } from '../records/record-store.js'
+import { inTurns } from '../runtime/cooperative-loop.js'
+import { saidBy } from './id-history.js'
+import { type IdDeps, messagesAt } from './id-lookup.js'
+
+export interface CandidateDeps extends IdDeps {
+  clock: Pick<Clock, 'after' | 'monotonic'>
+  table: Table<PassRecord>
+  /** What is in no sealed segment yet, as an index would say it. */
+  unsealedRows: () => IndexedPass[]
+}
+
+/** An id that has a message of the session. */
+export interface Candidate {
+  key: PassKey
+  /** Whose session of this name it may be: its root's originator's, as its held or work step says, or its own. Undefined: nobody knows yet. */
+  owners: Set<string | undefined>
+  /** Passes within which its requests say that they were made (`keyText`). */
+  parents: Set<string>
+}
+
+interface Rows {
+  passes: IndexedPass[]
+  sealed: boolean
+}
+
+/**
+ * Finds the ids that may have a pass of a session, by `keyText`. The messages say whose it is, and where an index names no session (of what was
+ * refused, and where an id was used again) which one: they are read a segment at a time. To read each such pass whole takes far longer, and one
+ * agent can store thousands of them. Throws where not all indexes were read yet.
+ */
+export async function candidatesOf(deps: CandidateDeps, session: string): Promise<Map<string, Candidate>> {
+  const found = new Map<string, Candidate>()
+  const add = (key: PassKey, owner: string | undefined, parent?: PassKey): void => {
+    const text = keyText(key)
+    const known = found.get(text) ?? { key, owners: new Set(), parents: new Set() }
+    known.owners.add(owner)
+    if (parent) known.parents.add(keyText(parent))
+    found.set(text, known)
+  }
+  const look = (rows: Rows): Promise<void> =>
+    readRows(deps, rows, (key, said) => {
+      if (said.session === session) add(key, said.originator, said.admitted ? undefined : said.parent)
+    })
+  const unsaid = new Set<string>()
+  for await (const { passes, sealed } of rowsOf(deps)) {
+    // A request that waits for its first step may have an id that another pass had before.
+    const looked = passes.filter(
+      ({ session_id, begins }) => (sealed && session_id === session) || (session_id === undefined && (begins || !sealed)),
+    )
+    await look({ passes: looked, sealed })
+    for (const { key, session_id, begins } of passes) {
+      if (session_id === session && !found.has(keyText(key))) add(key, undefined)
+      if (session_id === undefined && !begins && sealed) unsaid.add(keyText(key))
+    }
+  }
+  for await (const { value } of deps.table.entries(recordFilter({ session_id: session }))) {
+    const { key, root, parent } = value
+    if (value.session_id === session) add(key, root?.originator ?? key.originator, root ? undefined : parent)
+  }
+  // Where the end of a segment cuts a pass, the index of another one says the session. What all of them say is never kept at once.
+  if (unsaid.size > 0) {
+    for await (const { passes } of rowsOf(deps)) {
+      for (const { key, session_id } of passes) if (session_id !== undefined) unsaid.delete(keyText(key))
+    }
+  }
+  if (unsaid.size > 0) {
+    for await (const { passes, sealed } of rowsOf(deps)) {
+      const looked = passes.filter(({ key, session_id }) => session_id === undefined && unsaid.has(keyText(key)))
+      await look({ passes: looked, sealed })
+    }
+  }
+  return found
+}
+
+/** What the indexes say, and what they will say of what is not sealed yet: that first, since it may be sealed meanwhile. */
+async function* rowsOf(deps: CandidateDeps): AsyncGenerator<Rows> {
+  yield { passes: deps.unsealedRows(), sealed: false }
+  const { segments, complete } = await deps.archive.finder.segments()
+  if (!complete) throw new Error('the indexes of the archive are still being read')
+  for (const { k } of segments) yield { passes: await deps.archive.passesIn(k), sealed: true }
+}
+
+type Said = NonNullable<ReturnType<typeof saidBy>>
+
+/** Says of each message of some rows, and of each request that one of them answers, which session it names. */
+async function readRows(deps: CandidateDeps, { passes, sealed }: Rows, onSaid: (key: PassKey, said: Said) => void): Promise<void> {
+  if (passes.length === 0) return
+  const { bus, clock, rules } = deps
+  const messages = await messagesAt(deps, new Set(passes.flatMap(({ sequences }) => sequences)), sealed)
+  const answered: { key: PassKey; sequence: number }[] = []
+  const read = ({ key, sequence }: { key: PassKey; sequence: number }) => {
+    const stored = messages.get(sequence)
+    if (!stored) return
+    const fact = bus.subjects.toFact(stored)
+    const said = saidBy(key, { stored, fact }, rules)
+    if (said) onSaid(key, said)
+    else if (fact.type === 'step') {
+      // Of a malformed request no row has the answer's id.
+      const request = requestNamed(fact)?.sequence ?? sequenceOfBad(key.id)
+      if (request !== undefined) answered.push({ key, sequence: request })
+    }
+  }
+  await inTurns(
+    passes.flatMap(({ key, sequences }) => sequences.map((sequence) => ({ key, sequence }))),
+    clock,
+    read,
+  )
+  const requests = new Set(answered.map(({ sequence }) => sequence).filter((sequence) => !messages.has(sequence)))
+  for (const [sequence, stored] of await messagesAt(deps, requests, sealed)) messages.set(sequence, stored)
+  await inTurns(answered.splice(0), clock, read)
+}

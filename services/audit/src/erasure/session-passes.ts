@@ -1,0 +1,201 @@
+import { encodeFrame, eventOf, partsKept, segmentOf } from '@passover/archive'
+import type { Stored } from '@passover/bus'
+import { type ErasedFrame, type Fact, keyText, type PassKey } from '@passover/schemas'
+import { type StandingDeps, standingOf } from '../deletion/deletion-eligibility.js'
+import { deletionOrder } from '../deletion/deletion-order.js'
+import { inBatches } from '../runtime/concurrency.js'
+import type { Use } from './id-history.js'
+import { usesOfId } from './id-lookup.js'
+import { type Candidate, type CandidateDeps, candidatesOf } from './session-candidates.js'
+
+export interface SessionDeps extends CandidateDeps, Omit<StandingDeps, 'isHeld'> {
+  untilRead: (sequence: number) => Promise<void>
+  /** The holds that a pass is under. */
+  holdsOn: (key: PassKey, session: string | undefined) => number[]
+}
+
+/** Ids read whole at once. */
+const LOADS = 16
+
+/** A pass of a session, with all that is stored of it. */
+export interface SessionPass {
+  key: PassKey
+  /** In the order in which they leave the stream (rule 4). */
+  frames: ErasedFrame[]
+  parts: string[]
+  /** Server ms of its end, or of the last request before the erasure that could begin it anew. What agents store besides postpones nothing. */
+  settled: number
+  /** Why it cannot be erased yet; undefined: it is done with. */
+  open: string | undefined
+  held: number[]
+  /** The session that its record stands under. */
+  claimed: string | undefined
+}
+
+/** A session is named by its originator: others may use the same name for theirs. */
+export interface SessionAsked {
+  session: string
+  /** Undefined: the only one that has a session of this name. */
+  originator?: string | undefined
+  /**
+   * Sequence of the erasure. What began later does not count, what is stored later is not waited for, and a request that came later postpones nothing:
+   * agents go on storing messages.
+   */
+  before?: number | undefined
+}
+
+export interface SessionFound {
+  /** None where several have a session of this name and none of them was named. */
+  passes: SessionPass[]
+  /** Who has a session of this name; where one was named, not all of the others. */
+  originators: string[]
+}
+
+/**
+ * Finds the passes of a session that stream and archive know: those whose root its originator asked for under this name, and what was refused
+ * within them. Throws where not all indexes were read yet, or the reader lags.
+ */
+export async function sessionPasses(deps: SessionDeps, asked: SessionAsked): Promise<SessionFound> {
+  const { session, before = Number.POSITIVE_INFINITY } = asked
+  await deps.untilRead(asked.before ?? (await deps.bus.bounds()).last)
+  const candidates = await candidatesOf(deps, session)
+  const unread = new Map(candidates)
+  const found: Found[] = []
+  const read = async (some: readonly Candidate[]): Promise<void> => {
+    const left = some.filter(({ key }) => unread.delete(keyText(key)))
+    for (const uses of await inBatches(left, ({ key }) => passesOf(deps, key, { session, before }), LOADS)) found.push(...uses)
+  }
+  const owned = () => ownedOf(eachOnce(found.filter(({ begins }) => begins < before)))
+  const ownersOf = () => new Set<string | undefined>(owned().map(({ owner }) => owner))
+  const all = [...candidates.values()]
+  await read(all.filter(({ owners }) => owners.has(undefined)))
+  // An agent can store requests without end under the session of another one: of each, one that counts is enough to know that it has such a session.
+  const names = asked.originator === undefined ? new Set(all.flatMap(({ owners }) => [...owners])) : []
+  for (const name of names) {
+    const theirs = all.filter(({ owners }) => owners.has(name))
+    for (let at = 0, count = 1; at < theirs.length && !ownersOf().has(name); at += count, count *= 2) {
+      const some = theirs.slice(at, at + count)
+      // What was refused within a pass is of that pass's session.
+      await read([...some, ...some.flatMap(({ parents }) => [...parents].flatMap((parent) => candidates.get(parent) ?? []))])
+    }
+  }
+  const originators = ownersOf()
+  const originator = asked.originator ?? (originators.size === 1 ? [...originators][0] : undefined)
+  if (originator !== undefined) {
+    await read(all.filter(({ owners }) => owners.has(originator)))
+    const own = owned().flatMap(({ owner, pass }) => (owner === originator ? [[keyText(pass.key), pass.key.subagent] as const] : []))
+    const subagents = new Map(own)
+    await read(all.filter(({ key, parents }) => [...parents].some((parent) => subagents.get(parent) === key.originator)))
+  }
+  const now = owned()
+  return {
+    passes: now.flatMap(({ owner, pass }) => (owner === originator ? [pass] : [])),
+    originators: [...new Set(now.map(({ owner }) => owner))].sort(),
+  }
+}
+
+/** The passes of this session that had an id: none, one, or several where it was used again. */
+async function passesOf(deps: SessionDeps, key: PassKey, { session, before }: { session: string; before: number }): Promise<Found[]> {
+  const uses = (await usesOfId(deps, key)).filter((use) => use.session === session)
+  return await Promise.all(
+    uses.map(async (use) => {
+      const { originator, parent, asks, messages } = use
+      const begins = messages.reduce((first, { stored }) => Math.min(first, stored.sequence), Number.POSITIVE_INFINITY)
+      const ended = settledAt(use, ({ type }) => type === 'step')
+      return { originator, parent, asks, begins, ended, admitted: isAdmitted(use), pass: await passOf(deps, { session, before }, use) }
+    }),
+  )
+}
+
+/** A pass, and what tells whose it is. Its messages are not kept: a session may have many passes. */
+interface Found extends Pick<Use, 'originator' | 'parent' | 'asks'> {
+  pass: SessionPass
+  /** Its first sequence. */
+  begins: number
+  /** Server ms of its end. */
+  ended: number
+  admitted: boolean
+}
+
+/** A request that was refused since another had its id, or as malformed, is found under both names: it goes with its answer. */
+function eachOnce(found: readonly Found[]): Found[] {
+  const alone = ({ asks }: Found) => asks !== undefined
+  const seen = new Set<number>()
+  const once: Found[] = []
+  for (const one of [...found.filter((each) => !alone(each)), ...found.filter(alone)]) {
+    const frames = one.pass.frames.filter(([sequence]) => !seen.has(sequence))
+    for (const [sequence] of frames) seen.add(sequence)
+    if (frames.length > 0) once.push({ ...one, pass: { ...one.pass, frames } })
+  }
+  return once
+}
+
+/**
+ * Whose session each pass is of. What was refused within a pass has no control frame: it is of that pass's session, where its originator worked
+ * on that pass. A request that still waits is not: its parent has ended before a session is erased, so it can only be refused, and its originator
+ * could store one after the other. For the same reason a child that is asked for again postpones nothing.
+ */
+function ownedOf(found: readonly Found[]): { owner: string; pass: SessionPass }[] {
+  const owners = new Map(found.flatMap((one) => (one.admitted ? [[keyText(one.pass.key), one.originator] as const] : [])))
+  return found.map(({ admitted, parent, originator, asks, pass, ended }) => {
+    const isOfParent = parent !== undefined && !admitted && asks !== 'waits' && parent.subagent === pass.key.originator
+    const within = isOfParent ? owners.get(keyText(parent)) : undefined
+    const isChild = within !== undefined || (admitted && parent !== undefined)
+    return { owner: within ?? originator, pass: isChild ? { ...pass, settled: ended } : pass }
+  })
+}
+
+function isAdmitted({ memory }: Use): boolean {
+  return (memory.step('work') ?? memory.step('held')) !== undefined
+}
+
+async function passOf(deps: SessionDeps, { session, before }: { session: string; before: number }, use: Use): Promise<SessionPass> {
+  const { memory, messages, claimed } = use
+  const { key } = memory
+  const stored = new Map(messages.map((message) => [message.stored.sequence, message.stored]))
+  const order = deletionOrder(
+    messages.map(({ fact }) => fact),
+    deps.rules,
+  )
+  const names = new Set([session, claimed])
+  return {
+    key,
+    frames: order.flatMap((sequence) => frameOf(stored.get(sequence))),
+    parts: [...new Set(messages.flatMap((message) => partsKept(message.stored, message.fact)))],
+    settled: settledAt(use, ({ type, sequence }) => type === 'step' || (type === 'request' && sequence < before)),
+    open: await whyOpen(deps, use),
+    held: [...new Set([...names].flatMap((name) => deps.holdsOn(key, name)))],
+    claimed,
+  }
+}
+
+/** Server ms of the youngest of some messages. Steps after the end count for nothing. */
+function settledAt({ memory, messages }: Use, counts: (fact: Fact) => boolean): number {
+  const { journal } = memory
+  const end = journal.state === 'done' ? journal.return.sequence : Number.POSITIVE_INFINITY
+  // Of one that a worker made endless there are more than a call takes arguments.
+  return messages.reduce((latest, { fact, stored }) => {
+    return counts(fact) && (fact.type !== 'step' || fact.sequence <= end) ? Math.max(latest, stored.time) : latest
+  }, 0)
+}
+
+function frameOf(stored: Stored | undefined): ErasedFrame[] {
+  return stored ? [[stored.sequence, stored.time, encodeFrame(eventOf(stored)).digest]] : []
+}
+
+/** What is held is for the caller to know. */
+const isHeld = async () => false
+
+async function whyOpen(deps: SessionDeps, { memory, asks }: Use): Promise<string | undefined> {
+  if (asks) return asks === 'waits' ? 'it has no answer yet' : undefined
+  if (memory.journal.state !== 'done') return 'it has no end yet'
+  const standing = await standingOf(memory, deps.bus.now(), { ...deps, isHeld })
+  if (standing.may === 'go') return undefined
+  if (standing.may === 'later') return 'it waits for a person'
+  return standing.why === 'dead_letter' ? 'its dead letter is not settled' : 'its return was not taken yet'
+}
+
+/** The segments that hold some of these. */
+export function segmentsOf(frames: Iterable<ErasedFrame>): number[] {
+  return [...new Set([...frames].map(([sequence]) => segmentOf(sequence)))].sort((a, b) => a - b)
+}

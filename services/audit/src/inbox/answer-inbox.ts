@@ -1,0 +1,76 @@
+import { passError } from '@passover/core'
+import type { InboxAnswer, InboxItem, Question } from '@passover/schemas'
+import { loadPass } from '../pass/load-pass.js'
+import type { Inbox, Waiting } from './inbox.js'
+import { type DueDeps, dueOf } from './inbox-item.js'
+import { parseCursor, Turns } from './inbox-pages.js'
+
+export interface InboxDeps extends DueDeps {
+  inbox: Inbox
+  /** Whether this asker is told about every pass. */
+  seesAll: (name: string) => boolean
+}
+
+type Asked = Extract<Question, { op: 'inbox' }>
+
+const DEFAULT_LIMIT = 50
+/** Passes looked at for one answer, so many at a time: of many entries hardly one may still wait. */
+const MOST_LOOKS = 400
+const AT_A_TIME = 8
+/** Characters of what is told: an answer is one message. */
+const ROOM = 500_000
+
+/**
+ * What waits for a person now: a page on which originators take turns, shown oldest first. The inbox says where to look; what is
+ * told is found out from the stream, by the rule that every reader has. Who is no person is told about the passes that it asked for.
+ * E005: a cursor that no page gave.
+ */
+export async function answerInbox(deps: InboxDeps, asker: string, asked: Asked): Promise<InboxAnswer> {
+  const { root_originator, approver, limit = DEFAULT_LIMIT, after } = asked
+  const place = after === undefined ? undefined : parseCursor(after)
+  if (after !== undefined && !place) return { ok: false, error: passError('E005', 'The cursor is none that a page of the inbox gave') }
+  const filter = { root_originator, ...(deps.seesAll(asker) ? {} : { originator: asker }) }
+  const turns = new Turns(deps.inbox.queues(filter), place, MOST_LOOKS)
+  const { items, looked } = await lookedAt(deps, turns.entries, { approver, limit })
+  const next = turns.cursorAfter(looked)
+  const left_out = deps.inbox.leftOut(filter)
+  const more = next !== undefined || left_out.length > 0
+  items.sort((a, b) => a.since - b.since)
+  return { ok: true, items, more, ...(next === undefined ? {} : { next }), ...(left_out.length > 0 ? { left_out } : {}) }
+}
+
+/** What is due of these, as much as one answer has room for; `looked`: how many of them it needs no more. */
+async function lookedAt(
+  deps: InboxDeps,
+  entries: readonly Waiting[],
+  { approver, limit }: { approver: string | undefined; limit: number },
+): Promise<{ items: InboxItem[]; looked: number }> {
+  const items: InboxItem[] = []
+  let room = ROOM
+  for (let at = 0; at < entries.length; at += AT_A_TIME) {
+    const found = await Promise.all(entries.slice(at, at + AT_A_TIME).map((entry) => lookAt(deps, entry)))
+    for (const [number, item] of found.entries()) {
+      if (!item || (approver !== undefined && !mayDecide(item, approver))) continue
+      const size = JSON.stringify(item).length
+      if (items.length >= limit || (size > room && items.length > 0)) return { items, looked: at + number }
+      room -= size
+      items.push(item)
+    }
+  }
+  return { items, looked: entries.length }
+}
+
+/** Undefined: it waits no longer, and is looked at no more. */
+export async function lookAt(deps: Omit<InboxDeps, 'seesAll'>, entry: Waiting): Promise<InboxItem | undefined> {
+  const { last } = await deps.bus.bounds()
+  const loaded = await loadPass(deps, entry.key, { up_to: last })
+  const due = await dueOf(deps, loaded)
+  if (due?.item === entry.item) return due
+  deps.inbox.drop(entry)
+  return undefined
+}
+
+/** As judgeDecision has it: an approver of the policy, who takes no part in the pass. */
+export function mayDecide({ approvers, chain }: Pick<InboxItem, 'approvers' | 'chain'>, person: string): boolean {
+  return !chain.includes(person) && (approvers?.includes(person) ?? true)
+}

@@ -1,0 +1,68 @@
+import { CONTENT_TYPE, encode } from '@passover/bus'
+import type { CheckSchema } from '@passover/core'
+import { type ExpiredBody, HEADER, keyText, SYSTEM, WIRE_VERSION } from '@passover/schemas'
+import type { Logger } from 'pino'
+import { type LoadDeps, loadPass } from '../pass/load-pass.js'
+import { describeChecked } from '../records/build-record.js'
+import type { Inbox, Waiting } from './inbox.js'
+
+export interface ExpiriesDeps extends LoadDeps {
+  inbox: Inbox
+  log: Logger
+  check: CheckSchema | undefined
+}
+
+/** A decision that was made in time may be a moment on its way. */
+const GRACE_MS = 1_000
+/** Passes read in one look. */
+const MOST = 64
+
+/**
+ * Says of an output that nobody released in time that it expired: an event, so that from then on its record is told by the stream alone
+ * (I2). Guarded on its own subject, so that of several replicas one publishes it.
+ */
+export class Expiries {
+  private readonly said = new WeakSet<Waiting>()
+  private looking = false
+
+  constructor(private readonly deps: ExpiriesDeps) {}
+
+  async look(): Promise<void> {
+    if (this.looking) return
+    this.looking = true
+    for (const entry of this.over()) {
+      try {
+        if (await this.say(entry)) this.said.add(entry)
+      } catch (error) {
+        this.deps.log.debug({ pass: keyText(entry.key), err: error }, 'the end of its approval is not recorded yet')
+      }
+    }
+    this.looking = false
+  }
+
+  private over(): Waiting[] {
+    const found: Waiting[] = []
+    for (const entry of this.deps.inbox.expired(this.deps.bus.now() - GRACE_MS)) {
+      if (!this.said.has(entry)) found.push(entry)
+      if (found.length === MOST) break
+    }
+    return found
+  }
+
+  /** True: it stands in the stream, or there is nothing to say. */
+  private async say(entry: Waiting): Promise<boolean> {
+    const { bus, rules, inbox, check } = this.deps
+    const { key } = entry
+    const loaded = await loadPass(this.deps, key, { up_to: (await bus.bounds()).last })
+    const { record } = await describeChecked(loaded.memory, rules, check)
+    if (record.awaits?.item !== 'return' || record.awaits.expires_at > bus.now()) {
+      inbox.drop(entry)
+      return true
+    }
+    const subject = bus.subjects.event(key, 'expired', SYSTEM)
+    const body: ExpiredBody = { v: WIRE_VERSION, item: 'return' }
+    const headers = { [HEADER.id]: key.id, [HEADER.contentType]: CONTENT_TYPE.msgpack }
+    const outcome = await bus.publish({ subject, headers, data: encode(body), guard: { subject, sequence: 0 } })
+    return outcome.kind === 'stored' || outcome.kind === 'lost'
+  }
+}

@@ -1,0 +1,70 @@
+import { type CheckSchema, releaseOf } from '@passover/core'
+import { type InboxItem, keyText, sha256, type WorkControl } from '@passover/schemas'
+import type { LoadDeps, Loaded } from '../pass/load-pass.js'
+import { askedFor } from '../pass/request-preview.js'
+import { cameBack } from '../pass/return-preview.js'
+import { describeChecked } from '../records/build-record.js'
+import { controlOf, toHistory } from '../records/pass-history.js'
+import { type Revoked, revokedOf } from '../watchers/agent-watcher.js'
+
+export interface DueDeps extends LoadDeps {
+  /** Applies output schemas. */
+  check?: CheckSchema | undefined
+  /** Absent for an asker that is not told of revocations. */
+  revoked?: Revoked | undefined
+}
+
+/** What of a pass waits for a person now, with what there is to see of it. Undefined: nothing, or no longer. */
+export async function dueOf({ bus, rules, check, revoked = new Map() }: DueDeps, loaded: Loaded): Promise<InboxItem | undefined> {
+  const { memory } = loaded
+  const { record } = await describeChecked(memory, rules, check)
+  const { awaits, key } = record
+  const framed = memory.step('work') ?? memory.step('held')
+  const control = framed && controlOf(framed)
+  if (!awaits || awaits.expires_at <= bus.now() || !control) return undefined
+  const place = placeOf(control)
+  const common = {
+    ...awaits,
+    ...key,
+    ...place,
+    ...revokedOf(revoked, place.chain),
+    reason: control.reason,
+    requested_at: record.requested_at ?? awaits.since,
+    policy: { name: control.policy_name, version: control.policy_version },
+  }
+  if (awaits.item === 'dispatch') {
+    const asked = messageAt(loaded, control.request_sequence) ?? (await bus.journal.message(control.request_sequence))
+    const held = 'held' in memory.journal ? memory.journal.held : undefined
+    return { ...common, digest: held?.digest ?? control.digest, asked: await askedFor(bus, control, asked) }
+  }
+  const stored = memory.journal.state === 'done' ? messageAt(loaded, memory.journal.return.sequence) : undefined
+  if (!stored) return undefined
+  const returned = await cameBack(bus, key, stored)
+  const why = awaits.item === 'return' ? heldBack(loaded, control) : undefined
+  return { ...common, digest: sha256(stored.data), ...(why ? { why } : {}), ...(returned ? { returned } : {}) }
+}
+
+function placeOf(control: WorkControl): Pick<InboxItem, 'root' | 'chain'> & Partial<InboxItem> {
+  const { root, ancestors, subagent_id, parent, session_id, user_id, priority, policy, local_person } = control
+  return {
+    root,
+    chain: [...ancestors, subagent_id],
+    ...(parent ? { parent: keyText(parent) } : {}),
+    session_id,
+    ...(user_id === undefined ? {} : { user_id }),
+    priority,
+    ...(policy.approvers ? { approvers: policy.approvers } : {}),
+    ...(local_person === undefined ? {} : { local_person }),
+  }
+}
+
+function messageAt({ messages }: Loaded, sequence: number) {
+  return messages.find(({ stored }) => stored.sequence === sequence)?.stored
+}
+
+/** As the originator's side says it, too. */
+function heldBack({ memory }: Loaded, { policy }: WorkControl): string | undefined {
+  const { returned } = toHistory(memory)
+  const release = returned && 'output' in returned ? releaseOf(returned.output as never, policy, false) : undefined
+  return release && !release.deliver ? release.why : undefined
+}

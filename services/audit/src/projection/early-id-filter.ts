@@ -1,0 +1,76 @@
+import type { Bus } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import { EVENT_KINDS, type Fact, type PassKey, SYSTEM } from '@passover/schemas'
+import type { Logger } from 'pino'
+import { type Hashed, hashPass } from '../runtime/pass-hash.js'
+
+/** 8 MB. Of a million ids, one in a thousand others is taken for one of them; of ten million, one in 15. */
+const BITS = 2 ** 26
+const RETRY_MS = 1_000
+
+/**
+ * Passes of which something may be stored that this process has not read, or does not remember: their first step alone does not tell all of them.
+ * A Bloom filter, so it has room for any number of ids and also says yes of some others: those passes are read from the stream for nothing.
+ */
+export class EarlyIds {
+  private bits: Uint32Array | undefined
+  private scanning = false
+  private readonly hashed: Hashed = { hash: 0, check: 0 }
+
+  /** `seed`: of this process, so that nobody can choose ids that fill the filter. */
+  constructor(private readonly seed: number) {}
+
+  add(key: PassKey): void {
+    this.bits ??= new Uint32Array(BITS / 32)
+    hashPass(key, this.seed, this.hashed)
+    const { hash, check } = this.hashed
+    for (const bit of [hash % BITS, check % BITS]) this.bits[bit >>> 5] = (this.bits[bit >>> 5] ?? 0) | (1 << (bit & 31))
+  }
+
+  /** True of each pass while `scan` reads: nothing is known of what was stored before. */
+  has(key: PassKey): boolean {
+    if (this.scanning) return true
+    if (!this.bits) return false
+    hashPass(key, this.seed, this.hashed)
+    const { hash, check } = this.hashed
+    const isSet = (bit: number) => (((this.bits?.[bit >>> 5] ?? 0) >>> (bit & 31)) & 1) === 1
+    return isSet(hash % BITS) && isSet(check % BITS)
+  }
+
+  /** Adds what stands in the stream before `until`, where this process begins to read. */
+  async scan({ bus, clock, log }: { bus: Bus; clock: Clock; log: Logger }, until: number): Promise<void> {
+    this.scanning = true
+    for (;;) {
+      try {
+        await this.read(bus, until)
+        this.scanning = false
+        return
+      } catch (error) {
+        log.warn({ err: error }, 'messages of passes that had not begun were not looked for')
+        await new Promise<void>((done) => clock.after(RETRY_MS, done))
+      }
+    }
+  }
+
+  private async read(bus: Bus, until: number): Promise<void> {
+    const { first } = await bus.bounds()
+    if (first >= until) return
+    const kinds = EVENT_KINDS.filter((kind) => kind !== 'progress')
+    const { subjects } = bus
+    const filters = [
+      ...kinds.map((kind) => subjects.allEvents(kind)),
+      subjects.all('decision'),
+      subjects.all('fence'),
+      subjects.all('return'),
+    ]
+    await using reader = await bus.follow({ filters, from: first, headers_only: true }, ({ sequence }, fact) => {
+      if (sequence < until && isOfParties(fact)) this.add(fact.key)
+    })
+    await Promise.race([reader.caughtUp, reader.closed])
+  }
+}
+
+/** What the system stores of a pass comes after its beginning. */
+function isOfParties(fact: Fact): fact is Fact & { key: PassKey } {
+  return fact.type === 'event' || fact.type === 'decision' || (fact.type === 'step' && fact.by !== SYSTEM)
+}

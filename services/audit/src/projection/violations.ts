@@ -1,0 +1,172 @@
+import { type Bus, CONTENT_TYPE, decode, encode, type Stored } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import { cut } from '@passover/core'
+import { type Fact, HEADER, keyText, type PassKey, SYSTEM, violationBody, WIRE_VERSION } from '@passover/schemas'
+import { LRUCache } from 'lru-cache'
+import type { Logger } from 'pino'
+import type { Loaded } from '../pass/load-pass.js'
+
+const RETRY_MS = 1000
+const RACE_MS = 50
+const MAX_WHAT = 1024
+/** Violations not yet recorded beyond which the reader waits: whoever makes them is no faster than they are told. */
+const MAX_WAITING = 1024
+
+/** Passes of which recorded violations are remembered while a process that was started again reads their messages again. */
+const MAX_TOLD = 1024
+
+/** Messages of a pass of which violations are recorded, by what is stored between two sequences. */
+interface Told {
+  from: number
+  read: number
+  of: Set<number>
+}
+
+/**
+ * Records each impossible message once as `event.….violation.passover`. The event is guarded on its own subject, so that of several
+ * replicas, and of a process and its successor, one publishes it (I5).
+ */
+export class Violations {
+  private readonly chains = new Map<string, Promise<void>>()
+  private readonly waiting = new Set<number>()
+  private readonly told = new LRUCache<string, Told>({ max: MAX_TOLD })
+  private waiters: (() => void)[] = []
+  private stopped = false
+  published = 0
+
+  constructor(
+    private readonly bus: Bus,
+    private readonly clock: Clock,
+    private readonly log: Logger,
+  ) {}
+
+  /** Lowest sequence of a violation that is not yet recorded. */
+  get lowest(): number | undefined {
+    let lowest: number | undefined
+    for (const sequence of this.waiting) if (lowest === undefined || sequence < lowest) lowest = sequence
+    return lowest
+  }
+
+  /** A promise when the reader must wait for some of them. */
+  busy(): Promise<void> | undefined {
+    return this.waiting.size > MAX_WAITING && !this.stopped ? new Promise((done) => this.waiters.push(done)) : undefined
+  }
+
+  /** Records that the message at `sequence` is impossible; those of one pass in the order in which they are reported. */
+  report(key: PassKey, sequence: number, what: string): void {
+    if (this.waiting.has(sequence)) return
+    this.waiting.add(sequence)
+    const text = keyText(key)
+    const turn = (this.chains.get(text) ?? Promise.resolve()).then(() => this.untilRecorded(key, sequence, cut(what, MAX_WHAT)))
+    this.chains.set(text, turn)
+    void turn.then(() => {
+      if (this.chains.get(text) === turn) this.chains.delete(text)
+    })
+  }
+
+  /**
+   * Records what is impossible in a pass that was read again, but for what was recorded: where the pass was deleted, so were its violations,
+   * and only what was read of the archive tells of them.
+   */
+  reportLoaded({ memory, messages }: Pick<Loaded, 'memory' | 'messages'>): void {
+    const recorded = new Set(messages.flatMap(({ stored, fact }) => (isViolation(fact) ? [violatedBy(stored)] : [])))
+    for (const { sequence, what } of memory.ignored) {
+      if (recorded.has(sequence)) continue
+      if (memory.journal.state === 'none') this.reportOfNone(memory.key, sequence, what)
+      else this.report(memory.key, sequence, what)
+    }
+  }
+
+  /** Records that a message about a pass which nothing began is impossible. */
+  reportOfNone(key: PassKey, sequence: number, what: string): void {
+    this.report(key, sequence, what.startsWith('a return') ? `E020: a return for a pass that the stream does not know (${what})` : what)
+  }
+
+  /** The key under which the violation of a message that belongs to no pass is recorded. */
+  nameless(sequence: number): PassKey {
+    return { originator: SYSTEM, subagent: SYSTEM, id: this.bus.subjects.badId(sequence) }
+  }
+
+  stop(): void {
+    this.stopped = true
+    this.release()
+  }
+
+  async settled(): Promise<void> {
+    await Promise.all(this.chains.values())
+  }
+
+  private async untilRecorded(key: PassKey, sequence: number, what: string): Promise<void> {
+    while (!this.stopped) {
+      try {
+        const outcome = await this.record(key, sequence, what)
+        if (outcome === 'recorded') {
+          this.waiting.delete(sequence)
+          if (this.waiting.size <= MAX_WAITING / 2) this.release()
+          return
+        }
+        await this.pause(outcome === 'raced' ? RACE_MS : RETRY_MS)
+      } catch (error) {
+        this.log.warn({ pass: keyText(key), sequence, err: error }, 'violation not recorded')
+        await this.pause(RETRY_MS)
+      }
+    }
+  }
+
+  private release(): void {
+    for (const done of this.waiters.splice(0)) done()
+  }
+
+  private async record(key: PassKey, sequence: number, what: string): Promise<'recorded' | 'raced' | 'refused'> {
+    const subject = this.bus.subjects.event(key, 'violation', SYSTEM)
+    const last = await this.bus.journal.last(subject)
+    if (last && (await this.isRecorded(key, sequence, last))) return 'recorded'
+    const outcome = await this.bus.publish({
+      subject,
+      headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
+      data: encode({ v: WIRE_VERSION, sequence, what }),
+      guard: { subject, sequence: last?.sequence ?? 0 },
+    })
+    if (outcome.kind === 'refused') return 'refused'
+    if (outcome.kind !== 'stored') return 'raced'
+    this.published++
+    this.log.warn({ pass: keyText(key), sequence, what }, 'violation')
+    return 'recorded'
+  }
+
+  /** By the newest violation of the pass, or, where that speaks of a later message, by all of them; each is read once. */
+  private async isRecorded(key: PassKey, sequence: number, last: Stored): Promise<boolean> {
+    const newest = this.bus.subjects.isTrusted(last) ? violatedBy(last) : undefined
+    if (newest === sequence) return true
+    if (newest !== undefined && newest < sequence) return false
+    const text = keyText(key)
+    let told = this.told.get(text)
+    if (!told || told.from > sequence) {
+      told = { from: sequence, read: sequence, of: new Set() }
+      this.told.set(text, told)
+    }
+    while (told.read < last.sequence) {
+      const stored = await this.bus.journal.first(last.subject, told.read + 1)
+      if (!stored) break
+      told.read = stored.sequence
+      const of = this.bus.subjects.isTrusted(stored) ? violatedBy(stored) : undefined
+      if (of !== undefined) told.of.add(of)
+    }
+    return told.of.has(sequence)
+  }
+
+  private async pause(ms: number): Promise<void> {
+    await new Promise<void>((done) => this.clock.after(ms, done))
+  }
+}
+
+function isViolation(fact: Fact): boolean {
+  return fact.type === 'event' && fact.kind === 'violation' && fact.sender === SYSTEM
+}
+
+/** The sequence that a stored violation speaks of. */
+function violatedBy(stored: Stored): number | undefined {
+  const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
+  const body = decoded.ok ? violationBody.safeParse(decoded.value) : undefined
+  return body?.data?.sequence
+}

@@ -1,0 +1,207 @@
+import { type Bus, decode, type Following, type Stored } from '@passover/bus'
+import { settlementOf } from '@passover/core'
+import {
+  type DeadLetterBody,
+  deadLetterBody,
+  type EventFact,
+  type Fact,
+  HEADER,
+  keyText,
+  type PassKey,
+  type Settlement,
+  SYSTEM,
+} from '@passover/schemas'
+import { PerAgent } from '../runtime/per-agent.js'
+
+/** What the audit remembers of a dead letter; its bytes stay in the stream. */
+export interface Letter {
+  key: PassKey
+  what: 'work' | 'request' | 'notice'
+  /** Of the event, or of the server's advisory where no dispatcher has told of it yet. */
+  sequence: number
+  time: number
+  dead_sequence: number
+  error: DeadLetterBody['error']
+  bytes: number | undefined
+  truncated: boolean
+}
+
+/** The server gave up a delivery: its message, and when it said so. */
+export interface Advised {
+  dead_sequence: number
+  sequence: number
+  time: number
+  consumer: string
+  deliveries: number
+}
+
+type SettledEvent = Pick<EventFact, 'kind' | 'sender' | 'sequence' | 'time'> & { body?: unknown }
+
+/** Letters remembered, the newest; and advisories that no letter answers. An older one is still found by its pass. */
+const MOST = 20_000
+const MOST_ADVISED = 1_000
+/** Of one pass; the first that counts is what matters. */
+const MOST_SETTLED = 64
+
+/**
+ * What is dead, as the stream tells it: `dead_letter` events, what people did about them, and the server's advisories (decision 52). A reader
+ * of its own, since these are few among very many and must be known from the stream's beginning; nothing is kept elsewhere.
+ */
+export class DeadLetters implements AsyncDisposable {
+  /** By pass, in order of their events. */
+  readonly #letters = new Map<string, Letter>()
+  /** The same by originator, each in order. */
+  readonly #of = new PerAgent<string>()
+  readonly #settled = new Map<string, SettledEvent[]>()
+  readonly #advised = new Map<number, Advised>()
+  #following: Following | undefined
+  /** Originators of which older ones were forgotten. */
+  readonly #forgotten = new Set<string>()
+
+  constructor(
+    private readonly isAgent: (name: string) => boolean,
+    private readonly most = MOST,
+  ) {}
+
+  static async start(bus: Bus, isAgent: (name: string) => boolean, onWentBack: (last: number) => void): Promise<DeadLetters> {
+    const letters = new DeadLetters(isAgent)
+    const { subjects } = bus
+    const filters = [subjects.allEvents('dead_letter'), subjects.allEvents('settled'), subjects.advisories()]
+    letters.#following = await bus.follow({ filters, onWentBack }, (stored, fact) => letters.take(stored, fact))
+    return letters
+  }
+
+  /** Settles when all that was stored at the start is known. */
+  get caughtUp(): Promise<void> {
+    return this.#following?.caughtUp ?? Promise.resolve()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#following?.[Symbol.asyncDispose]()
+  }
+
+  take(stored: Stored, fact: Fact): void {
+    if (fact.type === 'advisory') this.#advise(stored, fact.consumer)
+    else if (fact.type === 'event' && fact.kind === 'settled') this.#settle(stored, fact)
+    else if (fact.type === 'event' && fact.kind === 'dead_letter' && fact.sender === SYSTEM) this.#bury(stored, fact)
+  }
+
+  /** Newest first. */
+  newest(): Letter[] {
+    return [...this.#letters.values()].reverse()
+  }
+
+  /** Whether older letters of this originator, or of any, were forgotten. */
+  hasForgotten(originator?: string): boolean {
+    return originator === undefined ? this.#forgotten.size > 0 : this.#forgotten.has(originator)
+  }
+
+  get(key: PassKey): Letter | undefined {
+    return this.#letters.get(keyText(key))
+  }
+
+  /** Keys of letters with this id. */
+  keys(id: string): PassKey[] {
+    return [...this.#letters.values()].filter(({ key }) => key.id === id).map(({ key }) => key)
+  }
+
+  settlement(key: PassKey): Settlement | undefined {
+    return settlementOf(this.#settled.get(keyText(key)) ?? [], ({ sender }) => !this.isAgent(sender))
+  }
+
+  /** Sequence of the last settling event of a pass, counting or not. */
+  settledSequence(key: PassKey): number {
+    return this.#settled.get(keyText(key))?.at(-1)?.sequence ?? 0
+  }
+
+  /** Advisories that no letter answers, newest first. */
+  advised(): Advised[] {
+    return [...this.#advised.values()].reverse()
+  }
+
+  /** Looked at: it is no dead letter. */
+  forget(advised: Advised): void {
+    this.#advised.delete(advised.dead_sequence)
+  }
+
+  /** What was erased is told no more. */
+  drop(erased: ReadonlySet<number>): void {
+    for (const [text, { sequence, dead_sequence }] of this.#letters) {
+      if (erased.has(sequence) || erased.has(dead_sequence)) this.#forgetLetter(text)
+    }
+    for (const [text, events] of this.#settled) if (events.some(({ sequence }) => erased.has(sequence))) this.#settled.delete(text)
+    for (const dead_sequence of this.#advised.keys()) if (erased.has(dead_sequence)) this.#advised.delete(dead_sequence)
+  }
+
+  #bury(stored: Stored, { key }: EventFact): void {
+    const letter = letterOf(key, stored)
+    if (!letter) return
+    this.#advised.delete(letter.dead_sequence)
+    const text = keyText(key)
+    const known = this.#letters.get(text)
+    // A notice that nobody took says less than a pass that died.
+    if (known && known.what !== 'notice' && letter.what === 'notice') return
+    this.#forgetLetter(text)
+    this.#letters.set(text, letter)
+    this.#of.add(key.originator, text)
+    const [oldest] = this.#letters.size > this.most ? this.#of.largest() : []
+    const forgotten = oldest === undefined ? undefined : this.#forgetLetter(oldest)
+    if (!forgotten) return
+    this.#forgotten.add(forgotten.key.originator)
+    this.#settled.delete(keyText(forgotten.key))
+  }
+
+  #forgetLetter(text: string): Letter | undefined {
+    const letter = this.#letters.get(text)
+    if (!letter) return undefined
+    this.#letters.delete(text)
+    this.#of.delete(letter.key.originator, text)
+    return letter
+  }
+
+  #settle(stored: Stored, fact: EventFact): void {
+    const text = keyText(fact.key)
+    // Whoever makes them without end is an agent without permissions: its first and its last say enough.
+    const { kind, sender, sequence, time } = fact
+    const known = this.#settled.get(text) ?? []
+    const event = { kind, sender, sequence, time, body: bodyOf(stored) }
+    this.#settled.set(text, known.length < MOST_SETTLED ? [...known, event] : [...known.slice(0, -1), event])
+    const oldest = this.#settled.size > 2 * this.most ? this.#settled.keys().next().value : undefined
+    if (oldest !== undefined) this.#settled.delete(oldest)
+  }
+
+  #advise(stored: Stored, consumer: string): void {
+    const body = decode(stored.data, 'json')
+    const said = body.ok ? (body.value as { stream_seq?: unknown; deliveries?: unknown } | null) : undefined
+    if (!Number.isSafeInteger(said?.stream_seq)) return
+    const dead_sequence = Number(said?.stream_seq)
+    this.#advised.delete(dead_sequence)
+    this.#advised.set(dead_sequence, {
+      dead_sequence,
+      sequence: stored.sequence,
+      time: stored.time,
+      consumer,
+      deliveries: Number(said?.deliveries ?? 0),
+    })
+    const oldest = this.#advised.size > MOST_ADVISED ? this.#advised.keys().next().value : undefined
+    if (oldest !== undefined) this.#advised.delete(oldest)
+  }
+}
+
+/** The letter that a `dead_letter` event is; undefined where it cannot be read. */
+export function letterOf(key: PassKey, stored: Stored): Letter | undefined {
+  const body = letterBody(stored)
+  if (!body) return undefined
+  const { sequence, error, bytes, truncated = false } = body
+  const what = bytes ? 'request' : error.code === 'E040' ? 'notice' : 'work'
+  return { key, what, sequence: stored.sequence, time: stored.time, dead_sequence: sequence, error, bytes: bytes?.length, truncated }
+}
+
+export function letterBody(stored: Stored): DeadLetterBody | undefined {
+  return deadLetterBody.safeParse(bodyOf(stored)).data
+}
+
+function bodyOf({ data, headers }: Stored): unknown {
+  const decoded = decode(data, headers.get(HEADER.contentType))
+  return decoded.ok ? decoded.value : undefined
+}

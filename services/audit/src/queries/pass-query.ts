@@ -1,0 +1,199 @@
+import type { Archive } from '@passover/archive'
+import type { Bus, Table } from '@passover/bus'
+import type { Clock, JournalRules } from '@passover/core'
+import { type AgentRecord, type AgentRow, keyText, type PassKey, type PassQuery, type PassRecord, type PassRow } from '@passover/schemas'
+import type { Acknowledged } from '../acknowledgments/ack-index.js'
+import { sentRow } from '../acknowledgments/delivery-status.js'
+import { PassMemory, type RequestNote } from '../pass/pass-memory.js'
+import type { Projector } from '../projection/projector.js'
+import { describe } from '../records/build-record.js'
+import { recordFilter } from '../records/record-store.js'
+import { matches, newestFirst, type RowFilter, type Rows } from '../records/row-cache.js'
+import type { Indexing } from '../search/index/indexer.js'
+import type { PassIndex } from '../search/index/pass-index.js'
+import type { Ordered } from '../search/index/pass-order.js'
+import { type Listing, memoryOf } from '../search/memory-listing.js'
+import type { PassSearch } from '../search/pass-search.js'
+
+export interface QueryDeps {
+  bus: Bus
+  projector: Projector
+  acknowledged: Pick<Acknowledged, 'has'>
+  rows: Rows
+  /** What projector and rows know, in order. */
+  listing: Pick<Listing, 'passes' | 'countsOf'>
+  /** Settles when `rows` knows what the bucket held at the start. */
+  seeded: Promise<void>
+  table: Table<PassRecord>
+  archive: Archive
+  agents: ReadonlyMap<string, AgentRecord>
+  rules: JournalRules
+  index: Pick<PassIndex, 'has' | 'agents' | 'countsOf'>
+  indexing: Pick<Indexing, 'complete'>
+  /** Finds what is not in memory. */
+  search: Pick<PassSearch, 'page'>
+  clock: Pick<Clock, 'monotonic'>
+}
+
+export interface Listed {
+  passes: PassRow[]
+  more: boolean
+}
+
+/** So many lookups by hash take less than a millisecond. */
+const MOST_PAIRS = 4_096
+
+/** One more page is begun no later. */
+const BUDGET_MS = 120
+/** A child is asked for before its parent ends: more than enough for the times of two messages. */
+const AFTER_END_MS = 60_000
+
+/** Passes looked at in vain for one answer: of the lists that are kept some have others, too. */
+const MOST_IN_VAIN = 4_096
+/** A request counts as so many: its body is decoded, or even read. */
+const REQUEST_IN_VAIN = 16
+/** Looked at together at least. */
+const LOOKED_AT_ONCE = 16
+
+/** Finds passes: memory for the youngest, KV for the recent, the archive's indexes for the rest. */
+export class Query {
+  constructor(private readonly deps: QueryDeps) {}
+
+  /**
+   * The newest passes that match, newest first. With `more` there may be others: they did not fit, or the time of one answer was used up before
+   * everything was looked at. `times`: bounds on when they were asked for, if the caller knows any.
+   */
+  async list(filter: RowFilter, limit: number, times: Pick<PassQuery, 'from' | 'to'> = {}): Promise<Listed> {
+    await this.deps.seeded
+    const { passes: remembered, more: goes_on } = await this.fromMemory(filter, limit + 1)
+    if (this.deps.rows.complete || goes_on) return cut(remembered, limit, goes_on)
+    const { passes, more } = await this.recorded(filter, limit + 1, times)
+    const known = new Set(remembered.map(keyText))
+    const found = [...remembered, ...passes.filter((row) => !known.has(keyText(row)) && !this.isNewerInMemory(row))]
+    return cut(found.sort(newestFirst), limit, more)
+  }
+
+  /** From the index of the bucket, whose records are read until there are enough or the time is used up. */
+  private async recorded({ parent, ...filter }: RowFilter, count: number, times: Pick<PassQuery, 'from' | 'to'>): Promise<Listed> {
+    const { search, clock } = this.deps
+    const begun = clock.monotonic()
+    const passes: PassRow[] = []
+    let complete = true
+    let cursor: string | undefined
+    do {
+      const page = await search.page({ ...filter, ...times, cursor }, count - passes.length)
+      for (const { row } of page?.entries ?? []) if (parent === undefined || row.parent === parent) passes.push(row)
+      complete &&= page?.complete === true
+      cursor = page?.cursor
+    } while (cursor !== undefined && passes.length < count && clock.monotonic() - begun < BUDGET_MS)
+    return { passes, more: cursor !== undefined || !complete }
+  }
+
+  /** Memory then decides whether the pass matches, and it is among what memory told if it does. */
+  private isNewerInMemory(row: PassRow): boolean {
+    const text = keyText(row)
+    return this.isInMemory(text) || (this.deps.rows.get(text)?.last_sequence ?? 0) > row.last_sequence
+  }
+
+  /** The passes asked for within a pass, newest first. Its subagent asked for them all, before it ended. */
+  below({ row, own, limit }: { row: PassRow; own: Pick<RowFilter, 'party'>; limit: number }): Promise<Listed> {
+    const to = row.ended_at === undefined ? undefined : row.ended_at + AFTER_END_MS
+    return this.list({ ...own, originator: row.subagent, parent: keyText(row) }, limit, { from: row.created_at, to })
+  }
+
+  /** Every pass with this id (and these parties, as far as they are named). */
+  async keys(wanted: { id: string; originator?: string | undefined; subagent?: string | undefined }): Promise<PassKey[]> {
+    const { originator, subagent, id } = wanted
+    if (originator !== undefined && subagent !== undefined) return [{ originator, subagent, id }]
+    const found = new Map<string, PassKey>()
+    const add = (key: PassKey) => {
+      const fits = key.id === id && (originator ?? key.originator) === key.originator && (subagent ?? key.subagent) === key.subagent
+      if (fits) found.set(keyText(key), { originator: key.originator, subagent: key.subagent, id })
+    }
+    const { listing, table, archive } = this.deps
+    for (const key of listing.passes.withId(id)) add(key)
+    const indexed = this.indexed(wanted)
+    for (const key of indexed ?? []) add(key)
+    // To look for an id among a million keys costs the server more than all the rest: it is asked only where nobody else knows all.
+    const knowsAll = indexed !== undefined && this.deps.indexing.complete
+    if (found.size === 0 || !knowsAll) for await (const { value } of table.entries(recordFilter(wanted))) add(value.key)
+    if (found.size === 0) for (const key of await archive.keysOf(id)) add(key)
+    return [...found.values()]
+  }
+
+  /** Those of the index, between agents that it speaks of, registered or no longer; undefined: they are too many to try them all. */
+  private indexed({ id, originator, subagent }: Parameters<Query['keys']>[0]): PassKey[] | undefined {
+    const { index } = this.deps
+    const names = index.agents()
+    const above = originator === undefined ? names : [originator]
+    const below = subagent === undefined ? names : [subagent]
+    if (above.length * below.length > MOST_PAIRS) return undefined
+    const pairs = above.flatMap((one) => below.map((other) => ({ originator: one, subagent: other, id })))
+    return pairs.filter((key) => index.has(key))
+  }
+
+  /** Every registered agent, with what is open for it. */
+  async agents(): Promise<AgentRow[]> {
+    await this.deps.seeded
+    const { agents, index, listing } = this.deps
+    const sorted = [...agents.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+    return sorted.map((agent) => {
+      const known = listing.countsOf(agent.name)
+      const others = index.countsOf(agent.name)
+      return {
+        agent,
+        open: known.open + others.open,
+        waiting: known.waiting + others.waiting,
+        originated: known.originated + others.originated,
+      }
+    })
+  }
+
+  /** The newest in memory. `more`: too many were looked at in vain, so there may be others, also older ones. */
+  private async fromMemory(filter: RowFilter, count: number): Promise<Listed> {
+    const { listing, acknowledged } = this.deps
+    const passes: PassRow[] = []
+    let left = MOST_IN_VAIN
+    let after: Ordered | undefined
+    for (;;) {
+      const wanted = Math.max(LOOKED_AT_ONCE, count - passes.length)
+      const some = listing.passes.newest(filter, after, wanted)
+      for (const ordered of some) {
+        const made = await this.rowOf(ordered)
+        const row = made && (await sentRow(acknowledged, made))
+        if (row && matches(row, filter)) passes.push(row)
+        else left -= ordered.unread ? REQUEST_IN_VAIN : 1
+        if (passes.length >= count || left <= 0) return { passes, more: left <= 0 }
+      }
+      if (some.length < wanted) return { passes, more: false }
+      after = some.at(-1)
+    }
+  }
+
+  /** Undefined: it is no longer in memory. */
+  private rowOf({ text, key }: Ordered): PassRow | Promise<PassRow> | undefined {
+    const { projector, rows, rules } = this.deps
+    const row = rows.get(text)
+    const memory = memoryOf(projector, text, row)
+    if (memory) return describe(memory, rules).row
+    const note = projector.notes.find(text)
+    return row ?? (note && this.requestedRow(key, note))
+  }
+
+  /** A request's body may have been left out of memory: then it is read again, if it is still there. */
+  private requestedRow(key: PassKey, note: RequestNote): PassRow | Promise<PassRow> {
+    const { bus, rules } = this.deps
+    if (note.body) return describe(PassMemory.of(key, note), rules).row
+    return bus.journal.message(note.sequence).then((stored) => describe(PassMemory.of(key, { ...note, body: stored?.data }), rules).row)
+  }
+
+  /** Open in memory: what rows say about it is older. */
+  private isInMemory(text: string): boolean {
+    const { young, old } = this.deps.projector
+    return young.has(text) || old.has(text)
+  }
+}
+
+function cut(rows: PassRow[], limit: number, more: boolean): Listed {
+  return { passes: rows.slice(0, limit), more: more || rows.length > limit }
+}

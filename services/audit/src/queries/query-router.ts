@@ -1,0 +1,293 @@
+import { type Bus, type Consumption, QuestionLimits } from '@passover/bus'
+import { type CheckSchema, isBody, passError } from '@passover/core'
+import {
+  type AcknowledgedAnswer,
+  type AgentsAnswer,
+  type AnsweredDecision,
+  type AnsweredPass,
+  type CustodyAnswer,
+  type DeadLetterAnswer,
+  type DeadLettersAnswer,
+  type ErrorCode,
+  HEADER,
+  type InboxAnswer,
+  type IndexAnswer,
+  issueTexts,
+  type ListAnswer,
+  type PassAnswer,
+  type PassKey,
+  type PassRecord,
+  type PassRow,
+  type QueryAnswer,
+  type Question,
+  question,
+  type StatsAnswer,
+  type StoredReturn,
+  sha256,
+  storedId,
+  type TimeAnswer,
+  type TimelineEntry,
+} from '@passover/schemas'
+import type { Logger } from 'pino'
+import type { Acknowledged } from '../acknowledgments/ack-index.js'
+import { acknowledgmentOf, sentRecord, sentRow } from '../acknowledgments/delivery-status.js'
+import { answerInbox } from '../inbox/answer-inbox.js'
+import type { Inbox } from '../inbox/inbox.js'
+import { dueOf } from '../inbox/inbox-item.js'
+import { type LoadDeps, type Loaded, loadPass } from '../pass/load-pass.js'
+import type { PassMemory } from '../pass/pass-memory.js'
+import { describeChecked } from '../records/build-record.js'
+import { controlOf } from '../records/pass-history.js'
+import { type Revoked, revokedOf } from '../watchers/agent-watcher.js'
+import { answerCustody, type CustodyAnswerDeps } from './answer-custody.js'
+import { answerDeadLetter, answerDeadLetters } from './answer-dead-letters.js'
+import { answerIndex, answerQuery, answerStats, type QueryAnswerDeps } from './answer-search.js'
+import type { DeadLetters } from './dead-letters.js'
+import type { Query } from './pass-query.js'
+import { timelineOf } from './timeline.js'
+
+export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps {
+  log: Logger
+  /** Health checks of this process that are not ok. */
+  trouble?: (() => string[]) | undefined
+  /** Whether anybody but services can see every pass. */
+  hasPeople?: boolean | undefined
+  /** Applies output schemas. */
+  check?: CheckSchema | undefined
+  /** Absent for an asker that is not told of revocations. */
+  revoked?: Revoked | undefined
+  inbox: Inbox
+  dead: DeadLetters
+  query: Query
+  acknowledged: Pick<Acknowledged, 'has'>
+  /** Settles when everything up to there was read; rejects when that takes too long. */
+  untilRead: (sequence: number) => Promise<void>
+  /** Sequence of the request of a pass that no step has answered yet. */
+  requestOf: (key: PassKey) => number | undefined
+  /** Where a pass begins, as far as memory or index know it. */
+  beginOf: (key: PassKey) => number | undefined
+}
+
+export type Answer =
+  | TimeAnswer
+  | AcknowledgedAnswer
+  | PassAnswer
+  | ListAnswer
+  | AgentsAnswer
+  | InboxAnswer
+  | DeadLettersAnswer
+  | DeadLetterAnswer
+  | QueryAnswer
+  | StatsAnswer
+  | IndexAnswer
+  | CustodyAnswer
+
+const DEFAULT_LIMIT = 50
+/** Passes told in one answer, and bytes of returns in it: an answer is one message. */
+const MAX_PASSES = 20
+/** Passes of one id that are looked at for it; erased ones are not told. */
+const MAX_LOOKED = 100
+/** Messages that may lie between what was sent at the same time. */
+const BEFORE = 4_096
+/** Passes told below each. */
+const MAX_BELOW = 50
+const MAX_RETURN_BYTES = 600 * 1024
+const BUSY_RETRY_MS = 1_000
+
+/** Answers questions on `ask.<name>` (docs/architecture/audit-archive.md#answers). E040: the stream could not be read just now. */
+export function answerQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption> {
+  const limits = new QuestionLimits()
+  return bus.answer(async (asker, asked) => {
+    try {
+      return (await limits.take(asker, () => answerQuestion(deps, asker, asked))) ?? tooMany(asker)
+    } catch (error) {
+      deps.log.warn({ asker, err: error }, 'question not answered')
+      return refuse('E040', 'The stream could not be read just now')
+    }
+  })
+}
+
+/**
+ * One answer. With `own: true` an asker limits a question to its own passes. Who is not known for a person is told about its own passes only, as originator or subagent. E005: not a question; E041: no such pass, or none that the asker may see; E040: that is not known yet.
+ */
+export async function answerQuestion(known: AnswerDeps, asker: string, asked: unknown): Promise<Answer> {
+  const { own, ...rest } = isBody(asked) ? asked : {}
+  const parsed = question.safeParse(rest)
+  const allowed = own === undefined ? known : { ...known, seesAll: () => false }
+  const deps = allowed.seesAll(asker) ? allowed : { ...allowed, revoked: undefined }
+  if (!parsed.success) return refuse('E005', `Not a question: ${issueTexts(parsed.error.issues, 1, 'it').join('')}`)
+  const { data } = parsed
+  switch (data.op) {
+    case 'time':
+      return {
+        ok: true,
+        now: deps.bus.now(),
+        // What the stream says, not what is taken where it says none: whoever asks may have been told.
+        ...(deps.bus.idWindow !== undefined && { id_window_ms: deps.bus.idWindow }),
+        sees_all: deps.seesAll(asker),
+        has_people: deps.hasPeople,
+        ...(deps.rules.names && { names: deps.rules.names }),
+        ...(deps.seesAll(asker) && deps.trouble && { trouble: deps.trouble() }),
+        ...(data.requests && { requests: (await deps.bus.usage()).requests }),
+      }
+    case 'list':
+      return await answerList(deps, asker, data)
+    case 'agents':
+      return { ok: true, agents: await deps.query.agents() }
+    case 'acknowledged':
+      return { ok: true, returns: await acknowledgedOf(deps, asker, data.returns) }
+    case 'inbox':
+      return await answerInbox(deps, asker, data)
+    case 'dead_letters':
+      return await answerDeadLetters(deps, asker, data)
+    case 'dead_letter':
+      return await answerDeadLetter(deps, asker, data)
+    case 'pass':
+      return await answerPass(deps, asker, data)
+    case 'query':
+      return await answerQuery(deps, asker, data)
+    case 'stats':
+      return await answerStats(deps, asker, data)
+    case 'index':
+      return await answerIndex(deps, asker, data)
+    case 'custody':
+      return await answerCustody(deps, asker, data)
+  }
+}
+
+async function answerList(deps: AnswerDeps, asker: string, asked: Extract<Question, { op: 'list' }>): Promise<ListAnswer> {
+  const { op: _, limit = DEFAULT_LIMIT, ...filter } = asked
+  const own = deps.seesAll(asker) ? {} : { party: asker }
+  return { ok: true, ...(await deps.query.list({ ...filter, ...own }, limit)) }
+}
+
+async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Question, { op: 'pass' }>): Promise<PassAnswer> {
+  const none = refuse('E041', `No pass ${asked.id} is known`)
+  // What is no id names no pass, and must not become a filter.
+  if (!storedId.safeParse(asked.id).success) return none
+  const { last } = await deps.bus.bounds()
+  const keys = (await deps.query.keys(asked)).filter((key) => deps.seesAll(asker) || key.originator === asker || key.subagent === asker)
+  const passes: AnsweredPass[] = []
+  let room = MAX_RETURN_BYTES
+  let looked = 0
+  for (const key of keys) {
+    if (passes.length === MAX_PASSES || looked === MAX_LOOKED) break
+    looked += 1
+    const request = deps.requestOf(key)
+    const loaded = await loadPass(deps, key, {
+      up_to: last,
+      from: fromOf(deps.beginOf(key)),
+      ...(request === undefined ? {} : { request }),
+    })
+    if (loaded.messages.length === 0 || isErased(deps, loaded)) continue
+    const pass = await answered(deps, loaded, { room, history: asked.history ?? false })
+    room -= pass.return?.data.length ?? 0
+    // Before a person approved it, a held pass's context is not its subagent's to see.
+    const due = asked.due && (deps.seesAll(asker) || key.originator === asker) ? await dueOf(deps, loaded) : undefined
+    if (due) pass.due = due
+    passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, pass)) } : pass)
+  }
+  const left_out = keys.length - looked
+  if (passes.length > 0) return { ok: true, passes, ...(left_out > 0 && { left_out }) }
+  if (left_out > 0) return refuse('E040', `More than ${looked} passes have the id ${asked.id}: say which originator's and subagent's`)
+  const erased = erasedOf(deps, asker, asked.id)
+  if (erased) return erased
+  // That there is no such pass may be said only by who could have found it.
+  if (await deps.archive.findsAll()) return none
+  return refuse('E040', `No pass ${asked.id} is known so far: what is archived of long ago is still being read, ask again in a moment`)
+}
+
+/** Events that an agent stored after the erasure tell nothing of a pass. */
+function isErased({ custody }: AnswerDeps, { memory: { key, journal, request } }: Loaded): boolean {
+  return journal.state === 'none' && !request && custody.custody.erasureOf(sha256(key.id)) !== undefined
+}
+
+/** Its id alone tells that it was erased. */
+function erasedOf({ custody, seesAll }: AnswerDeps, asker: string, id: string): ReturnType<typeof refuse> | undefined {
+  const erasure = custody.custody.erasureOf(sha256(id))
+  if (!erasure || !seesAll(asker)) return undefined
+  return refuse('E041', `Pass ${id} was erased on ${new Date(erasure.time).toISOString()}, asked for by ${erasure.by}: ${erasure.reason}`)
+}
+
+/** Read from its beginning on, the server need not look through all that is older; who cancels at once may be heard a little before the request. */
+function fromOf(begin: number | undefined): number {
+  return Math.max(1, (begin ?? 0) - BEFORE)
+}
+
+async function belowOf(deps: AnswerDeps, asker: string, { row }: AnsweredPass): Promise<Pick<AnsweredPass, 'below' | 'below_more'>> {
+  const { passes, more } = await deps.query.below({ row, own: deps.seesAll(asker) ? {} : { party: asker }, limit: MAX_BELOW })
+  return { below: passes, ...(more ? { below_more: true } : {}) }
+}
+
+async function answered(deps: AnswerDeps, loaded: Loaded, options: { room: number; history: boolean }): Promise<AnsweredPass> {
+  const { memory } = loaded
+  const described = await describeChecked(memory, deps.rules, deps.check)
+  const row = await sentRow(deps.acknowledged, described.row)
+  const heard = row.send === 'acknowledged' && options.history ? await heardOf(deps, row) : undefined
+  const record = sentRecord(described.record, row.send === 'acknowledged' ? { at: heard?.time } : undefined)
+  const framed = memory.step('work') ?? memory.step('held')
+  const control = framed && controlOf(framed)
+  const returned = returnOf(loaded)
+  const traceparent = traceOf(memory)
+  const fits = returned !== undefined && returned.data.length <= options.room
+  return {
+    key: memory.key,
+    status: row.status,
+    row,
+    ...(record.digest === undefined ? {} : { digest: record.digest }),
+    ...(row.deadline === undefined ? {} : { deadline: row.deadline }),
+    ...(control ? { control } : {}),
+    ...revokedOf(deps.revoked ?? new Map(), [...(control?.ancestors ?? [row.originator]), row.subagent]),
+    ...(fits ? { return: returned } : returned ? { return_left_out: true } : {}),
+    decisions: countingDecisions(record),
+    record,
+    ...(traceparent === undefined ? {} : { traceparent }),
+    ...(options.history ? timelineOf(loaded, record, { heard, names: deps.rules.names }) : {}),
+  }
+}
+
+/** All its steps say the same; a system's return alone may say nothing. */
+function traceOf({ noted }: PassMemory): string | undefined {
+  for (const { fact } of noted) if (fact.type === 'step' && fact.traceparent !== undefined) return fact.traceparent
+  return undefined
+}
+
+/** As of now: what was acknowledged a moment ago counts. */
+async function acknowledgedOf({ acknowledged, bus, untilRead }: AnswerDeps, asker: string, returns: readonly number[]): Promise<number[]> {
+  await untilRead((await bus.bounds()).last)
+  const known = await Promise.all(returns.map((sequence) => acknowledged.has(asker, sequence)))
+  return returns.filter((_, at) => known[at])
+}
+
+function heardOf({ bus }: AnswerDeps, row: PassRow): Promise<TimelineEntry | undefined> {
+  return row.return_sequence === undefined ? Promise.resolve(undefined) : acknowledgmentOf(bus, row, row.return_sequence)
+}
+
+function returnOf(loaded: Loaded): StoredReturn | undefined {
+  const { journal } = loaded.memory
+  if (journal.state !== 'done') return undefined
+  const stored = loaded.messages.find((message) => message.stored.sequence === journal.return.sequence)?.stored
+  if (!stored) return undefined
+  const { sequence, time, by, attempt } = journal.return
+  const content_type = stored.headers.get(HEADER.contentType)
+  return { sequence, time, by, attempt, ...(content_type === undefined ? {} : { content_type }), data: stored.data }
+}
+
+/** Of each item the first decision that counts. */
+function countingDecisions({ decisions }: PassRecord): AnsweredDecision[] {
+  return decisions.filter(({ counts }) => counts !== false).map(({ counts: _, why: __, ...decision }) => decision)
+}
+
+function tooMany(asker: string): Refusal {
+  const message = `Too many questions of ${asker}, or of all, are being answered: ask again later`
+  return { ok: false, error: passError('E014', message, { retry_after_ms: BUSY_RETRY_MS }) }
+}
+
+interface Refusal {
+  ok: false
+  error: ReturnType<typeof passError>
+}
+
+function refuse(code: ErrorCode, message: string): { ok: false; error: ReturnType<typeof passError> } {
+  return { ok: false, error: passError(code, message) }
+}

@@ -1,0 +1,92 @@
+import { randomBytes } from 'node:crypto'
+import {
+  checkFrames,
+  decodeIndex,
+  type Frame,
+  type Manifest,
+  type ManifestEntry,
+  readSegment,
+  SegmentDamaged,
+  segmentName,
+} from '@passover/archive'
+import { type Bus, ObjectError, type ObjectStore } from '@passover/bus'
+import { sha256 } from '@passover/schemas'
+import { indexOf } from '../archive/rebuild-index.js'
+
+const CHANGED = 'somebody else changed the segment at the same time: try again'
+
+export interface MendDeps {
+  bus: Bus
+  manifest: Manifest
+  objects: ObjectStore
+}
+
+/** Indexes that were lost or damaged: of which segments they are there again, and of which not, and why. */
+export interface MendedIndexes {
+  mended: number[]
+  lost: { k: number; why: string }[]
+}
+
+/**
+ * Makes indexes anew from their segments, where these are what was sealed (hash and chain say so). Mostly the very bytes come out that were sealed;
+ * else, as where entries were erased, the manifest entry names the new one, by compare-and-set.
+ */
+export async function mendIndexes(deps: MendDeps): Promise<MendedIndexes> {
+  const told: MendedIndexes = { mended: [], lost: [] }
+  for (const entry of await deps.manifest.all()) {
+    if (entry.removed || (await isWhole(deps.objects, entry))) continue
+    const why = await mend(deps, entry.k)
+    if (why === undefined) told.mended.push(entry.k)
+    else told.lost.push({ k: entry.k, why })
+  }
+  return told
+}
+
+async function isWhole(objects: ObjectStore, { index, index_sha256 }: ManifestEntry): Promise<boolean> {
+  try {
+    const bytes = await objects.get(index)
+    if (!bytes) return false
+    decodeIndex(bytes)
+    return index_sha256 === undefined || sha256(bytes) === index_sha256
+  } catch (error) {
+    if (error instanceof ObjectError || error instanceof SegmentDamaged) return false
+    throw error
+  }
+}
+
+/** Why it cannot be done. */
+async function mend({ bus, manifest, objects }: MendDeps, k: number): Promise<string | undefined> {
+  const standing = await manifest.standing(k)
+  if (!standing || standing.entry.removed) return undefined
+  const { entry, revision } = standing
+  const frames = await wholeFrames(objects, entry)
+  if (typeof frames === 'string') return frames
+  const bytes = indexOf(bus, k, frames)
+  const index_sha256 = sha256(bytes)
+  if (entry.index_sha256 === undefined || entry.index_sha256 === index_sha256) {
+    await objects.put(entry.index, bytes)
+    const now = await manifest.standing(k)
+    if (now && !now.entry.removed && now.entry.index === entry.index) return undefined
+    // What was erased meanwhile must not stand there again.
+    await objects.delete(entry.index, 'overwrite')
+    return CHANGED
+  }
+  const index = `${segmentName(k)}.${randomBytes(5).toString('hex')}.index`
+  await objects.put(index, bytes)
+  if (await manifest.replace({ ...entry, index, index_sha256 }, revision)) {
+    await objects.delete(entry.index)
+    return undefined
+  }
+  await objects.delete(index, 'overwrite')
+  return CHANGED
+}
+
+async function wholeFrames(objects: ObjectStore, entry: ManifestEntry): Promise<Frame[] | string> {
+  try {
+    const frames = await readSegment(objects, entry)
+    return checkFrames(entry, frames) ?? frames
+  } catch (error) {
+    if (error instanceof ObjectError || error instanceof SegmentDamaged) return error.message
+    throw error
+  }
+}

@@ -1,0 +1,34 @@
+import type { PassRecord } from '@passover/schemas'
+import { createdAt } from './build-record.js'
+
+/**
+ * Where a pass stands in every query, for good: when it was asked for, then the sequence of its request (or, where that is unknown, of its first
+ * step). No two passes have the same.
+ */
+export interface Position {
+  created_at: number
+  sequence: number
+}
+
+export function isBefore(a: Position, b: Position): boolean {
+  return a.created_at > b.created_at || (a.created_at === b.created_at && a.sequence > b.sequence)
+}
+
+export function firstSequence({ requests, held, work, return: returned, last }: PassRecord['sequences']): number {
+  return requests[0] ?? held ?? work ?? returned ?? last
+}
+
+export function positionOf(record: PassRecord): Position {
+  return { created_at: createdAt(record), sequence: firstSequence(record.sequences) }
+}
+
+/** A cursor goes on after the position that it names. */
+export function cursorOf({ created_at, sequence }: Position): string {
+  return `${created_at}-${sequence}`
+}
+
+/** Undefined: it is none that was given out. */
+export function parseCursor(cursor: string): Position | undefined {
+  const [, created_at, sequence] = /^(\d{1,16}(?:\.\d{1,9})?)-(\d{1,16})$/.exec(cursor) ?? []
+  return created_at === undefined ? undefined : { created_at: Number(created_at), sequence: Number(sequence) }
+}

@@ -1,0 +1,137 @@
+import { decode } from '@passover/bus'
+import { openControl, outputIn, type PassHistory, type ReturnedBody, requestNamed, withStandIns } from '@passover/core'
+import { type PassKey, type RequestControl, requestControl, SYSTEM, sha256, type WorkControl } from '@passover/schemas'
+import type { Noted, PassMemory, RequestNote } from '../pass/pass-memory.js'
+
+type Json = Record<string, unknown>
+
+const MAX_SESSION = 256
+const SAYING: ReadonlySet<string> = new Set(['started', 'applied', 'settled', 'violation'])
+
+/** What is remembered of a pass in the form in which the rules want it: only here are bodies decoded. */
+export function toHistory(memory: PassMemory): PassHistory {
+  const { noted } = memory
+  const decisions = noted.flatMap((one) => (one.fact.type === 'decision' ? [{ ...one.fact, body: bodyOf(one) }] : []))
+  const events = noted.flatMap((one) => (one.fact.type === 'event' ? [{ ...one.fact, body: eventBody(one) }] : []))
+  const framed = memory.step('work') ?? memory.step('held')
+  const returned = memory.step('return')
+  const asked = framed || !memory.request ? {} : requestOf(memory.request)
+  return {
+    key: memory.key,
+    requests: requestsOf(memory),
+    steps: noted.flatMap(({ fact }) => (fact.type === 'step' ? [fact] : [])),
+    decisions,
+    violated: events.flatMap(({ kind, sender, body }) => (kind === 'violation' && sender === SYSTEM ? violatedBy(body) : [])),
+    events,
+    control: framed && controlOf(framed),
+    returned: returned && returnedOf(returned),
+    schema_faults: memory.schema_faults,
+    schema_unchecked: memory.schema_unchecked,
+    return_digest: returned && decisions.some(({ item }) => item === 'return' || item === 'apply') ? sha256(returned.body) : undefined,
+    ...asked,
+  }
+}
+
+/** The request that the first step answers; before there is one, the request itself. */
+function requestsOf({ noted, request }: PassMemory): PassHistory['requests'] {
+  for (const { fact } of noted) {
+    const named = fact.type === 'step' ? requestNamed(fact) : undefined
+    if (named) return [{ sequence: named.sequence, time: named.time ?? request?.time ?? fact.time }]
+  }
+  return request ? [{ sequence: request.sequence, time: request.time }] : []
+}
+
+/** Only these say something that the record repeats. */
+function eventBody(noted: Noted): unknown {
+  const { fact } = noted
+  return fact.type === 'event' && SAYING.has(fact.kind) ? bodyOf(noted) : undefined
+}
+
+/** The sequence that a violation speaks of. */
+function violatedBy(body: unknown): number[] {
+  const sequence = isJson(body) ? body.sequence : undefined
+  return typeof sequence === 'number' ? [sequence] : []
+}
+
+/** What a refused request asked for: an envelope, or from a shell a plain PassOverRequest. */
+function requestOf(note: RequestNote): Pick<PassHistory, 'request' | 'session_id' | 'context_bytes'> {
+  const body = decodedJson(note.body, note.content_type)
+  if (!body) return {}
+  const { request, parts, session_id, work_context } = body
+  const control = requestControl.safeParse(isJson(request) ? request : body)
+  const session = shortText(session_id) ?? sessionIn(work_context) ?? sessionInParts(parts)
+  return {
+    request: control.success ? (control.data as RequestControl) : undefined,
+    session_id: session,
+    context_bytes: bytesOf(parts) ?? (note.body && isJson(work_context) ? note.body.length : undefined),
+  }
+}
+
+function sessionInParts(parts: unknown): string | undefined {
+  if (!Array.isArray(parts)) return undefined
+  const context = parts.find((part) => isJson(part) && part.name === 'context') as Json | undefined
+  return context?.data instanceof Uint8Array ? sessionIn(decodedJson(context.data, 'application/json')) : undefined
+}
+
+function sessionIn(context: unknown): string | undefined {
+  return isJson(context) ? shortText(context.session_id) : undefined
+}
+
+function bytesOf(parts: unknown): number | undefined {
+  if (!Array.isArray(parts)) return undefined
+  const sizes = parts.map((part) => (isJson(part) && Number.isSafeInteger(part.size) ? Math.max(0, Number(part.size)) : 0))
+  return Math.min(
+    Number.MAX_SAFE_INTEGER,
+    sizes.reduce((sum, size) => sum + size, 0),
+  )
+}
+
+/**
+ * The return that counts. An artifact that travels as a part of its own is read by its originator, not by the audit: in its place stands
+ * an empty one of its kind, so that it counts as one artifact and the rest is checked. Bytes that cannot be decoded are no output.
+ */
+export function returnedOf(noted: Noted): ReturnedBody {
+  const body = bodyOf(noted)
+  if (!body) return { v: 1, output: {} }
+  if ('error' in body) return errorOf(body)
+  return { v: 1, output: outputOf(body, noted.fact.key) }
+}
+
+/** The output in a return's body, whole as far as it is in its message. */
+export function outputOf(body: Json, key: PassKey): Json {
+  return withStandIns(outputIn(body, key))
+}
+
+/** As its originator reads it: whatever stands there as an error, and whatever beside it, it is no output. */
+function errorOf({ output: _, brief: __, ...rest }: Json): ReturnedBody {
+  return rest as unknown as ReturnedBody
+}
+
+/** Whether all that a return says stands in its message. */
+export function isWhole(noted: Noted): boolean {
+  const parts = bodyOf(noted)?.parts
+  return !Array.isArray(parts) || parts.length === 0
+}
+
+/** What was decided about the pass, as its held or work step says. */
+export function controlOf(noted: Noted): WorkControl | undefined {
+  return noted.framed && noted.fact.type === 'step' ? openControl(noted.framed.frame, noted.fact) : undefined
+}
+
+/** The body of what was noted, decoded. */
+export function bodyOf({ body, content_type }: Pick<Noted, 'body' | 'content_type'>): Json | undefined {
+  return decodedJson(body, content_type)
+}
+
+function decodedJson(data: Uint8Array | undefined, content_type: string | undefined): Json | undefined {
+  const decoded = data && decode(data, content_type)
+  return decoded?.ok && isJson(decoded.value) ? decoded.value : undefined
+}
+
+function isJson(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
+}
+
+function shortText(value: unknown): string | undefined {
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_SESSION ? value : undefined
+}

@@ -1,0 +1,115 @@
+import {
+  type Archive,
+  type ArchivedEvent,
+  decodeIndex,
+  encodeFrame,
+  type Frame,
+  type IndexedPass,
+  type ManifestEntry,
+  partsKept,
+  readSegment,
+  segmentName,
+  segmentOf,
+  segmentRange,
+} from '@passover/archive'
+import { type ObjectStore, readHeaders, type Stored, type Table } from '@passover/bus'
+import { type PassRecord, sha256 } from '@passover/schemas'
+import type { Logger } from 'pino'
+import { type PartsDeps, removeParts } from '../archive/orphan-parts.js'
+import { sortContents } from '../deletion/segment-contents.js'
+import type { LoadDeps } from '../pass/load-pass.js'
+import { createdAt, describe } from '../records/build-record.js'
+import { recordFilter, recordKey } from '../records/record-store.js'
+import type { Rows } from '../records/row-cache.js'
+import type { Indexing } from '../search/index/indexer.js'
+import type { CustodyWatch } from '../watchers/custody-watcher.js'
+import type { Telling } from './removal-announcer.js'
+
+export interface ClearingDeps extends LoadDeps, PartsDeps {
+  log: Logger
+  archive: Archive
+  objects: ObjectStore
+  table: Table<PassRecord>
+  rows: Rows
+  indexing: Pick<Indexing, 'erase' | 'forgetGone'>
+  watch: CustodyWatch
+  /** Tells this process's objects from a replica's. */
+  instance: string
+}
+
+/** What goes with a segment that is removed, and what of it is kept. */
+export class Clearing {
+  constructor(
+    private readonly deps: ClearingDeps,
+    private readonly telling: Pick<Telling, 'tells'>,
+  ) {}
+
+  /** What later entries are judged by. */
+  async keep(k: number, frames: readonly Frame[], staying: ReadonlySet<number>) {
+    const events = frames.flatMap((frame) => (frame.kind === 'event' && staying.has(frame.event.sequence) ? [frame.event] : []))
+    if (events.length === 0) return undefined
+    const bytes = Buffer.concat(events.map((event) => encodeFrame(event).bytes))
+    const object = `${segmentName(k)}.${this.deps.instance}.kept`
+    await this.deps.objects.put(object, bytes)
+    return { object, sha256: sha256(bytes) }
+  }
+
+  /** Records and parts by what the objects say, then the objects: whoever sees the mark later does what a crash left. */
+  async clean(entry: ManifestEntry): Promise<void> {
+    const { objects, archive, log, bus } = this.deps
+    archive.forget(entry.k)
+    if (!(await this.telling.tells(entry.k))) {
+      // None of ours marked it: what it held may be needed to tell what was taken.
+      log.error({ segment: entry.k }, 'segment is marked as removed, and no event tells of it: its objects stay')
+      return
+    }
+    const index = await objects.get(entry.index)
+    if (index && (await objects.get(entry.object))) {
+      const events = (await readSegment(objects, entry)).flatMap((frame) => (frame.kind === 'event' ? [storedOf(frame.event)] : []))
+      await this.removeRecords(entry, decodeIndex(index), events)
+      await removeParts(this.deps, new Set(events.flatMap((stored) => partsKept(stored, bus.subjects.toFact(stored)))))
+    }
+    await objects.delete(entry.object)
+    await objects.delete(entry.index)
+    await this.forget([entry])
+  }
+
+  /** Forgets what memory has of segments whose objects are gone. Another audit may have erased their records: each does this for a segment once. */
+  async forget(gone: readonly ManifestEntry[]): Promise<void> {
+    const { archive, rows, indexing } = this.deps
+    const segments = new Set(gone.map(({ k }) => k))
+    const removed = { has: (sequence: number) => segments.has(segmentOf(sequence)) }
+    for (const k of segments) archive.forget(k)
+    rows.removeWithin(removed)
+    await indexing.forgetGone(removed)
+  }
+
+  /** Records of passes that have nothing younger than this segment. */
+  private async removeRecords(entry: ManifestEntry, passes: readonly IndexedPass[], events: readonly Stored[]): Promise<void> {
+    const { table, bus, rules } = this.deps
+    const { first_time = Number.POSITIVE_INFINITY } = await table.extent()
+    // The bucket keeps the newest only.
+    if (entry.last_time < first_time) return
+    const { contents, add } = sortContents({ bus, rules, known: () => undefined, since: Number.NEGATIVE_INFINITY })
+    for (const event of events) add(event)
+    const keys = new Set<string>()
+    for (const { memory, whole } of contents.passes.values()) {
+      if (!whole) continue
+      const { record } = describe(memory, rules)
+      keys.add(recordKey(memory.key, createdAt(record), record.session_id))
+    }
+    for (const { key, begins } of passes) {
+      if (!begins) for await (const found of table.entries(recordFilter(key))) keys.add(found.key)
+    }
+    // An older use of an id may stay: a held one, in a segment before this.
+    const goes = ({ key, value }: { key: string; value: PassRecord }) => keys.has(key) && value.sequences.last <= segmentRange(entry.k).last
+    for (const key of keys) {
+      const found = await table.get(key)
+      if (found && goes(found)) await this.deps.indexing.erase(key, goes)
+    }
+  }
+}
+
+function storedOf(event: ArchivedEvent): Stored {
+  return { ...event, headers: readHeaders(event.headers) }
+}

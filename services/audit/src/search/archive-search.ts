@@ -1,0 +1,88 @@
+import { type Archive, segmentOf, segmentRange } from '@passover/archive'
+import type { CheckSchema, Clock } from '@passover/core'
+import type { PassKey, PassRecord } from '@passover/schemas'
+import { type LoadDeps, loadPass } from '../pass/load-pass.js'
+import { describeChecked } from '../records/build-record.js'
+import { isBefore, type Position, positionOf } from '../records/list-cursor.js'
+import type { IndexFilter } from './index/index-filter.js'
+
+export interface OlderDeps extends LoadDeps {
+  clock: Clock
+  archive: Archive
+  /** Whether the bucket has it: then the index tells it. */
+  has: (key: PassKey) => boolean
+  check: CheckSchema | undefined
+}
+
+export interface OlderWanted {
+  after: Position | undefined
+  /** Positions beyond that are not wanted now. */
+  until: Position | undefined
+  /** Passes asked for later are all in the bucket, ms. */
+  horizon: number
+}
+
+export interface Older {
+  found: { position: Position; record: PassRecord }[]
+  /** Its time was used up: nothing is known of positions beyond this one. */
+  reached?: Position
+  /** False: indexes are still being read, and what they tell is missing. */
+  complete: boolean
+}
+
+/** One look takes no longer, but for one segment. */
+const BUDGET_MS = 60
+const AT_ONCE = 16
+
+/** Finds passes whose records fell out of the bucket, by the indexes of the archive's segments: newest first, segment by segment. */
+export class OlderPasses {
+  constructor(private readonly deps: OlderDeps) {}
+
+  async look(filter: IndexFilter, { after, until, horizon }: OlderWanted): Promise<Older> {
+    const { archive, bus, clock } = this.deps
+    const begun = clock.monotonic()
+    const { last } = await bus.bounds()
+    const found: Older['found'] = []
+    const newest = Math.min(after?.created_at ?? Number.POSITIVE_INFINITY, filter.to ?? Number.POSITIVE_INFINITY, horizon)
+    const { segments, complete } = await archive.finder.segments()
+    for (const { k, first_time, last_time } of segments) {
+      const { first } = segmentRange(k)
+      // An empty one has no time, and nothing in one that begins at the position is older.
+      if (first_time === 0 || first_time > newest || (after && first >= after.sequence)) continue
+      if ((until && segmentOf(until.sequence) > k) || (last_time > 0 && last_time < (filter.from ?? 0))) break
+      for (const record of await this.inSegment(k, filter, last)) {
+        const position = positionOf(record)
+        if (segmentOf(position.sequence) === k && (!after || isBefore(after, position))) found.push({ position, record })
+      }
+      if (clock.monotonic() - begun >= BUDGET_MS) return { found, reached: { created_at: first_time, sequence: first }, complete }
+    }
+    return { found, complete }
+  }
+
+  private async inSegment(k: number, filter: IndexFilter, up_to: number): Promise<PassRecord[]> {
+    const { archive, has, rules, check } = this.deps
+    const wanted = (await archive.passesIn(k)).filter(({ key, session_id }) => mayMatch(key, session_id, filter) && !has(key))
+    const records: PassRecord[] = []
+    for (let at = 0; at < wanted.length; at += AT_ONCE) {
+      const some = wanted.slice(at, at + AT_ONCE)
+      const loaded = await Promise.all(some.map(({ key }) => loadPass(this.deps, key, { up_to })))
+      for (const { memory } of loaded)
+        if (memory.journal.state !== 'none') records.push((await describeChecked(memory, rules, check)).record)
+    }
+    return records
+  }
+}
+
+/** What the segment's index says of it. The session is known where its held or work step is in the segment. */
+function mayMatch(
+  key: PassKey,
+  session_id: string | undefined,
+  { originator, subagent, party, session_id: session }: IndexFilter,
+): boolean {
+  return (
+    (originator ?? key.originator) === key.originator &&
+    (subagent ?? key.subagent) === key.subagent &&
+    (party === undefined || party === key.originator || party === key.subagent) &&
+    (session === undefined || session_id === undefined || session_id === session)
+  )
+}

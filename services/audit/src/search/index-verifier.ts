@@ -1,0 +1,164 @@
+import type { Table } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import { type IndexAnswer, keyText, type PassRecord } from '@passover/schemas'
+import type { Logger } from 'pino'
+import { BLOCK_SIZE, type Block } from './index/column-block.js'
+import { indexedBytes } from './index/index-entry.js'
+import { isNearlyFull } from './index/indexer.js'
+import type { Indexed, PassIndex, Place } from './index/pass-index.js'
+import { paced } from './index/read-pacer.js'
+
+export interface ComparingDeps {
+  table: Pick<Table<PassRecord>, 'read' | 'extent' | 'bytesOf' | 'at'>
+  index: PassIndex
+  clock: Clock
+  log: Logger
+}
+
+export type Compared = Omit<Extract<IndexAnswer, { ok: true }>, 'ok' | 'complete'>
+
+/** What was written a moment ago is noted by then. */
+const SETTLE_MS = 1_000
+/** Looked at again together. */
+const AT_ONCE = 256
+/** Differences that are named. */
+const SHOWN = 20
+
+/**
+ * Compares the index with the bucket: each record with its line, and each line with whether there is such a record. A record that is written
+ * meanwhile is looked at once more, so that only what stays different counts.
+ */
+export class Comparing {
+  private running: Promise<Compared> | undefined
+  private mending: Promise<Compared> | undefined
+
+  constructor(private readonly deps: ComparingDeps) {}
+
+  /** `mend`: lines that differ become what the records say. Who asks while one runs shares it. */
+  run(mend: boolean): Promise<Compared> {
+    if (mend) {
+      this.mending ??= this.compare(true).finally(() => {
+        this.mending = undefined
+      })
+      return this.mending
+    }
+    this.running ??= this.compare(false).finally(() => {
+      this.running = undefined
+    })
+    return this.running
+  }
+
+  private async compare(mend: boolean): Promise<Compared> {
+    const { table, index, clock, log } = this.deps
+    const { last } = await table.extent()
+    const told: Compared = { records: 0, wrong: 0, mended: 0, shown: [] }
+    const marks = new Marks()
+    let doubtful: Doubtful[] = []
+    const pace = paced(clock)
+    await table.read(({ key, data, revision }) => {
+      const entry = data && indexedBytes(data, revision)
+      if (!entry) return undefined
+      told.records++
+      const place = index.find(entry.key)
+      if (place && place.block.revision[place.at] === revision) marks.set(place)
+      if (revision > last || !isWrong(index, place, entry)) return pace()
+      if (doubtful.push({ key, revision }) < AT_ONCE) return pace()
+      const some = doubtful
+      doubtful = []
+      return this.settle(some, { marks, mend, told })
+    })
+    await this.settle(doubtful, { marks, mend, told })
+    await this.settleUnmarked({ marks, last, mend, told })
+    if (told.wrong > 0) log.error({ ...told }, 'the index of passes differed from their records')
+    return told
+  }
+
+  private async settle(doubtful: readonly Doubtful[], { marks, mend, told }: Settling): Promise<void> {
+    if (doubtful.length === 0) return
+    const { table, index } = this.deps
+    await this.wait()
+    for (const { key, revision } of doubtful) {
+      const standing = await table.bytesOf(key)
+      if (standing?.revision !== revision || !standing.data) continue
+      const entry = indexedBytes(standing.data, revision)
+      const place = entry && index.find(entry.key)
+      if (!entry || !isWrong(index, place, entry)) continue
+      tell(told, { pass: keyText(entry.key), what: (place && index.differenceAt(place, entry)) ?? 'no entry for it' })
+      if (place) marks.set(place)
+      if (!mend) continue
+      index.put(entry, 'mended')
+      told.mended++
+    }
+  }
+
+  /** Lines of which no record was read. */
+  private async settleUnmarked({ marks, last, mend, told }: Settling & { last: number }): Promise<void> {
+    const { table, index } = this.deps
+    const extent = await table.extent()
+    // What fell out of a full bucket is no difference.
+    if (isNearlyFull(extent)) index.forgetBelow(extent.first)
+    const lines = marks.missing(index.scan({}).blocks).filter(({ revision }) => revision <= last)
+    if (lines.length === 0) return
+    await this.wait()
+    const gone = new Set<number>()
+    for (const { block, at, revision } of lines) {
+      // It was written over, or forgotten, meanwhile.
+      if (block.revision[at] !== revision || (await table.at(revision))) continue
+      if (block.revision[at] !== revision) continue
+      tell(told, { what: `an entry for the pass that begins at sequence ${block.first[at]}, which has no record` })
+      gone.add(revision)
+    }
+    if (!mend) return
+    index.forgetRevisions(gone)
+    told.mended += gone.size
+  }
+
+  private wait(): Promise<void> {
+    return new Promise((done) => this.deps.clock.after(SETTLE_MS, done))
+  }
+}
+
+/** A line of a higher revision is of what was written since, or of a newer record of the same pass. */
+function isWrong(index: PassIndex, place: Place | undefined, entry: Indexed): boolean {
+  if (!place) return true
+  return (place.block.revision[place.at] ?? 0) <= entry.revision && index.differenceAt(place, entry) !== undefined
+}
+
+interface Settling {
+  marks: Marks
+  mend: boolean
+  told: Compared
+}
+
+interface Doubtful {
+  key: string
+  revision: number
+}
+
+function tell(told: Compared, difference: Compared['shown'][number]): void {
+  told.wrong++
+  if (told.shown.length < SHOWN) told.shown.push(difference)
+}
+
+/** Lines whose record was read. */
+class Marks {
+  private readonly marked = new Map<Block, Uint8Array>()
+
+  set({ block, at }: Place): void {
+    const known = this.marked.get(block) ?? new Uint8Array(BLOCK_SIZE)
+    known[at] = 1
+    this.marked.set(block, known)
+  }
+
+  missing(blocks: readonly Block[]): (Place & { revision: number })[] {
+    return blocks.flatMap((block) => {
+      const marked = this.marked.get(block)
+      const found: (Place & { revision: number })[] = []
+      for (let at = 0; at < block.used; at++) {
+        const revision = block.revision[at] ?? 0
+        if (revision !== 0 && marked?.[at] !== 1) found.push({ block, at, revision })
+      }
+      return found
+    })
+  }
+}

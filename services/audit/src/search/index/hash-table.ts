@@ -1,0 +1,74 @@
+import type { Hashed } from '../../runtime/pass-hash.js'
+
+const FIRST_SIZE = 1 << 14
+const EMPTY = 0
+const GONE = -1
+
+/**
+ * Finds the place of an entry by its hash: open addressing in one array of places, at most half full. Places are given out once, so they go
+ * beyond 32 bits in a process that lives long.
+ */
+export class Slots {
+  private table = new Float64Array(FIRST_SIZE)
+  private taken = 0
+
+  constructor(private readonly hashAt: (place: number) => Hashed) {}
+
+  find(hashed: Hashed): number | undefined {
+    const slot = this.slotOf(hashed)
+    return slot === undefined ? undefined : (this.table[slot] ?? 0) - 1
+  }
+
+  /** The place is in no slot yet. */
+  add(hashed: Hashed, place: number): void {
+    if (2 * ++this.taken > this.table.length) this.grow()
+    this.insert(hashed.hash, place)
+  }
+
+  remove(place: number): void {
+    this.replace(place, GONE)
+  }
+
+  move(place: number, to: number): void {
+    this.replace(place, to + 1)
+  }
+
+  private replace(place: number, value: number): void {
+    const { hash } = this.hashAt(place)
+    const mask = this.table.length - 1
+    for (let slot = hash & mask; this.table[slot] !== EMPTY; slot = (slot + 1) & mask) {
+      if (this.table[slot] !== place + 1) continue
+      this.table[slot] = value
+      return
+    }
+  }
+
+  private slotOf({ hash, check }: Hashed): number | undefined {
+    const { table } = this
+    const mask = table.length - 1
+    for (let slot = hash & mask; table[slot] !== EMPTY; slot = (slot + 1) & mask) {
+      const place = (table[slot] ?? 0) - 1
+      if (place < 0) continue
+      const known = this.hashAt(place)
+      if (known.hash === hash && known.check === check) return slot
+    }
+    return undefined
+  }
+
+  private insert(hash: number, place: number): void {
+    const mask = this.table.length - 1
+    let slot = hash & mask
+    while (this.table[slot] !== EMPTY) slot = (slot + 1) & mask
+    this.table[slot] = place + 1
+  }
+
+  /** Places that are gone are left out. */
+  private grow(): void {
+    const places = this.table.filter((value) => value > 0)
+    let size = FIRST_SIZE
+    while (size < 4 * (places.length + 1)) size *= 2
+    this.table = new Float64Array(size)
+    this.taken = places.length + 1
+    for (const value of places) this.insert(this.hashAt(value - 1).hash, value - 1)
+  }
+}

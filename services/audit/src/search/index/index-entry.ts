@@ -1,0 +1,39 @@
+import { decode } from '@passover/bus'
+import type { PassRow } from '@passover/schemas'
+import { glanceAt, type StoredRecord } from '../../records/compact-record.js'
+import { firstSequence } from '../../records/list-cursor.js'
+import { decidedWord } from './index-filter.js'
+import type { Indexed } from './pass-index.js'
+
+/** The code of a return that was not acknowledged in time. */
+export const UNDELIVERED = 'E022'
+
+/** What the index keeps of a record that stands in the bucket with that revision. */
+export function indexedOf({ stored, row }: { stored: StoredRecord; row: PassRow }, revision: number): Indexed {
+  const full = stored.v === 1 ? stored : undefined
+  return {
+    key: stored.key,
+    session_id: row.session_id,
+    status: row.status,
+    ended: full ? full.entry?.status : row.output_status,
+    code: row.code ?? (row.undelivered_at === undefined ? undefined : UNDELIVERED),
+    decided: full ? decidedWord(full.decisions) : '',
+    created_at: row.created_at,
+    first: firstSequence(stored.sequences),
+    ended_at: row.ended_at,
+    returned: row.return_sequence,
+    revision,
+  }
+}
+
+/** The same of bytes as they stand there; undefined: they are no record. */
+export function indexedBytes(data: Uint8Array, revision: number): Indexed | undefined {
+  const glanced = glancedBytes(data)
+  return glanced && indexedOf(glanced, revision)
+}
+
+/** What the bytes of a record say in brief; undefined: they are none. */
+export function glancedBytes(data: Uint8Array): ReturnType<typeof glanceAt> {
+  const decoded = decode(data)
+  return decoded.ok ? glanceAt(decoded.value) : undefined
+}

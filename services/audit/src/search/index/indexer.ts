@@ -1,0 +1,249 @@
+import type { IdFinder } from '@passover/archive'
+import { type Entry, type Outcome, type Table, TableError, type TableExtent } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import { keyText, type PassKey, type PassRecord } from '@passover/schemas'
+import type { Logger } from 'pino'
+import { passOf, type Recorded, recordFilter, recordKey, type Standing } from '../../records/record-store.js'
+import type { Rows } from '../../records/row-cache.js'
+import { inBatches } from '../../runtime/concurrency.js'
+import { glancedBytes, indexedBytes, indexedOf } from './index-entry.js'
+import type { PassIndex } from './pass-index.js'
+import { paced } from './read-pacer.js'
+import { Revisions } from './revisions.js'
+
+/** Records written between two looks at what fell out of the bucket. */
+const WRITES_A_TRIM = 8_192
+/** A bucket with so few places left may have lost its oldest. */
+const PLACES_LEFT = 1_024
+const AGAIN_MS = 5_000
+const MOST_AGAIN_MS = 60_000
+/** Records looked for at once. */
+const AT_ONCE = 16
+
+export interface IndexingDeps {
+  table: Pick<Table<PassRecord>, 'read' | 'extent' | 'entries' | 'bytesOf' | 'at' | 'send' | 'erase'>
+  index: PassIndex
+  rows: Rows
+  clock: Clock
+  log: Logger
+}
+
+/** Keeps the index as the bucket is: what stands there at the start is read in the background, what is written is noted as it is written. */
+export class Indexing implements Standing {
+  /** Everything that stood in the bucket at the start was read. */
+  complete = false
+  /** Passes that were asked for before that (ms) may have fallen out of the bucket. */
+  horizon = Number.NEGATIVE_INFINITY
+  private readonly stop_ = new AbortController()
+  private readonly revisions = new Revisions()
+  /** The newest revision when it was looked last: what is only under way has closed a gap below it by the next look. */
+  private newest = 0
+  private catching: Promise<void> | undefined
+  private written = 0
+  private trimming: Promise<void> | undefined
+  private following: Promise<void> | undefined
+  private told: string | undefined
+
+  constructor(private readonly deps: IndexingDeps) {}
+
+  /** Fills itself, and then what finds ids in the archive; what could not be read is tried again until it is. Nobody waits for it. */
+  async prepare(finder: Pick<IdFinder, 'prepare' | 'damaged'>): Promise<void> {
+    const { clock, log } = this.deps
+    let filled = false
+    for (let wait = AGAIN_MS; !this.stop_.signal.aborted; wait = Math.min(2 * wait, MOST_AGAIN_MS)) {
+      filled ||= await this.fill()
+      try {
+        if (filled) return await this.read(finder)
+      } catch (error) {
+        log.warn({ err: error }, 'indexes of the archive not read')
+      }
+      await new Promise<void>((done) => clock.after(wait, done))
+    }
+  }
+
+  private async read(finder: Pick<IdFinder, 'prepare' | 'damaged'>): Promise<void> {
+    await finder.prepare()
+    const { damaged } = finder
+    if (damaged.length > 0) this.deps.log.error({ segments: damaged }, 'indexes of the archive are damaged: what they say is not found')
+  }
+
+  /** What was sealed since is read, where that is not under way, so that who asks later need not wait for it. */
+  follow(finder: Pick<IdFinder, 'follow' | 'trouble'>): void {
+    if (this.stop_.signal.aborted) return
+    const { log } = this.deps
+    this.following ??= finder
+      .follow()
+      .then(() => {
+        if (finder.trouble !== undefined && finder.trouble !== this.told)
+          log.warn({ trouble: finder.trouble }, 'memory grows with the archive')
+        this.told = finder.trouble
+      })
+      .catch((error: unknown) => log.debug({ err: error }, 'newer indexes of the archive not read'))
+      .finally(() => {
+        this.following = undefined
+      })
+  }
+
+  /** Settles when all is read; false where it could not be. */
+  async fill(): Promise<boolean> {
+    const { table, index, clock, log } = this.deps
+    const begun = clock.monotonic()
+    const { signal } = this.stop_
+    try {
+      const { last } = await this.look()
+      const pace = paced(clock)
+      await table.read(
+        ({ data, revision }) => {
+          const entry = data && indexedBytes(data, revision)
+          if (entry) index.put(entry, 'old')
+          return pace()
+        },
+        { signal },
+      )
+      this.complete = !signal.aborted
+      if (this.complete) this.revisions.reach(last)
+      log.info({ passes: index.size, ms: Math.round(clock.monotonic() - begun) }, 'index of passes is ready')
+    } catch (error) {
+      log.warn({ err: error }, 'index of passes not read: queries tell only what is new')
+    }
+    return this.complete
+  }
+
+  wrote(record: Recorded, revision: number): void {
+    this.deps.index.put(indexedOf(record, revision), 'live')
+    this.revisions.see(revision)
+    if (++this.written % WRITES_A_TRIM === 0) this.trimming ??= this.trim().finally(() => (this.trimming = undefined))
+  }
+
+  found(data: Uint8Array, revision: number): void {
+    const { index, rows } = this.deps
+    const glanced = glancedBytes(data)
+    if (glanced) {
+      index.put(indexedOf(glanced, revision), 'live')
+      if (!rows.get(keyText(glanced.row))) rows.put(glanced.row)
+    }
+    this.revisions.see(revision)
+  }
+
+  /**
+   * Reads what other processes wrote: a replica, or a rebuild. Called once a second; where this process writes alone it costs one question about the
+   * bucket.
+   */
+  catchUp(): void {
+    if (!this.complete || this.stop_.signal.aborted) return
+    this.catching ??= this.lookForGap()
+      .catch((error: unknown) => this.deps.log.debug({ err: error }, 'records of other processes not read yet'))
+      .finally(() => {
+        this.catching = undefined
+      })
+  }
+
+  private async lookForGap(): Promise<void> {
+    const { newest } = this
+    this.newest = (await this.deps.table.extent()).last
+    if (this.revisions.reached < newest) await this.readGap(newest)
+  }
+
+  private async readGap(until: number): Promise<void> {
+    const ended = new AbortController()
+    const signal = AbortSignal.any([ended.signal, this.stop_.signal])
+    const gone: { key: string; revision: number }[] = []
+    const pace = paced(this.deps.clock)
+    await this.deps.table.read(
+      ({ key, data, revision }) => {
+        if (revision > until) return ended.abort()
+        if (this.revisions.knows(revision)) return undefined
+        if (data) this.found(data, revision)
+        else gone.push({ key, revision })
+        return pace()
+      },
+      { from: this.revisions.reached + 1, signal },
+    )
+    if (this.stop_.signal.aborted) return
+    for (const { key, revision } of gone) await this.deleted(key, revision)
+    this.revisions.reach(until)
+  }
+
+  /** A record was deleted. Another one of the same pass may be left, which the index did not tell beside it. */
+  private async deleted(deleted: string, revision: number): Promise<void> {
+    const pass = passOf(deleted)
+    if (pass && this.remove(pass, deleted, revision)) await this.readOthers(pass)
+  }
+
+  /**
+   * Erases a record. That leaves no revision that tells other audits of it, so the other records of its pass are written again as they are: with those,
+   * each audit gets its line. `goes`: which of them are erased as well, and are left alone. False: its bytes lie on disk until the server compacts.
+   */
+  async erase(key: string, goes: (other: Pick<Entry<PassRecord>, 'key' | 'value'>) => boolean): Promise<boolean> {
+    const { table } = this.deps
+    const pass = passOf(key)
+    const others: string[] = []
+    if (pass) for await (const other of table.entries(recordFilter(pass))) if (other.key !== key && !goes(other)) others.push(other.key)
+    for (const other of others) await this.writeAgain(other)
+    const clean = await table.erase(key)
+    if (pass) this.remove(pass, key, Number.POSITIVE_INFINITY)
+    return clean
+  }
+
+  private async writeAgain(key: string): Promise<void> {
+    const { table } = this.deps
+    const standing = await table.bytesOf(key)
+    if (!standing?.data) return
+    const { data, revision } = standing
+    const outcome = await new Promise<Outcome>((settle) => table.send(key, data, revision, settle))
+    if (outcome.kind === 'stored') this.found(data, outcome.sequence)
+    // Lost: another process wrote it, which tells as much.
+    else if (outcome.kind !== 'lost') throw new TableError(`${key} was not written again: ${outcome.kind}`, outcome)
+  }
+
+  /** Forgets passes that begin at one of these sequences and have no record any more: another audit erased it. */
+  async forgetGone(firsts: { has(sequence: number): boolean }): Promise<void> {
+    const { table, index } = this.deps
+    const gone = new Set<number>()
+    const look = async (revision: number) => {
+      if (!(await table.at(revision))) gone.add(revision)
+    }
+    await inBatches(index.revisionsOf(firsts), look, AT_ONCE)
+    if (gone.size > 0) index.forgetRevisions(gone)
+  }
+
+  private remove(pass: PassKey, key: string, below: number): boolean {
+    return this.deps.index.remove(pass, below, (created_at, session_id) => recordKey(pass, created_at, session_id) === key)
+  }
+
+  private async readOthers(pass: PassKey): Promise<void> {
+    const { table } = this.deps
+    for await (const { key } of table.entries(recordFilter(pass))) {
+      const standing = await table.bytesOf(key)
+      if (standing?.data) this.found(standing.data, standing.revision)
+    }
+  }
+
+  stop(): void {
+    this.stop_.abort()
+  }
+
+  private async trim(): Promise<void> {
+    try {
+      const { first, full } = await this.look()
+      // Below the lowest revision lies also what a replica wrote over a moment ago, and what was erased.
+      if (full) this.deps.index.forgetBelow(first)
+    } catch (error) {
+      this.deps.log.debug({ err: error }, 'not seen what fell out of the bucket')
+    }
+  }
+
+  /** What fell out was written before the oldest that is there, so it was asked for before that. */
+  private async look(): Promise<{ first: number; last: number; full: boolean }> {
+    const extent = await this.deps.table.extent()
+    const { first, last, first_time } = extent
+    const full = isNearlyFull(extent)
+    if (full && first_time !== undefined) this.horizon = Math.max(this.horizon, first_time)
+    return { first, last, full }
+  }
+}
+
+/** Whether the bucket may have lost its oldest records. */
+export function isNearlyFull({ entries, most }: Pick<TableExtent, 'entries' | 'most'>): boolean {
+  return most !== undefined && entries >= most - PLACES_LEFT
+}

@@ -1,0 +1,381 @@
+import type { PassKey } from '@passover/schemas'
+import type { Position } from '../../records/list-cursor.js'
+import { type Hashed, hashPass } from '../../runtime/pass-hash.js'
+import { BLOCK_SIZE, Block, COLUMNS } from './column-block.js'
+import { Dictionary } from './dictionary.js'
+import { Slots } from './hash-table.js'
+import { type IndexFilter, matcherOf } from './index-filter.js'
+import { Newest } from './top-n.js'
+
+/** What is open for an agent, and what it has asked for. */
+export interface OpenCounts {
+  open: number
+  waiting: number
+  originated: number
+}
+
+/** What the index keeps of a record. */
+export interface Indexed {
+  key: PassKey
+  session_id: string | undefined
+  status: string
+  /** AuditStatus of one that has ended, and its error's code. */
+  ended: string | undefined
+  code: string | undefined
+  /** decidedWord. */
+  decided: string
+  created_at: number
+  /** Sequence of its request, or first step. */
+  first: number
+  ended_at: number | undefined
+  /** Sequence of its return. */
+  returned: number | undefined
+  /** Of the bucket's entry: the newest stands. */
+  revision: number
+}
+
+/** One line of the index. */
+export interface Place {
+  block: Block
+  at: number
+}
+
+/** Where a record that may match is to be had. */
+export interface Candidate extends Position {
+  revision: number
+}
+
+/** Live entries are numbered from here, so that those which are read at the start do not come between them. */
+const LIVE = 2 ** 30
+const FEW = BLOCK_SIZE / 8
+/** Values of the column `counted`: the pass waits for its dispatch, or a worker has it; the bit says that memory counts it. 0: it has ended. */
+const WAITING = 1
+const WORKED_ON = 2
+const COVERED = 4
+const KINDS: Record<string, number> = { requested: WAITING, held: WAITING, waiting_for_return: WORKED_ON }
+const NOTHING_OPEN: OpenCounts = { open: 0, waiting: 0, originated: 0 }
+
+/**
+ * One line for every record of the bucket, in columns (decision 68): a query over a million finds its page without touching a record. Entries stand in
+ * the order of their coming, which is nearly that of their positions; blocks are looked through from the newest until none can hold more.
+ */
+export class PassIndex {
+  private readonly dictionaries = {
+    agents: new Dictionary(0x1_0000),
+    sessions: new Dictionary(0x8_0000),
+    words: new Dictionary(0x100),
+    decisions: new Dictionary(0x1_0000),
+  }
+  private readonly blocks = new Map<number, Block>()
+  private readonly slots = new Slots((place) => this.hashAt(place))
+  private readonly next = { old: 0, live: LIVE }
+  private readonly hashed: Hashed = { hash: 0, check: 0 }
+  private entries = 0
+
+  /** By agent. */
+  private readonly counts = new Map<string, OpenCounts>()
+
+  /** `seed`: this process's own. `isCovered`: whether memory counts a pass, so that the index must not. */
+  constructor(
+    private readonly seed: number,
+    private readonly isCovered: (key: PassKey) => boolean = () => false,
+  ) {}
+
+  get size(): number {
+    return this.entries
+  }
+
+  /**
+   * Takes what stands in the bucket; of two revisions the higher one. `old`: it is read from the bucket, in the order of its writing; `live`: it was
+   * just written; `mended`: whatever the index says of that pass is wrong.
+   */
+  put(entry: Indexed, kind: 'old' | 'live' | 'mended'): void {
+    const known = this.placeOf(entry.key)
+    const revision = known === undefined ? 0 : (this.block(known).revision[known % BLOCK_SIZE] ?? 0)
+    if (revision >= entry.revision && kind !== 'mended') return
+    const place = known ?? this.place(kind === 'old' ? 'old' : 'live')
+    const block = this.block(place)
+    const at = place % BLOCK_SIZE
+    if (known === undefined) {
+      block.hash[at] = this.hashed.hash
+      block.check[at] = this.hashed.check
+      this.slots.add(this.hashed, place)
+    } else this.release(block, at)
+    this.write(block, at, entry)
+  }
+
+  /** Where the entry of a pass is; undefined: it has none. */
+  find(key: PassKey): Place | undefined {
+    const place = this.placeOf(key)
+    return place === undefined ? undefined : { block: this.block(place), at: place % BLOCK_SIZE }
+  }
+
+  /** In what the entry there differs from what it should be; undefined: in nothing. */
+  differenceAt({ block, at }: Place, entry: Indexed): string | undefined {
+    const { sessions, words, decisions } = this.dictionaries
+    const facts: [string, unknown, unknown][] = [
+      ['status', words.word(block.status[at] ?? 0), entry.status],
+      ['status of its end', words.word(block.ended[at] ?? 0), entry.ended ?? ''],
+      ['code', words.word(block.code[at] ?? 0), entry.code ?? ''],
+      ['session', sessions.word(block.session[at] ?? 0), entry.session_id ?? ''],
+      ['decisions', decisions.word(block.decisions[at] ?? 0), entry.decided],
+      ['request time', block.created[at], entry.created_at],
+      ['duration', block.wall[at], Math.fround(wallOf(entry))],
+      ['first sequence', block.first[at], entry.first],
+      ['return', block.returned[at], entry.returned ?? 0],
+      ['revision', block.revision[at], entry.revision],
+    ]
+    // A word for which there was no more room is not known here.
+    const wrong = facts.find(([, is, should]) => is !== undefined && is !== should)
+    return wrong && `${wrong[0]} ${wrong[1] || '(none)'} instead of ${wrong[2] || '(none)'}`
+  }
+
+  /** Forgets the entry of a pass, if it is older than that revision and `is` says that it is the one that is meant. */
+  remove(key: PassKey, below: number, is: (created_at: number, session_id: string | undefined) => boolean): boolean {
+    const place = this.placeOf(key)
+    if (place === undefined) return false
+    const block = this.block(place)
+    const at = place % BLOCK_SIZE
+    if ((block.revision[at] ?? 0) >= below) return false
+    if (!is(block.created[at] ?? 0, this.dictionaries.sessions.word(block.session[at] ?? 0))) return false
+    this.drop(place)
+    return true
+  }
+
+  has(key: PassKey): boolean {
+    return this.placeOf(key) !== undefined
+  }
+
+  /** Sequence of its request, or first step; undefined: it has no record that is known here. */
+  firstOf(key: PassKey): number | undefined {
+    const found = this.find(key)
+    return found?.block.first[found.at]
+  }
+
+  /** The newest `count` after a position that may match, newest first. */
+  newest(filter: IndexFilter, after: Position | undefined, count: number): Candidate[] {
+    const matches = matcherOf(filter, this.dictionaries)
+    const kept = new Newest<Candidate>(count)
+    const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY } = filter
+    const below = after?.created_at ?? Number.POSITIVE_INFINITY
+    for (const blocks of this.inOrder()) {
+      for (const { block, reach } of blocks) {
+        if (reach < from || reach < (kept.bound ?? Number.NEGATIVE_INFINITY)) break
+        if (block.oldest > below || block.oldest >= to) continue
+        for (let at = block.used - 1; at >= 0; at--) {
+          const revision = block.revision[at] ?? 0
+          const created_at = block.created[at] ?? 0
+          const sequence = block.first[at] ?? 0
+          if (revision === 0 || created_at > below || (created_at === below && sequence >= (after?.sequence ?? 0))) continue
+          if (kept.wants(created_at, sequence) && matches(block, at)) kept.offer({ created_at, sequence, revision })
+        }
+      }
+    }
+    return kept.sorted()
+  }
+
+  /** Every agent that an entry speaks of. */
+  agents(): string[] {
+    return Array.from(this.dictionaries.agents.entries(), ([name]) => name)
+  }
+
+  /** What is open of an agent, but for those passes that memory counts. */
+  countsOf(agent: string): Readonly<OpenCounts> {
+    return this.counts.get(agent) ?? NOTHING_OPEN
+  }
+
+  /** Whether memory counts a pass. */
+  cover(key: PassKey, covered: boolean): void {
+    const found = this.find(key)
+    if (!found) return
+    const { block, at } = found
+    this.count(block, at, -1)
+    block.counted[at] = ((block.counted[at] ?? 0) & ~COVERED) | (covered ? COVERED : 0)
+    this.count(block, at, 1)
+  }
+
+  /** Every block, and what says whether an entry of one may match. */
+  scan(filter: IndexFilter): { blocks: Block[]; matches: ReturnType<typeof matcherOf> } {
+    return { blocks: [...this.blocks.values()], matches: matcherOf(filter, this.dictionaries) }
+  }
+
+  /** Words of the columns `status`, `ended` and `code`; of agents; of sessions. */
+  wordOf(kind: 'words' | 'agents' | 'sessions', number: number): string | undefined {
+    return this.dictionaries[kind].word(number)
+  }
+
+  /** Number of a word in the columns `status`, `ended` and `code`; undefined: no entry has it. */
+  numberOf(word: string): number | undefined {
+    return this.dictionaries.words.find(word)
+  }
+
+  /** Forgets what is no longer in the bucket, which holds nothing below that revision; returns the newest `created_at` among it. */
+  forgetBelow(revision: number): number | undefined {
+    let newest: number | undefined
+    this.forgetWhere((block, at) => {
+      if ((block.revision[at] ?? 0) >= revision) return false
+      newest = Math.max(newest ?? 0, block.created[at] ?? 0)
+      return true
+    })
+    for (const [number, block] of this.blocks) if (block.used === BLOCK_SIZE && block.live < FEW) this.clear(number, block)
+    return newest
+  }
+
+  /** Forgets entries by the sequences at which their passes begin: they were erased, or removed. */
+  forgetFirst(firsts: { has(sequence: number): boolean }): void {
+    this.forgetWhere(({ first }, at) => firsts.has(first[at] ?? 0))
+  }
+
+  /** Revisions of the entries whose passes begin at one of these sequences. */
+  revisionsOf(firsts: { has(sequence: number): boolean }): number[] {
+    const found: number[] = []
+    for (const block of this.blocks.values()) {
+      for (let at = 0; at < block.used; at++) {
+        const revision = block.revision[at] ?? 0
+        if (revision !== 0 && firsts.has(block.first[at] ?? 0)) found.push(revision)
+      }
+    }
+    return found
+  }
+
+  /** Forgets entries by their revisions: nothing stands there in the bucket. */
+  forgetRevisions(gone: ReadonlySet<number>): void {
+    this.forgetWhere(({ revision }, at) => gone.has(revision[at] ?? 0))
+  }
+
+  private forgetWhere(isGone: (block: Block, at: number) => boolean): void {
+    for (const [number, block] of this.blocks) {
+      for (let at = 0; at < block.used; at++) {
+        if (block.revision[at] !== 0 && isGone(block, at)) this.drop(number * BLOCK_SIZE + at)
+      }
+    }
+  }
+
+  private placeOf(key: PassKey): number | undefined {
+    hashPass(key, this.seed, this.hashed)
+    return this.slots.find(this.hashed)
+  }
+
+  /** Live ones before those of the start, each the newest first; `reach`: nothing in it or in those after it is newer. */
+  private inOrder(): { block: Block; reach: number }[][] {
+    const lists: [number, Block][][] = [[], []]
+    for (const entry of this.blocks) lists[entry[0] * BLOCK_SIZE >= LIVE ? 0 : 1]?.push(entry)
+    return lists.map((list) => {
+      let reach = Number.NEGATIVE_INFINITY
+      const reached = list
+        .sort(([a], [b]) => a - b)
+        .map(([, block]) => {
+          reach = Math.max(reach, block.newest)
+          return { block, reach }
+        })
+      return reached.reverse()
+    })
+  }
+
+  private write(block: Block, at: number, entry: Indexed): void {
+    const { created_at } = entry
+    const { agents, sessions, words, decisions } = this.dictionaries
+    block.originator[at] = agents.take(entry.key.originator)
+    block.subagent[at] = agents.take(entry.key.subagent)
+    block.session[at] = sessions.take(entry.session_id ?? '')
+    block.decisions[at] = decisions.take(entry.decided)
+    block.status[at] = words.take(entry.status)
+    block.ended[at] = words.take(entry.ended ?? '')
+    block.code[at] = words.take(entry.code ?? '')
+    block.wall[at] = wallOf(entry)
+    block.revision[at] = entry.revision
+    block.created[at] = created_at
+    block.first[at] = entry.first
+    block.returned[at] = entry.returned ?? 0
+    const kind = KINDS[entry.status] ?? 0
+    block.counted[at] = kind === 0 ? 0 : kind | (this.isCovered(entry.key) ? COVERED : 0)
+    this.count(block, at, 1)
+    if (created_at < block.oldest) block.oldest = created_at
+    if (created_at > block.newest) block.newest = created_at
+  }
+
+  private release(block: Block, at: number): void {
+    const { agents, sessions, words, decisions } = this.dictionaries
+    this.count(block, at, -1)
+    agents.release(block.originator[at] ?? 0)
+    agents.release(block.subagent[at] ?? 0)
+    sessions.release(block.session[at] ?? 0)
+    decisions.release(block.decisions[at] ?? 0)
+    for (const column of [block.status, block.ended, block.code]) words.release(column[at] ?? 0)
+  }
+
+  private count(block: Block, at: number, by: 1 | -1): void {
+    const kind = block.counted[at] ?? 0
+    if (kind !== WAITING && kind !== WORKED_ON) return
+    const { agents } = this.dictionaries
+    const originator = agents.word(block.originator[at] ?? 0)
+    const subagent = agents.word(block.subagent[at] ?? 0)
+    if (originator === undefined || subagent === undefined) return
+    this.countIn(originator, 'originated', by)
+    this.countIn(subagent, kind === WAITING ? 'waiting' : 'open', by)
+  }
+
+  private countIn(agent: string, what: keyof OpenCounts, by: 1 | -1): void {
+    const known = this.counts.get(agent) ?? { ...NOTHING_OPEN }
+    known[what] += by
+    if (known.open + known.waiting + known.originated === 0) this.counts.delete(agent)
+    else this.counts.set(agent, known)
+  }
+
+  private place(kind: 'old' | 'live'): number {
+    const place = this.next[kind]++
+    const number = Math.floor(place / BLOCK_SIZE)
+    const block = this.blocks.get(number) ?? new Block()
+    if (block.used === 0) this.blocks.set(number, block)
+    block.used++
+    block.live++
+    this.entries++
+    return place
+  }
+
+  private drop(place: number): void {
+    const block = this.block(place)
+    const at = place % BLOCK_SIZE
+    this.slots.remove(place)
+    this.release(block, at)
+    block.revision[at] = 0
+    block.live--
+    this.entries--
+  }
+
+  /** A block that holds little is given up; what it holds stands at the end, where it does no harm. */
+  private clear(number: number, block: Block): void {
+    for (let at = 0; at < block.used; at++) {
+      if (block.revision[at] === 0) continue
+      const place = this.place('live')
+      this.copy(block, at, place)
+      this.slots.move(number * BLOCK_SIZE + at, place)
+      this.entries--
+    }
+    this.blocks.delete(number)
+  }
+
+  private copy(from: Block, at: number, place: number): void {
+    const to = this.block(place)
+    const there = place % BLOCK_SIZE
+    for (const name of COLUMNS) to[name][there] = from[name][at] ?? 0
+    to.oldest = Math.min(to.oldest, from.created[at] ?? 0)
+    to.newest = Math.max(to.newest, from.created[at] ?? 0)
+  }
+
+  private block(place: number): Block {
+    const block = this.blocks.get(Math.floor(place / BLOCK_SIZE))
+    if (!block) throw new Error(`no entry ${place}`)
+    return block
+  }
+
+  private hashAt(place: number): Hashed {
+    const block = this.block(place)
+    const at = place % BLOCK_SIZE
+    return { hash: block.hash[at] ?? 0, check: block.check[at] ?? 0 }
+  }
+}
+
+function wallOf({ created_at, ended_at }: Pick<Indexed, 'created_at' | 'ended_at'>): number {
+  return ended_at === undefined ? -1 : Math.max(0, ended_at - created_at)
+}

@@ -1,0 +1,262 @@
+import type { PassKey, PassStatus } from '@passover/schemas'
+import { BTree, type Sorted } from '../../runtime/sorted-map.js'
+
+type Tree = Sorted<Ordered, undefined>
+
+/** Where a pass stands among others: newest first, and of the same moment the later stored first. */
+export interface Place {
+  created_at: number
+  sequence: number
+  text: string
+}
+
+/** One pass as an order knows it. Never changed: what changes is put again. */
+export interface Ordered extends Place {
+  key: PassKey
+  status: string
+  /** Undefined where `unread` says that nobody has looked, else where it has none. */
+  session_id: string | undefined
+  /** keyText of the pass that it is a child of. */
+  parent: string | undefined
+  /** Its body would have to be read for its session and parent. */
+  unread: boolean
+}
+
+export interface OrderFilter {
+  originator?: string | undefined
+  subagent?: string | undefined
+  /** Passes of this agent only, whichever side it is on. */
+  party?: string | undefined
+  status?: string | undefined
+  session_id?: string | undefined
+  parent?: string | undefined
+}
+
+/** The statuses of passes of which a row of that status may be made: what was acknowledged is told as processed. */
+const MADE_OF: Record<string, readonly string[]> = { processed: ['processed', 'returned'] }
+const ANY = [undefined]
+/** Statuses of passes that have not ended. */
+export const OPEN: ReadonlySet<string> = new Set<PassStatus>(['requested', 'held', 'waiting_for_return'])
+
+interface Kept {
+  ordered: Ordered
+  /** The lists that it stands in. */
+  lists: List[]
+}
+
+interface Sources {
+  sides: [Side, string][]
+  /** Undefined: any. */
+  statuses: readonly (string | undefined)[]
+}
+
+interface List {
+  name: string
+  tree: Tree
+}
+
+/**
+ * Passes in order. Open ones by agent, pair, status, session and parent: a page is found by looking at about as many as it has, however many there
+ * are. Ended ones, of which there are many more in the same time and only so many are remembered, by agent alone, since each list costs
+ * microseconds for each pass; a page may look at all that are remembered of its agent.
+ */
+export class PassOrder {
+  private readonly kept = new Map<string, Kept>()
+  private readonly lists = new Map<string, List>()
+  private readonly ids = new Map<string, Ordered | Ordered[]>()
+  /** Passes looked at for all pages so far. */
+  looked = 0
+
+  get size(): number {
+    return this.kept.size
+  }
+
+  get(text: string): Ordered | undefined {
+    return this.kept.get(text)?.ordered
+  }
+
+  has(text: string): boolean {
+    return this.kept.has(text)
+  }
+
+  put(ordered: Ordered): void {
+    const known = this.kept.get(ordered.text)
+    if (known && isSame(known.ordered, ordered)) return
+    if (known) this.delete(ordered.text)
+    const lists = namesOf(ordered).map((name) => this.list(name))
+    for (const { tree } of lists) tree.set(ordered, undefined)
+    this.kept.set(ordered.text, { ordered, lists })
+    const { id } = ordered.key
+    const same = this.ids.get(id)
+    this.ids.set(id, same ? [same, ordered].flat() : ordered)
+  }
+
+  /** False: it was not there. */
+  delete(text: string): boolean {
+    const known = this.kept.get(text)
+    if (!known) return false
+    const { ordered, lists } = known
+    for (const { name, tree } of lists) {
+      tree.delete(ordered)
+      if (tree.size === 0) this.lists.delete(name)
+    }
+    this.kept.delete(text)
+    const { id } = ordered.key
+    const others = this.sameId(id).filter((one) => one !== ordered)
+    if (others.length > 0) this.ids.set(id, others)
+    else this.ids.delete(id)
+    return true
+  }
+
+  /** Keys of passes with this id. */
+  withId(id: string): PassKey[] {
+    return this.sameId(id).map(({ key }) => key)
+  }
+
+  private sameId(id: string): Ordered[] {
+    const same = this.ids.get(id)
+    return same === undefined ? [] : Array.isArray(same) ? same : [same]
+  }
+
+  /** How many open passes of one side there are, of that status or of any. */
+  count(side: 'originator' | 'subagent', agent: string, status?: string): number {
+    return this.lists.get(nameOf(side, agent, status))?.tree.size ?? 0
+  }
+
+  /** The newest `count` that may match, of those after a place. Fewer: there are no more. */
+  newest(filter: OrderFilter, after: Place | undefined, count: number): Ordered[] {
+    const heads = this.sources(filter).map((tree) => new Head(tree, after))
+    const found: Ordered[] = []
+    while (found.length < count) {
+      let first: Ordered | undefined
+      for (const { value } of heads) if (value && (!first || compare(value, first) < 0)) first = value
+      if (!first) break
+      this.looked++
+      for (const head of heads) if (head.value === first) head.next()
+      if (mayMatch(first, filter)) found.push(first)
+    }
+    return found
+  }
+
+  /** The lists that together have all that may match, and as little else as possible. */
+  private sources(filter: OrderFilter): Tree[] {
+    const sides = sidesOf(filter)
+    if (!sides) return []
+    const { status } = filter
+    const statuses = status === undefined ? ANY : (MADE_OF[status] ?? [status])
+    return [...this.openSources(filter, { sides, statuses }), ...this.endedSources({ sides, statuses })]
+  }
+
+  private openSources({ session_id, parent }: OrderFilter, { sides, statuses }: Sources): Tree[] {
+    const named = (some: Sources['statuses']) =>
+      sides.flatMap(([side, who]) => some.flatMap((status) => this.lists.get(nameOf(side, who, status))?.tree ?? []))
+    const by_agent = named(statuses)
+    const narrow = parent ? nameOf('parent', parent) : session_id ? nameOf('session', session_id) : undefined
+    if (narrow === undefined) return by_agent
+    const unread = statuses.includes(undefined) || statuses.includes('requested') ? named(['requested']) : []
+    const narrowed = [this.lists.get(narrow)?.tree ?? [], unread].flat()
+    return sizeOf(narrowed) < sizeOf(by_agent) ? narrowed : by_agent
+  }
+
+  private endedSources({ sides, statuses }: Sources): Tree[] {
+    if (statuses.every((status) => status !== undefined && OPEN.has(status))) return []
+    return sides.flatMap(([side, who]) => {
+      const [originator, subagent] = who.split('/')
+      const names = side === 'pair' ? [endedName('originator', originator), endedName('subagent', subagent)] : [endedName(side, who)]
+      const trees = names.map((name) => this.lists.get(name)?.tree)
+      const [first, second = first] = trees
+      return (second && first && second.size < first.size ? second : trees.every(Boolean) ? first : undefined) ?? []
+    })
+  }
+
+  private list(name: string): List {
+    const known = this.lists.get(name)
+    if (known) return known
+    const made = { name, tree: new BTree<Ordered, undefined>(undefined, compare) }
+    this.lists.set(name, made)
+    return made
+  }
+}
+
+/** Where a list was read to. */
+class Head {
+  value: Ordered | undefined
+  private readonly keys: IterableIterator<Ordered>
+
+  constructor(tree: Tree, after: Place | undefined) {
+    this.keys = tree.keys(after as Ordered | undefined)
+    this.next()
+    if (after && this.value && compare(this.value, after) === 0) this.next()
+  }
+
+  next(): void {
+    const { value, done } = this.keys.next()
+    this.value = done ? undefined : value
+  }
+}
+
+function compare(a: Place, b: Place): number {
+  return b.created_at - a.created_at || b.sequence - a.sequence || (a.text < b.text ? -1 : a.text > b.text ? 1 : 0)
+}
+
+function isSame(a: Ordered, b: Ordered): boolean {
+  return compare(a, b) === 0 && a.status === b.status && a.session_id === b.session_id && a.parent === b.parent && a.unread === b.unread
+}
+
+type Side = 'all' | 'originator' | 'subagent' | 'pair' | 'session' | 'parent'
+
+/** Neither names of agents nor words for a status have spaces. */
+function nameOf(side: Side, who: string, status = ''): string {
+  return `${side} ${status} ${who}`
+}
+
+function namesOf({ key: { originator, subagent }, status, session_id, parent }: Ordered): string[] {
+  if (!OPEN.has(status)) return [ENDED, endedName('originator', originator), endedName('subagent', subagent)]
+  const pair = `${originator}/${subagent}`
+  const names: string[] = []
+  for (const one of ['', status])
+    names.push(nameOf('all', '', one), nameOf('originator', originator, one), nameOf('subagent', subagent, one), nameOf('pair', pair, one))
+  if (session_id) names.push(nameOf('session', session_id))
+  if (parent) names.push(nameOf('parent', parent))
+  return names
+}
+
+function endedName(side: Side, who = ''): string {
+  return `${side} ended ${who}`
+}
+
+const ENDED = endedName('all')
+
+/** Undefined: no pass can be between these. */
+function sidesOf({ originator, subagent, party }: OrderFilter): [Side, string][] | undefined {
+  if (party !== undefined && originator === undefined && subagent === undefined)
+    return [
+      ['originator', party],
+      ['subagent', party],
+    ]
+  // A party that is on neither of the sides that are named is on the other one.
+  const isNamed = party === undefined || party === originator || party === subagent
+  const above = originator ?? (isNamed ? undefined : party)
+  const below = subagent ?? (isNamed ? undefined : party)
+  if (party !== undefined && party !== above && party !== below) return undefined
+  if (above !== undefined && below !== undefined) return [['pair', `${above}/${below}`]]
+  if (above !== undefined) return [['originator', above]]
+  return [below === undefined ? ['all', ''] : ['subagent', below]]
+}
+
+function mayMatch(ordered: Ordered, { originator, subagent, party, status, session_id, parent }: OrderFilter): boolean {
+  const { key, unread } = ordered
+  if ((originator ?? key.originator) !== key.originator || (subagent ?? key.subagent) !== key.subagent) return false
+  if (party !== undefined && party !== key.originator && party !== key.subagent) return false
+  if (status !== undefined && !(MADE_OF[status] ?? [status]).includes(ordered.status)) return false
+  if (unread) return true
+  return (session_id || undefined) === undefined || session_id === ordered.session_id
+    ? parent === undefined || parent === ordered.parent
+    : false
+}
+
+function sizeOf(trees: readonly Tree[]): number {
+  let size = 0
+  for (const tree of trees) size += tree.size
+  return size
+}

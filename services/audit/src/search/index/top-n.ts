@@ -1,0 +1,68 @@
+import type { Position } from '../../records/list-cursor.js'
+
+/** The newest so many of what is offered. A heap whose root is the oldest that is kept. */
+export class Newest<T extends Position> {
+  private readonly heap: T[] = []
+
+  constructor(private readonly most: number) {}
+
+  /** Whether one of that position would be kept. */
+  wants(created_at: number, sequence: number): boolean {
+    const oldest = this.heap[0]
+    if (this.heap.length < this.most || !oldest) return true
+    return created_at > oldest.created_at || (created_at === oldest.created_at && sequence > oldest.sequence)
+  }
+
+  offer(entry: T): void {
+    const { heap, most } = this
+    if (heap.length < most) {
+      heap.push(entry)
+      this.up(heap.length - 1)
+      return
+    }
+    heap[0] = entry
+    this.down(0)
+  }
+
+  /** It is full, and everything older than that does not come in. */
+  get bound(): number | undefined {
+    return this.heap.length < this.most ? undefined : this.heap[0]?.created_at
+  }
+
+  /** Newest first. */
+  sorted(): T[] {
+    return [...this.heap].sort((a, b) => b.created_at - a.created_at || b.sequence - a.sequence)
+  }
+
+  private up(at: number): void {
+    for (let child = at; child > 0; ) {
+      const parent = (child - 1) >> 1
+      if (!this.swapIfOlder(child, parent)) return
+      child = parent
+    }
+  }
+
+  private down(at: number): void {
+    for (let parent = at; ; ) {
+      const left = 2 * parent + 1
+      const oldest = this.isOlder(left + 1, left) ? left + 1 : left
+      if (!this.swapIfOlder(oldest, parent)) return
+      parent = oldest
+    }
+  }
+
+  private swapIfOlder(child: number, parent: number): boolean {
+    const { heap } = this
+    const [below, above] = [heap[child], heap[parent]]
+    if (!below || !above || !this.isOlder(child, parent)) return false
+    heap[child] = above
+    heap[parent] = below
+    return true
+  }
+
+  private isOlder(one: number, other: number): boolean {
+    const [a, b] = [this.heap[one], this.heap[other]]
+    if (!a || !b) return false
+    return a.created_at < b.created_at || (a.created_at === b.created_at && a.sequence < b.sequence)
+  }
+}

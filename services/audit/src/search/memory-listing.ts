@@ -1,0 +1,132 @@
+import { passStatus, requestTime } from '@passover/core'
+import { keyText, type PassKey, type PassRow } from '@passover/schemas'
+import type { PassMemory, RequestNote } from '../pass/pass-memory.js'
+import { noteKey } from '../pass/unanswered-requests.js'
+import type { Projector } from '../projection/projector.js'
+import type { Rows } from '../records/row-cache.js'
+import type { OpenCounts, PassIndex } from './index/pass-index.js'
+import { OPEN, type Ordered, PassOrder } from './index/pass-order.js'
+import { positionOf } from './unrecorded-passes.js'
+
+/** Changes are taken over together: of most passes beginning and end are among the same. */
+const MOST_CHANGED = 512
+
+export interface ListingDeps {
+  projector: () => Pick<Projector, 'young' | 'old' | 'notes' | 'find'>
+  rows: () => Pick<Rows, 'get'>
+  index: () => Pick<PassIndex, 'cover'>
+}
+
+/**
+ * What memory knows of passes, in order: so a page of `list` or `query` costs what it has, not what is open. Projector and rows say which passes have
+ * changed (after they have); what they say of these then is taken over when there are many, or when somebody asks.
+ */
+export class Listing {
+  private readonly listed = new PassOrder()
+  private readonly recordless = new PassOrder()
+  private readonly changed = new Set<string>()
+
+  constructor(private readonly deps: ListingDeps) {}
+
+  /** Something of the pass with this keyText has changed. */
+  note(text: string): void {
+    this.changed.add(text)
+    if (this.changed.size >= MOST_CHANGED) this.settle()
+  }
+
+  /** Every pass in memory once: open, in a row, or only asked for. */
+  get passes(): PassOrder {
+    this.settle()
+    return this.listed
+  }
+
+  /** Passes of which there is no record: those that began a moment ago, and those that were only asked for. */
+  get unrecorded(): PassOrder {
+    this.settle()
+    return this.recordless
+  }
+
+  has(key: PassKey): boolean {
+    return this.listed.has(keyText(key))
+  }
+
+  /** Of one agent, among what memory knows. */
+  countsOf(agent: string): OpenCounts {
+    const { passes } = this
+    return {
+      open: passes.count('subagent', agent, 'waiting_for_return'),
+      waiting: passes.count('subagent', agent, 'requested') + passes.count('subagent', agent, 'held'),
+      originated: passes.count('originator', agent),
+    }
+  }
+
+  private settle(): void {
+    if (this.changed.size === 0) return
+    const changed = [...this.changed]
+    this.changed.clear()
+    for (const text of changed) this.refresh(text)
+  }
+
+  private refresh(text: string): void {
+    const projector = this.deps.projector()
+    const young = projector.young.get(text)?.memory
+    const note = projector.notes.find(text)
+    const row = this.deps.rows().get(text)
+    const memory = memoryOf(projector, text, row)
+    this.keep(text, memory ? ofMemory(text, memory) : row ? ofRow(text, row) : note && ofNote(text, note))
+    const unrecorded = young ? { ...ofMemory(text, young), ...positionOf(young) } : undefined
+    const asked = note && !unrecorded && !projector.find(text) ? ofNote(text, note) : undefined
+    const pending = unrecorded ?? asked
+    if (pending) this.recordless.put(pending)
+    else this.recordless.delete(text)
+  }
+
+  private keep(text: string, ordered: Ordered | undefined): void {
+    const known = this.listed.get(text)
+    if (ordered) this.listed.put(ordered)
+    else this.listed.delete(text)
+    // What memory knows is counted here, the rest by the index.
+    if (ordered && !known) this.deps.index().cover(ordered.key, true)
+    else if (known && !ordered && OPEN.has(known.status)) this.deps.index().cover(known.key, false)
+  }
+}
+
+/** What tells of a pass better than its row: it is open, or has ended and its row waits until its record is written. */
+export function memoryOf(
+  projector: Pick<Projector, 'young' | 'old' | 'find'>,
+  text: string,
+  row: PassRow | undefined,
+): PassMemory | undefined {
+  const open = (projector.young.get(text) ?? projector.old.get(text))?.memory
+  if (open || !row) return open
+  const ended = projector.find(text)
+  return ended && ended.last > row.last_sequence ? ended : undefined
+}
+
+function ofMemory(text: string, memory: PassMemory): Ordered {
+  const first = memory.noted[0]?.fact
+  const framed = memory.step('work') ?? memory.step('held')
+  const session = framed?.framed?.frame.session_id
+  const parent = framed?.fact.type === 'step' ? framed.fact.parent : undefined
+  return {
+    text,
+    key: memory.key,
+    status: passStatus(memory.journal),
+    created_at: (first?.type === 'step' ? requestTime(first) : undefined) ?? memory.begun,
+    sequence: memory.last,
+    session_id: typeof session === 'string' ? session : undefined,
+    parent: parent && keyText(parent),
+    unread: false,
+  }
+}
+
+function ofRow(text: string, row: PassRow): Ordered {
+  const { originator, subagent, id, status, session_id, parent, created_at, last_sequence } = row
+  return { text, key: { originator, subagent, id }, status, created_at, sequence: last_sequence, session_id, parent, unread: false }
+}
+
+function ofNote(text: string, note: RequestNote): Ordered | undefined {
+  const key = noteKey(note)
+  const { time: created_at, sequence } = note
+  return key && { text, key, status: 'requested', created_at, sequence, session_id: undefined, parent: undefined, unread: true }
+}

@@ -1,0 +1,82 @@
+import { requestNamed } from '@passover/core'
+import type { PassKey } from '@passover/schemas'
+import { PassMemory as Memory, type PassMemory } from '../pass/pass-memory.js'
+import { noteKey } from '../pass/unanswered-requests.js'
+import type { Projector } from '../projection/projector.js'
+import { isBefore, type Position } from '../records/list-cursor.js'
+import type { IndexFilter } from './index/index-filter.js'
+import type { Place } from './index/pass-order.js'
+import { Newest } from './index/top-n.js'
+import type { Listing } from './memory-listing.js'
+
+/** A pass whose record is not written yet, or is written anew: memory knows more. */
+export interface Pending extends Position {
+  memory: PassMemory
+}
+
+export interface PendingDeps {
+  projector: Pick<Projector, 'young' | 'notes' | 'unwritten'>
+  listing: Pick<Listing, 'unrecorded'>
+}
+
+/** Comes after every keyText. */
+const AFTER_ALL = '\uffff'
+
+/**
+ * The newest `count` after a position that may match: open passes without a record, those whose record is being written, and requests that wait for
+ * an answer.
+ */
+export function newestPending(
+  { projector, listing }: PendingDeps,
+  filter: IndexFilter,
+  { after, count }: { after: Position | undefined; count: number },
+): Pending[] {
+  const kept = new Newest<Pending>(count)
+  const offer = (pending: Pending) => {
+    if (kept.wants(pending.created_at, pending.sequence)) kept.offer(pending)
+  }
+  for (const memory of projector.unwritten()) {
+    const position = positionOf(memory)
+    if ((!after || isBefore(after, position)) && mayMatch(memory.key, position, filter)) offer({ ...position, memory })
+  }
+  for (const { text, created_at, sequence } of unrecorded(listing, filter, { after, count })) {
+    const note = projector.notes.find(text)
+    const key = note && noteKey(note)
+    const memory = projector.young.get(text)?.memory ?? (key && Memory.of(key, note))
+    if (memory) offer({ created_at, sequence, memory })
+  }
+  return kept.sorted()
+}
+
+/** Nothing that is open has an error. */
+function unrecorded(listing: PendingDeps['listing'], filter: IndexFilter, page: { after: Position | undefined; count: number }): Place[] {
+  const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY } = filter
+  if (filter.code !== undefined) return []
+  const beyond = page.after && { ...page.after, text: AFTER_ALL }
+  const after =
+    to <= (beyond?.created_at ?? Number.POSITIVE_INFINITY) && Number.isFinite(to)
+      ? { created_at: to, sequence: 0, text: AFTER_ALL }
+      : beyond
+  return listing.unrecorded.newest(filter, after, page.count).filter(({ created_at }) => created_at >= from)
+}
+
+function mayMatch(key: PassKey, { created_at }: Position, filter: IndexFilter): boolean {
+  const { originator = key.originator, subagent = key.subagent, party } = filter
+  if (originator !== key.originator || subagent !== key.subagent) return false
+  if (party !== undefined && party !== key.originator && party !== key.subagent) return false
+  return created_at >= (filter.from ?? 0) && created_at < (filter.to ?? Number.POSITIVE_INFINITY)
+}
+
+/** Sequence of the request that it answers, as its steps say, else of its first message. */
+export function beginOf(memory: PassMemory | undefined): number | undefined {
+  return memory && positionOf(memory).sequence
+}
+
+/** As its record will have it. */
+export function positionOf(memory: PassMemory): Position {
+  for (const { fact } of memory.noted) {
+    const named = fact.type === 'step' ? requestNamed(fact) : undefined
+    if (named) return { created_at: named.time ?? memory.request?.time ?? fact.time, sequence: named.sequence }
+  }
+  return { created_at: memory.request?.time ?? memory.begun, sequence: memory.request?.sequence ?? memory.first }
+}

@@ -1,0 +1,39 @@
+import type { Archive } from '@passover/archive'
+import type { ObjectStore } from '@passover/bus'
+import { makeInstance } from '@passover/schemas'
+import { Deleter } from '../deletion/deleter.js'
+import { isHeld } from '../erasure/legal-hold.js'
+import type { Parts } from './parts.js'
+
+/** The deleter of an audit's parts. */
+export function openDeleter(parts: Parts, { archive, objects }: { archive: Archive; objects: ObjectStore }): Promise<Deleter> {
+  const { deps, options, manifest, agents, acknowledged, archiver, custody, reloads } = parts
+  const { bus, clock, log, random } = deps
+  const { dead_letters_ms, delete_lease_ms: lease_ms, id_window_ms } = options
+  const rules = { id_window_ms }
+  return Deleter.open({
+    bus,
+    clock,
+    log,
+    archive,
+    manifest,
+    objects,
+    agents,
+    acknowledged,
+    dead_letters_ms,
+    isHeld: (pass) => isHeld(custody.custody, { bus, archive, rules, unsealedOf: (key) => archiver.unsealedOf(key) }, pass),
+    rules,
+    unsealed: () => archiver.unsealed(),
+    unsealedOf: (key) => archiver.unsealedOf(key),
+    isGhost: (text) => reloads.isKnownGhost(text),
+    read: () => readBy(parts),
+    holder: makeInstance(random),
+    lease_ms,
+  })
+}
+
+/** What both have read: at a start the archiver may be behind the projector, or ahead of it. */
+function readBy({ projector, archiver }: Parts): { sequence: number; time: number } {
+  const { position, time } = archiver.position < projector.position ? archiver : projector
+  return { sequence: position, time }
+}

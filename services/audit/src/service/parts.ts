@@ -1,0 +1,69 @@
+import type { Manifest } from '@passover/archive'
+import type { Bus, Table } from '@passover/bus'
+import type { Clock } from '@passover/core'
+import type { AgentRecord, PassRecord, Random } from '@passover/schemas'
+import type { OutputSchemas } from '@passover/validation'
+import type { Logger } from 'pino'
+import type { Acknowledged } from '../acknowledgments/ack-index.js'
+import type { Archiver } from '../archive/archiver.js'
+import type { Expiries } from '../inbox/approval-expiry.js'
+import type { Inbox } from '../inbox/inbox.js'
+import type { Undelivered } from '../projection/delivery-deadline.js'
+import type { EarlyIds } from '../projection/early-id-filter.js'
+import type { EndedPasses } from '../projection/ended-metrics.js'
+import type { Reloads } from '../projection/pass-reloader.js'
+import type { Projector } from '../projection/projector.js'
+import type { Violations } from '../projection/violations.js'
+import type { Records } from '../records/record-store.js'
+import type { Rows } from '../records/row-cache.js'
+import type { SchemaChecks } from '../records/schema-checks.js'
+import type { Indexing } from '../search/index/indexer.js'
+import type { PassIndex } from '../search/index/pass-index.js'
+import type { Listing } from '../search/memory-listing.js'
+import type { Revoked } from '../watchers/agent-watcher.js'
+import type { CustodyWatch } from '../watchers/custody-watcher.js'
+import type { Logging } from '../watchers/logging-policy.js'
+import type { AuditOptions } from './options.js'
+
+/** What the audit is given: only a main constructs these. */
+export interface AuditDeps {
+  /** Connected as `passover`; the stream and the buckets exist. */
+  bus: Bus
+  clock: Clock
+  random: Random
+  log: Logger
+  /** Applies output schemas; absent: none is. The audit ends it. */
+  schemas?: OutputSchemas
+  /** Health checks of the process that are not ok. */
+  trouble?: (() => string[]) | undefined
+  /** People in addition to those of the options; the set may change while the service runs. */
+  people?: { has(name: string): boolean }
+}
+
+/** What an audit process consists of. */
+export interface Parts {
+  deps: AuditDeps
+  options: AuditOptions
+  projector: Projector
+  archiver: Archiver
+  records: Records
+  reloads: Reloads
+  early: EarlyIds
+  violations: Violations
+  schemas: SchemaChecks
+  manifest: Manifest
+  agents: Map<string, AgentRecord>
+  revoked: Revoked
+  logging: Logging
+  rows: Rows
+  listing: Listing
+  ended: EndedPasses
+  index: PassIndex
+  indexing: Indexing
+  inbox: Inbox
+  expiries: Expiries
+  acknowledged: Acknowledged
+  undelivered: Undelivered
+  custody: CustodyWatch
+  table: Table<PassRecord>
+}

@@ -1,0 +1,266 @@
+import type { IdFinder } from '@passover/archive'
+import type { Consumption, Following } from '@passover/bus'
+import type { HealthReport } from '@passover/schemas'
+import type { Registry } from 'prom-client'
+import type { CatchingUp } from '../archive/catch-up.js'
+import type { Deleter } from '../deletion/deleter.js'
+import type { WentBack } from '../watchers/rollback-detector.js'
+import { type AuditStats, auditMetrics } from './metrics.js'
+import type { Removal } from './open-retention.js'
+import type { Parts } from './parts.js'
+
+/** A reader that is behind and reads nothing for this long is stalled, even if it reports no trouble. */
+const STALLED_MS = 10_000
+
+/** Notices that a reader stays at one position though more is stored. */
+export class Stall {
+  private position = -1
+  private since = 0
+
+  /** `now`: monotonic ms. To be called at least every few seconds. */
+  trouble({ position, lag }: Pick<AuditStats, 'position' | 'lag'>, now: number): string | undefined {
+    if (position !== this.position || lag === 0) {
+      this.position = position
+      this.since = now
+      return undefined
+    }
+    const stalled = now - this.since
+    if (stalled < STALLED_MS) return undefined
+    return `it has not advanced beyond message ${position} for ${Math.round(stalled / 1_000)} s, and ${lag} more are stored`
+  }
+}
+
+export interface AuditRunning extends AsyncDisposable {
+  /** Stops reading, and finishes (for at most `ms`) what it has begun to write. */
+  drain(ms?: number): Promise<void>
+  /** Settles when it has stopped, also because its connection closed for good. */
+  readonly closed: Promise<void>
+  stats(): AuditStats
+  /** The same and more, for Prometheus. */
+  metrics(): Registry[]
+  /** How it is now. */
+  health(): HealthReport
+  /** Settles when everything stored until now is read and its records are written. For tests and for `rebuild`. */
+  settled(): Promise<void>
+}
+
+const SWEEP_MS = 500
+/** Between one few of many that are to be written and the next: 400 a second, so that a backlog is not written while it moves. */
+const FEW_MS = 25
+const LOOK_MS = 1_000
+const DRAIN_MS = 10_000
+const SETTLE_MS = 20
+
+/** An audit that reads. */
+export class RunningAudit {
+  readonly closed: Promise<void>
+  private resolveClosed: () => void = () => undefined
+  private draining: Promise<void> | undefined
+  private timers: Disposable[] = []
+  private last = 0
+  private caughtUp = false
+
+  private readonly stall = new Stall()
+
+  constructor(
+    private readonly parts: Parts,
+    private readonly opened: {
+      reader: Following
+      /** Archives what was full at the start. */
+      behind: CatchingUp
+      back: WentBack
+      answering: Consumption | undefined
+      watch: AsyncDisposable
+      dead: AsyncDisposable | undefined
+      deleter: Deleter | undefined
+      removal: Removal | undefined
+      finder: IdFinder
+      rebuild: boolean
+    },
+  ) {
+    this.closed = new Promise((resolve) => {
+      this.resolveClosed = resolve
+    })
+    this.every(SWEEP_MS, () => this.sweep())
+    this.writeLater(SWEEP_MS)
+    this.every(LOOK_MS, () => void this.look())
+    this.every(LOOK_MS, () => void this.parts.expiries.look())
+    this.every(LOOK_MS, () => void this.parts.logging.look())
+    this.every(LOOK_MS, () => void opened.deleter?.look())
+    this.every(LOOK_MS, () => opened.removal?.look())
+    this.every(LOOK_MS, () => parts.indexing.follow(opened.finder))
+    this.every(LOOK_MS, () => parts.indexing.catchUp())
+    void opened.reader.closed.then(() => this.drain(0))
+    void opened.reader.caughtUp.then(() => {
+      this.caughtUp = true
+    })
+    if (opened.rebuild) void opened.reader.caughtUp.then(() => this.endRebuild())
+  }
+
+  /** Settles when the stream has lost what was read of it, with what that is: it must be begun anew. */
+  get wentBack(): Promise<string> {
+    return this.opened.back.found
+  }
+
+  /** Why what is stored now would not be told; undefined: it would. */
+  get trouble(): string | undefined {
+    const { reader } = this.opened
+    if (reader.trouble !== undefined) return reader.trouble
+    const stalled = this.stall.trouble(this.stats(), this.parts.deps.clock.monotonic())
+    if (stalled !== undefined) return stalled
+    return this.caughtUp ? undefined : `it still reads the stream, ${this.stats().lag} messages behind`
+  }
+
+  /** Why no question reaches it; undefined: they do. */
+  get answerTrouble(): string | undefined {
+    return this.opened.answering?.trouble
+  }
+
+  get archiveTrouble(): string | undefined {
+    return this.parts.archiver.trouble ?? this.opened.deleter?.trouble ?? this.opened.removal?.trouble
+  }
+
+  get inboxTrouble(): string | undefined {
+    return this.parts.inbox.trouble
+  }
+
+  metrics(): Registry[] {
+    return [this.parts.ended.registry, auditMetrics(this.stats())]
+  }
+
+  stats(): AuditStats {
+    const { projector, records, archiver, violations, schemas } = this.parts
+    const { position } = projector
+    const { deleter } = this.opened
+    return {
+      position,
+      lag: Math.max(0, this.last - position),
+      open: projector.open,
+      requests: projector.notes.size,
+      kv_writes: records.writes,
+      segments: archiver.segments,
+      violations: violations.published,
+      schema_unchecked: schemas.unchecked,
+      deleted: deleter?.segments.deleted ?? 0,
+      deleted_to: deleter?.next ?? 0,
+      undeleted: deleter?.waiting ?? 0,
+    }
+  }
+
+  async settled(): Promise<void> {
+    const { deps, projector, records, reloads, violations, schemas, archiver, inbox, acknowledged } = this.parts
+    const { last } = await deps.bus.bounds()
+    const isBusy = () =>
+      projector.position < last ||
+      this.opened.behind.whole !== undefined ||
+      records.pending > 0 ||
+      projector.writing > 0 ||
+      reloads.size > 0 ||
+      schemas.pending > 0 ||
+      violations.lowest !== undefined ||
+      inbox.lowest !== undefined ||
+      archiver.busy
+    while (isBusy() && !this.draining) await new Promise<void>((done) => deps.clock.after(SETTLE_MS, done))
+    await acknowledged.flush()
+  }
+
+  drain(ms = DRAIN_MS): Promise<void> {
+    this.draining ??= this.stop(ms)
+    return this.draining
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain()
+  }
+
+  private async stop(ms: number): Promise<void> {
+    const { opened, parts } = this
+    for (const timer of this.timers) timer[Symbol.dispose]()
+    opened.back[Symbol.dispose]()
+    await opened.answering?.drain(ms)
+    await Promise.all([
+      opened.reader[Symbol.asyncDispose](),
+      opened.behind[Symbol.asyncDispose](),
+      opened.watch[Symbol.asyncDispose](),
+      opened.dead?.[Symbol.asyncDispose](),
+      parts.custody[Symbol.asyncDispose](),
+    ])
+    const flushed = parts.acknowledged.flush()
+    // What is only retried is given up; the next process reads it again (I4).
+    parts.reloads.stop()
+    parts.violations.stop()
+    parts.schemas.stop()
+    parts.records.stop()
+    parts.inbox.stop()
+    parts.acknowledged.stop()
+    parts.undelivered.stop()
+    parts.indexing.stop()
+    const begun = Promise.all([
+      flushed,
+      opened.deleter?.stop(),
+      opened.removal?.stop(),
+      parts.records.settled(),
+      parts.violations.settled(),
+      parts.archiver.drain(),
+    ])
+    let timer: Disposable | undefined
+    await Promise.race([begun, new Promise<void>((done) => (timer = parts.deps.clock.after(ms, done)))])
+    timer?.[Symbol.dispose]()
+    await opened.finder.close()
+    parts.deps.log.info(this.stats(), 'audit stopped')
+    this.resolveClosed()
+  }
+
+  /** A reader that lags is not told by the clock how old a pass is, but by what it reads. */
+  private get now(): number {
+    const { projector, deps } = this.parts
+    return projector.position >= this.last ? deps.clock.now() : projector.time
+  }
+
+  private writeLater(ms: number): void {
+    this.once(ms, () => this.writeLater(this.parts.projector.writeOpen(this.now) ? FEW_MS : SWEEP_MS))
+  }
+
+  private sweep(): void {
+    const { projector, acknowledged, undelivered } = this.parts
+    const { now } = this
+    acknowledged.sweep()
+    undelivered.sweep(now)
+    projector.sweep(now)
+  }
+
+  private async look(): Promise<void> {
+    try {
+      this.last = (await this.parts.deps.bus.bounds()).last
+    } catch (error) {
+      this.parts.deps.log.debug({ err: error }, 'the server does not say where the stream ends')
+    }
+  }
+
+  private async endRebuild(): Promise<void> {
+    try {
+      await this.settled()
+      if (this.draining) return
+      await this.parts.inbox.markBuilt()
+      await this.parts.manifest.endRebuild()
+    } catch (error) {
+      this.parts.deps.log.warn({ err: error }, 'the end of the rebuild is not recorded: the next start rebuilds again')
+    }
+  }
+
+  private every(ms: number, run: () => void): void {
+    this.once(ms, () => {
+      run()
+      this.every(ms, run)
+    })
+  }
+
+  private once(ms: number, run: () => void): void {
+    const armed = this.parts.deps.clock.after(ms, () => {
+      if (this.draining) return
+      this.timers = this.timers.filter((timer) => timer !== armed)
+      run()
+    })
+    this.timers.push(armed)
+  }
+}

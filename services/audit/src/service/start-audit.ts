@@ -1,0 +1,83 @@
+import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
+import { waitForTime } from '@passover/bus'
+import { ACKNOWLEDGED_BUCKET, reread } from '../acknowledgments/ack-index.js'
+import { chunkEntry } from '../acknowledgments/sequence-bitmap.js'
+import { archivePosition } from '../archive/archiver.js'
+import { catchUp, takes } from '../archive/catch-up.js'
+import { sweepOrphans, sweepPieces } from '../archive/orphan-sweep.js'
+import { INBOX_BUCKET, Inbox, inboxEntry } from '../inbox/inbox.js'
+import { isEmpty, projectionStart, seed } from '../projection/start-position.js'
+import { DeadLetters } from '../queries/dead-letters.js'
+import { storedRecord } from '../records/compact-record.js'
+import { PASSES_BUCKET } from '../records/record-store.js'
+import { watchAgents } from '../watchers/agent-watcher.js'
+import { CustodyWatch } from '../watchers/custody-watcher.js'
+import { Logging } from '../watchers/logging-policy.js'
+import { WentBack } from '../watchers/rollback-detector.js'
+import { assemble } from './assemble.js'
+import { openDeleter } from './open-deleter.js'
+import { openAnswers } from './open-queries.js'
+import { forgetsErased, openRemoval } from './open-retention.js'
+import type { AuditOptions } from './options.js'
+import type { AuditDeps } from './parts.js'
+import { RunningAudit } from './running-audit.js'
+
+/**
+ * Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there.
+ * `rebuild`: the records are made again from the stream's start, whatever the bucket holds.
+ */
+export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { rebuild?: boolean } = {}): Promise<RunningAudit> {
+  const { bus, log } = deps
+  await waitForTime(bus, deps.clock)
+  const [table, manifest, objects, waiting, chunks] = await Promise.all([
+    bus.table(PASSES_BUCKET, storedRecord),
+    Manifest.open(bus),
+    bus.objects(ARCHIVE_BUCKET),
+    bus.table(INBOX_BUCKET, inboxEntry),
+    bus.table(ACKNOWLEDGED_BUCKET, chunkEntry),
+  ])
+  const inbox = new Inbox(waiting, deps.clock, log)
+  const built = await inbox.load()
+  // Before anything is opened that would be left open: it may refuse for as long as nobody decides.
+  const start = await archivePosition(bus, manifest)
+  const { agents, revoked, watch } = await watchAgents(bus)
+  const logging = await Logging.open(bus, options.log_all_passes)
+  const swept = await sweepOrphans(manifest, objects)
+  if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
+  // Each erasure does so before it is done.
+  await sweepPieces(bus, objects).catch((error: unknown) =>
+    log.warn({ err: error }, 'pieces of objects that a crash left are not swept now'),
+  )
+  const archive = new Archive(manifest, objects)
+  const back = new WentBack(deps)
+  const custody = await CustodyWatch.open({ bus, clock: deps.clock, log, sealed: start.newest?.k ?? -1, back })
+  const parts = assemble(deps, options, { table, manifest, objects, archive, agents, revoked, logging, start, inbox, chunks, custody })
+  let dead: DeadLetters | undefined
+  const allRead = forgetsErased(parts, { archive, dead: () => dead })
+  const seeded = seed(table, parts.rows).catch((error: unknown) => {
+    // What is not known is then looked for in the bucket.
+    parts.rows.complete = false
+    log.warn({ err: error }, 'newest records not read')
+  })
+  const { from, rebuild } = await projectionStart(parts, { table, start, built: built && how.rebuild !== true })
+  if (await isEmpty(chunks)) await reread(bus, parts.acknowledged, from)
+  void parts.undelivered.scan(from)
+  void parts.early.scan(deps, from)
+  parts.projector.position = from - 1
+  back.watch(parts.archiver)
+  parts.archiver.onMissed = (what) => back.lose(what)
+  const behind = await catchUp(bus, parts.archiver, back)
+  const take = takes(parts, behind)
+  const reader = await bus.follow({ from, in_gulps: true, onWentBack: back.onWentBack }, (stored, fact) =>
+    back.taking(() => take(stored, fact)),
+  )
+  const indexed = parts.indexing.prepare(archive.finder)
+  dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name), back.onWentBack) : undefined
+  void Promise.all([indexed, seeded, dead?.caughtUp]).then(allRead)
+  const answering = dead && (await openAnswers(parts, { archive, dead, seeded }))
+  log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
+  const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
+  const removal = options.deletes ? openRemoval(parts, { archive, objects }) : undefined
+  const { finder } = archive
+  return new RunningAudit(parts, { reader, behind, back, answering, watch, dead, deleter, removal, finder, rebuild: rebuild || !built })
+}

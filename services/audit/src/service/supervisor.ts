@@ -1,0 +1,186 @@
+import { ARCHIVE_BUCKET } from '@passover/archive'
+import { StoreWatch } from '@passover/bus'
+import { type Finding, fine, Health, healthLog, tellReconnects, unless, watchConnection, watchStorage } from '@passover/core'
+import type { HealthReport } from '@passover/schemas'
+import type { Registry } from 'prom-client'
+import { ACKNOWLEDGED_BUCKET } from '../acknowledgments/ack-index.js'
+import { forgetLost } from '../archive/archiver.js'
+import { INBOX_BUCKET } from '../inbox/inbox.js'
+import { PASSES_BUCKET } from '../records/record-store.js'
+import type { AuditStats } from './metrics.js'
+import { hasPeople } from './open-queries.js'
+import { type AuditOptions, type AuditSettings, auditOptions } from './options.js'
+import type { AuditDeps } from './parts.js'
+import type { AuditRunning, RunningAudit } from './running-audit.js'
+import { beginAudit } from './start-audit.js'
+
+const DRAIN_MS = 10_000
+const AGAIN_MS = 1_000
+const NO_PEOPLE = 'it was started without people (PASSOVER_PEOPLE): lists and inboxes are empty for everybody'
+/** What the projection and the archive rest on: with another one of these it all begins anew. */
+const ARCHIVES = [ARCHIVE_BUCKET, `objects ${ARCHIVE_BUCKET}`]
+const RESTS_ON = ['stream', PASSES_BUCKET, INBOX_BUCKET, ACKNOWLEDGED_BUCKET, ...ARCHIVES]
+
+/**
+ * Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there.
+ * A bucket that is lost while it runs is made anew, and what was in it is made again from the stream: as a new start would do it.
+ */
+export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}): Promise<AuditRunning> {
+  const options = auditOptions.parse(settings)
+  const health = new Health({ process: 'audit', clock: deps.clock, onChange: healthLog(deps.log) })
+  const withHealth: AuditDeps = { ...deps, trouble: () => health.troubles() }
+  const audit = new HealingAudit(withHealth, options, { inner: await beginAudit(withHealth, options), health })
+  await audit.watch()
+  return audit
+}
+
+class HealingAudit implements AuditRunning {
+  readonly closed: Promise<void>
+  private readonly health_: Health
+  private inner: RunningAudit | undefined
+  private stores: StoreWatch | undefined
+  private last: AuditStats
+  private resolveClosed: () => void = () => undefined
+  private draining: Promise<void> | undefined
+  private restarting: Promise<void> | undefined
+  /** Why it does not run now. */
+  private trouble: string | undefined
+  private readonly renewed = new Set<string>()
+  /** What the stream lost of what was read, and that is not begun anew yet. */
+  private lost: string | undefined
+
+  constructor(
+    private readonly deps: AuditDeps,
+    private readonly options: AuditOptions,
+    { inner, health }: { inner: RunningAudit; health: Health },
+  ) {
+    this.health_ = health
+    this.last = inner.stats()
+    this.closed = new Promise((resolve) => {
+      this.resolveClosed = resolve
+    })
+    this.take(inner)
+  }
+
+  async watch(): Promise<void> {
+    const { deps, options, health_: health } = this
+    const stores = await StoreWatch.start({
+      bus: deps.bus,
+      clock: deps.clock,
+      every_ms: options.stores_ms,
+      onMade: (names) => health.did('buckets', `made ${names.join(', ')} anew`),
+      onRenewed: (names) => this.onRenewed(names),
+    })
+    this.stores = stores
+    watchConnection(health, deps.bus)
+    tellReconnects(health, deps.bus)
+    health.watch('stream', 'needed', () => gone(stores.streamTrouble))
+    health.watch('buckets', 'needed', () => unless(stores.bucketTrouble))
+    watchStorage(health, deps.bus)
+    health.watch('reading', 'needed', () => unless(this.trouble ?? this.inner?.trouble))
+    health.watch('answers', 'needed', () => unless(this.inner?.answerTrouble))
+    const withoutPeople = options.answers && !hasPeople(deps, options) ? NO_PEOPLE : undefined
+    health.watch('people', 'told', () => unless(withoutPeople))
+    health.watch('inbox', 'told', () => unless(this.inner?.inboxTrouble))
+    health.watch('archive', 'told', () => unless(this.inner?.archiveTrouble))
+    health.begin()
+  }
+
+  health(): HealthReport {
+    return this.health_.report()
+  }
+
+  metrics(): Registry[] {
+    return this.inner?.metrics() ?? []
+  }
+
+  stats(): AuditStats {
+    if (this.inner) this.last = this.inner.stats()
+    return this.last
+  }
+
+  async settled(): Promise<void> {
+    await this.restarting
+    await this.inner?.settled()
+  }
+
+  drain(ms = DRAIN_MS): Promise<void> {
+    this.draining ??= this.stop(ms)
+    return this.draining
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain()
+  }
+
+  private async stop(ms: number): Promise<void> {
+    this.health_.stop()
+    this.stores?.stop()
+    await this.restarting
+    await this.inner?.drain(ms)
+    await this.deps.schemas?.[Symbol.asyncDispose]()
+    this.resolveClosed()
+  }
+
+  private take(inner: RunningAudit): void {
+    this.inner = inner
+    void inner.closed.then(() => {
+      if (this.inner === inner) void this.drain(0)
+    })
+    void inner.wentBack.then((what) => this.onWentBack(inner, what))
+  }
+
+  /** What was made of it rests on what is no longer there, as if it were another stream. */
+  private onWentBack(inner: RunningAudit, what: string): void {
+    if (this.inner !== inner) return
+    this.deps.log.error({ what }, 'the stream went back: the audit begins anew')
+    this.lost = what
+    this.onRenewed(['stream'])
+  }
+
+  private onRenewed(names: readonly string[]): void {
+    for (const name of names) if (RESTS_ON.includes(name)) this.renewed.add(name)
+    if (this.renewed.size === 0 || this.draining) return
+    this.restarting ??= this.restart().finally(() => {
+      this.restarting = undefined
+      // What was lost just when it had begun anew.
+      this.onRenewed([])
+    })
+  }
+
+  /** A store is another one: everything that is known rests on the former, and is made anew of what the stream holds. */
+  private async restart(): Promise<void> {
+    const { deps, inner } = this
+    this.trouble = 'it begins anew: what it rests on was lost'
+    this.inner = undefined
+    await inner?.drain(AGAIN_MS)
+    while (!this.draining) {
+      const renewed = [...this.renewed]
+      this.renewed.clear()
+      try {
+        if (renewed.some((name) => ARCHIVES.includes(name))) await forgetLost(deps.bus)
+        const begun = await beginAudit(deps, this.options, { rebuild: renewed.length > 0 })
+        this.take(begun)
+        this.health_.did('reading', `began anew, since ${this.lost ?? `another was found of: ${renewed.join(', ')}`}`)
+        this.lost = undefined
+        if (this.renewed.size === 0) {
+          this.trouble = undefined
+          return
+        }
+        // One more was lost meanwhile.
+        this.inner = undefined
+        await begun.drain(AGAIN_MS)
+      } catch (error) {
+        for (const name of renewed) this.renewed.add(name)
+        this.trouble = error instanceof Error ? error.message : String(error)
+        deps.log.error({ err: error }, 'the audit cannot begin anew yet')
+        await new Promise<void>((done) => deps.clock.after(AGAIN_MS, done))
+      }
+    }
+  }
+}
+
+/** A restart would only make a new, empty stream, if it were allowed to (decision 55). */
+function gone(trouble: string | undefined): Finding {
+  return trouble === undefined ? fine() : { state: 'failed', what: trouble, restart_helps: false }
+}
