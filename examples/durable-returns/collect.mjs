@@ -2,7 +2,7 @@
 import { connect } from '@passover/sdk'
 
 const planner = await connect('planner', { durable_returns: true })
-await planner.onWaitingReturn(async ({ pass, output, error }) => {
+await planner.onDurableReturn(async ({ pass, output, error }) => {
   console.log(output ? `${pass.id} ${output.status}: ${output.output}` : `${pass.id} ${error.code}: ${error.message}`)
   // After this call the return counts as delivered, then the agent closes.
   setImmediate(() => planner[Symbol.asyncDispose]())

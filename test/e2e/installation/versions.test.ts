@@ -74,7 +74,7 @@ describe('a request of a newer wire version', () => {
     const options = { cwd: folder.path, env: { NATS_URL: world.nats.url, PASSOVER_AS: 'ann' } }
     await using alice = await durable(gateway.agents, 'alice')
     const heard = listener()
-    await alice.agent.onWaitingReturn(heard.hears)
+    await alice.agent.onDurableReturn(heard.hears)
 
     const { key, data, headers } = world.request({ from: 'alice', to: 'audit' })
     const decoded = decode(data)

@@ -3,7 +3,7 @@ import { chmod, chown, lstat, mkdir, readdir, readFile, rename, rm, stat, symlin
 import { join } from 'node:path'
 import { modificationsIn } from '@passover/core'
 import type { FileModificationArtifact } from '@passover/schemas'
-import { type Applied, applyChosen, type Faults, undoApplied } from '@passover/sdk'
+import { type Applied, applySelected, type Faults, undoApplied } from '@passover/sdk'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { change, Place } from '../../support/fixtures/apply.js'
@@ -35,7 +35,7 @@ const home = (at?: Faults['at']) => ({
 
 function apply(artifacts: FileModificationArtifact[], at?: Faults['at'], of = key()): Promise<Applied> {
   const all = modificationsIn({ artifacts })
-  return applyChosen(home(at), { key: of, all, taken: all, applied_by: 'maria', binary: false })
+  return applySelected(home(at), { key: of, all, taken: all, applied_by: 'maria', binary: false })
 }
 
 /** Something that happens once, just before the n-th file is put in place. */

@@ -2,7 +2,7 @@ import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promi
 import { join } from 'node:path'
 import { modificationsIn } from '@passover/core'
 import { type PassKey, sha256 } from '@passover/schemas'
-import { type Applied, applyChosen, undoApplied } from '@passover/sdk'
+import { type Applied, applySelected, undoApplied } from '@passover/sdk'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import { change, Place } from '../../support/fixtures/apply.js'
 import { clockOf, random, World } from '../../support/fixtures/dispatcher.js'
@@ -36,7 +36,7 @@ const home = (directory = place.directory) => ({
 })
 function apply(name: string, of = key(), directory = place.directory): Promise<Applied> {
   const all = modificationsIn({ artifacts: [change(name, '', 'new', { operation: 'create' })] })
-  return applyChosen(home(directory), { key: of, all, taken: all, applied_by: 'maria', binary: false })
+  return applySelected(home(directory), { key: of, all, taken: all, applied_by: 'maria', binary: false })
 }
 
 const NONCE = 'a'.repeat(24)

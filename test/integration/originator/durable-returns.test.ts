@@ -73,7 +73,7 @@ describe('a return whose originator is away', () => {
     const heard = listener()
     const noticed = listener()
     const stop = back.agent.onReturn(noticed.hears)
-    await back.agent.onWaitingReturn(heard.hears)
+    await back.agent.onDurableReturn(heard.hears)
     await until(() => heard.told.length >= 2, { what: 'both are told', ...wait })
     // An earlier process asked for them: they are told to one of the two.
     expect(noticed.told).toEqual([])
@@ -85,7 +85,7 @@ describe('a return whose originator is away', () => {
     expect((await back.agent.passOver(asks('later', { id }))).output).toBe(`for ${id}`)
     await using third = await durable(all, 'alice')
     const later = listener()
-    await third.agent.onWaitingReturn(later.hears)
+    await third.agent.onDurableReturn(later.hears)
     await untilTaken('alice')
     expect([heard.told.length, later.told.length, runs]).toEqual([2, 0, ran])
   })
@@ -94,8 +94,8 @@ describe('a return whose originator is away', () => {
     await using one = await durable(all, 'bob')
     await using other = await durable(all, 'bob')
     const heard = listener()
-    await one.agent.onWaitingReturn(heard.hears)
-    await other.agent.onWaitingReturn(heard.hears)
+    await one.agent.onDurableReturn(heard.hears)
+    await other.agent.onDurableReturn(heard.hears)
     const outputs = await Promise.all([one, other].flatMap(({ agent }) => Array.from({ length: 10 }, () => agent.passOver(asks('now')))))
     expect(outputs.map(({ output }) => output)).toEqual(new Array(20).fill('at once'))
     // One that waits for a person is still waited for, however long.
@@ -123,7 +123,7 @@ describe('a return whose originator is away', () => {
     const thrown: string[] = []
     const doomed = await durable(all, 'carol')
     let dies = false
-    await doomed.agent.onWaitingReturn(async ({ pass }) => {
+    await doomed.agent.onDurableReturn(async ({ pass }) => {
       if (pass.id === passes[1]?.id) return new Promise<void>(() => undefined)
       thrown.push(pass.id)
       if (thrown.length === 1) throw new Error('not now')
@@ -134,7 +134,7 @@ describe('a return whose originator is away', () => {
     await doomed.die()
     await using heir = await durable(all, 'carol')
     const heard = listener()
-    await heir.agent.onWaitingReturn(heard.hears)
+    await heir.agent.onDurableReturn(heard.hears)
     await until(() => heard.told.length > 0, { what: 'the other one is told to the next process', ...wait })
     expect([thrown, heard.ids()]).toEqual([[passes[0]?.id, passes[0]?.id], [passes[1]?.id]])
   })
@@ -149,7 +149,7 @@ describe('a return whose originator is away', () => {
     for (const { id } of passes.slice(0, 20)) await untilSend(all, id, 'delivered')
     const replicas = await Promise.all([1, 2, 3].map(() => durable(all, 'dora')))
     const heard = listener()
-    for (const { agent } of replicas) await agent.onWaitingReturn(heard.hears)
+    for (const { agent } of replicas) await agent.onDurableReturn(heard.hears)
     await until(() => heard.told.length >= 20, { what: 'the first are told', ...wait })
     await untilTaken('dora')
     await onServer((consumers) => consumers.delete('PASSOVER', 'returns_dora'))
@@ -212,7 +212,7 @@ describe('returns that count for nothing', () => {
     await using back = await durable(all, 'frank')
     const heard = listener()
     const since = performance.now()
-    await back.agent.onWaitingReturn(heard.hears)
+    await back.agent.onDurableReturn(heard.hears)
     await until(() => heard.ids().includes(honest.id), { what: 'the honest one is told', deadline_ms: 120_000 })
     console.log(`a return behind ${JUNK} that count for nothing was told after ${Math.round(performance.now() - since)} ms`)
     await untilTaken('frank')

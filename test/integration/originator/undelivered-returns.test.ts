@@ -60,7 +60,7 @@ describe('a return that is not acknowledged by its deadline', () => {
     await using back = await durable(all, 'alice')
     expect((await back.agent.passOver(asks('o', { id }))).status).toBe('completed')
     const heard = listener()
-    await back.agent.onWaitingReturn(heard.hears)
+    await back.agent.onDurableReturn(heard.hears)
     await until(() => heard.told.length > 0, { what: 'the other one is told', deadline_ms: 40_000 })
     await Promise.all([one, two].map((had) => untilSend(all, had, 'acknowledged')))
     expect([heard.ids(), runs]).toEqual([[two], ran])

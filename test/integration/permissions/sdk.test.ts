@@ -79,7 +79,7 @@ describe.each(PERMITTED_MODES)('with permissions enforced, $mode', ({ start }) =
       return { bus, agent: createAgent({ bus, clock: clockOf(bus), random }, { directory: '/p', durable_returns: true }) }
     }
     const before = await process()
-    await expect(before.agent.onWaitingReturn(() => undefined)).rejects.toMatchObject({ code: 'E013' })
+    await expect(before.agent.onDurableReturn(() => undefined)).rejects.toMatchObject({ code: 'E013' })
     const person = await fixture.bus(maria)
     const registry = await person.table('agents', agentRecord)
     const entry = await registry.get('alice')
@@ -102,7 +102,7 @@ describe.each(PERMITTED_MODES)('with permissions enforced, $mode', ({ start }) =
     returns()
     const back = await process()
     const told: unknown[] = []
-    await back.agent.onWaitingReturn(({ pass: { id }, output }) => void told.push([id, output?.output]))
+    await back.agent.onDurableReturn(({ pass: { id }, output }) => void told.push([id, output?.output]))
     await until(() => told.length > 0, { what: 'it is told', deadline_ms: 30_000 })
     expect(told).toEqual([[pass.id, 'meanwhile']])
     await until(async () => (await back.agent.handle(pass.id, 'scout').status()) === 'processed', {

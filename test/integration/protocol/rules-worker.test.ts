@@ -254,7 +254,7 @@ describe('past the deadline a worker returns nothing but E010', () => {
     ['what its handler returns when it is aborted', async () => 'too late'],
     ['what it gives to pass.return()', (pass) => pass.return('too late').catch((error: { code: string }) => error.code)],
   ]
-  // Fails without `isPastDeadline` in answerRun (packages/sdk/src/handler/result.ts): no timekeeper is here to be faster.
+  // Fails without `isPastDeadline` in returnResult (packages/sdk/src/handler/result.ts): no timekeeper is here to be faster.
   test.each(outputs)('%s is kept as late', async (_, give) => {
     const name = newName()
     const agent = await world.agent(name)

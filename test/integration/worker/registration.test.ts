@@ -40,12 +40,12 @@ test('a worker whose agent was taken out of the registry says so, and is well ag
 
 test('returns wait for whom a person let them wait, without a word in connect(); else E005 says both ways', async () => {
   const alice = await world.agent('alice')
-  const refused = alice.onWaitingReturn(() => undefined)
+  const refused = alice.onDurableReturn(() => undefined)
   await expect(refused).rejects.toMatchObject({
     code: 'E005',
     message: expect.stringMatching(/durable_returns: true.*passover agents set alice --durable-returns/),
   })
   const from = (await world.world.bus.bounds()).last + 1
   await world.world.agentRecord('alice', { originates: 'always', subagent: false, durable_returns: { from } })
-  await using _waiting = await alice.onWaitingReturn(() => undefined)
+  await using _waiting = await alice.onDurableReturn(() => undefined)
 })

@@ -84,7 +84,7 @@ export class Installation implements AsyncDisposable {
     return started
   }
 
-  /** A worker process of that agent, ready to take work. `env`: KILL_AT, STALL_AT, DRAIN_MS. */
+  /** A worker process of that agent, ready to take work. `env`: KILL_AT, STALL_AT, DRAIN_TIMEOUT_MS. */
   async worker(agent: string, name: string, env: Record<string, string> = {}): Promise<TestProcess> {
     const started = this.#start('worker', { PASSOVER_AGENT: agent, WORKER: name, ...env })
     await started.heard('ready', READY_MS)

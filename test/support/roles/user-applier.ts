@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { openBus } from '@passover/bus'
 import { type Clock, modificationsIn } from '@passover/core'
 import type { FileModificationArtifact, PassKey } from '@passover/schemas'
-import { type ApplyHome, applyChosen, undoApplied } from '@passover/sdk'
+import { type ApplyHome, applySelected, undoApplied } from '@passover/sdk'
 import { order, say } from './role.js'
 
 /** Applies and undoes as a person. AS_UID: gives up root's rights first; its code is loaded by then, wherever that stands. */
@@ -29,7 +29,7 @@ async function obey(told: Record<string, unknown>): Promise<object> {
   const home: ApplyHome = { deps: { bus, clock, random }, as: 'person', directory: String(told.directory) }
   if (told.what === 'undo') return undoApplied(home, { id: key.id, undone_by: 'maria' })
   const all = modificationsIn({ artifacts: told.artifacts as FileModificationArtifact[] })
-  return applyChosen(home, { key, all, taken: all, applied_by: 'maria', binary: false })
+  return applySelected(home, { key, all, taken: all, applied_by: 'maria', binary: false })
 }
 
 await say('ready', { uid: process.getuid?.() })

@@ -33,7 +33,7 @@ process.on('message', (message) => {
 })
 const agent = await insist(() => connect({ agent: name, servers, ...credentialsIn(folder, name), durable_returns: durable }))
 // What came while it was away; whoever asked for it is told below.
-if (durable) await insist(() => agent.onWaitingReturn(() => undefined))
+if (durable) await insist(() => agent.onDurableReturn(() => undefined))
 const under = new Set<Promise<void>>()
 for (const { id, to } of leftOpen()) follow(tell(agent.handle(id, to)))
 say('ready')

@@ -5,20 +5,20 @@ import { type AnsweredDecision, type AnsweredPass, type ShownFile, sha256, type 
 import {
   type Accepts,
   type Applied,
+  type ApplyAuthorization,
   type ApplyHome,
-  applyChosen,
+  applyBlockedReason,
+  applySelected,
+  authorizeApply,
   interruptedSets,
-  type Judged,
-  judge,
-  mayApply,
-  mayNotBeApplied,
+  loadDecision,
   notShown,
   type Plan,
-  planChosen,
+  planSelected,
+  type RecoveredSet,
   recoverDirectory,
   reviewable,
   reviewDigest,
-  type Settled,
   showTaken,
 } from '@passover/sdk'
 import { nameMarks } from '@passover/sdk/internal/format'
@@ -47,7 +47,7 @@ export interface ApplyRequest extends PassRef, Accepts {
 /** A pass with everything that is known before anybody is asked. */
 interface Ready {
   pass: AnsweredPass
-  judged: Judged
+  judged: ApplyAuthorization
   taken: readonly NumberedModification[]
   plan: Plan
   /** What the taken changes do to each file in all. */
@@ -92,7 +92,7 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   const decision = await decisionOf(bus, ready)
   const { judged, taken } = ready
   const applied_by = decision.person
-  const applied = await applyChosen(home, { key: judged.key, all: judged.all, taken, applied_by, binary: given.binary ?? false })
+  const applied = await applySelected(home, { key: judged.key, all: judged.all, taken, applied_by, binary: given.binary ?? false })
   const done = { ...applied, settled: [...settled, ...newSettled(settled, applied.settled)] }
   terminal.show({ ...document, decision: brief(decision), ...done }, () =>
     renderApplied(
@@ -104,7 +104,7 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
 }
 
 /** Every recovery reports files with foreign changes; this reports each once. */
-function newSettled(before: readonly Settled[], after: readonly Settled[]): Settled[] {
+function newSettled(before: readonly RecoveredSet[], after: readonly RecoveredSet[]): RecoveredSet[] {
   const known = new Set(before.map((one) => `${one.kind} ${one.id} ${one.outcome}`))
   return after.filter((one) => !known.has(`${one.kind} ${one.id} ${one.outcome}`))
 }
@@ -140,15 +140,15 @@ async function prepare(bus: Bus, given: ApplyRequest): Promise<Ready> {
   const pass = await findPass(bus, given)
   const output = await outputOf(bus, pass)
   const data = pass.return?.data ?? new Uint8Array()
-  const judged = judge(pass, { data }, output)
+  const judged = loadDecision(pass, { data }, output)
   if (!reviewable(output.artifacts)) throw new CliFailure('E021', `the changes of ${pass.row.id} cannot be read`)
-  const never = mayNotBeApplied(judged)
+  const never = applyBlockedReason(judged)
   if (never) throw new CliFailure('E013', `${pass.row.id}: ${never.message}`, releaseHint(pass))
   const only = numbersIn(given.only, judged.all)
   const taken = judged.decision ? decidedOn(judged, only) : judged.all.filter(({ number }) => !only || only.includes(number))
   if (judged.all.length === 0)
     throw new CliFailure('E041', `${pass.row.id} proposes no changes to files`, { hint: `passover show ${pass.row.id}` })
-  const plan = await planChosen(given.directory, { taken, binary: given.binary ?? false })
+  const plan = await planSelected(given.directory, { taken, binary: given.binary ?? false })
   return { pass, judged, taken, plan, files: showTaken(taken, plan, { whole: given.whole }), digest: reviewDigest(sha256(data), taken) }
 }
 
@@ -174,8 +174,8 @@ function numbersIn(only: string | undefined, all: readonly NumberedModification[
   return numbers
 }
 
-function decidedOn(judged: Judged, only: number[] | undefined): readonly NumberedModification[] {
-  const allowed = mayApply(judged, only)
+function decidedOn(judged: ApplyAuthorization, only: number[] | undefined): readonly NumberedModification[] {
+  const allowed = authorizeApply(judged, only)
   if (allowed.ok) return allowed.taken
   throw allowed.error
 }

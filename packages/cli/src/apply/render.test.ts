@@ -1,13 +1,13 @@
 import type { NumberedModification } from '@passover/core'
 import type { FileModificationArtifact } from '@passover/schemas'
-import { type Applied, type Sides, showTaken } from '@passover/sdk'
+import { type Applied, type ConflictVersions, showTaken } from '@passover/sdk'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
 import { pathsOf, planChanges } from '../../../sdk/src/apply/plan/plan.js'
 import { renderApplied, renderPlan, renderUndone } from './render.js'
 
 const colors = picocolors.createColors(false)
-const sides: Sides = { old_content: 'a\n', current: 'c\n', new_content: 'b\n', encoding: 'utf8' }
+const sides: ConflictVersions = { old_content: 'a\n', current: 'c\n', new_content: 'b\n', encoding: 'utf8' }
 
 function change(number: number, path: string, more: Partial<FileModificationArtifact> = {}): NumberedModification {
   const modification = { path, old_content: 'a\n', new_content: 'b\n', reason: 'x', confidence: 'high', ...more } as const

@@ -2,7 +2,7 @@ import type { NumberedModification } from '@passover/core'
 import { contentBytes, showFiles } from '@passover/core/changes'
 import { visible } from '@passover/core/text'
 import type { ShownFile } from '@passover/schemas'
-import type { Applied, Interrupted, NotApplied, Plan, Planned, Sides, Undone } from '@passover/sdk'
+import type { Applied, ConflictVersions, InterruptedSet, NotApplied, Plan, PlannedChange, UndoResult } from '@passover/sdk'
 import type { Terminal } from '../terminal/terminal.js'
 import { count, typed } from '../terminal/text.js'
 import { renderFile } from './diff.js'
@@ -42,7 +42,7 @@ export function renderPlan({ plan: { items }, files }: Planning, view: View & { 
 }
 
 /** What a person does about changes that cannot be written. */
-function nextOfConflicts(items: readonly Planned[]): string {
+function nextOfConflicts(items: readonly PlannedChange[]): string {
   const conflict = items.some(({ verdict }) => verdict === 'conflict')
   const refused = items.some(({ verdict }) => verdict === 'refused')
   return [
@@ -70,18 +70,18 @@ export function renderReview(files: readonly ShownFile[], { colors, all }: View)
 }
 
 /** The verdicts of a file's changes, each once. */
-function verdicts(items: readonly Planned[], colors: Terminal['colors']): string {
+function verdicts(items: readonly PlannedChange[], colors: Terminal['colors']): string {
   return [...new Set(items.map((item) => verdictOf(item, colors)))].join(', ')
 }
 
-function verdictOf(item: Planned, colors: Terminal['colors']): string {
+function verdictOf(item: PlannedChange, colors: Terminal['colors']): string {
   if (item.verdict === 'ready') return colors.green(item.operation)
   if (item.verdict === 'already') return colors.dim('as proposed already')
   return colors.red(`${item.verdict === 'conflict' ? 'conflict' : 'refused'}: ${visible(item.why)}`)
 }
 
 /** What happened to the file since the subagent saw it. */
-function renderMeanwhile(path: string, { old_content, current, encoding }: Sides, colors: Terminal['colors']): string {
+function renderMeanwhile(path: string, { old_content, current, encoding }: ConflictVersions, colors: Terminal['colors']): string {
   const title = colors.dim('What was changed since the subagent saw it:')
   if (current === undefined) return `${title}\n${colors.dim('(it is not there)')}`
   const side = (content: string) => ({ bytes: contentBytes(content, { encoding }) })
@@ -95,7 +95,7 @@ export function renderSettled(settled: Applied['settled'], colors: Terminal['col
 }
 
 /** Applications that are not finished: a process is at it now, or was killed. */
-export function renderInterrupted(found: readonly Interrupted[], colors: Terminal['colors']): string[] {
+export function renderInterrupted(found: readonly InterruptedSet[], colors: Terminal['colors']): string[] {
   return found.map(({ id, kind, written, total }) => {
     const what = kind === 'undo' ? 'an undo' : 'an application'
     const then = 'if its process was killed, the next apply or undo here recovers it first'
@@ -145,7 +145,7 @@ function sentenceOf({ applied, conflicts }: Applied, { id, by }: { id: string; b
 }
 
 /** What was put back. */
-export function renderUndone({ undone, conflicts, recorded, settled }: Undone, colors: Terminal['colors']): string {
+export function renderUndone({ undone, conflicts, recorded, settled }: UndoResult, colors: Terminal['colors']): string {
   const lines = [
     ...renderSettled(settled, colors),
     ...undone.map((path) => `${colors.green('✓')} ${visible(path)} is as it was`),

@@ -1,7 +1,6 @@
 import { realpathSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import {
-  type Distrust,
   folderFault,
   NoSealingKey,
   ownFolder,
@@ -9,6 +8,7 @@ import {
   readSealed,
   type ServerFile,
   searchProject,
+  type TrustIssue,
   writeServerFile as writeSealed,
 } from '@passover/sdk/project'
 import { CliFailure } from '../errors.js'
@@ -63,7 +63,7 @@ export function requireOwn(folder: string): string {
   return folder
 }
 
-function distrusted({ why, hint }: Distrust): CliFailure {
+function distrusted({ why, hint }: TrustIssue): CliFailure {
   return new CliFailure('E030', `not trusted: ${why}`, { hint })
 }
 

@@ -1,5 +1,5 @@
 import { type Credentials, credentialsFacts } from '@passover/bus'
-import type { Distrust } from '@passover/sdk/project'
+import type { TrustIssue } from '@passover/sdk/project'
 import { type Guarantee, levelText } from '../sandbox/guarantees.js'
 import type { Mechanism } from '../sandbox/mechanism.js'
 import { broken, type Check, look, ok } from './check.js'
@@ -25,7 +25,7 @@ export interface ProjectFacts {
   mode: number
   ignored: boolean
   /** Why what else is in the folder is not trusted. */
-  distrust?: Distrust | undefined
+  distrust?: TrustIssue | undefined
   file_system?: { type: number; free_bytes: number } | undefined
 }
 

@@ -3,23 +3,28 @@ import { type HealthReport, makeInstance, type WorkOutput } from '@passover/sche
 import { type ApplyOptions, applyOutput } from '../apply/apply.js'
 import type { Applied } from '../apply/apply-selected.js'
 import type { ApplyHome } from '../apply/journal/recover.js'
-import { type Undone, undoApplied } from '../apply/undo.js'
-import { type ReturnListener, ReturnNotices } from '../delivery/return-events.js'
-import { askForDelivery, returnsWait, type WaitingListener, WaitingReturns } from '../durable-returns/durable-returns.js'
+import { type UndoResult, undoApplied } from '../apply/undo.js'
+import { ReturnEvents, type ReturnListener } from '../delivery/return-events.js'
+import {
+  type DurableReturnListener,
+  DurableReturns,
+  hasDurableReturns,
+  registerDurableReturns,
+} from '../durable-returns/durable-returns.js'
 import { invalidOption } from '../errors/option-errors.js'
 import { currentScope } from '../handler/async-context.js'
 import type { Handler } from '../handler/pass.js'
 import { idWindow } from '../journal/id-window.js'
 import type { PassOverOptions } from '../request/options.js'
-import type { Origin } from '../request/originator.js'
+import type { Originator } from '../request/originator.js'
 import type { PassHandle } from '../request/pass-handle.js'
 import { handleOf, passOver } from '../request/pass-over.js'
 import { passOverWithRetry } from '../request/retry.js'
-import { AskedTraces } from '../request/tracing.js'
-import { Returns } from '../returns/return-waiter.js'
+import { TraceHistory } from '../request/tracing.js'
+import { ReturnWaiter } from '../returns/return-waiter.js'
 import type { Deps } from '../runtime/dependencies.js'
-import type { Isolation } from '../worker/crash-isolation.js'
-import { type Describes, startWorker, type Worker, type WorkerOptions } from '../worker/start-worker.js'
+import type { CrashIsolation } from '../worker/crash-isolation.js'
+import { type AgentDescription, startWorker, type Worker, type WorkerOptions } from '../worker/start-worker.js'
 
 /** An agent that is connected: it passes work over, and works. Disposing it drains its workers and closes the connection. */
 export interface Agent extends AsyncDisposable {
@@ -49,7 +54,7 @@ export interface Agent extends AsyncDisposable {
    * of connecting): once it is back, to one of its processes, at least once each. A return counts as delivered when the listener is done
    * with it; one that it throws at, or that its process dies with, comes again. E005 where neither it nor a person asked for that; E013, E040.
    */
-  onWaitingReturn(listener: WaitingListener): Promise<AsyncDisposable>
+  onDurableReturn(listener: DurableReturnListener): Promise<AsyncDisposable>
   /** Works as this agent: runs the handler for each pass to it. E005, E013, E040. */
   onPass(handler: Handler, options?: WorkerOptions): Promise<Worker>
   /**
@@ -58,7 +63,7 @@ export interface Agent extends AsyncDisposable {
    */
   apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied>
   /** Puts back what a pass changed in the directory, where its files still are as applied. E041: nothing is applied. */
-  undo(id: string, options?: Pick<ApplyOptions, 'directory'>): Promise<Undone>
+  undo(id: string, options?: Pick<ApplyOptions, 'directory'>): Promise<UndoResult>
 }
 
 export interface AgentOptions {
@@ -71,13 +76,13 @@ export interface AgentOptions {
   /** The id window for as long as nobody told the stream's (default: an hour). */
   unknown_window_ms?: number | undefined
   /** What the registry is told when it begins to work. */
-  describes?: Describes | undefined
+  describes?: AgentDescription | undefined
   /** As `onReturn`, from the beginning. */
   notify?: ReturnListener | undefined
   /** Returns wait for it while it is away. */
   durable_returns?: boolean | undefined
   /** Shared by all agents of the process; absent: each worker isolates its own passes only. */
-  isolation?: Isolation | undefined
+  isolation?: CrashIsolation | undefined
 }
 
 /** Makes an agent of a connection. The agent owns it. */
@@ -88,14 +93,14 @@ export function createAgent(deps: Deps, options: AgentOptions): Agent {
 class ConnectedAgent implements Agent {
   readonly name: string
   readonly #deps: Deps
-  readonly #describes: Describes | undefined
-  readonly #isolation: Isolation | undefined
-  readonly #origin: Origin
+  readonly #describes: AgentDescription | undefined
+  readonly #isolation: CrashIsolation | undefined
+  readonly #origin: Originator
   readonly #workers = new Set<Worker>()
-  readonly #notices: ReturnNotices
+  readonly #notices: ReturnEvents
   readonly #health: Health
   readonly #durable: boolean
-  readonly #waiting = new Set<WaitingReturns>()
+  readonly #waiting = new Set<DurableReturns>()
   #closing: Promise<void> | undefined
 
   constructor(deps: Deps, options: AgentOptions) {
@@ -111,11 +116,11 @@ class ConnectedAgent implements Agent {
     watchConnection(this.#health, deps.bus, 'told')
     tellReconnects(this.#health, deps.bus)
     this.#durable = options.durable_returns === true
-    const notices = new ReturnNotices(deps)
+    const notices = new ReturnEvents(deps)
     this.#notices = notices
     if (options.notify) notices.add(options.notify)
-    const returns = new Returns(deps, { name, instance, window, notices, apply_in: options.auto_apply ? directory : undefined })
-    this.#origin = { deps, name, instance, returns, traces: new AskedTraces(), notices, session_id, directory, window }
+    const returns = new ReturnWaiter(deps, { name, instance, window, notices, apply_in: options.auto_apply ? directory : undefined })
+    this.#origin = { deps, name, instance, returns, traces: new TraceHistory(), notices, session_id, directory, window }
   }
 
   get awaited(): number {
@@ -153,14 +158,14 @@ class ConnectedAgent implements Agent {
     return this.#notices.add(listener)
   }
 
-  async onWaitingReturn(listener: WaitingListener): Promise<AsyncDisposable> {
+  async onDurableReturn(listener: DurableReturnListener): Promise<AsyncDisposable> {
     checkListener(listener)
-    if (!this.#durable && !(await returnsWait(this.#deps))) {
+    if (!this.#durable && !(await hasDurableReturns(this.#deps))) {
       const how = `connect with durable_returns: true, or let a person say so: passover agents set ${this.name} --durable-returns`
       throw new PassOverError('E005', `returns wait only for who asks for it: ${how}`, { field: 'durable_returns' })
     }
-    await askForDelivery(this.#deps)
-    const waiting = await WaitingReturns.start({ deps: this.#deps, returns: this.#origin.returns }, listener)
+    await registerDurableReturns(this.#deps)
+    const waiting = await DurableReturns.start({ deps: this.#deps, returns: this.#origin.returns }, listener)
     this.#waiting.add(waiting)
     return waiting
   }
@@ -177,7 +182,7 @@ class ConnectedAgent implements Agent {
     return applyOutput(this.#home(), output, options)
   }
 
-  undo(id: string, { directory }: Pick<ApplyOptions, 'directory'> = {}): Promise<Undone> {
+  undo(id: string, { directory }: Pick<ApplyOptions, 'directory'> = {}): Promise<UndoResult> {
     return undoApplied(this.#home(directory), { id, undone_by: this.name })
   }
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { checkOptions } from '../errors/option-errors.js'
-import { connectOptions, resolveSettings, type Surroundings } from './connect-options.js'
+import { type ConnectEnvironment, connectOptions, resolveSettings } from './connect-options.js'
 
-const around: Surroundings = { env: {}, cwd: '/work', readFile: () => undefined }
+const around: ConnectEnvironment = { env: {}, cwd: '/work', readFile: () => undefined }
 const file = { url: 'nats://127.0.0.1:4333', user: 'u', password: 'p' }
 const project = () => ({ folder: '/work/.passover', path: '/work/.passover/server.json', file })
 

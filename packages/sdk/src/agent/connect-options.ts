@@ -15,7 +15,7 @@ import { agentName, firstIssue, LIMITS } from '@passover/schemas'
 import { z } from 'zod'
 import type { ReturnListener } from '../delivery/return-events.js'
 import type { FoundProject } from '../project/index.js'
-import type { Describes } from '../worker/start-worker.js'
+import type { AgentDescription } from '../worker/start-worker.js'
 
 /** How an agent connects. What is left out comes from the environment, then from the project's `.passover/`, then from defaults. */
 export interface ConnectOptions {
@@ -46,12 +46,12 @@ export interface ConnectOptions {
   /** Told of each return that policy wants told (see Agent.onReturn). */
   notify?: ReturnListener | undefined
   /**
-   * Returns wait for this agent while it is away, and are told to `onWaitingReturn` when it is back; what is not taken by
+   * Returns wait for this agent while it is away, and are told to `onDurableReturn` when it is back; what is not taken by
    * `return_deadline_ms` is recorded as E022, and can still be asked for. Default: false.
    */
   durable_returns?: boolean | undefined
   /** What the registry is told when it begins to work, where registration is open. */
-  describes?: Describes | undefined
+  describes?: AgentDescription | undefined
   /** Subject prefix (PASSOVER_PREFIX). */
   prefix?: string | undefined
 }
@@ -100,10 +100,10 @@ export interface Settings {
 }
 
 /** No service takes a shorter one. */
-const LEAST_WINDOW_MS = 1_000
+const MIN_ID_WINDOW_MS = 1_000
 
 /** What settings are resolved from. */
-export interface Surroundings {
+export interface ConnectEnvironment {
   env: Record<string, string | undefined>
   cwd: string
   /** Looked up only where neither argument nor environment names a server. */
@@ -120,7 +120,7 @@ export interface Surroundings {
  * Argument > environment > the project's server > default, field by field.
  * E005 for a missing or malformed agent name, E013 for an agent without credentials in a project whose agents are isolated.
  */
-export function resolveSettings(options: ConnectOptions, around: Surroundings): Settings {
+export function resolveSettings(options: ConnectOptions, around: ConnectEnvironment): Settings {
   const { env } = around
   const name = options.agent ?? env.PASSOVER_AGENT
   if (name === undefined || name === '') {
@@ -130,8 +130,8 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
   if (!checked.success) {
     throw new PassOverError('E005', `agent: ${firstIssue(checked.error).why}`, { field: 'agent' })
   }
-  const { servers, source, from, project, credentials } = told(() => address(options, around))
-  const access = told(() => signIn(options, around, { agent: checked.data, project, credentials }))
+  const { servers, source, from, project, credentials } = withSettingErrors(() => resolveAddress(options, around))
+  const access = withSettingErrors(() => resolveAccess(options, around, { agent: checked.data, project, credentials }))
   const session_id = options.session_id ?? env.PASSOVER_SESSION
   const prefix = options.prefix ?? env.PASSOVER_PREFIX
   const window = Number(env.PASSOVER_ID_WINDOW_MS)
@@ -145,18 +145,18 @@ export function resolveSettings(options: ConnectOptions, around: Surroundings): 
     ...access,
     ...(session_id && { session_id }),
     ...(prefix && { prefix }),
-    ...(window >= LEAST_WINDOW_MS && { unknown_window_ms: window }),
+    ...(window >= MIN_ID_WINDOW_MS && { unknown_window_ms: window }),
   }
 }
 
 /** The working directory of a process does not show that its files may be written: `directory` has to be given. */
-function autoApply({ auto_apply, directory }: ConnectOptions, { mayAutoApply }: Surroundings): boolean {
+function autoApply({ auto_apply, directory }: ConnectOptions, { mayAutoApply }: ConnectEnvironment): boolean {
   if (auto_apply !== undefined) return auto_apply
   return directory !== undefined && mayAutoApply?.(directory) === true
 }
 
 /** What is wrong with an address or a credentials file, as an error of the sdk. */
-function told<T>(work: () => T): T {
+function withSettingErrors<T>(work: () => T): T {
   try {
     return work()
   } catch (error) {
@@ -167,7 +167,7 @@ function told<T>(work: () => T): T {
 
 type Address = Pick<Settings, 'source' | 'from'> & ServerAddresses & { project?: FoundProject | undefined }
 
-function address(options: ConnectOptions, { env, project }: Surroundings): Address {
+function resolveAddress(options: ConnectOptions, { env, project }: ConnectEnvironment): Address {
   if (options.servers?.length) return { ...parseServers(options.servers, 'servers'), source: 'argument', from: 'connect()' }
   const named = serverFromEnvironment(env)
   if (named) {
@@ -181,12 +181,12 @@ function address(options: ConnectOptions, { env, project }: Surroundings): Addre
 
 type Access = Pick<Settings, 'credentials' | 'tls'>
 
-function signIn(
+function resolveAccess(
   options: ConnectOptions,
-  around: Surroundings,
+  around: ConnectEnvironment,
   { agent, project, credentials }: { agent: string; project: FoundProject | undefined; credentials: Credentials | undefined },
 ): Access {
-  const named = namedAccess(options, around, credentials)
+  const named = explicitAccess(options, around, credentials)
   const isolated = project && around.access?.(project.folder, agent)
   if (!project || named.credentials || isolated?.credentials) return { ...isolated, ...named }
   if (isolated) {
@@ -201,7 +201,7 @@ function signIn(
   return user ? { ...named, credentials: { user, pass } } : named
 }
 
-function namedAccess(options: ConnectOptions, { env, readFile }: Surroundings, inAddress: Credentials | undefined): Access {
+function explicitAccess(options: ConnectOptions, { env, readFile }: ConnectEnvironment, inAddress: Credentials | undefined): Access {
   const credentials = options.credentials ?? inAddress ?? signInFromEnvironment(env, readFile)
   return { ...(options.tls ? { tls: options.tls } : tlsFromEnvironment(env)), ...(credentials ? { credentials } : {}) }
 }

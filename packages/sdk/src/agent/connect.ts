@@ -3,18 +3,18 @@ import { BusUnreachable, machineTiming, nodeRandom, openBus, projectAccess, read
 import { PassOverError } from '@passover/core'
 import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
-import { askForDelivery } from '../durable-returns/durable-returns.js'
-import { checkOptions, invalidOption, readable } from '../errors/option-errors.js'
+import { registerDurableReturns } from '../durable-returns/durable-returns.js'
+import { checkOptions, invalidOption, readSafely } from '../errors/option-errors.js'
 import { findProjectServer } from '../project/find-project-server.js'
 import { mayAutoApplyIn } from '../project/user-config.js'
 import { say } from '../runtime/stderr.js'
-import { Isolation } from '../worker/crash-isolation.js'
+import { CrashIsolation } from '../worker/crash-isolation.js'
 import { type Agent, createAgent } from './agent.js'
 import { type ConnectOptions, connectOptions, resolveSettings, type Settings } from './connect-options.js'
 
-const REGISTERED_MS = 10_000
+const REGISTRATION_CHECK_MS = 10_000
 /** What ends a process ends what all of its agents run. */
-const isolation = new Isolation(machineTiming)
+const isolation = new CrashIsolation(machineTiming)
 
 /**
  * Connects as an agent: the sdk's main, the only place that makes a connection, a clock and randomness.
@@ -22,7 +22,7 @@ const isolation = new Isolation(machineTiming)
  * E005 for the name, E040 without a server, E030 for a project file that is not trusted.
  */
 export async function connect(options: string | ConnectOptions = {}, more: Omit<ConnectOptions, 'agent'> = {}): Promise<Agent> {
-  const given = givenOptions(options, more)
+  const given = mergeOptions(options, more)
   const cwd = workingDirectory(given)
   const project = () => findProjectServer(given.directory ?? cwd)
   const access = (folder: string, name: string) => projectAccess(folder, { role: 'agent', name })
@@ -35,14 +35,14 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     mayAutoApply: (path: string) => mayAutoApplyIn(path, say),
   }
   const settings = resolveSettings(given, around)
-  announce(settings)
-  const bus = await open(settings)
+  reportServer(settings)
+  const bus = await openConnection(settings)
   const tracing = await openTracing({ env: process.env, service: settings.agent, say })
   const deps = {
     bus,
     clock: serverClock(bus),
     random: nodeRandom,
-    registered_ms: REGISTERED_MS,
+    registered_ms: REGISTRATION_CHECK_MS,
     tracing,
     say,
     servers: settings.servers,
@@ -50,7 +50,7 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     schemas: outputSchemas(),
   }
   try {
-    if (given.durable_returns) await askForDelivery(deps)
+    if (given.durable_returns) await registerDurableReturns(deps)
   } catch (error) {
     await bus[Symbol.asyncDispose]()
     await tracing[Symbol.asyncDispose]()
@@ -78,10 +78,10 @@ function workingDirectory({ directory }: ConnectOptions): string {
   }
 }
 
-function givenOptions(options: string | ConnectOptions, more: Omit<ConnectOptions, 'agent'>): ConnectOptions {
+function mergeOptions(options: string | ConnectOptions, more: Omit<ConnectOptions, 'agent'>): ConnectOptions {
   for (const one of [options, more])
     if (typeof one !== 'string' && (typeof one !== 'object' || one === null)) throw invalidOption('options', 'must be an object')
-  const given = readable([options, more], 'options', () =>
+  const given = readSafely([options, more], 'options', () =>
     typeof options === 'string' ? { ...more, agent: options } : { ...more, ...options },
   )
   checkOptions(connectOptions, given)
@@ -91,19 +91,19 @@ function givenOptions(options: string | ConnectOptions, more: Omit<ConnectOption
 const announced = new Set<string>()
 
 /** Reports once for each project file which server it named, since neither the code nor the environment did. */
-function announce({ source, from, servers }: Settings): void {
+function reportServer({ source, from, servers }: Settings): void {
   if (source !== 'project' || announced.has(from)) return
   announced.add(from)
   say(`passover: using ${servers.join(', ')} (${from})`)
 }
 
 /** Nothing named a server: the project that was meant may be in another directory. */
-function elsewhere({ agent, directory, source }: Settings): string {
+function noProjectHint({ agent, directory, source }: Settings): string {
   if (source !== 'default') return ''
   return ` (There is no project in ${directory} or above it in its repository; of one elsewhere: connect('${agent}', { directory: '<its path>' }).)`
 }
 
-async function open(settings: Settings) {
+async function openConnection(settings: Settings) {
   const { agent, servers, credentials, tls, prefix } = settings
   try {
     return await openBus({
@@ -115,7 +115,7 @@ async function open(settings: Settings) {
     })
   } catch (error) {
     if (!(error instanceof BusUnreachable)) throw error
-    throw new PassOverError('E040', `${error.message}. ${error.hint}${elsewhere(settings)}`, {
+    throw new PassOverError('E040', `${error.message}. ${error.hint}${noProjectHint(settings)}`, {
       servers,
       from: settings.from,
       ...(error.refused ? { mend: error.hint } : {}),

@@ -13,7 +13,7 @@ import { connect } from './connect.js'
 
 let defaultAgent: Promise<Agent> | undefined
 
-function agentHere(): HandlerAgent | Promise<HandlerAgent> {
+function currentAgent(): HandlerAgent | Promise<HandlerAgent> {
   const scope = currentScope()
   if (scope) return scope.agent
   defaultAgent ??= connect().catch((error: unknown) => {
@@ -25,19 +25,19 @@ function agentHere(): HandlerAgent | Promise<HandlerAgent> {
 
 /** Passes work over: as a child of the pass that is worked on, or as PASSOVER_AGENT. */
 export async function passOver(options: PassOverOptions): Promise<WorkOutput> {
-  const agent = await agentHere()
+  const agent = await currentAgent()
   return agent.passOver(options)
 }
 
 /** The same, asking again after recoverable errors. */
 export async function passOverWithRetry(options: PassOverOptions, retry?: Partial<RetryOptions>): Promise<WorkOutput> {
-  const agent = await agentHere()
+  const agent = await currentAgent()
   return agent.passOverWithRetry(options, retry)
 }
 
 /** Applies what was approved of an output (docs/architecture/protocol.md#release-and-apply), as the agent of the pass that is worked on, else as PASSOVER_AGENT. */
 export async function apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied> {
-  const agent = await agentHere()
+  const agent = await currentAgent()
   return agent.apply(output, options)
 }
 

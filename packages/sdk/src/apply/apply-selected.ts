@@ -1,14 +1,14 @@
 import { type NumberedModification, PassOverError } from '@passover/core'
 import { type AppliedBody, type PassKey, WIRE_VERSION } from '@passover/schemas'
 import type { Deps } from '../runtime/dependencies.js'
-import { codeOf, type Folder } from './files/directory-handle.js'
-import { readView } from './files/file-state.js'
-import { runSet, type SetDone } from './journal/change-set.js'
-import { sayLeft } from './journal/leftovers.js'
+import { codeOf, type DirectoryHandle } from './files/directory-handle.js'
+import { readFileStates } from './files/file-state.js'
+import { type ChangeSetResult, runChangeSet } from './journal/change-set.js'
+import { leftoversText } from './journal/leftovers.js'
 import { lockDirectory } from './journal/lock.js'
-import { type ApplyHome, recoverDirectory, type Settled, settleDirectory, storedTrace, tellSet } from './journal/recover.js'
+import { type ApplyHome, publishApplied, type RecoveredSet, recoverDirectory, recoverLocked, storedTrace } from './journal/recover.js'
 import { openHome } from './journal/undo-journal.js'
-import { type Plan, type Planned, pathsOf, planChanges, type Sides } from './plan/plan.js'
+import { type ConflictVersions, type Plan, type PlannedChange, pathsOf, planChanges } from './plan/plan.js'
 
 /** Which modifications of a pass are applied, and in whose name. */
 export interface ToApply {
@@ -28,7 +28,7 @@ export interface NotApplied {
   path: string
   kind: 'conflict' | 'refused' | 'failed'
   why: string
-  sides?: Sides
+  sides?: ConflictVersions
 }
 
 /** What became of an output's modifications, by path. */
@@ -47,19 +47,19 @@ export interface Applied {
   /** false: it was written, and the event is told by the next apply in this directory. */
   recorded: boolean
   /** What a killed process had left, and was settled first. */
-  settled: Settled[]
+  settled: RecoveredSet[]
 }
 
 /** What would become of the taken modifications now. Nothing is written, not even a lock. */
-export async function planChosen(directory: string, { taken, binary }: Pick<ToApply, 'taken' | 'binary'>): Promise<Plan> {
-  return planChanges(taken, await readView(directory, pathsOf(taken)), { binary })
+export async function planSelected(directory: string, { taken, binary }: Pick<ToApply, 'taken' | 'binary'>): Promise<Plan> {
+  return planChanges(taken, await readFileStates(directory, pathsOf(taken)), { binary })
 }
 
 /**
  * Writes the taken modifications: all of them, or none. What a killed process left in the directory is settled first. Files change only
  * where they are as the subagent saw them, and keep mode, encoding, byte order mark and line ends. The event is stored once, after.
  */
-export function applyChosen(home: ApplyHome, todo: ToApply): Promise<Applied> {
+export function applySelected(home: ApplyHome, todo: ToApply): Promise<Applied> {
   return home.deps.tracing?.on ? inApplySpan(home.deps, todo, () => applyTaken(home, todo)) : applyTaken(home, todo)
 }
 
@@ -86,15 +86,15 @@ async function applyTaken(home: ApplyHome, todo: ToApply): Promise<Applied> {
   if ('conflicts' in entered) return entered
   await using own = entered.folder
   await using _lock = entered.lock
-  const settled = await settleDirectory(home, own)
-  const plan = await planChosen(home.directory, todo)
+  const settled = await recoverLocked(home, own)
+  const plan = await planSelected(home.directory, todo)
   if (plan.changes.length === 0) return report(todo, plan, settled)
   // Awaited here: the lock is held until it is done.
   return await write(home, todo, { plan, settled })
 }
 
 /** The directory's records, and the right to change it, for one at a time. */
-async function enter({ deps, directory }: ApplyHome): Promise<{ folder: Folder; lock: AsyncDisposable }> {
+async function enter({ deps, directory }: ApplyHome): Promise<{ folder: DirectoryHandle; lock: AsyncDisposable }> {
   const folder = await openHome(directory, 'make')
   if (!folder) throw new Error('.passover/apply was made and is not there')
   try {
@@ -105,7 +105,7 @@ async function enter({ deps, directory }: ApplyHome): Promise<{ folder: Folder; 
   }
 }
 
-async function write(home: ApplyHome, todo: ToApply, { plan, settled }: { plan: Plan; settled: Settled[] }): Promise<Applied> {
+async function write(home: ApplyHome, todo: ToApply, { plan, settled }: { plan: Plan; settled: RecoveredSet[] }): Promise<Applied> {
   const { deps } = home
   const at = deps.clock.now()
   const nonce = Buffer.from(deps.random.bytes(12)).toString('hex')
@@ -114,13 +114,13 @@ async function write(home: ApplyHome, todo: ToApply, { plan, settled }: { plan: 
   const digests = plan.items.filter(({ verdict }) => verdict === 'ready').map(({ digest }) => digest)
   const { applied_by } = todo
   const event: AppliedBody = { v: WIRE_VERSION, applied_by, applied_at: at, applied, rejected: planned.rejected, digests, nonce }
-  const done = await runSet(home, { kind: 'apply', nonce, key: todo.key, at, changes: plan.changes, event })
+  const done = await runChangeSet(home, { kind: 'apply', nonce, key: todo.key, at, changes: plan.changes, event })
   if (!done.ok) return { ...planned, conflicts: [failure(plan, done)], held_back: applied.filter((path) => path !== done.path) }
-  const recorded = await tellSet(home, done.set)
+  const recorded = await publishApplied(home, done.set)
   return { ...planned, applied, held_back: [], applied_at: at, recorded }
 }
 
-function report({ all, taken, applied_by }: ToApply, { items }: Pick<Plan, 'items'>, settled: Settled[]): Applied {
+function report({ all, taken, applied_by }: ToApply, { items }: Pick<Plan, 'items'>, settled: RecoveredSet[]): Applied {
   const names = new Set(taken.map(({ number }) => number))
   return {
     applied: [],
@@ -134,7 +134,7 @@ function report({ all, taken, applied_by }: ToApply, { items }: Pick<Plan, 'item
   }
 }
 
-function pathsWith(items: readonly Planned[], verdict: Planned['verdict']): string[] {
+function pathsWith(items: readonly PlannedChange[], verdict: PlannedChange['verdict']): string[] {
   return unique(items.filter((item) => item.verdict === verdict).map(({ path }) => path))
 }
 
@@ -142,15 +142,15 @@ function unique(paths: string[]): string[] {
   return [...new Set(paths)]
 }
 
-function notApplied(item: Planned): NotApplied[] {
+function notApplied(item: PlannedChange): NotApplied[] {
   if (item.verdict !== 'conflict' && item.verdict !== 'refused') return []
   const { number, path, verdict: kind, why } = item
   return [{ number, path, kind, why, ...(item.verdict === 'conflict' && { sides: item.sides }) }]
 }
 
-function failure({ items }: Plan, { path, kind, why, left }: Extract<SetDone, { ok: false }>): NotApplied {
+function failure({ items }: Plan, { path, kind, why, left }: Extract<ChangeSetResult, { ok: false }>): NotApplied {
   const number = items.find((item) => item.path === path)?.number ?? 0
-  return { number, path, kind: kind === 'changed' ? 'conflict' : 'failed', why: `${why}${sayLeft(left)}` }
+  return { number, path, kind: kind === 'changed' ? 'conflict' : 'failed', why: `${why}${leftoversText(left)}` }
 }
 
 /** Nothing can be written here at all. That somebody else is at it passes. */

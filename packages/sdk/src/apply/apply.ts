@@ -1,10 +1,10 @@
 import { modificationsIn, PassOverError } from '@passover/core'
 import { type AnsweredPass, HEADER, passAnswer, passError, type WorkControl, type WorkOutput } from '@passover/schemas'
-import type { FoundReturn } from '../journal/poll.js'
-import { openReturn } from '../messages/decode-return.js'
-import { type Deps, pause } from '../runtime/dependencies.js'
-import { type Applied, applyChosen, type ToApply } from './apply-selected.js'
-import { applyDecision, type Judged, mayApply } from './authorize.js'
+import type { StoredReturn } from '../journal/poll.js'
+import { decodeReturn } from '../messages/decode-return.js'
+import { type Deps, sleep } from '../runtime/dependencies.js'
+import { type Applied, applySelected, type ToApply } from './apply-selected.js'
+import { type ApplyAuthorization, applyDecision, authorizeApply } from './authorize.js'
 import { type ApplyHome, recoverDirectory } from './journal/recover.js'
 
 export interface ApplyOptions {
@@ -21,9 +21,9 @@ export interface ApplyOptions {
 }
 
 /** The audit reads along: what was stored a moment ago it may learn a moment later. */
-const READS_MS = 3_000
-const DECIDES_MS = 1_500
-const AGAIN_MS = 50
+const READ_TIMEOUT_MS = 3_000
+const DECISION_TIMEOUT_MS = 1_500
+const RETRY_DELAY_MS = 50
 
 /**
  * Applies the file modifications of a stored return in a directory: those that a counted `apply` decision took, or all where the pass's
@@ -37,7 +37,7 @@ export async function applyOutput(home: ApplyHome, given: WorkOutput | string, o
     throw new PassOverError('E013', `the output is for ${given.originating_agent_id}, not for ${name}`)
   const about = typeof given === 'string' ? { id: given, subagent: options.subagent } : { id: given.work_id, subagent: given.subagent_id }
   const { judged, output } = await judgedPass(home, about)
-  const allowed = mayApply(judged, options.only)
+  const allowed = authorizeApply(judged, options.only)
   const there = { ...home, directory: options.directory ?? home.directory }
   if (!allowed.ok) {
     // A refusal too leaves no file half applied.
@@ -47,7 +47,7 @@ export async function applyOutput(home: ApplyHome, given: WorkOutput | string, o
   await deps.faults?.at('apply:after-decision', judged.key)
   const applied_by = allowed.by ?? options.applied_by ?? name
   const todo: ToApply = { key: judged.key, all: judged.all, taken: allowed.taken, applied_by, binary: options.binary ?? false }
-  const applied = await applyChosen(there, todo)
+  const applied = await applySelected(there, todo)
   for (const one of typeof given === 'string' ? [output] : [output, given]) noteApplied(one, applied)
   return applied
 }
@@ -63,25 +63,25 @@ interface About {
 }
 
 /** The pass with its output, as stored: what the caller holds may have been changed since. */
-async function judgedPass({ deps }: ApplyHome, about: About): Promise<{ judged: Judged; output: WorkOutput }> {
+async function judgedPass({ deps }: ApplyHome, about: About): Promise<{ judged: ApplyAuthorization; output: WorkOutput }> {
   const begun = deps.clock.monotonic()
   for (;;) {
-    const { pass, found } = await readPass(deps, about, begun + READS_MS)
+    const { pass, found } = await readPass(deps, about, begun + READ_TIMEOUT_MS)
     const decision = applyDecision(pass, found.data)
     const control = pass.control as WorkControl | undefined
     const waits = !decision && control?.policy.require_user_approval !== false && pass.status !== 'awaiting_release'
-    if (waits && deps.clock.monotonic() < begun + DECIDES_MS) {
-      await pause(deps.clock, AGAIN_MS)
+    if (waits && deps.clock.monotonic() < begun + DECISION_TIMEOUT_MS) {
+      await sleep(deps.clock, RETRY_DELAY_MS)
       continue
     }
-    const opened = await openReturn(deps, pass.key, found)
+    const opened = await decodeReturn(deps, pass.key, found)
     if (!opened.ok) throw PassOverError.from(opened.error)
-    return { judged: judge(pass, found, opened.output), output: opened.output }
+    return { judged: loadDecision(pass, found, opened.output), output: opened.output }
   }
 }
 
 /** What the audit says of a pass, for the rules. */
-export function judge(pass: AnsweredPass, found: Pick<FoundReturn, 'data'> | undefined, output: WorkOutput): Judged {
+export function loadDecision(pass: AnsweredPass, found: Pick<StoredReturn, 'data'> | undefined, output: WorkOutput): ApplyAuthorization {
   return {
     key: pass.key,
     status: pass.status,
@@ -93,16 +93,16 @@ export function judge(pass: AnsweredPass, found: Pick<FoundReturn, 'data'> | und
   }
 }
 
-async function readPass(deps: Deps, about: About, until: number): Promise<{ pass: AnsweredPass; found: FoundReturn }> {
+async function readPass(deps: Deps, about: About, until: number): Promise<{ pass: AnsweredPass; found: StoredReturn }> {
   for (;;) {
     const pass = await askOwn(deps, about)
-    const found = pass && ((pass.return as FoundReturn | undefined) ?? (pass.return_left_out ? await storedReturn(deps, pass) : undefined))
+    const found = pass && ((pass.return as StoredReturn | undefined) ?? (pass.return_left_out ? await storedReturn(deps, pass) : undefined))
     if (pass && found) return { pass, found }
     if (deps.clock.monotonic() > until) {
       if (!pass) throw new PassOverError('E041', `there is no pass ${about.id} of ${deps.bus.identity}`, { id: about.id })
       throw new PassOverError('E041', `${about.id} has returned nothing to apply: it is ${pass.status}`, { id: about.id })
     }
-    await pause(deps.clock, AGAIN_MS)
+    await sleep(deps.clock, RETRY_DELAY_MS)
   }
 }
 
@@ -120,7 +120,7 @@ async function askOwn({ bus }: Deps, { id, subagent }: About): Promise<AnsweredP
 }
 
 /** A return too large for an answer stands in the stream. */
-async function storedReturn({ bus }: Deps, { key, record }: AnsweredPass): Promise<FoundReturn | undefined> {
+async function storedReturn({ bus }: Deps, { key, record }: AnsweredPass): Promise<StoredReturn | undefined> {
   const sequence = (record?.sequences as { return?: number } | undefined)?.return
   const stored = await bus.journal.last(bus.subjects.return(key, key.subagent))
   if (!stored || stored.sequence !== sequence) return undefined

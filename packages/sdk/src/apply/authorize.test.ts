@@ -1,7 +1,7 @@
 import { modificationsIn, SYSTEM_DEFAULTS } from '@passover/core'
 import type { AnsweredDecision, FileModificationArtifact } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { type Judged, mayApply, mayApplyItself } from './authorize.js'
+import { type ApplyAuthorization, authorizeApply, authorizeAutoApply } from './authorize.js'
 
 const artifacts = ['a', 'b', 'c'].map(
   (path): FileModificationArtifact => ({
@@ -16,8 +16,8 @@ const artifacts = ['a', 'b', 'c'].map(
 const all = modificationsIn({ artifacts })
 const rights = { can_modify_files: true, can_run_tools: true, constraints: [] }
 const policy = { ...SYSTEM_DEFAULTS, max_compute_time_ms: 30_000, auto_apply: true }
-const asking: Judged['control'] = { auto_apply_on_success: true, policy, rights }
-const free: Judged['control'] = { ...asking, policy: { ...policy, require_user_approval: false } }
+const asking: ApplyAuthorization['control'] = { auto_apply_on_success: true, policy, rights }
+const free: ApplyAuthorization['control'] = { ...asking, policy: { ...policy, require_user_approval: false } }
 
 function decided(verdict: 'approve' | 'deny', taken: number[] = []): AnsweredDecision {
   const modifications = Object.fromEntries(
@@ -25,7 +25,7 @@ function decided(verdict: 'approve' | 'deny', taken: number[] = []): AnsweredDec
   )
   return { item: 'apply', person: 'maria', verdict, digest: 'd', sequence: 1, time: 0, modifications }
 }
-const judged = (more: Partial<Judged> = {}): Judged => ({
+const judged = (more: Partial<ApplyAuthorization> = {}): ApplyAuthorization => ({
   key: { originator: 'alice', subagent: 'fixer', id: 'x'.repeat(32) },
   status: 'returned',
   control: asking,
@@ -35,12 +35,12 @@ const judged = (more: Partial<Judged> = {}): Judged => ({
   all,
   ...more,
 })
-const taken = (one: Judged, only?: number[]) => {
-  const allowed = mayApply(one, only)
+const taken = (one: ApplyAuthorization, only?: number[]) => {
+  const allowed = authorizeApply(one, only)
   return allowed.ok ? allowed.taken.map(({ number }) => number) : allowed.error.code
 }
 
-describe('mayApply', () => {
+describe('authorizeApply', () => {
   it.each([
     ['nothing without a decision', judged(), undefined, 'E013'],
     ['nothing where the policy is not known', judged({ control: undefined }), undefined, 'E013'],
@@ -61,7 +61,7 @@ describe('mayApply', () => {
   })
 
   it('says who denied, for the exit code', () => {
-    const allowed = mayApply(judged({ decision: { ...decided('deny'), reason: 'not so' } }))
+    const allowed = authorizeApply(judged({ decision: { ...decided('deny'), reason: 'not so' } }))
     expect(allowed).toMatchObject({
       ok: false,
       error: { message: 'maria denied the application: not so', context: { approval: 'denied' } },
@@ -71,7 +71,7 @@ describe('mayApply', () => {
 
 describe('mayApplyItself', () => {
   const output = { artifacts, auto_apply_allowed: true }
-  const itself = (one: Judged) => mayApplyItself(one, output).map(({ number }) => number)
+  const itself = (one: ApplyAuthorization) => authorizeAutoApply(one, output).map(({ number }) => number)
 
   it('takes everything under the whole conjunction, and what a decision took where one stands', () => {
     expect(itself(judged({ control: free }))).toEqual([1, 2, 3])

@@ -11,10 +11,10 @@ import {
 import { nameMarks } from '../runtime/format.js'
 
 /** What may be applied of a return, and who said so. */
-export type Allowed = { ok: true; taken: NumberedModification[]; by: string | undefined } | { ok: false; error: PassOverError }
+export type AuthorizationResult = { ok: true; taken: NumberedModification[]; by: string | undefined } | { ok: false; error: PassOverError }
 
 /** A pass as the audit answered, and its output's modifications. */
-export interface Judged {
+export interface ApplyAuthorization {
   key: PassKey
   status: string
   control: Pick<WorkControl, 'auto_apply_on_success' | 'policy' | 'rights'> | undefined
@@ -34,12 +34,12 @@ export function applyDecision({ decisions }: Pick<AnsweredPass, 'decisions'>, da
 }
 
 /** Why nothing of an output may be applied, whoever approves of its changes. */
-export function mayNotBeApplied({
+export function applyBlockedReason({
   key,
   status,
   unacceptable,
   withheld,
-}: Omit<Judged, 'control' | 'decision' | 'all'>): PassOverError | undefined {
+}: Omit<ApplyAuthorization, 'control' | 'decision' | 'all'>): PassOverError | undefined {
   if (withheld) return new PassOverError('E013', 'the output was not released', { ...key, approval: 'denied' })
   if (unacceptable) return PassOverError.from(unacceptable)
   if (status !== 'awaiting_release') return undefined
@@ -50,10 +50,13 @@ export function mayNotBeApplied({
  * What the originator may apply: exactly what a person's decision took (docs/architecture/protocol.md#release-and-apply), or everything where the policy of the
  * pass says that no approval is needed. `only` narrows that; it takes nothing that the decision did not. E013 else.
  */
-export function mayApply(judged: Judged, only?: readonly number[]): Allowed {
+export function authorizeApply(judged: ApplyAuthorization, only?: readonly number[]): AuthorizationResult {
   const { key, control, decision, all } = judged
-  const no = (why: string, details: object = {}): Allowed => ({ ok: false, error: new PassOverError('E013', why, { ...key, ...details }) })
-  const never = mayNotBeApplied(judged)
+  const no = (why: string, details: object = {}): AuthorizationResult => ({
+    ok: false,
+    error: new PassOverError('E013', why, { ...key, ...details }),
+  })
+  const never = applyBlockedReason(judged)
   if (never) return { ok: false, error: never }
   if (decision?.verdict === 'deny') {
     const reason = decision.reason ? `: ${decision.reason}` : ''
@@ -72,7 +75,10 @@ export function mayApply(judged: Judged, only?: readonly number[]): Allowed {
 }
 
 /** What is applied without asking: only where request, policy, output and rights all allow it, and never against a decision that stands. */
-export function mayApplyItself(judged: Judged, output: Pick<WorkOutput, 'artifacts' | 'auto_apply_allowed'>): NumberedModification[] {
+export function authorizeAutoApply(
+  judged: ApplyAuthorization,
+  output: Pick<WorkOutput, 'artifacts' | 'auto_apply_allowed'>,
+): NumberedModification[] {
   const { control, decision, all, withheld, unacceptable } = judged
   if (!control || withheld || unacceptable || !mayAutoApply(output, control)) return []
   return decision ? takenModifications(all, decision) : [...all]

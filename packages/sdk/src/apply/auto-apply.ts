@@ -1,20 +1,20 @@
 import { runsByItself } from '@passover/core'
 import { oneLine, visible } from '@passover/core/text'
 import type { AnsweredPass, PassKey, WorkOutput } from '@passover/schemas'
-import { ask, type FoundReturn } from '../journal/poll.js'
-import { pause } from '../runtime/dependencies.js'
+import { askAudit, type StoredReturn } from '../journal/poll.js'
+import { sleep } from '../runtime/dependencies.js'
 import { say as sayOnStderr } from '../runtime/stderr.js'
-import { judge, noteApplied } from './apply.js'
-import { applyChosen } from './apply-selected.js'
-import { mayApplyItself } from './authorize.js'
+import { loadDecision, noteApplied } from './apply.js'
+import { applySelected } from './apply-selected.js'
+import { authorizeAutoApply } from './authorize.js'
 import type { ApplyHome } from './journal/recover.js'
 
 /** The audit reads along: what was returned just now it may learn a moment later. */
-const READS_MS = 2_000
-const AGAIN_MS = 50
+const READ_TIMEOUT_MS = 2_000
+const RETRY_DELAY_MS = 50
 
 /** Whether it is worth asking: without the subagent's own yes nothing is applied by itself. */
-export function offersItself({ auto_apply_allowed, artifacts }: WorkOutput): boolean {
+export function offersAutoApply({ auto_apply_allowed, artifacts }: WorkOutput): boolean {
   return auto_apply_allowed && artifacts.some(({ type }) => type === 'file_modification')
 }
 
@@ -23,20 +23,20 @@ export function offersItself({ auto_apply_allowed, artifacts }: WorkOutput): boo
  * required. A stored decision wins; what was applied or undone before stays as it is. An output that changes a file which runs by itself
  * is left to a person as a whole. What was applied, and why something was not, is always reported. Never throws: the output is delivered.
  */
-export async function applyItself(home: ApplyHome, key: PassKey, output: WorkOutput): Promise<void> {
+export async function autoApply(home: ApplyHome, key: PassKey, output: WorkOutput): Promise<void> {
   const { deps } = home
   const report = deps.say ?? sayOnStderr
   const say = (what: string) => report(`${key.id} of ${key.subagent} was not applied automatically: ${what}`)
   try {
     const told = await readThrough(home, key)
     if (!told) return say('nobody answers who knows its policy')
-    const judged = judge(told.pass, told.found, output)
-    const taken = told.pass.record?.application ? [] : mayApplyItself(judged, output)
+    const judged = loadDecision(told.pass, told.found, output)
+    const taken = told.pass.record?.application ? [] : authorizeAutoApply(judged, output)
     if (taken.length === 0) return
     const running = taken.flatMap(({ modification: { path } }) => runsByItself(path)?.replace(/^/, `${visible(path)}: `) ?? [])
     if (running.length > 0) return say(`${running.join('; ')}. Review it: passover apply ${key.id}`)
     const applied_by = judged.decision?.person ?? deps.bus.identity
-    const done = await applyChosen(home, { key, all: judged.all, taken, applied_by, binary: false })
+    const done = await applySelected(home, { key, all: judged.all, taken, applied_by, binary: false })
     noteApplied(output, done)
     if (done.applied.length > 0)
       report(
@@ -49,12 +49,15 @@ export async function applyItself(home: ApplyHome, key: PassKey, output: WorkOut
 }
 
 /** The pass, once the audit has read its return. */
-async function readThrough({ deps }: ApplyHome, key: PassKey): Promise<{ pass: AnsweredPass; found: FoundReturn | undefined } | undefined> {
-  const until = deps.clock.monotonic() + READS_MS
+async function readThrough(
+  { deps }: ApplyHome,
+  key: PassKey,
+): Promise<{ pass: AnsweredPass; found: StoredReturn | undefined } | undefined> {
+  const until = deps.clock.monotonic() + READ_TIMEOUT_MS
   for (;;) {
-    const asked = await ask(deps.bus, key)
+    const asked = await askAudit(deps.bus, key)
     if (asked.kind === 'pass' && (asked.found || asked.pass.return_left_out)) return { pass: asked.pass, found: asked.found }
     if (asked.kind === 'unanswered' || deps.clock.monotonic() > until) return undefined
-    await pause(deps.clock, AGAIN_MS)
+    await sleep(deps.clock, RETRY_DELAY_MS)
   }
 }

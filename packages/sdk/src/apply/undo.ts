@@ -1,15 +1,15 @@
 import { PassOverError } from '@passover/core'
 import { type AppliedBody, type PassKey, WIRE_VERSION } from '@passover/schemas'
-import { readView } from './files/file-state.js'
-import { removeFolders, stateOf } from './files/file-swap.js'
-import { bytesBefore, runSet } from './journal/change-set.js'
-import { sayLeft } from './journal/leftovers.js'
+import { readFileStates } from './files/file-state.js'
+import { removeFolders, versionOf } from './files/file-swap.js'
+import { bytesBefore, runChangeSet } from './journal/change-set.js'
+import { leftoversText } from './journal/leftovers.js'
 import { lockDirectory } from './journal/lock.js'
-import { type ApplyHome, type Settled, settleDirectory, tellSet } from './journal/recover.js'
+import { type ApplyHome, publishApplied, type RecoveredSet, recoverLocked } from './journal/recover.js'
 import { type Intent, listSets, openHome, type StoredSet } from './journal/undo-journal.js'
 import type { Change } from './plan/plan.js'
 
-export interface Undone {
+export interface UndoResult {
   key: PassKey
   /** Paths that are as they were before the pass was applied. */
   undone: string[]
@@ -17,7 +17,7 @@ export interface Undone {
   conflicts: { path: string; why: string }[]
   /** false: the event is told by the next apply or undo in this directory. */
   recorded: boolean
-  settled: Settled[]
+  settled: RecoveredSet[]
 }
 
 /** What of a pass is applied in a directory and could be undone, the newest first. `id` may be the beginning of one. E041: nothing; E042: several passes. */
@@ -55,19 +55,19 @@ function nothingApplied(sets: StoredSet[], { directory, id }: { directory: strin
  *
  * @throws {PassOverError} E041: there is nothing to undo, or it was undone already (`undone_by`).
  */
-export async function undoApplied(home: ApplyHome, { id, undone_by }: { id: string; undone_by: string }): Promise<Undone> {
+export async function undoApplied(home: ApplyHome, { id, undone_by }: { id: string; undone_by: string }): Promise<UndoResult> {
   const { directory } = home
   await using folder = await openHome(directory, 'only_look')
   if (!folder) throw new PassOverError('E041', `nothing of ${id} is applied in ${directory}`, { id })
   await using _lock = await lockDirectory(home.deps, folder)
   const earlier = await listSets(directory, folder)
-  const settled = await settleDirectory(home, folder)
+  const settled = await recoverLocked(home, folder)
   const now = await listSets(directory, folder)
   const rolledBack = settled.filter((one) => one.id.startsWith(id) && one.outcome === 'put_back' && one.kind === 'apply')
   const sets = rolledBack.length > 0 ? appliedIn(now, id) : standing(now, { directory, id })
   const key = [...sets, ...earlier].find((set) => set.id.startsWith(id) && set.intent)?.intent?.key
   if (!key) throw new PassOverError('E041', `nothing of ${id} is applied in ${directory}`, { id })
-  const result: Undone = { key, undone: [], conflicts: [], recorded: true, settled }
+  const result: UndoResult = { key, undone: [], conflicts: [], recorded: true, settled }
   for (const { restored = [], left = [] } of rolledBack) {
     result.undone.push(...restored)
     result.conflicts.push(
@@ -86,11 +86,11 @@ export async function undoApplied(home: ApplyHome, { id, undone_by }: { id: stri
 async function undoSet(
   home: ApplyHome,
   { set, intent, undone_by }: { set: StoredSet; intent: Intent; undone_by: string },
-  result: Undone,
+  result: UndoResult,
 ): Promise<void> {
   const { deps, directory } = home
   for (const file of intent.files) {
-    if ((await stateOf(directory, file)) !== 'after') result.conflicts.push({ path: file.path, why: 'it was changed since' })
+    if ((await versionOf(directory, file)) !== 'after') result.conflicts.push({ path: file.path, why: 'it was changed since' })
   }
   if (result.conflicts.length > 0) return
   const changes = await backwards(directory, set, intent)
@@ -100,18 +100,18 @@ async function undoSet(
   const { digests } = intent.event
   const said: AppliedBody = { v: WIRE_VERSION, applied_by: undone_by, applied_at: at, applied: paths, rejected: [], nonce }
   const event: AppliedBody = { ...said, undone: true, ...(digests && { digests }) }
-  const done = await runSet(home, { kind: 'undo', nonce, undoes: set.nonce, key: intent.key, at, changes, event })
+  const done = await runChangeSet(home, { kind: 'undo', nonce, undoes: set.nonce, key: intent.key, at, changes, event })
   if (!done.ok) {
-    result.conflicts.push({ path: done.path, why: `${done.why}${sayLeft(done.left)}` })
+    result.conflicts.push({ path: done.path, why: `${done.why}${leftoversText(done.left)}` })
     return
   }
   await removeFolders(directory, intent.made)
   result.undone.push(...paths)
-  if (!(await tellSet(home, done.set))) result.recorded = false
+  if (!(await publishApplied(home, done.set))) result.recorded = false
 }
 
 async function backwards(directory: string, set: StoredSet, { files }: Intent): Promise<Change[]> {
-  const view = await readView(
+  const view = await readFileStates(
     directory,
     files.map(({ path }) => path),
   )

@@ -1,10 +1,10 @@
 import type { Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { type Running, sinceBegun } from './attempt-status.js'
+import { attemptStatus, type RunningAttempt } from './attempt-status.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'pass-00000001' }
 const RULES = { id_window_ms: 3_600_000, trust_fences: true }
-const RUN: Running = { key, attempt: 2, guard: 11, nonce: 'mine' }
+const RUN: RunningAttempt = { key, attempt: 2, guard: 11, nonce: 'mine' }
 const guard = { subject: '*.alice.audit.pass-00000001.*', sequence: 11 }
 const step = (kind: Step['kind'], by: string, sequence: number, rest: Partial<Step> = {}): Step => ({
   type: 'step',
@@ -22,7 +22,7 @@ const bounced = (kind: Step['kind'], by: string, sequence: number): Step => {
   return { ...rest, untrusted: 'the server published it' }
 }
 const BEFORE = [step('work', 'medium', 10), step('fence', 'audit', 11, { attempt: 2, nonce: 'mine' })]
-const judge = (...newer: Step[]) => sinceBegun(RUN, [...newer, ...BEFORE], RULES)
+const judge = (...newer: Step[]) => attemptStatus(RUN, [...newer, ...BEFORE], RULES)
 
 describe('since an attempt began', () => {
   it('nothing changed where only steps came that count for nothing: the guard goes behind them', () => {

@@ -2,7 +2,7 @@ import { type PassKey, type Step, SYSTEM } from '@passover/schemas'
 import { isLateFirst, type ViewRules } from '../journal/journal-view.js'
 
 /** What a running attempt knows of itself. */
-export interface Running {
+export interface RunningAttempt {
   key: PassKey
   attempt: number
   /** Sequence of the last step when it began. */
@@ -12,7 +12,7 @@ export interface Running {
 }
 
 /** How a pass went on since an attempt began. */
-export type SinceBegun =
+export type AttemptStatus =
   /** The attempt's own return is stored. */
   | { kind: 'returned' }
   | { kind: 'ended'; step: Step }
@@ -25,7 +25,7 @@ export type SinceBegun =
  * a client's behalf, a fence out of turn, a second work) only moves the guard: the attempt keeps its result and publishes it after that step.
  * Where such a step hides a newer one on its subject, the return is stored after that and the fold ignores it.
  */
-export function sinceBegun(run: Running, steps: readonly Step[], rules: ViewRules): SinceBegun {
+export function attemptStatus(run: RunningAttempt, steps: readonly Step[], rules: ViewRules): AttemptStatus {
   const newer = steps.filter(({ sequence }) => sequence > run.guard).sort((a, b) => a.sequence - b.sequence)
   for (const step of newer) {
     const change = changeBy(step, run, rules)
@@ -34,7 +34,7 @@ export function sinceBegun(run: Running, steps: readonly Step[], rules: ViewRule
   return { kind: 'unchanged', last: newer.at(-1)?.sequence ?? run.guard }
 }
 
-function changeBy(step: Step, run: Running, rules: ViewRules): SinceBegun | undefined {
+function changeBy(step: Step, run: RunningAttempt, rules: ViewRules): AttemptStatus | undefined {
   if (step.untrusted !== undefined) return undefined
   const isWorkers = step.by === run.key.subagent
   if (step.kind === 'fence') return isWorkers && step.attempt > run.attempt ? { kind: 'newer_attempt' } : undefined

@@ -1,6 +1,6 @@
 import { Subjects } from '@passover/bus'
 import { expect, test } from 'vitest'
-import { type Begin, beginAttempt, ConsumerAges, type Delivered } from './begin-attempt.js'
+import { type AttemptContext, beginAttempt, ConsumerAges, type WorkDelivery } from './begin-attempt.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 const STORED_AT = 10_000
@@ -52,7 +52,7 @@ async function redelivered(meanwhile: (server: Server) => unknown, attempt = 2) 
     agent: key.subagent,
     rules: { id_window_ms: 3_600_000, trust_fences: true },
     consumers: new ConsumerAges({ high: source, medium: source, low: source } as never, () => 0),
-  } as unknown as Begin
+  } as unknown as AttemptContext
   const delivery = { delivered: 2, sequence: 5, time: STORED_AT, headers: new Map(), consumer_sequence: 1 }
   const delivered = {
     key,
@@ -62,7 +62,7 @@ async function redelivered(meanwhile: (server: Server) => unknown, attempt = 2) 
     timeout_ms: TIMEOUT_MS,
     nonce: 'mine',
     turn: async () => true,
-  } as unknown as Delivered
+  } as unknown as WorkDelivery
   return { begun: await beginAttempt(begin, delivered), looked: server.looked }
 }
 

@@ -2,17 +2,17 @@ import { type Bus, type Delivery, encode, type Outgoing, type WorkSource } from 
 import { firstStepIsLate, type JournalRules } from '@passover/core'
 import { HEADER, type PassKey, type Slot, type Step, SYSTEM, soundTraceparent } from '@passover/schemas'
 import { isLateFirst, type ViewRules, viewJournal } from '../journal/journal-view.js'
-import { type Deps, pause } from '../runtime/dependencies.js'
-import { type AttemptDecision, type DeliveryFacts, decideAttempt, isOver, isSuspect, YOUNG_MS } from './decide-attempt.js'
+import { type Deps, sleep } from '../runtime/dependencies.js'
+import { type AttemptDecision, type DeliveryFacts, decideAttempt, FRESH_MS, isOver, isSuspect } from './decide-attempt.js'
 
 const EMPTY = encode({ v: 1 })
 
 /** As long as a cluster may be without a leader. */
-const PATIENCE_MS = 15_000
-const READ_AGAIN_MS = 250
+const TIMEOUT_MS = 15_000
+const RETRY_DELAY_MS = 250
 
 /** What an attempt needs to know to begin. */
-export interface Begin {
+export interface AttemptContext {
   deps: Deps
   agent: string
   rules: ViewRules
@@ -20,7 +20,7 @@ export interface Begin {
 }
 
 /** What decides in which order passes are tried alone. */
-export interface Rank {
+export interface SuspectRank {
   /** The attempt that is to begin. Passes that lost fewer attempts come first. */
   attempt: number
   /** No attempt follows this one. */
@@ -29,7 +29,7 @@ export interface Rank {
   patience_ms: number
 }
 
-export interface Delivered {
+export interface WorkDelivery {
   key: PassKey
   slot: Slot
   delivery: Delivery
@@ -37,17 +37,17 @@ export interface Delivered {
   timeout_ms: number
   nonce: string
   /** Waits until an attempt at a suspect may begin (Isolation); false: it is not to begin any more. */
-  turn: (rank: Rank) => Promise<boolean>
+  turn: (rank: SuspectRank) => Promise<boolean>
 }
 
 /** A decision that needs no further look: run, ended, or leave. */
-export type Begun = Exclude<AttemptDecision, { kind: 'read' | 'fence' }>
+export type AttemptStart = Exclude<AttemptDecision, { kind: 'read' | 'fence' }>
 
 /**
  * Begins an attempt, or finds that there is none to begin (docs/architecture/worker.md#begin-fence-or-leave).
  * Gives the decision itself for a young first delivery, so that the hot path waits for nothing.
  */
-export function beginAttempt(begin: Begin, delivered: Delivered): Begun | Promise<Begun> {
+export function beginAttempt(begin: AttemptContext, delivered: WorkDelivery): AttemptStart | Promise<AttemptStart> {
   if (isLate(begin, delivered)) return { kind: 'leave', why: 'not_found' }
   const now = begin.deps.clock.now()
   const created = begin.consumers.known(delivered.slot, delivered.delivery, now)
@@ -59,14 +59,14 @@ export function beginAttempt(begin: Begin, delivered: Delivered): Begun | Promis
 }
 
 /** Rule 5, judged from the delivery alone. The step is looked at whole only where its time alone is too late. */
-function isLate({ deps, rules }: { deps: Deps; rules: JournalRules }, { key, delivery }: Delivered): boolean {
+function isLate({ deps, rules }: { deps: Deps; rules: JournalRules }, { key, delivery }: WorkDelivery): boolean {
   const requested_at = Number(delivery.headers.get(HEADER.requestedAt) ?? Number.NaN)
   if (!firstStepIsLate({ key, time: delivery.time, requested_at }, rules)) return false
   const step = deps.bus.subjects.toFact(delivery)
   return step.type === 'step' && isLateFirst(step, rules)
 }
 
-async function readAndBegin(begin: Begin, delivered: Delivered): Promise<Begun> {
+async function readAndBegin(begin: AttemptContext, delivered: WorkDelivery): Promise<AttemptStart> {
   const { deps } = begin
   const { key } = delivered
   await deps.faults?.at('worker:before-read', key)
@@ -78,10 +78,10 @@ async function readAndBegin(begin: Begin, delivered: Delivered): Promise<Begun> 
     const decision = decideAttempt(read.facts, viewJournal(found, begin.rules))
     if (decision.kind === 'read') throw new TypeError('a view was given')
     if (decision.kind !== 'fence') return { done: decision }
-    const began = (sequence: number): Begun => ({ kind: 'run', attempt: decision.attempt, guard: sequence, proof: sequence })
+    const began = (sequence: number): AttemptStart => ({ kind: 'run', attempt: decision.attempt, guard: sequence, proof: sequence })
     return { publish: fenceStep(begin, delivered, decision), stored: began }
   }
-  const advanced = await deps.bus.journal.advance<Begun>(key, plan, { read: 'glimpse', known: read.steps, deadline_ms: PATIENCE_MS })
+  const advanced = await deps.bus.journal.advance<AttemptStart>(key, plan, { read: 'glimpse', known: read.steps, deadline_ms: TIMEOUT_MS })
   if (first.kind === 'fence') await deps.faults?.at('worker:after-fence', key)
   if (!advanced.ok) return { kind: 'leave', why: 'unclear' }
   return advanced.value.kind === 'run' ? unlessOver(begin, delivered, { facts: read.facts, run: advanced.value }) : advanced.value
@@ -93,7 +93,7 @@ interface Read {
 }
 
 /** Reads what to decide by. What may have ended another process waits for its turn first, and is then read again: others may have gone on. */
-async function readInTurn(begin: Begin, delivered: Delivered): Promise<Read | undefined> {
+async function readInTurn(begin: AttemptContext, delivered: WorkDelivery): Promise<Read | undefined> {
   const read = await readAll(begin, delivered)
   if (!read) return undefined
   const view = viewJournal(read.steps, begin.rules)
@@ -109,16 +109,20 @@ async function readInTurn(begin: Begin, delivered: Delivered): Promise<Read | un
   return admitted ? readAll(begin, delivered) : undefined
 }
 
-type Running = Extract<Begun, { kind: 'run' }>
+type Running = Extract<AttemptStart, { kind: 'run' }>
 
 /**
  * Storing the fence may have taken until after the deadline. Where the server's time is not known (the connection was only just made, or answers
  * come too slowly to tell it), the fence itself says when the server stored it: it cannot be earlier now (decision 66).
  */
-async function unlessOver(begin: Begin, delivered: Delivered, { facts, run }: { facts: DeliveryFacts; run: Running }): Promise<Begun> {
+async function unlessOver(
+  begin: AttemptContext,
+  delivered: WorkDelivery,
+  { facts, run }: { facts: DeliveryFacts; run: Running },
+): Promise<AttemptStart> {
   const { bus, clock } = begin.deps
   const acknowledged = clock.monotonic()
-  const unlessAt = (now: number): Begun => (isOver({ ...facts, now, clock_measured: true }) ? { kind: 'leave', why: 'over' } : run)
+  const unlessAt = (now: number): AttemptStart => (isOver({ ...facts, now, clock_measured: true }) ? { kind: 'leave', why: 'over' } : run)
   for (;;) {
     if (bus.clockMeasured) return unlessAt(clock.now())
     // Without a fence there was nothing to wait for since it was looked at last.
@@ -126,28 +130,28 @@ async function unlessOver(begin: Begin, delivered: Delivered, { facts, run }: { 
     const fence = await bus.journal.last(bus.subjects.fence(delivered.key, begin.agent)).catch(() => undefined)
     // A replica that lags does not have it yet.
     if (fence && fence.sequence >= run.guard) return unlessAt(fence.time + clock.monotonic() - acknowledged)
-    if (clock.monotonic() - acknowledged >= PATIENCE_MS) return { kind: 'leave', why: 'unclear' }
-    await pause(clock, READ_AGAIN_MS)
+    if (clock.monotonic() - acknowledged >= TIMEOUT_MS) return { kind: 'leave', why: 'unclear' }
+    await sleep(clock, RETRY_DELAY_MS)
   }
 }
 
 /** Reads journal and consumer, again and again while the server cannot be read; meanwhile the lease is renewed. */
-async function readAll(begin: Begin, delivered: Delivered): Promise<Read | undefined> {
+async function readAll(begin: AttemptContext, delivered: WorkDelivery): Promise<Read | undefined> {
   const { bus, clock } = begin.deps
-  const until = clock.monotonic() + PATIENCE_MS
+  const until = clock.monotonic() + TIMEOUT_MS
   for (;;) {
     try {
       const [created, steps] = await Promise.all([begin.consumers.ask(delivered.slot), stepsOf(bus, delivered)])
       return { facts: factsOf(begin, delivered, { created, now: clock.now() }), steps }
     } catch {
       if (clock.monotonic() >= until) return undefined
-      await pause(clock, READ_AGAIN_MS)
+      await sleep(clock, RETRY_DELAY_MS)
     }
   }
 }
 
 /** The steps that a worker decides by; its work can stand in one slot only, and what was held before does not matter. */
-async function stepsOf(bus: Bus, { key, slot }: Delivered): Promise<Step[]> {
+async function stepsOf(bus: Bus, { key, slot }: WorkDelivery): Promise<Step[]> {
   const { subjects } = bus
   const exact = [
     subjects.work(key, slot),
@@ -162,7 +166,7 @@ async function stepsOf(bus: Bus, { key, slot }: Delivered): Promise<Step[]> {
   })
 }
 
-function factsOf(begin: Begin, delivered: Delivered, at: { created: number | undefined; now: number }): DeliveryFacts {
+function factsOf(begin: AttemptContext, delivered: WorkDelivery, at: { created: number | undefined; now: number }): DeliveryFacts {
   const { bus } = begin.deps
   const { delivery, max_attempts, timeout_ms, nonce } = delivered
   return {
@@ -180,7 +184,7 @@ function factsOf(begin: Begin, delivered: Delivered, at: { created: number | und
   }
 }
 
-function fenceStep(begin: Begin, delivered: Delivered, fence: { attempt: number; guard: number }): Outgoing {
+function fenceStep(begin: AttemptContext, delivered: WorkDelivery, fence: { attempt: number; guard: number }): Outgoing {
   const { subjects } = begin.deps.bus
   const traceparent = soundTraceparent(delivered.delivery.headers.get(HEADER.traceparent))
   const headers: Record<string, string> = { [HEADER.attempt]: String(fence.attempt), [HEADER.nonce]: delivered.nonce }
@@ -225,7 +229,7 @@ export class ConsumerAges {
 
   /** What is known without asking; undefined: ask. */
   known(slot: Slot, delivery: Delivery, now: number): number | undefined {
-    return now - delivery.time < YOUNG_MS ? this.#ages.get(slot)?.created : undefined
+    return now - delivery.time < FRESH_MS ? this.#ages.get(slot)?.created : undefined
   }
 
   /** The consumer was gone: nothing is known of the next one. */
@@ -238,7 +242,7 @@ export class ConsumerAges {
     const before = this.#ages.get(slot)
     const now = this.#monotonic()
     if (before?.asking) return before.asking
-    if (before?.created !== undefined && now - before.asked_at < YOUNG_MS) return before.created
+    if (before?.created !== undefined && now - before.asked_at < FRESH_MS) return before.created
     const asking = this.#sources[slot].created()
     const age: Age = { created: before?.created, asked_at: now, asking, consumer_sequence: before?.consumer_sequence ?? 0 }
     this.#ages.set(slot, age)

@@ -1,7 +1,7 @@
-import type { View } from '../journal/journal-view.js'
+import type { JournalView } from '../journal/journal-view.js'
 
 /** A first delivery of work younger than this needs no read of its journal. */
-export const YOUNG_MS = 2_000
+export const FRESH_MS = 2_000
 
 /** What a worker knows of a delivery before it reads anything. Times by the server, ms. */
 export interface DeliveryFacts {
@@ -63,10 +63,10 @@ export function isOver(facts: DeliveryFacts): boolean {
  * What to do with a delivery (rules 1, 2 and 7 of docs/architecture/invariants.md#rules). Pure.
  * Without a view: run unread if it is first and young, else read. With the view of its journal: run, fence, acknowledge or leave.
  */
-export function decideAttempt(facts: DeliveryFacts, view?: View): AttemptDecision {
+export function decideAttempt(facts: DeliveryFacts, view?: JournalView): AttemptDecision {
   const first = isFirst(facts)
   if (!view) {
-    if (!first || facts.now - facts.stored_at >= YOUNG_MS || isOver(facts)) return { kind: 'read' }
+    if (!first || facts.now - facts.stored_at >= FRESH_MS || isOver(facts)) return { kind: 'read' }
     return { kind: 'run', attempt: 1, guard: facts.sequence, proof: facts.sequence }
   }
   if (view.ending.kind === 'return') return { kind: 'ended' }
@@ -86,6 +86,6 @@ export function decideAttempt(facts: DeliveryFacts, view?: View): AttemptDecisio
 }
 
 /** Whether a process may have died of this pass: it was in another one's hands before, or an attempt at it was lost. */
-export function isSuspect(facts: DeliveryFacts, view: View): boolean {
+export function isSuspect(facts: DeliveryFacts, view: JournalView): boolean {
   return facts.delivered > 1 || view.fence !== undefined
 }

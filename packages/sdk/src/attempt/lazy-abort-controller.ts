@@ -1,5 +1,5 @@
 /** An abort signal that is made when it is first asked for: most handlers never do. */
-export class LazyAbort {
+export class LazyAbortController {
   #controller: AbortController | undefined
   #reason: Error | undefined
 

@@ -1,15 +1,15 @@
-import type { GivenBack } from './publish-return.js'
+import type { PublishReturnResult } from './publish-return.js'
 import type { Run } from './run.js'
-import { attemptText, type Discarded, type Told } from './worker-events.js'
+import { attemptText, type Discarded, type WorkerLogger } from './worker-events.js'
 
 /** What became of an attempt: what its return met, or that it gave none. */
 export interface AttemptEnd {
-  end: GivenBack | 'handed_back'
+  end: PublishReturnResult | 'handed_back'
   /** What its handler threw, or what kept its output from being stored. */
   thrown?: unknown
 }
 
-const WHY: Record<Discarded, string> = {
+const DISCARD_REASONS: Record<Discarded, string> = {
   ended: 'the pass had ended',
   lost: 'another attempt answers',
   gave_up: 'the server did not take its return',
@@ -17,12 +17,12 @@ const WHY: Record<Discarded, string> = {
 }
 
 /** Tells it, once: only now is it known whether what the attempt made is what its pass ended with. */
-export function tellEnd(worker: { told: Told }, run: Run, ended: AttemptEnd): void {
-  if (run.told_end) return
-  run.told_end = true
-  const { key: pass, attempt, answered } = run
+export function logAttemptEnd(worker: { told: WorkerLogger }, run: Run, ended: AttemptEnd): void {
+  if (run.endLogged) return
+  run.endLogged = true
+  const { key: pass, attempt, result: answered } = run
   const { end, ...thrown } = ended
-  if (end !== 'returned') tellDiscarded(worker, run, { end, ...thrown })
+  if (end !== 'returned') logDiscarded(worker, run, { end, ...thrown })
   else if (answered && 'error' in answered) {
     const { error } = answered
     const text = attemptText({ pass, attempt, what: `${error.code} ${error.message}`, ...thrown })
@@ -33,8 +33,8 @@ export function tellEnd(worker: { told: Told }, run: Run, ended: AttemptEnd): vo
   }
 }
 
-function tellDiscarded(worker: { told: Told }, run: Run, { end, thrown }: { end: Discarded; thrown?: unknown }): void {
-  const { key: pass, attempt, answered, ended } = run
+function logDiscarded(worker: { told: WorkerLogger }, run: Run, { end, thrown }: { end: Discarded; thrown?: unknown }): void {
+  const { key: pass, attempt, result: answered, ended } = run
   // Ended by a return of the same agent's: that of another attempt.
   const why = end === 'ended' && ended?.by === pass.subagent ? 'lost' : end
   const own = answered && 'error' in answered ? answered.error : undefined
@@ -43,6 +43,6 @@ function tellDiscarded(worker: { told: Told }, run: Run, { end, thrown }: { end:
   const error = isSame ? own : found
   const ending = error ? `: ${error.code} ${error.message}` : ''
   const failing = own && !isSame ? `; its own was ${own.code} ${own.message}` : ''
-  const text = attemptText({ pass, attempt, what: `discarded, ${WHY[why]}${ending}${failing}`, ...(!isSame && { thrown }) })
+  const text = attemptText({ pass, attempt, what: `discarded, ${DISCARD_REASONS[why]}${ending}${failing}`, ...(!isSame && { thrown }) })
   worker.told({ kind: 'discarded', pass, attempt, why, ...(error && { error }), text })
 }

@@ -1,8 +1,8 @@
 import { type Bus, readHeaders, Subjects } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { describe, expect, it } from 'vitest'
-import { flushProgress, hasUntold, tellProgress } from './progress-reporter.js'
-import type { Giver } from './publish-return.js'
+import { flushProgress, hasUnpublishedProgress, publishProgress } from './progress-reporter.js'
+import type { ReturnContext } from './publish-return.js'
 import type { Run } from './run.js'
 
 /** A bus that stores what it is given when it is told to. */
@@ -26,22 +26,22 @@ function stage() {
       return { [Symbol.dispose]: () => undefined }
     },
   } as unknown as Clock
-  const giver = { deps: { bus, clock }, agent: 'audit' } as unknown as Giver
+  const giver = { deps: { bus, clock }, agent: 'audit' } as unknown as ReturnContext
   const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
   const delivery = { headers: readHeaders('NATS/1.0\r\n') }
-  const run = { key, delivery, attempt: 1, began_at: 10_000, told_started: false, progress_at: 0 } as unknown as Run
+  const run = { key, delivery, attempt: 1, began_at: 10_000, startPublished: false, progress_at: 0 } as unknown as Run
   return { kinds, stored, timers, giver, run }
 }
 
 describe('what a run tells of itself', () => {
   it('is that it started before how far it is', () => {
     const { kinds, giver, run } = stage()
-    tellProgress(giver, run, 10_100)
+    publishProgress(giver, run, 10_100)
     expect(kinds).toEqual([])
     run.progress = { message: 'half way' }
-    tellProgress(giver, run, 10_100)
+    publishProgress(giver, run, 10_100)
     run.progress = { message: 'nearly' }
-    tellProgress(giver, run, 11_100)
+    publishProgress(giver, run, 11_100)
     expect(kinds).toEqual(['started', 'progress', 'progress'])
   })
 
@@ -55,10 +55,10 @@ describe('what a run tells of itself', () => {
     expect(kinds).toEqual(['started', 'progress'])
     stored[0]?.()
     await new Promise(setImmediate)
-    expect([flushed, hasUntold(run)]).toEqual([false, true])
+    expect([flushed, hasUnpublishedProgress(run)]).toEqual([false, true])
     stored[1]?.()
     await flushing
-    expect(hasUntold(run)).toBe(false)
+    expect(hasUnpublishedProgress(run)).toBe(false)
   })
 
   it('holds a return up for a bounded time only', async () => {

@@ -2,77 +2,77 @@ import { CONTENT_TYPE, encode, type Outgoing, splitOutput } from '@passover/bus'
 import { cut, PassOverError, packOutput, passError } from '@passover/core'
 import { HEADER, type PassError, type PassKey, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import { describeThrown } from '../errors/describe-thrown.js'
-import { overlarge, soundRaw } from '../errors/sendable-error.js'
+import { tooLargeError, toSendableValue } from '../errors/sendable-error.js'
 import type { ViewRules } from '../journal/journal-view.js'
 import { eventHeaders } from '../messages/publish.js'
-import { stowAll } from '../messages/upload-parts.js'
-import { type Deps, pause } from '../runtime/dependencies.js'
-import { sinceBegun } from './attempt-status.js'
-import { endOf, isPastDeadline, type Run } from './run.js'
+import { uploadAllParts } from '../messages/upload-parts.js'
+import { type Deps, sleep } from '../runtime/dependencies.js'
+import { attemptStatus } from './attempt-status.js'
+import { isPastDeadline, type Run, terminationBy } from './run.js'
 import { inReturnSpan, passTrace } from './tracing.js'
 
 /** What became of a return. `lost`: a newer attempt began. `gave_up`: the server did not say for 15 s. */
-export type GivenBack = 'returned' | 'ended' | 'lost' | 'gave_up'
+export type PublishReturnResult = 'returned' | 'ended' | 'lost' | 'gave_up'
 
 /** What a worker answers: an output, or why there is none. */
-export type Answer = { output: WorkOutput } | { error: PassError; raw_output?: unknown }
+export type RunResult = { output: WorkOutput } | { error: PassError; raw_output?: unknown }
 
-export interface Giver {
+export interface ReturnContext {
   deps: Deps
   agent: string
   rules: ViewRules
 }
 
 /** As long as a cluster may be without a leader. */
-const PATIENCE_MS = 15_000
-const FULL_WAIT_MS = 500
+const TIMEOUT_MS = 15_000
+const FULL_RETRY_MS = 500
 /** Most bytes of a late output that are kept whole; of a larger one, text and artifacts are left out. */
-const LATE_BYTES = 262_144
+const MAX_LATE_BYTES = 262_144
 /** Tries by what was read alone: a replica that lags shows the step that refused them soon. */
-const TRIES_BY_READ = 4
+const MAX_TRIES_BY_READ = 4
 /** An error that does not fit a message is cut to this. */
-const RAW_TEXT = 65_536
+const MAX_RAW_TEXT = 65_536
 const SAY_LESS = 'return less beside artifacts and text, which travel apart where they are large: a shorter summary, or fewer artifacts'
 
 /**
  * Publishes the one return of this attempt after its last step (docs/architecture/worker.md#giving-back). Refused by the guard, it reads who was faster;
  * an outcome that is not known is read too, and published again under the same guard for up to 15 s.
  */
-export function giveBack(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
-  return run.span ? inReturnSpan(giver.deps, run, () => give(giver, run, answer)) : give(giver, run, answer)
+export function publishReturn(giver: ReturnContext, run: Run, answer: RunResult): Promise<PublishReturnResult> {
+  return run.span ? inReturnSpan(giver.deps, run, () => publishNow(giver, run, answer)) : publishNow(giver, run, answer)
 }
 
-function give(giver: Giver, run: Run, answer: Answer): Promise<GivenBack> {
+function publishNow(giver: ReturnContext, run: Run, answer: RunResult): Promise<PublishReturnResult> {
   const { deps } = giver
   try {
     const made = returnStep(giver, run, answer)
-    if (made instanceof Promise || deps.faults) return giveSlowly(giver, run, { answer, made })
-    return deps.bus.publish(made).then(({ kind }) => (kind === 'stored' ? 'returned' : giveSlowly(giver, run, { answer, made })))
+    if (made instanceof Promise || deps.faults) return publishWithRetries(giver, run, { answer, made })
+    return deps.bus.publish(made).then(({ kind }) => (kind === 'stored' ? 'returned' : publishWithRetries(giver, run, { answer, made })))
   } catch (error) {
     // It reads as another value than when it was checked: a getter of the handler's. A further attempt would do the work again.
     if ('error' in answer) return Promise.reject(error)
-    run.answered = { error: passError('E021', `the output cannot be encoded: ${describeThrown(error).message}`), raw_output: answer.output }
-    return give(giver, run, run.answered)
+    run.result = { error: passError('E021', `the output cannot be encoded: ${describeThrown(error).message}`), raw_output: answer.output }
+    return publishNow(giver, run, run.result)
   }
 }
 
-async function giveSlowly(
-  giver: Giver,
+async function publishWithRetries(
+  giver: ReturnContext,
   run: Run,
-  { answer, made }: { answer: Answer; made: Outgoing | Promise<Outgoing> },
-): Promise<GivenBack> {
+  { answer, made }: { answer: RunResult; made: Outgoing | Promise<Outgoing> },
+): Promise<PublishReturnResult> {
   const { deps } = giver
   const message = await unlessFull(made)
   if (message instanceof PassOverError) {
     if ('error' in answer) throw message
     // An attempt that starts over would find the same bucket full: the originator gets the reason at once.
-    run.answered = { error: passError(message.code, message.message, { ...message.context, recoverable: false }) }
-    return giveBack(giver, run, run.answered)
+    run.result = { error: passError(message.code, message.message, { ...message.context, recoverable: false }) }
+    return publishReturn(giver, run, run.result)
   }
   if (deps.faults) await deps.faults.at('worker:before-return', run.key)
-  const until = deps.clock.monotonic() + PATIENCE_MS
+  const until = deps.clock.monotonic() + TIMEOUT_MS
   for (;;) {
-    const advanced = await deps.bus.journal.advance<GivenBack>(
+    const advanced = await deps.bus.journal.advance<PublishReturnResult>(
       run.key,
       (steps, tries, refused_by = 0) => {
         const judged = tries === 0 ? run.guard : judge(giver, run, steps)
@@ -80,11 +80,11 @@ async function giveSlowly(
         // By now it would race the timekeeper.
         if (tries > 0 && 'output' in answer && isPastDeadline(deps, run)) return { done: 'gave_up' }
         // A subject that no exact get asks for may have a newer step: the server says which, where it knows.
-        const sequence = tries < TRIES_BY_READ ? judged : Math.max(judged, refused_by)
+        const sequence = tries < MAX_TRIES_BY_READ ? judged : Math.max(judged, refused_by)
         const guard = { subject: giver.deps.bus.subjects.journal(run.key), sequence }
         return { publish: { ...message, guard }, stored: () => 'returned' as const }
       },
-      { read: 'glimpse', known: [], deadline_ms: PATIENCE_MS },
+      { read: 'glimpse', known: [], deadline_ms: TIMEOUT_MS },
     )
     if (advanced.ok) {
       await deps.faults?.at('worker:after-return', run.key)
@@ -92,12 +92,12 @@ async function giveSlowly(
     }
     const { outcome } = advanced
     if (outcome.kind === 'refused' && outcome.reason === 'too_large' && 'output' in answer) {
-      const error = overlarge(`the output is larger than a message may be: ${outcome.description}`, SAY_LESS)
-      run.answered = { error, raw_output: answer.output }
-      return giveBack(giver, run, run.answered)
+      const error = tooLargeError(`the output is larger than a message may be: ${outcome.description}`, SAY_LESS)
+      run.result = { error, raw_output: answer.output }
+      return publishReturn(giver, run, run.result)
     }
     if (outcome.kind !== 'refused' || outcome.reason !== 'full' || deps.clock.monotonic() >= until) return 'gave_up'
-    await pause(deps.clock, FULL_WAIT_MS)
+    await sleep(deps.clock, FULL_RETRY_MS)
   }
 }
 
@@ -112,22 +112,22 @@ async function unlessFull(made: Outgoing | Promise<Outgoing>): Promise<Outgoing 
 }
 
 /** What the journal says about a return that was not plainly stored; a sequence: publish it again, after that step. */
-function judge(giver: Giver, run: Run, steps: Step[]): GivenBack | number {
-  const since = sinceBegun(run, steps, giver.rules)
+function judge(giver: ReturnContext, run: Run, steps: Step[]): PublishReturnResult | number {
+  const since = attemptStatus(run, steps, giver.rules)
   switch (since.kind) {
     case 'returned':
       return 'returned'
     case 'newer_attempt':
       return 'lost'
     case 'ended':
-      run.ended ??= endOf(since.step)
+      run.ended ??= terminationBy(since.step)
       return 'ended'
     case 'unchanged':
       return since.last
   }
 }
 
-function returnStep(giver: Giver, run: Run, answer: Answer): Outgoing | Promise<Outgoing> {
+function returnStep(giver: ReturnContext, run: Run, answer: RunResult): Outgoing | Promise<Outgoing> {
   const json = run.control.reply_type === 'json'
   const data = bodyOf(giver, run, { answer, type: json ? 'json' : 'msgpack' })
   return data instanceof Promise
@@ -135,7 +135,11 @@ function returnStep(giver: Giver, run: Run, answer: Answer): Outgoing | Promise<
     : messageOf(giver, run, { answer, data, json })
 }
 
-function messageOf(giver: Giver, run: Run, { answer, data, json }: { answer: Answer; data: Uint8Array; json: boolean }): Outgoing {
+function messageOf(
+  giver: ReturnContext,
+  run: Run,
+  { answer, data, json }: { answer: RunResult; data: Uint8Array; json: boolean },
+): Outgoing {
   const { subjects } = giver.deps.bus
   const traceparent = passTrace(run)
   const headers: Record<string, string> = { [HEADER.attempt]: String(run.attempt), [HEADER.nonce]: run.nonce }
@@ -147,14 +151,18 @@ function messageOf(giver: Giver, run: Run, { answer, data, json }: { answer: Ans
   return { subject: subjects.return(run.key, giver.agent), headers, data, guard }
 }
 
-function bodyOf(giver: Giver, run: Run, { answer, type }: { answer: Answer; type: 'json' | 'msgpack' }): Uint8Array | Promise<Uint8Array> {
+function bodyOf(
+  giver: ReturnContext,
+  run: Run,
+  { answer, type }: { answer: RunResult; type: 'json' | 'msgpack' },
+): Uint8Array | Promise<Uint8Array> {
   if ('error' in answer) return errorBody(answer, type)
   const { output, parts } = splitOutput(answer.output)
   const body = returnBody(output, run.key, type)
   if (parts.length > 0) {
     const stopped = () => run.stop === 'ended' || run.stop === 'lost'
     const patience = { until: run.deadline, whatever_the_connection: true, stopped } as const
-    return stowAll(giver.deps, giver.agent, { parts, patience }).then((stowed) => encode({ ...body, parts: stowed }, type))
+    return uploadAllParts(giver.deps, giver.agent, { parts, patience }).then((stowed) => encode({ ...body, parts: stowed }, type))
   }
   return encode(body, type)
 }
@@ -169,14 +177,14 @@ function returnBody(output: Record<string, unknown>, key: PassKey, type: 'json' 
 function errorBody(answer: { error: PassError; raw_output?: unknown }, type: 'json' | 'msgpack'): Uint8Array {
   const body = { v: WIRE_VERSION, error: answer.error }
   if (answer.raw_output === undefined) return encode(body, type)
-  const raw_output = soundRaw(answer.raw_output)
+  const raw_output = toSendableValue(answer.raw_output)
   const whole = encode({ ...body, raw_output }, type)
-  if (whole.byteLength <= RAW_TEXT * 4) return whole
-  return encode({ ...body, raw_output: cut(typeof raw_output === 'string' ? raw_output : JSON.stringify(raw_output), RAW_TEXT) }, type)
+  if (whole.byteLength <= MAX_RAW_TEXT * 4) return whole
+  return encode({ ...body, raw_output: cut(typeof raw_output === 'string' ? raw_output : JSON.stringify(raw_output), MAX_RAW_TEXT) }, type)
 }
 
 /** Keeps an output that came after the pass had ended, or after a newer attempt began: as an event, never as a return. */
-export async function publishLate(giver: Giver, run: Run, output: WorkOutput): Promise<void> {
+export async function publishLate(giver: ReturnContext, run: Run, output: WorkOutput): Promise<void> {
   const { bus } = giver.deps
   const event = (body: unknown): Outgoing => ({
     subject: bus.subjects.event(run.key, 'late', giver.agent),
@@ -184,7 +192,7 @@ export async function publishLate(giver: Giver, run: Run, output: WorkOutput): P
     data: encode({ v: WIRE_VERSION, attempt: run.attempt, output: body }),
   })
   const whole = event(output)
-  const outcome = (whole.data?.byteLength ?? 0) > LATE_BYTES ? undefined : await bus.publish(whole)
+  const outcome = (whole.data?.byteLength ?? 0) > MAX_LATE_BYTES ? undefined : await bus.publish(whole)
   if (outcome && (outcome.kind !== 'refused' || outcome.reason !== 'too_large')) return
   const { artifacts, output: _text, ...rest } = output
   await bus.publish(event({ ...rest, artifacts: [], artifacts_left_out: artifacts.length }))

@@ -1,11 +1,11 @@
 import type { Delivery } from '@passover/bus'
 import { PassOverError, passError, type Span } from '@passover/core'
 import type { Part, PassError, PassKey, Step, WorkControl } from '@passover/schemas'
-import type { Work } from '../messages/work-envelope.js'
+import type { WorkContent } from '../messages/work-envelope.js'
 import type { Deps } from '../runtime/dependencies.js'
-import type { Begun } from './begin-attempt.js'
-import { LazyAbort } from './lazy-abort-controller.js'
-import type { Answer, GivenBack } from './publish-return.js'
+import type { AttemptStart } from './begin-attempt.js'
+import { LazyAbortController } from './lazy-abort-controller.js'
+import type { PublishReturnResult, RunResult } from './publish-return.js'
 
 /** Why a running handler was told to stop. */
 export type StopReason =
@@ -38,24 +38,24 @@ export interface Run {
   readonly deadline: number
   /** Server ms; the end of the handler's own time. Until its context is loaded the handler has not begun. */
   compute_until: number
-  readonly abort: LazyAbort
+  readonly abort: LazyAbortController
   stop: StopReason | undefined
   /** The one answer that was begun. */
-  answer: Promise<GivenBack> | undefined
-  told_started: boolean
+  returning: Promise<PublishReturnResult> | undefined
+  startPublished: boolean
   progress: { message?: string; fraction?: number } | undefined
   /** Settles when all that was told so far is stored; undefined: it is, or nothing was. */
-  telling: Promise<void> | undefined
+  publishing: Promise<void> | undefined
   /** Server ms of the last progress event. */
   progress_at: number
   /** Where it is traced in this process. */
   span: Span | undefined
   /** What its return says. */
-  answered: Answer | undefined
+  result: RunResult | undefined
   /** Who else ended the pass, and with what, once that was heard or read. */
   ended: { by: string; error: PassError | undefined } | undefined
   /** What became of it was told. */
-  told_end: boolean
+  endLogged: boolean
 }
 
 /** Tells the handler to stop, once. */
@@ -78,16 +78,16 @@ export function stopAtDeadline(run: Run): PassError {
 }
 
 /** How somebody else's return ended the pass. */
-export function endOf({ by, code }: Step): Run['ended'] {
+export function terminationBy({ by, code }: Step): Run['ended'] {
   return { by, error: code && passError(code, 'the pass had ended') }
 }
 
 export interface RunStart {
   key: PassKey
   delivery: Delivery
-  envelope: Work
+  envelope: WorkContent
   nonce: string
-  begun: Extract<Begun, { kind: 'run' }>
+  begun: Extract<AttemptStart, { kind: 'run' }>
   /** Server ms. */
   now: number
 }
@@ -108,16 +108,16 @@ export function makeRun({ key, delivery, envelope, nonce, begun, now }: RunStart
     began_at: now,
     deadline: delivery.time + control.timeout_ms,
     compute_until: compute === undefined || parts.some(({ data }) => data === undefined) ? Number.POSITIVE_INFINITY : now + compute,
-    abort: new LazyAbort(),
+    abort: new LazyAbortController(),
     stop: undefined,
-    answer: undefined,
-    told_started: false,
+    returning: undefined,
+    startPublished: false,
     progress: undefined,
-    telling: undefined,
+    publishing: undefined,
     progress_at: 0,
     span: undefined,
-    answered: undefined,
+    result: undefined,
     ended: undefined,
-    told_end: false,
+    endLogged: false,
   }
 }

@@ -1,7 +1,7 @@
 import type { Tracing } from '@passover/core'
 import { HEADER, soundTraceparent } from '@passover/schemas'
 import type { Deps } from '../runtime/dependencies.js'
-import type { GivenBack } from './publish-return.js'
+import type { PublishReturnResult } from './publish-return.js'
 import type { Run } from './run.js'
 
 /** Where the pass stands in its trace: that of its request, as its work step says. All steps and spans of a pass name it. */
@@ -33,7 +33,7 @@ export async function inWorkSpan<T>(
   }
 }
 
-function failedWith({ answered }: Run): string | undefined {
+function failedWith({ result: answered }: Run): string | undefined {
   return answered && 'error' in answered ? answered.error.code : undefined
 }
 
@@ -41,8 +41,8 @@ function failedWith({ answered }: Run): string | undefined {
 export async function inReturnSpan(
   { tracing, clock }: Pick<Deps, 'tracing' | 'clock'>,
   run: Run,
-  give: () => Promise<GivenBack>,
-): Promise<GivenBack> {
+  give: () => Promise<PublishReturnResult>,
+): Promise<PublishReturnResult> {
   const span = tracing?.begin({ name: 'return', key: run.key, at: clock.now(), parent: runTrace(run), facts: { attempt: run.attempt } })
   const given = await give()
   span?.end(clock.now(), given === 'returned' ? undefined : given)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { attemptText, serversText, toldTo, type WorkerEvent } from './worker-events.js'
+import { attemptText, createWorkerLogger, serversText, type WorkerEvent } from './worker-events.js'
 
 const pass = { originator: 'alice', subagent: 'greeter', id: 'some-given-id' }
 const what = 'E011 no such \u001b[31mtable'
@@ -20,10 +20,10 @@ describe('what a worker says', () => {
     const lines: string[] = []
     const events: WorkerEvent[] = []
     const say = (line: string) => void lines.push(line)
-    toldTo({ say }, undefined)(event)
-    toldTo({ say }, (one) => void events.push(one))(event)
-    toldTo({}, undefined)(event)
-    toldTo({ say }, () => {
+    createWorkerLogger({ say }, undefined)(event)
+    createWorkerLogger({ say }, (one) => void events.push(one))(event)
+    createWorkerLogger({}, undefined)(event)
+    createWorkerLogger({ say }, () => {
       throw new Error('bug')
     })(event)
     expect([lines, events]).toEqual([['lost'], [event]])
@@ -33,8 +33,8 @@ describe('what a worker says', () => {
     const event: WorkerEvent = { kind: 'returned', text: 'returned', pass, attempt: 1, status: 'completed' }
     const lines: string[] = []
     const events: WorkerEvent[] = []
-    toldTo({ say: (line) => void lines.push(line) }, undefined)(event)
-    toldTo({}, (one) => void events.push(one))(event)
+    createWorkerLogger({ say: (line) => void lines.push(line) }, undefined)(event)
+    createWorkerLogger({}, (one) => void events.push(one))(event)
     expect([lines, events]).toEqual([[], [event]])
   })
 })

@@ -20,13 +20,13 @@ export type WorkerEvent =
 /** Somebody else ended the pass; another attempt answers; the server did not take the return; the worker shut down and handed the work back. */
 export type Discarded = 'ended' | 'lost' | 'gave_up' | 'handed_back'
 
-export type Told = (event: WorkerEvent) => void
+export type WorkerLogger = (event: WorkerEvent) => void
 
-const STACK_LINES = 20
+const MAX_STACK_LINES = 20
 
 /** Where a worker's events go: to whom it was given, else as lines to where the process says things. It never throws. */
-export function toldTo({ say }: Pick<Deps, 'say'>, given: Told | undefined): Told {
-  const told: Told | undefined = given ?? (say && ((event) => (event.kind === 'returned' ? undefined : say(event.text))))
+export function createWorkerLogger({ say }: Pick<Deps, 'say'>, given: WorkerLogger | undefined): WorkerLogger {
+  const told: WorkerLogger | undefined = given ?? (say && ((event) => (event.kind === 'returned' ? undefined : say(event.text))))
   return (event) => {
     try {
       told?.(event)
@@ -41,7 +41,7 @@ export function attemptText(attempt: { pass: PassKey; attempt: number; what: str
   const { pass, thrown, what } = attempt
   const stack = stackOf(thrown)
   const first = oneLine(`${pass.subagent}: ${pass.id} from ${pass.originator}, attempt ${attempt.attempt}: ${what}`)
-  return stack === undefined ? first : `${first}\n${visibleLines(stack.split('\n').slice(0, STACK_LINES).join('\n'))}`
+  return stack === undefined ? first : `${first}\n${visibleLines(stack.split('\n').slice(0, MAX_STACK_LINES).join('\n'))}`
 }
 
 /** Addresses of servers without what signs in there. */

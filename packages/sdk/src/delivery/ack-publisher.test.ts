@@ -2,7 +2,7 @@ import { type Bus, decode, type Outcome, type Outgoing, Subjects } from '@passov
 import { sequencesIn } from '@passover/core'
 import { expect, it } from 'vitest'
 import type { Deps } from '../runtime/dependencies.js'
-import { Acknowledging } from './ack-publisher.js'
+import { AckPublisher } from './ack-publisher.js'
 
 /** Timers fire when the test says so. */
 function acknowledging(outcomes: Outcome['kind'][] = []) {
@@ -36,7 +36,7 @@ function acknowledging(outcomes: Outcome['kind'][] = []) {
     for (const fn of timers.splice(0)) fn()
     await new Promise((later) => setImmediate(later))
   }
-  return { made: new Acknowledging(deps, 'alice'), said, second, timers: () => timers.length }
+  return { made: new AckPublisher(deps, 'alice'), said, second, timers: () => timers.length }
 }
 
 it('says what was delivered within a second in one message', async () => {
@@ -65,7 +65,7 @@ it('says again what was not stored, and the last when it ends', async () => {
 it('says at once what is done while the agent closes, and gives up what cannot be said', async () => {
   const { made, said } = acknowledging(['stored', 'stored', 'unknown'])
   await made[Symbol.asyncDispose]()
-  await Promise.all([made.said(5), made.said(6)])
+  await Promise.all([made.acknowledge(5), made.acknowledge(6)])
   expect(said).toEqual([[5], [6]])
-  await expect(made.said(7)).rejects.toThrow('closed')
+  await expect(made.acknowledge(7)).rejects.toThrow('closed')
 })

@@ -4,14 +4,14 @@ import { type AcknowledgedBody, MAX_ACKNOWLEDGED, WIRE_VERSION } from '@passover
 import { eventHeaders } from '../messages/publish.js'
 import type { Deps } from '../runtime/dependencies.js'
 
-const EVERY_MS = 1_000
+const INTERVAL_MS = 1_000
 /** How long a process that ends waits for its last acknowledgment to be stored. */
-const LAST_MS = 2_000
+const FINAL_FLUSH_MS = 2_000
 /** What could not be said for so long is not said any more: those passes stay as returned. */
-const MOST_WAITING = 4 * MAX_ACKNOWLEDGED
+const MAX_WAITING = 4 * MAX_ACKNOWLEDGED
 
 /** Says which returns this process handed to their callers: a list, at most once a second, the last one when it ends. */
-export class Acknowledging implements AsyncDisposable {
+export class AckPublisher implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
   #noted: number[] = []
@@ -33,7 +33,7 @@ export class Acknowledging implements AsyncDisposable {
   }
 
   /** The same; settles when it is stored that it was. Rejects where this process ends before. */
-  said(sequence: number): Promise<void> {
+  acknowledge(sequence: number): Promise<void> {
     const stored = new Promise<void>((resolve, reject) => this.#unstored.set(sequence, { resolve, reject }))
     this.note(sequence)
     // A listener that was not done when the agent began to close: there is no next second to wait for.
@@ -42,7 +42,7 @@ export class Acknowledging implements AsyncDisposable {
   }
 
   /** Whether it is noted, and not stored yet. */
-  isUnsaid(sequence: number): boolean {
+  isPending(sequence: number): boolean {
     return this.#noted.includes(sequence) || this.#saying.includes(sequence)
   }
 
@@ -51,7 +51,7 @@ export class Acknowledging implements AsyncDisposable {
     this.#closed = true
     this.#timer?.[Symbol.dispose]()
     const unstored = [...this.#unstored.keys()]
-    await within(this.#deps.clock, LAST_MS, this.#last())
+    await within(this.#deps.clock, FINAL_FLUSH_MS, this.#last())
     this.#abandon(unstored)
   }
 
@@ -70,7 +70,7 @@ export class Acknowledging implements AsyncDisposable {
 
   #later(): void {
     if (this.#closed) return
-    this.#timer = this.#deps.clock.after(EVERY_MS, () => {
+    this.#timer = this.#deps.clock.after(INTERVAL_MS, () => {
       this.#sending = this.#send().finally(() => {
         this.#timer = undefined
         if (this.#noted.length > 0) this.#later()
@@ -93,7 +93,7 @@ export class Acknowledging implements AsyncDisposable {
       this.#stored(now)
       return
     }
-    const room = MOST_WAITING - this.#noted.length
+    const room = MAX_WAITING - this.#noted.length
     if (room > 0) this.#noted.push(...now.slice(-room))
   }
 

@@ -1,20 +1,20 @@
 import { PassOverError, releaseDenied, releaseExpired } from '@passover/core'
 import { isSamePass, type PassKey, sha256 } from '@passover/schemas'
-import { ask, type FoundReturn } from '../journal/poll.js'
+import { askAudit, type StoredReturn } from '../journal/poll.js'
 import type { Deps } from '../runtime/dependencies.js'
 
-const ASK_EVERY_MS = 5_000
+const POLL_INTERVAL_MS = 5_000
 /** A decision that was made in time may be a moment on its way to who answers. */
 const GRACE_MS = 1_000
 /** Nobody answers: then it is not known that nobody decided. */
-const UNANSWERED_MS = 30_000
+const UNANSWERED_TIMEOUT_MS = 30_000
 
 /** An output that a person must release. */
-export interface HeldBack {
+export interface HeldReturn {
   key: PassKey
   /** What keeps it from being delivered by itself. */
   why: string
-  found: FoundReturn
+  found: StoredReturn
   /** Server ms. */
   expires_at: number
   deliver: () => void
@@ -25,10 +25,10 @@ export interface HeldBack {
  * Waits for decisions about held-back returns. A decision is heard by asking the audit: at a hint, and every few seconds besides
  * (docs/architecture/audit-archive.md#answers). Denied or expired is E013.
  */
-export class Releases implements AsyncDisposable {
+export class ReleaseWaiter implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
-  readonly #held = new Map<HeldBack, string>()
+  readonly #held = new Map<HeldReturn, string>()
   #hints: Promise<AsyncDisposable> | undefined
   #timer: Disposable | undefined
   #asking = false
@@ -49,9 +49,9 @@ export class Releases implements AsyncDisposable {
     return false
   }
 
-  wait(held: HeldBack): void {
+  wait(held: HeldReturn): void {
     if (this.#closed) {
-      held.refuse(closed(held.key))
+      held.refuse(closedError(held.key))
       return
     }
     this.#held.set(held, sha256(held.found.data))
@@ -65,7 +65,7 @@ export class Releases implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true
     this.#timer?.[Symbol.dispose]()
-    for (const held of this.#held.keys()) held.refuse(closed(held.key))
+    for (const held of this.#held.keys()) held.refuse(closedError(held.key))
     this.#held.clear()
     const hints = await this.#hints?.catch(() => undefined)
     await hints?.[Symbol.asyncDispose]()
@@ -86,7 +86,7 @@ export class Releases implements AsyncDisposable {
 
   /** A few seconds, or until the first of them has expired. */
   #untilNext(): number {
-    let next = ASK_EVERY_MS
+    let next = POLL_INTERVAL_MS
     for (const { expires_at } of this.#held.keys()) {
       const left = expires_at + GRACE_MS - this.#deps.clock.now()
       if (left > 0) next = Math.min(next, left)
@@ -94,28 +94,28 @@ export class Releases implements AsyncDisposable {
     return next
   }
 
-  async #askAbout(held: HeldBack, digest: string): Promise<void> {
-    const asked = await ask(this.#deps.bus, held.key)
+  async #askAbout(held: HeldReturn, digest: string): Promise<void> {
+    const asked = await askAudit(this.#deps.bus, held.key)
     if (!this.#held.has(held)) return
     const decision = asked.kind === 'pass' ? asked.pass.decisions.find((one) => one.item === 'return' && one.digest === digest) : undefined
     const late = this.#deps.clock.now() - held.expires_at
-    if (!decision && late < (asked.kind === 'unanswered' ? UNANSWERED_MS : GRACE_MS)) return
+    if (!decision && late < (asked.kind === 'unanswered' ? UNANSWERED_TIMEOUT_MS : GRACE_MS)) return
     this.#held.delete(held)
     if (decision?.verdict === 'approve') return held.deliver()
-    held.refuse(decision ? denied(held, decision) : expired(held))
+    held.refuse(decision ? deniedError(held, decision) : expiredError(held))
   }
 }
 
-function denied({ key }: HeldBack, decision: { person: string; reason?: string | undefined }): PassOverError {
+function deniedError({ key }: HeldReturn, decision: { person: string; reason?: string | undefined }): PassOverError {
   const { code, message, details } = releaseDenied(decision)
   return new PassOverError(code, message, { ...key, ...details })
 }
 
-function expired(held: HeldBack): PassOverError {
+function expiredError(held: HeldReturn): PassOverError {
   const { code, message, details } = releaseExpired(held.why)
   return new PassOverError(code, message, { ...held.key, ...details })
 }
 
-function closed(key: PassKey): PassOverError {
+function closedError(key: PassKey): PassOverError {
   return new PassOverError('E040', 'the agent was closed while its output awaited release; ask for its id again', { ...key })
 }

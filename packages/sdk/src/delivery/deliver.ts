@@ -1,40 +1,40 @@
 import { acceptReturn, type CheckSchema, type JournalRules, PassOverError, releaseExpiry, releaseOf, termsOf } from '@passover/core'
 import { idTime, isSamePass, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
-import { applyItself, offersItself } from '../apply/auto-apply.js'
-import { ask, type FoundReturn } from '../journal/poll.js'
-import { type Opened, openReturn, unacceptable } from '../messages/decode-return.js'
+import { autoApply, offersAutoApply } from '../apply/auto-apply.js'
+import { askAudit, type StoredReturn } from '../journal/poll.js'
+import { type DecodedReturn, decodeReturn, rejectedOutput } from '../messages/decode-return.js'
 import type { Deps } from '../runtime/dependencies.js'
-import type { Acknowledging } from './ack-publisher.js'
-import { Releases } from './await-release.js'
-import type { Awaited, Settled } from './pending-return.js'
-import { type Judging, Terms } from './return-constraints.js'
+import type { AckPublisher } from './ack-publisher.js'
+import { ReleaseWaiter } from './await-release.js'
+import type { PendingReturn, ReturnOutcome } from './pending-return.js'
+import { ConstraintLookup, type ReturnConstraints } from './return-constraints.js'
 
 /** Outputs that this lets through are delivered whatever the policy says, so that it need not be read. */
 const STRICTEST = { auto_review: false, auto_return: false }
 
 /** Turns stored returns into what their callers get: opened, checked, and held back until they may be delivered. */
-export class Delivering implements AsyncDisposable {
+export class ReturnDelivery implements AsyncDisposable {
   readonly #deps: Deps
-  readonly #releases: Releases
-  readonly #acknowledging: Pick<Acknowledging, 'note'>
+  readonly #releases: ReleaseWaiter
+  readonly #acknowledging: Pick<AckPublisher, 'note'>
   /** Where an output that may apply itself is applied; undefined: nowhere. */
   readonly #directory: string | undefined
-  readonly #terms: Terms
+  readonly #terms: ConstraintLookup
   readonly #check: CheckSchema | undefined
   readonly #rules: JournalRules
-  readonly #under = new Set<Awaited>()
+  readonly #under = new Set<PendingReturn>()
   #closed = false
 
   constructor(
     deps: Deps,
-    home: { name: string; acknowledging: Pick<Acknowledging, 'note'>; directory?: string | undefined; rules: JournalRules },
+    home: { name: string; acknowledging: Pick<AckPublisher, 'note'>; directory?: string | undefined; rules: JournalRules },
   ) {
     this.#rules = home.rules
     this.#deps = deps
     this.#directory = home.directory
     this.#acknowledging = home.acknowledging
-    this.#releases = new Releases(deps, home.name)
-    this.#terms = new Terms(deps)
+    this.#releases = new ReleaseWaiter(deps, home.name)
+    this.#terms = new ConstraintLookup(deps)
     const { schemas } = deps
     this.#check = schemas && ((schema, value, subagent) => schemas.checkFor(subagent, schema, value))
   }
@@ -50,16 +50,20 @@ export class Delivering implements AsyncDisposable {
   }
 
   /** Settles the pass by its return; `again` is called instead when reading failed. */
-  deliver(awaited: Awaited, found: FoundReturn, again: () => void): void {
+  deliver(awaited: PendingReturn, found: StoredReturn, again: () => void): void {
     awaited.returned = found.sequence
     awaited.returned_at = found.time
-    const opened = openReturn(this.#deps, awaited.key, found)
+    const opened = decodeReturn(this.#deps, awaited.key, found)
     const plain = !(opened instanceof Promise) && opened.ok && releaseOf(opened.output, STRICTEST, false).deliver
-    if (plain && this.#terms.needless(awaited.key, opened.output)) this.#give(awaited, opened.output)
+    if (plain && this.#terms.isUnconstrained(awaited.key, opened.output)) this.#give(awaited, opened.output)
     else this.#openSlowly(awaited, found, { opened, again })
   }
 
-  #openSlowly(awaited: Awaited, found: FoundReturn, over: { opened: Opened | Promise<Opened>; again: () => void }): void {
+  #openSlowly(
+    awaited: PendingReturn,
+    found: StoredReturn,
+    over: { opened: DecodedReturn | Promise<DecodedReturn>; again: () => void },
+  ): void {
     this.#under.add(awaited)
     const done = (settle: () => void): void => {
       this.#under.delete(awaited)
@@ -75,7 +79,7 @@ export class Delivering implements AsyncDisposable {
     return this.#releases[Symbol.asyncDispose]()
   }
 
-  async #slowly(awaited: Awaited, found: FoundReturn, opening: Opened | Promise<Opened>): Promise<() => void> {
+  async #slowly(awaited: PendingReturn, found: StoredReturn, opening: DecodedReturn | Promise<DecodedReturn>): Promise<() => void> {
     const read = await opening
     const { opened, terms } = read.ok ? await this.#judged(awaited.key, read.output) : { opened: read, terms: undefined }
     if (!opened.ok) return this.#refuse(awaited, found, opened.error)
@@ -90,25 +94,25 @@ export class Delivering implements AsyncDisposable {
   }
 
   /** By the terms of its pass too: rights and output_schema. */
-  async #judged(key: PassKey, output: WorkOutput): Promise<{ opened: Opened; terms: Judging | undefined }> {
+  async #judged(key: PassKey, output: WorkOutput): Promise<{ opened: DecodedReturn; terms: ReturnConstraints | undefined }> {
     const terms = await this.#terms.of(key, output)
     if (!terms) return { opened: { ok: true, output }, terms }
     const accepted = acceptReturn(output, key, await termsOf(output, { ...terms, subagent_id: key.subagent }, this.#check))
-    return { opened: accepted.ok ? { ok: true, output } : unacceptable(accepted.error, output), terms }
+    return { opened: accepted.ok ? { ok: true, output } : rejectedOutput(accepted.error, output), terms }
   }
 
   /** An id that expired may have a stored result of the same request: the audit remembers what the stream deleted. */
-  async #refuse(awaited: Awaited, found: FoundReturn, error: PassError): Promise<() => void> {
+  async #refuse(awaited: PendingReturn, found: StoredReturn, error: PassError): Promise<() => void> {
     const { key, digest } = awaited
     if (found.by === SYSTEM && error.code === 'E005' && (digest !== undefined || this.#hasExpired(key, found.time))) {
-      const asked = await ask(this.#deps.bus, key)
+      const asked = await askAudit(this.#deps.bus, key)
       // A caller that gives the id alone means the pass that had it: an expired id gets no new pass.
       const older = asked.kind === 'pass' && (digest === undefined || asked.pass.digest === digest) ? asked.found : undefined
       if (older && older.sequence !== found.sequence) {
         awaited.returned = older.sequence
         awaited.returned_at = older.time
         // Judged like any other: what nobody released is not handed out because it is old.
-        return this.#slowly(awaited, older, openReturn(this.#deps, key, older))
+        return this.#slowly(awaited, older, decodeReturn(this.#deps, key, older))
       }
     }
     return () => this.#settle(awaited, { ok: false, error: PassOverError.from(error) })
@@ -119,22 +123,22 @@ export class Delivering implements AsyncDisposable {
     return made !== undefined && at - made > this.#rules.id_window_ms
   }
 
-  #give(awaited: Awaited, output: WorkOutput): void {
+  #give(awaited: PendingReturn, output: WorkOutput): void {
     output.metadata.returned_at = this.#deps.clock.now()
-    if (this.#directory !== undefined && offersItself(output)) this.#applyFirst(awaited, output, this.#directory)
+    if (this.#directory !== undefined && offersAutoApply(output)) this.#applyFirst(awaited, output, this.#directory)
     else this.#settle(awaited, { ok: true, output })
   }
 
   /** Its caller has it: that is said, unless only this process went away. */
-  #settle(awaited: Awaited, outcome: Settled): void {
+  #settle(awaited: PendingReturn, outcome: ReturnOutcome): void {
     if (awaited.traceparent !== undefined) traceDelivery(this.#deps, awaited, outcome)
     awaited.settle(outcome)
     if (!awaited.quiet && (outcome.ok || outcome.error.code !== 'E040')) this.#acknowledging.note(awaited.returned)
   }
 
-  #applyFirst(awaited: Awaited, output: WorkOutput, directory: string): void {
+  #applyFirst(awaited: PendingReturn, output: WorkOutput, directory: string): void {
     this.#under.add(awaited)
-    void applyItself({ deps: this.#deps, as: 'agent', directory }, awaited.key, output).then(() => {
+    void autoApply({ deps: this.#deps, as: 'agent', directory }, awaited.key, output).then(() => {
       this.#under.delete(awaited)
       this.#settle(awaited, { ok: true, output })
     })
@@ -142,7 +146,7 @@ export class Delivering implements AsyncDisposable {
 }
 
 /** From the return's being stored until its caller has it: its way, and what it waits for (release, the changes that are applied). */
-function traceDelivery({ tracing, clock }: Pick<Deps, 'tracing' | 'clock'>, awaited: Awaited, outcome: Settled): void {
+function traceDelivery({ tracing, clock }: Pick<Deps, 'tracing' | 'clock'>, awaited: PendingReturn, outcome: ReturnOutcome): void {
   const { key, traceparent: parent, returned_at } = awaited
   const now = clock.now()
   tracing?.begin({ name: 'delivery', key, at: Math.min(returned_at, now), parent })?.end(now, outcome.ok ? undefined : outcome.error.code)

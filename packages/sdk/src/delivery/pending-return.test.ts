@@ -1,11 +1,11 @@
 import { journalFilter, type Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { Waiting } from '../returns/pending-returns.js'
+import { PendingReturns } from '../returns/pending-returns.js'
 import { isBelievable } from './pending-return.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 const now = { epoch: 2, clustered: false }
-const awaited = new Waiting().add({ key, digest: undefined, epoch: 2, quiet: false }, () => undefined)
+const awaited = new PendingReturns().add({ key, digest: undefined, epoch: 2, quiet: false }, () => undefined)
 
 function returned(rest: Partial<Step> = {}): Step {
   const guard = { sequence: 5, subject: journalFilter(key) }

@@ -1,13 +1,13 @@
 import type { Hearing } from '@passover/bus'
 import type { PassOverError } from '@passover/core'
 import { journalFilter, type PassKey, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
-import type { Published } from '../journal/poll.js'
+import type { PublishedRequest } from '../journal/poll.js'
 
 /** How a pass ended for its caller. */
-export type Settled = { ok: true; output: WorkOutput } | { ok: false; error: PassOverError }
+export type ReturnOutcome = { ok: true; output: WorkOutput } | { ok: false; error: PassOverError }
 
 /** A pass whose return is waited for. */
-export interface Awaited {
+export interface PendingReturn {
   readonly key: PassKey
   /** Of our own request, where the id was given: the journal may be another request's. */
   readonly digest: string | undefined
@@ -17,21 +17,21 @@ export interface Awaited {
    */
   epoch: number | undefined
   /** Monotonic ms of the next read of its journal. */
-  look_at: number
+  nextPollAt: number
   /** Server ms after which it is not waited for any longer. */
   give_up_at: number
   /** Monotonic ms since when that is past and its journal was not read to say so. */
   overdue_since: number | undefined
   /** Sequence and time (server ms) of the stored request; undefined for a pass that another call asked for. */
-  published: Published | undefined
+  published: PublishedRequest | undefined
   /** Whether its journal was last seen held for a person, who may take as long as they like. */
   held: boolean
   /** How often its journal was read. */
-  looks: number
-  busy: boolean
-  over: boolean
+  pollCount: number
+  polling: boolean
+  finished: boolean
   /** Its own subscription, where its id was given. */
-  hearing: Hearing | undefined
+  subscription: Hearing | undefined
   /** Sequence and stored time of its return, once that is being delivered. */
   returned: number
   returned_at: number
@@ -41,7 +41,7 @@ export interface Awaited {
   readonly quiet: boolean
   /** Listeners are told of its return. */
   readonly noticed: boolean
-  readonly settle: (outcome: Settled) => void
+  readonly settle: (outcome: ReturnOutcome) => void
 }
 
 /**
@@ -50,7 +50,7 @@ export interface Awaited {
  * follows a step that can only be the work.
  */
 export function isBelievable(
-  awaited: Awaited,
+  awaited: PendingReturn,
   step: Pick<Step, 'by' | 'attempt' | 'guard'>,
   now: { epoch: number; clustered: boolean },
 ): boolean {

@@ -2,13 +2,13 @@ import type { Bus } from '@passover/bus'
 import { passError } from '@passover/core'
 import { expect, it } from 'vitest'
 import type { Deps } from '../runtime/dependencies.js'
-import { Terms } from './return-constraints.js'
+import { ConstraintLookup } from './return-constraints.js'
 
 const KEY = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
 
-function termsWhere(ask: () => Promise<unknown>): Terms {
+function termsWhere(ask: () => Promise<unknown>): ConstraintLookup {
   const bus = { journal: { glimpse: async () => [] }, ask } as unknown as Bus
-  return new Terms({ bus, clock: { monotonic: () => 0 } } as unknown as Deps)
+  return new ConstraintLookup({ bus, clock: { monotonic: () => 0 } } as unknown as Deps)
 }
 
 // Found by the simulation (seed 5194): the work step had left the stream, the audit was beginning anew, and what nobody had released was handed out.

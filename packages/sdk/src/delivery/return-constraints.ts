@@ -1,14 +1,14 @@
 import { decode } from '@passover/bus'
 import { openControl, PassOverError, schemaToCheck } from '@passover/core'
 import { HEADER, type PassKey, type WorkControl, type WorkEnvelope, type WorkOutput } from '@passover/schemas'
-import { ask } from '../journal/poll.js'
+import { askAudit } from '../journal/poll.js'
 import type { Deps } from '../runtime/dependencies.js'
 
 /** What a caller must know of a pass to judge its return. */
-export type Judging = Pick<WorkControl, 'policy' | 'rights'>
+export type ReturnConstraints = Pick<WorkControl, 'policy' | 'rights'>
 
 /** As soon as every dispatcher follows a new policy. */
-const KNOWN_MS = 5_000
+const MAX_AGE_MS = 5_000
 
 interface Known {
   /** Monotonic ms of the last look. */
@@ -21,7 +21,7 @@ interface Known {
  * The terms under which passes ran, as their work steps say. Reading one for each return would cost as much as the return: whether a
  * subagent's passes set an output_schema at all is learned from one of them every few seconds (docs/architecture/worker.md#output-schemas).
  */
-export class Terms {
+export class ConstraintLookup {
   readonly #deps: Deps
   readonly #known = new Map<string, Known>()
 
@@ -30,24 +30,24 @@ export class Terms {
   }
 
   /** Whether an output can be judged by nothing but itself. */
-  needless(key: PassKey, output: WorkOutput): boolean {
+  isUnconstrained(key: PassKey, output: WorkOutput): boolean {
     const known = this.#known.get(key.subagent)
-    if (known?.schema !== false || this.#deps.clock.monotonic() - known.at >= KNOWN_MS) return false
+    if (known?.schema !== false || this.#deps.clock.monotonic() - known.at >= MAX_AGE_MS) return false
     return !output.artifacts.some(({ type }) => type === 'tool_result')
   }
 
   /** The terms of a pass, undefined where they set none for this output. Throws what reading throws. */
-  async of(key: PassKey, output: WorkOutput): Promise<Judging | undefined> {
+  async of(key: PassKey, output: WorkOutput): Promise<ReturnConstraints | undefined> {
     const looking = this.#known.get(key.subagent)?.looking
     if (looking) {
       await looking
-      if (this.needless(key, output)) return undefined
+      if (this.isUnconstrained(key, output)) return undefined
     }
     return this.#look(key)
   }
 
   /** The control frame of a pass: it stands in its work step; where that was deleted, the audit knows it. */
-  async #look(key: PassKey): Promise<Judging> {
+  async #look(key: PassKey): Promise<ReturnConstraints> {
     const known: Known = this.#known.get(key.subagent) ?? { at: Number.NEGATIVE_INFINITY, schema: undefined, looking: undefined }
     this.#known.set(key.subagent, known)
     const reading = this.control(key)
@@ -63,7 +63,7 @@ export class Terms {
   }
 
   /** The same, whether it is needed or not. E040: they cannot be read now. */
-  async control(key: PassKey): Promise<Judging> {
+  async control(key: PassKey): Promise<ReturnConstraints> {
     const { bus } = this.#deps
     const work = (await bus.journal.glimpse(key)).find((step) => step.kind === 'work' && step.untrusted === undefined)
     const stored = work && (await bus.journal.last(bus.subjects.step('work', key, work.by)))
@@ -72,8 +72,8 @@ export class Terms {
     const step = stored && bus.subjects.toFact(stored)
     const opened = frame?.policy && step?.type === 'step' && step.untrusted === undefined ? openControl(frame, step) : undefined
     if (opened) return opened
-    const asked = await ask(bus, key)
-    const control = asked.kind === 'pass' ? (asked.pass.control as Judging | undefined) : undefined
+    const asked = await askAudit(bus, key)
+    const control = asked.kind === 'pass' ? (asked.pass.control as ReturnConstraints | undefined) : undefined
     // What was returned ran under some: an audit that begins anew may not know them yet, and nothing is handed out unjudged meanwhile.
     if (!control) throw new PassOverError('E040', 'the policy of the pass cannot be read')
     return control

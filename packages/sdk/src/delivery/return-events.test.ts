@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { describe, expect, it } from 'vitest'
-import { ReturnNotices } from './return-events.js'
+import { ReturnEvents } from './return-events.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 const refused = { ok: false as const, error: new PassOverError('E013', 'no') }
@@ -21,7 +21,7 @@ function telling() {
   }
   // It answers nothing: what is not known to be unwanted is told.
   const bus = {} as Bus
-  const notices = new ReturnNotices({ bus, clock, random: { bytes: (n) => new Uint8Array(n) }, say: (line) => void said.push(line) })
+  const notices = new ReturnEvents({ bus, clock, random: { bytes: (n) => new Uint8Array(n) }, say: (line) => void said.push(line) })
   return { notices, said, timers }
 }
 
@@ -41,7 +41,7 @@ describe('ReturnNotices', () => {
         })
       })
     })
-    notices.tell(key, refused)
+    notices.emit(key, refused)
     const drained = notices.drain().then(() => order.push('closed'))
     await began
     done()
@@ -52,7 +52,7 @@ describe('ReturnNotices', () => {
   it('is kept from closing by no listener that never settles, and says so', async () => {
     const { notices, said, timers } = telling()
     notices.add(() => new Promise(() => undefined))
-    notices.tell(key, refused)
+    notices.emit(key, refused)
     const drained = notices.drain()
     expect(timers.map(({ ms }) => ms)).toEqual([10_000])
     timers[0]?.fn()

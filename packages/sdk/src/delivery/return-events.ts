@@ -2,8 +2,8 @@ import { type PassOverError, shouldNotify, within } from '@passover/core'
 import { keyText, type PassKey, type WorkOutput } from '@passover/schemas'
 import { describeThrown } from '../errors/describe-thrown.js'
 import type { Deps } from '../runtime/dependencies.js'
-import type { Settled } from './pending-return.js'
-import { Terms } from './return-constraints.js'
+import type { ReturnOutcome } from './pending-return.js'
+import { ConstraintLookup } from './return-constraints.js'
 
 /** A pass of this agent that returned, as awaiting its handle gives it. */
 export type ReturnedPass =
@@ -13,12 +13,12 @@ export type ReturnedPass =
 export type ReturnListener = (returned: ReturnedPass) => void | Promise<void>
 
 /** How long a closing agent waits for its listeners, ms: as long as for handlers, unless a worker says otherwise. */
-const DRAIN_MS = 10_000
+const DRAIN_TIMEOUT_MS = 10_000
 /** Several handles of one pass make one notice, as far as so many are remembered. */
-const REMEMBERED = 10_000
+const MAX_REMEMBERED = 10_000
 
 /** Tells listeners of each return that policy wants told (notify_on_return), whether or not somebody awaits its handle. */
-export class ReturnNotices {
+export class ReturnEvents {
   readonly #deps: Deps
   readonly #listeners = new Set<ReturnListener>()
   readonly #told = new Set<string>()
@@ -39,7 +39,7 @@ export class ReturnNotices {
   }
 
   /** A stored return was delivered, or refused to its caller by a rule or a person. */
-  tell(pass: PassKey, outcome: Settled): void {
+  emit(pass: PassKey, outcome: ReturnOutcome): void {
     // Only this process went away; the return is for another.
     if (!this.listening || (!outcome.ok && outcome.error.code === 'E040') || !this.#isNew(pass)) return
     const telling: Promise<void> = this.#tell(pass, outcome).finally(() => this.#telling.delete(telling))
@@ -49,9 +49,10 @@ export class ReturnNotices {
   /** Waits until every listener was told what was to be told, at most so long: one that does not settle keeps no agent from closing. */
   async drain(): Promise<void> {
     if (this.#telling.size === 0) return
-    await within(this.#deps.clock, DRAIN_MS, this.#settled())
+    await within(this.#deps.clock, DRAIN_TIMEOUT_MS, this.#settled())
     const left = this.#telling.size
-    if (left > 0) this.#deps.say?.(`the agent closes, though after ${DRAIN_MS} ms its listeners are not done with ${left} of their returns`)
+    if (left > 0)
+      this.#deps.say?.(`the agent closes, though after ${DRAIN_TIMEOUT_MS} ms its listeners are not done with ${left} of their returns`)
   }
 
   async #settled(): Promise<void> {
@@ -62,11 +63,11 @@ export class ReturnNotices {
     const text = keyText(pass)
     if (this.#told.has(text)) return false
     this.#told.add(text)
-    if (this.#told.size > REMEMBERED) for (const oldest of this.#told) return this.#told.delete(oldest)
+    if (this.#told.size > MAX_REMEMBERED) for (const oldest of this.#told) return this.#told.delete(oldest)
     return true
   }
 
-  async #tell(pass: PassKey, outcome: Settled): Promise<void> {
+  async #tell(pass: PassKey, outcome: ReturnOutcome): Promise<void> {
     if (!(await this.#isWanted(pass, outcome))) return
     const returned: ReturnedPass = outcome.ok ? { pass, output: outcome.output } : { pass, error: outcome.error }
     for (const listener of this.#listeners) {
@@ -79,8 +80,8 @@ export class ReturnNotices {
   }
 
   /** The policy stands in the work step; what ended before it had one is told. */
-  async #isWanted(pass: PassKey, outcome: Settled): Promise<boolean> {
-    const terms = await new Terms(this.#deps).control(pass).catch(() => undefined)
+  async #isWanted(pass: PassKey, outcome: ReturnOutcome): Promise<boolean> {
+    const terms = await new ConstraintLookup(this.#deps).control(pass).catch(() => undefined)
     if (!terms) return true
     return outcome.ok ? shouldNotify(outcome.output, terms.policy) : terms.policy.notify_on_return !== 'never'
   }

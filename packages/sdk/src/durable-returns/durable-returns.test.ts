@@ -1,9 +1,9 @@
 import { type Delivery, encodeHeaders, readHeaders, Subjects, type Verdict } from '@passover/bus'
 import { HEADER, type PassKey, type Step, SYSTEM } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import type { Returns } from '../returns/return-waiter.js'
+import type { ReturnWaiter } from '../returns/return-waiter.js'
 import type { Deps } from '../runtime/dependencies.js'
-import { type WaitingListener, WaitingReturns } from './durable-returns.js'
+import { type DurableReturnListener, DurableReturns } from './durable-returns.js'
 
 const subjects = new Subjects()
 const KEY = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
@@ -19,7 +19,7 @@ interface Standing {
 }
 
 /** Hands deliveries to what tells of waiting returns. One pass has a work step; its return TOLD is what a read of its journal finds. */
-async function telling(listener: WaitingListener, { acknowledged = () => [], row, clustered = false }: Standing = {}) {
+async function telling(listener: DurableReturnListener, { acknowledged = () => [], row, clustered = false }: Standing = {}) {
   let take: (delivery: Delivery) => Promise<Verdict> = async () => ({ ok: true })
   const acked: number[] = []
   const asked: string[] = []
@@ -46,12 +46,12 @@ async function telling(listener: WaitingListener, { acknowledged = () => [], row
     holds: () => false,
     expect: (_: unknown, settle: (outcome: unknown) => void) => {
       queueMicrotask(() => settle({ ok: true, output: {} }))
-      return { over: true, returned: TOLD }
+      return { finished: true, returned: TOLD }
     },
     adopt: async () => undefined,
     acknowledged: async (sequence: number) => void acked.push(sequence),
   }
-  await WaitingReturns.start({ deps: { bus, clock, random } as unknown as Deps, returns: returns as unknown as Returns }, listener)
+  await DurableReturns.start({ deps: { bus, clock, random } as unknown as Deps, returns: returns as unknown as ReturnWaiter }, listener)
   const data = new Uint8Array()
   const hand = (sequence: number, given: { id?: string; attempt?: number; guard?: number; subagent?: string; by?: string } = {}) => {
     const { id = KEY.id, attempt = 1, guard = WORK, subagent = KEY.subagent, by = subagent } = given
@@ -74,7 +74,7 @@ function after(ms: number, run: () => void): Disposable {
   return { [Symbol.dispose]: () => undefined }
 }
 
-describe('WaitingReturns', () => {
+describe('DurableReturns', () => {
   it('tells a return once that comes again while its listener is slow, and after', async () => {
     const told: string[] = []
     let done = () => {}

@@ -1,49 +1,49 @@
 import type { Consumption, Delivery, Verdict } from '@passover/bus'
 import { FairPlaces, mayCount, PassOverError, within } from '@passover/core'
 import { type PassKey, registerAnswer, type Step } from '@passover/schemas'
-import type { Awaited, Settled } from '../delivery/pending-return.js'
+import type { PendingReturn, ReturnOutcome } from '../delivery/pending-return.js'
 import type { ReturnedPass } from '../delivery/return-events.js'
 import { describeThrown } from '../errors/describe-thrown.js'
-import type { Returns } from '../returns/return-waiter.js'
-import { type Deps, pause } from '../runtime/dependencies.js'
-import { AskedAcknowledged } from './ack-lookup.js'
-import { CountedReturns } from './return-check.js'
+import type { ReturnWaiter } from '../returns/return-waiter.js'
+import { type Deps, sleep } from '../runtime/dependencies.js'
+import { AckLookup } from './ack-lookup.js'
+import { ReturnCheck } from './return-check.js'
 
 /** Told of a return that waited. What it throws, or a process that dies in it, has that return told again. */
-export type WaitingListener = (returned: ReturnedPass) => void | Promise<void>
+export type DurableReturnListener = (returned: ReturnedPass) => void | Promise<void>
 
 /** A return that is younger is left to whoever waits for it live: by then its acknowledgment is stored. */
-const LEFT_MS = 2_500
+const LIVE_GRACE_MS = 2_500
 /** Doubled with each delivery (bus, durable-consumer.ts), and up to half more or less of it: what waits does not come back all at once. */
-const AGAIN_MS = 2_000
+const RETRY_DELAY_MS = 2_000
 /** Deliveries taken at a time, and returns looked at and told at a time. The difference always has room for what other senders stored. */
-const TAKEN = 512
-const LOOKED_AT = 384
-const TOLD_AT_ONCE = 8
+const CONCURRENCY = 512
+const CHECK_CONCURRENCY = 384
+const LISTENER_CONCURRENCY = 8
 /** Returns of which this process remembers that it told them: until the audit has heard so, it cannot say it. */
-const REMEMBERED = 10_000
+const MAX_REMEMBERED = 10_000
 /** What takes longer waits for a person's release, and is looked at again. */
-const READ_MS = 10_000
+const READ_TIMEOUT_MS = 10_000
 
-const ASKED_MS = 10_000
-const ASKED_AGAIN_MS = 250
+const REGISTER_TIMEOUT_MS = 10_000
+const REGISTER_RETRY_MS = 250
 
 interface Home {
   deps: Deps
-  returns: Returns
+  returns: ReturnWaiter
 }
 
 /**
  * The returns that nobody took while the agent was away (docs/architecture/protocol.md#delivery-of-returns): each is told to one of its processes, at least once,
  * and acknowledged when the listener is done with it. One that somebody waits for live is his.
  */
-export class WaitingReturns implements AsyncDisposable {
+export class DurableReturns implements AsyncDisposable {
   readonly #deps: Deps
-  readonly #returns: Returns
-  readonly #listener: WaitingListener
-  readonly #asked: AskedAcknowledged
-  readonly #counted: CountedReturns
-  readonly #shares = new FairPlaces(LOOKED_AT)
+  readonly #returns: ReturnWaiter
+  readonly #listener: DurableReturnListener
+  readonly #asked: AckLookup
+  readonly #counted: ReturnCheck
+  readonly #shares = new FairPlaces(CHECK_CONCURRENCY)
   readonly #places: (() => void)[] = []
   readonly #inHand = new Set<number>()
   readonly #over = new Set<number>()
@@ -51,19 +51,19 @@ export class WaitingReturns implements AsyncDisposable {
   #consumption: Consumption | undefined
   #closed = false
 
-  private constructor({ deps, returns }: Home, listener: WaitingListener) {
+  private constructor({ deps, returns }: Home, listener: DurableReturnListener) {
     this.#deps = deps
     this.#returns = returns
     this.#listener = listener
-    this.#asked = new AskedAcknowledged(deps)
-    this.#counted = new CountedReturns(deps.bus)
+    this.#asked = new AckLookup(deps)
+    this.#counted = new ReturnCheck(deps.bus)
   }
 
-  static async start(home: Home, listener: WaitingListener): Promise<WaitingReturns> {
-    const made = new WaitingReturns(home, listener)
+  static async start(home: Home, listener: DurableReturnListener): Promise<DurableReturns> {
+    const made = new DurableReturns(home, listener)
     const { bus } = home.deps
     const durable = bus.subjects.returnsConsumer(bus.identity)
-    made.#consumption = await bus.consume(durable, (delivery) => made.#take(delivery), { concurrency: TAKEN })
+    made.#consumption = await bus.consume(durable, (delivery) => made.#take(delivery), { concurrency: CONCURRENCY })
     return made
   }
 
@@ -87,8 +87,8 @@ export class WaitingReturns implements AsyncDisposable {
   }
 
   async #judge(returned: Step): Promise<Verdict> {
-    const left = returned.time + LEFT_MS - this.#deps.clock.now()
-    if (left > 0) await pause(this.#deps.clock, Math.min(left, LEFT_MS))
+    const left = returned.time + LIVE_GRACE_MS - this.#deps.clock.now()
+    if (left > 0) await sleep(this.#deps.clock, Math.min(left, LIVE_GRACE_MS))
     if (this.#closed) return { retry: true }
     const known = await this.#asked.has(returned.sequence)
     if (known) return { ok: true }
@@ -117,12 +117,12 @@ export class WaitingReturns implements AsyncDisposable {
 
   #again(): Verdict {
     const [byte = 0] = this.#deps.random.bytes(1)
-    return { retry: true, delay_ms: Math.round(AGAIN_MS * (0.5 + byte / 255)) }
+    return { retry: true, delay_ms: Math.round(RETRY_DELAY_MS * (0.5 + byte / 255)) }
   }
 
   #remember(returned: number): void {
     this.#over.add(returned)
-    if (this.#over.size > REMEMBERED) for (const oldest of this.#over) return void this.#over.delete(oldest)
+    if (this.#over.size > MAX_REMEMBERED) for (const oldest of this.#over) return void this.#over.delete(oldest)
   }
 
   /** By a process that lives, this one included: it has it, or will. */
@@ -159,19 +159,19 @@ export class WaitingReturns implements AsyncDisposable {
    * As awaiting its handle would give it: opened, judged by its terms, and released where a person must. Without an outcome: not yet. `returned`
    * is the sequence of the return that it is made of; 0: none was found.
    */
-  async #read(key: PassKey): Promise<{ outcome?: Settled; returned: number }> {
-    let awaited: Awaited | undefined
-    const settled = new Promise<Settled | undefined>((resolve) => {
+  async #read(key: PassKey): Promise<{ outcome?: ReturnOutcome; returned: number }> {
+    let awaited: PendingReturn | undefined
+    const settled = new Promise<ReturnOutcome | undefined>((resolve) => {
       awaited = this.#returns.expect({ key, own_id: false, quiet: true }, resolve)
       this.#returns.adopt(awaited).catch(() => resolve(undefined))
     })
-    const outcome = await within(this.#deps.clock, READ_MS, settled)
-    if (awaited && !awaited.over) this.#returns.forget(awaited)
+    const outcome = await within(this.#deps.clock, READ_TIMEOUT_MS, settled)
+    if (awaited && !awaited.finished) this.#returns.forget(awaited)
     return { ...(outcome && { outcome }), returned: awaited?.returned ?? 0 }
   }
 
   async #place(): Promise<void> {
-    if (this.#told >= TOLD_AT_ONCE) await new Promise<void>((free) => this.#places.push(free))
+    if (this.#told >= LISTENER_CONCURRENCY) await new Promise<void>((free) => this.#places.push(free))
     this.#told += 1
   }
 
@@ -182,21 +182,21 @@ export class WaitingReturns implements AsyncDisposable {
 }
 
 /** Whether a person lets returns wait for this agent already, whatever it said when it connected. */
-export async function returnsWait({ bus }: Deps): Promise<boolean> {
+export async function hasDurableReturns({ bus }: Deps): Promise<boolean> {
   const asked = bus.ask({ known: true, durable_returns: true }, { service: 'register' })
   const answer = registerAnswer.safeParse(await asked.catch(() => undefined))
   return answer.success && answer.data.ok
 }
 
 /** The dispatchers are asked that returns wait for this agent. E013: a person must say so first; E040: no dispatcher answered. */
-export async function askForDelivery(deps: Deps): Promise<void> {
-  const until = deps.clock.monotonic() + ASKED_MS
+export async function registerDurableReturns(deps: Deps): Promise<void> {
+  const until = deps.clock.monotonic() + REGISTER_TIMEOUT_MS
   for (;;) {
     const answer = registerAnswer.safeParse(await deps.bus.ask({ durable_returns: true }, { service: 'register' }).catch(() => undefined))
     if (answer.success && answer.data.ok) return
     if (answer.success && !answer.data.ok) throw PassOverError.from(answer.data.error)
     if (deps.clock.monotonic() >= until) break
-    await pause(deps.clock, ASKED_AGAIN_MS)
+    await sleep(deps.clock, REGISTER_RETRY_MS)
   }
   throw new PassOverError('E040', `no dispatcher answered: returns do not wait for "${deps.bus.identity}"`, {
     connected: deps.bus.connected,

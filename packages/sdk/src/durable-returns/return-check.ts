@@ -1,17 +1,17 @@
 import type { Bus } from '@passover/bus'
 import { type Counted, countedByWork, mayCount } from '@passover/core'
 import { keyText, type Step, SYSTEM } from '@passover/schemas'
-import { type Asked, ask } from '../journal/poll.js'
+import { type AuditAnswer, askAudit } from '../journal/poll.js'
 
 /**
  * Tells the return that ended a pass from returns that count for nothing. A subagent may store any number of these: for ids that nobody
  * asked it for, and again for a pass that has ended.
  */
-export class CountedReturns {
+export class ReturnCheck {
   readonly #bus: Bus
   /** The last question about a pass of each subagent. One at a time, so that one subagent's returns do not use up the agent's questions. */
   readonly #turns = new Map<string, Promise<unknown>>()
-  readonly #asking = new Map<string, Promise<Asked>>()
+  readonly #asking = new Map<string, Promise<AuditAnswer>>()
 
   constructor(bus: Bus) {
     this.#bus = bus
@@ -37,8 +37,8 @@ export class CountedReturns {
     return judge(returned, await asking)
   }
 
-  async #inTurn({ key }: Step): Promise<Asked> {
-    const turn = (this.#turns.get(key.subagent) ?? Promise.resolve()).then(() => ask(this.#bus, key))
+  async #inTurn({ key }: Step): Promise<AuditAnswer> {
+    const turn = (this.#turns.get(key.subagent) ?? Promise.resolve()).then(() => askAudit(this.#bus, key))
     this.#turns.set(key.subagent, turn)
     const asked = await turn
     if (this.#turns.get(key.subagent) === turn) this.#turns.delete(key.subagent)
@@ -50,7 +50,7 @@ export class CountedReturns {
  * A pass is read up to `last_sequence`. An id may be used again, but only when nothing of its earlier pass is in the stream any more, and
  * then that return was acknowledged or is overdue.
  */
-function judge({ sequence }: Step, asked: Asked): Counted {
+function judge({ sequence }: Step, asked: AuditAnswer): Counted {
   if (asked.kind === 'unanswered') return 'unclear'
   if (asked.kind === 'unknown') return 'nothing'
   const { return_sequence, last_sequence } = asked.pass.row

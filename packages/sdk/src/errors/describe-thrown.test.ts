@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { describeThrown, stackOf } from './describe-thrown.js'
-import { soundError, soundRaw } from './sendable-error.js'
+import { toSendableError, toSendableValue } from './sendable-error.js'
 
 const throwing = (field: string) => Object.defineProperty(new Error('a'), field, { get: () => raise() })
 const raise = (): never => {
@@ -92,14 +92,14 @@ describe('what a handler gives that cannot be sent', () => {
   it('is left out of the details of an error, by name', () => {
     const details = Object.assign(JSON.parse('{"__proto__":1,"kept":2}'), { n: 1n, self: circular })
     Object.defineProperty(details, 'odd', { enumerable: true, get: raise })
-    const { details: sound } = soundError({ code: 'E011', message: 'm', details })
+    const { details: sound } = toSendableError({ code: 'E011', message: 'm', details })
     expect(sound).toEqual({ kept: 2, left_out: expect.stringMatching(/__proto__.*n is a bigint.*self is a Error.*odd cannot be read/s) })
   })
 
   it('is kept as text', () => {
-    expect(soundRaw({ a: 1 })).toEqual({ a: 1 })
-    expect(soundRaw({ n: 1n })).toBe('{ n: 1n }')
-    expect(soundRaw(JSON.parse('{"__proto__":1}'))).toBe("{ ['__proto__']: 1 }")
-    expect(soundRaw(Object.create(null, { toString: { get: raise } }))).toEqual({})
+    expect(toSendableValue({ a: 1 })).toEqual({ a: 1 })
+    expect(toSendableValue({ n: 1n })).toBe('{ n: 1n }')
+    expect(toSendableValue(JSON.parse('{"__proto__":1}'))).toBe("{ ['__proto__']: 1 }")
+    expect(toSendableValue(Object.create(null, { toString: { get: raise } }))).toEqual({})
   })
 })

@@ -3,7 +3,7 @@ import { cut, cutStart, oneLine } from '@passover/core'
 import { withArticle } from '@passover/schemas'
 
 /** What a handler threw, as plain values. */
-export interface Thrown {
+export interface ThrownDescription {
   /** Says what was thrown and what caused it. Never empty. */
   message: string
   name: string
@@ -21,14 +21,20 @@ export interface ThrownCause {
   error_code?: string | number
 }
 
-const MESSAGE = 8_192
-const CAUSE_TEXT = 500
-const NAME = 200
-const STACK_END = 2_000
-const STACK_READ = 32_000
-const MOST_CAUSES = 10
+const MAX_MESSAGE = 8_192
+const MAX_CAUSE_TEXT = 500
+const MAX_NAME = 200
+const MAX_STACK = 2_000
+const MAX_STACK_READ = 32_000
+const MAX_CAUSES = 10
 const CAUSES_IN_MESSAGE = 3
-const SHOWN = { depth: 3, breakLength: Number.POSITIVE_INFINITY, maxArrayLength: 20, maxStringLength: 1_000, customInspect: false } as const
+const INSPECT_OPTIONS = {
+  depth: 3,
+  breakLength: Number.POSITIVE_INFINITY,
+  maxArrayLength: 20,
+  maxStringLength: 1_000,
+  customInspect: false,
+} as const
 
 /**
  * Describes whatever was thrown: errors with throwing getters, Proxies, plain objects, nothing at all. Never throws.
@@ -36,13 +42,13 @@ const SHOWN = { depth: 3, breakLength: Number.POSITIVE_INFINITY, maxArrayLength:
  * It takes message, name, stack, code and causes of an error, and no other field: HTTP clients put the request with its
  * credentials there, which a library that serializes whole errors would publish.
  */
-export function describeThrown(thrown: unknown): Thrown {
+export function describeThrown(thrown: unknown): ThrownDescription {
   const causes = causesOf(thrown)
   const name = nameOf(thrown)
   const error_code = codeOf(thrown)
   const stack = stackOf(thrown)
-  const described: Thrown = { message: wellFormed(cut(messageWith(thrown, causes), MESSAGE)), name }
-  if (stack !== undefined) described.stack = wellFormed(cutStart(withoutFolders(cutStart(stack, STACK_READ)), STACK_END))
+  const described: ThrownDescription = { message: wellFormed(cut(messageWith(thrown, causes), MAX_MESSAGE)), name }
+  if (stack !== undefined) described.stack = wellFormed(cutStart(withoutFolders(cutStart(stack, MAX_STACK_READ)), MAX_STACK))
   if (error_code !== undefined) described.error_code = error_code
   if (causes.length > 0) described.causes = causes
   return described
@@ -92,7 +98,7 @@ function described(thrown: unknown): string {
 
 function shown(value: unknown): string {
   try {
-    return oneLine(inspect(value, SHOWN), 2_000)
+    return oneLine(inspect(value, INSPECT_OPTIONS), 2_000)
   } catch {
     return 'a value that cannot be shown'
   }
@@ -101,7 +107,7 @@ function shown(value: unknown): string {
 function nameOf(thrown: unknown): string {
   const name = isObject(thrown) ? read(thrown, 'name') : undefined
   const kind = isObject(thrown) && isError(thrown) ? className(thrown) : undefined
-  return wellFormed(cut(typeof name === 'string' && name !== '' ? name : (kind ?? 'Error'), NAME))
+  return wellFormed(cut(typeof name === 'string' && name !== '' ? name : (kind ?? 'Error'), MAX_NAME))
 }
 
 /** The name of the class of an object; undefined where it has none that can be read. */
@@ -113,7 +119,7 @@ export function className(value: object): string | undefined {
 
 function codeOf(thrown: unknown): string | number | undefined {
   const code = isObject(thrown) ? read(thrown, 'code') : undefined
-  if (typeof code === 'string') return wellFormed(cut(code, NAME))
+  if (typeof code === 'string') return wellFormed(cut(code, MAX_NAME))
   return typeof code === 'number' && Number.isFinite(code) ? code : undefined
 }
 
@@ -121,11 +127,11 @@ function causesOf(thrown: unknown): ThrownCause[] {
   const causes: ThrownCause[] = []
   const seen = new Set<unknown>([thrown])
   const waiting = directCauses(thrown)
-  for (let cause = waiting.shift(); cause !== undefined && causes.length < MOST_CAUSES; cause = waiting.shift()) {
+  for (let cause = waiting.shift(); cause !== undefined && causes.length < MAX_CAUSES; cause = waiting.shift()) {
     if (seen.has(cause)) continue
     seen.add(cause)
     const error_code = codeOf(cause)
-    const message = wellFormed(cut(ownMessage(cause) ?? (isObject(cause) ? '' : shown(cause)), CAUSE_TEXT))
+    const message = wellFormed(cut(ownMessage(cause) ?? (isObject(cause) ? '' : shown(cause)), MAX_CAUSE_TEXT))
     causes.push({ name: nameOf(cause), message, ...(error_code === undefined ? {} : { error_code }) })
     waiting.push(...directCauses(cause))
   }
@@ -141,7 +147,7 @@ function directCauses(thrown: unknown): unknown[] {
 
 function elementsOf(list: unknown): unknown[] {
   try {
-    return Array.isArray(list) ? list.slice(0, MOST_CAUSES).filter((element) => element !== undefined && element !== null) : []
+    return Array.isArray(list) ? list.slice(0, MAX_CAUSES).filter((element) => element !== undefined && element !== null) : []
   } catch {
     return []
   }

@@ -9,7 +9,7 @@ import { describeThrown } from './describe-thrown.js'
  * @throws PassOverError E005 that names the option: it is unknown, of the wrong kind, or cannot be read.
  */
 export function checkOptions<S extends z.ZodObject>(schema: S, given: unknown, what = 'options'): z.output<S> {
-  const read = readable(given, what, () => schema.safeParse(given))
+  const read = readSafely(given, what, () => schema.safeParse(given))
   if (read.success) return read.data
   const { error } = read
   const unknown = error.issues.find((issue) => issue.code === 'unrecognized_keys' && issue.path.length === 0)
@@ -22,7 +22,7 @@ export function checkOptions<S extends z.ZodObject>(schema: S, given: unknown, w
 }
 
 /** Runs what reads a caller's value. E005 names the field whose getter or Proxy throws. */
-export function readable<T>(given: unknown, what: string, work: () => T): T {
+export function readSafely<T>(given: unknown, what: string, work: () => T): T {
   try {
     return work()
   } catch (error) {

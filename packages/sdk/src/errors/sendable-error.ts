@@ -3,12 +3,12 @@ import { cut, passError } from '@passover/core'
 import { jsonFault, type PassError } from '@passover/schemas'
 
 /** E014 of an output that cannot be sent. Doing the work again would give the same one, so nobody is to try (decision 122). */
-export function overlarge(message: string, mend: string): PassError {
+export function tooLargeError(message: string, mend: string): PassError {
   return passError('E014', message, { recoverable: false, mend })
 }
 
 /** Returns an error whose details can be sent: those that JSON cannot represent are left out, and `left_out` names them. */
-export function soundError(error: PassError): PassError {
+export function toSendableError(error: PassError): PassError {
   const { details } = error
   if (details === undefined || jsonFault(details) === undefined) return error
   const sound: Record<string, unknown> = {}
@@ -19,18 +19,18 @@ export function soundError(error: PassError): PassError {
     if (found) left.push(`${found.path.map(String).join('.')} ${found.why}`)
     else sound[name] = details[name]
   }
-  return { ...error, details: { ...sound, left_out: cut(left.join('; '), LEFT_OUT_TEXT) } }
+  return { ...error, details: { ...sound, left_out: cut(left.join('; '), MAX_LEFT_OUT_TEXT) } }
 }
 
-const LEFT_OUT_TEXT = 1_000
-const RAW_TEXT = 65_536
-const SHOWN = { depth: 6, maxStringLength: RAW_TEXT, customInspect: false } as const
+const MAX_LEFT_OUT_TEXT = 1_000
+const MAX_RAW_TEXT = 65_536
+const SHOWN = { depth: 6, maxStringLength: MAX_RAW_TEXT, customInspect: false } as const
 
 /** Returns what a handler made as it is where it can be sent, else as text. */
-export function soundRaw(raw: unknown): unknown {
+export function toSendableValue(raw: unknown): unknown {
   if (jsonFault(raw) === undefined) return raw
   try {
-    return cut(inspect(raw, SHOWN), RAW_TEXT)
+    return cut(inspect(raw, SHOWN), MAX_RAW_TEXT)
   } catch {
     return 'it cannot be shown'
   }

@@ -1,29 +1,29 @@
 import { cut, PassOverError, toolFault } from '@passover/core'
 import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, WorkContext } from '@passover/schemas'
-import { type Giver, publishLate } from '../attempt/publish-return.js'
+import { publishLate, type ReturnContext } from '../attempt/publish-return.js'
 import type { Run } from '../attempt/run.js'
 import { runTrace } from '../attempt/tracing.js'
-import type { Told } from '../attempt/worker-events.js'
+import type { WorkerLogger } from '../attempt/worker-events.js'
 import { invalidOption } from '../errors/option-errors.js'
 import type { PassOverOptions } from '../request/options.js'
 import type { PassHandle } from '../request/pass-handle.js'
 import { type HandlerAgent, inScope, type Scope, type Scoped } from './async-context.js'
 import { type Pass, WorkError } from './pass.js'
-import { answerRun, outputAnswer } from './result.js'
+import { returnResult, validateResult } from './result.js'
 
 /** What running an attempt needs of its worker. */
-export interface WorkerContext extends Giver {
+export interface WorkerContext extends ReturnContext {
   /** Whose handler runs: children are its passes. */
   self: HandlerAgent
-  told: Told
+  told: WorkerLogger
 }
 
-function twice(): PassOverError {
+function returnedTwiceError(): PassOverError {
   return new PassOverError('E013', 'this pass has been returned already')
 }
 
 /** A run as its handler sees it. */
-export class PassOfRun implements Pass, Scoped {
+export class HandlerPass implements Pass, Scoped {
   readonly #worker: WorkerContext
   readonly #run: Run
   readonly #context: () => WorkContext
@@ -119,12 +119,12 @@ export class PassOfRun implements Pass, Scoped {
   }
 
   async return(output: HandlerResult): Promise<void> {
-    if (this.#run.answer) throw twice()
-    const answer = await outputAnswer(this.#worker, this.#run, output)
-    if (this.#run.answer) throw twice()
+    if (this.#run.returning) throw returnedTwiceError()
+    const answer = await validateResult(this.#worker, this.#run, output)
+    if (this.#run.returning) throw returnedTwiceError()
     if ('error' in answer) throw PassOverError.from(answer.error)
-    const given = await answerRun(this.#worker, this.#run, answer)
-    const { answered } = this.#run
+    const given = await returnResult(this.#worker, this.#run, answer)
+    const { result: answered } = this.#run
     if (given === 'returned' && answered && 'error' in answered) {
       if (this.#run.stop === 'deadline') await publishLate(this.#worker, this.#run, answer.output)
       throw PassOverError.from(answered.error)

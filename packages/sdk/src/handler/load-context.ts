@@ -1,12 +1,12 @@
 import { BusReadError, type LoadedPart, loadParts, PartError } from '@passover/bus'
 import type { Part } from '@passover/schemas'
 import { isPastDeadline, type Run } from '../attempt/run.js'
-import { type Deps, pause } from '../runtime/dependencies.js'
+import { type Deps, sleep } from '../runtime/dependencies.js'
 
-const LEAST_CONTEXT_BYTES = 64 * 1024 * 1024
-const AGAIN_MS = 250
+const MIN_CONTEXT_LIMIT_BYTES = 64 * 1024 * 1024
+const RETRY_DELAY_MS = 250
 /** As long as a cluster may be without a leader. */
-const LEADERLESS_MS = 15_000
+const LEADERLESS_TIMEOUT_MS = 15_000
 
 /**
  * Loads the context of a run. What the server does not answer is asked for again until the run is to stop.
@@ -15,7 +15,7 @@ const LEADERLESS_MS = 15_000
  * @throws PartError for parts that are lost
  */
 export async function loadContext({ bus, clock }: Pick<Deps, 'bus' | 'clock'>, run: Run): Promise<LoadedPart[] | undefined> {
-  const leader_by = clock.monotonic() + LEADERLESS_MS
+  const leader_by = clock.monotonic() + LEADERLESS_TIMEOUT_MS
   const isTransient = (error: unknown): boolean => {
     if (error instanceof PartError) return error.unanswered && clock.monotonic() < leader_by
     return error instanceof BusReadError && error.reason !== 'closed'
@@ -30,7 +30,7 @@ export async function loadContext({ bus, clock }: Pick<Deps, 'bus' | 'clock'>, r
         closed ||= error instanceof BusReadError && error.reason === 'closed'
         if (!isTransient(error) || isOver()) throw error
       }
-      await pause(clock, AGAIN_MS, run.abort.signal)
+      await sleep(clock, RETRY_DELAY_MS, run.abort.signal)
     }
   }
   try {
@@ -43,5 +43,5 @@ export async function loadContext({ bus, clock }: Pick<Deps, 'bus' | 'clock'>, r
 
 /** At least what admission let through; parts say their sizes, and one that has another is not loaded. */
 function contextLimit({ control }: Run): number {
-  return Math.max(LEAST_CONTEXT_BYTES, control.policy.max_context_size_bytes)
+  return Math.max(MIN_CONTEXT_LIMIT_BYTES, control.policy.max_context_size_bytes)
 }

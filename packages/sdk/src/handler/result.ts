@@ -21,32 +21,34 @@ import {
   PROTO,
   type WorkOutput,
 } from '@passover/schemas'
-import { flushProgress, hasUntold } from '../attempt/progress-reporter.js'
-import { type Answer, type GivenBack, type Giver, giveBack } from '../attempt/publish-return.js'
+import { flushProgress, hasUnpublishedProgress } from '../attempt/progress-reporter.js'
+import { type PublishReturnResult, publishReturn, type ReturnContext, type RunResult } from '../attempt/publish-return.js'
 import { isPastDeadline, type Run, stopAtDeadline } from '../attempt/run.js'
 import { className, describeThrown } from '../errors/describe-thrown.js'
-import { overlarge, soundError } from '../errors/sendable-error.js'
+import { tooLargeError, toSendableError } from '../errors/sendable-error.js'
 import { WorkError } from './pass.js'
 
-const FAULTS_SHOWN = 3
+const MAX_ISSUES_SHOWN = 3
 const AS_FILES = 'return a shorter text, or what it says as file modifications'
 
 /**
  * Gives back the one answer of a run; a second call gets the first one's outcome. Past the deadline that is E010, whatever was made: which of an
  * output and the timekeeper's end is stored first would be chance.
  */
-export function answerRun(giver: Giver, run: Run, made: Answer): Promise<GivenBack> {
-  if (run.answer) return run.answer
+export function returnResult(giver: ReturnContext, run: Run, made: RunResult): Promise<PublishReturnResult> {
+  if (run.returning) return run.returning
   const answer = isPastDeadline(giver.deps, run) ? { error: stopAtDeadline(run) } : made
-  run.answered = answer
-  run.answer = hasUntold(run) ? flushProgress(giver, run).then(() => giveBack(giver, run, answer)) : giveBack(giver, run, answer)
-  return run.answer
+  run.result = answer
+  run.returning = hasUnpublishedProgress(run)
+    ? flushProgress(giver, run).then(() => publishReturn(giver, run, answer))
+    : publishReturn(giver, run, answer)
+  return run.returning
 }
 
 /** The whole output, if it is acceptable; else E021 or E013, which keeps what was given. At once where the pass sets no output_schema. */
-export function outputAnswer(giver: Giver, run: Run, given: HandlerResult): Answer | Promise<Answer> {
+export function validateResult(giver: ReturnContext, run: Run, given: HandlerResult): RunResult | Promise<RunResult> {
   try {
-    return checkedAnswer(giver, run, given)
+    return validateReadable(giver, run, given)
   } catch (error) {
     // Only the handler's own getters and Proxies throw here.
     const why = fieldText(oddField(given)) ?? `it cannot be read: ${describeThrown(error).message}`
@@ -54,12 +56,12 @@ export function outputAnswer(giver: Giver, run: Run, given: HandlerResult): Answ
   }
 }
 
-function checkedAnswer(giver: Giver, run: Run, given: HandlerResult): Answer | Promise<Answer> {
+function validateReadable(giver: ReturnContext, run: Run, given: HandlerResult): RunResult | Promise<RunResult> {
   const faulty = faultOf(given)
   if (faulty) return { error: passError('E021', faulty), raw_output: given }
   const text = typeof given === 'string' ? given : given.output
   if (typeof text === 'string' && text.length > LIMITS.text) {
-    const error = overlarge(`the output's text has ${text.length} characters; at most ${LIMITS.text} may be returned`, AS_FILES)
+    const error = tooLargeError(`the output's text has ${text.length} characters; at most ${LIMITS.text} may be returned`, AS_FILES)
     return { error, raw_output: given }
   }
   const { control } = run
@@ -74,17 +76,17 @@ function checkedAnswer(giver: Giver, run: Run, given: HandlerResult): Answer | P
   const { schemas } = giver.deps
   if (schemas && schemaFor(output, control)) {
     // A schema is checked in another thread, which takes only what JSON can represent.
-    const judged = accepted(run, { given, output }, { rights: control.rights })
+    const judged = accept(run, { given, output }, { rights: control.rights })
     if ('error' in judged) return judged
     const check: CheckSchema = async (schema, value) => ({ faults: await schemas.check(schema, value) })
-    return termsOf(output, control, check).then((terms) => accepted(run, { given, output }, terms))
+    return termsOf(output, control, check).then((terms) => accept(run, { given, output }, terms))
   }
   // All but the text is the system's own.
   if (typeof given === 'string') return { output }
-  return accepted(run, { given, output }, control)
+  return accept(run, { given, output }, control)
 }
 
-function accepted(run: Run, { given, output }: { given: HandlerResult; output: WorkOutput }, { rights, schema_faults }: Terms): Answer {
+function accept(run: Run, { given, output }: { given: HandlerResult; output: WorkOutput }, { rights, schema_faults }: Terms): RunResult {
   const judged = acceptReturn(output, run.key, { rights, schema_faults })
   if (judged.ok) return { output }
   // What is circular has too many values, or is too deep, before anything else is wrong with it.
@@ -107,7 +109,7 @@ function faultOf(given: unknown): string | undefined {
   if (kind !== undefined && kind !== 'Object') return wrongKind(`an object of the class ${kind}`)
   const parsed = handlerResult.safeParse(given)
   if (parsed.success) return undefined
-  return `the handler's result is not an output: ${issueTexts(parsed.error.issues, FAULTS_SHOWN, 'it').join('; ')}`
+  return `the handler's result is not an output: ${issueTexts(parsed.error.issues, MAX_ISSUES_SHOWN, 'it').join('; ')}`
 }
 
 function wrongKind(kind: string): string {
@@ -123,7 +125,7 @@ function kindOf(given: unknown): string {
 const KNOWN = ['status', 'completion_reason', 'artifacts', 'summary', 'auto_apply_allowed', 'output'] satisfies (keyof WorkOutput)[]
 
 /** The error of a handler that threw: E011 with what it threw, unless it says of its own run what is wrong with it. Never throws. */
-export function failureOf(error: unknown, run: Run): PassError {
+export function handlerError(error: unknown, run: Run): PassError {
   try {
     return saidByItself(error, run) ?? crash(error, run)
   } catch {
@@ -136,7 +138,7 @@ function saidByItself(error: unknown, run: Run): PassError | undefined {
   if (error instanceof PartError)
     return passError('E011', `the context is not complete: ${error.message}`, { attempts: run.attempt, part: error.reason })
   if (!(error instanceof PassOverError)) return undefined
-  const own = soundError(error.toWire())
+  const own = toSendableError(error.toWire())
   if (own.code === 'E021' || (error instanceof WorkError && isWorkersError(own))) return own
   const { message, details, ...rest } = crash(error, run)
   return passError(rest.code, message, { ...details, cause: { code: own.code, message: own.message } })

@@ -1,42 +1,43 @@
 import { joinContext, type LoadedPart } from '@passover/bus'
 import { PassOverError, passError } from '@passover/core'
 import type { HandlerResult, WorkContext } from '@passover/schemas'
-import { tellEnd } from '../attempt/outcome-log.js'
-import { type Answer, type GivenBack, publishLate } from '../attempt/publish-return.js'
+import { logAttemptEnd } from '../attempt/outcome-log.js'
+import { type PublishReturnResult, publishLate, type RunResult } from '../attempt/publish-return.js'
 import { isPastDeadline, type Run } from '../attempt/run.js'
 import { inWorkSpan } from '../attempt/tracing.js'
 import { inScope } from './async-context.js'
-import { PassOfRun, type WorkerContext } from './handler-pass.js'
+import { HandlerPass, type WorkerContext } from './handler-pass.js'
 import { loadContext } from './load-context.js'
 import type { Handler } from './pass.js'
-import { answerRun, failureOf, outputAnswer } from './result.js'
+import { handlerError, returnResult, validateResult } from './result.js'
 
 /** What came of a handler. `unread`: it did not begin, because the run was to stop before its context was loaded. */
-type Produced = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' | 'unread' } | { kind: 'threw'; error: unknown }
+type HandlerOutcome = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' | 'unread' } | { kind: 'threw'; error: unknown }
 
 /** What to do with the delivery of a run that is over (rule 7). */
-export type Disposal = 'ack' | 'hand_back' | 'leave'
+export type DeliveryAction = 'ack' | 'hand_back' | 'leave'
 
 /** Runs the handler of an attempt, gives back what it made, tells what became of it, and says what becomes of the delivery. */
-export function execute(worker: WorkerContext, run: Run, handler: Handler): Promise<Disposal> {
+export function runHandler(worker: WorkerContext, run: Run, handler: Handler): Promise<DeliveryAction> {
   return worker.deps.tracing?.on
     ? inWorkSpan(worker.deps.tracing, worker.deps, { run, work: () => executeRun(worker, run, handler) })
     : executeRun(worker, run, handler)
 }
 
-async function executeRun(worker: WorkerContext, run: Run, handler: Handler): Promise<Disposal> {
+async function executeRun(worker: WorkerContext, run: Run, handler: Handler): Promise<DeliveryAction> {
   const { faults } = worker.deps
   if (faults) await faults.at('worker:before-run', run.key)
   const producing = produce(worker, run, handler)
   const produced = producing instanceof Promise ? await producing : producing
   if (faults) await faults.at('worker:after-run', run.key)
-  if (run.answer) return afterAnswer(worker, run, { given: await run.answer, produced: run.stop === 'compute_time' ? produced : undefined })
+  if (run.returning)
+    return afterAnswer(worker, run, { given: await run.returning, produced: run.stop === 'compute_time' ? produced : undefined })
   if (run.stop === 'drain') {
-    tellEnd(worker, run, { end: 'handed_back' })
+    logAttemptEnd(worker, run, { end: 'handed_back' })
     return 'hand_back'
   }
   if (run.stop === 'ended' || run.stop === 'lost') {
-    tellEnd(worker, run, { end: run.stop })
+    logAttemptEnd(worker, run, { end: run.stop })
     await keepLate(worker, run, produced)
     return run.stop === 'ended' ? 'ack' : 'leave'
   }
@@ -44,29 +45,29 @@ async function executeRun(worker: WorkerContext, run: Run, handler: Handler): Pr
   if (produced.kind === 'unread' && !isPastDeadline(worker.deps, run)) return 'leave'
   const made = answerOf(worker, run, produced)
   const answer = made instanceof Promise ? await made : made
-  const given = await answerRun(worker, run, answer)
+  const given = await returnResult(worker, run, answer)
   return afterAnswer(worker, run, { given, produced })
 }
 
 function afterAnswer(
   worker: WorkerContext,
   run: Run,
-  { given, produced }: { given: GivenBack; produced: Produced | undefined },
-): Disposal | Promise<Disposal> {
-  tellEnd(worker, run, { end: given, ...(produced?.kind === 'threw' && { thrown: produced.error }) })
+  { given, produced }: { given: PublishReturnResult; produced: HandlerOutcome | undefined },
+): DeliveryAction | Promise<DeliveryAction> {
+  logAttemptEnd(worker, run, { end: given, ...(produced?.kind === 'threw' && { thrown: produced.error }) })
   const disposal = given === 'returned' || given === 'ended' ? 'ack' : 'leave'
   const isLate = given !== 'returned' || run.stop === 'compute_time' || run.stop === 'deadline'
   return produced && isLate ? keepLate(worker, run, produced).then(() => disposal) : disposal
 }
 
-async function keepLate(worker: WorkerContext, run: Run, produced: Produced): Promise<void> {
+async function keepLate(worker: WorkerContext, run: Run, produced: HandlerOutcome): Promise<void> {
   if (produced.kind !== 'output') return
-  const answer = await outputAnswer(worker, run, produced.given)
+  const answer = await validateResult(worker, run, produced.given)
   if ('output' in answer) await publishLate(worker, run, answer.output)
 }
 
 /** Without a promise where nothing is to be waited for: where async scopes are tracked, as in a worker, each one is dear. */
-function produce(worker: WorkerContext, run: Run, handler: Handler): Produced | Promise<Produced> {
+function produce(worker: WorkerContext, run: Run, handler: Handler): HandlerOutcome | Promise<HandlerOutcome> {
   try {
     if (run.parts.some((part) => part.data === undefined)) return produceLoaded(worker, run, handler)
     const made = handle(worker, run, { handler, parts: () => inlined(run) })
@@ -76,7 +77,7 @@ function produce(worker: WorkerContext, run: Run, handler: Handler): Produced | 
   }
 }
 
-async function produceLoaded(worker: WorkerContext, run: Run, handler: Handler): Promise<Produced> {
+async function produceLoaded(worker: WorkerContext, run: Run, handler: Handler): Promise<HandlerOutcome> {
   try {
     const loaded = await loadContext(worker.deps, run)
     if (!loaded) return { kind: 'unread' }
@@ -89,17 +90,17 @@ async function produceLoaded(worker: WorkerContext, run: Run, handler: Handler):
 }
 
 function handle(worker: WorkerContext, run: Run, work: { handler: Handler; parts: () => LoadedPart[] }) {
-  const pass = new PassOfRun(worker, run, contextOf(work.parts))
+  const pass = new HandlerPass(worker, run, contextOf(work.parts))
   const { span } = run
   return inScope(pass, span ? () => span.within(() => work.handler(pass)) : () => work.handler(pass))
 }
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler that returns nothing may say so.
-function producedBy(given: HandlerResult | undefined | void): Produced {
+function producedBy(given: HandlerResult | undefined | void): HandlerOutcome {
   return given === undefined ? { kind: 'nothing' } : { kind: 'output', given }
 }
 
-function threw(error: unknown): Produced {
+function threw(error: unknown): HandlerOutcome {
   return { kind: 'threw', error }
 }
 
@@ -123,10 +124,10 @@ function contextOf(parts: () => LoadedPart[]): () => WorkContext {
   }
 }
 
-function answerOf(worker: WorkerContext, run: Run, produced: Produced): Answer | Promise<Answer> {
+function answerOf(worker: WorkerContext, run: Run, produced: HandlerOutcome): RunResult | Promise<RunResult> {
   switch (produced.kind) {
     case 'output':
-      return outputAnswer(worker, run, produced.given)
+      return validateResult(worker, run, produced.given)
     case 'threw':
       return thrownAnswer(produced.error, run)
     default:
@@ -135,8 +136,8 @@ function answerOf(worker: WorkerContext, run: Run, produced: Produced): Answer |
 }
 
 /** What it says in `context.raw_output` that it made is kept as a handler's own output would be. */
-function thrownAnswer(thrown: unknown, run: Run): Answer {
-  const error = failureOf(thrown, run)
+function thrownAnswer(thrown: unknown, run: Run): RunResult {
+  const error = handlerError(thrown, run)
   const { raw_output, ...details } = error.details ?? {}
   return raw_output === undefined ? { error } : { error: { ...error, details }, raw_output }
 }

@@ -3,7 +3,7 @@ import { jsonFault } from '@passover/schemas'
 import { problem } from '@passover/schemas/http'
 import { z } from 'zod'
 import { describeThrown } from '../errors/describe-thrown.js'
-import { checkOptions, invalidOption, readable } from '../errors/option-errors.js'
+import { checkOptions, invalidOption, readSafely } from '../errors/option-errors.js'
 
 export interface HttpOptions {
   /** Where the gateway is: `http://127.0.0.1:7420`, or below a path of a reverse proxy: `https://example.com/passover/`. */
@@ -56,7 +56,7 @@ function addressOf(url: string, path: string): URL {
 }
 
 function bodyText(body: unknown): string {
-  return readable(body, 'body', () => {
+  return readSafely(body, 'body', () => {
     const found = jsonFault(body)
     if (found) throw invalidOption(found.path.map(String).join('.') || 'body', found.why)
     return JSON.stringify(body)

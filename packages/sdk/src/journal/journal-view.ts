@@ -5,7 +5,7 @@ import { isFirst, journalFilter, type Step, SYSTEM } from '@passover/schemas'
  * What exact gets tell of a journal. They show the last message of each subject only: a later dishonest one may hide the
  * first, and nothing found is no proof (rule 6). So a step is believed only together with the step that its guard names.
  */
-export interface View {
+export interface JournalView {
   held?: Step
   work?: Step
   /** The newest fence that can be believed. */
@@ -16,10 +16,10 @@ export interface View {
   last: number
   /** Sequence of the last step found that counts: what a child's proof names. */
   valid: number
-  ending: Ending
+  ending: JournalEnding
 }
 
-export type Ending =
+export type JournalEnding =
   | { kind: 'none' }
   | { kind: 'return'; step: Step }
   /** There is a return, or a fence, that cannot be judged from what was found: ask the audit, or read again. */
@@ -35,7 +35,7 @@ export interface ViewRules extends JournalRules {
 }
 
 /** Judges the steps that exact gets found, in any order. Pure (rules 1, 5 and 6 of docs/architecture/invariants.md#rules). */
-export function viewJournal(steps: readonly Step[], rules: ViewRules): View {
+export function viewJournal(steps: readonly Step[], rules: ViewRules): JournalView {
   const held = steps.find((step) => step.kind === 'held' && step.by === SYSTEM && !step.untrusted && !isLateFirst(step, rules))
   const work = steps.find((step) => step.kind === 'work' && !step.untrusted && !isLateFirst(step, rules))
   const fences = steps.filter((step) => step.kind === 'fence' && work !== undefined && step.sequence > work.sequence)
@@ -51,9 +51,9 @@ export function viewJournal(steps: readonly Step[], rules: ViewRules): View {
   return { ...seen, ending: endingOf(steps, seen, { rules, doubtfulFence: fences.length > 0 && fence === undefined }) }
 }
 
-type Seen = Omit<View, 'ending'>
+type Seen = Omit<JournalView, 'ending'>
 
-function endingOf(steps: readonly Step[], seen: Seen, judge: { rules: ViewRules; doubtfulFence: boolean }): Ending {
+function endingOf(steps: readonly Step[], seen: Seen, judge: { rules: ViewRules; doubtfulFence: boolean }): JournalEnding {
   const returns = steps.filter((step) => step.kind === 'return').sort((a, b) => a.sequence - b.sequence)
   const first = returns.find((step) => believedReturn(step, seen, judge.rules))
   if (first) return { kind: 'return', step: first }

@@ -2,11 +2,11 @@ import { foldJournal, PassOverError, passStatus } from '@passover/core'
 import { type PassKey, type PassStatus, passStatus as passStatusSchema } from '@passover/schemas'
 import type { Deps } from '../runtime/dependencies.js'
 import type { IdWindow } from './id-window.js'
-import { ask } from './poll.js'
+import { askAudit } from './poll.js'
 
 /** Where a pass stands: as the audit knows it, else as far as exact gets of its journal tell. E041: no such pass; E040: no answer. */
-export async function statusOf(home: { deps: Deps; window: IdWindow }, key: PassKey): Promise<PassStatus> {
-  const asked = await ask(home.deps.bus, key)
+export async function readPassStatus(home: { deps: Deps; window: IdWindow }, key: PassKey): Promise<PassStatus> {
+  const asked = await askAudit(home.deps.bus, key)
   if (asked.kind === 'pass') {
     const known = passStatusSchema.safeParse(asked.pass.status)
     if (known.success) return known.data

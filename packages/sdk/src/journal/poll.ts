@@ -1,10 +1,10 @@
 import type { Bus } from '@passover/bus'
 import { deadlineOf, type JournalRules } from '@passover/core'
 import { type AnsweredPass, HEADER, type PassKey, passAnswer, SYSTEM } from '@passover/schemas'
-import { type View, type ViewRules, viewJournal } from './journal-view.js'
+import { type JournalView, type ViewRules, viewJournal } from './journal-view.js'
 
 /** A return as it was stored, wherever it was read. */
-export interface FoundReturn {
+export interface StoredReturn {
   by: string
   sequence: number
   /** Server ms. */
@@ -14,8 +14,8 @@ export interface FoundReturn {
 }
 
 /** What the journal of an awaited pass shows to exact gets. */
-export type Look =
-  | { kind: 'return'; found: FoundReturn }
+export type PollResult =
+  | { kind: 'return'; found: StoredReturn }
   /** The journal is another request's that used the same id. */
   | { kind: 'other_request' }
   | { kind: 'held' }
@@ -25,21 +25,21 @@ export type Look =
   | { kind: 'unclear'; returned?: number | undefined }
 
 /** A request that a caller published: sequence and time (server ms) of what was stored. */
-export interface Published {
+export interface PublishedRequest {
   sequence: number
   at: number
 }
 
 /** A pass that a caller waits for. */
-export interface Looked {
+export interface PolledPass {
   readonly key: PassKey
   /** Of its own request, to be compared. */
   readonly digest: string | undefined
-  published?: Published | undefined
+  published?: PublishedRequest | undefined
 }
 
 /** Reads a pass's journal by exact gets (rule 6). Throws what reading throws. */
-export async function look(bus: Bus, pass: Looked, rules: ViewRules): Promise<Look> {
+export async function pollJournal(bus: Bus, pass: PolledPass, rules: ViewRules): Promise<PollResult> {
   const steps = await bus.journal.glimpse(pass.key)
   const view = viewJournal(steps, rules)
   if (pass.digest !== undefined && differs(view, pass.digest)) return { kind: 'other_request' }
@@ -56,11 +56,11 @@ export async function look(bus: Bus, pass: Looked, rules: ViewRules): Promise<Lo
 }
 
 /** Whether a return is so much older than the request that the id may have been forgotten in between, and used again. */
-export function isOfEarlierUse({ published }: Pick<Looked, 'published'>, returned: { time: number }, rules: JournalRules): boolean {
+export function isOfEarlierUse({ published }: Pick<PolledPass, 'published'>, returned: { time: number }, rules: JournalRules): boolean {
   return published !== undefined && published.at - returned.time > rules.id_window_ms
 }
 
-function differs(view: View, digest: string): boolean {
+function differs(view: JournalView, digest: string): boolean {
   const first = view.held ?? view.work
   if (first) return first.digest !== undefined && first.digest !== digest
   if (view.ending.kind !== 'return') return false
@@ -69,7 +69,7 @@ function differs(view: View, digest: string): boolean {
   return step.by === SYSTEM && step.code !== 'E005' && step.digest !== undefined && step.digest !== digest
 }
 
-async function readReturn(bus: Bus, step: { key: PassKey; by: string; sequence: number }): Promise<Look> {
+async function readReturn(bus: Bus, step: { key: PassKey; by: string; sequence: number }): Promise<PollResult> {
   const stored = await bus.journal.last(bus.subjects.return(step.key, step.by))
   // Meanwhile another one stands there.
   if (stored?.sequence !== step.sequence) return { kind: 'unclear', returned: step.sequence }
@@ -78,10 +78,13 @@ async function readReturn(bus: Bus, step: { key: PassKey; by: string; sequence: 
 }
 
 /** What the audit service says about a pass of ours. */
-export type Asked = { kind: 'unanswered' } | { kind: 'unknown' } | { kind: 'pass'; pass: AnsweredPass; found: FoundReturn | undefined }
+export type AuditAnswer =
+  | { kind: 'unanswered' }
+  | { kind: 'unknown' }
+  | { kind: 'pass'; pass: AnsweredPass; found: StoredReturn | undefined }
 
 /** Asks the audit service about one of the agent's own passes. Never throws. */
-export async function ask(bus: Bus, key: PassKey): Promise<Asked> {
+export async function askAudit(bus: Bus, key: PassKey): Promise<AuditAnswer> {
   const answer = await bus.ask({ op: 'pass', ...key }).catch(() => undefined)
   const parsed = passAnswer.safeParse(answer)
   if (!parsed.success) return { kind: 'unanswered' }

@@ -4,34 +4,34 @@ import type { PassKey } from '@passover/schemas'
 
 /** Why a pass is not waited for any longer, though nobody returned it. */
 
-export function unreachable(why: string, key?: PassKey): PassOverError {
+export function unreachableError(why: string, key?: PassKey): PassOverError {
   return new PassOverError('E040', why, key && { ...key })
 }
 
 /** Its journal has a return, and which one counts only the audit can tell (two attempts were lost, or steps do not follow one another). */
-export function unconfirmed(key: PassKey, returned: number): PassOverError {
+export function unconfirmedReturnError(key: PassKey, returned: number): PassOverError {
   const message = `a return of the pass is stored (sequence ${returned}), and the audit, which confirms that it counts, does not answer; do not ask for the work again, ask for its id when the audit is back`
   // A retry would do the work again, under another id.
   return new PassOverError('E040', message, { ...key, returned, recoverable: false })
 }
 
 /** Why returns cannot be heard: a server that does not permit it says so at once, and will not tomorrow. */
-export function unheard(error: unknown): PassOverError {
+export function subscribeError(error: unknown): PassOverError {
   if (error instanceof PassOverError) return error
   const why = error instanceof Error ? error.message : String(error)
   return error instanceof BusReadError && error.reason === 'permission'
     ? new PassOverError('E013', `not permitted: ${why}`)
-    : unreachable(why)
+    : unreachableError(why)
 }
 
-export function reused(key: PassKey): PassOverError {
+export function idReusedError(key: PassKey): PassOverError {
   return new PassOverError('E005', `id: ${key.id} is the id of another request to ${key.subagent}`, { field: 'id', ...key })
 }
 
-export function notFound(key: PassKey): PassOverError {
+export function passNotFoundError(key: PassKey): PassOverError {
   return new PassOverError('E041', `there is no pass ${key.id} to ${key.subagent}`, { ...key })
 }
 
-export function closed(): PassOverError {
+export function agentClosedError(): PassOverError {
   return new PassOverError('E040', 'the agent was closed while the pass was waited for; ask for its id again')
 }

@@ -1,10 +1,10 @@
 import { type Bus, encode } from '@passover/bus'
 import { describe, expect, it } from 'vitest'
-import { openReturn } from './decode-return.js'
+import { decodeReturn } from './decode-return.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 const open = (body: unknown, by: string) =>
-  openReturn({ bus: {} as Bus }, key, { by, sequence: 5, time: 1_000, content_type: undefined, data: encode(body) })
+  decodeReturn({ bus: {} as Bus }, key, { by, sequence: 5, time: 1_000, content_type: undefined, data: encode(body) })
 
 describe('openReturn', () => {
   it('takes a worker`s word for failures of its own run, and the system`s for any', () => {

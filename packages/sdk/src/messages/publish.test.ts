@@ -1,7 +1,7 @@
 import type { Outcome } from '@passover/bus'
 import { describe, expect, it } from 'vitest'
 import type { Deps } from '../runtime/dependencies.js'
-import { publishPlain } from './publish.js'
+import { publishUnguarded } from './publish.js'
 
 const KEY = { originator: 'alice', subagent: 'audit', id: 'an-id-of-old' }
 const CLOSED: Outcome = { kind: 'refused', reason: 'closed', description: 'no stream takes it' }
@@ -21,7 +21,7 @@ function publishing(outcomes: Outcome[], answer: unknown): Promise<string> {
   }
   const bus = { publish: next, ask: () => Promise.resolve(answer), connected: true }
   const deps = { bus, clock: { now: () => now, monotonic: () => now, after } } as unknown as Deps
-  return publishPlain(deps, { subject: 'request.audit.alice' }, KEY).then(
+  return publishUnguarded(deps, { subject: 'request.audit.alice' }, KEY).then(
     () => 'stored',
     (error: { code: string }) => error.code,
   )

@@ -1,10 +1,10 @@
 import { CONTENT_TYPE, type Outcome, type Outgoing } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { HEADER, type PassKey, timeAnswer } from '@passover/schemas'
-import { type Deps, pause } from '../runtime/dependencies.js'
+import { type Deps, sleep } from '../runtime/dependencies.js'
 
-const UNREACHABLE_MS = 5_000
-const AGAIN_MS = 200
+const UNREACHABLE_TIMEOUT_MS = 5_000
+const RETRY_DELAY_MS = 200
 /** What a caller whose request was not taken may wait before the next. */
 const RETRY_AFTER_MS = 5_000
 
@@ -17,11 +17,11 @@ export function eventHeaders(traceparent: string | undefined): Partial<Record<st
  * Stores a message that needs no guard: a request or a cancel. An outcome that is not known is published again, since a second one does
  * no harm. Returns the sequence of what was stored. E040 after 5 s without an answer, E014 when the stream takes no more, E012 when the message is too large, E013 without permission.
  */
-export function publishPlain(deps: Deps, message: Outgoing, key: PassKey): Promise<number> {
+export function publishUnguarded(deps: Deps, message: Outgoing, key: PassKey): Promise<number> {
   const begun = deps.clock.monotonic()
   return deps.bus
     .publish(message)
-    .then((outcome) => (outcome.kind === 'stored' ? outcome.sequence : again({ deps, message, key, begun }, outcome)))
+    .then((outcome) => (outcome.kind === 'stored' ? outcome.sequence : publishAgain({ deps, message, key, begun }, outcome)))
 }
 
 interface Publishing {
@@ -31,23 +31,23 @@ interface Publishing {
   begun: number
 }
 
-async function again({ deps, message, key, begun }: Publishing, first: Exclude<Outcome, { kind: 'stored' }>): Promise<number> {
-  const until = begun + UNREACHABLE_MS
+async function publishAgain({ deps, message, key, begun }: Publishing, first: Exclude<Outcome, { kind: 'stored' }>): Promise<number> {
+  const until = begun + UNREACHABLE_TIMEOUT_MS
   let unsure = false
   for (let outcome: Outcome = first; ; outcome = await deps.bus.publish(message)) {
     if (outcome.kind === 'stored') return outcome.sequence
     // What got no answer may be stored all the same: after that no refusal says that it is not.
     unsure ||= outcome.kind === 'unknown'
-    const refused = outcome.kind === 'refused' && !unsure ? await refusal(deps, outcome, { key, message }) : undefined
+    const refused = outcome.kind === 'refused' && !unsure ? await refusalError(deps, outcome, { key, message }) : undefined
     if (refused) throw refused
-    if (deps.clock.monotonic() + AGAIN_MS >= until) throw unanswered(deps, outcome, key)
-    await pause(deps.clock, AGAIN_MS)
+    if (deps.clock.monotonic() + RETRY_DELAY_MS >= until) throw noAnswerError(deps, outcome, key)
+    await sleep(deps.clock, RETRY_DELAY_MS)
   }
 }
 
 type Refused = Extract<Outcome, { kind: 'refused' }>
 
-async function refusal(deps: Deps, outcome: Refused, about: { key: PassKey; message: Outgoing }): Promise<PassOverError | undefined> {
+async function refusalError(deps: Deps, outcome: Refused, about: { key: PassKey; message: Outgoing }): Promise<PassOverError | undefined> {
   const { key } = about
   if (outcome.reason === 'too_large') {
     const size = about.message.data?.byteLength ?? 0
@@ -59,16 +59,16 @@ async function refusal(deps: Deps, outcome: Refused, about: { key: PassKey; mess
   if (outcome.reason === 'permission') return new PassOverError('E013', `not permitted: ${outcome.description}`, { ...key })
   const full = (why: string) => new PassOverError('E014', why, { ...key, retry_after_ms: RETRY_AFTER_MS })
   if (outcome.reason === 'full') return full(`the stream is full: ${outcome.description}`)
-  return outcome.reason === 'closed' && (await requestsClosed(deps)) ? full('no requests are taken now') : undefined
+  return outcome.reason === 'closed' && (await areRequestsClosed(deps)) ? full('no requests are taken now') : undefined
 }
 
 /** Nobody takes requests: the stream is at its high-water mark. A stream without a leader looks the same, so whoever can look is asked. */
-async function requestsClosed({ bus }: Deps): Promise<boolean> {
+async function areRequestsClosed({ bus }: Deps): Promise<boolean> {
   const answer = timeAnswer.safeParse(await bus.ask({ op: 'time', requests: true }).catch(() => undefined))
   return answer.success && answer.data.ok && answer.data.requests !== 'open'
 }
 
-function unanswered(deps: Deps, outcome: Outcome, key: PassKey): PassOverError {
+function noAnswerError(deps: Deps, outcome: Outcome, key: PassKey): PassOverError {
   const description = 'description' in outcome ? outcome.description : outcome.kind
   const what = deps.bus.connected ? 'the server does not take it' : 'the server cannot be reached'
   return new PassOverError('E040', `${what} (${description})`, { ...key })

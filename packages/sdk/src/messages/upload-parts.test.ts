@@ -2,7 +2,7 @@ import { BusReadError } from '@passover/bus'
 import { type Part, sha256 } from '@passover/schemas'
 import { expect, test } from 'vitest'
 import type { Deps } from '../runtime/dependencies.js'
-import { type Patience, stowParts } from './upload-parts.js'
+import { type UploadDeadline, uploadLargeParts } from './upload-parts.js'
 
 const data = new Uint8Array(600_000)
 const LARGE: Part = { name: 'file:a', hash: sha256(data), size: data.length, data }
@@ -11,7 +11,7 @@ const LARGE: Part = { name: 'file:a', hash: sha256(data), size: data.length, dat
 async function stow(
   failures: number,
   reason: BusReadError['reason'],
-  { connected = true, ...patience }: Partial<Patience> & { connected?: boolean } = {},
+  { connected = true, ...patience }: Partial<UploadDeadline> & { connected?: boolean } = {},
 ) {
   let now = 0
   let tries = 0
@@ -32,7 +32,7 @@ async function stow(
     return { [Symbol.dispose]() {} }
   }
   const deps = { bus, clock: { now: () => now, monotonic: () => now, after } } as unknown as Deps
-  const stored = await stowParts(deps, 'alice', { parts: [LARGE], patience: { until: 30_000, ...patience } }).then(
+  const stored = await uploadLargeParts(deps, 'alice', { parts: [LARGE], patience: { until: 30_000, ...patience } }).then(
     () => true,
     () => false,
   )

@@ -1,18 +1,18 @@
 import { BusReadError, PartsFullError } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, registerAnswer } from '@passover/schemas'
-import { type Deps, pause } from '../runtime/dependencies.js'
+import { type Deps, sleep } from '../runtime/dependencies.js'
 
 /** Of what the server refuses. It may be for want of the bucket, which the dispatchers make when they are asked. */
-const TRIES = 4
-const AGAIN_MS = 250
+const MAX_REFUSALS = 4
+const RETRY_DELAY_MS = 250
 /** Without a connection for so long a request is given up, as one without large parts is. */
-const UNREACHABLE_MS = 5_000
+const UNREACHABLE_TIMEOUT_MS = 5_000
 /** Room appears only when parts are deleted or a person raises the limit. */
 const FULL_RETRY_AFTER_MS = 60_000
 
 /** How long storing is tried. */
-export interface Patience {
+export interface UploadDeadline {
   /** Server ms. */
   until: number
   /** It goes on without a connection, too. */
@@ -24,30 +24,38 @@ export interface Patience {
  * Moves parts that are too large for a message into the agent's own bucket; an agent that has none yet asks the dispatchers for it.
  * Gives the parts themselves where they all fit. E013: the agent may have no bucket; E014: its bucket is full; E040: no dispatcher made one.
  */
-export async function stowParts(deps: Deps, owner: string, { parts, patience }: { parts: Part[]; patience: Patience }): Promise<Part[]> {
-  return fits(parts) ? parts : stowing(deps, patience, () => deps.bus.parts.stow(owner, parts))
+export async function uploadLargeParts(
+  deps: Deps,
+  owner: string,
+  { parts, patience }: { parts: Part[]; patience: UploadDeadline },
+): Promise<Part[]> {
+  return fitInMessage(parts) ? parts : uploadWithRetries(deps, patience, () => deps.bus.parts.stow(owner, parts))
 }
 
 /** The same for parts of which none stays in the message. */
-export function stowAll(deps: Deps, owner: string, { parts, patience }: { parts: Part[]; patience: Patience }): Promise<Part[]> {
-  return stowing(deps, patience, () => deps.bus.parts.stow(owner, parts, new Set(parts)))
+export function uploadAllParts(
+  deps: Deps,
+  owner: string,
+  { parts, patience }: { parts: Part[]; patience: UploadDeadline },
+): Promise<Part[]> {
+  return uploadWithRetries(deps, patience, () => deps.bus.parts.stow(owner, parts, new Set(parts)))
 }
 
 /** What the server did not answer is sent again, as long as the pass can still be of use. */
-async function stowing(deps: Deps, patience: Patience, stow: () => Promise<Part[]>): Promise<Part[]> {
+async function uploadWithRetries(deps: Deps, patience: UploadDeadline, stow: () => Promise<Part[]>): Promise<Part[]> {
   let connected_at = deps.clock.monotonic()
   for (let tries = 1, refused = 0; ; tries++) {
     try {
       return await stow()
     } catch (error) {
-      if (error instanceof PartsFullError) throw bucketFull(error, await askForBucket(deps))
+      if (error instanceof PartsFullError) throw bucketFullError(error, await askForBucket(deps))
       if (!(error instanceof BusReadError)) throw error
       if (isRefusal(error)) refused += 1
       if (deps.bus.connected) connected_at = deps.clock.monotonic()
-      const lost = patience.whatever_the_connection ? false : deps.clock.monotonic() - connected_at >= UNREACHABLE_MS
-      if (refused === TRIES || lost || deps.clock.now() >= patience.until || patience.stopped?.()) throw error
+      const lost = patience.whatever_the_connection ? false : deps.clock.monotonic() - connected_at >= UNREACHABLE_TIMEOUT_MS
+      if (refused === MAX_REFUSALS || lost || deps.clock.now() >= patience.until || patience.stopped?.()) throw error
       await askForBucket(deps)
-      if (tries > 1) await pause(deps.clock, AGAIN_MS * Math.min(tries, TRIES))
+      if (tries > 1) await sleep(deps.clock, RETRY_DELAY_MS * Math.min(tries, MAX_REFUSALS))
     }
   }
 }
@@ -63,7 +71,7 @@ async function askForBucket(deps: Deps): Promise<{ bytes: number; max_bytes?: nu
   return answer.data?.ok ? answer.data.parts : undefined
 }
 
-function bucketFull(
+function bucketFullError(
   { owner, message }: PartsFullError,
   usage: { bytes: number; max_bytes?: number | undefined } | undefined,
 ): PassOverError {
@@ -77,7 +85,7 @@ function mib(bytes: number): string {
 }
 
 /** Whether all parts can travel in one message. */
-export function fits(parts: readonly Part[]): boolean {
+export function fitInMessage(parts: readonly Part[]): boolean {
   let total = 0
   for (const { size } of parts) {
     if (size > PART_INLINE_BYTES) return false

@@ -13,7 +13,7 @@ import {
 } from '@passover/schemas'
 
 /** What a work step brings its worker. */
-export interface Work {
+export interface WorkContent {
   control: WorkControl
   parts: Part[]
 }
@@ -32,7 +32,7 @@ const READ = new HeaderIndex({
 const { at: AT } = READ
 
 /** The body of a work step, or why this worker cannot read it. Only `passover` writes it, so its form is not checked. */
-export function workOf(delivery: Delivery, key: PassKey, slot: Slot): Work | string {
+export function decodeWork(delivery: Delivery, key: PassKey, slot: Slot): WorkContent | string {
   const headers = READ.firsts(delivery.headers)
   const envelope = decodeTrusted(delivery.data, headers[AT.content]) as Partial<WorkEnvelope> | undefined | null
   if (!envelope) return 'it cannot be decoded'
@@ -64,13 +64,13 @@ function framedStep(headers: (string | undefined)[], key: PassKey, slot: Slot): 
 }
 
 /** The error that a pass was ended with. */
-export function endingError({ by, stored }: Heard): PassError {
+export function terminationError({ by, stored }: Heard): PassError {
   const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
   return acceptError(decoded.ok ? (decoded.value as { error?: unknown } | undefined)?.error : undefined, by).error
 }
 
 /** Why a handler whose pass was ended has to stop. */
-export function endingReason(error: PassError): Error {
+export function terminationReason(error: PassError): Error {
   if (error.code === 'E010') return new PassOverError('E010', error.message)
   return new PassOverError('E043', error.message)
 }

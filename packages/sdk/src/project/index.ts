@@ -10,7 +10,7 @@
  * I4 A file that is not believed is named, with the reason and the remedy; it never changes what is done.
  */
 
-export { type Distrust, ownershipFault } from './ownership.js'
+export { ownershipFault, type TrustIssue } from './ownership.js'
 export { folderFault, ownFolder } from './project-directory.js'
 export { NoSealingKey } from './seal.js'
 export {

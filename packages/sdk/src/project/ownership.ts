@@ -2,7 +2,7 @@ import { existsSync, lstatSync, type Stats } from 'node:fs'
 import { dirname } from 'node:path'
 
 /** Why a file is not trusted, and what to do about it. */
-export interface Distrust {
+export interface TrustIssue {
   why: string
   hint: string
 }
@@ -20,7 +20,7 @@ const STICKY = 0o1000
  * @param strict - Number of innermost path components (1: the file, 2: its directory too) that no other user may write. The others
  * may be writable by the user's primary group, which many distributions create for each user.
  */
-export function ownershipFault(file: string, root: string, strict = 0): Distrust | undefined {
+export function ownershipFault(file: string, root: string, strict = 0): TrustIssue | undefined {
   if (process.geteuid === undefined) return undefined
   for (let at = file, depth = 0; ; at = dirname(at), depth += 1) {
     const fault = faultOf(at, { isFile: depth === 0, strict: depth < strict })
@@ -29,7 +29,7 @@ export function ownershipFault(file: string, root: string, strict = 0): Distrust
   }
 }
 
-function faultOf(path: string, { isFile, strict }: { isFile: boolean; strict: boolean }): Distrust | undefined {
+function faultOf(path: string, { isFile, strict }: { isFile: boolean; strict: boolean }): TrustIssue | undefined {
   let stats: Stats
   try {
     stats = lstatSync(path)

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { type Distrust, ownershipFault } from './ownership.js'
+import { ownershipFault, type TrustIssue } from './ownership.js'
 import { isSealed, missingKeyFault, sealOf } from './seal.js'
 import { PROJECT_FOLDER, searchRoot } from './search.js'
 import { adoptServerFile } from './server-file.js'
@@ -24,7 +24,7 @@ const MARK_TEXT = 'made-here'
 const OWN = ['server.json', 'nats', 'auth', 'evidence.key', 'gateway-tokens.json']
 const GIT_MS = 5_000
 
-export type OwnFolder = { ok: true; folder: string } | { ok: false; fault: Distrust }
+export type OwnFolder = { ok: true; folder: string } | { ok: false; fault: TrustIssue }
 
 /**
  * Creates the project's `.passover` folder, hidden from git and from other users, or checks that this user created the one that is there.
@@ -56,7 +56,7 @@ export function ownFolder(directory: string, adopt = false): OwnFolder {
 }
 
 /** Returns why what is in a project's folder is not this user's own; `undefined` if it is. */
-export function folderFault(folder: string): Distrust | undefined {
+export function folderFault(folder: string): TrustIssue | undefined {
   const root = searchRoot(dirname(folder))
   const fault = ownershipFault(join(folder, MARK), root, 2)
   if (fault) return existsSync(join(folder, MARK)) ? fault : foreign(folder)
@@ -69,7 +69,7 @@ export function folderFault(folder: string): Distrust | undefined {
   }
 }
 
-function foreign(folder: string): Distrust {
+function foreign(folder: string): TrustIssue {
   // Without the key it cannot be checked whether this user made the mark.
   const missing = existsSync(join(folder, MARK)) ? missingKeyFault(folder) : undefined
   if (missing) return missing

@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { type Distrust, ownershipFault } from './ownership.js'
+import { ownershipFault, type TrustIssue } from './ownership.js'
 import { readSealed, type ServerFile, serverFilePath } from './server-file.js'
 
 export const PROJECT_FOLDER = '.passover'
@@ -16,7 +16,7 @@ export interface FoundProject {
 }
 
 /** A file that was found and is not believed. */
-export interface IgnoredFile extends Distrust {
+export interface IgnoredFile extends TrustIssue {
   path: string
 }
 
@@ -45,7 +45,7 @@ export function searchRoot(from: string, home = process.env.HOME || homedir()): 
  *
  * @param strict - As of `ownershipFault`.
  */
-export function* filesUpward(from: string, names: string[], strict = 0): Generator<{ path: string; fault: Distrust | undefined }> {
+export function* filesUpward(from: string, names: string[], strict = 0): Generator<{ path: string; fault: TrustIssue | undefined }> {
   const root = searchRoot(from)
   for (let at = realPath(from); ; at = dirname(at)) {
     for (const path of names.map((name) => join(at, name))) if (isThere(path)) yield { path, fault: ownershipFault(path, root, strict) }

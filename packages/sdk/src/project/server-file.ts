@@ -1,6 +1,6 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Distrust } from './ownership.js'
+import type { TrustIssue } from './ownership.js'
 import { isSealed, missingKeyFault, sealOf } from './seal.js'
 
 /** `.passover/server.json`: where the project's own server is and how to sign in. Mode 0600. */
@@ -18,7 +18,7 @@ export interface ServerFile {
   http?: string
 }
 
-export type ServerFileRead = { kind: 'ok'; file: ServerFile } | { kind: 'absent' } | { kind: 'refused'; fault: Distrust }
+export type ServerFileRead = { kind: 'ok'; file: ServerFile } | { kind: 'absent' } | { kind: 'refused'; fault: TrustIssue }
 
 const NAME = 'server.json'
 

@@ -14,7 +14,7 @@ export interface Partner {
 }
 
 /** What holds for one agent; everything that its prompt says of others comes from here. */
-export interface PromptFacts {
+export interface PromptContext {
   agent: AgentRecord
   /** Whom it may pass to, and who may pass to it, by name. */
   subagents: Partner[]
@@ -25,7 +25,7 @@ export interface PromptFacts {
 }
 
 /** Undefined for an agent that the registry does not know. */
-export function promptFacts(name: string, sources: PromptSources): PromptFacts | undefined {
+export function promptContext(name: string, sources: PromptSources): PromptContext | undefined {
   const agent = sources.agents.find((one) => one.name === name)
   if (!agent) return undefined
   const others = sources.agents.filter((one) => one.name !== name).sort((a, b) => (a.name < b.name ? -1 : 1))

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { PassOverError } from '@passover/core'
-import { type PromptFacts, type PromptSources, promptFacts } from './context.js'
+import { type PromptContext, type PromptSources, promptContext } from './context.js'
 import { errorTable, originatorLines, subagentLines } from './sections.js'
 
 /** The three prompts that are shipped: who passes over, who works, and who does both. */
@@ -23,14 +23,14 @@ const BLOCK = /\{\{(\w+)\}\}/g
  * `{{^block}}` only where it does not. Throws E041 for an agent that the registry does not know.
  */
 export function renderPrompt(template: string, agent: string, sources: PromptSources): string {
-  const facts = promptFacts(agent, sources)
+  const facts = promptContext(agent, sources)
   if (!facts) throw new PassOverError('E041', `there is no agent ${agent}`, { agent })
   return fill(template, blocksOf(facts))
 }
 
 /** The template of its own name, else the one that fits what an agent does. E041 for one that the registry does not know. */
 export function templateFor(agent: string, sources: PromptSources): PromptTemplate {
-  const facts = promptFacts(agent, sources)
+  const facts = promptContext(agent, sources)
   if (!facts) throw new PassOverError('E041', `there is no agent ${agent}`, { agent })
   const own = PROMPT_TEMPLATES.find((template) => template === agent)
   if (own) return own
@@ -40,7 +40,7 @@ export function templateFor(agent: string, sources: PromptSources): PromptTempla
 
 type Blocks = Record<string, string>
 
-function blocksOf({ agent, subagents, originators, errors, endings }: PromptFacts): Blocks {
+function blocksOf({ agent, subagents, originators, errors, endings }: PromptContext): Blocks {
   const [first] = subagents
   return {
     agent: agent.name,

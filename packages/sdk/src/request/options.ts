@@ -82,7 +82,7 @@ export interface PassOverOptions {
 }
 
 /** What the sdk knows without being told. */
-export interface Filling {
+export interface RequestDefaults {
   id: string
   originator: string
   session_id: string
@@ -113,10 +113,10 @@ const OPTIONS: Record<keyof PassOverOptions, true> = {
 }
 
 /** How the request's own names of fields read to whoever gave the options. */
-const OPTION_OF: Record<string, string> = { subagent_id: 'subagent', originating_agent_id: 'agent' }
+const OPTION_OF_FIELD: Record<string, string> = { subagent_id: 'subagent', originating_agent_id: 'agent' }
 
 /** Options that have another name or place in the request. */
-const APART = new Set<string>(['subagent', 'work_context', 'reason', 'return_required', 'id', 'signal', 'traceparent'])
+const RENAMED_OPTIONS = new Set<string>(['subagent', 'work_context', 'reason', 'return_required', 'id', 'signal', 'traceparent'])
 
 /** A request in the two halves that travel apart. */
 export interface BuiltRequest {
@@ -125,7 +125,7 @@ export interface BuiltRequest {
 }
 
 /** The whole, checked request. Throws E005 naming the field; nothing was stored then. */
-export function buildRequest(options: PassOverOptions, filling: Filling): BuiltRequest {
+export function buildRequest(options: PassOverOptions, filling: RequestDefaults): BuiltRequest {
   // Filled by assignment: an object that begins with a spread or a rest pattern makes all that follows several times slower.
   const request: Record<string, unknown> = {
     id: filling.id,
@@ -137,19 +137,19 @@ export function buildRequest(options: PassOverOptions, filling: Filling): BuiltR
   for (const name in options) {
     if (!Object.hasOwn(OPTIONS, name)) throw invalid(name, unknownOption(name, Object.keys(OPTIONS)))
     const value = options[name as keyof PassOverOptions]
-    if (value !== undefined && !APART.has(name)) request[name] = value
+    if (value !== undefined && !RENAMED_OPTIONS.has(name)) request[name] = value
   }
   checkSignal(options.signal)
   if (options.traceparent !== undefined && typeof options.traceparent !== 'string') throw invalid('traceparent', 'must be text')
   if (filling.parent) request.parent = filling.parent
   const control = requestControl.safeParse(request)
-  if (!control.success) throw fault(control.error, [])
-  const context = workContext.safeParse(fill(options.work_context, filling))
-  if (!context.success) throw fault(context.error, ['work_context'])
+  if (!control.success) throw optionError(control.error, [])
+  const context = workContext.safeParse(withDefaults(options.work_context, filling))
+  if (!context.success) throw optionError(context.error, ['work_context'])
   return { control: control.data, context: context.data }
 }
 
-function fill(given: PassOverOptions['work_context'], { session_id, directory }: Filling): unknown {
+function withDefaults(given: PassOverOptions['work_context'], { session_id, directory }: RequestDefaults): unknown {
   if (typeof given !== 'object' || given === null) return given
   const context: Record<string, unknown> = { session_id, directory, files: [], messages: [] }
   for (const name in given) {
@@ -159,10 +159,10 @@ function fill(given: PassOverOptions['work_context'], { session_id, directory }:
   return context
 }
 
-function fault(error: z.ZodError, above: string[]): PassOverError {
+function optionError(error: z.ZodError, above: string[]): PassOverError {
   const { field, why } = firstIssue(error)
   const [first, ...deeper] = [...above, ...(field === '' ? [] : field.split('.'))]
-  const name = first === undefined ? 'request' : (OPTION_OF[first] ?? first)
+  const name = first === undefined ? 'request' : (OPTION_OF_FIELD[first] ?? first)
   return invalid([name, ...deeper].join('.'), why)
 }
 

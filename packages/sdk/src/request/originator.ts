@@ -1,9 +1,9 @@
 import type { ParentProof, WorkContext } from '@passover/schemas'
-import type { ReturnNotices } from '../delivery/return-events.js'
+import type { ReturnEvents } from '../delivery/return-events.js'
 import type { IdWindow } from '../journal/id-window.js'
-import type { Returns } from '../returns/return-waiter.js'
+import type { ReturnWaiter } from '../returns/return-waiter.js'
 import type { Deps } from '../runtime/dependencies.js'
-import type { AskedTraces } from './tracing.js'
+import type { TraceHistory } from './tracing.js'
 
 /** The pass within which another one is asked for: that whose handler calls. */
 export interface EnclosingPass {
@@ -18,14 +18,14 @@ export interface EnclosingPass {
 }
 
 /** What passing over needs of its agent. */
-export interface Origin {
+export interface Originator {
   deps: Deps
   name: string
   instance: string
-  returns: Returns
-  traces: AskedTraces
+  returns: ReturnWaiter
+  traces: TraceHistory
   /** Who is told of returns: then they are waited for, whether a caller does or not. */
-  notices?: Pick<ReturnNotices, 'listening'> | undefined
+  notices?: Pick<ReturnEvents, 'listening'> | undefined
   /** Undefined: the caller named none. */
   session_id: string | undefined
   directory: string

@@ -17,7 +17,7 @@ export interface PassHandle extends Promise<WorkOutput> {
 }
 
 /** What a handle is made of. */
-export interface HandleParts {
+export interface HandleActions {
   id: string
   subagent: string
   marker?: PassOverMarker | undefined
@@ -34,10 +34,10 @@ class Handle implements PassHandle {
   readonly subagent: string
   readonly stored: Promise<void>
   readonly marker: PassOverMarker | undefined
-  readonly #parts: HandleParts
+  readonly #parts: HandleActions
   #waiting: Promise<WorkOutput> | undefined
 
-  constructor(parts: HandleParts) {
+  constructor(parts: HandleActions) {
     this.#parts = parts
     this.id = parts.id
     this.subagent = parts.subagent
@@ -71,6 +71,6 @@ class Handle implements PassHandle {
   }
 }
 
-export function makeHandle(parts: HandleParts): PassHandle {
+export function makeHandle(parts: HandleActions): PassHandle {
   return new Handle(parts)
 }

@@ -1,48 +1,48 @@
 import { encode } from '@passover/bus'
 import { cut, PassOverError } from '@passover/core'
 import { makeId, type PassKey, type PassOverMarker, type PassStatus, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
-import type { Awaited } from '../delivery/pending-return.js'
+import type { PendingReturn } from '../delivery/pending-return.js'
 import { describeThrown } from '../errors/describe-thrown.js'
-import { statusOf } from '../journal/pass-status.js'
-import { eventHeaders, publishPlain } from '../messages/publish.js'
+import { readPassStatus } from '../journal/pass-status.js'
+import { eventHeaders, publishUnguarded } from '../messages/publish.js'
 import type { PassOverOptions } from './options.js'
-import type { EnclosingPass, Origin } from './originator.js'
+import type { EnclosingPass, Originator } from './originator.js'
 import { makeHandle, type PassHandle } from './pass-handle.js'
-import { type Draft, draft, markerOf } from './request-draft.js'
-import { sendDraft } from './send-draft.js'
-import { endRequest, traceRequest } from './tracing.js'
+import { type PreparedRequest, passOverMarker, prepareRequest } from './request-draft.js'
+import { publishRequest } from './send-draft.js'
+import { beginRequestSpan, endRequestSpan } from './tracing.js'
 
 /** Asks for a pass. Never throws: what is wrong rejects the handle. */
-export function passOver(origin: Origin, options: PassOverOptions, scope: EnclosingPass | undefined): PassHandle {
+export function passOver(origin: Originator, options: PassOverOptions, scope: EnclosingPass | undefined): PassHandle {
   const { deps } = origin
   const given = attempt(() => options?.id)
   const id = (given.ok ? given.value : undefined) ?? makeId(origin.instance, deps.clock.now(), deps.random)
-  const drafted = attempt(() => draft(origin, options, { id, scope: scope?.agent.name === origin.name ? scope : undefined }))
+  const drafted = attempt(() => prepareRequest(origin, options, { id, scope: scope?.agent.name === origin.name ? scope : undefined }))
   if (!drafted.ok) return failed(id, options, drafted.error)
   const key = drafted.value.key
   const about = { key, traces: origin.traces, given: options.traceparent, scope, retry_of: options.retry_of }
-  const traced = deps.tracing || scope || options.traceparent ? traceRequest(deps, about) : undefined
+  const traced = deps.tracing || scope || options.traceparent ? beginRequestSpan(deps, about) : undefined
   drafted.value.traceparent = traced?.traceparent
   const wanted = drafted.value.request.return_required || origin.notices?.listening === true
   // With a signal it is followed to its end, also where nobody wants its return: until then the signal is listened to, and no longer.
   const followed = wanted || options.signal ? begin(origin, drafted.value, wanted ? undefined : 'only_follow') : undefined
   const waiting = wanted ? followed : undefined
-  const stored = followed?.stored ?? sendDraft(origin, drafted.value).then(() => undefined)
+  const stored = followed?.stored ?? publishRequest(origin, drafted.value).then(() => undefined)
   stored.catch(() => undefined)
-  if (traced?.span) endRequest(deps, traced.span, waiting?.result ?? stored.then(() => undefined))
+  if (traced?.span) endRequestSpan(deps, traced.span, waiting?.result ?? stored.then(() => undefined))
   const abort = options.signal && watch(origin, key, options.signal)
   if (abort) followed?.result.then(abort, abort)
-  const marker = markerOf(drafted.value, deps.clock.now())
+  const marker = passOverMarker(drafted.value, deps.clock.now())
   return handleFor(origin, slim(drafted.value), { stored, result: waiting?.result, marker })
 }
 
 /** Asks again for a pass that was asked for before: nothing is sent. */
-export function handleOf(origin: Origin, key: PassKey): PassHandle {
+export function handleOf(origin: Originator, key: PassKey): PassHandle {
   return handleFor(origin, { key, digest: undefined }, { stored: Promise.resolve() })
 }
 
 /** What is known of a pass while its return is waited for. Its request is not kept: the context may be large, and the wait long. */
-type Slim = Pick<Draft, 'key' | 'digest'> & Partial<Pick<Draft, 'traceparent'>>
+type Slim = Pick<PreparedRequest, 'key' | 'digest'> & Partial<Pick<PreparedRequest, 'traceparent'>>
 
 function slim({ key, digest, traceparent }: Slim): Slim {
   return { key, digest, traceparent }
@@ -59,7 +59,7 @@ interface Asked {
  * Makes the handle. It has a function of its own, because the closures of one function share what any of them uses, and those of a handle
  * must not keep the request in memory.
  */
-function handleFor(origin: Origin, pass: Slim, { stored, result, marker }: Asked): PassHandle {
+function handleFor(origin: Originator, pass: Slim, { stored, result, marker }: Asked): PassHandle {
   const { key } = pass
   return makeHandle({
     id: key.id,
@@ -67,7 +67,7 @@ function handleFor(origin: Origin, pass: Slim, { stored, result, marker }: Asked
     marker,
     stored,
     wait: () => result ?? stored.then(() => begin(origin, pass, 'only_wait').result),
-    status: () => statusOf(origin, key),
+    status: () => readPassStatus(origin, key),
     cancel: (reason) => cancel(origin, key, reason),
   })
 }
@@ -78,7 +78,7 @@ interface Waiting {
 }
 
 /** Waits for the return, and unless it is only to wait sends the request first. What is only followed has nobody who takes its return. */
-function begin(origin: Origin, drafted: Draft | Slim, how?: How): Waiting {
+function begin(origin: Originator, drafted: PreparedRequest | Slim, how?: How): Waiting {
   const { awaited, result } = expect(origin, slim(drafted), how)
   const stored = start(origin, { drafted, awaited, only: how === 'only_wait' ? how : undefined })
   giveUpUnsent(origin, awaited, stored)
@@ -88,10 +88,10 @@ function begin(origin: Origin, drafted: Draft | Slim, how?: How): Waiting {
 type How = 'only_wait' | 'only_follow'
 
 function expect(
-  origin: Origin,
+  origin: Originator,
   { key, digest, traceparent }: Slim,
   how: How | undefined,
-): { awaited: Awaited; result: Promise<WorkOutput> } {
+): { awaited: PendingReturn; result: Promise<WorkOutput> } {
   const quiet = how === 'only_follow' || undefined
   const expected = {
     key,
@@ -101,7 +101,7 @@ function expect(
     noticed: how === undefined && origin.notices?.listening === true,
     traceparent: quiet ? undefined : traceparent,
   }
-  let settle: Awaited['settle'] = () => undefined
+  let settle: PendingReturn['settle'] = () => undefined
   const result = new Promise<WorkOutput>((resolve, reject) => {
     settle = (outcome) => (outcome.ok ? resolve(outcome.output) : reject(outcome.error))
   })
@@ -110,28 +110,34 @@ function expect(
   return { awaited: origin.returns.expect(expected, settle), result }
 }
 
-function giveUpUnsent({ returns }: Origin, awaited: Awaited, stored: Promise<void>): void {
+function giveUpUnsent({ returns }: Originator, awaited: PendingReturn, stored: Promise<void>): void {
   stored.catch((error: unknown) => {
-    if (awaited.over) return
+    if (awaited.finished) return
     returns.forget(awaited)
     awaited.settle({ ok: false, error: asPassOverError(error) })
   })
 }
 
-function start(origin: Origin, of: { drafted: Draft | Slim; awaited: Awaited; only: 'only_wait' | undefined }): Promise<void> {
+function start(
+  origin: Originator,
+  of: { drafted: PreparedRequest | Slim; awaited: PendingReturn; only: 'only_wait' | undefined },
+): Promise<void> {
   const { drafted } = of
   const plain = !of.only && drafted.digest === undefined && origin.returns.listening && 'request' in drafted
   return plain ? send(origin, drafted, of.awaited) : prepare(origin, of)
 }
 
-function send(origin: Origin, drafted: Draft, awaited: Awaited): Promise<void> {
+function send(origin: Originator, drafted: PreparedRequest, awaited: PendingReturn): Promise<void> {
   const { request } = drafted
-  return sendDraft(origin, drafted).then((sequence) => {
-    if (!awaited.over) origin.returns.published(awaited, sequence, request.override?.timeout_ms ?? request.timeout_ms)
+  return publishRequest(origin, drafted).then((sequence) => {
+    if (!awaited.finished) origin.returns.published(awaited, sequence, request.override?.timeout_ms ?? request.timeout_ms)
   })
 }
 
-async function prepare(origin: Origin, of: { drafted: Draft | Slim; awaited: Awaited; only: 'only_wait' | undefined }): Promise<void> {
+async function prepare(
+  origin: Originator,
+  of: { drafted: PreparedRequest | Slim; awaited: PendingReturn; only: 'only_wait' | undefined },
+): Promise<void> {
   const { drafted, awaited, only } = of
   if (only || drafted.digest !== undefined) {
     const found = await origin.returns.adopt(awaited, only ? undefined : 'send')
@@ -142,15 +148,15 @@ async function prepare(origin: Origin, of: { drafted: Draft | Slim; awaited: Awa
 }
 
 /** Publishes a cancel. E040 and E013 as for a request. */
-async function cancel(origin: Origin, key: PassKey, reason: string | undefined): Promise<void> {
+async function cancel(origin: Originator, key: PassKey, reason: string | undefined): Promise<void> {
   const { bus } = origin.deps
   const body = { v: WIRE_VERSION, ...(reason !== undefined && { reason: cut(reason, 4_096) }) }
   const headers = eventHeaders(origin.traces.of(key.id))
-  await publishPlain(origin.deps, { subject: bus.subjects.event(key, 'cancel', origin.name), headers, data: encode(body) }, key)
+  await publishUnguarded(origin.deps, { subject: bus.subjects.event(key, 'cancel', origin.name), headers, data: encode(body) }, key)
 }
 
 /** Cancels when the signal is aborted; gives what ends the watch. */
-function watch(origin: Origin, key: PassKey, signal: AbortSignal): () => void {
+function watch(origin: Originator, key: PassKey, signal: AbortSignal): () => void {
   const aborted = (): void => {
     const reason = signal.reason === undefined ? undefined : describeThrown(signal.reason).message
     cancel(origin, key, reason).catch(() => undefined)

@@ -1,12 +1,12 @@
 import { splitContext } from '@passover/bus'
 import { PassOverError, requestDigest } from '@passover/core'
 import type { Part, PassKey, PassOverMarker, RequestControl } from '@passover/schemas'
-import { invalidOption, readable } from '../errors/option-errors.js'
+import { invalidOption, readSafely } from '../errors/option-errors.js'
 import { buildRequest, type PassOverOptions } from './options.js'
-import type { EnclosingPass, Origin } from './originator.js'
+import type { EnclosingPass, Originator } from './originator.js'
 
 /** A request that was checked, cut into parts, and not yet sent. */
-export interface Draft {
+export interface PreparedRequest {
   key: PassKey
   request: RequestControl
   session_id: string
@@ -20,15 +20,23 @@ export interface Draft {
 }
 
 /** Throws PassOverError where the options are none of a request. */
-export function draft(origin: Origin, options: PassOverOptions, about: { id: string; scope: EnclosingPass | undefined }): Draft {
-  return readable(options, 'options', () => checkedDraft(origin, options, about))
+export function prepareRequest(
+  origin: Originator,
+  options: PassOverOptions,
+  about: { id: string; scope: EnclosingPass | undefined },
+): PreparedRequest {
+  return readSafely(options, 'options', () => prepareChecked(origin, options, about))
 }
 
-function checkedDraft(origin: Origin, options: PassOverOptions, about: { id: string; scope: EnclosingPass | undefined }): Draft {
+function prepareChecked(
+  origin: Originator,
+  options: PassOverOptions,
+  about: { id: string; scope: EnclosingPass | undefined },
+): PreparedRequest {
   if (typeof options !== 'object' || options === null) throw invalidOption('options', 'must be an object')
   if (options.signal?.aborted === true) throw new PassOverError('E043', 'the signal was aborted before anything was sent')
   const { session_id: named, directory } = about.scope?.context() ?? origin
-  const session_id = named ?? ownSession(origin, options.id)
+  const session_id = named ?? defaultSession(origin, options.id)
   const filling = { id: about.id, originator: origin.name, session_id, directory, parent: about.scope?.parent }
   const { control: request, context } = buildRequest(options, filling)
   const { parts } = splitContext(context)
@@ -48,11 +56,11 @@ function checkedDraft(origin: Origin, options: PassOverOptions, about: { id: str
  * The session where the caller names none: this connection's, but for a given id one of its own. The session is part of what a request
  * is, and the same id must be the same request from whatever process it is asked again.
  */
-function ownSession(origin: Origin, given: string | undefined): string {
+function defaultSession(origin: Originator, given: string | undefined): string {
   return `session-${typeof given === 'string' ? given : origin.instance}`
 }
 
-export function markerOf({ key, request }: Draft, timestamp: number): PassOverMarker {
+export function passOverMarker({ key, request }: PreparedRequest, timestamp: number): PassOverMarker {
   return {
     type: 'pass_over',
     id: `pass_over_${key.id}`,

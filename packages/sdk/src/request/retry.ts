@@ -2,19 +2,19 @@ import { type Clock, PassOverError, planRetry, type RetryOptions } from '@passov
 import { LIMITS, type WorkOutput } from '@passover/schemas'
 import { z } from 'zod'
 import { checkOptions } from '../errors/option-errors.js'
-import { pause } from '../runtime/dependencies.js'
+import { sleep } from '../runtime/dependencies.js'
 import type { PassOverOptions } from './options.js'
 import type { PassHandle } from './pass-handle.js'
 
-const most = 1_000_000
+const MAX = 1_000_000
 const retryOptions = z.strictObject({
-  max_retries: z.int().min(0).max(most).optional(),
+  max_retries: z.int().min(0).max(MAX).optional(),
   retry_delay_ms: z.number().min(0).max(LIMITS.timeout_ms).optional(),
-  backoff_multiplier: z.number().min(0).max(most).optional(),
+  backoff_multiplier: z.number().min(0).max(MAX).optional(),
 } satisfies Record<keyof RetryOptions, z.ZodType>)
 
 /** How one pass is asked for, and how one is asked for again by its id. */
-export interface Passing {
+export interface RetryTarget {
   clock: Clock
   passOver: (options: PassOverOptions) => PassHandle
   handle: (id: string, subagent: string) => PassHandle
@@ -25,7 +25,7 @@ export interface Passing {
  * the one before in `retry_of`. Attempts that workers made count; after E022 the same id is read again. Throws the last error.
  */
 export async function passOverWithRetry(
-  passing: Passing,
+  passing: RetryTarget,
   options: PassOverOptions,
   retry: Partial<RetryOptions> = {},
 ): Promise<WorkOutput> {
@@ -40,7 +40,7 @@ export async function passOverWithRetry(
       const plan = planRetry({ error: { code: error.code, details: error.context }, attempts_before: attempts, retries, options: retry })
       if (!plan.retry) throw error
       attempts = plan.attempts_made
-      await pause(passing.clock, plan.delay_ms, options.signal)
+      await sleep(passing.clock, plan.delay_ms, options.signal)
       if (options.signal?.aborted) throw error
       handle = plan.same_id
         ? passing.handle(handle.id, handle.subagent)

@@ -4,10 +4,10 @@ import type { Deps } from '../runtime/dependencies.js'
 import type { EnclosingPass } from './originator.js'
 
 /** Of so many passes a process remembers where their traces are, for what follows them. */
-const REMEMBERED = 1_000
+const MAX_REMEMBERED = 1_000
 
 /** Where the passes that were asked for last stand in their traces. */
-export class AskedTraces {
+export class TraceHistory {
   readonly #known = new Map<string, string>()
 
   of(id: string): string | undefined {
@@ -15,7 +15,7 @@ export class AskedTraces {
   }
 
   add(id: string, traceparent: string): void {
-    if (this.#known.size >= REMEMBERED)
+    if (this.#known.size >= MAX_REMEMBERED)
       for (const oldest of this.#known.keys()) {
         this.#known.delete(oldest)
         break
@@ -30,9 +30,9 @@ export interface RequestTrace {
   traceparent: string
 }
 
-interface Asking {
+interface RequestSpanOptions {
   key: PassKey
-  traces: AskedTraces
+  traces: TraceHistory
   /** Said by the caller; else what the process does now, else the pass within which it is asked. */
   given: string | undefined
   scope: EnclosingPass | undefined
@@ -40,7 +40,10 @@ interface Asking {
 }
 
 /** Undefined: there is no trace, and none is begun here. */
-export function traceRequest({ tracing, clock }: Deps, { key, traces, given, scope, retry_of }: Asking): RequestTrace | undefined {
+export function beginRequestSpan(
+  { tracing, clock }: Deps,
+  { key, traces, given, scope, retry_of }: RequestSpanOptions,
+): RequestTrace | undefined {
   const parent = soundTraceparent(given) ?? tracing?.active() ?? scope?.traceparent()
   const link = retry_of === undefined ? undefined : traces.of(retry_of)
   const span = tracing?.on ? tracing.begin({ name: 'request', key, at: clock.now(), parent, link, facts: { retry_of } }) : undefined
@@ -51,7 +54,7 @@ export function traceRequest({ tracing, clock }: Deps, { key, traces, given, sco
 }
 
 /** The request's span lasts until its caller has what it waits for, or else until it is stored. */
-export function endRequest({ clock }: Pick<Deps, 'clock'>, span: Span, over: Promise<WorkOutput | undefined>): void {
+export function endRequestSpan({ clock }: Pick<Deps, 'clock'>, span: Span, over: Promise<WorkOutput | undefined>): void {
   over.then(
     (output) => {
       if (output) span.note({ status: output.status, attempt: output.metadata.attempt })

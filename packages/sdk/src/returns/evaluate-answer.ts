@@ -1,46 +1,49 @@
 import type { JournalRules, PassOverError } from '@passover/core'
 import { type AnsweredPass, SYSTEM } from '@passover/schemas'
-import type { Awaited } from '../delivery/pending-return.js'
-import { type Asked, isOfEarlierUse, type Look } from '../journal/poll.js'
-import { notFound, reused, unconfirmed, unreachable } from '../journal/return-errors.js'
+import type { PendingReturn } from '../delivery/pending-return.js'
+import { type AuditAnswer, isOfEarlierUse, type PollResult } from '../journal/poll.js'
+import { idReusedError, passNotFoundError, unconfirmedReturnError, unreachableError } from '../journal/return-errors.js'
 
 /** After a pass's end so long is waited for who ends it. */
 export const GRACE_MS = 5_000
 
-export type Judged = Extract<Look, { kind: 'return' | 'held' | 'open' }> | { kind: 'wait' } | { kind: 'error'; error: PassOverError }
+export type AnswerEvaluation =
+  | Extract<PollResult, { kind: 'return' | 'held' | 'open' }>
+  | { kind: 'wait' }
+  | { kind: 'error'; error: PassOverError }
 
 /**
  * What the audit's answer means for a pass that is waited for. Pure.
  * A held one waits on; one whose end is past is given up with E040, an unknown one that nobody here published with E041. `at.returned`: sequence of
  * a return in its journal that cannot be judged without the audit.
  */
-export function judgeAnswer(
-  awaited: Pick<Awaited, 'key' | 'digest' | 'published' | 'give_up_at'>,
-  asked: Asked,
+export function evaluateAnswer(
+  awaited: Pick<PendingReturn, 'key' | 'digest' | 'published' | 'give_up_at'>,
+  asked: AuditAnswer,
   at: { now: number; connected: boolean; rules: JournalRules; returned?: number | undefined },
-): Judged {
+): AnswerEvaluation {
   if (asked.kind === 'pass' && !isRecordOfEarlierUse(awaited, asked, at.rules)) {
     const { pass, found } = asked
     // An E005 of the system as first step carries no digest of a request that could be read: it answers whoever asks.
     const differs = awaited.digest !== undefined && pass.digest !== undefined && pass.digest !== awaited.digest
     if (differs && !(found?.by === SYSTEM && pass.row.code === 'E005')) {
-      return { kind: 'error', error: reused(awaited.key) }
+      return { kind: 'error', error: idReusedError(awaited.key) }
     }
     if (found) return { kind: 'return', found }
     if (pass.status === 'held') return { kind: 'held' }
     if (pass.deadline !== undefined && pass.deadline + GRACE_MS > at.now) return { kind: 'open', deadline: pass.deadline }
   }
   if (at.now < awaited.give_up_at) return { kind: 'wait' }
-  if (asked.kind === 'unknown' && !awaited.published) return { kind: 'error', error: notFound(awaited.key) }
-  if (at.returned !== undefined) return { kind: 'error', error: unconfirmed(awaited.key, at.returned) }
+  if (asked.kind === 'unknown' && !awaited.published) return { kind: 'error', error: passNotFoundError(awaited.key) }
+  if (at.returned !== undefined) return { kind: 'error', error: unconfirmedReturnError(awaited.key, at.returned) }
   const why = at.connected ? 'no dispatcher ended the pass in time' : 'the server cannot be reached'
-  return { kind: 'error', error: unreachable(why, awaited.key) }
+  return { kind: 'error', error: unreachableError(why, awaited.key) }
 }
 
 /** Whether the audit answers from the record of an earlier use of the id, because it has not read the request yet. */
 function isRecordOfEarlierUse(
-  { published }: Pick<Awaited, 'published'>,
-  asked: Extract<Asked, { kind: 'pass' }>,
+  { published }: Pick<PendingReturn, 'published'>,
+  asked: Extract<AuditAnswer, { kind: 'pass' }>,
   rules: JournalRules,
 ): boolean {
   if (!published || !asked.found || !isOfEarlierUse({ published }, asked.found, rules)) return false

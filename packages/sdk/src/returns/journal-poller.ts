@@ -1,43 +1,43 @@
 import { idTime, type PassKey } from '@passover/schemas'
-import type { Awaited, Settled } from '../delivery/pending-return.js'
+import type { PendingReturn, ReturnOutcome } from '../delivery/pending-return.js'
 import type { ViewRules } from '../journal/journal-view.js'
-import { ask, type FoundReturn, type Look, look } from '../journal/poll.js'
-import { reused, unreachable } from '../journal/return-errors.js'
+import { askAudit, type PollResult, pollJournal, type StoredReturn } from '../journal/poll.js'
+import { idReusedError, unreachableError } from '../journal/return-errors.js'
 import type { Deps } from '../runtime/dependencies.js'
-import { GRACE_MS, judgeAnswer } from './evaluate-answer.js'
-import type { Waiting } from './pending-returns.js'
-import { LookQueue } from './poll-queue.js'
+import { evaluateAnswer, GRACE_MS } from './evaluate-answer.js'
+import type { PendingReturns } from './pending-returns.js'
+import { PollQueue } from './poll-queue.js'
 
 const SWEEP_MS = 250
 /** Read every few seconds, less often the longer it lasts: a burst of slow passes must not be read for ever. */
-const LOOK_EVERY_MS = 5_000
-const LOOK_SELDOM_MS = 15_000
-export const SOON_MS = 300
+const POLL_INTERVAL_MS = 5_000
+const MAX_POLL_INTERVAL_MS = 15_000
+export const SHORT_DELAY_MS = 300
 /** What could not be read for so long after it should have ended is given up. */
-const OVERDUE_MS = 30_000
+const OVERDUE_TIMEOUT_MS = 30_000
 
 /** What becomes of a pass that was read. */
-export interface Finder {
-  deliver: (awaited: Awaited, found: FoundReturn) => void
-  end: (awaited: Awaited, outcome: Settled) => void
+export interface PollHandlers {
+  deliver: (awaited: PendingReturn, found: StoredReturn) => void
+  end: (awaited: PendingReturn, outcome: ReturnOutcome) => void
 }
 
 /** Reads the journals of awaited passes whose return may have been missed. One sweep, whatever the number of passes (I6). */
-export class Reading implements Disposable {
+export class JournalPoller implements Disposable {
   readonly #deps: Deps
   readonly #rules: ViewRules
-  readonly #waiting: Waiting
-  readonly #finder: Finder
-  readonly #looks: LookQueue
+  readonly #waiting: PendingReturns
+  readonly #finder: PollHandlers
+  readonly #looks: PollQueue
   #sweeping: Disposable | undefined
   #closed = false
 
-  constructor(deps: Deps, of: { rules: ViewRules; waiting: Waiting }, finder: Finder) {
+  constructor(deps: Deps, of: { rules: ViewRules; waiting: PendingReturns }, finder: PollHandlers) {
     this.#deps = deps
     this.#rules = of.rules
     this.#waiting = of.waiting
     this.#finder = finder
-    this.#looks = new LookQueue((awaited) => this.#look(awaited))
+    this.#looks = new PollQueue((awaited) => this.#look(awaited))
   }
 
   [Symbol.dispose](): void {
@@ -56,8 +56,8 @@ export class Reading implements Disposable {
   }
 
   /** Reads it now, for who cannot wait for the sweep. */
-  async first(awaited: Awaited): Promise<Look> {
-    const found = await look(this.#deps.bus, awaited, this.#rules)
+  async first(awaited: PendingReturn): Promise<PollResult> {
+    const found = await pollJournal(this.#deps.bus, awaited, this.#rules)
     this.#seen(awaited, found)
     // The stream may have deleted it, and a new request could only be told that the id has expired.
     if (found.kind === 'nothing' && this.#hasExpired(awaited.key)) await this.#ask(awaited, found)
@@ -65,8 +65,8 @@ export class Reading implements Disposable {
   }
 
   /** Something says that its return is there. */
-  hurry(awaited: Awaited): void {
-    awaited.look_at = Math.min(awaited.look_at, this.#deps.clock.monotonic())
+  hurry(awaited: PendingReturn): void {
+    awaited.nextPollAt = Math.min(awaited.nextPollAt, this.#deps.clock.monotonic())
     this.#looks.hurry(awaited)
     this.#looks.begin()
   }
@@ -75,7 +75,7 @@ export class Reading implements Disposable {
   all(): void {
     const now = this.#deps.clock.monotonic()
     for (const awaited of this.#waiting.all()) {
-      awaited.look_at = Math.min(awaited.look_at, now)
+      awaited.nextPollAt = Math.min(awaited.nextPollAt, now)
       this.#looks.add(awaited)
     }
     this.#looks.catchUp()
@@ -90,42 +90,42 @@ export class Reading implements Disposable {
       if (time >= awaited.give_up_at) this.#overdue(awaited, now)
       else {
         awaited.overdue_since = undefined
-        if (awaited.look_at <= now) this.#looks.add(awaited)
+        if (awaited.nextPollAt <= now) this.#looks.add(awaited)
       }
     }
     this.#looks.sweep()
   }
 
   /** Somebody should have ended it: it is read and asked for before others, and given up when even that does not work. */
-  #overdue(awaited: Awaited, now: number): void {
+  #overdue(awaited: PendingReturn, now: number): void {
     awaited.overdue_since ??= now
-    if (now - awaited.overdue_since >= OVERDUE_MS) {
-      this.#finder.end(awaited, { ok: false, error: unreachable('it could not be read in time how the pass ended', awaited.key) })
-    } else if (awaited.look_at <= now || awaited.overdue_since === now) this.#looks.hurry(awaited)
+    if (now - awaited.overdue_since >= OVERDUE_TIMEOUT_MS) {
+      this.#finder.end(awaited, { ok: false, error: unreachableError('it could not be read in time how the pass ended', awaited.key) })
+    } else if (awaited.nextPollAt <= now || awaited.overdue_since === now) this.#looks.hurry(awaited)
   }
 
-  async #look(awaited: Awaited): Promise<void> {
-    awaited.looks += 1
-    awaited.look_at = this.#deps.clock.monotonic() + Math.min(LOOK_EVERY_MS + awaited.looks * 500, LOOK_SELDOM_MS)
+  async #look(awaited: PendingReturn): Promise<void> {
+    awaited.pollCount += 1
+    awaited.nextPollAt = this.#deps.clock.monotonic() + Math.min(POLL_INTERVAL_MS + awaited.pollCount * 500, MAX_POLL_INTERVAL_MS)
     try {
-      const found = await look(this.#deps.bus, awaited, this.#rules)
+      const found = await pollJournal(this.#deps.bus, awaited, this.#rules)
       this.#seen(awaited, found)
       const overdue = this.#deps.clock.now() >= awaited.give_up_at
-      if (!awaited.over && (found.kind === 'unclear' || (overdue && found.kind !== 'held'))) await this.#ask(awaited, found)
+      if (!awaited.finished && (found.kind === 'unclear' || (overdue && found.kind !== 'held'))) await this.#ask(awaited, found)
     } catch {
       if (this.#deps.clock.now() >= awaited.give_up_at) {
-        this.#finder.end(awaited, { ok: false, error: unreachable('the server cannot be read', awaited.key) })
+        this.#finder.end(awaited, { ok: false, error: unreachableError('the server cannot be read', awaited.key) })
         return
       }
-      awaited.look_at = this.#deps.clock.monotonic() + SOON_MS
+      awaited.nextPollAt = this.#deps.clock.monotonic() + SHORT_DELAY_MS
       this.#looks.again()
     }
   }
 
-  #seen(awaited: Awaited, found: Look): void {
-    if (awaited.over) return
+  #seen(awaited: PendingReturn, found: PollResult): void {
+    if (awaited.finished) return
     if (found.kind === 'return') this.#finder.deliver(awaited, found.found)
-    if (found.kind === 'other_request') this.#finder.end(awaited, { ok: false, error: reused(awaited.key) })
+    if (found.kind === 'other_request') this.#finder.end(awaited, { ok: false, error: idReusedError(awaited.key) })
     // A held pass whose journal is empty now was decided, has ended and is deleted: only the audit knows how.
     if (found.kind === 'nothing' && awaited.held) awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
     if (found.kind === 'held') awaited.give_up_at = Number.POSITIVE_INFINITY
@@ -139,20 +139,20 @@ export class Reading implements Disposable {
   }
 
   /** The pass ends at its deadline, and is read just after it. */
-  #endsBy(awaited: Awaited, deadline: number): void {
+  #endsBy(awaited: PendingReturn, deadline: number): void {
     const { clock } = this.#deps
     awaited.give_up_at = deadline + GRACE_MS
-    const left = deadline + SOON_MS - clock.now()
-    if (left > 0) awaited.look_at = Math.min(awaited.look_at, clock.monotonic() + left)
-    else awaited.look_at = Math.min(awaited.look_at, clock.monotonic() + 1_000)
+    const left = deadline + SHORT_DELAY_MS - clock.now()
+    if (left > 0) awaited.nextPollAt = Math.min(awaited.nextPollAt, clock.monotonic() + left)
+    else awaited.nextPollAt = Math.min(awaited.nextPollAt, clock.monotonic() + 1_000)
   }
 
-  async #ask(awaited: Awaited, found: Look): Promise<void> {
-    const asked = await ask(this.#deps.bus, awaited.key)
-    if (awaited.over) return
+  async #ask(awaited: PendingReturn, found: PollResult): Promise<void> {
+    const asked = await askAudit(this.#deps.bus, awaited.key)
+    if (awaited.finished) return
     const { clock, bus } = this.#deps
     const returned = found.kind === 'unclear' ? found.returned : undefined
-    const judged = judgeAnswer(awaited, asked, { now: clock.now(), connected: bus.connected, rules: this.#rules, returned })
+    const judged = evaluateAnswer(awaited, asked, { now: clock.now(), connected: bus.connected, rules: this.#rules, returned })
     if (judged.kind === 'error') this.#finder.end(awaited, { ok: false, error: judged.error })
     else if (judged.kind !== 'wait') this.#seen(awaited, judged)
   }

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { Waiting } from './pending-returns.js'
+import { PendingReturns } from './pending-returns.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 
 describe('Waiting', () => {
   it('tells passes apart that have the same id to different subagents', () => {
-    const waiting = new Waiting()
+    const waiting = new PendingReturns()
     const add = (subagent: string) =>
       waiting.add({ key: { ...key, subagent }, digest: 'd', epoch: undefined, quiet: false }, () => undefined)
     const [one, other, again] = [add('audit'), add('scout'), add('audit')]

@@ -1,45 +1,45 @@
 import { PassingMap } from '@passover/core'
 import { isSamePass, type PassKey } from '@passover/schemas'
-import type { Awaited, Settled } from '../delivery/pending-return.js'
+import type { PendingReturn, ReturnOutcome } from '../delivery/pending-return.js'
 
-const NONE: readonly Awaited[] = []
+const NONE: readonly PendingReturn[] = []
 
 /** The passes that are waited for; several callers may wait for the same one. */
-export class Waiting {
+export class PendingReturns {
   /** By id: mostly that names one pass. */
-  readonly #awaited = new PassingMap<string, Awaited[]>()
+  readonly #awaited = new PassingMap<string, PendingReturn[]>()
 
   get size(): number {
     return this.#awaited.size
   }
 
-  of(key: PassKey): readonly Awaited[] {
+  of(key: PassKey): readonly PendingReturn[] {
     const same = this.#awaited.get(key.id)
     if (!same) return NONE
     return same.every((one) => isSamePass(one.key, key)) ? same : same.filter((one) => isSamePass(one.key, key))
   }
 
-  *all(): Iterable<Awaited> {
+  *all(): Iterable<PendingReturn> {
     for (const same of this.#awaited.values()) yield* same
   }
 
   add(
-    pass: Pick<Awaited, 'key' | 'digest' | 'epoch' | 'quiet'> & { noticed?: boolean | undefined; traceparent?: string | undefined },
-    settle: (outcome: Settled) => void,
-  ): Awaited {
-    const awaited: Awaited = {
+    pass: Pick<PendingReturn, 'key' | 'digest' | 'epoch' | 'quiet'> & { noticed?: boolean | undefined; traceparent?: string | undefined },
+    settle: (outcome: ReturnOutcome) => void,
+  ): PendingReturn {
+    const awaited: PendingReturn = {
       key: pass.key,
       digest: pass.digest,
       epoch: pass.epoch,
-      look_at: Number.POSITIVE_INFINITY,
+      nextPollAt: Number.POSITIVE_INFINITY,
       give_up_at: Number.POSITIVE_INFINITY,
       overdue_since: undefined,
       published: undefined,
       held: false,
-      looks: 0,
-      busy: false,
-      over: false,
-      hearing: undefined,
+      pollCount: 0,
+      polling: false,
+      finished: false,
+      subscription: undefined,
       returned: 0,
       returned_at: 0,
       traceparent: pass.traceparent,
@@ -53,7 +53,7 @@ export class Waiting {
     return awaited
   }
 
-  remove(awaited: Awaited): void {
+  remove(awaited: PendingReturn): void {
     const { id } = awaited.key
     const same = this.#awaited.get(id)
     if (!same) return

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import type { Awaited } from '../delivery/pending-return.js'
-import { Waiting } from './pending-returns.js'
-import { LookQueue } from './poll-queue.js'
+import type { PendingReturn } from '../delivery/pending-return.js'
+import { PendingReturns } from './pending-returns.js'
+import { PollQueue } from './poll-queue.js'
 
-function passes(count: number): Awaited[] {
-  const waiting = new Waiting()
+function passes(count: number): PendingReturn[] {
+  const waiting = new PendingReturns()
   return Array.from({ length: count }, (_, n) =>
     waiting.add(
       { key: { originator: 'alice', subagent: 'audit', id: `given-id-${n}` }, digest: undefined, epoch: 0, quiet: false },
@@ -15,9 +15,9 @@ function passes(count: number): Awaited[] {
 
 /** A queue whose reads end when they are told to. */
 function queue() {
-  const under_way: { awaited: Awaited; end: () => void }[] = []
-  const read: Awaited[] = []
-  const looks = new LookQueue((awaited) => {
+  const under_way: { awaited: PendingReturn; end: () => void }[] = []
+  const read: PendingReturn[] = []
+  const looks = new PollQueue((awaited) => {
     read.push(awaited)
     return new Promise((resolve) => under_way.push({ awaited, end: resolve }))
   })
@@ -73,7 +73,7 @@ describe('LookQueue', () => {
     for (const one of all) looks.add(one)
     const [first, last] = [all[0], all.at(-1)]
     if (!first || !last) throw new Error('none')
-    first.over = true
+    first.finished = true
     looks.hurry(last)
     looks.sweep()
     expect(read[0]).toBe(last)

@@ -1,30 +1,30 @@
-import type { Awaited } from '../delivery/pending-return.js'
+import type { PendingReturn } from '../delivery/pending-return.js'
 
 /** Reads under way at a time. */
-const AT_ONCE = 64
+const CONCURRENCY = 64
 /** Begun in one sweep where nothing is urgent: a burst of slow passes must not keep the server busy with reads. */
-const A_SWEEP = 64
+const MAX_PER_SWEEP = 64
 
 /** What is to be read, in the order in which it became due, so that none waits for ever behind others. */
-export class LookQueue {
-  readonly #look: (awaited: Awaited) => Promise<void>
-  readonly #due = new Set<Awaited>()
-  readonly #urgent = new Set<Awaited>()
+export class PollQueue {
+  readonly #look: (awaited: PendingReturn) => Promise<void>
+  readonly #due = new Set<PendingReturn>()
+  readonly #urgent = new Set<PendingReturn>()
   #running = 0
   #allowance = 0
 
   /** `look` may do nothing for what is over meanwhile; it must not throw. */
-  constructor(look: (awaited: Awaited) => Promise<void>) {
+  constructor(look: (awaited: PendingReturn) => Promise<void>) {
     this.#look = look
   }
 
-  add(awaited: Awaited): void {
-    if (!awaited.busy && !this.#urgent.has(awaited)) this.#due.add(awaited)
+  add(awaited: PendingReturn): void {
+    if (!awaited.polling && !this.#urgent.has(awaited)) this.#due.add(awaited)
   }
 
   /** Before all that is merely due. */
-  hurry(awaited: Awaited): void {
-    if (awaited.busy) return
+  hurry(awaited: PendingReturn): void {
+    if (awaited.polling) return
     this.#due.delete(awaited)
     this.#urgent.add(awaited)
   }
@@ -40,19 +40,19 @@ export class LookQueue {
   }
 
   sweep(): void {
-    this.#allowance = Math.max(this.#allowance, A_SWEEP)
+    this.#allowance = Math.max(this.#allowance, MAX_PER_SWEEP)
     this.begin()
   }
 
   begin(): void {
-    while (this.#running < AT_ONCE) {
+    while (this.#running < CONCURRENCY) {
       const next = this.#next()
       if (!next) return
-      if (!next.over) void this.#run(next)
+      if (!next.finished) void this.#run(next)
     }
   }
 
-  #next(): Awaited | undefined {
+  #next(): PendingReturn | undefined {
     for (const awaited of this.#urgent) {
       this.#urgent.delete(awaited)
       return awaited
@@ -66,11 +66,11 @@ export class LookQueue {
     return undefined
   }
 
-  async #run(awaited: Awaited): Promise<void> {
-    awaited.busy = true
+  async #run(awaited: PendingReturn): Promise<void> {
+    awaited.polling = true
     this.#running += 1
     await this.#look(awaited)
-    awaited.busy = false
+    awaited.polling = false
     this.#running -= 1
     this.begin()
   }

@@ -1,12 +1,12 @@
 import type { Heard, Hearing } from '@passover/bus'
 import { within } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
-import { unheard, unreachable } from '../journal/return-errors.js'
+import { subscribeError, unreachableError } from '../journal/return-errors.js'
 import type { Deps } from '../runtime/dependencies.js'
 
-const UNREACHABLE_MS = 5_000
+const UNREACHABLE_TIMEOUT_MS = 5_000
 
-export interface Listener {
+export interface SubscriptionHandlers {
   heard: (heard: Heard) => void
   /** Something came in a return's place that was none. */
   suspect: (key: PassKey) => void
@@ -17,16 +17,16 @@ export interface Listener {
 }
 
 /** The process's own subscription, for all ids made here. */
-export class Listening implements AsyncDisposable {
+export class ReturnSubscription implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
   readonly #prefix: string
-  readonly #listener: Listener
+  readonly #listener: SubscriptionHandlers
   #hearing: Promise<Hearing[]> | undefined
   #ready = false
   #hearsDetours = false
 
-  constructor(deps: Deps, ids: { name: string; prefix: string }, listener: Listener) {
+  constructor(deps: Deps, ids: { name: string; prefix: string }, listener: SubscriptionHandlers) {
     this.#deps = deps
     this.#name = ids.name
     this.#prefix = ids.prefix
@@ -47,12 +47,12 @@ export class Listening implements AsyncDisposable {
   async listen(): Promise<void> {
     this.#hearing ??= this.#hear()
     try {
-      const hearing = await within(this.#deps.clock, UNREACHABLE_MS, this.#hearing)
-      if (!hearing) throw unreachable('the server did not answer within 5 s')
+      const hearing = await within(this.#deps.clock, UNREACHABLE_TIMEOUT_MS, this.#hearing)
+      if (!hearing) throw unreachableError('the server did not answer within 5 s')
       this.#ready = true
     } catch (error) {
       this.#hearing = undefined
-      throw unheard(error)
+      throw subscribeError(error)
     }
   }
 

@@ -2,9 +2,9 @@ import type { Bus } from '@passover/bus'
 import { passError } from '@passover/core'
 import { journalFilter, type PassKey, type Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import type { Settled } from '../delivery/pending-return.js'
+import type { ReturnOutcome } from '../delivery/pending-return.js'
 import type { Deps } from '../runtime/dependencies.js'
-import { Returns } from './return-waiter.js'
+import { ReturnWaiter } from './return-waiter.js'
 
 /** A clock that only the test moves, with the timers on it. */
 function manualClock() {
@@ -49,8 +49,8 @@ function returns(glimpse: (key: PassKey) => Promise<Step[]>) {
     },
   }
   const deps: Deps = { bus: bus as unknown as Bus, clock, random: { bytes: (n) => new Uint8Array(n) } }
-  const made = new Returns(deps, { name: 'alice', instance: 'abcdefg', window: { id_window_ms: 3_600_000 } })
-  const outcomes: Settled[] = []
+  const made = new ReturnWaiter(deps, { name: 'alice', instance: 'abcdefg', window: { id_window_ms: 3_600_000 } })
+  const outcomes: ReturnOutcome[] = []
   const wait = (count: number, timeout_ms: number) => {
     for (let n = 0; n < count; n++) {
       const key = { originator: 'alice', subagent: 'audit', id: `given-id-${n}` }

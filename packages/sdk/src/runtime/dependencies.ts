@@ -29,7 +29,7 @@ export interface Deps {
 }
 
 /** A promise for the passing of time. Aborting ends it early, without an error. */
-export function pause(clock: Deps['clock'], ms: number, signal?: AbortSignal): Promise<void> {
+export function sleep(clock: Deps['clock'], ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve()
     const timer = clock.after(ms, () => {

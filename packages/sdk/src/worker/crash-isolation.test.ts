@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import type { Rank } from '../attempt/begin-attempt.js'
-import { Isolation, type Suspect } from './crash-isolation.js'
+import type { SuspectRank } from '../attempt/begin-attempt.js'
+import { CrashIsolation, type Suspect } from './crash-isolation.js'
 
 const settle = () => new Promise<void>((done) => setImmediate(done))
 
@@ -18,13 +18,13 @@ function setUp() {
       return { [Symbol.dispose]: () => stop(timer) }
     },
   }
-  const isolation = new Isolation(clock)
+  const isolation = new CrashIsolation(clock)
   const began: string[] = []
   return {
     isolation,
     began,
     /** A suspect that waits for its turn. */
-    async suspect(name: string, rank: Partial<Rank> = {}): Promise<Suspect> {
+    async suspect(name: string, rank: Partial<SuspectRank> = {}): Promise<Suspect> {
       const suspect = isolation.suspect()
       void suspect
         .turn({ attempt: 2, last: false, patience_ms: 1_000_000, ...rank })

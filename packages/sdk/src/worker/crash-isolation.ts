@@ -1,17 +1,17 @@
 import type { Clock } from '@passover/core'
-import type { Rank } from '../attempt/begin-attempt.js'
+import type { SuspectRank } from '../attempt/begin-attempt.js'
 
 /** How long passes that lost one attempt may keep others from beginning. They are many where a worker was killed that had many. */
-const ONCE_LOST_MS = 10_000
+const FIRST_ISOLATION_MS = 10_000
 /** The same where the attempt is the last: another crash would end the pass. */
 const LAST_ATTEMPT_MS = 60_000
 /** With less time left nothing is isolated: as much time as was used must pass first. */
-const LEAST_MS = 1_000
+const MIN_ISOLATION_MS = 1_000
 /** What runs already is waited for no longer than this. */
-const EMPTY_WITHIN_MS = 10_000
+const DRAIN_TIMEOUT_MS = 10_000
 
 /** Where passes run: a worker. Several may share a process. */
-export interface Home {
+export interface IsolatedWorker {
   /** Everything may begin again. */
   opened: () => void
   /** Whether it runs that pass (a keyText). */
@@ -21,7 +21,7 @@ export interface Home {
 interface Seat {
   /** `reading`: it is not known yet whether an attempt is to begin. */
   place: 'reading' | 'waiting' | 'alone' | 'beside'
-  rank?: Rank
+  rank?: SuspectRank
   /** Monotonic ms at which it begins in any case. */
   due?: number
   admit?: (admitted: boolean) => void
@@ -30,7 +30,7 @@ interface Seat {
 /** A delivery that may have ended the process that had it before. */
 export interface Suspect {
   /** Settles when its attempt may begin. False: it was ended before. */
-  turn(rank: Rank): Promise<boolean>
+  turn(rank: SuspectRank): Promise<boolean>
   /** Frees its place. Idempotent. */
   end(): void
 }
@@ -41,10 +41,10 @@ export interface Suspect {
  *
  * The time in which nothing else may begin is limited, and comes back while everything may begin.
  */
-export class Isolation {
+export class CrashIsolation {
   readonly #clock: Pick<Clock, 'monotonic' | 'after'>
   readonly #seats = new Set<Seat>()
-  readonly #homes = new Set<Home>()
+  readonly #homes = new Set<IsolatedWorker>()
   /** Passes that run beside one another. */
   #beside = 0
   /** Ms of isolation used up, as of `#since`. */
@@ -66,7 +66,7 @@ export class Isolation {
   }
 
   /** Returns what ends it. */
-  join(home: Home): () => void {
+  join(home: IsolatedWorker): () => void {
     this.#homes.add(home)
     return () => void this.#homes.delete(home)
   }
@@ -118,7 +118,7 @@ export class Isolation {
     const left = this.#left()
     const held = [...this.#seats].some(({ place }) => place !== 'beside')
     if (this.#closed && (!held || left <= 0)) this.#open()
-    else if (!this.#closed && held && left >= LEAST_MS) this.#closed = true
+    else if (!this.#closed && held && left >= MIN_ISOLATION_MS) this.#closed = true
   }
 
   #open(): void {
@@ -134,7 +134,7 @@ export class Isolation {
     if (seat !== this.#next?.seat) this.#next = seat && { seat, since: now }
     if (!this.#next) return
     // Where the time is used up, what has its last attempt begins beside others, but not beside another one of its kind.
-    if (this.#beside > 0 && this.#closed && now < this.#next.since + EMPTY_WITHIN_MS) return
+    if (this.#beside > 0 && this.#closed && now < this.#next.since + DRAIN_TIMEOUT_MS) return
     this.#let(this.#next.seat, 'alone')
     this.#next = undefined
   }
@@ -156,7 +156,7 @@ export class Isolation {
     this.#since = now
     this.#used = Math.max(0, this.#used + (this.#closed ? passed : -passed))
     const last = [...this.#seats].some(({ place, rank }) => place !== 'beside' && rank?.last)
-    return (last ? LAST_ATTEMPT_MS : ONCE_LOST_MS) - this.#used
+    return (last ? LAST_ATTEMPT_MS : FIRST_ISOLATION_MS) - this.#used
   }
 
   #wakeInTime(): void {
@@ -164,7 +164,7 @@ export class Isolation {
     this.#timer = undefined
     const now = this.#clock.monotonic()
     const times = [...this.#seats].flatMap(({ place, due }) => (place === 'waiting' && due !== undefined ? [due - now] : []))
-    if (this.#next) times.push(this.#next.since + EMPTY_WITHIN_MS - now)
+    if (this.#next) times.push(this.#next.since + DRAIN_TIMEOUT_MS - now)
     if (this.#closed) times.push(this.#left())
     if (times.length > 0) this.#timer = this.#clock.after(Math.max(1, Math.min(...times)), () => this.#settle())
   }

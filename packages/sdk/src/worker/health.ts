@@ -1,15 +1,15 @@
 import type { Bus } from '@passover/bus'
 import { Health, type HealthChange, unless, watchConnection } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
-import { serversText, type Told } from '../attempt/worker-events.js'
+import { serversText, type WorkerLogger } from '../attempt/worker-events.js'
 import type { Deps } from '../runtime/dependencies.js'
-import type { Presence } from './heartbeat.js'
-import { Registered } from './registration-check.js'
+import type { Heartbeat } from './heartbeat.js'
+import { RegistrationCheck } from './registration-check.js'
 
 interface Watched {
   deps: Deps
-  told: Told
-  presence: Presence
+  told: WorkerLogger
+  presence: Heartbeat
   /** Why no work can be taken now. */
   trouble: () => string | undefined
 }
@@ -25,7 +25,7 @@ const DENIED: Record<NonNullable<Bus['denied']>, (agent: string) => string> = {
 export class WorkerHealth {
   readonly #watched: Watched
   readonly #health: Health
-  readonly #registered: Registered
+  readonly #registered: RegistrationCheck
   #lost = false
   /** Told that the server lets it in no more. */
   #denied = false
@@ -33,7 +33,7 @@ export class WorkerHealth {
   constructor(watched: Watched) {
     const { deps, presence, trouble } = watched
     this.#watched = watched
-    this.#registered = new Registered(deps)
+    this.#registered = new RegistrationCheck(deps)
     this.#health = new Health({ process: 'worker', clock: deps.clock, onChange: (change) => this.#changed(change) })
     watchConnection(this.#health, deps.bus, 'told')
     this.#health.watch('consumers', 'needed', () => unless(trouble() ?? (deps.bus.connected ? undefined : 'no work can be taken')))

@@ -1,24 +1,24 @@
 import type { Table } from '@passover/bus'
 import { within } from '@passover/core'
 import { makeInstance, type PresenceRecord, presenceRecord } from '@passover/schemas'
-import type { Told } from '../attempt/worker-events.js'
+import type { WorkerLogger } from '../attempt/worker-events.js'
 import type { Deps } from '../runtime/dependencies.js'
 
 /** Four times within the age after which it would be taken for gone. */
-const EVERY_MS = 5_000
-const CHANGED_MS = 1_000
-const STOP_MS = 1_000
+const INTERVAL_MS = 5_000
+const CHANGED_INTERVAL_MS = 1_000
+const STOP_TIMEOUT_MS = 1_000
 /** Places that are tried for a new entry; most are free unless an agent has hundreds of workers. */
-const TRIES = 8
+const MAX_TRIES = 8
 
 /**
  * Says that a worker is up and how busy, for `passover agents`. It never harms the work: one write at a time, none is waited
  * for, and that it fails is told once.
  */
-export class Presence {
+export class Heartbeat {
   readonly #deps: Deps
   readonly #table: Table<PresenceRecord>
-  readonly #told: Told
+  readonly #told: WorkerLogger
   readonly #record: Omit<PresenceRecord, 'running' | 'seen_at'>
   #written: { at: number; running: number } | undefined
   /** Where its entry is. */
@@ -28,7 +28,7 @@ export class Presence {
   #failed = false
   #unseen: string | undefined
 
-  private constructor(deps: Deps, table: Table<PresenceRecord>, about: { concurrency: number; told: Told }) {
+  private constructor(deps: Deps, table: Table<PresenceRecord>, about: { concurrency: number; told: WorkerLogger }) {
     this.#deps = deps
     this.#table = table
     this.#told = about.told
@@ -37,8 +37,8 @@ export class Presence {
     this.#record = { agent: deps.bus.identity, instance, host, pid, concurrency: about.concurrency, started_at: deps.clock.now() }
   }
 
-  static async start(deps: Deps, about: { concurrency: number; told: Told }): Promise<Presence> {
-    return new Presence(deps, await deps.bus.table('presence', presenceRecord), about)
+  static async start(deps: Deps, about: { concurrency: number; told: WorkerLogger }): Promise<Heartbeat> {
+    return new Heartbeat(deps, await deps.bus.table('presence', presenceRecord), about)
   }
 
   /** Why others cannot see it; undefined: they can. */
@@ -51,7 +51,7 @@ export class Presence {
     if (this.#stopped || this.#writing) return
     const now = this.#deps.clock.monotonic()
     const since = this.#written ? now - this.#written.at : Number.POSITIVE_INFINITY
-    if (since < (running === this.#written?.running ? EVERY_MS : CHANGED_MS)) return
+    if (since < (running === this.#written?.running ? INTERVAL_MS : CHANGED_INTERVAL_MS)) return
     this.#written = { at: now, running }
     this.#writing = this.#write(running)
   }
@@ -60,7 +60,7 @@ export class Presence {
   async stop(): Promise<void> {
     if (this.#stopped) return
     this.#stopped = true
-    await within(this.#deps.clock, STOP_MS, this.#remove())
+    await within(this.#deps.clock, STOP_TIMEOUT_MS, this.#remove())
   }
 
   async #write(running: number): Promise<void> {
@@ -87,7 +87,7 @@ export class Presence {
     this.#place = undefined
     const revision = known && (await this.#table.update(known.key, record, known.revision))
     if (known && revision !== undefined) this.#place = { key: known.key, revision }
-    for (let tries = 0; !this.#place && tries < TRIES; tries++) {
+    for (let tries = 0; !this.#place && tries < MAX_TRIES; tries++) {
       const key = `${record.agent}.${makeInstance(this.#deps.random)}`
       const created = await this.#table.update(key, record, 0)
       if (created !== undefined) this.#place = { key, revision: created }

@@ -1,6 +1,6 @@
 import type { Delivery } from '@passover/bus'
 import { describe, expect, it } from 'vitest'
-import { Leases } from './lease-renewer.js'
+import { LeaseRenewer } from './lease-renewer.js'
 
 function delivery() {
   const made = {
@@ -14,7 +14,7 @@ function delivery() {
 
 describe('Leases', () => {
   it('renews all every third of the lease, and no sooner', () => {
-    const leases = new Leases(3_000, 0)
+    const leases = new LeaseRenewer(3_000, 0)
     const [a, b] = [delivery(), delivery()]
     leases.hold(a)
     leases.hold(b)
@@ -28,7 +28,7 @@ describe('Leases', () => {
   })
 
   it('says that leases may be lost when it came too late', () => {
-    const leases = new Leases(3_000, 0)
+    const leases = new LeaseRenewer(3_000, 0)
     expect(leases.sweep(10_000)).toEqual({ lapsed: false })
     const one = delivery()
     leases.hold(one)
@@ -54,7 +54,7 @@ describe('Leases', () => {
   })
 
   it('goes by the shortest lease', () => {
-    const leases = new Leases(5_000, 0)
+    const leases = new LeaseRenewer(5_000, 0)
     const one = delivery()
     leases.hold(one)
     leases.shorten(600)

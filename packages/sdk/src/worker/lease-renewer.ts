@@ -2,13 +2,13 @@ import type { Delivery } from '@passover/bus'
 import { PassingMap } from '@passover/core'
 
 /** A lease is renewed so many times in its length. */
-const RENEWALS = 3
+const RENEWALS_PER_LEASE = 3
 
 /**
  * Renews the leases of all deliveries that a worker holds, running or not, from its one sweep.
  * Times are monotonic ms.
  */
-export class Leases {
+export class LeaseRenewer {
   /** By sequence: one that was delivered again may still be held from before. */
   readonly #held = new PassingMap<number, Delivery[]>()
   /** Of these it is not known whether they are still this worker's. */
@@ -47,7 +47,7 @@ export class Leases {
    */
   sweep(now: number): { lapsed: boolean } {
     const since = now - this.#renewed_at
-    if (since < this.#lease_ms / RENEWALS) return { lapsed: false }
+    if (since < this.#lease_ms / RENEWALS_PER_LEASE) return { lapsed: false }
     this.#renewed_at = now
     for (const same of this.#held.values()) {
       for (const delivery of same) {

@@ -1,10 +1,10 @@
 import { keyText, type PassKey } from '@passover/schemas'
 
 /** As many as are ended within a second or two, by which work may be delivered later than that it was ended is heard. */
-const MOST = 10_000
+const MAX_REMEMBERED = 10_000
 
 /** Passes of which a worker heard of late that they were ended: their work may come yet, since the two take different ways. */
-export class Endings {
+export class RecentlyEnded {
   /** Sequence of the return, the newest last. */
   readonly #heard = new Map<string, number>()
 
@@ -12,7 +12,7 @@ export class Endings {
     const text = keyText(key)
     this.#heard.delete(text)
     this.#heard.set(text, sequence)
-    if (this.#heard.size <= MOST) return
+    if (this.#heard.size <= MAX_REMEMBERED) return
     for (const [oldest] of this.#heard) {
       this.#heard.delete(oldest)
       return

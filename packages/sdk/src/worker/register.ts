@@ -1,11 +1,11 @@
 import type { WorkSource } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { type RegisterQuestion, registerAnswer, type Slot } from '@passover/schemas'
-import { type Deps, pause } from '../runtime/dependencies.js'
+import { type Deps, sleep } from '../runtime/dependencies.js'
 
-const PATIENCE_MS = 10_000
-const ASK_MS = 2_000
-const AGAIN_MS = 250
+const TIMEOUT_MS = 10_000
+const REQUEST_TIMEOUT_MS = 2_000
+const RETRY_DELAY_MS = 250
 
 /**
  * Registers the agent as a subagent with the dispatchers (decision 12), again and again until one answers.
@@ -13,22 +13,22 @@ const AGAIN_MS = 250
  * E013: registration is closed and the name unknown; E040: no dispatcher answered.
  */
 export async function register(deps: Deps, question: RegisterQuestion, sources: Record<Slot, WorkSource>): Promise<void> {
-  const until = deps.clock.monotonic() + PATIENCE_MS
+  const until = deps.clock.monotonic() + TIMEOUT_MS
   for (;;) {
     const answer = registerAnswer.safeParse(await ask(deps, question))
     if (answer.success && answer.data.ok) return
     if (answer.success && !answer.data.ok) throw PassOverError.from(answer.data.error)
     if (deps.clock.monotonic() >= until) break
-    await pause(deps.clock, AGAIN_MS)
+    await sleep(deps.clock, RETRY_DELAY_MS)
   }
   if (await consumersExist(sources)) return
-  const message = `no dispatcher answered within ${PATIENCE_MS / 1000} s: "${deps.bus.identity}" could not be registered`
+  const message = `no dispatcher answered within ${TIMEOUT_MS / 1000} s: "${deps.bus.identity}" could not be registered`
   throw new PassOverError('E040', message, { connected: deps.bus.connected })
 }
 
 async function ask(deps: Deps, question: RegisterQuestion): Promise<unknown> {
   try {
-    return await deps.bus.ask(question, { service: 'register', timeout_ms: ASK_MS })
+    return await deps.bus.ask(question, { service: 'register', timeout_ms: REQUEST_TIMEOUT_MS })
   } catch {
     return undefined
   }

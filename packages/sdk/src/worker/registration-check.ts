@@ -6,7 +6,7 @@ import type { Deps } from '../runtime/dependencies.js'
  * Asks now and then whether the agent is registered still: one that was taken out gets no passes, and its worker would wait for ever and
  * look well. Nothing is registered by asking.
  */
-export class Registered {
+export class RegistrationCheck {
   readonly #deps: Deps
   #timer: Disposable | undefined
   #gone = false

@@ -2,19 +2,19 @@ import type { Bus, Hearing, WorkSource } from '@passover/bus'
 import { type HealthReport, LIMITS, type OwnLimits, registerQuestion, SLOTS, type Slot } from '@passover/schemas'
 import { z } from 'zod'
 import { ConsumerAges } from '../attempt/begin-attempt.js'
-import { type Told, toldTo } from '../attempt/worker-events.js'
-import { checkOptions, invalidOption, readable } from '../errors/option-errors.js'
+import { createWorkerLogger, type WorkerLogger } from '../attempt/worker-events.js'
+import { checkOptions, invalidOption, readSafely } from '../errors/option-errors.js'
 import type { HandlerAgent } from '../handler/async-context.js'
 import type { Handler } from '../handler/pass.js'
 import type { IdWindow } from '../journal/id-window.js'
 import type { Deps } from '../runtime/dependencies.js'
-import type { Isolation } from './crash-isolation.js'
-import { Presence } from './heartbeat.js'
+import type { CrashIsolation } from './crash-isolation.js'
+import { Heartbeat } from './heartbeat.js'
 import { register } from './register.js'
 import { WorkerLoop } from './worker-loop.js'
 
 /** What the registry is told of a subagent, where registration is open; a person's word about it stands. */
-export interface Describes {
+export interface AgentDescription {
   /** What it is for. */
   description?: string | undefined
   skills?: string[] | undefined
@@ -25,7 +25,7 @@ export interface Describes {
 }
 
 /** How a worker works. What it says of itself wins over what `connect` was told. */
-export interface WorkerOptions extends Describes {
+export interface WorkerOptions extends AgentDescription {
   /** Handlers that run at a time (default 8). */
   concurrency?: number | undefined
   /** How long a drain waits for running handlers before it aborts them and hands their work back, ms (default 10,000). */
@@ -34,7 +34,7 @@ export interface WorkerOptions extends Describes {
    * Told what happens to the worker, in place of stderr: it waits, the server is lost or found again, and what became of each attempt at a
    * pass, once the server has said so: returned, failed, discarded.
    */
-  log?: Told | undefined
+  log?: WorkerLogger | undefined
 }
 
 /** Takes work until it is drained. */
@@ -54,7 +54,7 @@ const workerOptions = z.strictObject({
   concurrency: z.int().positive().max(LIMITS.handlers).default(8),
   drain_ms: z.number().min(0).max(86_400_000).default(10_000),
   ...registerQuestion.omit({ parts_only: true }).shape,
-  log: z.custom<Told>((value) => typeof value === 'function', 'must be a function').optional(),
+  log: z.custom<WorkerLogger>((value) => typeof value === 'function', 'must be a function').optional(),
 })
 
 /** What starting a worker needs of its agent. */
@@ -63,8 +63,8 @@ export interface WorkerHome {
   self: HandlerAgent
   window: IdWindow
   /** Shared by all workers of the process; absent: each worker isolates its own passes only. */
-  isolation?: Isolation | undefined
-  describes?: Describes | undefined
+  isolation?: CrashIsolation | undefined
+  describes?: AgentDescription | undefined
 }
 
 /**
@@ -73,7 +73,7 @@ export interface WorkerHome {
 export async function startWorker(home: WorkerHome, handler: Handler, options: WorkerOptions): Promise<Worker> {
   if (typeof handler !== 'function') throw invalidOption('handler', 'must be a function')
   if (typeof options !== 'object' || options === null) throw invalidOption('options', 'must be an object')
-  const given = readable(options, 'options', () => ({ ...home.describes, ...options }))
+  const given = readSafely(options, 'options', () => ({ ...home.describes, ...options }))
   const { concurrency, drain_ms, log, ...question } = checkOptions(workerOptions, given)
   const { bus, clock } = home.deps
   const sources = sourcesOf(bus)
@@ -82,8 +82,8 @@ export async function startWorker(home: WorkerHome, handler: Handler, options: W
     await register(home.deps, question, sources)
     const consumers = new ConsumerAges(sources, () => clock.monotonic())
     await Promise.all(SLOTS.map((slot) => consumers.ask(slot).catch(() => undefined)))
-    const told = toldTo(home.deps, log)
-    const presence = await Presence.start(home.deps, { concurrency, told })
+    const told = createWorkerLogger(home.deps, log)
+    const presence = await Heartbeat.start(home.deps, { concurrency, told })
     const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drain_ms, told, presence })
     hearing = await bus.hearEndings(bus.identity, (heard) => loop.onEnding(heard))
     loop.begin(hearing)

@@ -1,28 +1,28 @@
 import { type Delivery, type Heard, type Hearing, type Listed, Roster, type WorkSource } from '@passover/bus'
 import { oneLine, PassOverError } from '@passover/core'
 import { HEADER, type HealthReport, keyText, type PassKey, type Random, type Slot } from '@passover/schemas'
-import { type Begin, type Begun, beginAttempt, type ConsumerAges, type Rank } from '../attempt/begin-attempt.js'
-import { tellEnd } from '../attempt/outcome-log.js'
+import { type AttemptContext, type AttemptStart, beginAttempt, type ConsumerAges, type SuspectRank } from '../attempt/begin-attempt.js'
+import { logAttemptEnd } from '../attempt/outcome-log.js'
 import { makeRun, type Run, stopRun } from '../attempt/run.js'
-import type { Told } from '../attempt/worker-events.js'
+import type { WorkerLogger } from '../attempt/worker-events.js'
 import type { WorkerContext } from '../handler/handler-pass.js'
 import type { Handler } from '../handler/pass.js'
-import { type Disposal, execute } from '../handler/run-handler.js'
+import { type DeliveryAction, runHandler } from '../handler/run-handler.js'
 import { viewRules } from '../journal/id-window.js'
-import { type Work, workOf } from '../messages/work-envelope.js'
-import { Isolation, type Suspect } from './crash-isolation.js'
+import { decodeWork, type WorkContent } from '../messages/work-envelope.js'
+import { CrashIsolation, type Suspect } from './crash-isolation.js'
 import { WorkerHealth } from './health.js'
-import type { Presence } from './heartbeat.js'
-import { Leases } from './lease-renewer.js'
-import { WorkPull } from './pull/work-puller.js'
-import { Endings } from './recently-ended.js'
-import { endRun, lookWhetherLost, watchRun } from './run-watchdog.js'
+import type { Heartbeat } from './heartbeat.js'
+import { LeaseRenewer } from './lease-renewer.js'
+import { WorkPuller } from './pull/work-puller.js'
+import { RecentlyEnded } from './recently-ended.js'
+import { checkSuperseded, terminateRun, watchRun } from './run-watchdog.js'
 import type { Worker, WorkerHome } from './start-worker.js'
 
 const SWEEP_MS = 100
 const DEFAULT_LEASE_MS = 5_000
 /** What this worker cannot read is offered again after so long. */
-const UNREAD_AGAIN_MS = 1_000
+const UNREADABLE_RETRY_MS = 1_000
 const NONCE_BYTES = 9
 /** After a drain aborted its handlers, those that ignore it get this long. */
 const ABORT_GRACE_MS = 1_000
@@ -34,8 +34,8 @@ export interface LoopOptions {
   sources: Record<Slot, WorkSource>
   concurrency: number
   drain_ms: number
-  told: Told
-  presence: Presence
+  told: WorkerLogger
+  presence: Heartbeat
 }
 
 /** A delivery that is being begun or runs. */
@@ -57,14 +57,14 @@ export class WorkerLoop implements Worker {
   readonly closed: Promise<void>
   readonly #options: LoopOptions
   readonly #context: WorkerContext
-  readonly #begin: Begin
+  readonly #begin: AttemptContext
   readonly #nonce: () => string
-  readonly #pull: WorkPull
-  readonly #leases: Leases
-  readonly #isolation: Isolation
+  readonly #pull: WorkPuller
+  readonly #leases: LeaseRenewer
+  readonly #isolation: CrashIsolation
   readonly #health: WorkerHealth
   readonly #active = new Roster<Active>()
-  readonly #endings = new Endings()
+  readonly #endings = new RecentlyEnded()
   #hearing: Hearing | undefined
   #sweeping: Disposable | undefined
   #draining: Promise<void> | undefined
@@ -80,13 +80,13 @@ export class WorkerLoop implements Worker {
     this.#context = { deps, self, told, agent: this.subagent, rules: viewRules(window, { trust_fences: true }) }
     this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
     this.#nonce = nonces(deps.random)
-    this.#leases = new Leases(DEFAULT_LEASE_MS, deps.clock.monotonic())
-    this.#isolation = isolation ?? new Isolation(deps.clock)
+    this.#leases = new LeaseRenewer(DEFAULT_LEASE_MS, deps.clock.monotonic())
+    this.#isolation = isolation ?? new CrashIsolation(deps.clock)
     this.#health = new WorkerHealth({ deps, told, presence, trouble: () => this.#pull.trouble })
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
     })
-    this.#pull = new WorkPull({
+    this.#pull = new WorkPuller({
       clock: deps.clock,
       sources: options.sources,
       concurrency: options.concurrency,
@@ -113,7 +113,7 @@ export class WorkerLoop implements Worker {
     this.#hearing = hearing
     // While it was cut off, no lease was renewed.
     const undo = this.#context.deps.bus.onReconnect(() => {
-      for (const { run } of this.#active.all()) if (run) void lookWhetherLost(this.#context, run, this.#leases)
+      for (const { run } of this.#active.all()) if (run) void checkSuperseded(this.#context, run, this.#leases)
     })
     const runs = (pass: string) => this.#active.all().some(({ key }) => keyText(key) === pass)
     this.#undos = [undo, this.#isolation.join({ opened: () => this.#pull.opened(), runs })]
@@ -138,7 +138,7 @@ export class WorkerLoop implements Worker {
     this.#endings.note(heard.key, heard.stored.sequence)
     for (const active of this.#active.all()) {
       if (active.key.id !== id || active.key.originator !== originator) continue
-      if (active.run) endRun(active.run, heard)
+      if (active.run) terminateRun(active.run, heard)
       else this.#notBegun(active, 'ended')
     }
     for (const delivery of this.#pull.held) {
@@ -151,7 +151,7 @@ export class WorkerLoop implements Worker {
 
   #start(delivery: Delivery, slot: Slot): void {
     const key = this.#keyOf(delivery)
-    const envelope = key && workOf(delivery, key, slot)
+    const envelope = key && decodeWork(delivery, key, slot)
     if (!key || !envelope || typeof envelope === 'string') {
       // No work step of ours is left to the server. One of a later version may be read by another worker. What nobody reads becomes a dead letter.
       this.#leases.release(delivery)
@@ -166,7 +166,7 @@ export class WorkerLoop implements Worker {
     if (this.#endings.has(key, delivery.sequence)) active.over = 'ended'
     this.#leases.shorten(envelope.control.lease_ms)
     const { max_attempts, timeout_ms } = envelope.control
-    const turn = (rank: Rank) => this.#turn(active, rank)
+    const turn = (rank: SuspectRank) => this.#turn(active, rank)
     const delivered = { key, slot, delivery, max_attempts, timeout_ms, nonce: this.#nonce(), turn }
     const begun = beginAttempt(this.#begin, delivered)
     void this.#through(active, { envelope, nonce: delivered.nonce, begun })
@@ -176,11 +176,11 @@ export class WorkerLoop implements Worker {
     const { sequence } = delivery
     const text = oneLine(`${this.subagent}: the work of ${key.id} from ${key.originator} (sequence ${sequence}) cannot be read: ${why}`)
     this.#context.told({ kind: 'unread', text, pass: key, sequence })
-    delivery.nak(UNREAD_AGAIN_MS)
+    delivery.nak(UNREADABLE_RETRY_MS)
   }
 
   /** A first delivery may turn out to be a suspect, too: the server has forgotten that it was delivered before. */
-  #turn(active: Active, rank: Rank): Promise<boolean> {
+  #turn(active: Active, rank: SuspectRank): Promise<boolean> {
     if (!active.suspect) {
       active.suspect = this.#isolation.suspect()
       this.#isolation.end()
@@ -193,9 +193,12 @@ export class WorkerLoop implements Worker {
     active.suspect?.end()
   }
 
-  async #through(active: Active, work: { envelope: Work; nonce: string; begun: Begun | Promise<Begun> }): Promise<void> {
+  async #through(
+    active: Active,
+    work: { envelope: WorkContent; nonce: string; begun: AttemptStart | Promise<AttemptStart> },
+  ): Promise<void> {
     const { faults } = this.#context.deps
-    let disposal: Disposal = 'leave'
+    let disposal: DeliveryAction = 'leave'
     try {
       const begun = work.begun instanceof Promise ? await work.begun : work.begun
       if (begun.kind === 'ended' || active.over === 'ended') disposal = 'ack'
@@ -204,13 +207,13 @@ export class WorkerLoop implements Worker {
         const { key, delivery } = active
         const { envelope, nonce } = work
         active.run = makeRun({ key, delivery, envelope, nonce, begun, now: this.#context.deps.clock.now() })
-        disposal = await execute(this.#context, active.run, this.#options.handler)
+        disposal = await runHandler(this.#context, active.run, this.#options.handler)
       }
       if (faults && disposal === 'ack') await faults.at('worker:before-ack', active.key)
     } catch (error) {
       // Its output could not be stored, a fault that was put in, or a bug: the lease lapses and another attempt begins.
       disposal = 'leave'
-      if (active.run) tellEnd(this.#context, active.run, { end: 'gave_up', thrown: error })
+      if (active.run) logAttemptEnd(this.#context, active.run, { end: 'gave_up', thrown: error })
     }
     this.#leases.release(active.delivery)
     if (disposal === 'ack') active.delivery.ack()
@@ -263,7 +266,7 @@ export class WorkerLoop implements Worker {
       if (!run) continue
       // However long its handler goes on: it changes nothing any more.
       if (run.stop === 'ended' || run.stop === 'lost') this.#free(active)
-      if (lapsed && this.#leases.isUnsure(run.delivery)) void lookWhetherLost(this.#context, run, this.#leases)
+      if (lapsed && this.#leases.isUnsure(run.delivery)) void checkSuperseded(this.#context, run, this.#leases)
       watchRun(this.#context, run, now)
     }
   }

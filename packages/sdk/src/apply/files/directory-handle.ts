@@ -7,13 +7,13 @@ const OPEN_FILES = '/proc/self/fd'
 const HAS_OPEN_FILES = existsSync(OPEN_FILES)
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants
 
-export type Reached = { kind: 'folder'; folder: Folder } | { kind: 'absent' } | { kind: 'refused'; why: string }
+export type Reached = { kind: 'folder'; folder: DirectoryHandle } | { kind: 'absent' } | { kind: 'refused'; why: string }
 
 /**
  * A folder below a directory, held open. It was reached name by name and never over a symbolic link; what is done through `at` is done in
  * this very folder, whatever its path has come to mean since. Where the kernel names no open files, `unmoved` is all there is.
  */
-export class Folder implements AsyncDisposable {
+export class DirectoryHandle implements AsyncDisposable {
   private constructor(
     private readonly handle: FileHandle,
     private readonly path: string,
@@ -21,7 +21,7 @@ export class Folder implements AsyncDisposable {
 
   /** Reaches the folder that these names lead to. `make` makes those that are missing, and gets told which. */
   static async reach(directory: string, names: readonly string[], make?: (path: string) => void): Promise<Reached> {
-    let at = await Folder.#root(directory)
+    let at = await DirectoryHandle.#root(directory)
     for (const [index, name] of names.entries()) {
       const next = await at.#below(name, make && (() => make(names.slice(0, index + 1).join('/')))).catch(async (error: unknown) => {
         await at[Symbol.asyncDispose]()
@@ -34,9 +34,9 @@ export class Folder implements AsyncDisposable {
     return { kind: 'folder', folder: at }
   }
 
-  static async #root(directory: string): Promise<Folder> {
+  static async #root(directory: string): Promise<DirectoryHandle> {
     const path = await realpath(directory)
-    return new Folder(await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW), path)
+    return new DirectoryHandle(await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW), path)
   }
 
   /** How the file of that name in this folder is reached. */
@@ -75,7 +75,7 @@ export class Folder implements AsyncDisposable {
     if (found && !found.isDirectory()) return { kind: 'refused', why: `${name} on its way is not a directory` }
     try {
       const handle = await open(this.at(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-      return { kind: 'folder', folder: new Folder(handle, join(this.path, name)) }
+      return { kind: 'folder', folder: new DirectoryHandle(handle, join(this.path, name)) }
     } catch (error) {
       return { kind: 'refused', why: `${name} on its way cannot be entered (${codeOf(error)})` }
     }

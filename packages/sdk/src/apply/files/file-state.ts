@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { access, lstat, open } from 'node:fs/promises'
 import { foldCase } from '@passover/core'
-import { codeOf, Folder, ignoreMissing } from './directory-handle.js'
+import { codeOf, DirectoryHandle, ignoreMissing } from './directory-handle.js'
 
 /** A file as it is found. */
 export type FileState =
@@ -15,8 +15,8 @@ export type FileState =
 const MAX_BYTES = 256 * 1024 * 1024
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY, W_OK } = constants
 
-/** The state of files below a directory, by their paths (which `judgePath` passed). */
-export async function readView(directory: string, paths: readonly string[]): Promise<Map<string, FileState>> {
+/** The state of files below a directory, by their paths (which `checkPath` passed). */
+export async function readFileStates(directory: string, paths: readonly string[]): Promise<Map<string, FileState>> {
   const view = new Map<string, FileState>()
   for (const path of paths) view.set(path, await readState(directory, path))
   return view
@@ -28,17 +28,17 @@ async function readState(directory: string, path: string): Promise<FileState> {
     const twin = await twinOf(directory, names)
     if (twin !== undefined) return { kind: 'refused', why: `${twin} is there, which differs only in how it is written` }
     const name = names.pop() ?? ''
-    const reached = await Folder.reach(directory, names)
+    const reached = await DirectoryHandle.reach(directory, names)
     if (reached.kind !== 'folder') return reached
     await using folder = reached.folder
-    return await stateIn(folder, name)
+    return await readStateIn(folder, name)
   } catch (error) {
     return { kind: 'refused', why: `it cannot be read (${codeOf(error)})` }
   }
 }
 
 /** The file of that name in a folder. What may not be written is told before anything is tried, to whoever runs this: root may all. */
-export async function stateIn(folder: Folder, name: string): Promise<FileState> {
+export async function readStateIn(folder: DirectoryHandle, name: string): Promise<FileState> {
   const found = await lstat(folder.at(name)).catch(ignoreMissing)
   if (!found) return { kind: 'absent' }
   if (found.isSymbolicLink()) return { kind: 'refused', why: 'it is a symbolic link' }
@@ -59,7 +59,7 @@ export async function stateIn(folder: Folder, name: string): Promise<FileState> 
 /** What stands in the way of a path on a file system that does not tell case apart, or would if the project came to one. */
 async function twinOf(directory: string, names: readonly string[]): Promise<string | undefined> {
   for (const [index, name] of names.entries()) {
-    const reached = await Folder.reach(directory, names.slice(0, index))
+    const reached = await DirectoryHandle.reach(directory, names.slice(0, index))
     if (reached.kind !== 'folder') return undefined
     await using folder = reached.folder
     const there = await folder.names()
@@ -74,7 +74,7 @@ async function twinOf(directory: string, names: readonly string[]): Promise<stri
 export async function ownerOf(directory: string, path: string): Promise<{ uid: number; gid: number } | undefined> {
   const names = path.split('/')
   const name = names.pop() ?? ''
-  const reached = await Folder.reach(directory, names)
+  const reached = await DirectoryHandle.reach(directory, names)
   if (reached.kind !== 'folder') return undefined
   await using folder = reached.folder
   const found = await lstat(folder.at(name)).catch(ignoreMissing)

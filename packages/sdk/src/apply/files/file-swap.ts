@@ -1,8 +1,8 @@
 import { constants } from 'node:fs'
 import { link, lstat, open, rename, rm, rmdir, unlink } from 'node:fs/promises'
 import { sha256 } from '@passover/schemas'
-import { codeOf, Folder, ignoreMissing } from './directory-handle.js'
-import { stateIn } from './file-state.js'
+import { codeOf, DirectoryHandle, ignoreMissing } from './directory-handle.js'
+import { readStateIn } from './file-state.js'
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
 /** What the process's mask leaves of it. */
@@ -26,10 +26,10 @@ export interface Swap {
 }
 
 /** Which of a set's two states a file is in; undefined: neither. A set that was killed is finished or rolled back by this. */
-export async function stateOf(directory: string, { path, before, after }: FileRecord): Promise<'before' | 'after' | undefined> {
+export async function versionOf(directory: string, { path, before, after }: FileRecord): Promise<'before' | 'after' | undefined> {
   const names = path.split('/')
   const name = names.pop() ?? ''
-  const reached = await Folder.reach(directory, names)
+  const reached = await DirectoryHandle.reach(directory, names)
   if (reached.kind === 'refused') return undefined
   if (reached.kind === 'absent') return before ? (after ? undefined : 'after') : 'before'
   await using folder = reached.folder
@@ -39,14 +39,14 @@ export async function stateOf(directory: string, { path, before, after }: FileRe
   return hash === before?.hash ? 'before' : undefined
 }
 
-async function hashIn(folder: Folder, name: string): Promise<string | undefined> {
-  const state = await stateIn(folder, name)
+async function hashIn(folder: DirectoryHandle, name: string): Promise<string | undefined> {
+  const state = await readStateIn(folder, name)
   if (state.kind === 'file') return sha256(state.bytes)
   return state.kind === 'absent' ? undefined : 'unreadable'
 }
 
 /** Why a file was not swapped: it is no longer what it was, or could not be written. */
-export class NotSwapped extends Error {
+export class SwapError extends Error {
   constructor(
     readonly path: string,
     readonly kind: 'changed' | 'failed',
@@ -76,8 +76,8 @@ export function stage(swap: Swap): Promise<void> {
 export function swapIn(swap: Swap): Promise<void> {
   return inFolder(swap, async (folder, name) => {
     const { from, to, temp } = swap
-    if ((await hashIn(folder, name)) !== from?.hash) throw new NotSwapped(swap.path, 'changed', 'it was changed while this was applied')
-    if (!(await folder.unmoved())) throw new NotSwapped(swap.path, 'changed', 'its folder was moved while this was applied')
+    if ((await hashIn(folder, name)) !== from?.hash) throw new SwapError(swap.path, 'changed', 'it was changed while this was applied')
+    if (!(await folder.unmoved())) throw new SwapError(swap.path, 'changed', 'its folder was moved while this was applied')
     if (!to) await unlink(folder.at(name))
     else if (from) await rename(folder.at(temp), folder.at(name))
     else await linkNew(folder, temp, name)
@@ -86,7 +86,7 @@ export function swapIn(swap: Swap): Promise<void> {
 }
 
 /** In place of nothing: unlike a rename, a link never replaces what came there meanwhile. */
-async function linkNew(folder: Folder, temp: string, name: string): Promise<void> {
+async function linkNew(folder: DirectoryHandle, temp: string, name: string): Promise<void> {
   try {
     await link(folder.at(temp), folder.at(name))
   } catch (error) {
@@ -101,7 +101,7 @@ async function linkNew(folder: Folder, temp: string, name: string): Promise<void
 
 /** Removes what was staged and not used. */
 export async function unstage(swap: Pick<Swap, 'directory' | 'path' | 'temp'>): Promise<void> {
-  const reached = await Folder.reach(swap.directory, swap.path.split('/').slice(0, -1))
+  const reached = await DirectoryHandle.reach(swap.directory, swap.path.split('/').slice(0, -1))
   if (reached.kind !== 'folder') return
   await using folder = reached.folder
   await rm(folder.at(swap.temp), { force: true })
@@ -110,11 +110,11 @@ export async function unstage(swap: Pick<Swap, 'directory' | 'path' | 'temp'>): 
 /** Makes folders that are not there, the upper first. */
 export async function makeFolders(directory: string, made: readonly string[]): Promise<void> {
   for (const path of made) {
-    const reached = await Folder.reach(directory, path.split('/'), () => undefined).catch((error: unknown) => {
-      throw new NotSwapped(path, 'failed', `its folder ${path} could not be made (${codeOf(error)})`)
+    const reached = await DirectoryHandle.reach(directory, path.split('/'), () => undefined).catch((error: unknown) => {
+      throw new SwapError(path, 'failed', `its folder ${path} could not be made (${codeOf(error)})`)
     })
     if (reached.kind !== 'folder')
-      throw new NotSwapped(path, 'failed', reached.kind === 'refused' ? reached.why : `its folder ${path} could not be made`)
+      throw new SwapError(path, 'failed', reached.kind === 'refused' ? reached.why : `its folder ${path} could not be made`)
     await reached.folder[Symbol.asyncDispose]()
   }
 }
@@ -124,24 +124,24 @@ export async function removeFolders(directory: string, made: readonly string[]):
   for (const path of [...made].reverse()) {
     const names = path.split('/')
     const name = names.pop() ?? ''
-    const reached = await Folder.reach(directory, names)
+    const reached = await DirectoryHandle.reach(directory, names)
     if (reached.kind !== 'folder') continue
     await using folder = reached.folder
     await rmdir(folder.at(name)).catch(() => undefined)
   }
 }
 
-async function inFolder(swap: Swap, work: (folder: Folder, name: string) => Promise<void>): Promise<void> {
+async function inFolder(swap: Swap, work: (folder: DirectoryHandle, name: string) => Promise<void>): Promise<void> {
   const names = swap.path.split('/')
   const name = names.pop() ?? ''
   try {
-    const reached = await Folder.reach(swap.directory, names)
+    const reached = await DirectoryHandle.reach(swap.directory, names)
     if (reached.kind !== 'folder')
-      throw new NotSwapped(swap.path, 'changed', reached.kind === 'refused' ? reached.why : 'its folder is gone')
+      throw new SwapError(swap.path, 'changed', reached.kind === 'refused' ? reached.why : 'its folder is gone')
     await using folder = reached.folder
     await work(folder, name)
   } catch (error) {
-    if (error instanceof NotSwapped) throw error
-    throw new NotSwapped(swap.path, 'failed', `it could not be written (${codeOf(error)})`)
+    if (error instanceof SwapError) throw error
+    throw new SwapError(swap.path, 'failed', `it could not be written (${codeOf(error)})`)
   }
 }

@@ -2,15 +2,15 @@ import { readFile } from 'node:fs/promises'
 import { PassOverError } from '@passover/core'
 import { type AppliedBody, type PassKey, sha256 } from '@passover/schemas'
 import type { Deps } from '../../runtime/dependencies.js'
-import { codeOf, Folder } from '../files/directory-handle.js'
+import { codeOf, DirectoryHandle } from '../files/directory-handle.js'
 import { ownerOf } from '../files/file-state.js'
-import { makeFolders, NotSwapped, removeFolders, type Swap, stage, stateOf, swapIn, unstage } from '../files/file-swap.js'
+import { makeFolders, removeFolders, type Swap, SwapError, stage, swapIn, unstage, versionOf } from '../files/file-swap.js'
 import type { Change } from '../plan/plan.js'
-import { forgetBut, type Left, stillLeft } from './leftovers.js'
+import { forgetExcept, type LeftoverFile, remainingLeftovers } from './leftovers.js'
 import { bytesName, type Intent, markSet, openSet, removeSet, type StoredSet, writeDurably, writeIntent } from './undo-journal.js'
 
 /** What a set is to do: all of it, or nothing. */
-export interface SetToDo {
+export interface ChangeSet {
   kind: Intent['kind']
   nonce: string
   undoes?: string | undefined
@@ -20,16 +20,16 @@ export interface SetToDo {
   event: AppliedBody
 }
 
-export type SetDone =
+export type ChangeSetResult =
   | { ok: true; set: StoredSet }
   /** Every file is as it was before, but those named in `left`: somebody else wrote there meanwhile. */
-  | { ok: false; path: string; kind: 'changed' | 'failed'; why: string; left: Left[] }
+  | { ok: false; path: string; kind: 'changed' | 'failed'; why: string; left: LeftoverFile[] }
 
 /**
  * Changes files all together (docs/architecture/protocol.md#release-and-apply): the intent with the old bytes is on disk before the first change; a failure puts everything
- * back; a kill is settled by `settleSet` in the next process. The lock is held by the caller.
+ * back; a kill is settled by `recoverChangeSet` in the next process. The lock is held by the caller.
  */
-export async function runSet(home: { deps: Pick<Deps, 'faults'>; directory: string }, todo: SetToDo): Promise<SetDone> {
+export async function runChangeSet(home: { deps: Pick<Deps, 'faults'>; directory: string }, todo: ChangeSet): Promise<ChangeSetResult> {
   const { deps, directory } = home
   const { key } = todo
   await deps.faults?.at('apply:before-intent', key)
@@ -51,30 +51,30 @@ export async function runSet(home: { deps: Pick<Deps, 'faults'>; directory: stri
     await deps.faults?.at('apply:after-files', key)
     return { ok: true, set: await markApplied(directory, set) }
   } catch (error) {
-    const { left } = await rollBack(directory, set, { intent, swapped }).catch((failed: unknown) => unfinished(directory, set, failed))
-    if (!(error instanceof NotSwapped)) throw error
+    const { left } = await rollBack(directory, set, { intent, swapped }).catch((failed: unknown) => throwUnfinished(directory, set, failed))
+    if (!(error instanceof SwapError)) throw error
     return { ok: false, path: fileOf(intent, error.path), kind: error.kind, why: error.message, left }
   }
 }
 
 /** How an interrupted set ended. `whole` undefined: it was rolled back, or had changed nothing. */
-export interface SetEnd {
+export interface RecoveredChangeSet {
   whole: StoredSet | undefined
   /** Paths whose earlier content is there again. */
   restored: string[]
-  left: Left[]
+  left: LeftoverFile[]
 }
 
 /** Finishes a set that a killed process left: it counts as applied when every file is in place, and is rolled back otherwise. */
-export async function settleSet(directory: string, set: StoredSet): Promise<SetEnd> {
+export async function recoverChangeSet(directory: string, set: StoredSet): Promise<RecoveredChangeSet> {
   const { intent } = set
   if (!intent) {
     await removeSet(directory, set)
     return { whole: undefined, restored: [], left: [] }
   }
   if (set.applied) return { whole: set, restored: [], left: [] }
-  if (set.left) return { whole: undefined, restored: [], left: await stillLeft(directory, set) }
-  const states = await Promise.all(intent.files.map((file) => stateOf(directory, file)))
+  if (set.left) return { whole: undefined, restored: [], left: await remainingLeftovers(directory, set) }
+  const states = await Promise.all(intent.files.map((file) => versionOf(directory, file)))
   if (states.length > 0 && states.every((state) => state === 'after')) {
     await unstageAll(directory, intent)
     return { whole: await markApplied(directory, set), restored: [], left: [] }
@@ -86,12 +86,12 @@ export async function settleSet(directory: string, set: StoredSet): Promise<SetE
 /** Which files of a set have their new content now. */
 export async function writtenFiles(directory: string, { intent }: StoredSet): Promise<{ written: string[]; total: number }> {
   const files = intent?.files ?? []
-  const states = await Promise.all(files.map((file) => stateOf(directory, file)))
+  const states = await Promise.all(files.map((file) => versionOf(directory, file)))
   return { written: files.flatMap(({ path }, index) => (states[index] === 'after' ? [path] : [])), total: files.length }
 }
 
 /** Says what is in the files of a set that could be neither finished nor rolled back now. */
-export async function unfinished(directory: string, set: StoredSet, error: unknown): Promise<never> {
+export async function throwUnfinished(directory: string, set: StoredSet, error: unknown): Promise<never> {
   const { written, total } = await writtenFiles(directory, set)
   const why = error instanceof Error ? error.message : String(error)
   const what = set.intent?.kind === 'undo' ? 'an undo' : 'an application'
@@ -116,7 +116,7 @@ function fileOf({ files }: Intent, path: string): string {
 }
 
 /** What fails here (no room, no right) has changed no file, and leaves nothing behind. */
-async function begin(directory: string, todo: SetToDo): Promise<{ intent: Intent } | Extract<SetDone, { ok: false }>> {
+async function begin(directory: string, todo: ChangeSet): Promise<{ intent: Intent } | Extract<ChangeSetResult, { ok: false }>> {
   try {
     return { intent: await writeDown(directory, todo) }
   } catch (error) {
@@ -133,7 +133,7 @@ async function begin(directory: string, todo: SetToDo): Promise<{ intent: Intent
   }
 }
 
-async function writeDown(directory: string, todo: SetToDo): Promise<Intent> {
+async function writeDown(directory: string, todo: ChangeSet): Promise<Intent> {
   const { kind, nonce, undoes, key, at, changes, event } = todo
   await using folder = await openSet(directory, { id: key.id, nonce }, 'make')
   const files: Intent['files'] = []
@@ -157,7 +157,7 @@ async function missingFolders(directory: string, changes: readonly Change[]): Pr
   for (const { path, after } of changes) {
     const names = path.split('/').slice(0, -1)
     for (let length = after ? 1 : names.length + 1; length <= names.length; length += 1) {
-      const reached = await Folder.reach(directory, names.slice(0, length))
+      const reached = await DirectoryHandle.reach(directory, names.slice(0, length))
       if (reached.kind === 'absent') missing.add(names.slice(0, length).join('/'))
       if (reached.kind === 'folder') await reached.folder[Symbol.asyncDispose]()
     }
@@ -179,12 +179,12 @@ async function rollBack(
   directory: string,
   set: StoredSet,
   { intent, swapped }: { intent: Intent; swapped: number },
-): Promise<Pick<SetEnd, 'restored' | 'left'>> {
+): Promise<Pick<RecoveredChangeSet, 'restored' | 'left'>> {
   const left: number[] = []
   const restored: string[] = []
   await unstageAll(directory, intent)
   for (const [index, file] of intent.files.entries()) {
-    const state = await stateOf(directory, file)
+    const state = await versionOf(directory, file)
     if (state === 'before') continue
     const back = state === 'after' && (await putBack(directory, set, { intent, index }))
     if (back) restored.push(file.path)
@@ -193,14 +193,14 @@ async function rollBack(
   await unstageAll(directory, intent)
   await removeFolders(directory, intent.made)
   const lost = left.filter((index) => index < swapped)
-  const kept = await forgetBut(directory, set, lost)
+  const kept = await forgetExcept(directory, set, lost)
   return {
     restored,
     left: left.map((index) => ({ path: intent.files[index]?.path ?? '', ...(kept.has(index) && { kept: kept.get(index) }) })),
   }
 }
 
-/** False: somebody else wrote there just now. Throws NotSwapped when it cannot be written: the set stays to be settled later. */
+/** False: somebody else wrote there just now. Throws SwapError when it cannot be written: the set stays to be settled later. */
 async function putBack(directory: string, set: StoredSet, { intent, index }: { intent: Intent; index: number }): Promise<boolean> {
   const file = intent.files[index]
   if (!file) return true
@@ -212,7 +212,7 @@ async function putBack(directory: string, set: StoredSet, { intent, index }: { i
     await swapIn(swap)
     return true
   } catch (error) {
-    if (error instanceof NotSwapped && error.kind === 'changed') return false
+    if (error instanceof SwapError && error.kind === 'changed') return false
     throw error
   }
 }

@@ -1,13 +1,13 @@
 import { contend } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import { type Deps, pause } from '../../runtime/dependencies.js'
-import { codeOf, type Folder } from '../files/directory-handle.js'
+import { type Deps, sleep } from '../../runtime/dependencies.js'
+import { codeOf, type DirectoryHandle } from '../files/directory-handle.js'
 
 const PREFIX = 'lock-'
 const WAIT_MS = 30_000
 
 /** One at a time in a directory. E014 when another holds it for long, E013 without the right to write. */
-export async function lockDirectory(deps: Pick<Deps, 'clock' | 'random'>, folder: Folder): Promise<AsyncDisposable> {
+export async function lockDirectory(deps: Pick<Deps, 'clock' | 'random'>, folder: DirectoryHandle): Promise<AsyncDisposable> {
   const until = deps.clock.monotonic() + WAIT_MS
   for (let tries = 0; ; tries += 1) {
     const nonce = Buffer.from(deps.random.bytes(12)).toString('hex')
@@ -15,7 +15,7 @@ export async function lockDirectory(deps: Pick<Deps, 'clock' | 'random'>, folder
     if (!('held_by' in lock)) return lock
     if (deps.clock.monotonic() > until) throw busy(lock.held_by)
     const [random = 0] = deps.random.bytes(1)
-    await pause(deps.clock, 2 + (random % 2 ** Math.min(4 + tries, 7)))
+    await sleep(deps.clock, 2 + (random % 2 ** Math.min(4 + tries, 7)))
   }
 }
 

@@ -1,10 +1,10 @@
 import { type Bus, encode } from '@passover/bus'
 import { HEADER, keyText, type PassKey, soundTraceparent } from '@passover/schemas'
-import { eventHeaders, publishPlain } from '../../messages/publish.js'
+import { eventHeaders, publishUnguarded } from '../../messages/publish.js'
 import type { Deps } from '../../runtime/dependencies.js'
-import type { Folder } from '../files/directory-handle.js'
-import { type SetEnd, settleSet, unfinished, writtenFiles } from './change-set.js'
-import type { Left } from './leftovers.js'
+import type { DirectoryHandle } from '../files/directory-handle.js'
+import { type RecoveredChangeSet, recoverChangeSet, throwUnfinished, writtenFiles } from './change-set.js'
+import type { LeftoverFile } from './leftovers.js'
 import { lockDirectory } from './lock.js'
 import { listSets, markSet, openHome, openSet, removeBytes, removeSet, type StoredSet } from './undo-journal.js'
 
@@ -18,7 +18,7 @@ export interface ApplyHome {
 }
 
 /** What a killed process left, and what became of it. */
-export interface Settled {
+export interface RecoveredSet {
   id: string
   kind: 'apply' | 'undo'
   /** `ignored`: this user did not write it for this directory, whoever did. */
@@ -26,19 +26,19 @@ export interface Settled {
   /** Files whose earlier content was restored. */
   restored?: string[]
   /** Files that were not put back. They are told each time for as long as what stood in them is kept. */
-  left?: Left[]
+  left?: LeftoverFile[]
 }
 
 /** An applied set that can be undone is kept for so long; what the output says of it stays in the archive. */
-const KEPT_MS = 30 * 86_400_000
+const UNDO_RETENTION_MS = 30 * 86_400_000
 
 /**
  * Brings everything to its end that a killed process left in the directory (the lock is held): half-done sets first, then events that
  * were not told. What another agent's process left untold stays for one that may tell it.
  */
-export async function settleDirectory(home: ApplyHome, folder: Folder): Promise<Settled[]> {
+export async function recoverLocked(home: ApplyHome, folder: DirectoryHandle): Promise<RecoveredSet[]> {
   const { directory } = home
-  const settled: Settled[] = []
+  const settled: RecoveredSet[] = []
   for (const set of await listSets(directory, folder)) {
     if (set.foreign) {
       settled.push({ id: set.id, kind: 'apply', outcome: 'ignored' })
@@ -49,22 +49,22 @@ export async function settleDirectory(home: ApplyHome, folder: Folder): Promise<
     const details = { ...(restored.length > 0 && { restored }), ...(left.length > 0 && { left }) }
     if (set.intent && isNews) settled.push({ id: set.id, kind: set.intent.kind, outcome: whole ? 'finished' : 'put_back', ...details })
     if (!whole?.intent) continue
-    if (!whole.told && mayTell(home, whole.intent.key)) await tellSet(home, whole)
+    if (!whole.told && mayTell(home, whole.intent.key)) await publishApplied(home, whole)
     else if (whole.told) await tidy(home, whole)
   }
   return settled
 }
 
-async function settleOne(directory: string, set: StoredSet): Promise<SetEnd> {
+async function settleOne(directory: string, set: StoredSet): Promise<RecoveredChangeSet> {
   try {
-    return await settleSet(directory, set)
+    return await recoverChangeSet(directory, set)
   } catch (error) {
-    return unfinished(directory, set, error)
+    return throwUnfinished(directory, set, error)
   }
 }
 
 /** A set that is not finished: its process was killed, or is still at it. */
-export interface Interrupted {
+export interface InterruptedSet {
   id: string
   kind: 'apply' | 'undo'
   /** Paths that have their new content now, of `total` files. */
@@ -76,15 +76,15 @@ export interface Interrupted {
  * Recovers what a killed process left in a directory, before anything is planned there: files that are half written would read as
  * conflicts. Takes the lock only if there is something to recover, so that looking at a read-only directory works.
  */
-export async function recoverDirectory(home: ApplyHome): Promise<Settled[]> {
+export async function recoverDirectory(home: ApplyHome): Promise<RecoveredSet[]> {
   await using folder = await openHome(home.directory, 'only_look')
   if (!folder || !(await listSets(home.directory, folder)).some(({ applied }) => !applied)) return []
   await using _lock = await lockDirectory(home.deps, folder)
-  return await settleDirectory(home, folder)
+  return await recoverLocked(home, folder)
 }
 
 /** Lists what {@link recoverDirectory} would finish or roll back, and changes nothing. */
-export async function interruptedSets(directory: string): Promise<Interrupted[]> {
+export async function interruptedSets(directory: string): Promise<InterruptedSet[]> {
   await using folder = await openHome(directory, 'only_look')
   const sets = folder ? await listSets(directory, folder) : []
   const open = sets.filter(({ intent, applied, left }) => intent && !applied && !left)
@@ -96,7 +96,7 @@ function mayTell({ as, deps }: ApplyHome, key: PassKey): boolean {
 }
 
 /** Stores a set's event. False: the server did not take it now; it is told by whoever is here next. */
-export async function tellSet(home: ApplyHome, set: StoredSet): Promise<boolean> {
+export async function publishApplied(home: ApplyHome, set: StoredSet): Promise<boolean> {
   const { deps, directory } = home
   const { intent } = set
   if (!intent) return false
@@ -105,7 +105,7 @@ export async function tellSet(home: ApplyHome, set: StoredSet): Promise<boolean>
   try {
     const traceparent = await storedTrace(deps.bus, key)
     const subject = deps.bus.subjects.event(key, 'applied', deps.bus.identity)
-    await publishPlain(deps, { subject, headers: eventHeaders(traceparent), data: encode(intent.event) }, key)
+    await publishUnguarded(deps, { subject, headers: eventHeaders(traceparent), data: encode(intent.event) }, key)
   } catch (error) {
     deps.say?.(`${keyText(key)} was applied, which could not be recorded yet: ${error instanceof Error ? error.message : String(error)}`)
     return false
@@ -125,7 +125,7 @@ async function tidy({ deps, directory }: ApplyHome, set: StoredSet): Promise<voi
     await removeSet(directory, { id: set.id, nonce: intent.undoes })
     await removeBytes(directory, set)
   }
-  if (intent.at < deps.clock.now() - KEPT_MS) await removeSet(directory, set)
+  if (intent.at < deps.clock.now() - UNDO_RETENTION_MS) await removeSet(directory, set)
 }
 
 /** Where a pass stands in its trace, as its return says; undefined: it is not traced, or no longer in the stream. */

@@ -2,7 +2,7 @@ import { open, readFile, rename, rm, rmdir } from 'node:fs/promises'
 import { PassOverError } from '@passover/core'
 import { appliedBody, passKey, storedId } from '@passover/schemas'
 import { z } from 'zod'
-import { codeOf, Folder, ignoreMissing } from '../files/directory-handle.js'
+import { codeOf, DirectoryHandle, ignoreMissing } from '../files/directory-handle.js'
 import type { FileRecord } from '../files/file-swap.js'
 import { isSealed, sealOf } from './journal-seal.js'
 
@@ -58,9 +58,9 @@ const INTENT = 'intent'
 export type Mark = 'applied' | 'told' | 'left'
 
 /** The folder of what was applied in a directory; undefined: none yet. Throws where it cannot be made or is not to be trusted. */
-export async function openHome(directory: string, make: 'make' | 'only_look'): Promise<Folder | undefined> {
+export async function openHome(directory: string, make: 'make' | 'only_look'): Promise<DirectoryHandle | undefined> {
   const made: string[] = []
-  const reached = await Folder.reach(directory, HOME, make === 'make' ? (path) => made.push(path) : undefined)
+  const reached = await DirectoryHandle.reach(directory, HOME, make === 'make' ? (path) => made.push(path) : undefined)
   if (reached.kind === 'refused') throw new PassOverError('E013', `.passover/apply cannot be used: ${reached.why}`)
   if (reached.kind === 'absent') return undefined
   if (made.includes(HOME[0])) await ignoreByGit(directory)
@@ -68,25 +68,25 @@ export async function openHome(directory: string, make: 'make' | 'only_look'): P
 }
 
 async function ignoreByGit(directory: string): Promise<void> {
-  const reached = await Folder.reach(directory, [HOME[0]])
+  const reached = await DirectoryHandle.reach(directory, [HOME[0]])
   if (reached.kind !== 'folder') return
   await using folder = reached.folder
   await writeDurably(folder, '.gitignore', Buffer.from('*\n'))
 }
 
 /** The folder of one set. */
-export async function openSet(directory: string, { id, nonce }: { id: string; nonce: string }, make?: 'make'): Promise<Folder> {
-  const reached = await Folder.reach(directory, [...HOME, id, nonce], make && (() => undefined))
+export async function openSet(directory: string, { id, nonce }: { id: string; nonce: string }, make?: 'make'): Promise<DirectoryHandle> {
+  const reached = await DirectoryHandle.reach(directory, [...HOME, id, nonce], make && (() => undefined))
   if (reached.kind !== 'folder') throw new Error(`the record of ${id} cannot be used`)
   return reached.folder
 }
 
 /** Every set that left its mark here, in the order in which they were begun; those of one pass, where its id is given. */
-export async function listSets(directory: string, home: Folder, only?: string): Promise<StoredSet[]> {
+export async function listSets(directory: string, home: DirectoryHandle, only?: string): Promise<StoredSet[]> {
   const sets: StoredSet[] = []
   for (const id of await home.names()) {
     if (id.startsWith('lock-') || (only !== undefined && id !== only)) continue
-    const reached = await Folder.reach(directory, [...HOME, id])
+    const reached = await DirectoryHandle.reach(directory, [...HOME, id])
     if (reached.kind !== 'folder') continue
     await using folder = reached.folder
     for (const nonce of await folder.names()) if (/^[0-9a-f]{24}$/.test(nonce)) sets.push(await readSet(directory, { id, nonce }))
@@ -113,13 +113,13 @@ function ignoreUnreadable(error: unknown): string | undefined {
 }
 
 /** Writes an intent down, sealed: from then on a kill is settled by it. */
-export async function writeIntent(directory: string, folder: Folder, made: Intent): Promise<void> {
+export async function writeIntent(directory: string, folder: DirectoryHandle, made: Intent): Promise<void> {
   const text = JSON.stringify(made)
   await writeDurably(folder, INTENT, Buffer.from(`${sealOf(directory, text)}\n${text}`))
 }
 
 /** A whole file or none, and on disk. */
-export async function writeDurably(folder: Folder, name: string, bytes: Buffer): Promise<void> {
+export async function writeDurably(folder: DirectoryHandle, name: string, bytes: Buffer): Promise<void> {
   const beside = `${name}.new`
   await rm(folder.at(beside), { force: true })
   await using file = await open(folder.at(beside), 'wx', 0o600)
@@ -129,7 +129,7 @@ export async function writeDurably(folder: Folder, name: string, bytes: Buffer):
   await folder.sync()
 }
 
-export function markSet(folder: Folder, mark: Mark): Promise<void> {
+export function markSet(folder: DirectoryHandle, mark: Mark): Promise<void> {
   return writeDurably(folder, mark, Buffer.alloc(0))
 }
 
@@ -151,7 +151,7 @@ export async function removeBytes(directory: string, set: { id: string; nonce: s
 
 /** Forgets a set: its intent first, so that a half-removed one is no longer anything to finish. */
 export async function removeSet(directory: string, { id, nonce }: { id: string; nonce: string }): Promise<void> {
-  const reached = await Folder.reach(directory, [...HOME, id])
+  const reached = await DirectoryHandle.reach(directory, [...HOME, id])
   if (reached.kind !== 'folder') return
   await using folder = reached.folder
   await rm(`${folder.at(nonce)}/${INTENT}`, { force: true })

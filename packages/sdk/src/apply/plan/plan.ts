@@ -3,10 +3,10 @@ import { contentBytes } from '@passover/core/changes'
 import type { FileModificationArtifact } from '@passover/schemas'
 import type { FileState } from '../files/file-state.js'
 import { inFormOf, isBinary, sameContent, textOf } from './file-encoding.js'
-import { caseTwins, judgePath } from './safe-path.js'
+import { caseTwins, checkPath } from './safe-path.js'
 
 /** The three sides of a conflict, all written in the same encoding. */
-export interface Sides {
+export interface ConflictVersions {
   /** What the subagent saw. */
   old_content: string
   /** What is there; absent: nothing. */
@@ -17,12 +17,15 @@ export interface Sides {
 }
 
 /** What would become of one modification. */
-export type Planned = Pick<NumberedModification, 'number' | 'digest'> & { path: string; operation: 'create' | 'modify' | 'delete' } & (
+export type PlannedChange = Pick<NumberedModification, 'number' | 'digest'> & {
+  path: string
+  operation: 'create' | 'modify' | 'delete'
+} & (
     | { verdict: 'ready' }
     /** The file is as proposed. */
     | { verdict: 'already' }
     /** The file is not as the subagent saw it. */
-    | { verdict: 'conflict'; why: string; sides: Sides }
+    | { verdict: 'conflict'; why: string; sides: ConflictVersions }
     /** Never written, whatever stands there. */
     | { verdict: 'refused'; why: string }
   )
@@ -35,7 +38,7 @@ export interface Change {
 }
 
 export interface Plan {
-  items: Planned[]
+  items: PlannedChange[]
   /** Empty unless every item is ready or done already: a set is applied whole or not at all. */
   changes: Change[]
   /** What the ready items do to each file in all, also where other items stop the set. */
@@ -50,7 +53,7 @@ export interface PlanOptions {
 /** The paths that a plan of these modifications must know the state of. */
 export function pathsOf(chosen: readonly NumberedModification[]): string[] {
   const paths = chosen.flatMap(({ modification }) => {
-    const judged = judgePath(modification.path)
+    const judged = checkPath(modification.path)
     return judged.ok ? [judged.path] : []
   })
   return [...new Set(paths)]
@@ -77,8 +80,8 @@ interface Around {
   options: PlanOptions
 }
 
-function planOne({ number, digest, modification }: NumberedModification, around: Around): Planned {
-  const judged = judgePath(modification.path)
+function planOne({ number, digest, modification }: NumberedModification, around: Around): PlannedChange {
+  const judged = checkPath(modification.path)
   const path = judged.ok ? judged.path : modification.path
   const state: FileState = (judged.ok ? around.now.get(path) : undefined) ?? { kind: 'absent' }
   const operation = operationOf(modification, state)
@@ -118,7 +121,7 @@ function objection(path: string, modification: FileModificationArtifact, { set, 
 type Readable = Exclude<FileState, { kind: 'refused' }>
 
 function after(
-  operation: Planned['operation'],
+  operation: PlannedChange['operation'],
   modification: FileModificationArtifact,
   state: Readable,
 ): { state: Readable } | { why: string } {
@@ -154,7 +157,7 @@ function changesBetween(before: ReadonlyMap<string, FileState>, now: ReadonlyMap
   })
 }
 
-function sidesOf({ old_content, new_content, encoding }: FileModificationArtifact, state: Readable): Sides {
+function sidesOf({ old_content, new_content, encoding }: FileModificationArtifact, state: Readable): ConflictVersions {
   if (state.kind === 'absent') return { old_content, new_content, encoding: encoding ?? 'utf8' }
   const text = encoding === 'base64' ? undefined : textOf(state.bytes)
   if (text !== undefined) return { old_content, current: text, new_content, encoding: 'utf8' }

@@ -1,7 +1,7 @@
 import { posix, win32 } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { caseTwins, judgePath } from './safe-path.js'
+import { caseTwins, checkPath } from './safe-path.js'
 
 describe('judgePath', () => {
   it.each([
@@ -16,7 +16,7 @@ describe('judgePath', () => {
     ['übung/日本.md', 'übung/日本.md'],
     ['with space/a b', 'with space/a b'],
   ])('%s', (path, expected) => {
-    const judged = judgePath(path)
+    const judged = checkPath(path)
     expect(judged.ok ? judged.path : undefined).toBe(expected)
   })
 
@@ -56,7 +56,7 @@ describe('judgePath', () => {
     ['.pa\u017f\u017fover/x', 'into .passover'],
     ['x'.repeat(256), 'too long'],
   ])('refuses %j: %s', (path, why) => {
-    expect(judgePath(path)).toMatchObject({ ok: false, why: expect.stringContaining(why) })
+    expect(checkPath(path)).toMatchObject({ ok: false, why: expect.stringContaining(why) })
   })
 
   const piece = fc.oneof(
@@ -68,14 +68,14 @@ describe('judgePath', () => {
   it('lets nothing through that leads out or to what is never written, on any system', () => {
     fc.assert(
       fc.property(hostile, (given) => {
-        const judged = judgePath(given)
+        const judged = checkPath(given)
         if (!judged.ok) return
         for (const { resolve, sep } of [posix, win32]) {
           const root = sep === '/' ? '/root/project' : 'C:\\root\\project'
           expect(resolve(root, judged.path).startsWith(`${root}${sep}`)).toBe(true)
         }
         for (const name of judged.names) expect(['.git', '.passover', '..', '.', '']).not.toContain(name.toLowerCase())
-        expect(judgePath(judged.path)).toEqual(judged)
+        expect(checkPath(judged.path)).toEqual(judged)
       }),
       { numRuns: 3_000 },
     )

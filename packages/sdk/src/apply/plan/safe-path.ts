@@ -1,7 +1,7 @@
 import { foldCase } from '@passover/core'
 
 /** A path below a directory, cut into names; or why nothing may be written there. */
-export type PathVerdict = { ok: true; path: string; names: string[] } | { ok: false; why: string }
+export type PathCheck = { ok: true; path: string; names: string[] } | { ok: false; why: string }
 
 /** Names that Windows keeps for devices, whatever follows a dot. */
 const RESERVED = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])( *\..*)?$/
@@ -15,8 +15,8 @@ const MAX_NAME_BYTES = 255
  * Whether a path stays below its directory, on every file system that a project may be checked out on. Nothing is read; symbolic links
  * are `Folder`'s affair.
  */
-export function judgePath(given: string): PathVerdict {
-  const out = (why: string): PathVerdict => ({ ok: false, why })
+export function checkPath(given: string): PathCheck {
+  const out = (why: string): PathCheck => ({ ok: false, why })
   if (hasControls(given)) return out('the path has a control character')
   if (given.includes('\\')) return out('the path has a backslash, which is a separator elsewhere')
   if (given.startsWith('/') || /^[A-Za-z]:/.test(given)) return out('the path is absolute')

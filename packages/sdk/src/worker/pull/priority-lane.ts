@@ -2,11 +2,11 @@ import type { Delivery, PullEnd, WorkSource } from '@passover/bus'
 import type { Slot } from '@passover/schemas'
 
 /** A pull that waits for so long was taken. */
-const TAKEN_MS = 300
-const SURELY_GONE = 2
+const ACCEPTED_AFTER_MS = 300
+const GONE_CONFIRMATIONS = 2
 
 /** One slot's work: what was asked for, and what came. */
-export interface Lane {
+export interface PriorityLane {
   readonly source: WorkSource
   /** Delivered, but there was no free place. */
   held: Delivery[]
@@ -29,7 +29,7 @@ export interface Lane {
   pulled_at: number
 }
 
-export function openLane(source: WorkSource): Lane {
+export function makeLane(source: WorkSource): PriorityLane {
   return {
     source,
     held: [],
@@ -44,18 +44,18 @@ export function openLane(source: WorkSource): Lane {
   }
 }
 
-export function hasBacklog({ backlog, pulls, not_before }: Lane, now: number): boolean {
+export function hasBacklog({ backlog, pulls, not_before }: PriorityLane, now: number): boolean {
   return backlog && pulls === 0 && now >= not_before
 }
 
 /** Places that its pulls will take. A parked pull for one may find none free and is held then. */
-export function reservedBy({ backlog, pulls, outstanding }: Lane): number {
+export function reservedBy({ backlog, pulls, outstanding }: PriorityLane): number {
   return backlog || pulls === 0 ? outstanding : Math.max(0, outstanding - 1)
 }
 
 /** Why nothing can be taken from it now; a pull that waits for a while was taken by the server. */
-export function troubleOf({ trouble, pulls, pulled_at }: Lane, now: number): string | undefined {
-  return pulls > 0 && now - pulled_at > TAKEN_MS ? undefined : trouble
+export function troubleOf({ trouble, pulls, pulled_at }: PriorityLane, now: number): string | undefined {
+  return pulls > 0 && now - pulled_at > ACCEPTED_AFTER_MS ? undefined : trouble
 }
 
 /**
@@ -63,7 +63,7 @@ export function troubleOf({ trouble, pulls, pulled_at }: Lane, now: number): str
  * have its account's imports yet and answers the same. The next one, a second later, proves it.
  */
 export function endTrouble(end: PullEnd, slot: Slot, gone: number): string | undefined {
-  if (end === 'gone' && gone < SURELY_GONE) return undefined
+  if (end === 'gone' && gone < GONE_CONFIRMATIONS) return undefined
   if (end === 'gone') return `its consumer of ${slot} work is gone; the dispatcher makes it anew`
   return end === 'failed' ? `no ${slot} work can be taken now` : undefined
 }

@@ -1,20 +1,20 @@
 import type { Slot } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { Turns } from './weighted-round-robin.js'
+import { WeightedRoundRobin } from './weighted-round-robin.js'
 
 const all = () => true
 const count = (slots: (Slot | undefined)[], slot: Slot) => slots.filter((one) => one === slot).length
 
 describe('Turns', () => {
   it('gives 8, 4 and 1 of 13 turns, spread out', () => {
-    const turns = new Turns()
+    const turns = new WeightedRoundRobin()
     const taken = Array.from({ length: 13 }, () => turns.next(all))
     expect([count(taken, 'high'), count(taken, 'medium'), count(taken, 'low')]).toEqual([8, 4, 1])
     expect(taken.slice(0, 3)).toContain('medium')
   })
 
   it('gives all turns to the only slot with work, and no saved ones later', () => {
-    const turns = new Turns()
+    const turns = new WeightedRoundRobin()
     for (let n = 0; n < 100; n++) expect(turns.next((slot) => slot === 'low')).toBe('low')
     const taken = Array.from({ length: 13 }, () => turns.next(all))
     expect(count(taken, 'low')).toBe(1)
@@ -22,8 +22,8 @@ describe('Turns', () => {
   })
 
   it('shares a number of places', () => {
-    expect(new Turns().share(26, all)).toEqual({ high: 16, medium: 8, low: 2 })
-    expect(new Turns().share(5, (slot) => slot === 'medium')).toEqual({ high: 0, medium: 5, low: 0 })
-    expect(new Turns().share(5, () => false)).toEqual({ high: 0, medium: 0, low: 0 })
+    expect(new WeightedRoundRobin().share(26, all)).toEqual({ high: 16, medium: 8, low: 2 })
+    expect(new WeightedRoundRobin().share(5, (slot) => slot === 'medium')).toEqual({ high: 0, medium: 5, low: 0 })
+    expect(new WeightedRoundRobin().share(5, () => false)).toEqual({ high: 0, medium: 0, low: 0 })
   })
 })

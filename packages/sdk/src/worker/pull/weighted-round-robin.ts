@@ -7,7 +7,7 @@ export const SLOT_WEIGHTS: Readonly<Record<Slot, number>> = { high: 8, medium: 4
  * Smooth weighted round robin over the slots that have work: in 13 turns high gets 8, medium 4 and low 1, spread evenly.
  * A slot without work loses no turns to save and gains none.
  */
-export class Turns {
+export class WeightedRoundRobin {
   readonly #credit: Record<Slot, number> = { high: 0, medium: 0, low: 0 }
 
   /** Whose turn it is among those that have work. */

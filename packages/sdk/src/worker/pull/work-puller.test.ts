@@ -2,7 +2,7 @@ import type { Delivery, PullEnd, PullOptions, WorkSource } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { Slot } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { WorkPull, type WorkPullOptions } from './work-puller.js'
+import { WorkPuller, type WorkPullerOptions } from './work-puller.js'
 
 const settle = () => new Promise<void>((done) => setImmediate(done))
 
@@ -83,12 +83,12 @@ class FakeSource implements WorkSource {
   }
 }
 
-function setUp(concurrency: number, more: Partial<WorkPullOptions> = {}) {
+function setUp(concurrency: number, more: Partial<WorkPullerOptions> = {}) {
   const clock = new FakeClock()
   const sources = { high: new FakeSource('high', clock), medium: new FakeSource('medium', clock), low: new FakeSource('low', clock) }
   const started: Slot[] = []
   const gone: Slot[] = []
-  const pull = new WorkPull({
+  const pull = new WorkPuller({
     clock,
     sources,
     concurrency,

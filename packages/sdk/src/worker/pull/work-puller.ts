@@ -1,22 +1,22 @@
 import type { Delivery, PullEnd, WorkSource } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { SLOTS, type Slot } from '@passover/schemas'
-import { endTrouble, hasBacklog, type Lane, openLane, reservedBy, troubleOf } from './priority-lane.js'
-import { Turns } from './weighted-round-robin.js'
+import { endTrouble, hasBacklog, makeLane, type PriorityLane, reservedBy, troubleOf } from './priority-lane.js'
+import { WeightedRoundRobin } from './weighted-round-robin.js'
 
 /** A parked pull waits this long at the server. */
 const PARKED_MS = 5_000
 /** A large one keeps places from others: not for long. */
 const LARGE_PARKED_MS = 1_000
 /** While this much of the room is used, freed places are filled in batches a little later. */
-const BUSY = 0.75
-const TURNED_AWAY_MS = 100
+const BUSY_RATIO = 0.75
+const REFUSED_DELAY_MS = 100
 const BATCH_WAIT_MS = 10
 const WAIT_AFTER: Record<PullEnd, number> = { full: 0, empty: 0, gone: 1_000, failed: 250 }
 /** How many deliveries may be held or on their way beyond the free places. */
-const SPARE = 2
+const SPARE_DELIVERIES = 2
 
-export interface WorkPullOptions {
+export interface WorkPullerOptions {
   clock: Clock
   sources: Record<Slot, WorkSource>
   concurrency: number
@@ -36,11 +36,11 @@ export interface WorkPullOptions {
  * Pulls work of three slots by weight (docs/architecture/worker.md#taking-work). A slot with a backlog is asked without waiting, for the places that are its turn;
  * an idle one has a parked pull, the slot that was busy last a large one, so that a burst need not wait for round trips.
  */
-export class WorkPull {
-  readonly #options: WorkPullOptions
-  readonly #lanes: Record<Slot, Lane>
-  readonly #pulling = new Turns()
-  readonly #starting = new Turns()
+export class WorkPuller {
+  readonly #options: WorkPullerOptions
+  readonly #lanes: Record<Slot, PriorityLane>
+  readonly #pulling = new WeightedRoundRobin()
+  readonly #starting = new WeightedRoundRobin()
   #lastActive: Slot = 'medium'
   #running = 0
   #stopped = false
@@ -49,10 +49,10 @@ export class WorkPull {
   #timerAt = 0
   #batchAt: number | undefined
 
-  constructor(options: WorkPullOptions) {
+  constructor(options: WorkPullerOptions) {
     this.#options = options
     const { high, medium, low } = options.sources
-    this.#lanes = { high: openLane(high), medium: openLane(medium), low: openLane(low) }
+    this.#lanes = { high: makeLane(high), medium: makeLane(medium), low: makeLane(low) }
   }
 
   get running(): number {
@@ -167,7 +167,7 @@ export class WorkPull {
 
   /** Few free places are not worth a pull each: a little later there are more, or at least it was not for long. */
   #batchIsDue(used: number, now: number): boolean {
-    const due = used < this.#options.concurrency * BUSY || (this.#batchAt !== undefined && now >= this.#batchAt)
+    const due = used < this.#options.concurrency * BUSY_RATIO || (this.#batchAt !== undefined && now >= this.#batchAt)
     if (due) {
       this.#batchAt = undefined
       return true
@@ -188,7 +188,7 @@ export class WorkPull {
     if (lane.backlog || now < lane.not_before) return
     const wanted = slot === this.#lastActive && !lane.careful ? Math.max(1, Math.floor(free / 2)) : 1
     if (lane.pulls > 0 && lane.outstanding >= Math.ceil(wanted / 2)) return
-    const spare = this.#options.concurrency - this.#running + SPARE - this.held.length - this.outstanding
+    const spare = this.#options.concurrency - this.#running + SPARE_DELIVERIES - this.held.length - this.outstanding
     const batch = Math.min(wanted - lane.outstanding, spare)
     if (batch > 0) this.#pull(slot, batch, batch > 1 ? LARGE_PARKED_MS : PARKED_MS)
   }
@@ -209,7 +209,7 @@ export class WorkPull {
     const begun = this.#options.clock.monotonic()
     const over = (end: PullEnd): void => {
       // A waiting pull that comes back empty at once was turned away (too many waiting): not to be repeated at once.
-      const away = end === 'empty' && expires_ms > 0 && left === batch && this.#options.clock.monotonic() - begun < TURNED_AWAY_MS
+      const away = end === 'empty' && expires_ms > 0 && left === batch && this.#options.clock.monotonic() - begun < REFUSED_DELAY_MS
       lane.outstanding -= left
       left = 0
       lane.pulls -= 1
