@@ -81,18 +81,18 @@ function policyPage() {
   const { defaults, audit } = whole.properties
   const rows = Object.entries(POLICY_FIELDS).map(([field, { levels, narrower, global }]) => {
     const text = [pair, subagent, override, defaults].map((schema) => describedIn(schema, field)).find((found) => found !== undefined)
-    if (text === undefined) throw new Error(`the policy field ${field} has no description in schemas/src/policy.ts`)
+    if (text === undefined) throw new Error(`the policy field ${field} has no description in schemas/src/policy/policy.ts`)
     const where = levels.map((level) => (level === 'global' && global ? `defaults (\`${global}\`)` : LEVEL_NAMES[level])).join(', ')
     const value = SYSTEM_DEFAULTS[field]
     return `| \`${field}\` | ${cell(text)} | ${where} | ${value === undefined ? '–' : `\`${JSON.stringify(value)}\``} | ${NARROWER[narrower]} |`
   })
   const auditRows = Object.entries(audit.properties).map(([field, { description }]) => {
-    if (description === undefined) throw new Error(`the field audit.${field} has no description in schemas/src/policy.ts`)
+    if (description === undefined) throw new Error(`the field audit.${field} has no description in schemas/src/policy/policy.ts`)
     return `| \`${field}\` | ${cell(description)} |`
   })
   return `# Policy fields
 
-Generated from \`schemas/src/policy.ts\` and \`packages/core/src/policy/fields.ts\` by \`node infra/setup/reference.mjs\`: change it there. How a policy is resolved and published: [policy](../concepts/policy.md).
+Generated from \`schemas/src/policy/policy.ts\` and \`packages/core/src/policy/fields.ts\` by \`node infra/setup/reference.mjs\`: change it there. How a policy is resolved and published: [policy](../concepts/policy.md).
 
 A policy document has four keys: \`defaults\`, \`pairs\` (key \`originator->subagent\`), \`subagents\` (key: the name) and \`audit\`. Unknown keys are refused. Times are milliseconds, sizes bytes.
 \`$schema\` may name \`node_modules/@passover/schemas/json/pass-over-preferences.json\`, which gives editors completion and these descriptions.

@@ -11,18 +11,80 @@
  * S5  Parsing is idempotent: aliases and other words are turned into the canonical ones, which parse as themselves.
  * S6  Ids that this system makes say when they were made; nothing else looks like one but a UUIDv7, which says so too.
  */
+
 export {
-  type AcknowledgedAnswer,
-  type AcknowledgedBody,
-  acknowledgedAnswer,
-  acknowledgedBody,
-  MAX_ACKNOWLEDGED,
-  SEND_STATUSES,
-  type SendStatus,
-  type UndeliveredBody,
-  undeliveredBody,
-} from './acknowledged.js'
-export { type AgentRecord, agentRecord, type Originates, type OwnLimits, originates, ownLimits, PARTS_BYTES_LEAST } from './agents.js'
+  type AuditStatus,
+  type Awaits,
+  auditStatus,
+  awaits,
+  type PassOverAuditEntry,
+  type PassRecord,
+  passOverAuditEntry,
+  passRecord,
+  type RecordedDecision,
+  recordedDecision,
+} from './audit/audit-record.js'
+export {
+  type DeadLetter,
+  type DeadLetterAnswer,
+  type DeadLetterDetail,
+  type DeadLettersAnswer,
+  deadLetter,
+  deadLetterAnswer,
+  deadLetterDetail,
+  deadLettersAnswer,
+  type SettledBody,
+  type Settlement,
+  settledBody,
+} from './audit/dead-letters.js'
+export {
+  type AskedFor,
+  type CameBack,
+  type ChangeWarning,
+  type InboxAnswer,
+  type InboxItem,
+  inboxAnswer,
+  inboxItem,
+  inboxLeftOut,
+  type RevokedAgent,
+  revokedAgent,
+  type ShownFile,
+  type ShownFinding,
+  type ShownModification,
+  shownFile,
+} from './audit/inbox.js'
+export {
+  DEFAULT_PAGE,
+  type DecisionFilter,
+  decisionFilter,
+  type IndexAnswer,
+  indexAnswer,
+  MAX_PAGE,
+  type PassFilter,
+  type PassQuery,
+  passQuery,
+  QUERY_STATUSES,
+  type QueriedPass,
+  type QueryAnswer,
+  type QueryStatus,
+  queriedPass,
+  queryAnswer,
+  queryStatus,
+  STATS_BY,
+  type StatsAnswer,
+  type StatsBy,
+  type StatsGroup,
+  statsAnswer,
+  statsGroup,
+} from './audit/query.js'
+export {
+  type Question,
+  question,
+  type RegisterAnswer,
+  type RegisterQuestion,
+  registerAnswer,
+  registerQuestion,
+} from './audit/query-requests.js'
 export {
   type AgentRow,
   type AgentsAnswer,
@@ -44,7 +106,34 @@ export {
   type TimelineEntry,
   timeAnswer,
   timelineEntry,
-} from './answers.js'
+} from './audit/query-responses.js'
+export { type FieldFault, jsonFault, oddField, PROTO, parseJson, prefix } from './base/bounded-types.js'
+export { canonicalJson, sha256 } from './base/canonical-json.js'
+export { ERROR_CODES, type ErrorCode, errorCode, type PassError, passError } from './base/errors.js'
+export { type HealthCheck, type HealthReport, healthCheck, healthReport } from './base/health.js'
+export {
+  agentName,
+  idPrefix,
+  idTime,
+  isPassId,
+  isSamePass,
+  journalFilter,
+  keyText,
+  makeId,
+  makeInstance,
+  type PassKey,
+  parseKey,
+  passId,
+  passKey,
+  type Random,
+  SLOTS,
+  type Slot,
+  SYSTEM,
+  storedId,
+} from './base/identifiers.js'
+export { LIMITS } from './base/limits.js'
+export { errorText, fieldIssues, firstIssue, issueTexts, withArticle } from './base/schema-issues.js'
+export { formatTraceparent, parseTraceparent, soundTraceparent, type TraceContext, traceIdOf } from './base/traceparent.js'
 export {
   confidence,
   type DecisionArtifact,
@@ -66,21 +155,7 @@ export {
   toolResultArtifact,
   type WorkArtifact,
   workArtifact,
-} from './artifacts.js'
-export {
-  type AuditStatus,
-  type Awaits,
-  auditStatus,
-  awaits,
-  type PassOverAuditEntry,
-  type PassRecord,
-  passOverAuditEntry,
-  passRecord,
-  type RecordedDecision,
-  recordedDecision,
-} from './audit.js'
-export { type FieldFault, jsonFault, oddField, PROTO, parseJson, prefix } from './bounded.js'
-export { canonicalJson, sha256 } from './canonical.js'
+} from './pass/artifacts.js'
 export {
   type ContextError,
   type ContextFile,
@@ -108,98 +183,8 @@ export {
   toolResultStatus,
   type WorkContext,
   workContext,
-} from './context.js'
-export {
-  type CustodyAnswer,
-  type CustodyBody,
-  type CustodyErasure,
-  type CustodyHold,
-  type CustodyScope,
-  custodyAnswer,
-  custodyBody,
-  custodyErasure,
-  custodyHold,
-  custodyScope,
-  type ErasedFrame,
-  type ErasedPass,
-  erasedFrame,
-  erasedPass,
-  type SegmentRun,
-  segmentRun,
-} from './custody.js'
-export {
-  type DeadLetter,
-  type DeadLetterAnswer,
-  type DeadLetterDetail,
-  type DeadLettersAnswer,
-  deadLetter,
-  deadLetterAnswer,
-  deadLetterDetail,
-  deadLettersAnswer,
-  type SettledBody,
-  type Settlement,
-  settledBody,
-} from './dead-letters.js'
-export { ERROR_CODES, type ErrorCode, errorCode, type PassError, passError } from './errors.js'
-export {
-  type AcknowledgedFact,
-  type AdvisoryFact,
-  type DecisionFact,
-  EVENT_KINDS,
-  type EventFact,
-  type EventKind,
-  type Fact,
-  HEADER,
-  isFirst,
-  type OtherFact,
-  type RequestFact,
-  STEP_KINDS,
-  type Step,
-  type StepKind,
-  type UntrustedFact,
-} from './events.js'
-export { type HealthCheck, type HealthReport, healthCheck, healthReport } from './health.js'
-export {
-  type AskedFor,
-  type CameBack,
-  type ChangeWarning,
-  type InboxAnswer,
-  type InboxItem,
-  inboxAnswer,
-  inboxItem,
-  inboxLeftOut,
-  type RevokedAgent,
-  revokedAgent,
-  type ShownFile,
-  type ShownFinding,
-  type ShownModification,
-  shownFile,
-} from './inbox.js'
-export { errorText, fieldIssues, firstIssue, issueTexts, withArticle } from './issues.js'
-export { type BudgetLedger, budgetLedger, LEDGER_PASSES } from './ledger.js'
-export { LIMITS } from './limits.js'
-export { type OriginationEntry, originationEntry, type PassOverMetadata, passOverMetadata } from './metadata.js'
-export {
-  agentName,
-  idPrefix,
-  idTime,
-  isPassId,
-  isSamePass,
-  journalFilter,
-  keyText,
-  makeId,
-  makeInstance,
-  type PassKey,
-  parseKey,
-  passId,
-  passKey,
-  type Random,
-  SLOTS,
-  type Slot,
-  SYSTEM,
-  storedId,
-} from './names.js'
-export { type ApprovalNotice, approvalNotice, type Notice, notice, type ReturnNotice, returnNotice } from './notices.js'
+} from './pass/context.js'
+export { type OriginationEntry, originationEntry, type PassOverMetadata, passOverMetadata } from './pass/metadata.js'
 export {
   DECISIONS,
   type Decision,
@@ -214,7 +199,31 @@ export {
   workOutput,
   workStatus,
   workSummary,
-} from './output.js'
+} from './pass/output.js'
+export {
+  type ExpectedOutputType,
+  expectedOutputType,
+  OUTPUT_TYPES,
+  type ParentProof,
+  type PassOverRequest,
+  type Priority,
+  parentProof,
+  passOverRequest,
+  priority,
+  type RequestControl,
+  requestControl,
+} from './pass/request.js'
+export { PASS_STATUSES, type PassStatus, passStatus, type ReturnToContext, returnToContext } from './pass/return-context.js'
+export {
+  type AgentRecord,
+  agentRecord,
+  type Originates,
+  type OwnLimits,
+  originates,
+  ownLimits,
+  PARTS_BYTES_LEAST,
+} from './policy/agent-record.js'
+export { type BudgetLedger, budgetLedger, LEDGER_PASSES } from './policy/budget-ledger.js'
 export {
   type AgentPairOverride,
   type AgentPairPreference,
@@ -238,56 +247,56 @@ export {
   subagentPreference,
   type Widenable,
   widenable,
-} from './policy.js'
-export { type PolicyBody, type PolicyVersion, policyBody, policyDigest, policyVersion } from './policy-versions.js'
-export { PRESENCE_MAX_AGE_MS, PRESENCE_MAX_BYTES, PRESENCE_PLACES, type PresenceRecord, presenceRecord } from './presence.js'
+} from './policy/policy.js'
+export { PRESENCE_MAX_AGE_MS, PRESENCE_MAX_BYTES, PRESENCE_PLACES, type PresenceRecord, presenceRecord } from './policy/presence.js'
 export {
-  DEFAULT_PAGE,
-  type DecisionFilter,
-  decisionFilter,
-  type IndexAnswer,
-  indexAnswer,
-  MAX_PAGE,
-  type PassFilter,
-  type PassQuery,
-  passQuery,
-  QUERY_STATUSES,
-  type QueriedPass,
-  type QueryAnswer,
-  type QueryStatus,
-  queriedPass,
-  queryAnswer,
-  queryStatus,
-  STATS_BY,
-  type StatsAnswer,
-  type StatsBy,
-  type StatsGroup,
-  statsAnswer,
-  statsGroup,
-} from './query.js'
+  type AcknowledgedAnswer,
+  type AcknowledgedBody,
+  acknowledgedAnswer,
+  acknowledgedBody,
+  MAX_ACKNOWLEDGED,
+  SEND_STATUSES,
+  type SendStatus,
+  type UndeliveredBody,
+  undeliveredBody,
+} from './stream/acknowledged.js'
 export {
-  type Question,
-  question,
-  type RegisterAnswer,
-  type RegisterQuestion,
-  registerAnswer,
-  registerQuestion,
-} from './questions.js'
+  type CustodyAnswer,
+  type CustodyBody,
+  type CustodyErasure,
+  type CustodyHold,
+  type CustodyScope,
+  custodyAnswer,
+  custodyBody,
+  custodyErasure,
+  custodyHold,
+  custodyScope,
+  type ErasedFrame,
+  type ErasedPass,
+  erasedFrame,
+  erasedPass,
+  type SegmentRun,
+  segmentRun,
+} from './stream/custody.js'
 export {
-  type ExpectedOutputType,
-  expectedOutputType,
-  OUTPUT_TYPES,
-  type ParentProof,
-  type PassOverRequest,
-  type Priority,
-  parentProof,
-  passOverRequest,
-  priority,
-  type RequestControl,
-  requestControl,
-} from './request.js'
-export { PASS_STATUSES, type PassStatus, passStatus, type ReturnToContext, returnToContext } from './return-context.js'
-export { formatTraceparent, parseTraceparent, soundTraceparent, type TraceContext, traceIdOf } from './trace.js'
+  type AcknowledgedFact,
+  type AdvisoryFact,
+  type DecisionFact,
+  EVENT_KINDS,
+  type EventFact,
+  type EventKind,
+  type Fact,
+  HEADER,
+  isFirst,
+  type OtherFact,
+  type RequestFact,
+  STEP_KINDS,
+  type Step,
+  type StepKind,
+  type UntrustedFact,
+} from './stream/facts.js'
+export { type ApprovalNotice, approvalNotice, type Notice, notice, type ReturnNotice, returnNotice } from './stream/notifications.js'
+export { type PolicyBody, type PolicyVersion, policyBody, policyDigest, policyVersion } from './stream/policy-versions.js'
 export {
   type AgentBody,
   type AppliedBody,
@@ -330,4 +339,4 @@ export {
   type WorkEnvelope,
   workControl,
   workEnvelope,
-} from './wire.js'
+} from './stream/wire.js'

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { z } from 'zod'
 import * as e from '../../test/support/builders/examples.js'
-import { canonicalJson } from './canonical.js'
+import { canonicalJson } from './base/canonical-json.js'
 import * as s from './index.js'
 import { jsonSchemas } from './json-schemas.js'
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { text } from '../bounded.js'
-import { agentName } from '../names.js'
+import { text } from '../base/bounded-types.js'
+import { agentName } from '../base/identifiers.js'
 
 export const eventsParameters = z.strictObject({
   /** Of this pass, or passes whose ids begin so. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { filled, text } from '../bounded.js'
-import { LIMITS } from '../limits.js'
-import { agentName } from '../names.js'
+import { filled, text } from '../base/bounded-types.js'
+import { agentName } from '../base/identifiers.js'
+import { LIMITS } from '../base/limits.js'
 
 /** A whole number in a query: only digits count as one, so that `1e3` and ` 7` are mistakes. */
 export function wholeNumber(least: number, most: number) {

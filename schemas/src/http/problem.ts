@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ERROR_CODES } from '../errors.js'
+import { ERROR_CODES } from '../base/errors.js'
 
 /** What goes wrong inside the gateway itself has no code of the error table. */
 export const PROBLEM_CODES = [...ERROR_CODES, 'INTERNAL'] as const

@@ -1,0 +1,177 @@
+import { z } from 'zod'
+import { capKeys, count, filePath, filled, jsonRecord, list, open, text, time } from '../base/bounded-types.js'
+import { agentName, passId } from '../base/identifiers.js'
+import { LIMITS } from '../base/limits.js'
+import { fileEncoding } from './artifacts.js'
+import { frequent } from './message.js'
+import { workOutput } from './output.js'
+
+/**
+ * Statuses of a tool call. Tool results say `in_progress` where message parts say `running`; both are read in both places and
+ * each place keeps its own word.
+ */
+const TOOL_STATUSES = ['pending', 'in_progress', 'running', 'completed', 'error'] as const
+export const toolResultStatus = z.enum(TOOL_STATUSES).transform((status) => (status === 'running' ? ('in_progress' as const) : status))
+export type ToolResultStatus = z.infer<typeof toolResultStatus>
+export const toolPartStatus = z.enum(TOOL_STATUSES).transform((status) => (status === 'in_progress' ? ('running' as const) : status))
+export type ToolPartStatus = z.infer<typeof toolPartStatus>
+
+/** A part of a message. */
+export const messagePart = open({
+  id: filled(LIMITS.short),
+  type: z.enum(['text', 'tool', 'file', 'reasoning']),
+
+  text: text(LIMITS.text).optional(),
+  /** Generated, not from the user. */
+  synthetic: z.boolean().optional(),
+  /** Meant only for the agent. */
+  ignored: z.boolean().optional(),
+
+  tool_name: filled(LIMITS.word).optional(),
+  call_id: filled(LIMITS.short).optional(),
+  tool_status: toolPartStatus.optional(),
+  tool_input: jsonRecord.optional(),
+  tool_output: text(LIMITS.text).optional(),
+  tool_error: text(LIMITS.page).optional(),
+
+  /** May be a data URL. */
+  file_url: text(LIMITS.content).optional(),
+  file_path: filePath.optional(),
+  file_mime: text(LIMITS.short).optional(),
+
+  timestamp: time.optional(),
+  metadata: jsonRecord.optional(),
+})
+export type MessagePart = z.infer<typeof messagePart>
+
+/** PassOverMarker: stands in the session's history where the work went out. */
+export const passOverMarker = open({
+  type: z.literal('pass_over').default('pass_over'),
+  id: filled(LIMITS.short).optional(),
+  originating_agent: agentName,
+  subagent: agentName,
+  reason: filled(LIMITS.line),
+  pass_over_id: passId.optional(),
+  timestamp: time.optional(),
+})
+export type PassOverMarker = z.infer<typeof passOverMarker>
+
+/** PassOverReturnMarker: stands where it came back. */
+export const passOverReturnMarker = open({
+  type: z.literal('pass_over_return').default('pass_over_return'),
+  id: filled(LIMITS.short).optional(),
+  work_output: workOutput,
+  return_to: agentName,
+  pass_over_id: passId.optional(),
+  timestamp: time.optional(),
+})
+export type PassOverReturnMarker = z.infer<typeof passOverReturnMarker>
+
+/** What a message is made of: the parts above, and the two markers. */
+export const sessionPart = z.discriminatedUnion('type', [messagePart, passOverMarker, passOverReturnMarker])
+export type SessionPart = z.infer<typeof sessionPart>
+
+/** A message of the session. `agent_id` is read as `agent_name`, which is what is kept. */
+export const sessionMessage = capKeys(
+  open({
+    id: filled(LIMITS.short),
+    role: z.enum(['user', 'assistant']),
+    agent_name: filled(LIMITS.word).optional(),
+    agent_id: filled(LIMITS.word).optional(),
+    parts: list(sessionPart, LIMITS.parts),
+    timestamp: time,
+  })
+    .refine(oneAgent, { message: 'agent_name and agent_id are one field and differ', path: ['agent_id'] })
+    .overwrite(nameAgent),
+  LIMITS.keys,
+)
+export type SessionMessage = z.infer<typeof sessionMessage>
+
+interface Named {
+  agent_name?: string | undefined
+  agent_id?: string | undefined
+}
+
+function oneAgent({ agent_name, agent_id }: Named): boolean {
+  return agent_name === undefined || agent_id === undefined || agent_name === agent_id
+}
+
+function nameAgent<T extends Named>(message: T): T {
+  if (message.agent_id === undefined) return message
+  const { agent_id, ...rest } = message
+  return { ...rest, agent_name: agent_id } as T
+}
+
+/** The agent that a message is from, by either name; undefined for a message that says none. */
+export function messageAgent(message: { agent_name?: string | undefined; agent_id?: string | undefined }): string | undefined {
+  return message.agent_name ?? message.agent_id
+}
+
+/** A file of the context. */
+export const contextFile = open({
+  path: filePath,
+  /** null or absent: not read. */
+  content: text(LIMITS.content).nullish(),
+  /** How content is written; absent: as it is (utf8). */
+  encoding: fileEncoding.optional(),
+  metadata: open({ size_bytes: count, last_modified: time, is_binary: z.boolean() }).optional(),
+})
+export type ContextFile = z.infer<typeof contextFile>
+
+/** A tool result of the current attempt. */
+export const toolResult = open({
+  tool_name: filled(LIMITS.word),
+  call_id: filled(LIMITS.short),
+  status: toolResultStatus,
+  input: jsonRecord,
+  output: text(LIMITS.text).optional(),
+  error: text(LIMITS.page).optional(),
+  timestamp: time,
+})
+export type ToolResult = z.infer<typeof toolResult>
+
+/** Words for state and priority are the session's own: tools for coding name them differently. */
+export const todo = open({
+  id: filled(LIMITS.short).optional(),
+  content: text(LIMITS.page),
+  status: filled(LIMITS.word).optional(),
+  priority: filled(LIMITS.word).optional(),
+})
+export type Todo = z.infer<typeof todo>
+
+export const contextError = open({ type: text(LIMITS.word), message: text(LIMITS.page), context: text(LIMITS.page).optional() })
+export type ContextError = z.infer<typeof contextError>
+
+/** Model and provider that the session runs on. */
+export const modelChoice = open({ provider_id: filled(LIMITS.word).optional(), model_id: filled(LIMITS.word) })
+
+/** What a request brings along for its subagent. */
+export const workContext = frequent(
+  open({
+    session_id: filled(LIMITS.short),
+    directory: filled(LIMITS.line),
+
+    files: list(contextFile, LIMITS.files, { holds: uniquePaths, message: 'two files have the same path' }),
+    messages: list(sessionMessage, LIMITS.messages),
+    tool_results: list(toolResult, LIMITS.tool_results).optional(),
+
+    todos: list(todo, LIMITS.todos).optional(),
+    errors: list(contextError, LIMITS.errors).optional(),
+
+    objective: filled(LIMITS.page),
+    background: text(LIMITS.page).optional(),
+
+    /** A name, or provider and name. */
+    model: z.union([filled(LIMITS.short), modelChoice]).optional(),
+    /** The originator's permissions, in the session's own words; the subagent never gets more. */
+    permissions: jsonRecord.optional(),
+    user_id: filled(LIMITS.short).optional(),
+    /** Tools that the originator may use; absent: it does not say. */
+    tools: list(filled(LIMITS.word), LIMITS.tools).optional(),
+  }),
+)
+export type WorkContext = z.infer<typeof workContext>
+
+function uniquePaths(files: { path: string }[]): boolean {
+  return files.length < 2 || new Set(files.map((file) => file.path)).size === files.length
+}

@@ -1,0 +1,79 @@
+import { z } from 'zod'
+import { PROTO } from '../base/bounded-types.js'
+import { LIMITS } from '../base/limits.js'
+
+type Run = z.ZodType['_zod']['run']
+
+/**
+ * A structure that comes from others as one message. It is refused where it has more values in all than LIMITS.values,
+ * before any of them is checked; and mostly it is read by code that zod compiles from the schema at its first use.
+ * Derived schemas lose both.
+ */
+export function message<T extends z.ZodType>(schema: T): T {
+  return compiled(schema, (payload) => {
+    const why = `has more than ${LIMITS.values} values`
+    payload.issues.push({ code: 'too_big', origin: 'array', maximum: LIMITS.values, message: why, input: payload.value, inst: schema })
+    return payload
+  })
+}
+
+/** To compile a large schema takes tens of ms: a command that asks for one pass does not wait for that. */
+const RARE = 100
+
+/** A structure that a process makes itself for every pass: read by compiled code once there were some. Derived schemas lose it. */
+export function frequent<T extends z.ZodType>(schema: T): T {
+  return compiled(schema, schema._zod.run, RARE)
+}
+
+function compiled<T extends z.ZodType>(schema: T, tooMany: Run, rare = 0): T {
+  const { run } = schema._zod
+  let made: Run | undefined
+  let reads = 0
+  const guarded: Run = (payload, context) => {
+    const extent = extentOf(payload.value)
+    if (extent === 'too many') return tooMany(payload, context)
+    if (extent === 'large' || (made === undefined && reads++ < rare)) return run(payload, context)
+    made ??= compile()
+    return made(payload, context)
+  }
+  /** What the compiled code refuses is read again by `run`, which says why. Without leave to make code zod gives the schema itself. */
+  const compile = () => {
+    schema._zod.run = run
+    const { run: swift } = z.compile(schema)._zod
+    schema._zod.run = guarded
+    return swift
+  }
+  schema._zod.run = guarded
+  return schema
+}
+
+/** Beyond these the compiled code, one large function that never gets warm on rare messages, is the slower one. */
+const MOST_COMPILED = 10_000
+
+/** `large`: not for the compiled code, which neither counts an object's keys nor refuses `__proto__`. */
+type Extent = 'small' | 'large' | 'too many'
+
+function extentOf(message: unknown): Extent {
+  let values = 1
+  let wide = false
+  const waiting: unknown[] = typeof message === 'object' && message !== null ? [message] : []
+  for (let value = waiting.pop(); value !== undefined; value = waiting.pop()) {
+    if (Array.isArray(value)) {
+      values += value.length
+      if (values > LIMITS.values) return 'too many'
+      for (const element of value) if (typeof element === 'object' && element !== null) waiting.push(element)
+      continue
+    }
+    if (value instanceof Uint8Array) continue
+    let keys = 0
+    for (const key in value as object) {
+      if (++keys + values > LIMITS.values) return 'too many'
+      if (key === PROTO) wide = true
+      const member = (value as Record<string, unknown>)[key]
+      if (typeof member === 'object' && member !== null) waiting.push(member)
+    }
+    values += keys
+    wide ||= keys > LIMITS.keys
+  }
+  return wide || values > MOST_COMPILED ? 'large' : 'small'
+}
