@@ -11,6 +11,7 @@ const CHECKS = [
   ['openapi.json is what the gateway serves', process.execPath, ['services/gateway/dist/server/generate-openapi.js', '--check']],
   ['permissions.md is what the code grants', process.execPath, ['infra/setup/permissions.mjs', '--check']],
   ['errors.md is what the code says', process.execPath, ['infra/setup/errors.mjs', '--check']],
+  ['folders are small and import in one direction', process.execPath, ['infra/check/rooms.mjs']],
   ['citations lead somewhere', process.execPath, ['infra/check/citations.mjs']],
   ['the index of decisions is complete', process.execPath, ['infra/setup/decisions.mjs', '--check']],
   ['json-output.md is what the code says', process.execPath, ['infra/setup/json-output.mjs', '--check']],
