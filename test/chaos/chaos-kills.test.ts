@@ -1,5 +1,5 @@
 import type { Judgement } from '@passover/chaos'
-import { LOAD_AGENTS, seeded } from '@passover/chaos'
+import { LOAD_AGENTS, seededRandom } from '@passover/chaos'
 import { expect, test } from 'vitest'
 import { checkArchive, judgedWhenQuiet, misbegun, unended, wrongRecords } from './books.js'
 import { Field, type Player } from './field.js'
@@ -20,7 +20,7 @@ const seed = Number(process.env.PASSOVER_SEED ?? Date.now() % 1_000_000)
 test(`3 dispatchers × 4 workers × ${passes} passes while they are killed and frozen (PASSOVER_SEED=${seed})`, async () => {
   const started = performance.now()
   await using field = await Field.start({ dispatchers: 3, workers: 4, begun: true })
-  const choices = seeded(seed)
+  const choices = seededRandom(seed)
   // Two processes of one name: returns find the one that asked.
   const each = Math.ceil(passes / 4)
   const every_ms = (SPREAD_MS / passes) * 4

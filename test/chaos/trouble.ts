@@ -1,4 +1,4 @@
-import type { Seeded } from '@passover/chaos'
+import type { SeededRandom } from '@passover/chaos'
 import type { NatsNode } from '../support/servers/nats.js'
 import type { Field, Player } from './field.js'
 
@@ -13,13 +13,13 @@ export class Trouble {
   /** What was done, in order. */
   readonly done: string[] = []
   readonly #field: Field
-  readonly #seed: Seeded
+  readonly #seed: SeededRandom
   readonly #thaws = new Set<Promise<void>>()
   #stopped = false
   #wake: () => void = () => undefined
   readonly #running: Promise<void>
 
-  constructor(field: Field, seed: Seeded, options: { server_after: number }) {
+  constructor(field: Field, seed: SeededRandom, options: { server_after: number }) {
     this.#field = field
     this.#seed = seed
     this.#running = this.#run(options.server_after)

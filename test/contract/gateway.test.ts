@@ -1,4 +1,4 @@
-import { type Gateway, openApiDocument, TokenFileFailed } from '@passover/gateway'
+import { type Gateway, openApiDocument, TokenFileError } from '@passover/gateway'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -163,7 +163,7 @@ describe('the gateway keeps its document', () => {
     const narrow = await world.another({ rate_burst: 1, rate_per_second: 0.001, body_bytes: 1_024 })
     const refusing = (error: Error) => world.another({}, { ...TEST_TOKENS, find: () => Promise.reject(error) })
     const broken = await refusing(new TypeError('planted'))
-    const spoiled = await refusing(new TokenFileFailed('/tokens.json', 'is no file of tokens'))
+    const spoiled = await refusing(new TokenFileError('/tokens.json', 'is no file of tokens'))
     for (const { operation } of operations) {
       const { operationId: name, responses, requestBody } = operation
       const path = { id: 'no-such-pass-1' }

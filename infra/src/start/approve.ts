@@ -1,4 +1,4 @@
-import { agreed, Finished, oneLine, renderReview, visible } from '@passover/cli'
+import { confirmAction, ExitError, oneLine, renderReview, visible } from '@passover/cli'
 import { showProposals } from '@passover/core/changes'
 import type { FileModificationArtifact } from '@passover/schemas'
 import type { Stage } from './stage.js'
@@ -39,8 +39,8 @@ export async function choose(stage: Stage, modifications: FileModificationArtifa
 
 async function ask(modification: FileModificationArtifact): Promise<boolean> {
   try {
-    return await agreed(`Apply this change to ${visible(modification.path)}?`)
+    return await confirmAction(`Apply this change to ${visible(modification.path)}?`)
   } catch (error) {
-    throw error instanceof Finished ? new Left() : error
+    throw error instanceof ExitError ? new Left() : error
   }
 }

@@ -1,6 +1,6 @@
 import { relative } from 'node:path'
 import type { Bus } from '@passover/bus'
-import { count, decide, findPass, follow, renderOutput, renderTimeline } from '@passover/cli'
+import { count, decide, findPass, renderOutput, renderTimeline, showProgress } from '@passover/cli'
 import { type FileModificationArtifact, sha256 } from '@passover/schemas'
 import { type Agent, modificationDigest, type PassHandle, type WorkContext, type WorkOutput } from '@passover/sdk'
 import { type Choice, choose } from './approve.js'
@@ -79,7 +79,7 @@ async function passOver(
   await handle.stored
   stage.detail(`id ${handle.id}`)
   // Where a person must approve the start, this prints the command that does.
-  const following = follow(bus, { id: handle.id, from: alice.name, to: 'audit', progress: stage.terminal.progress() })
+  const following = showProgress(bus, { id: handle.id, from: alice.name, to: 'audit', progress: stage.terminal.progress() })
   const output = await handle.result().finally(() => following.stop())
   stage.done(`${output.status}, ${output.summary.decision ?? 'no decision'}: ${contents(output)}`, performance.now() - began)
   return { handle, output }

@@ -6,7 +6,8 @@ import {
   connectAs,
   count,
   describeFailure,
-  type Local,
+  formatCommands,
+  type LocalInstallation,
   resolvePeople,
   resolvePerson,
   resolveServer,
@@ -14,7 +15,6 @@ import {
   type StopSignals,
   startLocal,
   stopSignals,
-  typed,
   write,
 } from '@passover/cli'
 import { isAlive } from '@passover/nats-server/process-liveness'
@@ -51,7 +51,7 @@ export async function main(argv: string[]): Promise<number> {
     const { document, exit } = await describeFailure(error)
     write(
       'stderr',
-      `${stage.terminal.noteColors.red('✗')} ${document.error.message}\n${document.error.hint ? `  ${typed(document.error.hint, NPX)}\n` : ''}`,
+      `${stage.terminal.noteColors.red('✗')} ${document.error.message}\n${document.error.hint ? `  ${formatCommands(document.error.hint, NPX)}\n` : ''}`,
     )
     return exit
   }
@@ -175,7 +175,7 @@ function watchServer(watched: { agent?: Agent }, { owner, signals }: { owner: nu
   return { lost, [Symbol.dispose]: () => clearInterval(timer) }
 }
 
-function ownHome(local: Local, external: ServerSetting | undefined): Home {
+function ownHome(local: LocalInstallation, external: ServerSetting | undefined): Home {
   const server = external ?? resolveServer({}, {}, ROOT)
   return { server, failed: local.failed, [Symbol.asyncDispose]: () => local.stop() }
 }

@@ -8,14 +8,31 @@
  * I2 The chain covers each event's digest of sequence, time, subject, headers and bytes: an erasure that keeps the digest leaves it whole.
  * I3 It gets tables and objects handed in, and knows neither NATS nor the rules of a pass.
  */
-export { Archive, checkFrames, EARLIER_MS, framesIn, readSegment, readStanding, type Verified, verifyChain } from './archive/archive.js'
+export {
+  Archive,
+  checkFrames,
+  EARLY_MESSAGE_MS,
+  framesIn,
+  readSegment,
+  readStanding,
+  type Verified,
+  verifyChain,
+} from './archive/archive.js'
 export { type ArchiveSource, ArchiveUnreadable, FolderWriter, folderArchive, liveArchive, savedWindow } from './archive/archive-source.js'
-export { IdFinder } from './archive/id-index.js'
-export { IdPages } from './archive/id-index-pages.js'
-export { ARCHIVE_BUCKET, gapsIn, Manifest, type ManifestEntry, Missing, nextAfter, type RemovedSegment } from './archive/manifest.js'
-export { type LocalSegment, sealLocal } from './archive/seal-in-memory.js'
-export { runsOf } from './archive/segment-ranges.js'
-export { type ArchiveFault, type Examined, examineSegment, faultText, type SegmentBytes } from './archive/validate-segment.js'
+export { IdIndex } from './archive/id-index.js'
+export { IdIndexPages } from './archive/id-index-pages.js'
+export {
+  ARCHIVE_BUCKET,
+  findGaps,
+  GapTracker,
+  Manifest,
+  type ManifestEntry,
+  type RemovedSegment,
+  sequenceAfter,
+} from './archive/manifest.js'
+export { type InMemorySegment, sealInMemory } from './archive/seal-in-memory.js'
+export { segmentRanges } from './archive/segment-ranges.js'
+export { type ArchiveFault, faultText, type SegmentBytes, type SegmentValidation, validateSegment } from './archive/validate-segment.js'
 export { eventOf, SegmentBuffer, type SegmentFacts } from './segment/buffer.js'
 export {
   type ArchivedEvent,
@@ -35,13 +52,20 @@ export {
   sequenceOf,
   writeFrame,
 } from './segment/format.js'
-export { partName, partsKept } from './segment/part-references.js'
+export { ownedParts, partName } from './segment/part-references.js'
 export {
+  DigestIndexBuilder,
   decodeIndex,
   encodeIndex,
   IndexBuilder,
   type IndexedPass,
   keyOfFact,
-  PrintsBuilder,
 } from './segment/pass-index.js'
-export { type Compression, type Packed, type PackedSegment, type PackOptions, packBuffered, packStreamed } from './segment/write-segment.js'
+export {
+  type Compression,
+  type SegmentSummary,
+  type WriteOptions,
+  type WrittenSegment,
+  writeBufferedSegment,
+  writeStreamedSegment,
+} from './segment/write-segment.js'

@@ -1,5 +1,5 @@
 /** Repeatable choices: the same seed makes the same ones. */
-export interface Seeded {
+export interface SeededRandom {
   /** From 0 up to, but not, 1. */
   next(): number
   /** A whole number from `low` to `high`, both possible. */
@@ -10,7 +10,7 @@ export interface Seeded {
 }
 
 /** mulberry32: small, and good enough to choose whom to kill. */
-export function seeded(seed: number): Seeded {
+export function seededRandom(seed: number): SeededRandom {
   let state = seed >>> 0
   const next = () => {
     state = (state + 0x6d2b79f5) >>> 0

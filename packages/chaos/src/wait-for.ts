@@ -13,7 +13,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /** Asks again until the answer is true; false when it was not within the time. What `ask` throws counts as "not yet". */
-export async function eventually(ask: () => Promise<boolean>, options: { deadline_ms: number; every_ms?: number }): Promise<boolean> {
+export async function waitUntil(ask: () => Promise<boolean>, options: { deadline_ms: number; every_ms?: number }): Promise<boolean> {
   const deadline = performance.now() + options.deadline_ms
   for (;;) {
     if (await ask().catch(() => false)) return true
@@ -23,7 +23,7 @@ export async function eventually(ask: () => Promise<boolean>, options: { deadlin
 }
 
 /** A promise's value, or an error that names what took too long. The promise itself goes on. */
-export async function within<T>(promise: Promise<T>, what: string, deadline_ms: number): Promise<T> {
+export async function withTimeout<T>(promise: Promise<T>, what: string, deadline_ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`${what}: not within ${deadline_ms} ms`)), deadline_ms)

@@ -7,7 +7,7 @@ import { oneLine } from './terminal/text.js'
 export { CliFailure, usage }
 
 /** The policy that a pass was refused by, and where the project's file says so. */
-export interface Rule {
+export interface PolicyRule {
   policy_name: string
   policy_version: number
   policy_path?: string
@@ -17,16 +17,16 @@ export interface Rule {
 
 /** The document that `--json` prints for an error. */
 export interface FailureDocument {
-  error: { code: string; message: string; hint?: string; retry_after_ms?: number; faults?: Record<string, unknown>[]; rule?: Rule }
+  error: { code: string; message: string; hint?: string; retry_after_ms?: number; faults?: Record<string, unknown>[]; rule?: PolicyRule }
 }
 
 /** The command ends with this exit code and has said all there is to say. */
-export class Finished extends Error {
+export class ExitError extends Error {
   readonly exit: number
 
   constructor(exit: number) {
     super(`exit ${exit}`)
-    this.name = 'Finished'
+    this.name = 'ExitError'
     this.exit = exit
   }
 }
@@ -59,7 +59,7 @@ interface Coded {
   /** Instead of what the error table says, where more is known. */
   mend?: string
   /** Where the project's policy file says what it was refused by. */
-  rule_at?: Pick<Rule, 'file' | 'line'>
+  rule_at?: Pick<PolicyRule, 'file' | 'line'>
 }
 
 function isCoded(error: unknown): error is Coded {
@@ -67,42 +67,42 @@ function isCoded(error: unknown): error is Coded {
 }
 
 /** `lines`: what people are told besides, line by line. */
-export interface Described {
+export interface FormattedFailure {
   document: FailureDocument
   exit: number
   lines?: string[]
 }
 
-function ruleOf({ context, rule_at }: Coded): Rule | undefined {
+function ruleOf({ context, rule_at }: Coded): PolicyRule | undefined {
   const { policy_name, policy_version, policy_path } = context ?? {}
   if (typeof policy_name !== 'string' || typeof policy_version !== 'number') return undefined
   return { policy_name, policy_version, ...(typeof policy_path === 'string' ? { policy_path } : {}), ...rule_at }
 }
 
-function ruleText({ policy_name, policy_version, policy_path, file, line }: Rule): string {
+function ruleText({ policy_name, policy_version, policy_path, file, line }: PolicyRule): string {
   const shown = oneLine(policy_name)
   const name = policy_version === 0 ? `${shown}, the defaults: no policy was published` : `${shown}, policy version ${policy_version}`
   return `  by ${name}${policy_path ? `  ${oneLine(policy_path)}` : ''}${file ? `  ${file}:${line}` : ''}`
 }
 
 /** What whoever refused it knows better than the table. */
-function mendIn(context: Coded['context']): string | undefined {
+function hintIn(context: Coded['context']): string | undefined {
   return typeof context?.mend === 'string' ? oneLine(context.mend, 300) : undefined
 }
 
 /** How long to wait, of a limit that frees itself. */
-function waitIn({ code, context }: Coded): number | undefined {
+function retryDelayIn({ code, context }: Coded): number | undefined {
   const wait = context?.retry_after_ms
   return code === 'E014' && typeof wait === 'number' && wait >= 0 ? wait : undefined
 }
 
 function hintOf(error: Coded, action: string): string {
-  const wait = waitIn(error)
-  return error.mend ?? mendIn(error.context) ?? (wait === undefined ? action : `Try again after ${duration(wait)}.`)
+  const wait = retryDelayIn(error)
+  return error.mend ?? hintIn(error.context) ?? (wait === undefined ? action : `Try again after ${duration(wait)}.`)
 }
 
 /** What a failure prints and exits with. Anything that carries no code is a bug of ours and says so. */
-export async function describeFailure(error: unknown): Promise<Described> {
+export async function describeFailure(error: unknown): Promise<FormattedFailure> {
   if (error instanceof CliFailure && error.exit !== undefined) {
     return { document: failureDocument(error.code, error.message, error.hint), exit: error.exit }
   }
@@ -116,7 +116,7 @@ export async function describeFailure(error: unknown): Promise<Described> {
     const { error: said } = failureDocument(error.code, error.message, hint)
     const { faults, lines } = error instanceof CliFailure ? error : {}
     const rule = ruleOf(error)
-    const retry_after_ms = waitIn(error)
+    const retry_after_ms = retryDelayIn(error)
     const waits = retry_after_ms === undefined ? {} : { retry_after_ms }
     const document = { error: { ...said, ...waits, ...(faults ? { faults } : {}), ...(rule ? { rule } : {}) } }
     const exit = exitCode({ code: error.code, details: error.context })
@@ -128,13 +128,13 @@ export async function describeFailure(error: unknown): Promise<Described> {
   if (limit) return { document: failureDocument('E030', limit.message, limit.hint), exit: MISCONFIGURED }
   const { errorText } = await import('@passover/schemas')
   const message = errorText(error)
-  const outside = await fromOutside(error, message)
+  const outside = await describeForeignError(error, message)
   if (outside) return outside
   return { document: failureDocument('INTERNAL', message, 'this is a fault of passover itself; PASSOVER_DEBUG=1 shows where'), exit: 1 }
 }
 
 /** What is neither the command's nor the person's: the server does not answer a read, or what it keeps is damaged. */
-async function fromOutside(error: unknown, message: string): Promise<Described | undefined> {
+async function describeForeignError(error: unknown, message: string): Promise<FormattedFailure | undefined> {
   const { BusReadError } = await import('@passover/bus')
   if (error instanceof BusReadError && error.reason !== 'permission') {
     const { ERRORS, exitCode } = await import('@passover/core')

@@ -1,11 +1,11 @@
 import { CommanderError } from 'commander'
-import { type Described, describeFailure, type FailureDocument, Finished } from './errors.js'
-import { fileWhy } from './input/read-file.js'
+import { describeFailure, ExitError, type FailureDocument, type FormattedFailure } from './errors.js'
+import { fileErrorReason } from './input/read-file.js'
 import { buildProgram } from './program.js'
 import { openTerminal } from './terminal/terminal.js'
-import { indentRest, oneLine, typed } from './terminal/text.js'
+import { formatCommands, indentContinuation, oneLine } from './terminal/text.js'
 import { write, writeJson } from './terminal/writer.js'
-import { missingCommand, namedCommand } from './unknown-command.js'
+import { missingCommandMessage, namedCommand } from './unknown-command.js'
 
 /** Runs one command line and ends the process with the command's exit code (docs/reference/errors.md). */
 export async function main(argv: string[]): Promise<void> {
@@ -27,12 +27,12 @@ export async function run(argv: string[]): Promise<number> {
     await program.parseAsync(argv.length === 0 ? ['--help'] : argv, { from: 'user' })
     return 0
   } catch (error) {
-    if (error instanceof Finished) return error.exit
+    if (error instanceof ExitError) return error.exit
     if (error instanceof CommanderError && error.exitCode === 0) return 0
-    if (process.env.PASSOVER_DEBUG && error instanceof Error) write('stderr', `${indentRest(error.stack ?? error.message)}\n`)
-    const described: Described =
+    if (process.env.PASSOVER_DEBUG && error instanceof Error) write('stderr', `${indentContinuation(error.stack ?? error.message)}\n`)
+    const described: FormattedFailure =
       error instanceof CommanderError
-        ? usageFailure({ message: missingCommand(error, program) ?? error.message }, namedCommand(before, program))
+        ? usageFailure({ message: missingCommandMessage(error, program) ?? error.message }, namedCommand(before, program))
         : await describeFailure(error)
     print(described, { machine, jsonl: before.includes('--jsonl'), color: !before.includes('--no-color') })
     return described.exit
@@ -66,20 +66,23 @@ export function usageFailure(error: Pick<CommanderError, 'message'>, command = '
 }
 
 /** The error is the document of a command that could not make one; people read it on stderr. */
-function print({ document: { error: said }, lines = [] }: Described, options: { machine: boolean; jsonl: boolean; color: boolean }): void {
+function print(
+  { document: { error: said }, lines = [] }: FormattedFailure,
+  options: { machine: boolean; jsonl: boolean; color: boolean },
+): void {
   const error = {
     ...said,
-    message: typed(said.message, process.env),
-    ...(said.hint === undefined ? {} : { hint: typed(said.hint, process.env) }),
+    message: formatCommands(said.message, process.env),
+    ...(said.hint === undefined ? {} : { hint: formatCommands(said.hint, process.env) }),
   }
   if (options.machine) {
     writeJson({ error }, options.jsonl ? undefined : 2)
     return
   }
   const { noteColors } = openTerminal({ json: false, jsonl: false, color: options.color, input: false })
-  write('stderr', `${noteColors.red('✗')} ${indentRest(error.message)} ${noteColors.dim(`(${error.code})`)}\n`)
-  for (const line of lines) write('stderr', `${typed(line, process.env)}\n`)
-  if (error.hint) write('stderr', `  ${indentRest(error.hint)}\n`)
+  write('stderr', `${noteColors.red('✗')} ${indentContinuation(error.message)} ${noteColors.dim(`(${error.code})`)}\n`)
+  for (const line of lines) write('stderr', `${formatCommands(line, process.env)}\n`)
+  if (error.hint) write('stderr', `  ${indentContinuation(error.hint)}\n`)
 }
 
 /** Who reads may have seen enough: that is no failure. A full disk is one. */
@@ -88,7 +91,7 @@ function endOnLostOutput(): void {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EPIPE') process.exit(process.exitCode ?? 0)
       if (stream !== process.stderr) {
-        const why = error.code === 'ENOSPC' ? 'no space is left' : (fileWhy(error) ?? error.message)
+        const why = error.code === 'ENOSPC' ? 'no space is left' : (fileErrorReason(error) ?? error.message)
         write('stderr', `✗ the output cannot be written: ${why} (E014)\n`)
       }
       process.exit(1)

@@ -28,7 +28,7 @@ import { topCommand } from './commands/passes/top.js'
 import { watchCommand } from './commands/passes/watch.js'
 import { EXIT_CODES_HELP } from './errors.js'
 import { VERSION } from './package-info.js'
-import { typed } from './terminal/text.js'
+import { formatCommands } from './terminal/text.js'
 import { write } from './terminal/writer.js'
 import { refuseUnknown } from './unknown-command.js'
 
@@ -88,7 +88,7 @@ export function buildProgram(): Command {
 /** Errors are thrown, never printed or exited on by commander itself. */
 function prepare(command: Command, program: Command): void {
   command.exitOverride()
-  command.configureOutput({ writeOut: (text) => write('stdout', typed(text)), writeErr: () => {}, outputError: () => {} })
+  command.configureOutput({ writeOut: (text) => write('stdout', formatCommands(text)), writeErr: () => {}, outputError: () => {} })
   // Options of the command above, such as --port of `gateway`, are not those of `gateway token add`.
   const globals = program.options.filter(({ hidden }) => !hidden)
   command.configureHelp({ showGlobalOptions: true, visibleGlobalOptions: (shown) => (shown === program ? [] : globals) })

@@ -1,12 +1,12 @@
 import type { CommanderError } from 'commander'
 import { describe, expect, it, vi } from 'vitest'
 import { buildProgram } from './program.js'
-import { missingCommand, namedCommand } from './unknown-command.js'
+import { missingCommandMessage, namedCommand } from './unknown-command.js'
 
 async function missing(...argv: string[]) {
   const program = buildProgram()
   const error = await program.parseAsync(argv, { from: 'user' }).catch((thrown: CommanderError) => thrown)
-  return missingCommand(error as CommanderError, program)
+  return missingCommandMessage(error as CommanderError, program)
 }
 
 describe('a line without a command to run', () => {

@@ -4,7 +4,7 @@ import type { AddHelpTextContext, Command } from 'commander'
 const NO_COMMAND = 'commander.help'
 
 /** What is missing in a line that names no command, as commander would say what is wrong; undefined: another fault. */
-export function missingCommand(error: { code: string }, program: Command): string | undefined {
+export function missingCommandMessage(error: { code: string }, program: Command): string | undefined {
   if (error.code !== NO_COMMAND) return undefined
   const { command, name, next } = followed(program.args, program)
   if (next !== undefined) return unknownText(command, next)

@@ -2,8 +2,8 @@ import { type Bus, metricsText, processMetrics } from '@passover/bus'
 import { askAgents } from '@passover/operator'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 
-const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
-const FRESH_MS = 2_000
+const DURATION_BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+const CACHE_MS = 2_000
 
 /** Numbers for Prometheus: of the gateway itself and its process, of the stream, and of every agent. What cannot be read now is left out. */
 export class Metrics {
@@ -23,7 +23,13 @@ export class Metrics {
     const labelNames = ['operation', 'status']
     this.#requests = new Counter({ name: 'passover_http_requests_total', help: 'Answered requests', labelNames, registers })
     const name = 'passover_http_request_duration_seconds'
-    this.#seconds = new Histogram({ name, help: 'Until the answer begins', labelNames: ['operation'], buckets: SECONDS, registers })
+    this.#seconds = new Histogram({
+      name,
+      help: 'Until the answer begins',
+      labelNames: ['operation'],
+      buckets: DURATION_BUCKETS_S,
+      registers,
+    })
     const passes = 'Open passes of an agent: it works on them, they wait for it, it asked for them'
     this.#open = new Gauge({ name: 'passover_passes_open', help: passes, labelNames: ['agent', 'as'], registers })
     this.#stream = new Gauge({ name: 'passover_stream', help: 'Messages and bytes of the stream', labelNames: ['what'], registers })
@@ -39,7 +45,7 @@ export class Metrics {
     const { feeds, identities } = this.own()
     this.#parts.set({ what: 'feeds' }, feeds)
     this.#parts.set({ what: 'identities' }, identities)
-    if (performance.now() - this.#read_at > FRESH_MS) {
+    if (performance.now() - this.#read_at > CACHE_MS) {
       this.#read_at = performance.now()
       await Promise.allSettled([this.#readAgents(), this.#readStream()])
     }

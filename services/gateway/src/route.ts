@@ -5,19 +5,19 @@ import type { Logger } from 'pino'
 import type { z } from 'zod'
 import type { Access, Actor } from './auth/access.js'
 import type { Caller, Scope } from './auth/caller.js'
-import type { Acting } from './auth/connection-pool.js'
+import type { ConnectionPool } from './auth/connection-pool.js'
 import type { Feeds } from './feeds/feeds.js'
 import type { Metrics } from './metrics.js'
 import type { GatewayOptions } from './options.js'
 
 /** What handlers stand on. */
-export interface Inside {
+export interface HandlerContext {
   /** The gateway's own connection: it reads the stream, and acts for nobody. */
   bus: Bus
   clock: Clock
   log: Logger
   options: GatewayOptions
-  acting: Acting
+  acting: ConnectionPool
   feeds: Feeds
   metrics: Metrics
   health(): HealthReport
@@ -25,7 +25,7 @@ export interface Inside {
 }
 
 /** What a handler is given: everything is parsed by the route's own schemas. */
-export interface Asked<P, Q, H, B> {
+export interface HandlerInput<P, Q, H, B> {
   params: P
   query: Q
   headers: H
@@ -33,7 +33,7 @@ export interface Asked<P, Q, H, B> {
   caller: Caller
   /** Acts under the caller's name. */
   actor: Actor
-  inside: Omit<Inside, 'acting'>
+  inside: Omit<HandlerContext, 'acting'>
   request: Request
 }
 
@@ -50,7 +50,7 @@ interface Answer {
   media?: string
 }
 
-export interface Spec<P, Q, H, B> {
+export interface RouteSpec<P, Q, H, B> {
   method: 'get' | 'post' | 'put'
   /** As OpenAPI writes it: `/passes/{id}`. */
   path: string
@@ -67,13 +67,13 @@ export interface Spec<P, Q, H, B> {
   answers: Record<number, Answer>
   /** Statuses of problems beyond those that every route has. */
   problems?: readonly number[]
-  handle(asked: Asked<P, Q, H, B>): Promise<Reply | Response>
+  handle(asked: HandlerInput<P, Q, H, B>): Promise<Reply | Response>
 }
 
 /** A route whose types only its own handler knows. */
-export type Route = Spec<unknown, unknown, unknown, unknown>
+export type Route = RouteSpec<unknown, unknown, unknown, unknown>
 
 /** One description of an operation: what is parsed, what the document says, and who handles it. */
-export function route<P = undefined, Q = undefined, H = undefined, B = undefined>(spec: Spec<P, Q, H, B>): Route {
+export function route<P = undefined, Q = undefined, H = undefined, B = undefined>(spec: RouteSpec<P, Q, H, B>): Route {
   return spec as unknown as Route
 }

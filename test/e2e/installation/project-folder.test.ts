@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { connectAgent, type Local, resolveServer, startLocal } from '@passover/cli'
+import { connectAgent, type LocalInstallation, resolveServer, startLocal } from '@passover/cli'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { run } from '../../../packages/cli/src/main.js'
 import { Folder, until } from '../../support/fixtures/cli.js'
@@ -28,7 +28,7 @@ function capture(name: 'stdout' | 'stderr'): void {
 }
 
 let folder: Folder
-let local: Local
+let local: LocalInstallation
 
 async function here(...args: string[]): Promise<Said> {
   const into = { stdout: '', stderr: '' }

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { connect as connectSocket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { CannotListen, NeedsTokens, PortTaken, TokenFile } from '@passover/gateway'
+import { ListenError, NeedsTokensError, PortTakenError, TokenFile } from '@passover/gateway'
 import { connectHttp } from '@passover/sdk/http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { GatewayWorld } from '../../support/fixtures/gateway.js'
@@ -165,16 +165,16 @@ describe('people at the HTTP API', () => {
     expect((await ask('bob', { headers: { origin: 'https://elsewhere.example' } })).status).toBe(403)
     expect(await raw(at, `GET / HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(40_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431 .*problem\+json/s)
     expect(await raw(at, 'no http\r\n\r\n')).toMatch(/^HTTP\/1.1 400 .*problem\+json/s)
-    await expect((await world.another({ port: Number(new URL(at).port) })).listen()).rejects.toBeInstanceOf(PortTaken)
+    await expect((await world.another({ port: Number(new URL(at).port) })).listen()).rejects.toBeInstanceOf(PortTakenError)
     // An address for examples, which no machine has.
-    await expect((await world.another({ host: '192.0.2.1', port: 0 })).listen()).rejects.toBeInstanceOf(CannotListen)
+    await expect((await world.another({ host: '192.0.2.1', port: 0 })).listen()).rejects.toBeInstanceOf(ListenError)
   })
 
   it('have tokens in a file that holds none of them, and need one where others could come', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'passover-tokens-'))
     const file = new TokenFile(join(folder, 'tokens.json'))
     const gateway = await world.another({ host: '0.0.0.0', port: 0 }, file)
-    await expect(gateway.listen()).rejects.toBeInstanceOf(NeedsTokens)
+    await expect(gateway.listen()).rejects.toBeInstanceOf(NeedsTokensError)
     const made = await Promise.all(['ann', 'bob', 'cem'].map((name) => file.add({ name, kind: 'person', scopes: ['read'] })))
     expect((await file.list()).map(({ name }) => name).sort()).toEqual(['ann', 'bob', 'cem'])
     const text = await readFile(file.path, 'utf8')

@@ -5,7 +5,7 @@ import { type Bus, openBus, permissionsFor, Subjects } from '@passover/bus'
 import { startDispatcher } from '@passover/dispatcher'
 import type { HealthReport } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { checkAudit, noteIfUnknown } from '../../../packages/cli/src/doctor/audit.js'
+import { checkAudit, noteUnknownPerson } from '../../../packages/cli/src/doctor/audit.js'
 import { checkStores } from '../../../packages/cli/src/doctor/stores.js'
 import { clockOf, random, SILENT } from '../../support/fixtures/dispatcher.js'
 import { until } from '../../support/processes/until.js'
@@ -100,7 +100,7 @@ describe('doctor and health name', () => {
       },
     ])
     const notes: string[] = []
-    await noteIfUnknown(person, { note: (text) => notes.push(text) })
+    await noteUnknownPerson(person, { note: (text) => notes.push(text) })
     expect(notes).toEqual([expect.stringMatching(/started without people.*PASSOVER_PEOPLE=maria/)])
     expect(auditor.health().checks).toContainEqual(expect.objectContaining({ name: 'people', state: 'recovering' }))
   })

@@ -1,6 +1,6 @@
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ARCHIVE_BUCKET, Manifest, runsOf, SEGMENT_SIZE, verifyChain } from '@passover/archive'
+import { ARCHIVE_BUCKET, Manifest, SEGMENT_SIZE, segmentRanges, verifyChain } from '@passover/archive'
 import type { AuditRunning, AuditSettings } from '@passover/audit'
 import { type Bus, encode, PolicyStore } from '@passover/bus'
 import { verifyLive } from '@passover/cli'
@@ -178,7 +178,7 @@ describe('audit: archive retention', () => {
     const standing = await manifest.standing(0)
     if (!standing) throw new Error('segment 0 is not sealed')
     const retention_days = 1_000 / DAY_MS
-    await says({ kind: 'removed', segments: runsOf([standing.entry]), policy: 0, retention_days }, 'passover')
+    await says({ kind: 'removed', segments: segmentRanges([standing.entry]), policy: 0, retention_days }, 'passover')
     const removed = { why: 'retention' as const, at: bus.now(), retention_days }
     expect(await manifest.replace({ ...standing.entry, removed }, standing.revision)).toBe(true)
     expect(await bus.parts.fetch(lone)).toHaveLength(lone.size)

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promi
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { contend } from '@passover/bus'
-import { TokenFile, TokenFileFailed } from '@passover/gateway'
+import { TokenFile, TokenFileError } from '@passover/gateway'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 
 let folder: string
@@ -76,7 +76,7 @@ it('says of a file that cannot be used which one and why, and lets nobody in by 
   await writeFile(path, '{"v":1,"tokens":[{}]}')
   const spoiled = new TokenFile(path)
   await expect(spoiled.find('pso_00000000_00000000000000000000000000000000')).rejects.toThrow(`${path} is no file of tokens`)
-  await expect(spoiled.add(person('ann'))).rejects.toBeInstanceOf(TokenFileFailed)
+  await expect(spoiled.add(person('ann'))).rejects.toBeInstanceOf(TokenFileError)
   expect(await readFile(path, 'utf8')).toBe('{"v":1,"tokens":[{}]}')
   const below = new TokenFile(join(path, 'more', 'tokens.json'))
   await expect(below.add(person('ann'))).rejects.toThrow(/cannot be written \(ENOTDIR\)/)

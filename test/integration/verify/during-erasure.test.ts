@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ARCHIVE_BUCKET, folderArchive, SEGMENT_SIZE } from '@passover/archive'
 import { type Bus, decode, type Stored } from '@passover/bus'
-import { type Verdict, verifyArchive, verifyLive, verifySaving } from '@passover/cli'
+import { type Verdict, verifyAndSave, verifyArchive, verifyLive } from '@passover/cli'
 import type { Part } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { fillTo } from '../../support/assertions/stream.js'
@@ -86,7 +86,7 @@ describe('verify while a session is erased', () => {
       },
     })
     const save = await mkdtemp(join(tmpdir(), 'passover-saved-'))
-    const verdict = await verifySaving(through, { id_window_ms: WINDOW_MS, save, onUnsaved: (why) => void said.push(why) })
+    const verdict = await verifyAndSave(through, { id_window_ms: WINDOW_MS, save, onUnsaved: (why) => void said.push(why) })
     expect(said).toEqual(['a session is being erased', 'reads'])
     expect({ ...told(verdict), unsaved: verdict.unsaved }).toEqual({ faults: [], erased: 9 + 3, unsaved: 'a session is being erased' })
     expect(await readdir(save)).toEqual([])

@@ -1,4 +1,4 @@
-import { type ArchivedEvent, decodeIndex, encodeIndex, type LocalSegment, type ManifestEntry } from '@passover/archive'
+import { type ArchivedEvent, decodeIndex, encodeIndex, type InMemorySegment, type ManifestEntry } from '@passover/archive'
 import { decode } from '@passover/bus'
 import { verifyArchive } from '@passover/cli'
 import { sha256 } from '@passover/schemas'
@@ -22,7 +22,7 @@ function recording(): ArchivedEvent[] {
 }
 
 /** The index no longer says which passes there were. */
-function nameless([segment]: readonly LocalSegment[]): LocalSegment[] {
+function nameless([segment]: readonly InMemorySegment[]): InMemorySegment[] {
   if (!segment) throw new Error('no segment')
   const { k } = segment.entry
   expect(decodeIndex(segment.index).length).toBeGreaterThan(1)
@@ -68,7 +68,7 @@ describe('one erased entry of a pass', () => {
     recordPass(stream, 1)
     const sealed = await sealAll(stream.events)
     const isAnswer = ({ subject }: ArchivedEvent) => subject.includes(key.id)
-    const faults = async (segments: LocalSegment[]) =>
+    const faults = async (segments: InMemorySegment[]) =>
       (await verifyArchive(sourceOf(segments), RULES)).shown.map(({ sequence, rule }) => ({ sequence, rule }))
     expect(await faults(sealed)).toEqual([])
     // That nobody recorded it is all.

@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ArchiveUnreadable, folderArchive, type LocalSegment } from '@passover/archive'
+import { ArchiveUnreadable, folderArchive, type InMemorySegment } from '@passover/archive'
 import { verifyArchive } from '@passover/cli'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { randomOf } from '../../support/attacks/tampered-archive.js'
@@ -16,7 +16,7 @@ const TAMPERS_MADE = Number(process.env.TAMPERS ?? 60)
 /** Each reads three files. */
 const DEADLINE_MS = 60_000 + TAMPERS_MADE * 200
 let folder: string
-let segments: LocalSegment[]
+let segments: InMemorySegment[]
 let files: Map<string, Buffer>
 
 /** Three segments with few entries each, so that thousands of looks are quick. */

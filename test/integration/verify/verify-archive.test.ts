@@ -1,4 +1,4 @@
-import { encodeFrame, type LocalSegment, type RemovedSegment } from '@passover/archive'
+import { encodeFrame, type InMemorySegment, type RemovedSegment } from '@passover/archive'
 import { decode, encode, readHeaders } from '@passover/bus'
 import { verifyArchive } from '@passover/cli'
 import { modificationsIn } from '@passover/core'
@@ -20,7 +20,7 @@ const TAMPERS_MADE = Number(process.env.TAMPERS ?? 60)
 const DEADLINE_MS = 60_000 + TAMPERS_MADE * 500
 
 let stream: RecordedStream
-let segments: LocalSegment[]
+let segments: InMemorySegment[]
 
 beforeAll(async () => {
   stream = openRecording()
@@ -72,7 +72,7 @@ describe('verifyArchive', () => {
 
   it('goes through a segment that retention removed, and names one that was removed too early or whose remains are not what was kept', async () => {
     const now = { ...RULES, now: (stream.events.at(-1)?.time ?? 0) + 100 * DAY_MS }
-    const [one, ...rest] = segments as [LocalSegment, ...LocalSegment[]]
+    const [one, ...rest] = segments as [InMemorySegment, ...InMemorySegment[]]
     const source = (removed: Partial<RemovedSegment>, after = rest) => {
       const entry = {
         ...one.entry,
@@ -109,7 +109,7 @@ describe('verifyArchive', () => {
   })
 
   it('names a segment that is missing, moved, or does not continue the chain', async () => {
-    const [one, two, three] = segments as [LocalSegment, LocalSegment, LocalSegment]
+    const [one, two, three] = segments as [InMemorySegment, InMemorySegment, InMemorySegment]
     const missing = await verifyArchive(sourceOf([one, three]), CHAIN)
     expect(missing.shown[0]).toMatchObject({ segment: 2, what: expect.stringContaining('segment 1 is missing') })
     const forked = { ...two, entry: { ...two.entry, chain_before: 'f'.repeat(64) } }

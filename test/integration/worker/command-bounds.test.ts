@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { cgroupParent, makeCgroup } from '../../../packages/cli/src/process/cgroup.js'
+import { cgroupParent, createCgroup } from '../../../packages/cli/src/process/cgroup.js'
 import { gitDirectories } from '../../../packages/cli/src/sandbox/layout.js'
 import { changesBetween, fingerprint } from '../../../packages/cli/src/work/file-fingerprint.js'
 import { until } from '../../support/processes/until.js'
@@ -63,20 +63,20 @@ describe('the cgroup of a command', () => {
   })
 
   it('of version 2 gets its limit, no swap, and dies as one; reports the kernel’s kills', () => {
-    const made = makeCgroup({ version: 2, path: folder }, 'passover-1-1', 64 << 20)
+    const made = createCgroup({ version: 2, path: folder }, 'passover-1-1', 64 << 20)
     const read = (name: string) => readFileSync(join(folder, 'passover-1-1', name), 'utf8')
     expect([read('memory.max'), read('memory.swap.max'), read('memory.oom.group')]).toEqual([String(64 << 20), '0', '1'])
     expect(made?.exceeded()).toEqual({ killed: false, peak_bytes: undefined })
     writeFileSync(join(folder, 'passover-1-1', 'memory.events'), 'low 0\nhigh 0\noom 1\noom_kill 2\noom_group_kill 1\n')
     writeFileSync(join(folder, 'passover-1-1', 'memory.peak'), '67108864\n')
     expect(made?.exceeded()).toEqual({ killed: true, peak_bytes: 64 << 20 })
-    expect(makeCgroup({ version: 2, path: join(folder, 'none') }, 'x', 1)).toBeUndefined()
+    expect(createCgroup({ version: 2, path: join(folder, 'none') }, 'x', 1)).toBeUndefined()
   })
 
   const here = cgroupParent()
   if (!here) process.stderr.write('Skipped: a real cgroup (none can be made here).\n')
   it.runIf(here)('of this machine ends every process in it and is removed', async () => {
-    const made = here && makeCgroup(here, `passover-${process.pid}-test`, 64 << 20)
+    const made = here && createCgroup(here, `passover-${process.pid}-test`, 64 << 20)
     const child = spawn('sh', ['-c', 'echo $$ > "$0/cgroup.procs"; setsid sleep 300 & exec sleep 300', made?.path ?? ''])
     const ended = new Promise((resolve) => child.once('exit', (_, signal) => resolve(signal)))
     const processes = () =>

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { launchOf, runChild } from '@passover/cli'
+import { launchCommand, runChild } from '@passover/cli'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { until } from '../../support/processes/until.js'
 
@@ -20,7 +20,7 @@ describe.runIf(process.platform === 'linux')('the guardian of commands', () => {
   afterEach(() => rm(folder, { recursive: true }))
 
   const run = (script: string, attend: NonNullable<Parameters<typeof runChild>[0]['attend']>) => {
-    const command = launchOf({
+    const command = launchCommand({
       command: ['sh', '-c', script],
       mechanism: { kind: 'none', why: '' },
       layout: {

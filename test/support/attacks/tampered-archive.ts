@@ -5,7 +5,7 @@ import {
   encodeErased,
   encodeFrame,
   type Frame,
-  type LocalSegment,
+  type InMemorySegment,
   sequenceOf,
 } from '@passover/archive'
 import { sha256 } from '@passover/schemas'
@@ -14,22 +14,22 @@ export const TAMPERS = ['change', 'drop', 'swap', 'duplicate', 'truncate'] as co
 export type Tamper = (typeof TAMPERS)[number]
 
 export interface Tampered {
-  segments: LocalSegment[]
+  segments: InMemorySegment[]
   kind: Tamper
   /** The entries that may be named for it. */
   sequences: number[]
 }
 
 /** A source over segments in memory. */
-export function sourceOf(segments: readonly LocalSegment[]): ArchiveSource {
+export function sourceOf(segments: readonly InMemorySegment[]): ArchiveSource {
   const objects = new Map(segments.flatMap(({ entry, object, index }) => [[entry.object, object] as const, [entry.index, index] as const]))
   return { entries: async () => segments.map(({ entry }) => entry), object: async (name) => objects.get(name) }
 }
 
 /** Does something to one entry of one segment (whose frames are not packed). `seal`: the attacker makes the manifest fit. */
-export function tamper(segments: readonly LocalSegment[], random: () => number, seal: 'left' | 'rewritten' = 'left'): Tampered {
+export function tamper(segments: readonly InMemorySegment[], random: () => number, seal: 'left' | 'rewritten' = 'left'): Tampered {
   const at = Math.floor(random() * segments.length)
-  const segment = segments[at] as LocalSegment
+  const segment = segments[at] as InMemorySegment
   const frames = [...decodeFrames(segment.object)].map((frame) => ({ sequence: sequenceOf(frame), bytes: bytesOf(frame) }))
   const n = Math.floor(random() * (frames.length - 1))
   const kind = TAMPERS[Math.floor(random() * TAMPERS.length)] as Tamper
@@ -52,7 +52,7 @@ export function tamper(segments: readonly LocalSegment[], random: () => number, 
 }
 
 /** What an erasure leaves of entries: their digests, so that index and chain still fit. */
-export function erase(segments: readonly LocalSegment[], isErased: (event: ArchivedEvent) => boolean): LocalSegment[] {
+export function erase(segments: readonly InMemorySegment[], isErased: (event: ArchivedEvent) => boolean): InMemorySegment[] {
   return segments.map((segment) => {
     const frames = [...decodeFrames(segment.object)].map((frame) =>
       frame.kind === 'event' && isErased(frame.event) ? encodeErased(frame.event.sequence, frame.digest) : bytesOf(frame),

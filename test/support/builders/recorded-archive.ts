@@ -1,4 +1,4 @@
-import { type ArchivedEvent, FolderWriter, GENESIS, type LocalSegment, SegmentBuffer, sealLocal, segmentOf } from '@passover/archive'
+import { type ArchivedEvent, FolderWriter, GENESIS, type InMemorySegment, SegmentBuffer, sealInMemory, segmentOf } from '@passover/archive'
 import { readHeaders, Subjects } from '@passover/bus'
 import { openRecording, recordPass } from './recording.js'
 
@@ -15,7 +15,7 @@ export async function writeArchive(folder: string, entries: number): Promise<{ e
   let written = 0
   let passes = 0
   const seal = async () => {
-    const { entry, object, index } = await sealLocal(buffer, { chain_before })
+    const { entry, object, index } = await sealInMemory(buffer, { chain_before })
     await writer.add(entry, { object, index })
     chain_before = entry.chain_after
   }
@@ -42,7 +42,7 @@ export async function writeArchive(folder: string, entries: number): Promise<{ e
 }
 
 /** A folder as `verify --save` leaves it. */
-export async function saveSegments(folder: string, segments: readonly LocalSegment[], rules: { id_window_ms: number }): Promise<void> {
+export async function saveSegments(folder: string, segments: readonly InMemorySegment[], rules: { id_window_ms: number }): Promise<void> {
   const writer = await FolderWriter.open(folder, rules)
   for (const { entry, object, index } of segments) await writer.add(entry, { object, index })
   await writer.end()

@@ -1,15 +1,15 @@
-import { type ArchivedEvent, GENESIS, type LocalSegment, SegmentBuffer, sealLocal, segmentOf } from '@passover/archive'
+import { type ArchivedEvent, GENESIS, type InMemorySegment, SegmentBuffer, sealInMemory, segmentOf } from '@passover/archive'
 import { readHeaders, Subjects } from '@passover/bus'
 
 /** Seals events into segments of an archive, as the audit does. */
-export async function sealAll(events: Iterable<ArchivedEvent>, compression: 'gzip' | 'none' = 'none'): Promise<LocalSegment[]> {
+export async function sealAll(events: Iterable<ArchivedEvent>, compression: 'gzip' | 'none' = 'none'): Promise<InMemorySegment[]> {
   const subjects = new Subjects()
-  const segments: LocalSegment[] = []
+  const segments: InMemorySegment[] = []
   let buffer: SegmentBuffer | undefined
   let chain_before = Buffer.from(GENESIS).toString('hex')
   const seal = async () => {
     if (!buffer) return
-    const segment = await sealLocal(buffer, { chain_before, compression })
+    const segment = await sealInMemory(buffer, { chain_before, compression })
     chain_before = segment.entry.chain_after
     segments.push(segment)
   }

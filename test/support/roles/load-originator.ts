@@ -1,4 +1,4 @@
-import { BUILDER, type Errand, errand, seeded } from '@passover/chaos'
+import { BUILDER, type LoadRequest, planRequest, seededRandom } from '@passover/chaos'
 import { type Agent, connect, PassOverError } from '@passover/sdk'
 import { insist, optionsOf, pause, say } from './load-role.js'
 
@@ -15,7 +15,7 @@ interface Options {
 }
 
 const { servers, agent: name, passes, every_ms, seed } = optionsOf<Options>()
-const choices = seeded(seed)
+const choices = seededRandom(seed)
 const agent = await insist(() => connect({ agent: name, servers }))
 say('ready')
 const begun = performance.now()
@@ -23,14 +23,14 @@ const under = new Set<Promise<void>>()
 for (let n = 0; n < passes; n += 1) {
   const wait = begun + n * every_ms - performance.now()
   if (wait > 0) await pause(wait)
-  const one = run(agent, errand(choices), `given-${name}-${seed}-${n}`).finally(() => under.delete(one))
+  const one = run(agent, planRequest(choices), `given-${name}-${seed}-${n}`).finally(() => under.delete(one))
   under.add(one)
 }
 say('asked')
 await Promise.all(under)
 say('done')
 
-async function run(by: Agent, what: Errand, given: string): Promise<void> {
+async function run(by: Agent, what: LoadRequest, given: string): Promise<void> {
   const { plan, priority, timeout_ms, times, cancel_after_ms } = what
   const handles = Array.from({ length: times }, () =>
     by.passOver({

@@ -1,5 +1,5 @@
 import { openSync, writeSync } from 'node:fs'
-import { asPlanned } from '@passover/chaos'
+import { plannedHandler } from '@passover/chaos'
 import { connect, type Pass } from '@passover/sdk'
 import { insist, optionsOf, say } from './load-role.js'
 
@@ -33,5 +33,5 @@ async function start(name: string): Promise<void> {
 async function work(pass: Pass): Promise<string> {
   const { originator, subagent, id } = pass.key
   if (file !== undefined) writeSync(file, `${originator}/${subagent}/${id} ${pass.attempt}\n`)
-  return asPlanned(pass)
+  return plannedHandler(pass)
 }

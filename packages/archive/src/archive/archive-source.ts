@@ -43,9 +43,9 @@ export function liveArchive(manifest: Manifest, objects: Pick<ObjectStore, 'get'
   }
 }
 
-const MANIFEST = 'manifest.jsonl'
+const MANIFEST_FILE = 'manifest.jsonl'
 /** What else is to be known of a saved archive. The chain does not cover it: who judges may say otherwise. */
-const ABOUT = 'archive.json'
+const ABOUT_FILE = 'archive.json'
 const about = z.object({
   v: z.literal(1),
   id_window_ms: z.int().positive(),
@@ -57,7 +57,7 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 
 /** An archive that was saved into a folder: its manifest, an entry a line, and its objects beside it. */
 export function folderArchive(folder: string): ArchiveSource {
-  const own = new Set([MANIFEST, ABOUT])
+  const own = new Set([MANIFEST_FILE, ABOUT_FILE])
   return {
     entries: async () => (await manifestLines(folder)).map((line, at) => entryIn(line, at + 1)),
     object: async (name) => {
@@ -70,8 +70,8 @@ export function folderArchive(folder: string): ArchiveSource {
 }
 
 async function manifestLines(folder: string): Promise<string[]> {
-  const text = await readFile(join(folder, MANIFEST), 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new ArchiveUnreadable(error.code === 'ENOENT' ? `there is no ${MANIFEST} in ${folder}` : error.message)
+  const text = await readFile(join(folder, MANIFEST_FILE), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new ArchiveUnreadable(error.code === 'ENOENT' ? `there is no ${MANIFEST_FILE} in ${folder}` : error.message)
   })
   return text.split('\n').filter((line) => line !== '')
 }
@@ -79,18 +79,21 @@ async function manifestLines(folder: string): Promise<string[]> {
 function filesFaults(lines: readonly string[], saved: z.infer<typeof about> | undefined): FileFault[] {
   if (!saved && lines.length === 0) return []
   if (!saved)
-    return [{ severity: 'fault', what: `${ABOUT} is missing: the id window and the digests of the manifest's entries are not known` }]
+    return [{ severity: 'fault', what: `${ABOUT_FILE} is missing: the id window and the digests of the manifest's entries are not known` }]
   const { manifest: digests } = saved
   if (!digests) {
-    const what = `${ABOUT} has no digests of the manifest's entries: an earlier version saved it, or they were taken out`
+    const what = `${ABOUT_FILE} has no digests of the manifest's entries: an earlier version saved it, or they were taken out`
     return [{ severity: 'remark', what }]
   }
   const faults: FileFault[] = lines.flatMap((line, at) => {
-    const differs = `its entry in ${MANIFEST} is not the one of which ${ABOUT} has the digest: one of the two files was changed`
+    const differs = `its entry in ${MANIFEST_FILE} is not the one of which ${ABOUT_FILE} has the digest: one of the two files was changed`
     return digests[at] === sha256(line) ? [] : [{ severity: 'fault', k: entryIn(line, at + 1).k, what: differs }]
   })
   if (lines.length < digests.length)
-    faults.push({ severity: 'fault', what: `${MANIFEST} has ${lines.length} entries, and ${ABOUT} the digests of ${digests.length}` })
+    faults.push({
+      severity: 'fault',
+      what: `${MANIFEST_FILE} has ${lines.length} entries, and ${ABOUT_FILE} the digests of ${digests.length}`,
+    })
   return faults
 }
 
@@ -101,7 +104,7 @@ function entryIn(line: string, number: number): ManifestEntry {
   try {
     return savedEntry.parse(JSON.parse(line))
   } catch {
-    throw new ArchiveUnreadable(`line ${number} of ${MANIFEST} is no manifest entry`)
+    throw new ArchiveUnreadable(`line ${number} of ${MANIFEST_FILE} is no manifest entry`)
   }
 }
 
@@ -111,7 +114,7 @@ export async function savedWindow(folder: string): Promise<number | undefined> {
 }
 
 async function aboutOf(folder: string): Promise<z.infer<typeof about> | undefined> {
-  const text = await readFile(join(folder, ABOUT), 'utf8').catch((error: NodeJS.ErrnoException) => {
+  const text = await readFile(join(folder, ABOUT_FILE), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined
     throw new ArchiveUnreadable(error.message)
   })
@@ -119,7 +122,7 @@ async function aboutOf(folder: string): Promise<z.infer<typeof about> | undefine
   try {
     return about.parse(JSON.parse(text))
   } catch {
-    throw new ArchiveUnreadable(`${ABOUT} in ${folder} does not say what an archive is judged by`)
+    throw new ArchiveUnreadable(`${ABOUT_FILE} in ${folder} does not say what an archive is judged by`)
   }
 }
 
@@ -150,13 +153,13 @@ export class FolderWriter {
   async end(): Promise<void> {
     const { id_window_ms } = this.rules
     const saved: z.infer<typeof about> = { v: 1, id_window_ms, manifest: this.lines.map((line) => sha256(line)) }
-    await writeFile(join(this.folder, ABOUT), `${JSON.stringify(saved)}\n`)
-    await writeFile(join(this.folder, MANIFEST), this.lines.map((line) => `${line}\n`).join(''))
+    await writeFile(join(this.folder, ABOUT_FILE), `${JSON.stringify(saved)}\n`)
+    await writeFile(join(this.folder, MANIFEST_FILE), this.lines.map((line) => `${line}\n`).join(''))
   }
 
   /** Deletes what it wrote, and the manifest of what was saved there before: some of that is written over. */
   async discard(): Promise<void> {
-    for (const name of [MANIFEST, ABOUT, ...this.names]) await rm(join(this.folder, name), { force: true })
+    for (const name of [MANIFEST_FILE, ABOUT_FILE, ...this.names]) await rm(join(this.folder, name), { force: true })
   }
 
   /** Something that belongs to it, under a name of its own. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { eventOf } from '../segment/buffer.js'
 import { encodeFrame, SEGMENT_SIZE } from '../segment/format.js'
 import { IndexBuilder } from '../segment/pass-index.js'
-import { Archive, EARLIER_MS } from './archive.js'
+import { Archive, EARLY_MESSAGE_MS } from './archive.js'
 import type { Manifest, ManifestEntry } from './manifest.js'
 
 const KEY: PassKey = { originator: 'alice', subagent: 'scout', id: 'given-id-1' }
@@ -67,7 +67,7 @@ describe('Archive.sequencesOf', () => {
         .at(-1)
         ?.split('.')[0],
     )
-    expect(deepest).toBe(Math.floor((30 * SEGMENT_SIZE - EARLIER_MS) / SEGMENT_SIZE) - 1)
+    expect(deepest).toBe(Math.floor((30 * SEGMENT_SIZE - EARLY_MESSAGE_MS) / SEGMENT_SIZE) - 1)
   })
 
   // Found by an hour of chaos: a cancel was stored while its request was being sent again.

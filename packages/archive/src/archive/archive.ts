@@ -4,16 +4,16 @@ import { ObjectError, type ObjectStore, readHeaders, type Stored } from '@passov
 import { idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
 import { Chain, decodeFrames, type Frame, GENESIS, SegmentDamaged, segmentOf, segmentRange } from '../segment/format.js'
 import { decodeIndex, type IndexedPass } from '../segment/pass-index.js'
-import { hasHash, hashesOf, hashOf, IdFinder } from './id-index.js'
+import { hasHash, hashesOf, hashOf, IdIndex } from './id-index.js'
 import type { Manifest, ManifestEntry } from './manifest.js'
-import { SharedReads } from './read-cache.js'
+import { ReadCache } from './read-cache.js'
 
 const gunzipAsync = promisify(gunzip)
 /** How many unpacked segments and indexes are kept for the next question. */
-const KEPT_SEGMENTS = 2
-const KEPT_INDEXES = 16
+const CACHED_SEGMENTS = 2
+const CACHED_INDEXES = 16
 /** Of so many segments the ids that begin there are kept as hashes, 4 bytes each and at most 4,096 a segment. */
-const KEPT_BEGUN = 1_024
+const CACHED_FIRST_STEPS = 1_024
 /** How far back a pass is looked for by index alone. */
 const MAX_INDEXES_SEARCHED = 512
 /** An id's time is its maker's: admission lets it be ahead by less. */
@@ -22,7 +22,7 @@ const ID_AHEAD_MS = 3_600_000
  * So long before the request that its steps name something may be stored of a pass: a cancel, where the request had to be sent again; another
  * request for its id, where the dispatcher that was handed it stood still.
  */
-export const EARLIER_MS = 45_000
+export const EARLY_MESSAGE_MS = 45_000
 
 interface Index {
   passes: Map<string, IndexedPass>
@@ -34,26 +34,26 @@ interface Index {
 }
 
 /** Not sealed yet, or no longer kept. */
-const NONE: ReadonlyMap<number, Stored> = new Map()
+const NO_MESSAGES: ReadonlyMap<number, Stored> = new Map()
 
 /** Reads what was archived. */
 export class Archive {
-  private readonly segments = new SharedReads<ReadonlyMap<number, Stored>>(KEPT_SEGMENTS)
-  private readonly indexes = new SharedReads<Index>(KEPT_INDEXES)
+  private readonly segments = new ReadCache<ReadonlyMap<number, Stored>>(CACHED_SEGMENTS)
+  private readonly indexes = new ReadCache<Index>(CACHED_INDEXES)
   /** Hashes of the ids that begin in a segment; undefined: it is not known. */
-  private readonly begun = new SharedReads<{ ids: Uint32Array | undefined }>(KEPT_BEGUN)
+  private readonly begun = new ReadCache<{ ids: Uint32Array | undefined }>(CACHED_FIRST_STEPS)
 
   /** Large parts that the messages of a segment keep. */
-  private readonly parts = new SharedReads<{ names: ReadonlySet<string> | 'any' }>(KEPT_INDEXES)
+  private readonly parts = new ReadCache<{ names: ReadonlySet<string> | 'any' }>(CACHED_INDEXES)
 
   /** Until it has read all indexes, a pass is looked for in the newest segments only. */
-  readonly finder: IdFinder
+  readonly finder: IdIndex
 
   constructor(
     private readonly manifest: Manifest,
     private readonly objects: ObjectStore,
   ) {
-    this.finder = new IdFinder(manifest, (k) => this.indexBytes(k))
+    this.finder = new IdIndex(manifest, (k) => this.indexBytes(k))
   }
 
   /** The archived messages of these sequences, in order; those that no segment holds are left out. */
@@ -68,7 +68,7 @@ export class Archive {
 
   /**
    * Sequences of a pass by the indexes, newest segments first, down to what is older than the request which its steps name
-   * (`requestIn`) by `EARLIER_MS`, or older than its id. Its messages may be far apart. Throws SegmentDamaged where an index may say more.
+   * (`requestIn`) by `EARLY_MESSAGE_MS`, or older than its id. Its messages may be far apart. Throws SegmentDamaged where an index may say more.
    */
   async sequencesOf(key: PassKey, requestIn: (stored: Stored) => number | undefined = () => undefined): Promise<number[]> {
     const since = (idTime(key.id) ?? 0) - ID_AHEAD_MS
@@ -78,7 +78,7 @@ export class Archive {
     for (const k of await this.segmentsOf(key.id)) {
       const { passes, last_time, damage } = await this.index(k)
       // One that holds nothing says nothing of when.
-      if (k < segmentOf(lowest) && last_time > 0 && last_time < oldest - EARLIER_MS) break
+      if (k < segmentOf(lowest) && last_time > 0 && last_time < oldest - EARLY_MESSAGE_MS) break
       const pass = passes.get(keyText(key))
       if (pass) {
         found.unshift(...pass.sequences)
@@ -221,13 +221,13 @@ export class Archive {
     return this.segments.of(
       k,
       () => this.readSegment(k),
-      (found) => found !== NONE,
+      (found) => found !== NO_MESSAGES,
     )
   }
 
   private async readSegment(k: number): Promise<ReadonlyMap<number, Stored>> {
     const { frames } = (await readStanding(this.manifest, this.objects, k)) ?? {}
-    if (!frames) return NONE
+    if (!frames) return NO_MESSAGES
     const messages = new Map<number, Stored>()
     for (const frame of frames) {
       if (frame.kind === 'event') messages.set(frame.event.sequence, { ...frame.event, headers: readHeaders(frame.event.headers) })

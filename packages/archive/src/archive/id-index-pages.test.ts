@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { IdPages, lowerBound, type PageFile } from './id-index-pages.js'
+import { IdIndexPages, lowerBound, type PageFile } from './id-index-pages.js'
 
 /** Two places of a file. */
 function memoryFile(): PageFile {
@@ -18,10 +18,10 @@ function memoryFile(): PageFile {
 }
 
 let file: PageFile
-let pages: IdPages
+let pages: IdIndexPages
 beforeEach(() => {
   file = memoryFile()
-  pages = new IdPages(file)
+  pages = new IdIndexPages(file)
 })
 afterEach(() => pages[Symbol.asyncDispose]())
 

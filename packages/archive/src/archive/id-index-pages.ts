@@ -4,17 +4,17 @@ import { join } from 'node:path'
 import { SEGMENT_SIZE } from '../segment/format.js'
 
 /** What is sorted into one run: as many as one byte tells apart. */
-export const RUN_SEGMENTS = 256
+export const SEGMENTS_PER_RUN = 256
 /** A hash, and which of the run's segments it stands in. */
 const ENTRY_BYTES = 5
 /** Of every so many entries the hash is kept in memory, and they are read at once. */
 const PAGE_ENTRIES = 1_024
 const PAGE_BYTES = PAGE_ENTRIES * ENTRY_BYTES
 /** Each run has its place, as long as the longest could be; where it is shorter nothing is written. */
-const PLACE_BYTES = RUN_SEGMENTS * SEGMENT_SIZE * ENTRY_BYTES
+const PLACE_BYTES = SEGMENTS_PER_RUN * SEGMENT_SIZE * ENTRY_BYTES
 /** A run is sorted by so many ranges of hashes, each a few ms at most. */
-const RANGES = 16
-const RANGE = 2 ** 32 / RANGES
+const HASH_RANGES = 16
+const HASH_RANGE_SIZE = 2 ** 32 / HASH_RANGES
 
 /** Hashes of a segment's ids, ascending. */
 export interface Hashes {
@@ -42,28 +42,28 @@ interface Run {
  * In which segments a hash stands, in a file: what is asked for seldom need not be in memory, whose share is 4 bytes for a thousand ids. The file
  * is this process's alone and has no name, so that it goes with it; what it says is made anew from the indexes at the next start.
  */
-export class IdPages implements AsyncDisposable {
+export class IdIndexPages implements AsyncDisposable {
   private readonly runs = new Set<Run>()
   private readonly free: number[] = []
   private places = 0
 
   constructor(private readonly file: PageFile) {}
 
-  static async open(): Promise<IdPages> {
+  static async open(): Promise<IdIndexPages> {
     const folder = await mkdtemp(join(tmpdir(), 'passover-ids-'))
     try {
-      return new IdPages(await open(join(folder, 'pages'), 'wx+', 0o600))
+      return new IdIndexPages(await open(join(folder, 'pages'), 'wx+', 0o600))
     } finally {
       await rm(folder, { recursive: true, force: true })
     }
   }
 
-  /** Settles when they are found here; at most RUN_SEGMENTS. */
+  /** Settles when they are found here; at most SEGMENTS_PER_RUN. */
   async add(hashes: readonly Hashes[]): Promise<void> {
     const place = this.free.pop() ?? this.places++
     const run: Run = { place, segments: hashes.map(({ k }) => k), fences: [], size: 0 }
     try {
-      for (let range = 0; range < RANGES; range++) await this.append(run, sortedIn(hashes, range))
+      for (let range = 0; range < HASH_RANGES; range++) await this.append(run, sortedIn(hashes, range))
     } catch (error) {
       this.free.push(place)
       throw error
@@ -95,10 +95,10 @@ export class IdPages implements AsyncDisposable {
     const bytes = Buffer.allocUnsafe(sorted.length * ENTRY_BYTES)
     let at = 0
     for (const [n, value] of sorted.entries()) {
-      const hash = Math.floor(value / RUN_SEGMENTS)
+      const hash = Math.floor(value / SEGMENTS_PER_RUN)
       if ((run.size + n) % PAGE_ENTRIES === 0) run.fences.push(hash)
       at = bytes.writeUInt32BE(hash, at)
-      at = bytes.writeUInt8(value % RUN_SEGMENTS, at)
+      at = bytes.writeUInt8(value % SEGMENTS_PER_RUN, at)
     }
     const { bytesWritten } = await this.file.write(bytes, 0, bytes.length, run.place * PLACE_BYTES + run.size * ENTRY_BYTES)
     if (bytesWritten < bytes.length) throw new Error(`only ${bytesWritten} of ${bytes.length} bytes of hashes were written`)
@@ -124,10 +124,12 @@ export class IdPages implements AsyncDisposable {
 
 /** Entries with hashes in one range, in order. */
 function sortedIn(hashes: readonly Hashes[], range: number): Float64Array {
-  const parts = hashes.map(({ ids }) => ids.subarray(lowerBound(ids, range * RANGE), lowerBound(ids, (range + 1) * RANGE)))
+  const parts = hashes.map(({ ids }) =>
+    ids.subarray(lowerBound(ids, range * HASH_RANGE_SIZE), lowerBound(ids, (range + 1) * HASH_RANGE_SIZE)),
+  )
   const sorted = new Float64Array(parts.reduce((sum, { length }) => sum + length, 0))
   let at = 0
-  for (const [n, ids] of parts.entries()) for (const hash of ids) sorted[at++] = hash * RUN_SEGMENTS + n
+  for (const [n, ids] of parts.entries()) for (const hash of ids) sorted[at++] = hash * SEGMENTS_PER_RUN + n
   return sorted.sort()
 }
 

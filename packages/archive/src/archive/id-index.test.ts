@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { SegmentDamaged } from '../segment/format.js'
 import { encodeIndex } from '../segment/pass-index.js'
-import { IdFinder } from './id-index.js'
-import type { Hashes, IdPages } from './id-index-pages.js'
+import { IdIndex } from './id-index.js'
+import type { Hashes, IdIndexPages } from './id-index-pages.js'
 import type { ManifestEntry } from './manifest.js'
 
 const entry = (k: number) => ({ k, first_time: 10 * k + 1, last_time: 10 * k + 9 }) as ManifestEntry
@@ -10,7 +10,7 @@ const entry = (k: number) => ({ k, first_time: 10 * k + 1, last_time: 10 * k + 9
 const REMOVED = 9
 
 /** What is on disk, in a map. */
-function pagesInMap(onAdd: () => void = () => undefined): IdPages {
+function pagesInMap(onAdd: () => void = () => undefined): IdIndexPages {
   const kept = new Map<number, Uint32Array>()
   const add = async (hashes: readonly Hashes[]) => {
     for (const { k, ids } of hashes) kept.set(k, ids)
@@ -18,14 +18,14 @@ function pagesInMap(onAdd: () => void = () => undefined): IdPages {
   }
   const segmentsOf = async (hash: number) => [...kept].filter(([, ids]) => ids.includes(hash)).map(([k]) => k)
   const forget = (k: number) => void kept.delete(k)
-  return { add, segmentsOf, forget, [Symbol.asyncDispose]: async () => undefined } as unknown as IdPages
+  return { add, segmentsOf, forget, [Symbol.asyncDispose]: async () => undefined } as unknown as IdIndexPages
 }
 
 /** Of an archive that may grow. */
 function finderOf(
-  archive: ManifestEntry[] | ConstructorParameters<typeof IdFinder>[0],
-  disk?: { most: number; open: () => Promise<IdPages> },
-): IdFinder {
+  archive: ManifestEntry[] | ConstructorParameters<typeof IdIndex>[0],
+  disk?: { most: number; open: () => Promise<IdIndexPages> },
+): IdIndex {
   const entries = Array.isArray(archive) ? archive : []
   const list = { all: async () => [...entries], entry: async (k: number) => entries[k], newest: async () => entries.at(-1) }
   const manifest = Array.isArray(archive) ? list : archive
@@ -34,7 +34,7 @@ function finderOf(
     k === REMOVED
       ? undefined
       : encodeIndex(k, [{ key: key(k), session_id: undefined, sequences: [k * 4_096], begins: true }], { parts: [`alice/part-${k}`] })
-  return new IdFinder(manifest, indexOf, disk)
+  return new IdIndex(manifest, indexOf, disk)
 }
 
 it('says that it does not know all segments until their indexes were read', async () => {
@@ -78,7 +78,7 @@ it('an attempt that failed is gone on with, and until then nobody takes what is 
   const asked: number[] = []
   let broken = true
   const manifest = { all: async () => entries, entry: async (k: number) => entries[k], newest: async () => entries.at(-1) }
-  const finder = new IdFinder(manifest, async (k) => {
+  const finder = new IdIndex(manifest, async (k) => {
     if (k === 19 && broken) throw new Error('nobody answers')
     asked.push(k)
     return encodeIndex(k, [], {})
@@ -107,7 +107,7 @@ it('knows which parts are spoken of, and forgets removed segments', async () => 
 it('a segment whose index is damaged may speak of any id, and keeps nobody from finding the others', async () => {
   const entries = [entry(0), entry(1)]
   const manifest = { all: async () => entries, entry: async (k: number) => entries[k], newest: async () => entries.at(-1) }
-  const finder = new IdFinder(manifest, async (k) => {
+  const finder = new IdIndex(manifest, async (k) => {
     if (k === 1) throw new SegmentDamaged('object 1.index cannot be read', 0)
     const key = { originator: 'alice', subagent: 'audit', id: 'given-id-0' }
     return encodeIndex(k, [{ key, session_id: undefined, sequences: [1], begins: true }], { parts: [] })
@@ -124,7 +124,7 @@ it('one that was sealed since and could not be read is read when somebody asks a
   const entries = [entry(0)]
   let broken = true
   const manifest = { all: async () => [...entries], entry: async (k: number) => entries[k], newest: async () => entries.at(-1) }
-  const finder = new IdFinder(manifest, async (k) => {
+  const finder = new IdIndex(manifest, async (k) => {
     if (k === 1 && broken) throw new Error('nobody answers')
     return encodeIndex(k, [], {})
   })
@@ -136,7 +136,7 @@ it('one that was sealed since and could not be read is read when somebody asks a
 })
 
 /** What stands in memory for an id of each. */
-function hashesIn(finder: IdFinder): number {
+function hashesIn(finder: IdIndex): number {
   const { known } = finder as unknown as { known: Map<number, { ids: unknown }> }
   return [...known.values()].filter(({ ids }) => ids instanceof Uint32Array).length
 }
@@ -172,7 +172,7 @@ it('what cannot be written to disk stays in memory, and it says so', async () =>
 
 it('a segment that is removed while its hashes go to disk is not found there', async () => {
   const entries = Array.from({ length: 257 }, (_, k) => entry(k))
-  const finder: IdFinder = finderOf(entries, { most: 0, open: async () => pagesInMap(() => finder.forget(3)) })
+  const finder: IdIndex = finderOf(entries, { most: 0, open: async () => pagesInMap(() => finder.forget(3)) })
   await finder.prepare()
   expect([await finder.segmentsOf('given-id-3'), await finder.segmentsOf('given-id-4')]).toEqual([[], [4]])
   await finder.close()
@@ -183,7 +183,7 @@ it('what a segment said before stands until it is read again, also where that fa
   let answers: (index: Uint8Array | undefined) => void = () => undefined
   let reading: () => Promise<Uint8Array | undefined> = async () => encodeIndex(0, [], { parts: ['alice/part-0'] })
   const manifest = { all: async () => [entry(0)], entry: async () => undefined, newest: async () => entry(0) }
-  const finder = new IdFinder(manifest, () => reading())
+  const finder = new IdIndex(manifest, () => reading())
   await finder.prepare()
   reading = () => Promise.reject(new Error('nobody answers'))
   await expect(finder.renew(entry(0))).rejects.toThrow('nobody answers')

@@ -1,21 +1,21 @@
 import { SegmentDamaged } from '../segment/format.js'
-import { namedIn } from '../segment/pass-index.js'
-import { type Hashes, IdPages, lowerBound, RUN_SEGMENTS } from './id-index-pages.js'
-import { type Manifest, Missing } from './manifest.js'
+import { readIndexIds } from '../segment/pass-index.js'
+import { type Hashes, IdIndexPages, lowerBound, SEGMENTS_PER_RUN } from './id-index-pages.js'
+import { GapTracker, type Manifest } from './manifest.js'
 
-const AT_ONCE = 16
+const CONCURRENCY = 16
 /** Of so many segments the hashes stay in memory, 8 MB where each speaks of a thousand passes; those of older ones go to disk, a run at a time. */
-const IN_MEMORY = 2_048
-const NONE = new Uint32Array()
+const MAX_IN_MEMORY = 2_048
+const NO_HASHES = new Uint32Array()
 
-interface Span {
+interface TimeSpan {
   first_time: number
   last_time: number
 }
 
-type Spanned = Span & { k: number }
+type SegmentTimes = TimeSpan & { k: number }
 
-interface Known extends Span {
+interface IndexedSegment extends TimeSpan {
   /** Hashes of the ids that it speaks of, ascending: 4 bytes a pass. `paged`: they are on disk. `any`: its index is damaged, and it may speak of each. */
   ids: Uint32Array | 'paged' | 'any'
   /** The same of the parts that it refers to; undefined: it does not say. */
@@ -26,16 +26,16 @@ interface Known extends Span {
  * In which segments an id stands, however many there are: of each segment's index the hashes of its ids are kept. Segments that are sealed
  * later are read when somebody asks, or by `follow`. What is kept in memory does not grow with the archive but by a line a segment.
  */
-export class IdFinder {
-  private readonly known = new Map<number, Known>()
+export class IdIndex {
+  private readonly known = new Map<number, IndexedSegment>()
   private newest = -1
-  private readonly missing = new Missing()
+  private readonly missing = new GapTracker()
   private ready = false
   private reading: Promise<void> | undefined
   /** A look for what was sealed since that is under way, and the next one, which begins after it. */
   private looking: Promise<void> | undefined
   private nextLook: Promise<void> | undefined
-  private pages: IdPages | undefined
+  private pages: IdIndexPages | undefined
   /** How many segments have their hashes in memory. */
   private inMemory = 0
   private paging: Promise<void> | undefined
@@ -46,7 +46,7 @@ export class IdFinder {
   constructor(
     private readonly manifest: Pick<Manifest, 'all' | 'entry' | 'newest'>,
     private readonly indexOf: (k: number) => Promise<Uint8Array | undefined>,
-    private readonly disk: { most: number; open: () => Promise<IdPages> } = { most: IN_MEMORY, open: () => IdPages.open() },
+    private readonly disk: { most: number; open: () => Promise<IdIndexPages> } = { most: MAX_IN_MEMORY, open: () => IdIndexPages.open() },
   ) {}
 
   /** Whether the indexes of all segments that were sealed at the start are read. */
@@ -97,7 +97,7 @@ export class IdFinder {
   }
 
   /** Segments, newest first, with the server's times of their first and last messages. Not `complete`: not all were read yet, or could be. */
-  async segments(): Promise<{ segments: Spanned[]; complete: boolean }> {
+  async segments(): Promise<{ segments: SegmentTimes[]; complete: boolean }> {
     if (this.ready) await this.readNewer()
     const read = [...this.known].filter(([, { ids }]) => ids !== 'any')
     const segments = read.map(([k, { first_time, last_time }]) => ({ k, first_time, last_time })).sort((a, b) => b.k - a.k)
@@ -121,15 +121,15 @@ export class IdFinder {
   }
 
   /** Reads the index of one segment again. Until that is read what it said before stands: else what it refers to might be removed meanwhile. */
-  renew(entry: Spanned): Promise<void> {
+  renew(entry: SegmentTimes): Promise<void> {
     return this.know(entry)
   }
 
   private async read(): Promise<void> {
     if (this.ready) return await this.readNewer()
     const entries = await this.manifest.all()
-    for (let at = 0; at < entries.length; at += AT_ONCE) {
-      const some = entries.slice(at, at + AT_ONCE).filter(({ k }) => !this.known.has(k))
+    for (let at = 0; at < entries.length; at += CONCURRENCY) {
+      const some = entries.slice(at, at + CONCURRENCY).filter(({ k }) => !this.known.has(k))
       await Promise.all(some.map((entry) => this.note(entry)))
     }
     this.missing.take(entries)
@@ -157,18 +157,18 @@ export class IdFinder {
     }
   }
 
-  private async note(entry: Spanned): Promise<void> {
+  private async note(entry: SegmentTimes): Promise<void> {
     await this.know(entry)
     this.newest = Math.max(this.newest, entry.k)
   }
 
-  private async know({ k, first_time, last_time }: Spanned): Promise<void> {
+  private async know({ k, first_time, last_time }: SegmentTimes): Promise<void> {
     const told = await this.toldBy(k)
     // Two may have read it at once.
     this.forget(k)
     if (!told) return
     this.known.set(k, { first_time, last_time, ...told })
-    if (told.ids === 'any' || ++this.inMemory < this.disk.most + RUN_SEGMENTS || this.closed) return
+    if (told.ids === 'any' || ++this.inMemory < this.disk.most + SEGMENTS_PER_RUN || this.closed) return
     this.paging ??= this.page().finally(() => {
       this.paging = undefined
     })
@@ -179,7 +179,7 @@ export class IdFinder {
   private async page(): Promise<void> {
     const hashes: Hashes[] = []
     for (const [k, { ids }] of this.known) if (typeof ids === 'object') hashes.push({ k, ids })
-    const oldest = hashes.sort((a, b) => a.k - b.k).slice(0, RUN_SEGMENTS)
+    const oldest = hashes.sort((a, b) => a.k - b.k).slice(0, SEGMENTS_PER_RUN)
     try {
       this.pages ??= await this.disk.open()
       await this.pages.add(oldest)
@@ -200,11 +200,11 @@ export class IdFinder {
   }
 
   /** One that is damaged stays so: to wait for it would keep all the others from being found. Undefined: it was removed. */
-  private async toldBy(k: number): Promise<Pick<Known, 'ids' | 'parts'> | undefined> {
+  private async toldBy(k: number): Promise<Pick<IndexedSegment, 'ids' | 'parts'> | undefined> {
     try {
       const index = await this.indexOf(k)
       if (!index) return undefined
-      const { ids, parts } = namedIn(index)
+      const { ids, parts } = readIndexIds(index)
       return { ids: hashesOf(ids), parts: parts && hashesOf(parts) }
     } catch (error) {
       if (error instanceof SegmentDamaged) return { ids: 'any', parts: undefined }
@@ -215,7 +215,7 @@ export class IdFinder {
 
 /** Ascending. */
 export function hashesOf(texts: readonly string[]): Uint32Array {
-  return texts.length === 0 ? NONE : Uint32Array.from(texts, hashOf).sort()
+  return texts.length === 0 ? NO_HASHES : Uint32Array.from(texts, hashOf).sort()
 }
 
 export function hashOf(id: string): number {

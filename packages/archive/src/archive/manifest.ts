@@ -58,7 +58,7 @@ const tableEntry = z.union([manifestEntry, headEntry, rebuildEntry, retentionEnt
 
 const HEAD = 'head'
 /** Reads until replicas have what was written just now. */
-const TRIES = 20
+const MAX_ATTEMPTS = 20
 const REBUILD = 'rebuild'
 
 function keyOf(k: number): string {
@@ -142,7 +142,7 @@ export class Manifest {
    */
   async forgetLost(first: number, objects: Pick<ObjectStore, 'list'>): Promise<void> {
     // A replica that is behind shows what is forgotten already.
-    for (let tries = 0; tries < TRIES; tries++) if (await this.forgetOnce(first, objects)) return
+    for (let tries = 0; tries < MAX_ATTEMPTS; tries++) if (await this.forgetOnce(first, objects)) return
     throw new Error('what the archive lost is not forgotten yet')
   }
 
@@ -168,17 +168,17 @@ export class Manifest {
 }
 
 /** Segments of which a sorted list has none, though it has younger ones. */
-export function gapsIn(entries: readonly Pick<ManifestEntry, 'k'>[]): number[] {
+export function findGaps(entries: readonly Pick<ManifestEntry, 'k'>[]): number[] {
   return entries.flatMap(({ k }, index) => range((entries[index - 1]?.k ?? k - 1) + 1, k))
 }
 
 /** Segments that were missing among the others: who seals anew fills them, though there are younger ones. */
-export class Missing {
+export class GapTracker {
   private segments: readonly number[] = []
 
   /** Those of a list that was read whole. */
   take(entries: readonly Pick<ManifestEntry, 'k'>[]): void {
-    this.segments = gapsIn(entries)
+    this.segments = findGaps(entries)
   }
 
   add(k: number): void {
@@ -206,6 +206,6 @@ function isThere({ object, index, removed }: ManifestEntry, objects: ReadonlySet
 }
 
 /** The first sequence that no sealed segment holds. */
-export function nextAfter(entry: ManifestEntry): number {
+export function sequenceAfter(entry: ManifestEntry): number {
   return (entry.k + 1) * SEGMENT_SIZE
 }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { SharedReads } from './read-cache.js'
+import { ReadCache } from './read-cache.js'
 
 /** Reads that end when they are told to. */
 function reading(most = 2) {
-  const shared = new SharedReads<{ n: number }>(most)
+  const shared = new ReadCache<{ n: number }>(most)
   const begun: { k: number; end: (n: number) => void; fail: (error: Error) => void }[] = []
   const of = (k: number, isKept?: (found: { n: number }) => boolean) =>
     shared.of(k, () => new Promise((end, fail) => begun.push({ k, end: (n) => end({ n }), fail })), isKept)

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 
 /** What was read last, and what is being read: many that ask for the same at once read it once. What failed is read again. */
-export class SharedReads<T extends object> {
+export class ReadCache<T extends object> {
   private readonly reads: LRUCache<number, Promise<T>>
 
   constructor(most: number) {

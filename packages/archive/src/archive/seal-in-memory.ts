@@ -2,21 +2,21 @@ import type { ObjectStore } from '@passover/bus'
 import { sha256 } from '@passover/schemas'
 import type { SegmentBuffer } from '../segment/buffer.js'
 import { segmentName, segmentRange } from '../segment/format.js'
-import { type Compression, packBuffered } from '../segment/write-segment.js'
+import { type Compression, writeBufferedSegment } from '../segment/write-segment.js'
 import type { ManifestEntry } from './manifest.js'
 
 /** A segment that was sealed here and stored nowhere. */
-export interface LocalSegment {
+export interface InMemorySegment {
   entry: ManifestEntry
   object: Uint8Array
   index: Uint8Array
 }
 
 /** Seals a buffered segment as the audit would: for what is saved into a folder, the open segment at the stream's end included. */
-export async function sealLocal(
+export async function sealInMemory(
   buffer: SegmentBuffer,
   { chain_before, compression = 'gzip' }: { chain_before: string; compression?: Compression },
-): Promise<LocalSegment> {
+): Promise<InMemorySegment> {
   const { k } = buffer
   const name = segmentName(k)
   let object: Uint8Array = new Uint8Array()
@@ -25,7 +25,7 @@ export async function sealLocal(
       if (data instanceof Uint8Array) object = data
     },
   }
-  const { packed, prints } = await packBuffered(keep, buffer, { name: `${name}.frames`, chain_before, compression })
+  const { packed, prints } = await writeBufferedSegment(keep, buffer, { name: `${name}.frames`, chain_before, compression })
   const index = buffer.index.encode(k, prints)
   const entry: ManifestEntry = {
     v: 1,

@@ -2,7 +2,7 @@ import type { SegmentRun } from '@passover/schemas'
 import type { ManifestEntry } from './manifest.js'
 
 /** What segments (oldest first) amount to, neighbours together. */
-export function runsOf(entries: readonly ManifestEntry[]): SegmentRun[] {
+export function segmentRanges(entries: readonly ManifestEntry[]): SegmentRun[] {
   const runs: SegmentRun[] = []
   for (const { k, count, first_time, last_time, chain_before, chain_after } of entries) {
     const run = runs.at(-1)

@@ -1,7 +1,7 @@
 import { createGunzip } from 'node:zlib'
 import { keyText, type PassKey, sha256 } from '@passover/schemas'
 import { Chain, decodeFrames, type Frame, SegmentDamaged, segmentRange, sequenceOf } from '../segment/format.js'
-import { decodeIndex, printOf, printsIn } from '../segment/pass-index.js'
+import { decodeIndex, digestPrefix, readDigestIndex } from '../segment/pass-index.js'
 import type { ManifestEntry } from './manifest.js'
 
 /** What is wrong with an archived entry, or with a whole segment where no entry can be named. */
@@ -19,7 +19,7 @@ export interface SegmentBytes {
   index: Uint8Array | undefined
 }
 
-export interface Examined {
+export interface SegmentValidation {
   /** What could be read of it, in order. */
   frames: Frame[]
   /** The first is the one that matters: what comes after it may follow from it. */
@@ -32,7 +32,7 @@ export interface Examined {
  * Holds a segment against its manifest entry and its index: which entry was changed, added, moved, doubled or is missing, or where it was cut
  * off. Never throws for what it is given.
  */
-export async function examineSegment(entry: ManifestEntry, { object, index }: SegmentBytes): Promise<Examined> {
+export async function validateSegment(entry: ManifestEntry, { object, index }: SegmentBytes): Promise<SegmentValidation> {
   const { k } = entry
   const known = new SegmentIndex(entry, index)
   const { frames, broken, raw_size } = object
@@ -77,7 +77,7 @@ class SegmentIndex {
     if (index_sha256 !== undefined && sha256(bytes) !== index_sha256) this.fault = `index ${name} is not the one that was sealed`
     try {
       for (const { key, sequences } of decodeIndex(bytes)) for (const sequence of sequences) this.passes.set(sequence, key)
-      this.prints = printsIn(bytes, k)
+      this.prints = readDigestIndex(bytes, k)
     } catch {
       this.fault ??= `index ${name} cannot be read`
     }
@@ -105,7 +105,7 @@ function differences(frames: readonly Frame[], { prints }: SegmentIndex, broken:
     present.add(sequence)
     const print = prints?.get(sequence)
     if (prints && print === undefined) found.push({ sequence, what: 'was added: nothing was sealed under this sequence' })
-    else if (prints && print !== printOf(frame.digest)) found.push({ sequence, what: 'is not what was sealed: it was changed' })
+    else if (prints && print !== digestPrefix(frame.digest)) found.push({ sequence, what: 'is not what was sealed: it was changed' })
   }
   const last = frames.length > 0 ? sequenceOf(frames[frames.length - 1] as Frame) : 0
   const ends = broken === undefined ? Number.POSITIVE_INFINITY : last

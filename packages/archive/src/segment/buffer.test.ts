@@ -3,8 +3,8 @@ import { HEADER } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { eventOf, SegmentBuffer } from './buffer.js'
 import { decodeFrames, type ErasedEntry, encodeFrame, sequenceOf } from './format.js'
-import { partsKept } from './part-references.js'
-import { decodeIndex, namedIn } from './pass-index.js'
+import { ownedParts } from './part-references.js'
+import { decodeIndex, readIndexIds } from './pass-index.js'
 
 const subjects = new Subjects()
 const PART = { name: 'big', hash: 'c'.repeat(64), size: 300_000, owner: 'alice' }
@@ -53,14 +53,14 @@ describe('a segment of which entries are erased before it is sealed', () => {
     const left = index(buffered(one, two, three, four).erase(erased(one, two)))
     expect(decodeIndex(left).map(({ key }) => key.id)).toEqual(['some-pass-3', 'some-pass-4'])
     // Another refers to it.
-    expect(namedIn(left).parts).toHaveLength(1)
+    expect(readIndexIds(left).parts).toHaveLength(1)
     const none = index(buffered(one, two, three, four).erase(erased(two, three)))
-    expect(namedIn(none).parts).toHaveLength(0)
+    expect(readIndexIds(none).parts).toHaveLength(0)
   })
 
   it('may be asked whether something that stays refers to a part', () => {
     const { index } = buffered(one, two, three)
-    const [part = ''] = partsKept(two, subjects.toFact(two))
+    const [part = ''] = ownedParts(two, subjects.toFact(two))
     expect(index.refersTo(part)).toBe(true)
     expect(index.refersTo(part, new Set([2]))).toBe(true)
     expect(index.refersTo(part, new Set([2, 3]))).toBe(false)

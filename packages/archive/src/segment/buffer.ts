@@ -11,8 +11,8 @@ import {
   sequenceOf,
   writeFrame,
 } from './format.js'
-import { partsKept } from './part-references.js'
-import { IndexBuilder, PrintsBuilder } from './pass-index.js'
+import { ownedParts } from './part-references.js'
+import { DigestIndexBuilder, IndexBuilder } from './pass-index.js'
 
 /** Past this many bytes a segment is no longer buffered, but read again from the stream when it is sealed. */
 const MAX_BUFFERED_BYTES = 32 * 1024 * 1024
@@ -42,7 +42,7 @@ export interface SequenceRange {
 export class SegmentBuffer {
   index = new IndexBuilder()
   /** Of the frames that are in memory. */
-  readonly prints = new PrintsBuilder()
+  readonly prints = new DigestIndexBuilder()
   readonly facts: SegmentFacts = { first: 0, last: 0, first_time: 0, last_time: 0, count: 0 }
   /** Runs of sequences before its last entry that it has no entry of. */
   private readonly skipped: SequenceRange[] = []
@@ -63,7 +63,7 @@ export class SegmentBuffer {
   add(stored: Stored, fact: Fact, session: string | undefined): void {
     this.note(stored)
     this.index.add(fact, session)
-    for (const part of partsKept(stored, fact)) this.index.addPart(part, stored.sequence)
+    for (const part of ownedParts(stored, fact)) this.index.addPart(part, stored.sequence)
     if (this.chunks) this.keep(eventOf(stored), this.chunks)
   }
 

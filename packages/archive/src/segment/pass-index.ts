@@ -146,7 +146,7 @@ export function decodeIndex(bytes: Uint8Array): IndexedPass[] {
 }
 
 /** Ids of its passes, and the parts that it says its segment refers to (undefined: it says nothing of them). Throws SegmentDamaged. */
-export function namedIn(bytes: Uint8Array): { ids: string[]; parts: string[] | undefined } {
+export function readIndexIds(bytes: Uint8Array): { ids: string[]; parts: string[] | undefined } {
   const { passes, parts } = bodyOf(bytes)
   return { ids: passes.map(([, , id]) => id), parts }
 }
@@ -166,18 +166,18 @@ export function keyOfFact(fact: Fact): PassKey | undefined {
   }
 }
 
-const PLACE_BYTES = 2
-const PRINT_BYTES = 8
+const OFFSET_BYTES = 2
+const DIGEST_PREFIX_BYTES = 8
 
 /** Collects the prints of a segment's entries. */
-export class PrintsBuilder {
-  private readonly prints = Buffer.allocUnsafeSlow(SEGMENT_SIZE * (PLACE_BYTES + PRINT_BYTES))
+export class DigestIndexBuilder {
+  private readonly prints = Buffer.allocUnsafeSlow(SEGMENT_SIZE * (OFFSET_BYTES + DIGEST_PREFIX_BYTES))
   private used = 0
 
   /** `digest`: a character a byte. */
   add(sequence: number, digest: string): void {
     this.used = this.prints.writeUInt16BE(sequence % SEGMENT_SIZE, this.used)
-    this.used += this.prints.write(digest, this.used, PRINT_BYTES, 'latin1')
+    this.used += this.prints.write(digest, this.used, DIGEST_PREFIX_BYTES, 'latin1')
   }
 
   bytes(): Buffer {
@@ -186,19 +186,19 @@ export class PrintsBuilder {
 }
 
 /** Print of each entry (a character a byte) by its sequence, as the index of segment k has them; undefined where it has none. */
-export function printsIn(index: Uint8Array, k: number): Map<number, string> | undefined {
+export function readDigestIndex(index: Uint8Array, k: number): Map<number, string> | undefined {
   const { prints } = bodyOf(index)
   if (!prints) return undefined
   const text = Buffer.from(prints.buffer, prints.byteOffset, prints.byteLength).toString('latin1')
   const found = new Map<number, string>()
-  for (let at = 0; at + PLACE_BYTES + PRINT_BYTES <= text.length; at += PLACE_BYTES + PRINT_BYTES) {
+  for (let at = 0; at + OFFSET_BYTES + DIGEST_PREFIX_BYTES <= text.length; at += OFFSET_BYTES + DIGEST_PREFIX_BYTES) {
     const sequence = k * SEGMENT_SIZE + text.charCodeAt(at) * 256 + text.charCodeAt(at + 1)
-    found.set(sequence, text.slice(at + PLACE_BYTES, at + PLACE_BYTES + PRINT_BYTES))
+    found.set(sequence, text.slice(at + OFFSET_BYTES, at + OFFSET_BYTES + DIGEST_PREFIX_BYTES))
   }
   return found
 }
 
 /** The print that belongs to a digest. */
-export function printOf(digest: Uint8Array): string {
-  return Buffer.from(digest.buffer, digest.byteOffset, PRINT_BYTES).toString('latin1')
+export function digestPrefix(digest: Uint8Array): string {
+  return Buffer.from(digest.buffer, digest.byteOffset, DIGEST_PREFIX_BYTES).toString('latin1')
 }

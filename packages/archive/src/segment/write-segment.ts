@@ -7,12 +7,12 @@ import type { Bus, ObjectStore, Stored } from '@passover/bus'
 import { sha256 } from '@passover/schemas'
 import { eventOf, type SegmentBuffer, type SegmentFacts } from './buffer.js'
 import { type ArchivedEvent, Chain, type ErasedEntry, encodeErased, encodeFrame } from './format.js'
-import { PrintsBuilder } from './pass-index.js'
+import { DigestIndexBuilder } from './pass-index.js'
 
 export type Compression = 'gzip' | 'none'
 
 /** A segment's object is stored; this is what its manifest entry says about it. */
-export interface Packed extends SegmentFacts {
+export interface SegmentSummary extends SegmentFacts {
   chain_after: string
   size: number
   raw_size: number
@@ -20,12 +20,12 @@ export interface Packed extends SegmentFacts {
 }
 
 /** `prints` are for its index. */
-export interface PackedSegment {
-  packed: Packed
+export interface WrittenSegment {
+  packed: SegmentSummary
   prints: Uint8Array
 }
 
-export interface PackOptions {
+export interface WriteOptions {
   name: string
   chain_before: string
   compression: Compression
@@ -38,7 +38,11 @@ const GZIP = { level: 1 }
 const gzipAsync = promisify(gzip)
 
 /** Stores a buffered segment as one object. */
-export async function packBuffered(objects: Pick<ObjectStore, 'put'>, buffer: SegmentBuffer, options: PackOptions): Promise<PackedSegment> {
+export async function writeBufferedSegment(
+  objects: Pick<ObjectStore, 'put'>,
+  buffer: SegmentBuffer,
+  options: WriteOptions,
+): Promise<WrittenSegment> {
   const { raw, digests } = buffer.frames ?? { raw: Buffer.alloc(0), digests: Buffer.alloc(0) }
   const chain = new Chain(Buffer.from(options.chain_before, 'hex'))
   chain.add(digests)
@@ -49,12 +53,17 @@ export async function packBuffered(objects: Pick<ObjectStore, 'put'>, buffer: Se
 }
 
 /** Stores a segment that was too large to buffer: reads it from the stream once more and pipes it into the object. */
-export async function packStreamed(bus: Bus, objects: ObjectStore, buffer: SegmentBuffer, options: PackOptions): Promise<PackedSegment> {
+export async function writeStreamedSegment(
+  bus: Bus,
+  objects: ObjectStore,
+  buffer: SegmentBuffer,
+  options: WriteOptions,
+): Promise<WrittenSegment> {
   const { first, last } = buffer.facts
   const packer = options.compression === 'gzip' ? createGzip(GZIP) : new PassThrough()
   const tap = new Tap()
   const stored = objects.put(options.name, Readable.toWeb(packer.pipe(tap)) as ReadableStream<Uint8Array>)
-  const packing = new Packing(packer, options)
+  const packing = new SegmentWriter(packer, options)
   const reader = await bus.follow({ from: first }, async (message) => {
     if (packer.writableEnded) return
     if (message.sequence <= last) await packing.add(message)
@@ -73,9 +82,9 @@ export async function packStreamed(bus: Bus, objects: ObjectStore, buffer: Segme
 }
 
 /** Writes frames one after the other; what was erased stands between what is left, in order. */
-class Packing {
+class SegmentWriter {
   readonly facts: SegmentFacts = { first: 0, last: 0, first_time: 0, last_time: 0, count: 0 }
-  readonly prints = new PrintsBuilder()
+  readonly prints = new DigestIndexBuilder()
   readonly chain: Chain
   raw_size = 0
   private readonly erased: ErasedEntry[]
@@ -83,7 +92,7 @@ class Packing {
 
   constructor(
     private readonly packer: Writable,
-    { chain_before, erased }: PackOptions,
+    { chain_before, erased }: WriteOptions,
   ) {
     this.chain = new Chain(Buffer.from(chain_before, 'hex'))
     this.erased = [...(erased?.values() ?? [])].sort((a, b) => a.sequence - b.sequence)

@@ -1,5 +1,5 @@
 import { decode } from '@msgpack/msgpack'
-import { Bounds } from './bounds.js'
+import { TimeLimits } from './bounds.js'
 import type { CheckerOptions, Judgement, PassFound, StoredMessage, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
@@ -15,14 +15,14 @@ interface Held {
  * what was held is dispatched by a person's approval of the same digest alone; what was cancelled ends.
  */
 export function checkAuthority(records: Iterable<StoredMessage>, judgement: Judgement, options: CheckerOptions): Checked {
-  const checking = new Authority(judgement, new Bounds(options))
+  const checking = new Authority(judgement, new TimeLimits(options))
   for (const record of records) checking.take(record)
   return checking.conclude()
 }
 
 class Authority {
   readonly #passes: Judgement['passes']
-  readonly #bounds: Bounds
+  readonly #bounds: TimeLimits
   readonly #violations: Violation[] = []
   /** Ancestors that a work step names, by pass; the first one counts. */
   readonly #claimed = new Map<string, string[]>()
@@ -31,7 +31,7 @@ class Authority {
   readonly #cancelled = new Map<string, number>()
   #unreadable = 0
 
-  constructor({ passes }: Judgement, bounds: Bounds) {
+  constructor({ passes }: Judgement, bounds: TimeLimits) {
     this.#passes = passes
     this.#bounds = bounds
   }

@@ -1,7 +1,7 @@
 import type { CheckerOptions, Trouble } from './types.js'
 
 /** When at the latest what is due at a time must have happened. */
-export class Bounds {
+export class TimeLimits {
   readonly #bound: number
   readonly #cascade: number
   readonly #recovery: number

@@ -21,11 +21,11 @@ export interface DeletionRules {
 /** Names its request by its sequence. */
 const REFUSED = /^return\.[^.]+\.[^.]+\.(bad-\d{9,})\.passover$/
 /** Steps of the dispatcher, each of which could begin a pass where no journal is left. */
-const BEGINS = /^(?:held|work)\.|^return\..*\.passover$/
+const FIRST_STEPS = /^(?:held|work)\.|^return\..*\.passover$/
 const STEPS = ['held', 'work', 'fence', 'return']
 
 /** Id windows after its end in which a new request for the same id keeps a pass in the stream. */
-const ASKED_WINDOWS = 8
+const REQUEST_WINDOWS = 8
 
 /**
  * Checks retention: a pass that is open, undelivered or young stays in the stream, and its return is deleted last.
@@ -111,10 +111,10 @@ class Deletions {
     const ended = this.#passes.get(key)?.ended
     const messages = this.#messages.get(key) ?? []
     if (!ended) return messages
-    const requestsKeepIt = at < ended.time + ASKED_WINDOWS * this.#rules.id_window_ms
+    const requestsKeepIt = at < ended.time + REQUEST_WINDOWS * this.#rules.id_window_ms
     return messages.filter(({ sequence, subject }) => {
       if (sequence <= ended.sequence) return true
-      return subject.startsWith('request.') ? requestsKeepIt : BEGINS.test(subject)
+      return subject.startsWith('request.') ? requestsKeepIt : FIRST_STEPS.test(subject)
     })
   }
 

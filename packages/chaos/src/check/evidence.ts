@@ -1,6 +1,6 @@
 import { decode } from '@msgpack/msgpack'
 import { type Archived, type ArchivedSegment, type Evidence, PER_SEGMENT } from './archive.js'
-import { Bounds } from './bounds.js'
+import { TimeLimits } from './bounds.js'
 import type { CheckerOptions, Judgement, StoredMessage, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
@@ -11,7 +11,7 @@ interface Seen {
 }
 
 /** What a check of the evidence looks at. */
-export interface Kept {
+export interface EvidenceInput {
   /** What the stream holds now. */
   stored: readonly StoredMessage[]
   archived: Archived
@@ -30,24 +30,24 @@ export interface CheckedEvidence extends Checked {
 
 /** Nanoseconds as a number of JavaScript are not exact: two readers may cut a stored time to neighbouring milliseconds. */
 const ROUNDING_MS = 1
-const MOST_SPANS = 20
+const MAX_SPANS = 20
 
 /**
  * P4: the archive holds what the stream has, entry by entry, its chain is whole, and what is full is sealed in time; each pass has one record, which says what the
  * stream says. P2: no sequence that was given out is in neither.
  */
-export function checkEvidence({ stored, archived, passes, judgement, now }: Kept, options: CheckerOptions = {}): CheckedEvidence {
+export function checkEvidence({ stored, archived, passes, judgement, now }: EvidenceInput, options: CheckerOptions = {}): CheckedEvidence {
   const broken = [...archived.broken]
   const here = new Map(stored.map((record) => [record.sequence, record]))
   const last = stored.at(-1)?.sequence ?? 0
   for (const segment of archived.segments) compare(segment, { stored: here, last, broken })
   const due = dueSegments(archived, stored)
-  const overdue = due.filter(({ full_at }) => now > new Bounds(options).ofSealing(full_at))
+  const overdue = due.filter(({ full_at }) => now > new TimeLimits(options).ofSealing(full_at))
   for (const { k, full_at } of overdue) broken.push(`segment ${k} was full ${now - full_at} ms ago and is not sealed`)
   broken.push(...wrongRecords(judgement, passes))
   const lost = lostSpans(here, archived, last)
   const violations = broken.map((what): Violation => ({ promise: 'P4', what }))
-  for (const { from, to } of lost.slice(0, MOST_SPANS))
+  for (const { from, to } of lost.slice(0, MAX_SPANS))
     violations.push({ promise: 'P2', what: `sequences ${from} to ${to} are neither in the stream nor in the archive` })
   const events = archived.segments.reduce((sum, segment) => sum + segment.events.length, 0)
   const counts = {

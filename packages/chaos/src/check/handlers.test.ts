@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ID, type Line, NOW, OTHER_ID, streamOf } from '../../testing/stored-messages.js'
-import { checkHandlers, runLines, type Whereabouts } from './handlers.js'
+import { checkHandlers, type ProcessLocations, runLines } from './handlers.js'
 import { judge } from './judge.js'
 import type { CheckerOptions } from './types.js'
 
@@ -19,7 +19,11 @@ const cancelled = (after: number): Line => ({
 const ended = [asked('audit', 'alice', ID), work('alice.audit', ID), cancelled(5_000)]
 
 /** `lines`: `<pass> <what> <ms after NOW>`, of worker 1. */
-function check(lines: readonly string[], stream: readonly Line[] = ended, more: Partial<Whereabouts> & { options?: CheckerOptions } = {}) {
+function check(
+  lines: readonly string[],
+  stream: readonly Line[] = ended,
+  more: Partial<ProcessLocations> & { options?: CheckerOptions } = {},
+) {
   const text = lines.map((line) => {
     const [key, what, after] = line.split(' ')
     return `${key} 1 ${what} ${NOW + Number(after)} worker 1\n`

@@ -1,4 +1,4 @@
-import { Bounds } from './bounds.js'
+import { TimeLimits } from './bounds.js'
 import type { CheckerOptions, Judgement, PassFound, Trouble, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
@@ -12,7 +12,7 @@ interface RunLine {
   at: number
 }
 
-export interface Whereabouts {
+export interface ProcessLocations {
   /** When each worker stood still, ms. */
   frozen: Readonly<Record<string, readonly Trouble[]>>
   /** When each worker was killed, ms. */
@@ -21,7 +21,7 @@ export interface Whereabouts {
   now: number
 }
 
-const STRICT_MS = 2_000
+const TOLERANCE_MS = 2_000
 
 /** `<originator>/<subagent>/<id> <attempt> <what> <ms> <worker>`; a line that a kill cut off is left out. */
 export function runLines(text: string): RunLine[] {
@@ -42,7 +42,7 @@ export function runLines(text: string): RunLine[] {
  */
 export function checkHandlers(
   lines: readonly RunLine[],
-  where: Whereabouts,
+  where: ProcessLocations,
   judged: { judgement: Judgement; options: CheckerOptions },
 ): Checked {
   const { judgement, options } = judged
@@ -61,8 +61,8 @@ export function checkHandlers(
     if (end === undefined && killed !== undefined) counts['died with their process'] += 1
     else counts['slowest to stop, ms'] = Math.max(counts['slowest to stop, ms'], at - from)
     // What is promised of a machine that has nothing else to do, whatever slack was given.
-    if (at > new Bounds({ ...options, troubles, cascade_ms: STRICT_MS }).ofCascade(from)) counts['later than 2 s'] += 1
-    if (at <= new Bounds({ ...options, troubles }).ofCascade(from)) continue
+    if (at > new TimeLimits({ ...options, troubles, cascade_ms: TOLERANCE_MS }).ofCascade(from)) counts['later than 2 s'] += 1
+    if (at <= new TimeLimits({ ...options, troubles }).ofCascade(from)) continue
     violations.push({ promise: 'P5', what: `${key}: attempt ${attempt} in ${worker} went on for ${at - cause} ms after it was to stop` })
   }
   return { counts: { P5: counts }, violations }

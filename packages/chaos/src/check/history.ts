@@ -1,9 +1,9 @@
-import { Bounds } from './bounds.js'
+import { TimeLimits } from './bounds.js'
 import type { CheckerOptions, Judgement, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
 /** A line of an originator's history, as the checker reads it. */
-export interface Told {
+export interface HistoryLine {
   t: string
   id: string
   to?: string
@@ -14,10 +14,10 @@ export interface Told {
 }
 
 /** The lines of a history; one that a kill cut off is left out. */
-export function historyLines(text: string): Told[] {
+export function historyLines(text: string): HistoryLine[] {
   return text.split('\n').flatMap((line) => {
     try {
-      return line === '' ? [] : [JSON.parse(line) as Told]
+      return line === '' ? [] : [JSON.parse(line) as HistoryLine]
     } catch {
       return []
     }
@@ -25,13 +25,13 @@ export function historyLines(text: string): Told[] {
 }
 
 /** Who could not reach the server (E040) was told nothing; a wait that the SDK gave up is no statement about the pass either. */
-const NOTHING_SAID = new Set(['E040'])
+const UNINFORMATIVE_CODES = new Set(['E040'])
 
 /** What one originator was told, against what the stream says: P1 (asking again) and P2 (one return, and nothing accepted is lost). */
-export function checkTold(originator: string, lines: readonly Told[], { passes }: Judgement): Checked {
+export function checkHistory(originator: string, lines: readonly HistoryLine[], { passes }: Judgement): Checked {
   const violations: Violation[] = []
   const asked = new Map<string, string>()
-  const told = new Map<string, Told[]>()
+  const told = new Map<string, HistoryLine[]>()
   let stored = 0
   for (const line of lines) if (line.t === 'asked' && line.to) asked.set(line.id, `${originator}/${line.to}/${line.id}`)
   for (const line of lines) {
@@ -42,7 +42,7 @@ export function checkTold(originator: string, lines: readonly Told[], { passes }
       if (!found || (found.requests.length === 0 && found.begun === undefined))
         violations.push({ promise: 'P2', what: `${key}: its request was stored, and the stream has nothing of it` })
     }
-    if (line.t !== 'told' || NOTHING_SAID.has(line.outcome ?? '')) continue
+    if (line.t !== 'told' || UNINFORMATIVE_CODES.has(line.outcome ?? '')) continue
     // "There is no such pass" is true of a request that its originator was killed before it could send.
     if (line.outcome === 'E041' && !found) continue
     told.set(line.id, [...(told.get(line.id) ?? []), line])
@@ -69,7 +69,7 @@ export function checkTold(originator: string, lines: readonly Told[], { passes }
 }
 
 /** Runs of handlers, `<originator>/<subagent>/<id> <attempt>`: P1, once an attempt, and none that no pass had. */
-export function checkBegun(lines: readonly string[], { passes }: Judgement): Checked {
+export function checkStarted(lines: readonly string[], { passes }: Judgement): Checked {
   const violations: Violation[] = []
   const times = new Map<string, number>()
   for (const line of lines) times.set(line, (times.get(line) ?? 0) + 1)
@@ -84,14 +84,14 @@ export function checkBegun(lines: readonly string[], { passes }: Judgement): Che
   return { counts: { P1: { 'runs of handlers': lines.length } }, violations }
 }
 
-const STRICT_MS = 1_000
+const TOLERANCE_MS = 1_000
 
 /** P1 and P2 from the stream alone: what `judge` found, and how much it looked at. */
-export function checkJudged({ totals, passes, violations }: Judgement, options: CheckerOptions): Checked {
+export function checkTotals({ totals, passes, violations }: Judgement, options: CheckerOptions): Checked {
   const begun = [...passes.values()].filter((found) => found.begun !== undefined)
   const unended = begun.filter(({ returns }) => returns === 0)
   // What is promised of a machine that has nothing else to do, whatever slack was given.
-  const strict = new Bounds({ ...options, bound_ms: STRICT_MS })
+  const strict = new TimeLimits({ ...options, bound_ms: TOLERANCE_MS })
   const late = begun.flatMap(({ ended, deadline = Number.POSITIVE_INFINITY }) =>
     Math.max(0, (ended?.time ?? 0) - strict.ofDeadline(deadline)),
   )

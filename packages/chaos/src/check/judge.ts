@@ -1,4 +1,4 @@
-import { Bounds } from './bounds.js'
+import { TimeLimits } from './bounds.js'
 import { guardOf, idInBody, publishedByServer, type StepSubject, timeOfId } from './step.js'
 import type { CheckerOptions, Judgement, PassFound, PromiseName, StoredMessage, Violation } from './types.js'
 
@@ -29,7 +29,7 @@ export function judge(records: Iterable<StoredMessage>, now: number, options: Ch
 class Judging {
   readonly #now: number
   readonly #prefix: string
-  readonly #bounds: Bounds
+  readonly #bounds: TimeLimits
   readonly #window: number
   readonly #journals = new Map<string, Journal>()
   readonly #requests: { record: StoredMessage; key: string | undefined; bad: string }[] = []
@@ -42,7 +42,7 @@ class Judging {
   constructor(now: number, options: CheckerOptions) {
     this.#now = now
     this.#prefix = options.prefix ? `${options.prefix}.` : ''
-    this.#bounds = new Bounds(options)
+    this.#bounds = new TimeLimits(options)
     this.#window = options.id_window_ms ?? 3_600_000
   }
 

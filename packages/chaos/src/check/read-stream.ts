@@ -1,12 +1,12 @@
 import { type JsMsg, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, type MsgHdrs, type NatsConnection } from '@nats-io/transport-node'
-import { within } from '../wait-for.js'
+import { withTimeout } from '../wait-for.js'
 import type { Evidence } from './archive.js'
 import { judge } from './judge.js'
 import type { CheckerOptions, Judgement, StoredMessage } from './types.js'
 
-const READ_MS = 300_000
-const LOOK_MS = 200
+const READ_TIMEOUT_MS = 300_000
+const POLL_INTERVAL_MS = 200
 
 /** Reads a whole stream from its first message and judges it by the server's clock. */
 export async function checkStream(
@@ -26,7 +26,7 @@ export async function checkStream(
 export async function readStream(nc: NatsConnection, stream: string): Promise<{ records: StoredMessage[]; now: number }> {
   const jsm = await jetstreamManager(nc)
   const info = await jsm.streams.info(stream)
-  const records = info.state.messages === 0 ? [] : await within(readAll(nc, stream), `the checker reads ${stream}`, READ_MS)
+  const records = info.state.messages === 0 ? [] : await withTimeout(readAll(nc, stream), `the checker reads ${stream}`, READ_TIMEOUT_MS)
   return { records, now: Date.parse((info as unknown as { ts: string }).ts) }
 }
 
@@ -42,7 +42,7 @@ async function readAll(nc: NatsConnection, stream: string): Promise<StoredMessag
       const info = await consumer.info()
       if (info.num_pending === 0 && info.delivered.consumer_seq <= delivered) resolve()
     }
-    looking = setInterval(() => void look().catch(() => undefined), LOOK_MS)
+    looking = setInterval(() => void look().catch(() => undefined), POLL_INTERVAL_MS)
     const take = (message: JsMsg) => {
       records.push({
         subject: message.subject,

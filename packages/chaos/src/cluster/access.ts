@@ -14,14 +14,14 @@ import {
   operatorSettings,
 } from '@passover/bus/auth'
 import type { ServerSettings } from '@passover/nats-server'
-import { eventually } from '../wait-for.js'
+import { waitUntil } from '../wait-for.js'
 
 const ADMIN = 'admin'
 /** A person of every run. */
-export const VERIFIER = 'pat'
+export const VERIFIER_NAME = 'pat'
 
 /** Access to the servers of a run: without sign-in, or with credentials for each principal and an account for each agent. */
-export class Access {
+export class ClusterAccess {
   readonly #dir: string
   readonly #installation: Installation | undefined
 
@@ -30,10 +30,10 @@ export class Access {
     this.#installation = installation
   }
 
-  static async create(dir: string, isolated: boolean): Promise<Access> {
-    if (!isolated) return new Access(dir, undefined)
+  static async create(dir: string, isolated: boolean): Promise<ClusterAccess> {
+    if (!isolated) return new ClusterAccess(dir, undefined)
     await mkdir(dir, { recursive: true, mode: 0o700 })
-    return new Access(dir, await createInstallation())
+    return new ClusterAccess(dir, await createInstallation())
   }
 
   /** Folder of the credentials files, `<user>.creds`; undefined where no sign-in is needed. */
@@ -43,7 +43,7 @@ export class Access {
 
   /** Path of the credentials of the person who verifies. */
   get verifier(): string | undefined {
-    return this.folder && join(this.folder, `${VERIFIER}.creds`)
+    return this.folder && join(this.folder, `${VERIFIER_NAME}.creds`)
   }
 
   /** For the configuration of a server that keeps its store in `dir`. */
@@ -63,7 +63,7 @@ export class Access {
       for (const { jwt } of accounts) await resolver.push(jwt)
       return true
     }
-    if (!(await eventually(push, { deadline_ms, every_ms: 500 }))) throw new Error('the accounts could not be pushed')
+    if (!(await waitUntil(push, { deadline_ms, every_ms: 500 }))) throw new Error('the accounts could not be pushed')
     for (const [n, agent] of agents.entries()) {
       const account = accounts[n]
       if (account) await this.#write(agent.name, (await issueAgentUser(agent, account)).creds)

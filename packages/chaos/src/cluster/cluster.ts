@@ -1,12 +1,12 @@
 import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type RunningServer, type ServerSettings, ServerStartFailed, startServer } from '@passover/nats-server'
-import { eventually, pause } from '../wait-for.js'
-import type { Access } from './access.js'
+import { pause, waitUntil } from '../wait-for.js'
+import type { ClusterAccess } from './access.js'
 import type { Network } from './network.js'
 
 const STREAM = 'PASSOVER'
-const TRIES = 50
+const MAX_ATTEMPTS = 50
 /** What a server logs when it is elected to lead the stream, of whatever account. */
 const ELECTED = new RegExp(`new stream leader for '[^']* > ${STREAM}'`)
 
@@ -55,7 +55,7 @@ export class Node {
         return
       } catch (error) {
         // Its port may serve as somebody's outgoing port for a moment.
-        if (!(error instanceof ServerStartFailed && error.taken) || tries === TRIES) throw error
+        if (!(error instanceof ServerStartFailed && error.taken) || tries === MAX_ATTEMPTS) throw error
         await pause(100)
       }
     }
@@ -128,7 +128,7 @@ interface Jsz {
 }
 
 /** Replicas are asked one after the other, and what comes in between is no difference. */
-export const BETWEEN = 200
+export const REPLICA_LAG_MESSAGES = 200
 
 /** The servers: one, or three that form a cluster. */
 export class Cluster implements AsyncDisposable {
@@ -142,7 +142,7 @@ export class Cluster implements AsyncDisposable {
   static async start(
     names: readonly string[],
     network: Network,
-    { dirOf, access }: { dirOf: (name: string) => string; access: Access },
+    { dirOf, access }: { dirOf: (name: string) => string; access: ClusterAccess },
   ): Promise<Cluster> {
     for (const name of names) await mkdir(dirOf(name), { recursive: true })
     const cluster = new Cluster(names.map((name) => new Node(name, { dir: dirOf(name), network, settings: access.settings(dirOf(name)) })))
@@ -170,7 +170,7 @@ export class Cluster implements AsyncDisposable {
 
   /** All servers run, are healthy, and of one mind who leads; every stream has a leader and its replicas are caught up. */
   settled(deadline_ms: number): Promise<boolean> {
-    return eventually(() => this.#isSettled(), { deadline_ms, every_ms: 200 })
+    return waitUntil(() => this.#isSettled(), { deadline_ms, every_ms: 200 })
   }
 
   async #isSettled(): Promise<boolean> {
@@ -210,7 +210,7 @@ function areAlike(states: readonly StreamDetail['state'][]): boolean {
   const known = states.filter((state) => state !== undefined)
   if (known.length === 0) return true
   const differ = Math.max(spread(known.map(({ messages = 0 }) => messages)), spread(known.map(({ last_seq = 0 }) => last_seq)))
-  return known.length === states.length && differ <= BETWEEN
+  return known.length === states.length && differ <= REPLICA_LAG_MESSAGES
 }
 
 function streamsOf({ account_details = [] }: Jsz) {

@@ -10,14 +10,14 @@ const SIZE_MIB = 768
 const CHUNK = Buffer.alloc(1 << 20)
 
 /** How a server's disk is made full here. */
-export type DiskMeans = 'small file system' | 'file size limit' | 'none'
+export type DiskLimitMethod = 'small file system' | 'file size limit' | 'none'
 
 /**
  * Where the servers' stores are. Where something may be mounted, the last server's is on a small file system of its own (in memory),
  * which can be filled; else a running server is forbidden to make its files larger, which it hears as a write that fails.
  */
-export class SmallDisks implements AsyncDisposable {
-  readonly means: DiskMeans
+export class DiskLimits implements AsyncDisposable {
+  readonly means: DiskLimitMethod
   readonly #dir: string
   readonly #small: string | undefined
 
@@ -27,13 +27,13 @@ export class SmallDisks implements AsyncDisposable {
     this.means = small ? 'small file system' : canLimitFiles() ? 'file size limit' : 'none'
   }
 
-  static async open(servers: readonly string[], options: { dir: string; mounts: boolean }): Promise<SmallDisks> {
+  static async open(servers: readonly string[], options: { dir: string; mounts: boolean }): Promise<DiskLimits> {
     const last = servers.at(-1)
-    if (!options.mounts || servers.length < 2 || !last) return new SmallDisks(options.dir, undefined)
+    if (!options.mounts || servers.length < 2 || !last) return new DiskLimits(options.dir, undefined)
     const path = join(options.dir, last)
     await mkdir(path, { recursive: true })
     await run('mount', ['-t', 'tmpfs', '-o', `size=${SIZE_MIB}m`, 'none', path])
-    return new SmallDisks(options.dir, last)
+    return new DiskLimits(options.dir, last)
   }
 
   dirOf(server: string): string {

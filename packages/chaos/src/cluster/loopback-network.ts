@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:net'
 import type { ClusterSettings } from '@passover/nats-server'
 import { type LinkProxy, proxyTo } from './link-proxy.js'
-import { CLUSTER_NAME, type LinkTrouble, type Mend, type Network, type NetworkOptions, type ServerHome } from './network.js'
+import { CLUSTER_NAME, type LinkTrouble, type Network, type NetworkOptions, type RestoreLink, type ServerHome } from './network.js'
 
 const HOST = '127.0.0.1'
 /** Nobody listens there: servers must find each other by our proxies alone. */
@@ -65,7 +65,7 @@ export class LoopbackNetwork implements Network {
     return command
   }
 
-  async trouble([a, b]: readonly [string, string], how: LinkTrouble): Promise<Mend> {
+  async trouble([a, b]: readonly [string, string], how: LinkTrouble): Promise<RestoreLink> {
     const hit = [`${a} ${b}`, `${b} ${a}`].flatMap((way) => this.#proxies.get(way) ?? [])
     for (const proxy of hit) proxy.trouble(how.kind === 'cut' ? { kind: 'silent' } : how)
     return async () => {

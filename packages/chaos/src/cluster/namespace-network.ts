@@ -2,8 +2,8 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { eventually } from '../wait-for.js'
-import { CLUSTER_NAME, type LinkTrouble, type Mend, type Network, type NetworkOptions, type ServerHome } from './network.js'
+import { waitUntil } from '../wait-for.js'
+import { CLUSTER_NAME, type LinkTrouble, type Network, type NetworkOptions, type RestoreLink, type ServerHome } from './network.js'
 
 const run = promisify(execFile)
 const BRIDGE = 'chaos0'
@@ -44,7 +44,7 @@ export class NamespaceNetwork implements Network {
       const [there, here] = stdout.trim().split('\n')
       return there !== undefined && there !== here
     }
-    if (!(await eventually(own, { deadline_ms: 10_000, every_ms: 10 }))) throw new Error(`no network namespace could be made for ${name}`)
+    if (!(await waitUntil(own, { deadline_ms: 10_000, every_ms: 10 }))) throw new Error(`no network namespace could be made for ${name}`)
     const address = `${SUBNET}.${number}`
     this.#rooms.set(name, { room, pid, address })
     await ip(`link add chaos${number} type veth peer name eth0 netns ${pid}`)
@@ -95,12 +95,12 @@ export class NamespaceNetwork implements Network {
     return ['nsenter', '-t', String(this.#room(party).pid), '-n', ...command]
   }
 
-  async trouble([a, b]: readonly [string, string], how: LinkTrouble): Promise<Mend> {
+  async trouble([a, b]: readonly [string, string], how: LinkTrouble): Promise<RestoreLink> {
     return how.kind === 'cut' ? this.#cut(a, b) : this.#slow(a, b, how)
   }
 
   /** Each end's packets to the other vanish on their way out. */
-  async #cut(a: string, b: string): Promise<Mend> {
+  async #cut(a: string, b: string): Promise<RestoreLink> {
     const ways = [[a, this.#room(b).address] as const, [b, this.#room(a).address] as const]
     for (const [from, to] of ways) await this.#in(from, `ip route add blackhole ${to}/32`)
     return async () => {
@@ -109,7 +109,7 @@ export class NamespaceNetwork implements Network {
   }
 
   /** All that the first end sends; by netem where the kernel has it, else its throughput alone. */
-  async #slow(a: string, _: string, { delay_ms, bytes_per_s }: { delay_ms: number; bytes_per_s: number }): Promise<Mend> {
+  async #slow(a: string, _: string, { delay_ms, bytes_per_s }: { delay_ms: number; bytes_per_s: number }): Promise<RestoreLink> {
     const rate = Math.round((bytes_per_s * 8) / 1_000)
     try {
       await this.#in(a, `tc qdisc add dev eth0 root netem delay ${delay_ms}ms ${Math.round(delay_ms / 4)}ms rate ${rate}kbit`)

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 /** How a process is started in network and mount namespaces of its own, and what of them this machine allows. */
-export interface OwnWorld {
+export interface NamespaceSandbox {
   /** In front of the command; [] where it is not allowed. */
   prefix: readonly string[]
   network: boolean
@@ -17,11 +17,11 @@ export interface OwnWorld {
   why?: string
 }
 
-const BARE: OwnWorld = { prefix: [], network: false, shaping: 'none', mounts: false }
+const NO_SANDBOX: NamespaceSandbox = { prefix: [], network: false, shaping: 'none', mounts: false }
 
 /** What can be had here: tried, not guessed. As root, or by a user namespace where those are allowed. */
-export async function ownWorld(): Promise<OwnWorld> {
-  if (process.platform !== 'linux') return { ...BARE, why: 'network namespaces are of Linux alone' }
+export async function detectNamespaceSandbox(): Promise<NamespaceSandbox> {
+  if (process.platform !== 'linux') return { ...NO_SANDBOX, why: 'network namespaces are of Linux alone' }
   let why = ''
   for (const prefix of [
     ['unshare', '-n', '-m', '--'],
@@ -40,7 +40,7 @@ export async function ownWorld(): Promise<OwnWorld> {
       why = firstLine(error)
     }
   }
-  return { ...BARE, why }
+  return { ...NO_SANDBOX, why }
 }
 
 /** A bridge, and a room at its other end. */

@@ -11,7 +11,7 @@ export interface ServerHome {
 }
 
 /** Undoes a trouble. */
-export type Mend = () => Promise<void>
+export type RestoreLink = () => Promise<void>
 
 export type LinkTrouble = { kind: 'cut' } | { kind: 'slow'; delay_ms: number; bytes_per_s: number }
 
@@ -24,7 +24,7 @@ export interface Network extends AsyncDisposable {
   /** What is to be run so that a program runs where the party is. */
   launch(party: string, command: readonly string[]): readonly string[]
   /** Troubles the link between two ends, both ways. */
-  trouble(ends: readonly [string, string], how: LinkTrouble): Promise<Mend>
+  trouble(ends: readonly [string, string], how: LinkTrouble): Promise<RestoreLink>
 }
 
 export interface NetworkOptions {

@@ -2,23 +2,23 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openBus, PolicyStore, type Principal } from '@passover/bus'
 import { passOverPreferences } from '@passover/schemas'
-import { CHAOS_POLICY, GATE } from '../load/errands.js'
+import { CHAOS_POLICY, GATED_AGENT } from '../load/chaos-requests.js'
 import { LOAD_AGENTS } from '../load/load-plan.js'
-import { eventually } from '../wait-for.js'
-import { Access, VERIFIER } from './access.js'
-import { Actor, type ActorOptions } from './actor.js'
+import { waitUntil } from '../wait-for.js'
+import { ClusterAccess, VERIFIER_NAME } from './access.js'
+import { ChaosProcess, type ChaosProcessOptions } from './chaos-process.js'
 import { Cluster } from './cluster.js'
-import { SmallDisks } from './disk-limit.js'
+import { DiskLimits } from './disk-limit.js'
 import { LoopbackNetwork } from './loopback-network.js'
 import { NamespaceNetwork } from './namespace-network.js'
-import type { OwnWorld } from './namespace-sandbox.js'
+import type { NamespaceSandbox } from './namespace-sandbox.js'
 import type { Network } from './network.js'
 
 /** Groups of processes that share a way to the servers. */
 export const PARTIES = ['services', 'agents'] as const
 const DISPATCHERS = ['dispatcher 1', 'dispatcher 2']
 const WORKERS = ['worker 1', 'worker 2']
-const PERSON = VERIFIER
+const PERSON = VERIFIER_NAME
 const ORIGINATORS = ['alice', 'bob', 'carol']
 /** Its returns wait for it while it is away, and stay in the stream until it has them. */
 export const DURABLE = ['carol']
@@ -26,14 +26,14 @@ const CONCURRENCY = 16
 /** The person may read the archive too: it verifies what the run left. */
 const PRINCIPALS: readonly Principal[] = [
   ...ORIGINATORS.map((name) => ({ role: 'agent' as const, name, originates: true, subagent: false })),
-  ...[...LOAD_AGENTS, GATE].map((name) => ({ role: 'agent' as const, name, originates: true, subagent: true })),
+  ...[...LOAD_AGENTS, GATED_AGENT].map((name) => ({ role: 'agent' as const, name, originates: true, subagent: true })),
   { role: 'auditor', name: PERSON },
   { role: 'dispatcher' },
   { role: 'audit' },
 ]
-const SETTLE_MS = 120_000
+const SETTLE_TIMEOUT_MS = 120_000
 
-export interface ArenaOptions {
+export interface TopologyOptions {
   seed: number
   servers: readonly string[]
   binary: string
@@ -49,7 +49,7 @@ export interface ArenaOptions {
   /** Each agent in an account of its own. */
   isolated: boolean
   /** Whether traffic can be slowed there. */
-  shaping: OwnWorld['shaping']
+  shaping: NamespaceSandbox['shaping']
 }
 
 /** Whom the schedule may hurt, by kind. */
@@ -62,17 +62,17 @@ export const PROCESSES: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Everything that runs: servers, the network between them, and the processes. */
-export class Arena implements AsyncDisposable {
-  readonly options: ArenaOptions
+export class Topology implements AsyncDisposable {
+  readonly options: TopologyOptions
   readonly network: Network
   readonly cluster: Cluster
-  readonly access: Access
-  readonly disks: SmallDisks
-  readonly actors = new Map<string, Actor>()
+  readonly access: ClusterAccess
+  readonly disks: DiskLimits
+  readonly actors = new Map<string, ChaosProcess>()
   /** Processes that ended by themselves. */
   readonly crashes: string[] = []
 
-  private constructor(options: ArenaOptions, parts: { network: Network; cluster: Cluster; disks: SmallDisks; access: Access }) {
+  private constructor(options: TopologyOptions, parts: { network: Network; cluster: Cluster; disks: DiskLimits; access: ClusterAccess }) {
     this.options = options
     this.network = parts.network
     this.cluster = parts.cluster
@@ -80,15 +80,15 @@ export class Arena implements AsyncDisposable {
     this.access = parts.access
   }
 
-  static async open(options: ArenaOptions): Promise<Arena> {
+  static async open(options: TopologyOptions): Promise<Topology> {
     const { servers, binary, dir } = options
     for (const folder of ['logs', 'history', 'stores']) await mkdir(join(dir, folder), { recursive: true })
     const wanted = { servers, parties: PARTIES, binary, dir }
     const network = options.namespaces ? await NamespaceNetwork.open(wanted) : await LoopbackNetwork.open(wanted)
-    const disks = await SmallDisks.open(servers, { dir: join(dir, 'stores'), mounts: options.mounts })
-    const access = await Access.create(join(dir, 'credentials'), options.isolated)
+    const disks = await DiskLimits.open(servers, { dir: join(dir, 'stores'), mounts: options.mounts })
+    const access = await ClusterAccess.create(join(dir, 'credentials'), options.isolated)
     const cluster = await Cluster.start(servers, network, { dirOf: (name) => disks.dirOf(name), access })
-    const arena = new Arena(options, { network, cluster, disks, access })
+    const arena = new Topology(options, { network, cluster, disks, access })
     // Who stands still does not hear that it is to end.
     process.once('exit', () => arena.#thaw())
     try {
@@ -109,16 +109,16 @@ export class Arena implements AsyncDisposable {
   }
 
   async #begin(): Promise<void> {
-    if (!(await this.cluster.settled(SETTLE_MS))) throw new Error('the servers did not settle')
-    await this.access.issue(this.servers, PRINCIPALS, SETTLE_MS)
+    if (!(await this.cluster.settled(SETTLE_TIMEOUT_MS))) throw new Error('the servers did not settle')
+    await this.access.issue(this.servers, PRINCIPALS, SETTLE_TIMEOUT_MS)
     const as = this.access.of('dispatcher')
     const bus = await openBus({ servers: this.servers, identity: 'passover', name: 'chaos', timeout_ms: 15_000, ...as })
     // A stream that a cluster was just asked for may need a moment.
     const topology = { replicas: this.options.servers.length, id_window_ms: this.options.id_window_ms }
-    const made = await eventually(() => bus.ensureTopology(topology).then(() => true), { deadline_ms: SETTLE_MS, every_ms: 500 })
+    const made = await waitUntil(() => bus.ensureTopology(topology).then(() => true), { deadline_ms: SETTLE_TIMEOUT_MS, every_ms: 500 })
     await bus[Symbol.asyncDispose]()
     if (!made) throw new Error('the streams could not be made')
-    if (!(await eventually(() => this.#policy(), { deadline_ms: SETTLE_MS, every_ms: 500 })))
+    if (!(await waitUntil(() => this.#policy(), { deadline_ms: SETTLE_TIMEOUT_MS, every_ms: 500 })))
       throw new Error('the policy could not be published')
     await this.#services()
     await this.#agents()
@@ -144,7 +144,7 @@ export class Arena implements AsyncDisposable {
 
   async #agents(): Promise<void> {
     const servers = this.network.servers('agents').join(',')
-    const agents = [...LOAD_AGENTS, GATE]
+    const agents = [...LOAD_AGENTS, GATED_AGENT]
     const { folder } = this.access
     const histories = { begun: join(this.historyDir, 'begun'), runs: join(this.historyDir, 'runs') }
     const work = { servers, folder, agents, concurrency: CONCURRENCY, ...histories }
@@ -177,9 +177,9 @@ export class Arena implements AsyncDisposable {
     return ended.flat()
   }
 
-  #add(name: string, how: { role: ActorOptions['role']; party: string; told: object }): void {
+  #add(name: string, how: { role: ChaosProcessOptions['role']; party: string; told: object }): void {
     const kind = Object.keys(PROCESSES).find((one) => PROCESSES[one]?.includes(name)) ?? name
-    const actor = new Actor({
+    const actor = new ChaosProcess({
       name,
       kind,
       role: how.role,
@@ -203,10 +203,10 @@ export class Arena implements AsyncDisposable {
     for (const actor of this.actors.values()) actor.thaw()
   }
 
-  actor(name: string): Actor | undefined {
+  actor(name: string): ChaosProcess | undefined {
     return this.actors.get(name)
   }
-  of(kind: string): Actor[] {
+  of(kind: string): ChaosProcess[] {
     return [...this.actors.values()].filter((one) => one.kind === kind)
   }
 

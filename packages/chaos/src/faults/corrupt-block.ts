@@ -1,34 +1,35 @@
 import { open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { BETWEEN, type Cluster, type Node } from '../cluster/cluster.js'
-import { seeded } from '../seeded-random.js'
-import { eventually, pause } from '../wait-for.js'
-import { type Fault, RunIsVoid } from './fault.js'
+import { type Cluster, type Node, REPLICA_LAG_MESSAGES } from '../cluster/cluster.js'
+import { seededRandom } from '../seeded-random.js'
+import { pause, waitUntil } from '../wait-for.js'
+import { type Fault, InvalidRunError } from './fault.js'
 
-const MOST_BYTES = 8
-const RELIEVED_MS = 60_000
+const MAX_FLIPPED_BYTES = 8
+const LEADER_CHANGE_TIMEOUT_MS = 60_000
 
 /**
  * A server is killed, some bytes of one block of its copy of the stream are turned over, and it is started again. It leaves out what it can no
  * longer read, the rest of the block with it, and is not always mended by the others (decision 86). So after a while its copy is taken away and it
  * copies all anew, as whoever runs it must do. It is started when another one leads: back before that, it is as likely as any to be chosen.
  */
-export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
+export const corruptBlock: Fault = async (arena, { target, for_ms, salt }, stop) => {
   const node = arena.cluster.node(target)
-  const chosen = seeded(salt)
+  const chosen = seededRandom(salt)
   await node.kill()
   const blocks = await blocksIn(join(node.dir, 'jetstream'))
-  const isRelieved = await eventually(async () => stop.aborted || isAnother(await arena.cluster.leader(), node), {
-    deadline_ms: RELIEVED_MS,
+  const isRelieved = await waitUntil(async () => stop.aborted || isAnother(await arena.cluster.leader(), node), {
+    deadline_ms: LEADER_CHANGE_TIMEOUT_MS,
   })
   const block = isRelieved && blocks.length > 0 ? chosen.pick(blocks) : undefined
-  const bytes = chosen.between(1, MOST_BYTES)
+  const bytes = chosen.between(1, MAX_FLIPPED_BYTES)
   if (block) await turnOver(block, bytes, chosen.next())
   const logged = await node.logged()
   await node.start()
   await pause(for_ms, stop)
   // It was away all the same.
-  if (!isRelieved) return { done: `kill -9 server ${target}, after which nobody led the stream for ${RELIEVED_MS} ms: nothing was flipped` }
+  if (!isRelieved)
+    return { done: `kill -9 server ${target}, after which nobody led the stream for ${LEADER_CHANGE_TIMEOUT_MS} ms: nothing was flipped` }
   if (!block) return { done: `kill -9 server ${target}, which has no blocks yet: nothing was flipped` }
   const missing = await missingOf(arena.cluster, node)
   await node.kill()
@@ -37,7 +38,8 @@ export const flip: Fault = async (arena, { target, for_ms, salt }, stop) => {
   await rm(join(node.dir, 'jetstream'), { recursive: true, force: true })
   await node.start()
   // What others were told by it is lost by the server, not by us: nothing is promised of a run in which that happened.
-  if (led && missing > BETWEEN) throw new RunIsVoid(`the damaged replica led the stream, with ${missing} messages missing (decision 86)`)
+  if (led && missing > REPLICA_LAG_MESSAGES)
+    throw new InvalidRunError(`the damaged replica led the stream, with ${missing} messages missing (decision 86)`)
   return {
     done: `${bytes} bytes flipped in ${block.split('/').slice(-3).join('/')} of server ${target}, which left out ${missing} messages and copied all anew after ${for_ms} ms`,
   }
@@ -59,7 +61,7 @@ async function blocksIn(dir: string): Promise<string[]> {
   const names = await readdir(dir, { recursive: true }).catch(() => [] as string[])
   const blocks = names.filter((name) => name.endsWith('.blk') && name.includes('streams/PASSOVER/')).sort()
   const sizes = await Promise.all(blocks.map((name) => stat(join(dir, name))))
-  return blocks.filter((_, i) => (sizes[i]?.size ?? 0) > MOST_BYTES).map((name) => join(dir, name))
+  return blocks.filter((_, i) => (sizes[i]?.size ?? 0) > MAX_FLIPPED_BYTES).map((name) => join(dir, name))
 }
 
 /** So many bytes in a row, at a place between 0 (its start) and 1 (its end). */

@@ -1,25 +1,25 @@
 import type { Trouble } from '../check/types.js'
-import type { Arena } from '../cluster/topology.js'
+import type { Topology } from '../cluster/topology.js'
 import { CLUSTER_FAULTS, PROCESS_FAULTS } from '../options.js'
 import { pause } from '../wait-for.js'
-import { RunIsVoid } from './fault.js'
-import { FAULT_OF } from './index.js'
+import { InvalidRunError } from './fault.js'
+import { FAULT_HANDLERS } from './index.js'
 import type { DoneFault, PlannedFault } from './schedule.js'
 
-const SETTLE_MS = 90_000
+const SETTLE_TIMEOUT_MS = 90_000
 
 /** Does what the schedule says, from `start` on, until all is done or it is stopped; then everything is mended. */
-export class Troublemaker {
+export class FaultInjector {
   readonly done: DoneFault[] = []
   /** Faults that could not be carried out, and servers that did not recover. */
   readonly failures: string[] = []
   /** Why the run says nothing, for or against a promise. */
   readonly voided: string[] = []
-  readonly #arena: Arena
+  readonly #arena: Topology
   readonly #stop: AbortSignal
   readonly #under = new Set<Promise<void>>()
 
-  constructor(arena: Arena, stop: AbortSignal) {
+  constructor(arena: Topology, stop: AbortSignal) {
     this.#arena = arena
     this.#stop = stop
   }
@@ -64,22 +64,22 @@ export class Troublemaker {
 
   async #server(planned: PlannedFault): Promise<void> {
     await this.#carryOut(planned, async () => {
-      if (await this.#arena.cluster.settled(SETTLE_MS)) return
-      this.failures.push(`the servers have not settled ${SETTLE_MS} ms after ${planned.fault} ${planned.target}`)
+      if (await this.#arena.cluster.settled(SETTLE_TIMEOUT_MS)) return
+      this.failures.push(`the servers have not settled ${SETTLE_TIMEOUT_MS} ms after ${planned.fault} ${planned.target}`)
     })
   }
 
   async #carryOut(planned: PlannedFault, recover: () => Promise<void>): Promise<void> {
     const began = Date.now()
     try {
-      const hurt = await FAULT_OF[planned.fault](this.#arena, planned, this.#stop)
+      const hurt = await FAULT_HANDLERS[planned.fault](this.#arena, planned, this.#stop)
       const mended = Date.now()
       await recover()
       const how = 'done' in hurt ? { what: hurt.done } : { what: hurt.skipped, skipped: true as const }
       this.done.push({ ...planned, began, mended, recovered: Date.now(), ...how })
     } catch (error) {
       const why = `${planned.fault} ${planned.target}: ${error instanceof Error ? error.message : String(error)}`
-      const list = error instanceof RunIsVoid ? this.voided : this.failures
+      const list = error instanceof InvalidRunError ? this.voided : this.failures
       list.push(why)
     }
   }

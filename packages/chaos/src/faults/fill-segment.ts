@@ -4,20 +4,20 @@ import { PER_SEGMENT } from '../check/archive.js'
 import { pause } from '../wait-for.js'
 import type { Fault } from './fault.js'
 
-const AT_ONCE = 128
+const CONCURRENCY = 128
 const STREAM = 'PASSOVER'
 /** Nobody acknowledges nothing: msgpack of `{ v: 1, returns: [] }`. */
 const SUBJECT = 'acknowledged.nobody'
-const NOTHING = Buffer.from('82a17601a772657475726e7390', 'hex')
-const LONGEST_MS = 45_000
-const AGAIN_MS = 200
+const EMPTY_ACK = Buffer.from('82a17601a772657475726e7390', 'hex')
+const TIMEOUT_MS = 45_000
+const RETRY_DELAY_MS = 200
 
 /**
  * No harm by itself: fills up the archive's segment that is open now with messages that nobody needs, so that a short run too has segments that are sealed,
  * and passes that leave the stream while the others are under fire.
  */
-export const seal: Fault = async (arena, _, stop) => {
-  const until = performance.now() + LONGEST_MS
+export const fillSegment: Fault = async (arena, _, stop) => {
+  const until = performance.now() + TIMEOUT_MS
   /** Servers in trouble, which is when it is wanted, answer a little later. */
   const persist = async <T>(ask: () => Promise<T>): Promise<T> => {
     for (;;) {
@@ -25,7 +25,7 @@ export const seal: Fault = async (arena, _, stop) => {
         return await ask()
       } catch (error) {
         if (stop.aborted || performance.now() > until) throw error
-        await pause(AGAIN_MS, stop)
+        await pause(RETRY_DELAY_MS, stop)
       }
     }
   }
@@ -43,7 +43,9 @@ export const seal: Fault = async (arena, _, stop) => {
     let last = first
     let stored = 0
     while (last < full && !stop.aborted && performance.now() < until) {
-      const sent = Array.from({ length: Math.min(AT_ONCE, full - last) }, () => js.publish(SUBJECT, NOTHING).then(() => (stored += 1)))
+      const sent = Array.from({ length: Math.min(CONCURRENCY, full - last) }, () =>
+        js.publish(SUBJECT, EMPTY_ACK).then(() => (stored += 1)),
+      )
       // What is refused while the servers are in trouble is sent again.
       await Promise.allSettled(sent)
       last = await lastOf().catch(() => last)

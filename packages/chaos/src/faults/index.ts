@@ -1,12 +1,12 @@
 import type { FaultName } from '../options.js'
-import { flip } from './corrupt-block.js'
+import { corruptBlock } from './corrupt-block.js'
 import type { Fault } from './fault.js'
-import { seal } from './fill-segment.js'
+import { fillSegment } from './fill-segment.js'
 import { partition, slow } from './link.js'
 import { freeze, kill } from './process.js'
 import { diskFull, leaderKill, outage, serverFreeze, serverKill, serverRestart } from './server.js'
 
-export const FAULT_OF: Record<FaultName, Fault> = {
+export const FAULT_HANDLERS: Record<FaultName, Fault> = {
   kill,
   freeze,
   'server-kill': serverKill,
@@ -17,6 +17,6 @@ export const FAULT_OF: Record<FaultName, Fault> = {
   partition,
   slow,
   'disk-full': diskFull,
-  flip,
-  seal,
+  flip: corruptBlock,
+  seal: fillSegment,
 }

@@ -1,6 +1,6 @@
 import type { LinkTrouble } from '../cluster/network.js'
-import type { Arena } from '../cluster/topology.js'
-import { seeded } from '../seeded-random.js'
+import type { Topology } from '../cluster/topology.js'
+import { seededRandom } from '../seeded-random.js'
 import { pause } from '../wait-for.js'
 import type { Fault } from './fault.js'
 
@@ -18,7 +18,7 @@ export const partition: Fault = async (arena, { target, for_ms }, stop) => {
 export const slow: Fault = async (arena, { target, for_ms, salt }, stop) => {
   if (arena.network.kind === 'namespaces' && arena.options.shaping === 'none') return { skipped: 'no traffic can be slowed here' }
   const [one, others] = endsOf(target)
-  const chosen = seeded(salt)
+  const chosen = seededRandom(salt)
   const delay_ms = chosen.between(DELAY_MS.least, DELAY_MS.most)
   const bytes_per_s = chosen.between(BYTES_PER_S.least, BYTES_PER_S.most)
   // In namespaces it is the server's whole way out, so once is enough.
@@ -28,7 +28,7 @@ export const slow: Fault = async (arena, { target, for_ms, salt }, stop) => {
 }
 
 async function hold(
-  { network }: Arena,
+  { network }: Topology,
   [one, others]: [string, string[]],
   { how, for_ms, stop }: { how: LinkTrouble; for_ms: number; stop: AbortSignal },
 ): Promise<void> {

@@ -1,5 +1,5 @@
 import { CLUSTER_FAULTS, type FaultName, PROCESS_FAULTS } from '../options.js'
-import { type Seeded, seeded } from '../seeded-random.js'
+import { type SeededRandom, seededRandom } from '../seeded-random.js'
 
 export interface PlannedFault {
   /** After the load began. */
@@ -58,7 +58,7 @@ export function makeSchedule(options: ScheduleOptions): PlannedFault[] {
 function processLane({ seed, length_ms, faults, processes }: ScheduleOptions): PlannedFault[] {
   const possible = PROCESS_FAULTS.filter((fault) => faults.includes(fault))
   const kinds = Object.keys(processes)
-  const chosen = seeded(seed * 2 + 1)
+  const chosen = seededRandom(seed * 2 + 1)
   const lane: PlannedFault[] = []
   if (possible.length === 0 || kinds.length === 0) return lane
   /** Until when each process is away. */
@@ -81,7 +81,7 @@ function processLane({ seed, length_ms, faults, processes }: ScheduleOptions): P
 /** One at a time: with two of three servers away nothing is promised. Each fault has its turn before any has its second. */
 function clusterLane({ seed, length_ms, faults, servers, parties }: ScheduleOptions): PlannedFault[] {
   const possible = CLUSTER_FAULTS.filter((fault) => faults.includes(fault) && fits(fault, servers.length))
-  const chosen = seeded(seed * 2 + 2)
+  const chosen = seededRandom(seed * 2 + 2)
   const lane: PlannedFault[] = []
   if (possible.length === 0) return lane
   let turn: FaultName[] = []
@@ -98,7 +98,7 @@ function clusterLane({ seed, length_ms, faults, servers, parties }: ScheduleOpti
 
 function streamLane({ seed, length_ms, faults }: ScheduleOptions): PlannedFault[] {
   if (!faults.includes('seal')) return []
-  const chosen = seeded(seed * 2 + 3)
+  const chosen = seededRandom(seed * 2 + 3)
   const lane: PlannedFault[] = []
   for (let at = between(chosen, FIRST_SEAL); at < length_ms; at += between(chosen, SEAL_PAUSE))
     lane.push({ at_ms: at, fault: 'seal', target: 'stream', for_ms: 0, salt: 0 })
@@ -113,7 +113,7 @@ function fits(fault: FaultName, servers: number): boolean {
 interface Ends {
   servers: readonly string[]
   parties: readonly string[]
-  chosen: Seeded
+  chosen: SeededRandom
 }
 
 function targetOf(fault: FaultName, { servers, parties, chosen }: Ends): string {
@@ -129,14 +129,14 @@ function targetOf(fault: FaultName, { servers, parties, chosen }: Ends): string 
   return `${server} ${chosen.pick(others)}`
 }
 
-function shuffled<T>(from: readonly T[], chosen: Seeded): T[] {
+function shuffled<T>(from: readonly T[], chosen: SeededRandom): T[] {
   const left = [...from]
   const out: T[] = []
   while (left.length > 0) out.push(...left.splice(chosen.between(0, left.length - 1), 1))
   return out
 }
 
-function between(chosen: Seeded, { least, most }: { least: number; most: number }): number {
+function between(chosen: SeededRandom, { least, most }: { least: number; most: number }): number {
   return chosen.between(least, most)
 }
 

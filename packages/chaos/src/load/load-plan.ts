@@ -1,5 +1,5 @@
 import type { Priority } from '@passover/schemas'
-import type { Seeded } from '../seeded-random.js'
+import type { SeededRandom } from '../seeded-random.js'
 
 /** What a worker of the load tests is to do for a pass; it travels as the objective. */
 export interface LoadPlan {
@@ -19,7 +19,7 @@ export interface ChildPlan {
 }
 
 /** One thing that an originator does. */
-export interface Errand {
+export interface LoadRequest {
   plan: LoadPlan
   priority: Priority
   timeout_ms: number
@@ -34,11 +34,16 @@ export const HELPER = 'helper'
 export const CHECKER = 'checker'
 export const LOAD_AGENTS = [BUILDER, HELPER, CHECKER] as const
 
-const PATIENT_MS = 40_000
+const LONG_TIMEOUT_MS = 40_000
 
 /** Plain ones, and a share of each kind of trouble that an originator and a worker can make by themselves. */
-export function errand(seed: Seeded): Errand {
-  const made: Errand = { plan: plan(seed), priority: seed.pick(['high', 'medium', 'medium', 'low']), timeout_ms: PATIENT_MS, times: 1 }
+export function planRequest(seed: SeededRandom): LoadRequest {
+  const made: LoadRequest = {
+    plan: plan(seed),
+    priority: seed.pick(['high', 'medium', 'medium', 'low']),
+    timeout_ms: LONG_TIMEOUT_MS,
+    times: 1,
+  }
   const kind = seed.next()
   if (kind < 0.1) made.cancel_after_ms = seed.between(0, 400)
   else if (kind < 0.2) made.timeout_ms = seed.between(100, 700)
@@ -46,7 +51,7 @@ export function errand(seed: Seeded): Errand {
   return made
 }
 
-function plan(seed: Seeded): LoadPlan {
+function plan(seed: SeededRandom): LoadPlan {
   const made: LoadPlan = { ms: seed.between(0, 300) }
   if (seed.chance(5)) made.throws = true
   if (seed.chance(5)) made.deaf = true
@@ -54,7 +59,7 @@ function plan(seed: Seeded): LoadPlan {
   return made
 }
 
-function child(seed: Seeded): ChildPlan {
+function child(seed: SeededRandom): ChildPlan {
   const made: LoadPlan = { ms: seed.between(0, 200) }
   if (seed.chance(30)) made.child = { to: CHECKER, waits: true, plan: { ms: seed.between(0, 100) } }
   if (seed.chance(70)) return { to: HELPER, waits: true, plan: made }

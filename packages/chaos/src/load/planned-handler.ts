@@ -2,9 +2,9 @@ import type { Pass } from '@passover/sdk'
 import type { LoadPlan } from './load-plan.js'
 
 /** A handler of the load tests: does what its pass's objective says. */
-export async function asPlanned(pass: Pass): Promise<string> {
+export async function plannedHandler(pass: Pass): Promise<string> {
   const plan = JSON.parse(pass.objective) as LoadPlan
-  await takeTime(plan.ms, plan.deaf ? undefined : pass.signal)
+  await spendTime(plan.ms, plan.deaf ? undefined : pass.signal)
   if (plan.throws) throw new Error('as planned')
   if (plan.child) {
     const { to, waits, plan: below } = plan.child
@@ -16,7 +16,7 @@ export async function asPlanned(pass: Pass): Promise<string> {
   return `done in attempt ${pass.attempt}`
 }
 
-function takeTime(ms: number, signal: AbortSignal | undefined): Promise<void> {
+function spendTime(ms: number, signal: AbortSignal | undefined): Promise<void> {
   if (ms === 0) return Promise.resolve()
   return new Promise((resolve, reject) => {
     const over = () => reject(signal?.reason)

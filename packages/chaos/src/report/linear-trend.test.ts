@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { seeded } from '../seeded-random.js'
-import { type Sample, trendOf } from './linear-trend.js'
+import { seededRandom } from '../seeded-random.js'
+import { linearTrend, type Sample } from './linear-trend.js'
 
 const MINUTE = 60_000
 const series = (value: (n: number) => number): Sample[] => Array.from({ length: 60 }, (_, n) => ({ at: n * MINUTE, value: value(n) }))
 
 describe('a trend', () => {
   it('is one of growth where something leaks, noise or not', () => {
-    const { between } = seeded(1)
-    const found = trendOf(
+    const { between } = seededRandom(1)
+    const found = linearTrend(
       series((n) => 100 + n * 2 + between(-15, 15)),
       10,
     )
@@ -24,10 +24,10 @@ describe('a trend', () => {
     ['falls', (n) => 200 - n],
     ['rises by less than counts', (n) => 1_000 + n],
   ])('is none where it %s', (_, value) => {
-    expect(trendOf(series(value), 10)?.grows).toBe(false)
+    expect(linearTrend(series(value), 10)?.grows).toBe(false)
   })
 
   it('is not told of a handful', () => {
-    expect(trendOf(series((n) => n).slice(0, 9), 1)).toBeUndefined()
+    expect(linearTrend(series((n) => n).slice(0, 9), 1)).toBeUndefined()
   })
 })

@@ -16,18 +16,18 @@ export interface Trend {
 
 const HOUR_MS = 3_600_000
 /** Fewer say nothing. */
-const LEAST_SAMPLES = 8
+const MIN_SAMPLES = 8
 /** What warms up at its start is no leak. */
 const WARM_UP = 0.25
 /** It grows if the line explains so much, and rises by this share of its mean (and by `least`) while it was watched. */
-const FIT = 0.6
-const RISE = 0.15
+const MIN_FIT = 0.6
+const MIN_RISE = 0.15
 
 /** How a measure goes over time, its first quarter left out; undefined with too few samples. */
-export function trendOf(samples: readonly Sample[], least: number): Trend | undefined {
+export function linearTrend(samples: readonly Sample[], least: number): Trend | undefined {
   const kept = samples.slice(Math.floor(samples.length * WARM_UP))
   const [first] = kept
-  if (!first || kept.length < LEAST_SAMPLES) return undefined
+  if (!first || kept.length < MIN_SAMPLES) return undefined
   const mean = (of: (one: Sample) => number) => kept.reduce((sum, one) => sum + of(one), 0) / kept.length
   const [at, value] = [mean((one) => one.at), mean((one) => one.value)]
   let together = 0
@@ -42,5 +42,11 @@ export function trendOf(samples: readonly Sample[], least: number): Trend | unde
   const fit = times === 0 || values === 0 ? 0 : together ** 2 / (times * values)
   const last = kept.at(-1) ?? first
   const rise = slope * (last.at - first.at)
-  return { from: first.value, to: last.value, per_hour: slope * HOUR_MS, fit, grows: fit >= FIT && rise >= least && rise >= value * RISE }
+  return {
+    from: first.value,
+    to: last.value,
+    per_hour: slope * HOUR_MS,
+    fit,
+    grows: fit >= MIN_FIT && rise >= least && rise >= value * MIN_RISE,
+  }
 }

@@ -1,5 +1,5 @@
 import type { PromiseVerdict } from '../check/verdict.js'
-import type { Verified } from '../verification/verify-command.js'
+import type { VerifyCommandResult } from '../verification/verify-command.js'
 import type { ChaosReport } from './report.js'
 
 /** In a sentence, what each promise says (docs/architecture/invariants.md#promises). */
@@ -11,8 +11,8 @@ export const PROMISE_TEXT = {
   P5: 'Bounded authority: no child outlives its parent, handlers stop in time, nothing held is dispatched without approval',
 } as const
 
-const MOST_VIOLATIONS = 50
-const MOST_FAULTS = 5
+const MAX_VIOLATIONS = 50
+const MAX_FAULTS = 5
 
 /** The report for people. */
 export function reportText(report: ChaosReport): string {
@@ -62,16 +62,16 @@ export function outcomeText({ ok, voided }: Pick<ChaosReport, 'ok' | 'voided'>):
 }
 
 /** What `passover verify` said, in a line. */
-export function verifyText({ ok, segments, counts, faults, remarks }: Verified): string {
+export function verifyText({ ok, segments, counts, faults, remarks }: VerifyCommandResult): string {
   const looked = `${segments} segments and the stream after them; ${countsText(counts)}; remarks ${remarks}`
-  return `${ok ? 'everything holds together' : `NOT OK: ${faults.slice(0, MOST_FAULTS).join('; ')}`} (${looked})`
+  return `${ok ? 'everything holds together' : `NOT OK: ${faults.slice(0, MAX_FAULTS).join('; ')}`} (${looked})`
 }
 
 function violations({ verdict, failures, voided }: ChaosReport): string[] {
   const found = Object.entries(verdict.promises).flatMap(([name, { violations: all }]) => all.map((what) => `- ${name}: ${what}`))
   return [
     ...(voided.length > 0 ? ['### Why the run says nothing, for or against a promise', voided.map((what) => `- ${what}`).join('\n')] : []),
-    ...(found.length > 0 ? [`### ${found.length} violations`, found.slice(0, MOST_VIOLATIONS).join('\n')] : []),
+    ...(found.length > 0 ? [`### ${found.length} violations`, found.slice(0, MAX_VIOLATIONS).join('\n')] : []),
     ...(failures.length > 0 ? ['### What failed in the run itself', failures.map((what) => `- ${what}`).join('\n')] : []),
   ]
 }

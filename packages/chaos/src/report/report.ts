@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Verdict } from '../check/verdict.js'
 import type { DoneFault, PlannedFault } from '../faults/schedule.js'
 import type { ChaosOptions } from '../options.js'
-import type { Verified } from '../verification/verify-command.js'
+import type { VerifyCommandResult } from '../verification/verify-command.js'
 import { reportText } from './report-text.js'
 import type { SoakReport } from './soak-report.js'
 
@@ -35,7 +35,7 @@ export interface ChaosReport {
   recovery: Record<string, Recovery>
   verdict: Verdict
   /** What `passover verify` says of what was left. */
-  verify: Verified
+  verify: VerifyCommandResult
   /** What went wrong with the run itself: processes that crashed, faults that failed, who never answered. */
   failures: string[]
   /** Why the run says nothing, for or against a promise: the server lost what it had acknowledged (decision 86). Empty: it is valid. */

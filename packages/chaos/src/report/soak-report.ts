@@ -1,4 +1,4 @@
-import { type Sample, type Trend, trendOf } from './linear-trend.js'
+import { linearTrend, type Sample, type Trend } from './linear-trend.js'
 
 const MEASURES = ['memory MiB', 'descriptors', 'threads', 'timers', 'connections', 'subscriptions', 'consumers', 'messages'] as const
 export type Measure = (typeof MEASURES)[number]
@@ -23,7 +23,7 @@ export interface SoakReport {
 }
 
 /** Least rise that counts. That the stream has ever more messages is no leak: it stands there beside the servers' memory. */
-const LEAST: Record<Measure, number> = {
+const MIN_GROWTH: Record<Measure, number> = {
   'memory MiB': 20,
   descriptors: 10,
   threads: 5,
@@ -34,14 +34,14 @@ const LEAST: Record<Measure, number> = {
   messages: Number.POSITIVE_INFINITY,
 }
 /** What rises in less may be warming up. */
-const SURE_MINUTES = 10
+const MIN_MINUTES = 10
 const MINUTE_MS = 60_000
 
 /** The verdict, and the figures of everybody by the longest of his lives. */
 export function soakReport(series: readonly Series[], samples: number): SoakReport {
   const trends: Record<string, Trend> = {}
   for (const { who, pid, measure, samples: some } of series) {
-    const trend = trendOf(some, LEAST[measure])
+    const trend = linearTrend(some, MIN_GROWTH[measure])
     if (trend) trends[`${who} (${pid}) ${measure}`] = trend
   }
   const grows = Object.keys(trends).filter((name) => trends[name]?.grows)
@@ -55,7 +55,7 @@ export function soakReport(series: readonly Series[], samples: number): SoakRepo
   }
   const lines = [`${names.length} processes and servers watched for ${minutes.toFixed(1)} min: ${said}`]
   if (grows.length > 0) lines.push(grows.map(line).join('\n'))
-  if (grows.length > 0 && minutes < SURE_MINUTES) lines.push(`In less than ${SURE_MINUTES} minutes what rises may be warming up.`)
+  if (grows.length > 0 && minutes < MIN_MINUTES) lines.push(`In less than ${MIN_MINUTES} minutes what rises may be warming up.`)
   lines.push(table(names, series), 'Of each the longest life, first → last; who is killed and started again begins anew.')
   return { samples, minutes, lines, grows, trends }
 }

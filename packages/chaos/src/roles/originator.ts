@@ -1,10 +1,10 @@
 import { openSync, readFileSync, writeSync } from 'node:fs'
 import { type Agent, connect, type PassHandle, PassOverError, type PassOverOptions, type WorkOutput } from '@passover/sdk'
 import { credentialsIn } from '../cluster/access.js'
-import { type ChaosErrand, chaosErrand, type HistoryLine } from '../load/errands.js'
-import { seeded } from '../seeded-random.js'
+import { type ChaosRequest, type OriginatorLogLine, planChaosRequest } from '../load/chaos-requests.js'
+import { seededRandom } from '../seeded-random.js'
 import { pause } from '../wait-for.js'
-import { insist, say, told } from './role.js'
+import { report, retryUntilDone, roleOptions } from './role.js'
 
 /**
  * Asks for passes, one every `every_ms` and whatever became of those before, until it is told to stop, and writes down what it asked
@@ -23,34 +23,34 @@ interface Options {
   life: number
 }
 
-const LIVES_APART = 1_000_003
-const { servers, folder, agent: name, every_ms, seed, history, durable, life } = told<Options>()
+const SEED_STEP = 1_000_003
+const { servers, folder, agent: name, every_ms, seed, history, durable, life } = roleOptions<Options>()
 const file = openSync(history, 'a')
-const choices = seeded(seed + life * LIVES_APART)
+const choices = seededRandom(seed + life * SEED_STEP)
 const stopping = new AbortController()
 process.on('message', (message) => {
   if ((message as { stop?: boolean }).stop) stopping.abort()
 })
-const agent = await insist(() => connect({ agent: name, servers, ...credentialsIn(folder, name), durable_returns: durable }))
+const agent = await retryUntilDone(() => connect({ agent: name, servers, ...credentialsIn(folder, name), durable_returns: durable }))
 // What came while it was away; whoever asked for it is told below.
-if (durable) await insist(() => agent.onDurableReturn(() => undefined))
+if (durable) await retryUntilDone(() => agent.onDurableReturn(() => undefined))
 const under = new Set<Promise<void>>()
 for (const { id, to } of leftOpen()) follow(tell(agent.handle(id, to)))
-say('ready')
+report('ready')
 const begun = performance.now()
 for (let n = 0; !stopping.signal.aborted; n += 1) {
   await pause(begun + n * every_ms - performance.now(), stopping.signal)
-  if (!stopping.signal.aborted) follow(run(agent, chaosErrand(choices), `given-${name}-${seed}-${life}-${n}`))
+  if (!stopping.signal.aborted) follow(run(agent, planChaosRequest(choices), `given-${name}-${seed}-${life}-${n}`))
 }
 await Promise.all(under)
-say('done')
+report('done')
 
 function follow(one: Promise<void>): void {
   const whole = one.finally(() => under.delete(whole))
   under.add(whole)
 }
 
-async function run(by: Agent, errand: ChaosErrand, given: string): Promise<void> {
+async function run(by: Agent, errand: ChaosRequest, given: string): Promise<void> {
   const { plan, priority, timeout_ms, times, to, cancel_after_ms } = errand
   const options: PassOverOptions = { subagent: to, reason: 'load', priority, timeout_ms, work_context: { objective: JSON.stringify(plan) } }
   if (errand.retries) {
@@ -92,7 +92,7 @@ function attemptOf(output: WorkOutput): { attempt?: number } {
   return found ? { attempt: Number(found[1]) } : {}
 }
 
-function write(line: HistoryLine): void {
+function write(line: OriginatorLogLine): void {
   writeSync(file, `${JSON.stringify(line)}\n`)
 }
 
@@ -101,7 +101,7 @@ function leftOpen(): { id: string; to: string }[] {
   const open = new Map<string, { id: string; to: string }>()
   for (const text of readFileSync(history, 'utf8').split('\n')) {
     if (!text.endsWith('}')) continue
-    const line = JSON.parse(text) as HistoryLine
+    const line = JSON.parse(text) as OriginatorLogLine
     if (line.t === 'asked') open.set(line.id, { id: line.id, to: line.to })
     if (line.t === 'told') open.delete(line.id)
   }

@@ -3,7 +3,7 @@ import { encode, openBus, type Stored } from '@passover/bus'
 import { HEADER, type PassKey } from '@passover/schemas'
 import { credentialsIn } from '../cluster/access.js'
 import { pause } from '../wait-for.js'
-import { insist, say, told } from './role.js'
+import { report, retryUntilDone, roleOptions } from './role.js'
 
 /** Decides about what is held: approves three of five, denies one, and leaves one to expire. */
 interface Options {
@@ -12,17 +12,17 @@ interface Options {
   person: string
 }
 
-const LOOK_BACK = 2_000
-const THINKS_MS = 1_500
-const { servers, folder, person } = told<Options>()
-const bus = await insist(() => openBus({ servers, identity: person, ...credentialsIn(folder, person) }))
-const { last } = await insist(() => bus.bounds())
-await insist(() =>
-  bus.follow({ filters: [bus.subjects.all('held')], from: Math.max(1, last - LOOK_BACK), headers_only: true }, (stored, fact) => {
+const LOOKBACK_MESSAGES = 2_000
+const DECISION_DELAY_MS = 1_500
+const { servers, folder, person } = roleOptions<Options>()
+const bus = await retryUntilDone(() => openBus({ servers, identity: person, ...credentialsIn(folder, person) }))
+const { last } = await retryUntilDone(() => bus.bounds())
+await retryUntilDone(() =>
+  bus.follow({ filters: [bus.subjects.all('held')], from: Math.max(1, last - LOOKBACK_MESSAGES), headers_only: true }, (stored, fact) => {
     if (fact.type === 'step') void decide(stored, fact.key)
   }),
 )
-say('ready')
+report('ready')
 
 /** The same pass is decided alike by each of its lives. */
 async function decide(stored: Stored, key: PassKey): Promise<void> {
@@ -30,7 +30,7 @@ async function decide(stored: Stored, key: PassKey): Promise<void> {
   const kind = (chosen[0] ?? 0) % 5
   const digest = stored.headers.get(HEADER.digest)
   if (kind === 4 || digest === undefined) return
-  await pause(((chosen[1] ?? 0) / 255) * THINKS_MS)
+  await pause(((chosen[1] ?? 0) / 255) * DECISION_DELAY_MS)
   const verdict = kind === 3 ? 'deny' : 'approve'
   await bus.publish({
     subject: bus.subjects.decision(key, 'dispatch', person),

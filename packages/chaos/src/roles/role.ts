@@ -1,16 +1,16 @@
 /** What every process of a run does: read what it is told, say what happens, end with the runner. */
 
 /** What the runner gave as the first argument. */
-export function told<T>(): T {
+export function roleOptions<T>(): T {
   return JSON.parse(process.argv[2] ?? '{}') as T
 }
 
-export function say(event: string, fields: object = {}): void {
+export function report(event: string, fields: object = {}): void {
   if (process.connected) process.send?.({ ...fields, event })
 }
 
 /** Tries until it succeeds: a process may be started while no server is up. */
-export async function insist<T>(attempt: () => Promise<T>): Promise<T> {
+export async function retryUntilDone<T>(attempt: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
       return await attempt()
@@ -26,8 +26,8 @@ process.on('disconnect', () => process.exit(0))
 process.on('SIGINT', () => undefined)
 
 /** What only the process itself can count. */
-const RESOURCES_MS = 5_000
+const RESOURCES_INTERVAL_MS = 5_000
 setInterval(() => {
   const timers = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout' || kind === 'Immediate').length
-  say('resources', { timers })
-}, RESOURCES_MS).unref()
+  report('resources', { timers })
+}, RESOURCES_INTERVAL_MS).unref()

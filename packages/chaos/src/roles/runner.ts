@@ -1,12 +1,12 @@
-import type { OwnWorld } from '../cluster/namespace-sandbox.js'
+import type { NamespaceSandbox } from '../cluster/namespace-sandbox.js'
 import type { ChaosOptions } from '../options.js'
-import { note, run } from '../run/run.js'
-import { say, told } from './role.js'
+import { appendRunLog, runOnce } from '../run/run.js'
+import { report, roleOptions } from './role.js'
 
 /** The process that runs everything, in a world of its own where that is allowed. */
-const { options, ...home } = told<{
+const { options, ...home } = roleOptions<{
   options: ChaosOptions
-  world: OwnWorld
+  world: NamespaceSandbox
   server: { path: string; version: string }
   passover: string
   command: string[]
@@ -17,11 +17,11 @@ process.on('message', (message) => {
   if ((message as { stop?: boolean }).stop) stop.abort()
 })
 const progress = (text: string) => {
-  say('progress', { text })
-  void note(options.dir, text)
+  report('progress', { text })
+  void appendRunLog(options.dir, text)
 }
 try {
-  await deliver('report', { report: await run(options, { ...home, say: progress, stop: stop.signal }) })
+  await deliver('report', { report: await runOnce(options, { ...home, say: progress, stop: stop.signal }) })
 } catch (error) {
   await deliver('failed', { why: error instanceof Error ? (error.stack ?? error.message) : String(error) })
 }

@@ -1,8 +1,8 @@
 import { openSync, writeSync } from 'node:fs'
 import { connect, type Pass } from '@passover/sdk'
 import { credentialsIn } from '../cluster/access.js'
-import { asPlanned } from '../load/planned-handler.js'
-import { insist, say, told } from './role.js'
+import { plannedHandler } from '../load/planned-handler.js'
+import { report, retryUntilDone, roleOptions } from './role.js'
 
 /**
  * Works as one or more subagents, by the plan in each objective. Every run of a handler is written down as it begins,
@@ -19,11 +19,11 @@ interface Options {
   worker: string
 }
 
-const { servers, folder, agents, concurrency, begun, runs, worker } = told<Options>()
+const { servers, folder, agents, concurrency, begun, runs, worker } = roleOptions<Options>()
 const file = openSync(begun, 'a')
 const times = openSync(runs, 'a')
-for (const name of agents) await insist(() => start(name))
-say('ready')
+for (const name of agents) await retryUntilDone(() => start(name))
+report('ready')
 
 async function start(name: string): Promise<void> {
   const agent = await connect({ agent: name, servers, ...credentialsIn(folder, name) })
@@ -43,7 +43,7 @@ async function work(pass: Pass): Promise<string> {
   note('began')
   pass.signal.addEventListener('abort', () => note('stopped'), { once: true })
   try {
-    return await asPlanned(pass)
+    return await plannedHandler(pass)
   } finally {
     note('over')
   }

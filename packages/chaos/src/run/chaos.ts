@@ -2,12 +2,12 @@ import { spawn } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { resolveServerBinary } from '@passover/nats-server'
-import { ownWorld } from '../cluster/namespace-sandbox.js'
+import { detectNamespaceSandbox } from '../cluster/namespace-sandbox.js'
 import type { ChaosOptions } from '../options.js'
 import type { ChaosReport } from '../report/report.js'
 
 /** Compiled, wherever this runs from. */
-const RUNNER = new URL('../../dist/roles/runner.js', import.meta.url)
+const RUNNER_SCRIPT = new URL('../../dist/roles/runner.js', import.meta.url)
 
 export interface ChaosHooks {
   say: (progress: string) => void
@@ -31,10 +31,10 @@ export async function runChaos(
 ): Promise<ChaosReport> {
   await mkdir(options.dir, { recursive: true })
   const { path, version } = await resolveServerBinary({ progress: say })
-  const world = await ownWorld()
+  const world = await detectNamespaceSandbox()
   const prefix = options.network === 'own' ? world.prefix : []
   const told = JSON.stringify({ options, world, server: { path, version }, passover, command: itself, say_every_ms })
-  const [command = '', ...args] = [...prefix, process.execPath, fileURLToPath(RUNNER), told]
+  const [command = '', ...args] = [...prefix, process.execPath, fileURLToPath(RUNNER_SCRIPT), told]
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], detached: true })
   const onStop = () => child.connected && child.send({ stop: true }, () => undefined)
   stop.addEventListener('abort', onStop)

@@ -2,26 +2,26 @@ import { appendFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Removal } from '../check/deletions.js'
-import type { OwnWorld } from '../cluster/namespace-sandbox.js'
-import { Arena, DURABLE, PARTIES, PROCESSES } from '../cluster/topology.js'
-import { Troublemaker } from '../faults/fault-injector.js'
+import type { NamespaceSandbox } from '../cluster/namespace-sandbox.js'
+import { DURABLE, PARTIES, PROCESSES, Topology } from '../cluster/topology.js'
+import { FaultInjector } from '../faults/fault-injector.js'
 import { makeSchedule, type PlannedFault } from '../faults/schedule.js'
 import { CHAOS_DEFAULTS, type ChaosOptions, FAULTS } from '../options.js'
 import { type ChaosReport, countFaults, type Machine, recoveries } from '../report/report.js'
 import type { SoakReport } from '../report/soak-report.js'
 import { RetentionWatch } from '../verification/retention-watch.js'
-import { type Judged, judged } from '../verification/verification.js'
-import { verified } from '../verification/verify-command.js'
+import { type VerificationResult, verifyRun } from '../verification/verification.js'
+import { runVerifyCommand } from '../verification/verify-command.js'
 import { pause } from '../wait-for.js'
 import { Soak } from './soak.js'
 
-const ANSWER_MS = 180_000
+const DRAIN_TIMEOUT_MS = 180_000
 /** The deleter of an audit that was killed is relieved after 30 s. */
-const DELETED_MS = 40_000
+const DELETION_TIMEOUT_MS = 40_000
 
 /** What a run is given besides its options. */
-export interface RunHome {
-  world: OwnWorld
+export interface RunEnvironment {
+  world: NamespaceSandbox
   server: { path: string; version: string }
   passover: string
   /** The command `passover`: what a run leaves is verified by it. */
@@ -34,13 +34,13 @@ export interface RunHome {
 }
 
 /** One run, from the start of the servers to the verdict. */
-export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosReport> {
+export async function runOnce(options: ChaosOptions, home: RunEnvironment): Promise<ChaosReport> {
   const started = new Date()
   const servers = Array.from({ length: options.nodes }, (_, n) => `n${n + 1}`)
   const schedule = scheduleOf(options, servers)
   const own = options.network === 'own' && home.world.network
   home.say('starting servers and processes')
-  await using arena = await Arena.open({
+  await using arena = await Topology.open({
     seed: options.seed,
     servers,
     binary: home.server.path,
@@ -57,14 +57,18 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
   const { verdict, returned } = await judgedRun({ arena, ...under }, options, home.say)
   home.say('passover verify')
   const { length_ms, id_window_ms } = options
-  const verify = await verified(home.command, {
+  const verify = await runVerifyCommand(home.command, {
     servers: arena.servers,
     dir: options.dir,
     id_window_ms,
     length_ms,
     credentials: arena.access.verifier,
   })
-  const failures = [...arena.crashes, ...troublemaker.failures, ...silent.map((name) => `${name} still waited after ${ANSWER_MS} ms`)]
+  const failures = [
+    ...arena.crashes,
+    ...troublemaker.failures,
+    ...silent.map((name) => `${name} still waited after ${DRAIN_TIMEOUT_MS} ms`),
+  ]
   const { dir, ...asked } = options
   return {
     ok: verdict.ok && verify.ok && failures.length === 0 && troublemaker.voided.length === 0,
@@ -89,7 +93,7 @@ export async function run(options: ChaosOptions, home: RunHome): Promise<ChaosRe
 }
 
 interface UnderFire {
-  troublemaker: Troublemaker
+  troublemaker: FaultInjector
   /** Given what the stream holds at last. */
   removals: (isHere: (sequence: number) => boolean) => Removal[]
   /** Who did not end in time. */
@@ -99,38 +103,38 @@ interface UnderFire {
 
 /** Load and trouble, until time is up and everybody was told what became of what he asked for. */
 async function underFire(
-  arena: Arena,
-  { options, schedule, home }: { options: ChaosOptions; schedule: readonly PlannedFault[]; home: RunHome },
+  arena: Topology,
+  { options, schedule, home }: { options: ChaosOptions; schedule: readonly PlannedFault[]; home: RunEnvironment },
 ): Promise<UnderFire> {
   using time = timeUp(options.length_ms, home.stop)
   const over = time.signal
   await arena.ask()
-  const troublemaker = new Troublemaker(arena, over)
+  const troublemaker = new FaultInjector(arena, over)
   const soak = options.soak ? new Soak(arena) : undefined
   await using retention = await RetentionWatch.open(arena.servers, arena.access)
   const answered = new AbortController()
   const looking = retention.watch(answered.signal)
   const watching = soak?.watch(over)
-  const telling = tell(arena, { troublemaker, options, over, home })
+  const telling = reportProgress(arena, { troublemaker, options, over, home })
   await Promise.all([troublemaker.run(schedule), pause(options.length_ms, over)])
   await Promise.all([telling, watching])
   home.say('load is over: waiting for what was asked for')
-  const silent = await arena.answered(ANSWER_MS)
+  const silent = await arena.answered(DRAIN_TIMEOUT_MS)
   answered.abort()
   await looking
-  await retention.untilDeleted(home.stop.aborted ? 0 : DELETED_MS)
+  await retention.untilDeleted(home.stop.aborted ? 0 : DELETION_TIMEOUT_MS)
   const damaged = troublemaker.spansOf(({ fault }) => fault === 'flip')
   return { troublemaker, removals: (isHere) => retention.removals(damaged, isHere), silent, soak: soak?.report() }
 }
 
 /** The checker's verdict on all that servers and processes left. */
 async function judgedRun(
-  { arena, troublemaker, removals }: { arena: Arena } & UnderFire,
+  { arena, troublemaker, removals }: { arena: Topology } & UnderFire,
   { slack_ms, id_window_ms }: ChaosOptions,
   say: (progress: string) => void,
-): Promise<Judged> {
+): Promise<VerificationResult> {
   const killed = Object.fromEntries(arena.of('worker').map(({ name, deaths }) => [name, deaths]))
-  return judged({
+  return verifyRun({
     servers: arena.servers,
     access: arena.access,
     histories: arena.historyDir,
@@ -170,9 +174,9 @@ export function scheduleOf({ seed, length_ms, faults }: ChaosOptions, servers: r
 }
 
 /** Says how it goes, until it is over. */
-async function tell(
-  arena: Arena,
-  how: { troublemaker: Troublemaker; options: ChaosOptions; over: AbortSignal; home: RunHome },
+async function reportProgress(
+  arena: Topology,
+  how: { troublemaker: FaultInjector; options: ChaosOptions; over: AbortSignal; home: RunEnvironment },
 ): Promise<void> {
   const started = performance.now()
   while (!how.over.aborted) {
@@ -184,7 +188,7 @@ async function tell(
   }
 }
 
-function machineOf(arena: Arena, { world, server }: RunHome): Machine {
+function machineOf(arena: Topology, { world, server }: RunEnvironment): Machine {
   return {
     cpus: cpus().length,
     memory_mib: Math.round(totalmem() / (1 << 20)),
@@ -198,7 +202,7 @@ function machineOf(arena: Arena, { world, server }: RunHome): Machine {
 }
 
 /** What this machine cannot do, or was not asked to (I3). */
-function leftOut(arena: Arena, { faults, nodes, network, soak }: ChaosOptions, world: OwnWorld): string[] {
+function leftOut(arena: Topology, { faults, nodes, network, soak }: ChaosOptions, world: NamespaceSandbox): string[] {
   const left = FAULTS.filter((fault) => !faults.includes(fault)).map((fault) => `${fault}: not asked for`)
   if (nodes === 1) left.push('leader-kill, disk-full, flip: there is one server, nobody else has what it loses')
   if (arena.network.kind === 'loopback' && network === 'own')
@@ -220,6 +224,6 @@ function commandOf({ seed, length_ms, faults, nodes, rate, network, id_window_ms
 }
 
 /** Writes down what is asked while it runs, for who looks at a run that hangs. */
-export async function note(dir: string, text: string): Promise<void> {
+export async function appendRunLog(dir: string, text: string): Promise<void> {
   await appendFile(join(dir, 'run.log'), `${new Date().toISOString()} ${text}\n`)
 }

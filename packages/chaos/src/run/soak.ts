@@ -1,27 +1,27 @@
 import { readdir, readFile } from 'node:fs/promises'
-import type { Arena } from '../cluster/topology.js'
+import type { Topology } from '../cluster/topology.js'
 import type { Sample } from '../report/linear-trend.js'
 import { type Measure, type Series, type SoakReport, soakReport } from '../report/soak-report.js'
 import { pause } from '../wait-for.js'
 
-const EVERY_MS = 5_000
+const SAMPLE_INTERVAL_MS = 5_000
 
 type Life = Pick<Series, 'who' | 'pid'>
 
 /** Watches every process and server. A process that was killed is another one: each life is a series of its own. */
 export class Soak {
-  readonly #arena: Arena
+  readonly #arena: Topology
   readonly #series: Series[] = []
   #samples = 0
 
-  constructor(arena: Arena) {
+  constructor(arena: Topology) {
     this.#arena = arena
   }
 
   async watch(over: AbortSignal): Promise<void> {
     while (!over.aborted) {
       await this.#sample()
-      await pause(EVERY_MS, over)
+      await pause(SAMPLE_INTERVAL_MS, over)
     }
   }
 

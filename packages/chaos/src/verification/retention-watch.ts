@@ -3,12 +3,12 @@ import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { PER_SEGMENT } from '../check/archive.js'
 import type { Removal } from '../check/deletions.js'
 import type { Trouble } from '../check/types.js'
-import type { Access } from '../cluster/access.js'
+import type { ClusterAccess } from '../cluster/access.js'
 import { pause } from '../wait-for.js'
 
-const EVERY_MS = 1_000
+const POLL_INTERVAL_MS = 1_000
 const PAUSE_FACTOR = 10
-const LONGEST_PAUSE_MS = 5_000
+const MAX_PAUSE_MS = 5_000
 const STREAM = 'PASSOVER'
 
 interface State {
@@ -31,7 +31,7 @@ export class RetentionWatch implements AsyncDisposable {
     this.#manager = manager
   }
 
-  static async open(servers: string[], access: Access): Promise<RetentionWatch> {
+  static async open(servers: string[], access: ClusterAccess): Promise<RetentionWatch> {
     const nc = await connect({ servers, name: 'retention', maxReconnectAttempts: -1, noAsyncTraces: true, ...(await access.admin()) })
     return new RetentionWatch(nc, await jetstreamManager(nc, { timeout: 3_000 }))
   }
@@ -41,7 +41,7 @@ export class RetentionWatch implements AsyncDisposable {
       const began = performance.now()
       await this.look()
       // Who asks for ever longer lists asks less often.
-      await pause(Math.min(EVERY_MS + (performance.now() - began) * PAUSE_FACTOR, LONGEST_PAUSE_MS), over)
+      await pause(Math.min(POLL_INTERVAL_MS + (performance.now() - began) * PAUSE_FACTOR, MAX_PAUSE_MS), over)
     }
   }
 
@@ -64,7 +64,7 @@ export class RetentionWatch implements AsyncDisposable {
   async untilDeleted(deadline_ms: number): Promise<void> {
     const until = performance.now() + deadline_ms
     while (this.#last >= PER_SEGMENT && this.#gone.size === 0 && performance.now() < until) {
-      await pause(EVERY_MS)
+      await pause(POLL_INTERVAL_MS)
       await this.look()
     }
   }

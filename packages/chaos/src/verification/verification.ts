@@ -5,42 +5,42 @@ import { readArchive, wholeHistory } from '../check/archive.js'
 import { checkAuthority } from '../check/authority.js'
 import { checkDeletions, type DeletionRules, type Removal } from '../check/deletions.js'
 import { checkEvidence } from '../check/evidence.js'
-import { checkHandlers, runLines, type Whereabouts } from '../check/handlers.js'
-import { checkBegun, checkJudged, checkTold, historyLines } from '../check/history.js'
+import { checkHandlers, type ProcessLocations, runLines } from '../check/handlers.js'
+import { checkHistory, checkStarted, checkTotals, historyLines } from '../check/history.js'
 import { judge } from '../check/judge.js'
 import { readEvidence, readStream } from '../check/read-stream.js'
 import type { CheckerOptions, StoredMessage } from '../check/types.js'
 import { type Verdict, verdictOf } from '../check/verdict.js'
-import type { Access } from '../cluster/access.js'
+import type { ClusterAccess } from '../cluster/access.js'
 import { pause } from '../wait-for.js'
 
-const QUIET_MS = 150_000
-const AGAIN_MS = 1_000
+const SETTLE_TIMEOUT_MS = 150_000
+const POLL_INTERVAL_MS = 1_000
 const HISTORY = '.history.jsonl'
 
-export interface Judging {
+export interface VerificationInput {
   servers: string[]
-  access: Access
+  access: ClusterAccess
   /** What originators (`<name>.history.jsonl`) and workers (`begun`, `runs`) wrote down. */
   histories: string
   options: CheckerOptions & DeletionRules
   /** Where the workers were, and what was seen to leave the stream, given what it holds now. */
-  workers: Omit<Whereabouts, 'now'>
+  workers: Omit<ProcessLocations, 'now'>
   removals: (isHere: (sequence: number) => boolean) => readonly Removal[]
   say: (progress: string) => void
 }
 
-export interface Judged {
+export interface VerificationResult {
   verdict: Verdict
   /** When workers returned, server ms, in order. */
   returned: number[]
 }
 
 /** Reads everything, again and again until every pass has ended and is recorded or time is up; the verdict on the last reading. */
-export async function judged(judging: Judging): Promise<Judged> {
+export async function verifyRun(judging: VerificationInput): Promise<VerificationResult> {
   judging.say('reading the history')
   const nc = await connect({ servers: judging.servers, name: 'checker', ...(await judging.access.admin()) })
-  const deadline = performance.now() + QUIET_MS
+  const deadline = performance.now() + SETTLE_TIMEOUT_MS
   try {
     for (;;) {
       const reading = await read(nc, judging)
@@ -48,7 +48,7 @@ export async function judged(judging: Judging): Promise<Judged> {
         if (!reading.verdict.ok) await keep(reading.records, join(judging.histories, 'stream.jsonl'))
         return { verdict: reading.verdict, returned: returnsIn(reading.records) }
       }
-      await pause(AGAIN_MS)
+      await pause(POLL_INTERVAL_MS)
     }
   } finally {
     await nc.close()
@@ -63,7 +63,7 @@ interface Reading {
   records: StoredMessage[]
 }
 
-async function read(nc: NatsConnection, { histories, options, workers, removals }: Judging): Promise<Reading> {
+async function read(nc: NatsConnection, { histories, options, workers, removals }: VerificationInput): Promise<Reading> {
   // In this order: what leaves the stream in between stands in the archive.
   const { records: stored, now } = await readStream(nc, 'PASSOVER')
   const evidence = await readEvidence(nc)
@@ -73,14 +73,14 @@ async function read(nc: NatsConnection, { histories, options, workers, removals 
   const kept = checkEvidence({ stored, archived, passes: evidence.passes, judgement, now }, options)
   const here = new Set(stored.map(({ sequence }) => sequence))
   const gone = removals((sequence) => here.has(sequence))
-  const checked = [checkJudged(judgement, options), checkAuthority(records, judgement, options), kept]
+  const checked = [checkTotals(judgement, options), checkAuthority(records, judgement, options), kept]
   checked.push(checkDeletions(records, { removals: gone, judgement }, options))
   const [begun, runs] = await Promise.all(['begun', 'runs'].map((name) => readFile(join(histories, name), 'utf8').catch(() => '')))
-  checked.push(checkBegun((begun ?? '').split('\n').slice(0, -1), judgement))
+  checked.push(checkStarted((begun ?? '').split('\n').slice(0, -1), judgement))
   checked.push(checkHandlers(runLines(runs ?? ''), { ...workers, now }, { judgement, options }))
   for (const name of (await readdir(histories)).filter((one) => one.endsWith(HISTORY))) {
     const lines = historyLines(await readFile(join(histories, name), 'utf8'))
-    checked.push(checkTold(name.slice(0, -HISTORY.length), lines, judgement))
+    checked.push(checkHistory(name.slice(0, -HISTORY.length), lines, judgement))
   }
   const waiting = [...judgement.passes.values()].some((found) => found.begun === undefined)
   const quiet = judgement.totals.open === 0 && !waiting && kept.whole

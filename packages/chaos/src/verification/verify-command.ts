@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
-import { VERIFIER } from '../cluster/access.js'
+import { VERIFIER_NAME } from '../cluster/access.js'
 
 /** What `passover verify` said of what a run left. */
-export interface Verified {
+export interface VerifyCommandResult {
   ok: boolean
   /** How many entries it looked at, as it counts them. */
   counts: Record<string, number>
@@ -22,15 +22,15 @@ interface Answer {
 }
 
 /** What a run of an hour leaves takes as many times longer to read as it is longer: so much, and this part of the run's length. */
-const LONGEST_MS = 300_000
-const OF_THE_RUN = 3
-const MOST_OUTPUT = 64 << 20
+const MIN_TIMEOUT_MS = 300_000
+const RUN_LENGTH_DIVISOR = 3
+const MAX_OUTPUT_BYTES = 64 << 20
 
 /** Runs `command` (which is `passover`) on the installation as anybody would, from here: nobody else reaches the servers. */
-export async function verified(
+export async function runVerifyCommand(
   command: readonly string[],
   where: { servers: readonly string[]; dir: string; id_window_ms: number; length_ms: number; credentials: string | undefined },
-): Promise<Verified> {
+): Promise<VerifyCommandResult> {
   const [program = '', ...args] = command
   const how = [
     'verify',
@@ -39,11 +39,11 @@ export async function verified(
     where.servers[0] ?? '',
     '--id-window',
     `${where.id_window_ms}ms`,
-    ...(where.credentials ? ['--as', VERIFIER] : []),
+    ...(where.credentials ? ['--as', VERIFIER_NAME] : []),
   ]
   const { text, why } = await new Promise<{ text: string; why: string }>((resolve) => {
     const env = { ...process.env, ...(where.credentials && { NATS_CREDS: where.credentials }) }
-    const options = { env, cwd: where.dir, timeout: LONGEST_MS + where.length_ms / OF_THE_RUN, maxBuffer: MOST_OUTPUT }
+    const options = { env, cwd: where.dir, timeout: MIN_TIMEOUT_MS + where.length_ms / RUN_LENGTH_DIVISOR, maxBuffer: MAX_OUTPUT_BYTES }
     execFile(program, [...args, ...how], options, (error, stdout, stderr) =>
       resolve({ text: stdout, why: stderr || (error?.message ?? '') }),
     )

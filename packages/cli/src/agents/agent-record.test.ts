@@ -1,9 +1,9 @@
 import type { AgentRecord } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { type AgentChange, changedRecord, parseDefault } from './agent-record.js'
+import { type AgentChange, applyAgentChange, parseDefault } from './agent-record.js'
 
 const BY = { person: 'bob', now: 1_800_000_000_000, next_sequence: 7 }
-const make = (change: Omit<AgentChange, 'name'> = {}, before?: AgentRecord) => changedRecord(before, { name: 'audit', ...change }, BY)
+const make = (change: Omit<AgentChange, 'name'> = {}, before?: AgentRecord) => applyAgentChange(before, { name: 'audit', ...change }, BY)
 
 describe('the record of an agent', () => {
   it('is a subagent that originates within a pass, where nothing is said; who receives nothing originates by itself', () => {

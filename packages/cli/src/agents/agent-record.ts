@@ -22,7 +22,7 @@ export interface AgentChange {
 }
 
 /** The record that a change makes of the one before it. E030 names each field that is wrong, and what it may be. */
-export function changedRecord(
+export function applyAgentChange(
   before: AgentRecord | undefined,
   change: AgentChange,
   by: { person: string; now: number; next_sequence: number },

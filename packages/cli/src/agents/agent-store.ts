@@ -2,20 +2,20 @@ import { AgentRecords, type Bus, believedAgents, type Outcome } from '@passover/
 import { askList, requireCompiling } from '@passover/operator'
 import { type AgentRecord, agentRecord, type PassRow } from '@passover/schemas'
 import { CliFailure } from '../errors.js'
-import { type AgentChange, changedRecord } from './agent-record.js'
+import { type AgentChange, applyAgentChange } from './agent-record.js'
 
-const OPEN = ['requested', 'held', 'waiting_for_return'] as const
-const MOST = 1_000
+const OPEN_STATUSES = ['requested', 'held', 'waiting_for_return'] as const
+const MAX_OPEN_PASSES = 1_000
 
 /** The record of an agent. E041: there is none. */
 export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
   const record = (await believedAgents(bus)).get(name)
   if (record) return record
-  throw unknownAgent(name)
+  throw unknownAgentError(name)
 }
 
 /** E041 for an agent that is not registered: one that only passes work over registers nowhere by itself. */
-export function unknownAgent(name: string): CliFailure {
+export function unknownAgentError(name: string): CliFailure {
   return new CliFailure('E041', `there is no agent ${name} in the registry`, {
     hint: `\`passover agents\` lists those there are; an agent that only passes work over is registered by: passover agents add ${name} --no-subagent`,
   })
@@ -27,7 +27,7 @@ export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ recor
   const { record: before, revision: over, isUnreadable } = await records.standing(change.name)
   if (isUnreadable)
     throw new CliFailure('E031', `${change.name} was registered by a later version of passover`, { hint: 'change it with that version' })
-  const record = changedRecord(before, change, { person: bus.identity, now: bus.now(), next_sequence: (await bus.bounds()).last + 1 })
+  const record = applyAgentChange(before, change, { person: bus.identity, now: bus.now(), next_sequence: (await bus.bounds()).last + 1 })
   const schema = record.defaults?.output_schema
   if (schema) await requireCompiling(schema, 'defaults.output_schema')
   stored(await records.tell(record.name, record))
@@ -36,13 +36,13 @@ export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ recor
 }
 
 /** Takes an agent out of the registry: passes to it are refused from then on. */
-export async function takeOut(bus: Bus, name: string): Promise<void> {
+export async function removeAgent(bus: Bus, name: string): Promise<void> {
   stored(await new AgentRecords(bus, await bus.table('agents', agentRecord)).remove(name))
 }
 
 /** Open passes to an agent; `more`: there are more than are told. */
-export async function openPassesTo(bus: Bus, name: string): Promise<{ passes: PassRow[]; more: boolean }> {
-  const lists = await Promise.all(OPEN.map((status) => askList(bus, { subagent: name, status, limit: MOST })))
+export async function listOpenPassesTo(bus: Bus, name: string): Promise<{ passes: PassRow[]; more: boolean }> {
+  const lists = await Promise.all(OPEN_STATUSES.map((status) => askList(bus, { subagent: name, status, limit: MAX_OPEN_PASSES })))
   return { passes: lists.flatMap(({ passes }) => passes), more: lists.some(({ more }) => more) }
 }
 

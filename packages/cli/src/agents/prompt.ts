@@ -1,7 +1,7 @@
 import { inForce } from '@passover/operator'
 import { type PromptSources, type PromptTemplate, readPromptTemplate, renderPrompt, templateFor } from '@passover/sdk'
 import type { PolicySession } from '../policy/session.js'
-import { unknownAgent } from './agent-store.js'
+import { unknownAgentError } from './agent-store.js'
 
 /** A prompt, and of what it was made. */
 export interface AgentPrompt {
@@ -13,8 +13,8 @@ export interface AgentPrompt {
 }
 
 /** The prompt of an agent as registry and policy are now. CliFailure E041 for an agent that the registry does not know. */
-export async function promptOf(session: PolicySession, agent: string, template?: PromptTemplate): Promise<AgentPrompt> {
-  if (!session.agents?.has(agent)) throw unknownAgent(agent)
+export async function buildAgentPrompt(session: PolicySession, agent: string, template?: PromptTemplate): Promise<AgentPrompt> {
+  if (!session.agents?.has(agent)) throw unknownAgentError(agent)
   const { version, document } = await inForce(session)
   const sources: PromptSources = { agents: [...session.agents.values()], policy: document }
   const chosen = template ?? templateFor(agent, sources)

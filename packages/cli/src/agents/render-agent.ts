@@ -1,5 +1,5 @@
 import type { AgentRecord } from '@passover/schemas'
-import { type Names, personText } from '../connection/verified-names.js'
+import { formatPerson, type Names } from '../connection/verified-names.js'
 import { dateTime } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { oneLine } from '../terminal/text.js'
@@ -23,7 +23,7 @@ export function renderAgent(record: AgentRecord & Names, workers: AgentWorkers, 
     ['skills', skills.length > 0 ? skills.join(', ') : undefined],
     ['workers', roles.subagent ? `${up} up, ${busy} of ${places} places busy, ${queued} queued` : undefined],
     ['revoked', record.revoked_at === undefined ? undefined : `its credentials, ${dateTime(record.revoked_at)}: nobody can work as it`],
-    ['by', `${personText(registered_by, record)}, ${dateTime(updated_at)}`],
+    ['by', `${formatPerson(registered_by, record)}, ${dateTime(updated_at)}`],
   ]
   const lines = facts.filter(([, value]) => value !== undefined).map(([label, value]) => `  ${label.padEnd(10)} ${oneLine(value ?? '')}`)
   const said = Object.entries(defaults).map(([field, value]) => `  ${field.padEnd(22)} ${oneLine(JSON.stringify(value), 200)}`)

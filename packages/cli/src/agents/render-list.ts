@@ -1,5 +1,5 @@
 import type { AgentLine } from '@passover/operator'
-import { type Names, personText } from '../connection/verified-names.js'
+import { formatPerson, type Names } from '../connection/verified-names.js'
 import { renderTable } from '../render/table.js'
 import type { Terminal } from '../terminal/terminal.js'
 
@@ -22,7 +22,7 @@ export function renderAgents(agents: ShownAgent[], terminal: Pick<Terminal, 'col
       { head: 'RETURNS', cell: ({ durable_returns }) => (durable_returns ? 'wait' : ''), optional: true },
       { head: 'PARTS', cell: partsText, optional: true },
       { head: 'DESCRIPTION', cell: ({ description }) => description, shrinks: true, optional: true },
-      { head: 'BY', cell: (agent) => personText(agent.registered_by, agent), optional: true },
+      { head: 'BY', cell: (agent) => formatPerson(agent.registered_by, agent), optional: true },
     ],
     agents,
     terminal,

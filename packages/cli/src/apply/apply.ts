@@ -23,11 +23,11 @@ import {
 } from '@passover/sdk'
 import { nameMarks } from '@passover/sdk/internal/format'
 import { CliFailure, usage } from '../errors.js'
-import { agreed } from '../input/confirm.js'
-import { fromTo } from '../render/inbox.js'
+import { confirmAction } from '../input/confirm.js'
+import { partiesText } from '../render/inbox.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { count } from '../terminal/text.js'
-import { decideApplication } from './decide.js'
+import { decideApply } from './decide.js'
 import { renderApplied, renderInterrupted, renderPlan, renderSettled } from './render.js'
 
 export interface ApplyRequest extends PassRef, Accepts {
@@ -86,8 +86,8 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
     if (!given.despiteRevocation) refuseRevokedChain(ready, given)
     refuseUnshown(ready, given)
   }
-  const question = given.yes ? undefined : questionOf(ready, directory)
-  if (question && terminal.interactive && !(await agreed(question))) return 1
+  const question = given.yes ? undefined : applyQuestion(ready, directory)
+  if (question && terminal.interactive && !(await confirmAction(question))) return 1
   if (!given.yes && !terminal.interactive && !ready.judged.decision) throw undecided(ready, bus.identity)
   const decision = await decisionOf(bus, ready)
   const { judged, taken } = ready
@@ -100,7 +100,7 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
       { ...view, id: ready.pass.row.id, by: `${applied_by}${nameMarks(decision)}` },
     ),
   )
-  return exitOf(applied)
+  return exitCodeOf(applied)
 }
 
 /** Every recovery reports files with foreign changes; this reports each once. */
@@ -120,7 +120,7 @@ function refuseUnshown({ pass, files }: Ready, accepts: Accepts): void {
 }
 
 /** What a person says yes to: to writing, to deciding, or to both. Undefined: neither is left to do. */
-function questionOf({ plan, judged, taken }: Ready, directory: string): string | undefined {
+function applyQuestion({ plan, judged, taken }: Ready, directory: string): string | undefined {
   const changes = plan.changes.length
   if (changes > 0) return `Apply ${count(changes, 'change')} in ${directory}?`
   return judged.decision ? undefined : `Approve ${count(taken.length, 'change')}, so already in ${directory}?`
@@ -132,7 +132,7 @@ function undecided({ pass, judged }: Ready, person: string): CliFailure {
   const { id } = pass.row
   return usage(
     `nobody has decided about the ${count(judged.all.length, 'change')} of ${id}, and there is no terminal to ask at`,
-    `look at them: passover apply ${id} ${fromTo(pass.row)} --dry-run; approve and apply them: passover apply ${id} ${fromTo(pass.row)} --yes`,
+    `look at them: passover apply ${id} ${partiesText(pass.row)} --dry-run; approve and apply them: passover apply ${id} ${partiesText(pass.row)} --yes`,
   )
 }
 
@@ -183,7 +183,7 @@ function decidedOn(judged: ApplyAuthorization, only: number[] | undefined): read
 async function decisionOf(bus: Bus, { pass, judged, taken }: Ready): Promise<AnsweredDecision> {
   if (judged.decision) return judged.decision
   const numbers = taken.map(({ number }) => number)
-  return decideApplication(bus, pass, chooseModifications(judged.all, numbers).modifications)
+  return decideApply(bus, pass, chooseModifications(judged.all, numbers).modifications)
 }
 
 function brief({ person, verdict, time, sequence, self, unverified }: AnsweredDecision): object {
@@ -202,6 +202,6 @@ function modificationsOf({ judged, plan }: Ready): object[] {
   })
 }
 
-function exitOf({ conflicts }: Applied): number {
+function exitCodeOf({ conflicts }: Applied): number {
   return conflicts.length > 0 ? 1 : 0
 }

@@ -6,14 +6,14 @@ import { nameMarks } from '@passover/sdk/internal/format'
 import { CliFailure } from '../errors.js'
 import { ago } from '../terminal/duration.js'
 
-const SETTLE_MS = 3_000
-const POLL_MS = 50
+const SETTLE_TIMEOUT_MS = 3_000
+const POLL_INTERVAL_MS = 50
 
 /**
  * Decides as this person which modifications of a return are applied, bound to its stored bytes. Gives the decision once the audit counts
  * it. CliFailure E013: somebody else was faster (exit 6 if they denied), it came too late (6), or it does not count (4).
  */
-export async function decideApplication(bus: Bus, pass: AnsweredPass, modifications: ModificationChoice): Promise<AnsweredDecision> {
+export async function decideApply(bus: Bus, pass: AnsweredPass, modifications: ModificationChoice): Promise<AnsweredDecision> {
   refuseOwn(pass, bus.identity)
   refuseExpired(bus, pass)
   const digest = pass.return ? sha256(pass.return.data) : ''
@@ -21,10 +21,10 @@ export async function decideApplication(bus: Bus, pass: AnsweredPass, modificati
   const verdict = { key: pass.key, item: 'apply', verdict: 'approve' as const, digest, traceparent: pass.traceparent }
   const counts = async (standing: Standing) => (await counted(bus, pass, standing.sequence))?.sequence === standing.sequence
   const decided = await decide(bus, { ...verdict, modifications }, counts)
-  if (decided.kind === 'lost') throw faster(bus, pass, { ...decided.standing, ...(await askNames(bus)) })
+  if (decided.kind === 'lost') throw decidedEarlierError(bus, pass, { ...decided.standing, ...(await askNames(bus)) })
   const decision = await counted(bus, pass, decided.sequence)
   if (decision?.sequence === decided.sequence) return decision
-  if (decision) throw faster(bus, pass, decision)
+  if (decision) throw decidedEarlierError(bus, pass, decision)
   throw new CliFailure('E013', `the decision is stored, but does not count: ${bus.identity} is no person to this server, or no approver`, {
     hint: `passover show ${pass.row.id} tells why; another person has to decide`,
     exit: 4,
@@ -42,18 +42,18 @@ function refuseExpired(bus: Bus, { record, row }: AnsweredPass): void {
 
 /** The decision about the application that counts, once the audit has read as far as that sequence. */
 async function counted(bus: Bus, { key }: AnsweredPass, sequence: number): Promise<AnsweredDecision | undefined> {
-  const deadline = Date.now() + SETTLE_MS
+  const deadline = Date.now() + SETTLE_TIMEOUT_MS
   for (;;) {
     const [now] = await askPasses(bus, { id: key.id, from: key.originator, to: key.subagent })
     if (now && (now.row.last_sequence >= sequence || Date.now() > deadline)) return now.decisions.find(({ item }) => item === 'apply')
     if (Date.now() > deadline) return undefined
-    await new Promise((again) => setTimeout(again, POLL_MS))
+    await new Promise((again) => setTimeout(again, POLL_INTERVAL_MS))
   }
 }
 
-type Faster = Pick<AnsweredDecision, 'person' | 'time' | 'self' | 'unverified'> & { verdict: string }
+type EarlierDecision = Pick<AnsweredDecision, 'person' | 'time' | 'self' | 'unverified'> & { verdict: string }
 
-function faster(bus: Bus, { row }: AnsweredPass, standing: Faster): CliFailure {
+function decidedEarlierError(bus: Bus, { row }: AnsweredPass, standing: EarlierDecision): CliFailure {
   const { person, verdict, time } = standing
   const did = verdict === 'deny' ? 'denied' : 'approved'
   return new CliFailure(

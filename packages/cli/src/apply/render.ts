@@ -4,7 +4,7 @@ import { visible } from '@passover/core/text'
 import type { ShownFile } from '@passover/schemas'
 import type { Applied, ConflictVersions, InterruptedSet, NotApplied, Plan, PlannedChange, UndoResult } from '@passover/sdk'
 import type { Terminal } from '../terminal/terminal.js'
-import { count, typed } from '../terminal/text.js'
+import { count, formatCommands } from '../terminal/text.js'
 import { renderFile } from './diff.js'
 
 interface View {
@@ -12,14 +12,14 @@ interface View {
   all: readonly NumberedModification[]
 }
 
-interface Planning {
+interface PlanWithFiles {
   plan: Pick<Plan, 'items'>
   /** What the taken changes do to each file in all. */
   files: readonly ShownFile[]
 }
 
 /** Renders what would be written, file by file: total diff and warnings, or the three sides of a conflict; then what is rejected. */
-export function renderPlan({ plan: { items }, files }: Planning, view: View & { digest?: string }): string {
+export function renderPlan({ plan: { items }, files }: PlanWithFiles, view: View & { digest?: string }): string {
   const { colors, all, digest } = view
   const blocks = files.map((file) => {
     const own = items.filter(({ number }) => file.numbers.includes(number))
@@ -35,14 +35,14 @@ export function renderPlan({ plan: { items }, files }: Planning, view: View & { 
   if (stopped > 0) {
     const rest = items.length > stopped ? '; the others are applied with --only' : ''
     blocks.push(colors.red(`${count(stopped, 'change')} in the way, so nothing was written: a set is applied whole or not at all${rest}.`))
-    blocks.push(nextOfConflicts(items))
+    blocks.push(conflictHint(items))
   }
   if (digest !== undefined) blocks.push(colors.dim(`Digest of these changes: ${digest}`))
   return blocks.join('\n\n')
 }
 
 /** What a person does about changes that cannot be written. */
-function nextOfConflicts(items: readonly PlannedChange[]): string {
+function conflictHint(items: readonly PlannedChange[]): string {
   const conflict = items.some(({ verdict }) => verdict === 'conflict')
   const refused = items.some(({ verdict }) => verdict === 'refused')
   return [
@@ -91,7 +91,7 @@ function renderMeanwhile(path: string, { old_content, current, encoding }: Confl
 
 /** What a killed process had left in the directory, and how it was recovered. */
 export function renderSettled(settled: Applied['settled'], colors: Terminal['colors']): string[] {
-  return settled.map((one) => `${colors.yellow('!')} ${saySettled(one)}`)
+  return settled.map((one) => `${colors.yellow('!')} ${settledText(one)}`)
 }
 
 /** Applications that are not finished: a process is at it now, or was killed. */
@@ -103,7 +103,7 @@ export function renderInterrupted(found: readonly InterruptedSet[], colors: Term
   })
 }
 
-function saySettled({ id, kind, outcome, restored = [], left = [] }: Applied['settled'][number]): string {
+function settledText({ id, kind, outcome, restored = [], left = [] }: Applied['settled'][number]): string {
   if (outcome === 'ignored') return `.passover/apply has a record of ${visible(id)} that you did not make here: it is ignored (delete it)`
   const what = kind === 'undo' ? 'an undo' : 'an application'
   const rolledBack = restored.length > 0 ? `put back (${count(restored.length, 'file')})` : 'put back'
@@ -139,9 +139,9 @@ function renderConflict({ path, kind, why, sides }: NotApplied, colors: Terminal
 }
 
 function sentenceOf({ applied, conflicts }: Applied, { id, by }: { id: string; by: string }): string {
-  if (conflicts.length > 0) return typed(`Nothing was applied. See what stands where now: passover apply ${id} --dry-run`)
+  if (conflicts.length > 0) return formatCommands(`Nothing was applied. See what stands where now: passover apply ${id} --dry-run`)
   if (applied.length === 0) return 'There is nothing to do.'
-  return `Applied ${count(applied.length, 'change')}, approved by ${by}. ${typed(`Put back: passover undo ${id}`)}`
+  return `Applied ${count(applied.length, 'change')}, approved by ${by}. ${formatCommands(`Put back: passover undo ${id}`)}`
 }
 
 /** What was put back. */

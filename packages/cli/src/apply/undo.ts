@@ -3,9 +3,9 @@ import { PassOverError } from '@passover/core'
 import { visible } from '@passover/core/text'
 import { askNames } from '@passover/operator'
 import { appliedSets, interruptedSets, undoApplied } from '@passover/sdk'
-import { personText } from '../connection/verified-names.js'
+import { formatPerson } from '../connection/verified-names.js'
 import { CliFailure } from '../errors.js'
-import { agreed } from '../input/confirm.js'
+import { confirmAction } from '../input/confirm.js'
 import { ago } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { count, shellWord } from '../terminal/text.js'
@@ -32,7 +32,7 @@ export async function undoPass(bus: Bus, terminal: Terminal, given: UndoRequest)
       throw new CliFailure('E041', error.message, { hint })
     }
     const names = (await askNames(bus)) ?? {}
-    const by = personText(String(undone_by), names)
+    const by = formatPerson(String(undone_by), names)
     terminal.show(
       { id, directory, undone: [], conflicts: [], undone_by, undone_at, ...names },
       () => `${id} was undone already, by ${by} ${ago(Number(undone_at), bus.now())}: nothing is left to put back.`,
@@ -61,7 +61,12 @@ async function undo(bus: Bus, terminal: Terminal, given: UndoRequest): Promise<n
     )
     return 0
   }
-  if (!given.yes && paths.length > 0 && terminal.interactive && !(await agreed(`Put back ${count(paths.length, 'file')} in ${directory}?`)))
+  if (
+    !given.yes &&
+    paths.length > 0 &&
+    terminal.interactive &&
+    !(await confirmAction(`Put back ${count(paths.length, 'file')} in ${directory}?`))
+  )
     return 1
   const home = { deps: { bus, clock: serverClock(bus), random: nodeRandom }, as: 'person' as const, directory }
   const undone = await undoApplied(home, { id, undone_by: bus.identity })

@@ -1,9 +1,9 @@
 import type { PassOverAuditEntry } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { parseTime } from '../input/options.js'
+import { timeOption } from '../input/options.js'
 import { CSV_HEAD, csvLine } from './csv.js'
 import { monthOf, sessionFile } from './export-files.js'
-import { Summing } from './export-summary.js'
+import { SummaryBuilder } from './export-summary.js'
 
 const entry = {
   pass_over_id: 'given-id-1',
@@ -86,7 +86,7 @@ describe('the file of a session', () => {
 
 describe('the summary', () => {
   it('counts by month, session, pair, status and error, the largest first', () => {
-    const summing = new Summing()
+    const summing = new SummaryBuilder()
     expect(summing.told()).toMatchObject({ passes: 0, wall_ms: { count: 0 } })
     summing.add({ entry, wall_ms: 10 })
     summing.add({ entry: { ...entry, timestamp: 9 }, wall_ms: 20 })
@@ -112,7 +112,7 @@ describe('the summary', () => {
 
 describe('a time on the command line', () => {
   it('is how long ago, or a date', () => {
-    const parse = parseTime('--since', () => 10_000_000)
+    const parse = timeOption('--since', () => 10_000_000)
     expect(parse('1h')).toBe(10_000_000 - 3_600_000)
     expect(parse('2026-11-28T14:30:05Z')).toBe(Date.UTC(2026, 10, 28, 14, 30, 5))
     expect(parse('2026-11-28')).toBe(new Date(2026, 10, 28).getTime())

@@ -3,12 +3,12 @@ import { askCustody, sayCustody } from '@passover/operator'
 import type { CustodyAnswer, CustodyErasure } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { personText } from '../connection/verified-names.js'
+import { formatPerson } from '../connection/verified-names.js'
 import { CliFailure, usage } from '../errors.js'
-import { agreed } from '../input/confirm.js'
+import { confirmAction } from '../input/confirm.js'
 import { renderTable } from '../render/table.js'
 import { dateTime } from '../terminal/duration.js'
-import { count, typed } from '../terminal/text.js'
+import { count, formatCommands } from '../terminal/text.js'
 
 export interface EraseFlags {
   session?: string
@@ -20,9 +20,9 @@ export interface EraseFlags {
 type Preview = NonNullable<Extract<CustodyAnswer, { ok: true }>['preview']>
 
 /** How long the command waits for what may be done at once. */
-const WAIT_MS = 20_000
-const LOOK_MS = 300
-const MOST_NAMED = 10
+const COMPLETION_TIMEOUT_MS = 20_000
+const POLL_INTERVAL_MS = 300
+const MAX_NAMED_PASSES = 10
 const NOT_REACHED = 'Not reached: exports, saved archives and evidence bundles that were taken, and what agents keep.'
 
 /** Erases a session, or says what was erased. Failures: E041 nothing is stored of it; E042 passes are open, or held. */
@@ -36,7 +36,11 @@ export async function runErase(context: Context, { session, originator, reason, 
   if (!yes) {
     if (!context.terminal.interactive) throw usage(`that would erase ${previewText(preview)}`, 'do it with --yes')
     context.terminal.note(NOT_REACHED)
-    if (!(await agreed(`Erase ${previewText(preview)} of session ${session}${whoseText(originator ?? preview.originators[0])}, for good?`)))
+    if (
+      !(await confirmAction(
+        `Erase ${previewText(preview)} of session ${session}${whoseText(originator ?? preview.originators[0])}, for good?`,
+      ))
+    )
       return 1
   }
   const [only] = preview.originators
@@ -48,7 +52,9 @@ function refuse({ session, originator }: { session: string; originator: string |
   const { originators, passes, open, held } = preview
   if (originator === undefined && originators.length > 1) {
     const names =
-      originators.length > MOST_NAMED ? [...originators.slice(0, MOST_NAMED), `${originators.length - MOST_NAMED} more`] : originators
+      originators.length > MAX_NAMED_PASSES
+        ? [...originators.slice(0, MAX_NAMED_PASSES), `${originators.length - MAX_NAMED_PASSES} more`]
+        : originators
     throw usage(`${names.join(', ')} have a session named ${session}`, 'name the agent whose session is to be erased: --originator <agent>')
   }
   if (held.length > 0) {
@@ -84,10 +90,10 @@ function previewText({ passes, entries, segments, parts }: Preview): string {
 
 /** What became of it, or that it waits. */
 async function ended(bus: Bus, erase: number): Promise<CustodyErasure | undefined> {
-  for (let waited = 0; ; waited += LOOK_MS) {
+  for (let waited = 0; ; waited += POLL_INTERVAL_MS) {
     const found = (await askCustody(bus)).erasures.find((one) => one.erase === erase)
-    if (found?.state !== 'pending' || waited >= WAIT_MS) return found
-    await new Promise((done) => setTimeout(done, LOOK_MS))
+    if (found?.state !== 'pending' || waited >= COMPLETION_TIMEOUT_MS) return found
+    await new Promise((done) => setTimeout(done, POLL_INTERVAL_MS))
   }
 }
 
@@ -96,8 +102,8 @@ function told({ terminal }: Context, erasure: CustodyErasure | undefined, previe
   terminal.show(erasure, () => {
     if (erasure.state === 'refused') return `Not erased: ${erasure.why}.`
     if (erasure.state === 'done')
-      return `Erased ${previewText({ ...preview, ...erasure })}; tombstone of erasure ${erasure.erase}, asked for by ${personText(erasure.by, erasure)}.\n${NOT_REACHED}`
-    return typed(
+      return `Erased ${previewText({ ...preview, ...erasure })}; tombstone of erasure ${erasure.erase}, asked for by ${formatPerson(erasure.by, erasure)}.\n${NOT_REACHED}`
+    return formatCommands(
       `Erasure ${erasure.erase} is stored and not done yet: it waits until two id windows have passed since the session's last message, or it failed and is tried again (passover doctor says why). See: passover audit erase`,
     )
   })
@@ -119,7 +125,7 @@ function erasuresText(erasures: CustodyErasure[], terminal: Context['terminal'])
       { head: 'STATE', cell: ({ state, why }) => (why === undefined ? state : `${state}: ${why}`), shrinks: true },
       { head: 'ORIGINATOR', cell: ({ originator }) => originator ?? '' },
       { head: 'PASSES', cell: ({ passes }) => String(passes) },
-      { head: 'BY', cell: (erasure) => personText(erasure.by, erasure) },
+      { head: 'BY', cell: (erasure) => formatPerson(erasure.by, erasure) },
       { head: 'WHEN', cell: ({ time }) => dateTime(time) },
       { head: 'REASON', cell: ({ reason }) => reason, shrinks: true },
     ],

@@ -7,13 +7,13 @@ import type { PassOverAuditEntry } from '@passover/schemas'
 import { CliFailure } from '../errors.js'
 import { CSV_HEAD, csvLine } from './csv.js'
 
-const JSONL = /^session-.*-passes\.jsonl$/
+const JSONL_PATTERN = /^session-.*-passes\.jsonl$/
 /** Of the files that are written here alone: the folder is somebody's. */
-const DRAFT = /^(session-.*-passes\.jsonl|passes\.csv|audit-summary\.json)\.\d+\.tmp$/
+const DRAFT_PATTERN = /^(session-.*-passes\.jsonl|passes\.csv|audit-summary\.json)\.\d+\.tmp$/
 /** A draft is written in one go: who wrote one so long ago died at it. */
 const ABANDONED_MS = 3_600_000
 /** Lines that are held in memory. */
-const AT_ONCE = 1_000
+const MAX_BUFFERED_LINES = 1_000
 
 /** What stays of files that are there. */
 export interface KeptLines {
@@ -124,7 +124,7 @@ export class ExportFiles implements AsyncDisposable {
 /** What exports that died left. */
 async function sweepDrafts(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
-    if (!DRAFT.test(name)) continue
+    if (!DRAFT_PATTERN.test(name)) continue
     const found = await stat(join(folder, name)).catch(() => undefined)
     if (found && Date.now() - found.mtimeMs > ABANDONED_MS) await rm(join(folder, name), { force: true })
   }
@@ -161,7 +161,7 @@ class FormerLines {
       const entry = this.next.value
       this.next = undefined
       if (entry.timestamp < this.kept.before && !this.kept.isAgain(entry)) lines.push(lineOf(entry))
-      if (lines.length < AT_ONCE) continue
+      if (lines.length < MAX_BUFFERED_LINES) continue
       yield lines.join('')
       lines = []
     }
@@ -225,11 +225,11 @@ export async function writeCsv(folder: string, month: string): Promise<string> {
   await using files = new ExportFiles(folder)
   const name = join(month, 'passes.csv')
   await files.write(name, CSV_HEAD)
-  for (const session of (await readdir(join(folder, month))).filter((one) => JSONL.test(one)).sort()) {
+  for (const session of (await readdir(join(folder, month))).filter((one) => JSONL_PATTERN.test(one)).sort()) {
     let lines: string[] = []
     for await (const entry of entriesIn(join(folder, month, session))) {
       lines.push(csvLine(entry))
-      if (lines.length < AT_ONCE) continue
+      if (lines.length < MAX_BUFFERED_LINES) continue
       await files.write(name, lines.join(''))
       lines = []
     }
@@ -240,7 +240,7 @@ export async function writeCsv(folder: string, month: string): Promise<string> {
 }
 
 /** Lower case only: where a file system does not tell cases apart, twins must not meet. */
-const SAFE = /^[a-z0-9_-]{1,64}$/
+const SAFE_NAME = /^[a-z0-9_-]{1,64}$/
 const NO_SESSION = '~none'
 const SHOWN_CHARACTERS = 32
 
@@ -251,7 +251,7 @@ export function sessionFile(session_id: string): string {
 
 function safeName(session_id: string): string {
   if (session_id === '') return NO_SESSION
-  if (SAFE.test(session_id)) return session_id
+  if (SAFE_NAME.test(session_id)) return session_id
   const shown = session_id
     .toLowerCase()
     .replace(/[^a-z0-9_-]+/g, '_')

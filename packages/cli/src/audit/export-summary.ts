@@ -3,7 +3,7 @@ import type { PassOverAuditEntry, StatsBy, StatsGroup } from '@passover/schemas'
 import { monthOf } from './export-files.js'
 
 /** Groups of each kind whose times are gathered; of those that come after them only the count. */
-const MOST_TIMED = 2_000
+const MAX_TIMED_GROUPS = 2_000
 
 /** What is exported of one pass. */
 export interface ExportedPass {
@@ -25,7 +25,7 @@ export interface AuditSummary {
 }
 
 /** Counts while passes come by. */
-export class Summing {
+export class SummaryBuilder {
   private readonly all = new Histogram()
   private readonly groups: Record<StatsBy, Map<string, { count: number; times: Histogram | undefined }>> = {
     month: new Map(),
@@ -59,7 +59,7 @@ export class Summing {
 
   private count(by: StatsBy, name: string, wall_ms: number | undefined): void {
     const groups = this.groups[by]
-    const known = groups.get(name) ?? { count: 0, times: groups.size < MOST_TIMED ? new Histogram() : undefined }
+    const known = groups.get(name) ?? { count: 0, times: groups.size < MAX_TIMED_GROUPS ? new Histogram() : undefined }
     known.count++
     if (wall_ms !== undefined) known.times?.add(wall_ms)
     groups.set(name, known)

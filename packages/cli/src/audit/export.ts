@@ -8,12 +8,12 @@ import type { PassOverAuditEntry, PassRecord } from '@passover/schemas'
 import { outputSchemas } from '@passover/validation'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { rulesOf } from '../connection/id-window.js'
+import { readIdWindow } from '../connection/id-window.js'
 import { CliFailure } from '../errors.js'
 import { dateTime } from '../terminal/duration.js'
 import { count } from '../terminal/text.js'
 import { ExportFiles, type KeptLines, lineKey, monthOf, writeCsv } from './export-files.js'
-import { type AuditSummary, type ExportedPass, Summing } from './export-summary.js'
+import { type AuditSummary, type ExportedPass, SummaryBuilder } from './export-summary.js'
 
 export interface ExportFlags {
   out?: string
@@ -23,8 +23,8 @@ export interface ExportFlags {
 }
 
 const DEFAULT_FOLDER = '.opencode/pass-over-logs'
-const SUMMARY = 'audit-summary.json'
-const SAY_AFTER_MS = 1_000
+const SUMMARY_FILE = 'audit-summary.json'
+const PROGRESS_DELAY_MS = 1_000
 
 /** Writes the audit log as files. Failure E013 where policy says that passes are not logged. */
 export async function runExport(context: Context, flags: ExportFlags): Promise<number> {
@@ -39,7 +39,7 @@ export async function runExport(context: Context, flags: ExportFlags): Promise<n
   const progress = terminal.progress()
   const begun = Date.now()
   const say = (text: string) => {
-    if (Date.now() - begun > SAY_AFTER_MS) progress.say(text)
+    if (Date.now() - begun > PROGRESS_DELAY_MS) progress.say(text)
   }
   try {
     const log_all_passes = env.PASSOVER_LOG_ALL_PASSES !== 'false'
@@ -58,7 +58,7 @@ export async function runExport(context: Context, flags: ExportFlags): Promise<n
   return 0
 }
 
-export interface ExportWanted {
+export interface ExportRequest {
   folder: string
   /** Only passes asked for at or after that (ms); of files that are there the older lines stay. */
   since?: number | undefined
@@ -68,7 +68,7 @@ export interface ExportWanted {
   log_all_passes: boolean
 }
 
-export interface Exported {
+export interface ExportResult {
   passes: number
   /** Left out: they were not to be logged (`log_all_passes: false`). */
   unlogged: number
@@ -77,13 +77,13 @@ export interface Exported {
 }
 
 /** Reads archive and stream, newest first and in bounded memory, and writes what it found oldest first. The summary is only written for all. */
-export async function exportPasses(bus: Bus, wanted: ExportWanted, say: (text: string) => void): Promise<Exported> {
+export async function exportPasses(bus: Bus, wanted: ExportRequest, say: (text: string) => void): Promise<ExportResult> {
   await using schemas = outputSchemas()
   const check: CheckSchema = (schema, value, subagent) => schemas.checkFor(subagent, schema, value)
   await using spool = await Spool.open()
   const since = wanted.since ?? Number.NEGATIVE_INFINITY
   let oldest: Walked | undefined
-  const rules = await rulesOf(bus)
+  const rules = await readIdWindow(bus)
   const logged = await Logged.read(bus, wanted.log_all_passes)
   const manifest = await Manifest.open(bus)
   const removed = new Removed(await manifest.all())
@@ -181,9 +181,9 @@ function wallOf(record: PassRecord): number | undefined {
   return record.ended_at === undefined ? undefined : Math.max(0, record.ended_at - createdAt(record))
 }
 
-async function written(spool: Spool, wanted: ExportWanted, kept: KeptLines): Promise<Omit<Exported, 'unlogged'>> {
+async function written(spool: Spool, wanted: ExportRequest, kept: KeptLines): Promise<Omit<ExportResult, 'unlogged'>> {
   const { folder } = wanted
-  const summing = new Summing()
+  const summing = new SummaryBuilder()
   await using files = new ExportFiles(folder, kept)
   const months = new Set<string>()
   for await (const block of spool.backwards()) {
@@ -194,7 +194,7 @@ async function written(spool: Spool, wanted: ExportWanted, kept: KeptLines): Pro
     await files.add(passes.map(({ entry }) => entry))
   }
   const summary = { ...summing.told(), ...(Number.isFinite(kept.before) ? { counted_since: kept.before } : {}) }
-  if (wanted.since === undefined && wanted.session === undefined) await files.write(SUMMARY, `${JSON.stringify(summary, null, 2)}\n`)
+  if (wanted.since === undefined && wanted.session === undefined) await files.write(SUMMARY_FILE, `${JSON.stringify(summary, null, 2)}\n`)
   const paths = await files.finish()
   if (wanted.csv) for (const month of [...months].sort()) paths.push(await writeCsv(folder, month))
   return { passes: summary.passes, files: paths, summary }

@@ -1,6 +1,6 @@
 import type { PassFilter, QueryStatus } from '@passover/schemas'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { nameOption, parseTime, QUERY_STATUSES } from '../input/options.js'
+import { nameOption, QUERY_STATUSES, timeOption } from '../input/options.js'
 
 /** The flags that say which passes are meant. */
 export interface FilterFlags {
@@ -18,14 +18,14 @@ export interface FilterFlags {
 }
 
 /** Adds them to a command. */
-export function filterOptions(command: Command): Command {
+export function addFilterOptions(command: Command): Command {
   return command
     .option('--from <agent>', 'only those that this agent asked for', nameOption)
     .option('--to <agent>', 'only those that this subagent was asked for', nameOption)
     .option('--session <id>', 'only those of this session')
     .addOption(new Option('--status <status>', 'only those that stand there, or ended so').choices(QUERY_STATUSES))
-    .option('--since <time>', 'asked for since then: 2h, 30m, 7d ago, or 2026-11-28[T14:30[:05]]', parseTime('--since'))
-    .option('--until <time>', 'asked for before then', parseTime('--until'))
+    .option('--since <time>', 'asked for since then: 2h, 30m, 7d ago, or 2026-11-28[T14:30[:05]]', timeOption('--since'))
+    .option('--until <time>', 'asked for before then', timeOption('--until'))
     .option('--code <code>', 'ended by this error: E010, E013, …', errorCodeOption)
     .option('--decided-by <person>', 'decided about by this person', nameOption)
     .option('--approved', 'something about it was approved')
@@ -34,7 +34,7 @@ export function filterOptions(command: Command): Command {
 }
 
 /** As the audit is asked. */
-export function filterOf(flags: FilterFlags): PassFilter {
+export function filterFromFlags(flags: FilterFlags): PassFilter {
   const { from, to, session, status, since, until, code, decidedBy, approved, denied, item } = flags
   const verdict = approved ? ('approve' as const) : denied ? ('deny' as const) : undefined
   const decided = decidedBy !== undefined || verdict !== undefined || item !== undefined

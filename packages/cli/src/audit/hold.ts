@@ -3,12 +3,12 @@ import { askCustody, findPass, sayCustody } from '@passover/operator'
 import type { CustodyHold, CustodyScope } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { namesOn, personText } from '../connection/verified-names.js'
+import { formatPerson, readNameVerification } from '../connection/verified-names.js'
 import { CliFailure, usage } from '../errors.js'
 import { scopeText } from '../render/custody.js'
 import { renderTable } from '../render/table.js'
 import { dateTime } from '../terminal/duration.js'
-import { typed } from '../terminal/text.js'
+import { formatCommands } from '../terminal/text.js'
 
 export interface HoldFlags {
   session?: string
@@ -23,11 +23,11 @@ export async function runHold(context: Context, flags: HoldFlags): Promise<numbe
   await using bus = await connectPerson(context)
   const scope = await scopeOf(bus, flags)
   const hold = await sayCustody(bus, { kind: 'hold', scope, reason: flags.reason })
-  const names = await namesOn(bus, context)
+  const names = await readNameVerification(bus, context)
   context.terminal.show(
     { hold, scope, reason: flags.reason, by: bus.identity, ...names },
     () =>
-      `Held ${scopeText(scope)} as ${personText(bus.identity, names)}: hold ${hold}.\n${typed(`It stays until: passover audit hold remove ${hold}`)}`,
+      `Held ${scopeText(scope)} as ${formatPerson(bus.identity, names)}: hold ${hold}.\n${formatCommands(`It stays until: passover audit hold remove ${hold}`)}`,
   )
   return 0
 }
@@ -45,8 +45,8 @@ export async function runRelease(context: Context, hold: number, reason: string 
   const found = holds.find((one) => one.hold === hold)
   if (!found) throw new CliFailure('E041', `there is no hold ${hold}`, { hint: '`passover audit hold list` shows what is held' })
   await sayCustody(bus, { kind: 'release', hold, ...(reason === undefined ? {} : { reason }) })
-  const names = await namesOn(bus, context)
-  const who = personText(bus.identity, names)
+  const names = await readNameVerification(bus, context)
+  const who = formatPerson(bus.identity, names)
   context.terminal.show(
     { released: hold, by: bus.identity, ...names },
     () => `Released ${scopeText(found.scope)} (hold ${hold}) as ${who}.`,
@@ -69,7 +69,7 @@ function holdsText(holds: CustodyHold[], terminal: Context['terminal']): string 
     [
       { head: 'HOLD', cell: ({ hold }) => String(hold) },
       { head: 'OF', cell: ({ scope }) => scopeText(scope), shrinks: true },
-      { head: 'BY', cell: (hold) => personText(hold.by, hold) },
+      { head: 'BY', cell: (hold) => formatPerson(hold.by, hold) },
       { head: 'SINCE', cell: ({ time }) => dateTime(time) },
       { head: 'REASON', cell: ({ reason }) => reason, shrinks: true },
     ],

@@ -2,11 +2,11 @@ import { pages } from '@passover/operator'
 import { DEFAULT_PAGE, MAX_PAGE, type QueriedPass } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { noteIfUnknown } from '../doctor/audit.js'
-import { renderRows } from '../render/pass-rows.js'
+import { noteUnknownPerson } from '../doctor/audit.js'
+import { renderPassRows } from '../render/pass-rows.js'
 import { dateTime } from '../terminal/duration.js'
 import { count } from '../terminal/text.js'
-import { type FilterFlags, filterOf } from './filter-options.js'
+import { type FilterFlags, filterFromFlags } from './filter-options.js'
 
 export interface QueryFlags extends FilterFlags {
   text?: string
@@ -26,7 +26,7 @@ export async function runQuery(context: Context, flags: QueryFlags): Promise<num
   let end: { cursor?: string | undefined; complete: boolean } = { complete: true }
   const limit = Math.min(wanted, flags.all || flags.text ? MAX_PAGE : Math.max(DEFAULT_PAGE, flags.limit), MAX_PAGE)
   const query = {
-    ...filterOf(flags),
+    ...filterFromFlags(flags),
     ...(flags.text ? { text: flags.text } : {}),
     ...(flags.cursor ? { cursor: flags.cursor } : {}),
     limit,
@@ -46,7 +46,7 @@ export async function runQuery(context: Context, flags: QueryFlags): Promise<num
   }
   progress.stop()
   if (terminal.mode !== 'jsonl') show(context, found, bus.now())
-  if (shown === 0) await noteIfUnknown(bus, terminal)
+  if (shown === 0) await noteUnknownPerson(bus, terminal)
   if (end.cursor && !flags.all) terminal.note(`There may be more: go on with --cursor ${end.cursor}, or take --all.`)
   if (!end.complete) terminal.note('The audit still reads its records after a start: some may be missing here; ask again in a moment.')
   return 0
@@ -56,7 +56,7 @@ function show({ terminal }: Context, found: QueriedPass[], now: number): void {
   terminal.show(found, () =>
     found.length === 0
       ? 'No passes.'
-      : renderRows(
+      : renderPassRows(
           found.map(({ row }) => row),
           now,
           terminal,

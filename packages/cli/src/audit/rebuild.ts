@@ -3,8 +3,8 @@ import { askIndex } from '@passover/operator'
 import { outputSchemas } from '@passover/validation'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { rulesOf } from '../connection/id-window.js'
-import { namesOn } from '../connection/verified-names.js'
+import { readIdWindow } from '../connection/id-window.js'
+import { readNameVerification } from '../connection/verified-names.js'
 import { CliFailure } from '../errors.js'
 import { dateTime } from '../terminal/duration.js'
 import { count } from '../terminal/text.js'
@@ -14,7 +14,7 @@ export interface RebuildFlags {
   idWindow?: number
 }
 
-const SAY_AFTER_MS = 1_000
+const PROGRESS_DELAY_MS = 1_000
 
 /** Makes the projection what stream and archive say. */
 export async function runRebuild(context: Context, { source, idWindow }: RebuildFlags): Promise<number> {
@@ -22,9 +22,9 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
   await using bus = await connectPerson(context)
   await bus.ensureBuckets()
   // Throws where it is not known: every record would be judged by another rule than the audit's.
-  const window = idWindow === undefined ? await rulesOf(bus) : { id_window_ms: idWindow }
+  const window = idWindow === undefined ? await readIdWindow(bus) : { id_window_ms: idWindow }
   // Records say whose name was not verified, as the audit that wrote them did.
-  const rules = { ...window, ...((await namesOn(bus, context)).unverified && { names: 'unverified' as const }) }
+  const rules = { ...window, ...((await readNameVerification(bus, context)).unverified && { names: 'unverified' as const }) }
   await using schemas = outputSchemas()
   const progress = terminal.progress()
   const begun = Date.now()
@@ -35,7 +35,7 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
       log_all_passes: env.PASSOVER_LOG_ALL_PASSES !== 'false',
       check: (schema, value, subagent) => schemas.checkFor(subagent, schema, value),
       onProgress: ({ passes, back_to, rewritten }) => {
-        if (Date.now() - begun < SAY_AFTER_MS) return
+        if (Date.now() - begun < PROGRESS_DELAY_MS) return
         const where = back_to === undefined ? `, ${rewritten} written` : `, back to ${dateTime(back_to)}`
         progress.say(`${count(passes, 'pass', 'passes')} compared${where}`)
       },

@@ -2,12 +2,12 @@ import { askStats } from '@passover/operator'
 import { STATS_BY, type StatsAnswer, type StatsGroup } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { noteIfUnknown } from '../doctor/audit.js'
+import { noteUnknownPerson } from '../doctor/audit.js'
 import { type Column, renderTable } from '../render/table.js'
 import { duration } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { count } from '../terminal/text.js'
-import { type FilterFlags, filterOf } from './filter-options.js'
+import { type FilterFlags, filterFromFlags } from './filter-options.js'
 
 type Stats = Extract<StatsAnswer, { ok: true }>
 
@@ -15,9 +15,9 @@ type Stats = Extract<StatsAnswer, { ok: true }>
 export async function runStats(context: Context, flags: FilterFlags): Promise<number> {
   const { terminal } = context
   await using bus = await connectPerson(context)
-  const { ok: _, ...stats } = await askStats(bus, filterOf(flags))
+  const { ok: _, ...stats } = await askStats(bus, filterFromFlags(flags))
   terminal.show(stats, () => renderStats({ ok: true, ...stats }, terminal))
-  if (stats.passes === 0) await noteIfUnknown(bus, terminal)
+  if (stats.passes === 0) await noteUnknownPerson(bus, terminal)
   if (!stats.complete) terminal.note('The audit still reads its records after a start: some may be missing here; ask again in a moment.')
   return 0
 }

@@ -3,13 +3,13 @@ import { askPasses, standing } from '@passover/operator'
 import { type CustodyBody, custodyBody, HEADER, type PassKey, passRecord, type QueriedPass, SYSTEM } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { type Names, namesOn, personText } from '../connection/verified-names.js'
-import { sayCustodyBody } from '../render/custody.js'
-import { readerGone } from '../terminal/closed-reader.js'
-import { clock, duration } from '../terminal/duration.js'
+import { formatPerson, type Names, readNameVerification } from '../connection/verified-names.js'
+import { custodyText } from '../render/custody.js'
+import { watchReader } from '../terminal/closed-reader.js'
+import { clockTime, duration } from '../terminal/duration.js'
 import { stopSignals } from '../terminal/stop-signals.js'
 import { oneLine } from '../terminal/text.js'
-import { type FilterFlags, filterOf } from './filter-options.js'
+import { type FilterFlags, filterFromFlags } from './filter-options.js'
 
 export interface TailFlags extends FilterFlags {
   count?: number
@@ -17,7 +17,7 @@ export interface TailFlags extends FilterFlags {
 }
 
 /** Something that was said about custody. */
-interface Said extends Names {
+interface CustodyLine extends Names {
   sequence: number
   /** Server ms. */
   time: number
@@ -26,23 +26,23 @@ interface Said extends Names {
   said: string
 }
 
-const ASKED: ReadonlySet<string> = new Set(['hold', 'release', 'erase'])
+const REQUESTED_KINDS: ReadonlySet<string> = new Set(['hold', 'release', 'erase'])
 
 /** Follows the returns that are stored, and tells each pass as the audit has it. */
 export async function runTail(context: Context, flags: TailFlags): Promise<number> {
   const { terminal } = context
   await using bus = await connectPerson(context)
   using signals = stopSignals(() => {})
-  using reader = readerGone()
-  const names = flags.custody ? await namesOn(bus, context) : {}
+  using reader = watchReader()
+  const names = flags.custody ? await readNameVerification(bus, context) : {}
   const { first, last } = await bus.bounds()
-  const seen: (QueriedPass | Said)[] = []
+  const seen: (QueriedPass | CustodyLine)[] = []
   let told = 0
   let isEnough: () => void = () => undefined
   const enough = new Promise<void>((resolve) => {
     isEnough = resolve
   })
-  const tell = (found: QueriedPass | Said, line: () => string) => {
+  const tell = (found: QueriedPass | CustodyLine, line: () => string) => {
     if (told === flags.count) return
     told++
     if (terminal.mode === 'json') seen.push(found)
@@ -56,7 +56,8 @@ export async function runTail(context: Context, flags: TailFlags): Promise<numbe
     if (said)
       tell(
         said,
-        () => `${terminal.colors.dim(clock(said.time))}  ${terminal.colors.bold('custody')}  ${personText(said.by, said)} ${said.said}`,
+        () =>
+          `${terminal.colors.dim(clockTime(said.time))}  ${terminal.colors.bold('custody')}  ${formatPerson(said.by, said)} ${said.said}`,
       )
     if (fact.type === 'step')
       for (const found of await passesOf(bus, fact.key)) if (isWanted(found, flags)) tell(found, () => tailLine(found, context))
@@ -79,20 +80,20 @@ async function passesOf(bus: Bus, { originator, subagent, id }: PassKey): Promis
 function saidIn(
   { sequence, time, subject, headers, data }: Stored,
   { subjects, names }: { subjects: Subjects; names: Names },
-): Said | undefined {
+): CustodyLine | undefined {
   const parsed = subjects.parse(subject)
   const body = decode(data, headers.get(HEADER.contentType))
   const read = custodyBody.safeParse(body.ok ? body.value : undefined)
   if (parsed.kind !== 'custody' || !read.success) return undefined
   // What the audit did nobody else can say.
-  if (ASKED.has(read.data.kind) === (parsed.person === SYSTEM)) return undefined
+  if (REQUESTED_KINDS.has(read.data.kind) === (parsed.person === SYSTEM)) return undefined
   const by = { by: parsed.person, ...(parsed.person !== SYSTEM && names) }
-  return { sequence, time, ...by, custody: read.data.kind, said: sayCustodyBody(read.data) }
+  return { sequence, time, ...by, custody: read.data.kind, said: custodyText(read.data) }
 }
 
 /** Whether a pass that ended is among those that the flags say. */
 export function isWanted({ row, entry, decisions = [] }: QueriedPass, flags: FilterFlags): boolean {
-  const { originator, subagent, session_id, status, from, to, decision, code } = filterOf(flags)
+  const { originator, subagent, session_id, status, from, to, decision, code } = filterFromFlags(flags)
   return (
     (originator ?? row.originator) === row.originator &&
     (subagent ?? row.subagent) === row.subagent &&
@@ -116,5 +117,5 @@ function tailLine({ row, entry }: QueriedPass, { terminal }: Context): string {
   const { dim, bold } = terminal.colors
   const took = row.ended_at === undefined ? '' : duration(Math.max(0, row.ended_at - row.created_at))
   const summary = entry?.summary ? `  ${oneLine(entry.summary, 120)}` : ''
-  return `${dim(clock(row.ended_at ?? row.created_at))}  ${bold(standing(row))}  ${row.originator} → ${row.subagent}  ${row.id}  ${took}${summary}`
+  return `${dim(clockTime(row.ended_at ?? row.created_at))}  ${bold(standing(row))}  ${row.originator} → ${row.subagent}  ${row.id}  ${took}${summary}`
 }

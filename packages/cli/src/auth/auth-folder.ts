@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { authorityPath, contend, credentialsPath } from '@passover/bus'
 import { CliFailure } from '../errors.js'
 import { type AuthRecords, type PrincipalRecord, parseRecords } from './principal-records.js'
-import { writePrivate } from './private-file.js'
+import { writePrivateFile } from './private-file.js'
 
 const KEYS = 'keys.json'
-const LOCK = 'lock-'
-const LOCK_TRIES = 200
-const LOCK_PAUSE_MS = 50
+const LOCK_PREFIX = 'lock-'
+const LOCK_ATTEMPTS = 200
+const LOCK_RETRY_DELAY_MS = 50
 
 /**
  * `.passover/auth`: `keys.json` (all keys and records), `creds/` (a credentials file for each principal), `accounts/` (where the project's
@@ -80,7 +80,7 @@ export class AuthFolder {
 
   writeCredentials(record: PrincipalRecord, text: string): string {
     const path = this.credentials(record)
-    writePrivate(path, text)
+    writePrivateFile(path, text)
     return path
   }
 
@@ -90,21 +90,21 @@ export class AuthFolder {
 
   /** Puts an account where the project's own server finds it when it starts. */
   writeAccount({ id, jwt }: { id: string; jwt: string }): void {
-    writePrivate(join(this.accounts, `${id}.jwt`), jwt)
+    writePrivateFile(join(this.accounts, `${id}.jwt`), jwt)
   }
 
   #write(records: AuthRecords): void {
-    writePrivate(this.keys, `${JSON.stringify(records, null, 2)}\n`)
+    writePrivateFile(this.keys, `${JSON.stringify(records, null, 2)}\n`)
   }
 
   async #lock(): Promise<AsyncDisposable> {
     const folder = { names: () => readdir(this.path), at: (name: string) => join(this.path, name) }
     for (let tries = 0; ; tries++) {
-      const lock = await contend({ folder, prefix: LOCK }, randomBytes(12).toString('hex'))
+      const lock = await contend({ folder, prefix: LOCK_PREFIX }, randomBytes(12).toString('hex'))
       if (!('held_by' in lock)) return lock
-      if (tries >= LOCK_TRIES)
+      if (tries >= LOCK_ATTEMPTS)
         throw new CliFailure('E014', `process ${lock.held_by} changes ${this.path}`, { hint: 'try again when it is done' })
-      await new Promise((again) => setTimeout(again, LOCK_PAUSE_MS * (0.5 + Math.random())))
+      await new Promise((again) => setTimeout(again, LOCK_RETRY_DELAY_MS * (0.5 + Math.random())))
     }
   }
 }

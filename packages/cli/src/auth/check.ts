@@ -1,32 +1,32 @@
 import { type AgentCheck, checkAgent, parseCredentials, readTextFile } from '@passover/bus'
 import { askAgents } from '@passover/operator'
-import { connectPerson, unreachable } from '../connection/connect-person.js'
+import { connectPerson, unreachableError } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { accessTo } from '../connection/credentials.js'
-import { serversOf } from '../connection/settings.js'
+import { credentialsFor } from '../connection/credentials.js'
+import { serverUrls } from '../connection/settings.js'
 import { CliFailure } from '../errors.js'
 import type { Terminal } from '../terminal/terminal.js'
-import { count, typed } from '../terminal/text.js'
+import { count, formatCommands } from '../terminal/text.js'
 
-export interface CheckOptions {
+export interface AuthCheckOptions {
   credentials?: string
 }
 
 /** Tries as an agent what its rights must not allow. Exit 0: nothing is possible and everything was tried; else 1. */
-export async function runCheck(context: Context, options: CheckOptions, agent: string): Promise<number> {
+export async function runAuthCheck(context: Context, options: AuthCheckOptions, agent: string): Promise<number> {
   const { terminal } = context
   const server = context.server()
   const { PASSOVER_PREFIX: prefix, PASSOVER_STREAM: stream } = context.env
-  const witness = accessTo(server, { role: 'person', name: context.person })
+  const witness = credentialsFor(server, { role: 'person', name: context.person })
   const progress = terminal.progress()
   progress.say(`trying what ${agent} must not be able to do`)
   try {
     const check = await checkAgent({
-      servers: serversOf(server),
+      servers: serverUrls(server),
       agent,
       credentials:
         options.credentials === undefined
-          ? accessTo(server, { role: 'agent', name: agent }).credentials
+          ? credentialsFor(server, { role: 'agent', name: agent }).credentials
           : agentCredentials(options.credentials),
       witness: { identity: context.person, credentials: witness.credentials },
       tls: witness.tls,
@@ -38,7 +38,7 @@ export async function runCheck(context: Context, options: CheckOptions, agent: s
     terminal.show({ ok: isFine(check), ...check }, () => render(check, terminal))
     return isFine(check) ? 0 : 1
   } catch (error) {
-    throw unreachable(error, server)
+    throw unreachableError(error, server)
   } finally {
     progress.stop()
   }
@@ -78,10 +78,12 @@ function render({ agent, level, probes, stored }: AgentCheck, { colors }: Pick<T
     '',
   ]
   if (level === 'open') {
-    return [colors.red(`${agent} may do everything: this server has no permissions.`), typed(FIX)].join('\n')
+    return [colors.red(`${agent} may do everything: this server has no permissions.`), formatCommands(FIX)].join('\n')
   }
   if (possible.length > 0)
-    return [...lines, colors.red(`${agent} can act outside of its rights in ${count(possible.length, 'way')}.`), typed(FIX)].join('\n')
+    return [...lines, colors.red(`${agent} can act outside of its rights in ${count(possible.length, 'way')}.`), formatCommands(FIX)].join(
+      '\n',
+    )
   if (untested.length > 0)
     return [...lines, `Nothing was possible, but ${count(untested.length, 'attempt')} could not be judged.`].join('\n')
   return [...lines, colors.green(`Nothing of what was tried is possible for ${agent}.`)].join('\n')

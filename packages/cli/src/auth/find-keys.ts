@@ -2,17 +2,17 @@ import { join } from 'node:path'
 import { authFolderOf } from '@passover/bus'
 import { PROJECT_FOLDER } from '@passover/sdk/project'
 import type { Context } from '../connection/context.js'
-import { findProject, requireOwn } from '../connection/project-directory.js'
+import { findProject, requireOwnProject } from '../connection/project-directory.js'
 import type { ServerSetting } from '../connection/settings.js'
 import { CliFailure } from '../errors.js'
 import { AuthFolder } from './auth-folder.js'
 
 /** The keys of the installation that this directory belongs to. CliFailure E030: there are none. */
-export function findAuth({ directory }: Pick<Context, 'directory'>): AuthFolder {
+export function findAuthFolder({ directory }: Pick<Context, 'directory'>): AuthFolder {
   const folder = findProject(directory) ?? join(directory, PROJECT_FOLDER)
   const auth = new AuthFolder(authFolderOf(folder))
   // The author of a repository knows the keys that came with it.
-  if (auth.exists && requireOwn(folder)) return auth
+  if (auth.exists && requireOwnProject(folder)) return auth
   throw new CliFailure('E030', `there are no keys in ${auth.path}`, { hint: 'create them: passover auth init, or passover up --isolated' })
 }
 

@@ -4,14 +4,14 @@ import type { Principal } from '@passover/bus'
 import { createInstallation, operatorSettings } from '@passover/bus/auth'
 import { serverConfig } from '@passover/nats-server'
 import type { Context } from '../connection/context.js'
-import { makeProject } from '../connection/project-directory.js'
+import { createProject } from '../connection/project-directory.js'
 import { usage } from '../errors.js'
-import { typed } from '../terminal/text.js'
+import { formatCommands } from '../terminal/text.js'
 import { AuthFolder } from './auth-folder.js'
 import { addPrincipal } from './issue-credentials.js'
-import { type AuthRecords, SERVICES } from './principal-records.js'
-import { writePrivate } from './private-file.js'
-import { developmentTls, givenTls, type ServerTls } from './tls.js'
+import { type AuthRecords, SERVICE_ROLES } from './principal-records.js'
+import { writePrivateFile } from './private-file.js'
+import { createDevelopmentTls, loadTls, type ServerTls } from './tls.js'
 
 export interface TlsOptions {
   tls?: boolean
@@ -21,11 +21,11 @@ export interface TlsOptions {
 }
 
 /** Creates keys and accounts of an installation, with credentials for the services and for the person who does so. */
-export async function makeInstallation(auth: AuthFolder, { person, env }: Pick<Context, 'person' | 'env'>): Promise<AuthRecords> {
+export async function setUpInstallation(auth: AuthFolder, { person, env }: Pick<Context, 'person' | 'env'>): Promise<AuthRecords> {
   const { PASSOVER_PREFIX: prefix, PASSOVER_STREAM: stream } = env
   const installation = await createInstallation({ ...(prefix ? { prefix } : {}), ...(stream ? { stream } : {}) })
   const records: AuthRecords = { installation, principals: [] }
-  const first: Principal[] = [...SERVICES.map((role) => ({ role })), { role: 'custodian', name: person }]
+  const first: Principal[] = [...SERVICE_ROLES.map((role) => ({ role })), { role: 'custodian', name: person }]
   const issued = []
   for (const principal of first) issued.push(await addPrincipal(records, principal))
   auth.create(records)
@@ -34,12 +34,12 @@ export async function makeInstallation(auth: AuthFolder, { person, env }: Pick<C
 }
 
 /** Notes which TLS files the server uses, and puts the authority where clients find it. Without flags, what was settled before stays. */
-export function settleTls(auth: AuthFolder, records: AuthRecords, options: TlsOptions): void {
+export function configureTls(auth: AuthFolder, records: AuthRecords, options: TlsOptions): void {
   const asked = tlsFrom(auth, options)
   // A development certificate that is about to end is issued again.
-  const before = records.tls?.ca?.startsWith(auth.tls) ? developmentTls(auth.tls) : records.tls
+  const before = records.tls?.ca?.startsWith(auth.tls) ? createDevelopmentTls(auth.tls) : records.tls
   records.tls = asked ?? before
-  if (records.tls?.ca) writePrivate(auth.authority, readFileSync(records.tls.ca, 'utf8'))
+  if (records.tls?.ca) writePrivateFile(auth.authority, readFileSync(records.tls.ca, 'utf8'))
   else rmSync(auth.authority, { force: true })
 }
 
@@ -48,21 +48,21 @@ function tlsFrom(auth: AuthFolder, { tls, tlsCert: cert, tlsKey: key, tlsCa: ca 
   if ((cert === undefined) !== (key === undefined))
     throw usage('--tls-cert and --tls-key go together', 'give both, or --tls for a development certificate')
   if (cert !== undefined && key !== undefined)
-    return givenTls({ cert: resolve(cert), key: resolve(key), ...(ca === undefined ? {} : { ca: resolve(ca) }) })
+    return loadTls({ cert: resolve(cert), key: resolve(key), ...(ca === undefined ? {} : { ca: resolve(ca) }) })
   if (ca !== undefined) throw usage('--tls-ca goes with --tls-cert and --tls-key', 'leave it out, or give all three')
-  return tls ? developmentTls(auth.tls) : undefined
+  return tls ? createDevelopmentTls(auth.tls) : undefined
 }
 
 /** `passover auth init` */
-export async function runInit(context: Context, options: TlsOptions): Promise<number> {
-  const auth = new AuthFolder(join(makeProject(context.directory), 'auth'))
-  await makeInstallation(auth, context)
+export async function runAuthInit(context: Context, options: TlsOptions): Promise<number> {
+  const auth = new AuthFolder(join(createProject(context.directory), 'auth'))
+  await setUpInstallation(auth, context)
   const { installation, principals, tls } = await auth.change(async (records) => {
-    settleTls(auth, records, options)
+    configureTls(auth, records, options)
     return records
   })
   const config = join(auth.path, 'nats-server.conf')
-  writePrivate(config, serverPart(auth, { installation, principals, tls }))
+  writePrivateFile(config, serverPart(auth, { installation, principals, tls }))
   const { operator, system, core } = installation
   const shown = {
     directory: auth.path,
@@ -80,8 +80,8 @@ export async function runInit(context: Context, options: TlsOptions): Promise<nu
       ...(tls?.ca ? [`  Clients check the server by ${auth.authority} (PASSOVER_CA elsewhere).`] : []),
       '',
       'Next:',
-      typed('  passover up --isolated          run it here'),
-      typed('  passover auth add agent alice   credentials for an agent'),
+      formatCommands('  passover up --isolated          run it here'),
+      formatCommands('  passover auth add agent alice   credentials for an agent'),
       `  or include ${config} in the configuration of a nats-server of your own`,
     ].join('\n'),
   )

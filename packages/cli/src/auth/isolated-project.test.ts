@@ -2,13 +2,13 @@ import { mkdtempSync, readFileSync, renameSync, rmSync, unwatchFile, watchFile, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { openIsolated } from './isolated-project.js'
+import { openIsolatedProject } from './isolated-project.js'
 
 it('keeps the people it knows while keys.json is moved away, and follows it when it is back', async () => {
   const project = mkdtempSync(join(tmpdir(), 'passover-isolated-'))
   const keys = join(project, 'auth', 'keys.json')
   try {
-    using isolated = await openIsolated(project, { person: 'maria', env: {} }, {})
+    using isolated = await openIsolatedProject(project, { person: 'maria', env: {} }, {})
     expect([...isolated.people]).toEqual(['maria'])
     // Listeners of one file run in the order in which they were added: after this one, the project has seen the change.
     const seen = () =>

@@ -5,11 +5,11 @@ import { operatorSettings } from '@passover/bus/auth'
 import type { ServerSettings } from '@passover/nats-server'
 import type { Context } from '../connection/context.js'
 import { AuthFolder } from './auth-folder.js'
-import { makeInstallation, settleTls, type TlsOptions } from './init.js'
+import { configureTls, setUpInstallation, type TlsOptions } from './init.js'
 import { refreshAccounts } from './issue-credentials.js'
 import { type AuthRecords, isPersonRole, type ServiceRole, serviceName } from './principal-records.js'
 
-const LOOK_MS = 1_000
+const POLL_INTERVAL_MS = 1_000
 
 /** What `passover up` needs of a project whose agents are isolated. */
 export interface IsolatedProject extends Disposable {
@@ -22,17 +22,21 @@ export interface IsolatedProject extends Disposable {
 }
 
 /** Whether a project has the keys of an isolated installation: it is never run without isolation again. */
-export function isIsolated(project: string): boolean {
+export function isIsolatedProject(project: string): boolean {
   return new AuthFolder(authFolderOf(project)).exists
 }
 
 /** Creates keys where there are none, and signs the accounts with the rights that this version of Passover gives. */
-export async function openIsolated(project: string, who: Pick<Context, 'person' | 'env'>, tls: TlsOptions): Promise<IsolatedProject> {
+export async function openIsolatedProject(
+  project: string,
+  who: Pick<Context, 'person' | 'env'>,
+  tls: TlsOptions,
+): Promise<IsolatedProject> {
   const auth = new AuthFolder(authFolderOf(project))
-  if (!auth.exists) await makeInstallation(auth, who)
+  if (!auth.exists) await setUpInstallation(auth, who)
   const records = await auth.change(async (found) => {
     for (const account of await refreshAccounts(found)) if (account.id !== found.installation.core.id) auth.writeAccount(account)
-    settleTls(auth, found, tls)
+    configureTls(auth, found, tls)
     return found
   })
   keepData(join(project, 'nats'), records.installation.core.id)
@@ -42,7 +46,7 @@ export async function openIsolated(project: string, who: Pick<Context, 'person' 
     const now = readOrNone(auth)
     if (now) fill(people, now)
   }
-  watchFile(auth.keys, { interval: LOOK_MS, persistent: false }, follow)
+  watchFile(auth.keys, { interval: POLL_INTERVAL_MS, persistent: false }, follow)
   return {
     settings: {
       operator: operatorSettings(records.installation, auth.accounts),

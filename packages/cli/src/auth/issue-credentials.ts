@@ -4,14 +4,14 @@ import { CliFailure, usage } from '../errors.js'
 import { type AuthRecords, isService, type PrincipalRecord, principalOf, serviceName } from './principal-records.js'
 
 /** A change of the records, and the account that servers must be given for it to take effect. Absent: servers need nothing. */
-export interface Issued {
+export interface IssuedCredentials {
   record: PrincipalRecord
   account?: SignedAccount
   /** Text of the credentials file. */
   creds: string
 }
 
-export interface Limits {
+export interface CredentialLimits {
   /** ms from now. */
   expires_ms?: number | undefined
   /** Of an agent: connections at a time; absent: as before, or the default. */
@@ -19,11 +19,15 @@ export interface Limits {
 }
 
 /** Issues credentials for a new principal, or for one that was revoked. CliFailure E031 where the name is taken. */
-export async function addPrincipal(records: AuthRecords, principal: Principal, { expires_ms, connections }: Limits = {}): Promise<Issued> {
+export async function addPrincipal(
+  records: AuthRecords,
+  principal: Principal,
+  { expires_ms, connections }: CredentialLimits = {},
+): Promise<IssuedCredentials> {
   const name = 'name' in principal ? principal.name : serviceName(principal.role)
   const known = records.principals.find((one) => one.name === name)
-  if (known && known.revoked_at === undefined) throw taken(known)
-  if (known && known.role !== principal.role) throw taken(known)
+  if (known && known.revoked_at === undefined) throw nameTaken(known)
+  if (known && known.role !== principal.role) throw nameTaken(known)
   const rights = principal.role === 'agent' ? { originates: principal.originates, subagent: principal.subagent } : {}
   const now = Date.now()
   const record: PrincipalRecord = {
@@ -43,7 +47,11 @@ export async function addPrincipal(records: AuthRecords, principal: Principal, {
 }
 
 /** Issues new credentials and revokes the ones before. */
-export async function rotatePrincipal(records: AuthRecords, name: string, { expires_ms, connections }: Limits = {}): Promise<Issued> {
+export async function rotatePrincipal(
+  records: AuthRecords,
+  name: string,
+  { expires_ms, connections }: CredentialLimits = {},
+): Promise<IssuedCredentials> {
   const record = activeRecord(records, name)
   if (connections !== undefined && record.role !== 'agent') throw notAnAgent(record.role)
   record.connections = connections ?? record.connections
@@ -79,7 +87,7 @@ export async function refreshAccounts(records: AuthRecords): Promise<SignedAccou
 export function activeRecord(records: AuthRecords, name: string): PrincipalRecord {
   const record = recordOf(records, name)
   if (record.revoked_at === undefined) return record
-  throw new CliFailure('E041', `${name} was revoked`, { hint: `to let it in again: passover auth add ${addWords(record)}` })
+  throw new CliFailure('E041', `${name} was revoked`, { hint: `to let it in again: passover auth add ${addArguments(record)}` })
 }
 
 function recordOf({ principals }: AuthRecords, name: string): PrincipalRecord {
@@ -89,11 +97,11 @@ function recordOf({ principals }: AuthRecords, name: string): PrincipalRecord {
 }
 
 /** The words of `passover auth add` for a principal. */
-export function addWords({ role, name }: Pick<PrincipalRecord, 'role' | 'name'>): string {
+export function addArguments({ role, name }: Pick<PrincipalRecord, 'role' | 'name'>): string {
   return isService(role) ? `service ${role}` : `${role} ${name}`
 }
 
-async function issue(records: AuthRecords, record: PrincipalRecord, principal: Principal, core?: 'changed'): Promise<Issued> {
+async function issue(records: AuthRecords, record: PrincipalRecord, principal: Principal, core?: 'changed'): Promise<IssuedCredentials> {
   const expires_at = record.expires_at === undefined ? {} : { expires_at: Math.floor(record.expires_at / 1_000) }
   if (principal.role === 'agent') {
     const account = await signAgain(records, record)
@@ -133,7 +141,7 @@ function notAnAgent(role: string): CliFailure {
   return usage('--connections is about agents', `leave it out for a ${role}`)
 }
 
-function taken({ name, role, revoked_at }: PrincipalRecord): CliFailure {
+function nameTaken({ name, role, revoked_at }: PrincipalRecord): CliFailure {
   if (revoked_at !== undefined)
     return new CliFailure('E031', `${name} was a ${role} before it was revoked`, { hint: 'use another name, or the same role' })
   return new CliFailure('E031', `${name} has credentials already, as ${role}`, { hint: `for new ones: passover auth rotate ${name}` })

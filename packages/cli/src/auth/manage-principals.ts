@@ -6,19 +6,19 @@ import type { Context } from '../connection/context.js'
 import { CliFailure, usage } from '../errors.js'
 import { renderTable } from '../render/table.js'
 import { ago, dateTime } from '../terminal/duration.js'
-import { count, typed } from '../terminal/text.js'
+import { count, formatCommands } from '../terminal/text.js'
 import type { AuthFolder } from './auth-folder.js'
-import { findAuth } from './find-keys.js'
-import { addPrincipal, type Issued, revokePrincipal, rotatePrincipal } from './issue-credentials.js'
-import { isService, PEOPLE, type PrincipalRecord, SERVICES } from './principal-records.js'
-import { writePrivate } from './private-file.js'
+import { findAuthFolder } from './find-keys.js'
+import { addPrincipal, type IssuedCredentials, revokePrincipal, rotatePrincipal } from './issue-credentials.js'
+import { isService, PERSON_ROLES, type PrincipalRecord, SERVICE_ROLES } from './principal-records.js'
+import { writePrivateFile } from './private-file.js'
 import { publishAccounts } from './publish-accounts.js'
 
 /** What `passover auth add` takes: an agent, a person with a role, or a service. */
-export const KINDS = ['agent', ...PEOPLE, 'service'] as const
-export type Kind = (typeof KINDS)[number]
+export const PRINCIPAL_KINDS = ['agent', ...PERSON_ROLES, 'service'] as const
+export type PrincipalKind = (typeof PRINCIPAL_KINDS)[number]
 
-export interface AddOptions {
+export interface AuthAddOptions {
   originates?: 'always' | 'within_a_pass' | 'never'
   subagent?: boolean
   expires?: number
@@ -27,15 +27,15 @@ export interface AddOptions {
 }
 
 /** `passover auth add <kind> <name>` */
-export async function runAdd(context: Context, options: AddOptions, kind: Kind, name: string): Promise<number> {
-  const auth = findAuth(context)
+export async function runAuthAdd(context: Context, options: AuthAddOptions, kind: PrincipalKind, name: string): Promise<number> {
+  const auth = findAuthFolder(context)
   const principal = principalFor(kind, name, options)
   const issued = await auth.change(async (records) => {
     const added = await addPrincipal(records, principal, { expires_ms: options.expires, connections: options.connections })
     return { ...added, installation: records.installation }
   })
   const path = auth.writeCredentials(issued.record, issued.creds)
-  if (options.out) writePrivate(options.out, issued.creds)
+  if (options.out) writePrivateFile(options.out, issued.creds)
   const live = await publish(context, auth, issued)
   const registered = principal.role === 'agent' && live ? await register(context, principal, options) : undefined
   const shown = {
@@ -51,19 +51,19 @@ export async function runAdd(context: Context, options: AddOptions, kind: Kind, 
 }
 
 /** `passover auth rotate <name>` */
-export async function runRotate(
+export async function runAuthRotate(
   context: Context,
-  options: Pick<AddOptions, 'expires' | 'connections' | 'out'>,
+  options: Pick<AuthAddOptions, 'expires' | 'connections' | 'out'>,
   name: string,
 ): Promise<number> {
-  const auth = findAuth(context)
+  const auth = findAuthFolder(context)
   const issued = await auth.change(async (records) => {
     const rotated = await rotatePrincipal(records, name, { expires_ms: options.expires, connections: options.connections })
     return { ...rotated, installation: records.installation }
   })
   // Before the server closes connections with the old ones: clients that read the file again come back at once.
   const path = auth.writeCredentials(issued.record, issued.creds)
-  if (options.out) writePrivate(options.out, issued.creds)
+  if (options.out) writePrivateFile(options.out, issued.creds)
   const live = await publish(context, auth, issued)
   const shown = { ...line(auth, issued.record), credentials: options.out ?? path, server_told: live }
   context.terminal.show(
@@ -74,8 +74,8 @@ export async function runRotate(
 }
 
 /** `passover auth revoke <name>` */
-export async function runRevoke(context: Context, name: string): Promise<number> {
-  const auth = findAuth(context)
+export async function runAuthRevoke(context: Context, name: string): Promise<number> {
+  const auth = findAuthFolder(context)
   const revoked = await auth.change(async (records) => {
     const one = await revokePrincipal(records, name)
     return { ...one, installation: records.installation }
@@ -90,7 +90,7 @@ export async function runRevoke(context: Context, name: string): Promise<number>
     [
       `Revoked ${name}. ${told(live, 'its credentials')}`,
       ...(ended.length > 0 ? [`Gateway tokens revoked: ${ended.join(', ')}`] : []),
-      ...(registry ? registryLines(name, registry).map((text) => typed(text)) : []),
+      ...(registry ? registryLines(name, registry).map((text) => formatCommands(text)) : []),
     ].join('\n'),
   )
   if (tokens.status === 'rejected') throw tokens.reason
@@ -133,8 +133,8 @@ function registryLines(name: string, { registry_told, open_passes }: RegistryTol
 }
 
 /** `passover auth list` */
-export async function runList(context: Context): Promise<number> {
-  const auth = findAuth(context)
+export async function runAuthList(context: Context): Promise<number> {
+  const auth = findAuthFolder(context)
   const lines = auth.read().principals.map((record) => line(auth, record))
   const now = Date.now()
   context.terminal.show(lines, () =>
@@ -171,10 +171,13 @@ interface Line {
 
 /** Revokes the gateway tokens of a name: those of the project, and those in the file that the environment names. Loads the gateway, which no other command here needs. */
 async function revokeTokens({ env }: Context, auth: AuthFolder, name: string): Promise<string[]> {
-  const [{ revokeTokensOf }, { tokensOf }] = await Promise.all([import('../gateway/tokens.js'), import('../gateway/serve.js')])
+  const [{ revokeTokensOfOwner }, { projectTokensFile }] = await Promise.all([
+    import('../gateway/tokens.js'),
+    import('../gateway/serve.js'),
+  ])
   const { PASSOVER_GATEWAY_TOKENS: named } = env
-  const paths = [tokensOf(dirname(auth.path)), ...(named === undefined ? [] : [named])]
-  return (await Promise.all(paths.map((path) => revokeTokensOf(path, name)))).flat()
+  const paths = [projectTokensFile(dirname(auth.path)), ...(named === undefined ? [] : [named])]
+  return (await Promise.all(paths.map((path) => revokeTokensOfOwner(path, name)))).flat()
 }
 
 function line(auth: AuthFolder, record: PrincipalRecord): Line {
@@ -191,25 +194,25 @@ function line(auth: AuthFolder, record: PrincipalRecord): Line {
   }
 }
 
-function principalFor(kind: Kind, name: string, { originates, subagent, connections }: AddOptions): Principal {
+function principalFor(kind: PrincipalKind, name: string, { originates, subagent, connections }: AuthAddOptions): Principal {
   if (kind !== 'agent' && (originates !== undefined || subagent !== undefined || connections !== undefined))
     throw usage('--originates, --no-subagent and --connections are about agents', `leave them out for a ${kind}`)
   if (kind === 'agent') return { role: 'agent', name, originates: originates !== 'never', subagent: subagent !== false }
   if (kind !== 'service') return { role: kind, name }
-  if (isService(name as Principal['role'])) return { role: name as (typeof SERVICES)[number] }
-  throw usage(`there is no service ${name}`, `services are ${SERVICES.join(', ')}`)
+  if (isService(name as Principal['role'])) return { role: name as (typeof SERVICE_ROLES)[number] }
+  throw usage(`there is no service ${name}`, `services are ${SERVICE_ROLES.join(', ')}`)
 }
 
 async function publish(
   context: Context,
   auth: AuthFolder,
-  { account, installation }: Partial<Issued> & { installation: Parameters<typeof publishAccounts>[2]['installation'] },
+  { account, installation }: Partial<IssuedCredentials> & { installation: Parameters<typeof publishAccounts>[2]['installation'] },
 ): Promise<boolean> {
   return account ? publishAccounts(context, auth, { installation, accounts: [account] }) : true
 }
 
 /** Registers the agent as it may act, unless it is registered; false where that cannot be done now. */
-async function register(context: Context, principal: Extract<Principal, { role: 'agent' }>, options: AddOptions): Promise<boolean> {
+async function register(context: Context, principal: Extract<Principal, { role: 'agent' }>, options: AuthAddOptions): Promise<boolean> {
   try {
     await using bus = await connectPerson(context)
     const known = (await believedAgents(bus)).get(principal.name)
@@ -224,7 +227,7 @@ async function register(context: Context, principal: Extract<Principal, { role: 
   }
 }
 
-function flags({ originates = 'always', subagent }: AddOptions): string {
+function flags({ originates = 'always', subagent }: AuthAddOptions): string {
   return ` --originates ${originates}${subagent === false ? ' --no-subagent' : ''}`
 }
 

@@ -4,11 +4,11 @@ import { z } from 'zod'
 import type { ServerTls } from './tls.js'
 
 /** Roles of people: each includes the rights of the ones before it. */
-export const PEOPLE = ['person', 'auditor', 'custodian'] as const
-export const SERVICES = ['dispatcher', 'audit', 'notifier', 'gateway'] as const
+export const PERSON_ROLES = ['person', 'auditor', 'custodian'] as const
+export const SERVICE_ROLES = ['dispatcher', 'audit', 'notifier', 'gateway'] as const
 
-export type PersonRole = (typeof PEOPLE)[number]
-export type ServiceRole = (typeof SERVICES)[number]
+export type PersonRole = (typeof PERSON_ROLES)[number]
+export type ServiceRole = (typeof SERVICE_ROLES)[number]
 
 /** A principal that has, or had, credentials. Times in ms, except in `revocations`. */
 export interface PrincipalRecord {
@@ -44,7 +44,7 @@ const account = z.looseObject({ id: z.string(), seed: z.string(), jwt: z.string(
 
 const principal = z.looseObject({
   name: z.string(),
-  role: z.enum(['agent', ...PEOPLE, ...SERVICES]),
+  role: z.enum(['agent', ...PERSON_ROLES, ...SERVICE_ROLES]),
   originates: z.boolean().optional(),
   subagent: z.boolean().optional(),
   connections: z.int().optional(),
@@ -87,7 +87,7 @@ export function principalOf({ name, role, originates = true, subagent = true }: 
 }
 
 export function isPersonRole(role: Principal['role']): role is PersonRole {
-  return (PEOPLE as readonly string[]).includes(role)
+  return (PERSON_ROLES as readonly string[]).includes(role)
 }
 
 /** Name of a service's record. */
@@ -96,5 +96,5 @@ export function serviceName(role: ServiceRole): string {
 }
 
 export function isService(role: Principal['role']): role is ServiceRole {
-  return (SERVICES as readonly string[]).includes(role)
+  return (SERVICE_ROLES as readonly string[]).includes(role)
 }

@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs'
 import { BusUnreachable } from '@passover/bus'
 import { AccountResolver, type Installation, issueSystemUser, type SignedAccount } from '@passover/bus/auth'
-import { unreachable } from '../connection/connect-person.js'
+import { unreachableError } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { type ServerSetting, serversOf } from '../connection/settings.js'
+import { type ServerSetting, serverUrls } from '../connection/settings.js'
 import { CliFailure } from '../errors.js'
 import type { AuthFolder } from './auth-folder.js'
 
-const SYSTEM_USER_S = 300
+const SYSTEM_USER_LIFETIME_S = 300
 
 /**
  * Gives accounts to the running server, over the system account: they take effect at once. Where the project's own server is not up, they
@@ -23,15 +23,15 @@ export async function publishAccounts(
 ): Promise<boolean> {
   const server = serverOf(context)
   if (!server) return store(auth, accounts)
-  const { creds } = await issueSystemUser(installation, { expires_at: Math.floor(Date.now() / 1_000) + SYSTEM_USER_S })
+  const { creds } = await issueSystemUser(installation, { expires_at: Math.floor(Date.now() / 1_000) + SYSTEM_USER_LIFETIME_S })
   try {
     const tls = server.tls ?? (existsSync(auth.authority) ? { ca: auth.authority } : undefined)
-    await using resolver = await AccountResolver.open({ servers: serversOf(server), creds, ...(tls ? { tls } : {}) })
+    await using resolver = await AccountResolver.open({ servers: serverUrls(server), creds, ...(tls ? { tls } : {}) })
     for (const { jwt } of accounts) await resolver.push(jwt)
     return true
   } catch (error) {
     if (server.origin === 'project' && error instanceof BusUnreachable) return store(auth, accounts)
-    throw unreachable(error, server)
+    throw unreachableError(error, server)
   }
 }
 

@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import forge from 'node-forge'
 import { CliFailure } from '../errors.js'
-import { writePrivate } from './private-file.js'
+import { writePrivateFile } from './private-file.js'
 
 /** Paths of PEM files for a server, and of the authority that clients check it by (absent: the system's). */
 export interface ServerTls {
@@ -24,23 +24,23 @@ const AUTHORITY = [{ name: 'commonName', value: 'Passover development CA' }]
  * Creates, in a folder, an authority of the installation's own and a certificate for a server on this machine, or returns those that
  * are there. For development: there is no revocation.
  */
-export function developmentTls(folder: string): ServerTls {
+export function createDevelopmentTls(folder: string): ServerTls {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const at = (name: string) => join(folder, name)
   const files = { cert: at('server.pem'), key: at('server.key'), ca: at('ca.pem') }
   if (!existsSync(files.ca) || !existsSync(at('ca.key'))) {
     const authority = createAuthority()
-    writePrivate(at('ca.key'), authority.key)
-    writePrivate(files.ca, authority.cert)
+    writePrivateFile(at('ca.key'), authority.key)
+    writePrivateFile(files.ca, authority.cert)
   } else if (existsSync(files.key) && daysLeft(files.cert) > RENEW_DAYS) return files
   const issued = issueServer({ cert: readFileSync(files.ca, 'utf8'), key: readFileSync(at('ca.key'), 'utf8') }, hostNames())
-  writePrivate(files.key, issued.key)
-  writePrivate(files.cert, issued.cert)
+  writePrivateFile(files.key, issued.key)
+  writePrivateFile(files.cert, issued.cert)
   return files
 }
 
 /** Checks files that were given. CliFailure E030 names what cannot be used. */
-export function givenTls({ cert, key, ca }: ServerTls): ServerTls {
+export function loadTls({ cert, key, ca }: ServerTls): ServerTls {
   for (const [flag, path] of [
     ['--tls-cert', cert],
     ['--tls-key', key],

@@ -1,9 +1,9 @@
 import { PassOverError } from '@passover/core'
 import { type Agent, connect } from '@passover/sdk'
 import { CliFailure } from '../errors.js'
-import { unreachable } from './connect-person.js'
-import { accessTo } from './credentials.js'
-import { type ServerSetting, serversOf } from './settings.js'
+import { unreachableError } from './connect-person.js'
+import { credentialsFor } from './credentials.js'
+import { type ServerSetting, serverUrls } from './settings.js'
 
 /** Connects as an agent. CliFailure E040 with what mends it. */
 export async function connectAgent(
@@ -14,13 +14,13 @@ export async function connectAgent(
   try {
     return await connect({
       agent: name,
-      servers: serversOf(server),
+      servers: serverUrls(server),
       directory: about.directory,
-      ...accessTo(server, { role: 'agent', name }),
+      ...credentialsFor(server, { role: 'agent', name }),
       ...(about.session_id ? { session_id: about.session_id } : {}),
     })
   } catch (error) {
-    const known = unreachable(error, server)
+    const known = unreachableError(error, server)
     if (known instanceof Error && 'code' in known && known.code === 'E040' && !(known instanceof CliFailure)) {
       const mend = known instanceof PassOverError ? known.context?.mend : undefined
       const usual = server.origin === 'project' ? 'start it again: passover up' : 'passover doctor tells more'

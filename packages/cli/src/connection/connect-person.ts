@@ -2,10 +2,10 @@ import { type AccessFor, type Bus, BusUnreachable, openBus } from '@passover/bus
 import { SYSTEM } from '@passover/schemas'
 import { CliFailure } from '../errors.js'
 import type { Context } from './context.js'
-import { accessTo } from './credentials.js'
-import { type ServerSetting, serversOf } from './settings.js'
+import { credentialsFor } from './credentials.js'
+import { type ServerSetting, serverUrls } from './settings.js'
 
-const CONNECT_MS = 3_000
+const CONNECT_TIMEOUT_MS = 3_000
 
 /** Connects as this person. CliFailure E040 when there is no server, or none that lets us in. */
 export function connectPerson(context: Context): Promise<Bus> {
@@ -16,14 +16,14 @@ export function connectPerson(context: Context): Promise<Bus> {
 export async function connectAs(identity: string, server: ServerSetting, prefix?: string): Promise<Bus> {
   try {
     return await openBus({
-      servers: serversOf(server),
+      servers: serverUrls(server),
       identity,
-      timeout_ms: CONNECT_MS,
+      timeout_ms: CONNECT_TIMEOUT_MS,
       ...(prefix === undefined ? {} : { prefix }),
-      ...accessTo(server, accessFor(identity)),
+      ...credentialsFor(server, accessFor(identity)),
     })
   } catch (error) {
-    throw unreachable(error, server)
+    throw unreachableError(error, server)
   }
 }
 
@@ -33,7 +33,7 @@ function accessFor(identity: string): AccessFor {
 }
 
 /** Says which server was tried, who named it, and how to get one. */
-export function unreachable(error: unknown, server: ServerSetting): unknown {
+export function unreachableError(error: unknown, server: ServerSetting): unknown {
   if (!(error instanceof BusUnreachable)) return error
   const named = { flag: 'named by --server', environment: 'named by the environment', project: `of ${server.project}` }[server.origin]
   const hint = server.origin === 'project' && !error.refused ? 'start it again: passover up' : error.hint

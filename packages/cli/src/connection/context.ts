@@ -2,11 +2,11 @@ import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { ignoredText } from '@passover/sdk/project'
 import type { Command } from 'commander'
-import { Finished, usage } from '../errors.js'
-import { fileWhy } from '../input/read-file.js'
+import { ExitError, usage } from '../errors.js'
+import { fileErrorReason } from '../input/read-file.js'
 import { openTerminal, type Terminal } from '../terminal/terminal.js'
 import { cut } from '../terminal/text.js'
-import { checksNames, type GlobalFlags, resolvePerson, resolveServer, type ServerSetting } from './settings.js'
+import { type GlobalFlags, resolvePerson, resolveServer, type ServerSetting, verifiesNames } from './settings.js'
 
 /** What every command gets: settings resolved once, at the edge. */
 export interface Context {
@@ -21,7 +21,7 @@ export interface Context {
   announcedServer(): ServerSetting
 }
 
-export function makeContext(flags: GlobalFlags, env: NodeJS.ProcessEnv): Context {
+export function createContext(flags: GlobalFlags, env: NodeJS.ProcessEnv): Context {
   const directory = directoryOf(flags)
   const terminal = openTerminal({ json: flags.json === true, jsonl: flags.jsonl === true, color: flags.color, input: flags.input })
   const person = resolvePerson(flags, env)
@@ -31,7 +31,7 @@ export function makeContext(flags: GlobalFlags, env: NodeJS.ProcessEnv): Context
     known = resolveServer(flags, env, directory)
     for (const ignored of known.ignored ?? []) terminal.note(ignoredText(ignored))
     const claimed = flags.as !== undefined || env.PASSOVER_AS !== undefined
-    if (claimed && terminal.mode === 'human' && !checksNames(known, person))
+    if (claimed && terminal.mode === 'human' && !verifiesNames(known, person))
       terminal.note(terminal.noteColors.dim(`Acting as ${person} (unverified: this server does not check names)`))
     return known
   }
@@ -57,7 +57,7 @@ function directoryOf({ directory = '.' }: GlobalFlags): string {
     if (statSync(path).isDirectory()) return path
     throw usage(`--directory: ${path} is not a folder`)
   } catch (error) {
-    const why = fileWhy(error)
+    const why = fileErrorReason(error)
     if (why === undefined) throw error
     if ((error as NodeJS.ErrnoException).syscall === 'uv_cwd' || (error as NodeJS.ErrnoException).syscall === 'cwd')
       throw usage('the working directory does not exist any more', 'change to a folder that exists, or name one: --directory <path>')
@@ -71,9 +71,9 @@ export function action<Options, Arguments extends unknown[]>(
 ): (...given: unknown[]) => Promise<void> {
   return async (...given) => {
     const command = given.at(-1) as Command
-    const context = makeContext(command.optsWithGlobals(), process.env)
+    const context = createContext(command.optsWithGlobals(), process.env)
     const code = await body(context, optionsOf(command) as Options, ...(command.processedArgs as Arguments))
-    if (code) throw new Finished(code)
+    if (code) throw new ExitError(code)
   }
 }
 

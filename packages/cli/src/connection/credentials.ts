@@ -7,7 +7,7 @@ import type { ServerSetting } from './settings.js'
  * Returns how a principal signs in at a server: with its own credentials where the project's agents are isolated, else with those that were named.
  * CliFailure E013 where it has none.
  */
-export function accessTo(server: ServerSetting, who: AccessFor): { credentials?: Credentials; tls?: TlsFiles } {
+export function credentialsFor(server: ServerSetting, who: AccessFor): { credentials?: Credentials; tls?: TlsFiles } {
   const { credentials, tls, project } = server
   const access = project === undefined ? undefined : projectAccess(project, who)
   if (!access) return { ...(credentials ? { credentials } : {}), ...(tls ? { tls } : {}) }

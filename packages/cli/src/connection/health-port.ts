@@ -2,7 +2,7 @@ import { healthPort } from '@passover/bus'
 import { usage } from '../errors.js'
 
 /** PASSOVER_HEALTH_PORT; undefined: not asked for. E042 for what is no port. */
-export function askedPort(env: Record<string, string | undefined>): number | undefined {
+export function healthPortFrom(env: Record<string, string | undefined>): number | undefined {
   try {
     return healthPort(env)
   } catch (error) {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BusReadError } from '@passover/bus'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { rulesOf, windowOf } from './id-window.js'
+import { archiveIdWindow, readIdWindow } from './id-window.js'
 
 /** A connection that was told, or is, when it asks. */
 function busOf({ known, told, error, service }: { known?: number; told?: number; error?: Error; service?: boolean | Error }) {
@@ -32,14 +32,14 @@ function busOf({ known, told, error, service }: { known?: number; told?: number;
 describe('rulesOf', () => {
   it('is as the stream said it; who was not told on connecting asks, and a stream that says none has an hour', async () => {
     const known = busOf({ known: 5_000 })
-    expect([await rulesOf(known), known.asked]).toEqual([{ id_window_ms: 5_000 }, []])
-    expect(await rulesOf(busOf({ told: 7_000 }))).toEqual({ id_window_ms: 7_000 })
-    expect(await rulesOf(busOf({}))).toEqual({ id_window_ms: 3_600_000 })
+    expect([await readIdWindow(known), known.asked]).toEqual([{ id_window_ms: 5_000 }, []])
+    expect(await readIdWindow(busOf({ told: 7_000 }))).toEqual({ id_window_ms: 7_000 })
+    expect(await readIdWindow(busOf({}))).toEqual({ id_window_ms: 3_600_000 })
   })
 
   it('is told by the audit to who may not ask the stream', async () => {
     const error = new BusReadError('not allowed', 'permission')
-    expect(await rulesOf(busOf({ error, service: true, told: 9_000 }))).toEqual({ id_window_ms: 9_000 })
+    expect(await readIdWindow(busOf({ error, service: true, told: 9_000 }))).toEqual({ id_window_ms: 9_000 })
   })
 
   it('is never an hour because nobody could be asked', async () => {
@@ -50,13 +50,13 @@ describe('rulesOf', () => {
       { error: permission, service: false },
       { error: permission, service: new Error('no') },
     ]) {
-      await expect(rulesOf(busOf(bus))).rejects.toMatchObject({
+      await expect(readIdWindow(busOf(bus))).rejects.toMatchObject({
         code: 'E040',
         message: `the id window of the installation is not known: ${bus.error.message}`,
         hint: expect.stringContaining('--id-window <time>'),
       })
     }
-    await expect(rulesOf(busOf({ error: new TypeError('a bug') }))).rejects.toThrow(TypeError)
+    await expect(readIdWindow(busOf({ error: new TypeError('a bug') }))).rejects.toThrow(TypeError)
   })
 })
 
@@ -71,12 +71,12 @@ describe('windowOf', () => {
   afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
   it('is what is asked for, else what the folder says, and says so where that is nothing', async () => {
-    expect(await windowOf(terminal, folder, 5_000)).toBe(5_000)
+    expect(await archiveIdWindow(terminal, folder, 5_000)).toBe(5_000)
     writeFileSync(join(folder, 'archive.json'), JSON.stringify({ v: 1, id_window_ms: 8_000 }))
-    expect(await windowOf(terminal, folder, undefined)).toBe(8_000)
+    expect(await archiveIdWindow(terminal, folder, undefined)).toBe(8_000)
     expect(notes).toEqual([])
     rmSync(join(folder, 'archive.json'))
-    expect(await windowOf(terminal, folder, undefined)).toBe(3_600_000)
+    expect(await archiveIdWindow(terminal, folder, undefined)).toBe(3_600_000)
     expect(notes).toEqual([`! ${folder} does not say its id window: it is judged by 1 h (--id-window says another)`])
   })
 })

@@ -4,19 +4,19 @@ import { CliFailure } from '../errors.js'
 import { duration } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
 
-type Asked = Pick<Bus, 'idWindow' | 'bounds' | 'measureClock'>
+type IdWindowSource = Pick<Bus, 'idWindow' | 'bounds' | 'measureClock'>
 
 /**
  * The id window of the installation, as its stream has it. CliFailure E040 where nobody tells it: which first steps count hangs on it, so an hour is
  * never taken for what could not be asked (of a stream that answers and says none it is an hour).
  */
-export async function rulesOf(bus: Asked): Promise<{ id_window_ms: number }> {
+export async function readIdWindow(bus: IdWindowSource): Promise<{ id_window_ms: number }> {
   // It is told on connecting; who was not told then asks now.
-  if (bus.idWindow === undefined) await ask(bus)
+  if (bus.idWindow === undefined) await askForIdWindow(bus)
   return { id_window_ms: bus.idWindow ?? DEFAULT_ID_WINDOW_MS }
 }
 
-async function ask(bus: Asked): Promise<void> {
+async function askForIdWindow(bus: IdWindowSource): Promise<void> {
   try {
     await bus.bounds()
   } catch (error) {
@@ -30,7 +30,7 @@ async function ask(bus: Asked): Promise<void> {
 }
 
 /** What is asked for, else what the folder of a saved archive says (ms), else the default, which is told. Throws ArchiveUnreadable. */
-export async function windowOf({ note }: Pick<Terminal, 'note'>, folder: string, asked: number | undefined): Promise<number> {
+export async function archiveIdWindow({ note }: Pick<Terminal, 'note'>, folder: string, asked: number | undefined): Promise<number> {
   const known = asked ?? (await savedWindow(folder))
   if (known === undefined)
     note(`! ${folder} does not say its id window: it is judged by ${duration(DEFAULT_ID_WINDOW_MS)} (--id-window says another)`)

@@ -26,7 +26,7 @@ export function findProject(from: string): string | undefined {
  *
  * @returns the folder that `--directory` takes
  */
-export function projectAbove(from: string): string | undefined {
+export function findProjectAbove(from: string): string | undefined {
   const own = process.getuid?.()
   for (let at = realpathSync(from); dirname(at) !== at; at = dirname(at)) {
     const folder = join(dirname(at), PROJECT_FOLDER)
@@ -42,7 +42,7 @@ export function isStarting(file: ServerFile | undefined, pid: number): boolean {
 }
 
 /** Makes a project's folder, or checks that this user made it. CliFailure E030 where it may not be written or is not trusted. */
-export function makeProject(directory: string, adopt = false): string {
+export function createProject(directory: string, adopt = false): string {
   const made = sealing(() => {
     try {
       return ownFolder(directory, adopt)
@@ -57,7 +57,7 @@ export function makeProject(directory: string, adopt = false): string {
 }
 
 /** CliFailure E030 where what is in a project's folder is not this user's own: its store, keys and tokens. */
-export function requireOwn(folder: string): string {
+export function requireOwnProject(folder: string): string {
   const fault = folderFault(folder)
   if (fault) throw distrusted(fault)
   return folder

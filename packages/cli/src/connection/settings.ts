@@ -27,7 +27,7 @@ export interface GlobalFlags {
 export type { Credentials }
 
 export interface ServerSetting {
-  /** One address, or several separated by commas; {@link serversOf} gives them apart. */
+  /** One address, or several separated by commas; {@link serverUrls} gives them apart. */
   url: string
   credentials?: Credentials
   /** Absent: the authorities that the system trusts. */
@@ -43,20 +43,20 @@ export interface ServerSetting {
 }
 
 /** The addresses of a server, or of the members of a cluster. */
-export function serversOf({ url }: Pick<ServerSetting, 'url'>): string[] {
+export function serverUrls({ url }: Pick<ServerSetting, 'url'>): string[] {
   return url.split(',')
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 
 /** What was named before a project is looked for, and by which flag or variable (else --server). */
-export type NamedServer = Pick<GlobalFlags, 'server'> & { by?: string }
+export type ServerFlags = Pick<GlobalFlags, 'server'> & { by?: string }
 
 /**
  * Which server: flag > PASSOVER_SERVER > `.passover/` found upward > NATS_URL. CliFailure E040 when none is named, E030 when the only file
  * that names one is not trusted.
  */
-export function resolveServer(flags: NamedServer, env: NodeJS.ProcessEnv, directory: string): ServerSetting {
+export function resolveServer(flags: ServerFlags, env: NodeJS.ProcessEnv, directory: string): ServerSetting {
   if (flags.server) return named({ text: flags.server, by: flags.by ?? '--server', origin: 'flag' }, env, directory)
   if (env.PASSOVER_SERVER) return named({ text: env.PASSOVER_SERVER, by: 'PASSOVER_SERVER', origin: 'environment' }, env, directory)
   const { project, ignored } = searchProject(directory)
@@ -107,7 +107,7 @@ function fromProject(url: string, directory: string): Pick<ServerSetting, 'crede
  * Whether a server holds a person to their name: with keys for each principal, or with a user of that name. Else any process that reaches it
  * can claim any name, whatever a message says about its author.
  */
-export function checksNames({ credentials, project }: ServerSetting, person: string): boolean {
+export function verifiesNames({ credentials, project }: ServerSetting, person: string): boolean {
   if (project !== undefined) return existsSync(join(project, 'auth', 'keys.json'))
   if (credentials === undefined) return false
   return 'user' in credentials ? credentials.user === person : !('token' in credentials)

@@ -2,16 +2,16 @@ import type { Bus } from '@passover/bus'
 import { askNames, type Names } from '@passover/operator'
 import { nameMarks } from '@passover/sdk/internal/format'
 import type { Context } from './context.js'
-import { checksNames } from './settings.js'
+import { verifiesNames } from './settings.js'
 
 export type { Names }
 
 /** Returns whether names on this server are verified: as the audit service answers, else as the credentials in use imply. */
-export async function namesOn(bus: Bus, { person, server }: Pick<Context, 'person' | 'server'>): Promise<Names> {
-  return (await askNames(bus)) ?? (checksNames(server(), person) ? {} : { unverified: true })
+export async function readNameVerification(bus: Bus, { person, server }: Pick<Context, 'person' | 'server'>): Promise<Names> {
+  return (await askNames(bus)) ?? (verifiesNames(server(), person) ? {} : { unverified: true })
 }
 
 /** Formats the name of a person: `maria`, `maria (unverified)`. */
-export function personText(name: string, { unverified }: Names): string {
+export function formatPerson(name: string, { unverified }: Names): string {
   return `${name}${nameMarks({ unverified })}`
 }

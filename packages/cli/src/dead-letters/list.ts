@@ -1,9 +1,9 @@
 import { everyLetter, type LetterFilter } from '@passover/operator'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { renderLetters } from './render.js'
+import { renderDeadLetters } from './render.js'
 
-export interface ListRequest {
+export interface DeadLetterListRequest {
   from?: string
   to?: string
   state?: LetterFilter['state']
@@ -11,10 +11,10 @@ export interface ListRequest {
   before?: number
 }
 
-const MOST_NAMED = 10
+const MAX_NAMED_AGENTS = 10
 
 /** Shows what is dead, newest first. */
-export async function runList(context: Context, { from, to, state, limit, before }: ListRequest): Promise<number> {
+export async function runDlqList(context: Context, { from, to, state, limit, before }: DeadLetterListRequest): Promise<number> {
   const { terminal } = context
   await using bus = await connectPerson(context)
   const filter = {
@@ -25,7 +25,7 @@ export async function runList(context: Context, { from, to, state, limit, before
   }
   const { letters, next, rest = [], forgotten } = await everyLetter(bus, filter, limit)
   if (terminal.mode === 'jsonl') for (const letter of letters) terminal.stream(letter, () => undefined)
-  else terminal.show(letters, () => (letters.length === 0 ? 'Nothing is dead.' : renderLetters(letters, bus.now(), terminal)))
+  else terminal.show(letters, () => (letters.length === 0 ? 'Nothing is dead.' : renderDeadLetters(letters, bus.now(), terminal)))
   if (next !== undefined)
     terminal.note(`More than ${limit}${restText(rest)}: go on with --before ${next}, or narrow with --from, --to, --state.`)
   if (forgotten)
@@ -38,6 +38,6 @@ export async function runList(context: Context, { from, to, state, limit, before
 /** Says whose dead letters come next, since those of one agent may fill the page. */
 function restText(rest: readonly { originator: string; letters: number }[]): string {
   if (rest.length === 0) return ''
-  const some = rest.slice(0, MOST_NAMED).map(({ originator, letters }) => `${letters} of ${originator}`)
-  return ` (then ${some.join(', ')}${rest.length > MOST_NAMED ? ` and of ${rest.length - MOST_NAMED} other agents` : ''})`
+  const some = rest.slice(0, MAX_NAMED_AGENTS).map(({ originator, letters }) => `${letters} of ${originator}`)
+  return ` (then ${some.join(', ')}${rest.length > MAX_NAMED_AGENTS ? ` and of ${rest.length - MAX_NAMED_AGENTS} other agents` : ''})`
 }

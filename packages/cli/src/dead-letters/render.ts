@@ -1,22 +1,22 @@
 import type { DeadLetter, DeadLetterDetail, TimelineEntry } from '@passover/schemas'
-import { personText } from '../connection/verified-names.js'
+import { formatPerson } from '../connection/verified-names.js'
 import { type Column, renderTable } from '../render/table.js'
 import { renderTimeline } from '../render/timeline.js'
 import { ago, dateTime } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
-import { count, cut, cutStart, indentRest, oneLine, quoted, typed, visibleLines } from '../terminal/text.js'
+import { count, cut, cutStart, formatCommands, indentContinuation, oneLine, quoteLines, visibleLines } from '../terminal/text.js'
 
 const TEXT_SHOWN = 2_000
 const BYTES_SHOWN = 256
-const BYTES_A_LINE = 16
+const BYTES_PER_LINE = 16
 
 /** The table of `dlq list`. */
-export function renderLetters(letters: DeadLetter[], now: number, terminal: Pick<Terminal, 'colors' | 'columns'>): string {
+export function renderDeadLetters(letters: DeadLetter[], now: number, terminal: Pick<Terminal, 'colors' | 'columns'>): string {
   const columns: Column<DeadLetter>[] = [
     { head: 'ID', cell: ({ id }) => id },
     {
       head: 'STATE',
-      cell: stateOf,
+      cell: letterState,
       color: ({ state }) => (state === 'open' || state === 'pending' ? terminal.colors.red : terminal.colors.dim),
     },
     { head: 'CAUSE', cell: ({ code, message }) => `${code} ${message}`, shrinks: true, optional: true },
@@ -29,12 +29,12 @@ export function renderLetters(letters: DeadLetter[], now: number, terminal: Pick
 }
 
 /** List and detail both say exactly this. */
-export function stateOf({ state, settlement }: DeadLetter): string {
+export function letterState({ state, settlement }: DeadLetter): string {
   if (!settlement) return state
   const because = settlement.reason ? `: ${settlement.reason}` : ''
   return settlement.action === 'requeue'
     ? `requeued as ${settlement.requeued_as}`
-    : `dropped by ${personText(settlement.by, settlement)}${because}`
+    : `dropped by ${formatPerson(settlement.by, settlement)}${because}`
 }
 
 interface View extends Pick<Terminal, 'colors'> {
@@ -44,18 +44,18 @@ interface View extends Pick<Terminal, 'colors'> {
 }
 
 /** One dead letter, and what to do about it. */
-export function renderLetter({ letter, error, data }: DeadLetterDetail, { colors, now, history, stderr }: View): string {
+export function renderDeadLetter({ letter, error, data }: DeadLetterDetail, { colors, now, history, stderr }: View): string {
   const { bold, red } = colors
   const sections = [
-    `${bold(letter.id)}  ${oneLine(stateOf(letter))}`,
-    `${red(error.code)} ${indentRest(visibleLines(error.message))}`,
+    `${bold(letter.id)}  ${oneLine(letterState(letter))}`,
+    `${red(error.code)} ${indentContinuation(visibleLines(error.message))}`,
     factsOf(letter, now),
   ]
   if (history.length > 0) sections.push(`${bold('Timeline')}\n${renderTimeline(history, { colors })}`)
-  if (stderr) sections.push(`${bold('The end of stderr')}\n${quoted(visibleLines(cutStart(stderr, TEXT_SHOWN)))}`)
-  if (data) sections.push(`${bold('Its bytes')} (${sizeOf(letter)})\n${quoted(shownBytes(data))}`)
+  if (stderr) sections.push(`${bold('The end of stderr')}\n${quoteLines(visibleLines(cutStart(stderr, TEXT_SHOWN)))}`)
+  if (data) sections.push(`${bold('Its bytes')} (${sizeOf(letter)})\n${quoteLines(shownBytes(data))}`)
   const next = nextOf(letter)
-  if (next) sections.push(typed(next))
+  if (next) sections.push(formatCommands(next))
   return sections.join('\n\n')
 }
 
@@ -73,7 +73,7 @@ function factsOf(letter: DeadLetter, now: number): string {
     [
       'settled',
       settlement &&
-        `by ${personText(settlement.by, settlement)} ${ago(settlement.time, now)}${settlement.reason ? `: ${settlement.reason}` : ''}`,
+        `by ${formatPerson(settlement.by, settlement)} ${ago(settlement.time, now)}${settlement.reason ? `: ${settlement.reason}` : ''}`,
     ],
   ]
   return facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(10)} ${oneLine(value)}`])).join('\n')
@@ -88,10 +88,10 @@ function shownBytes(data: Uint8Array): string {
   const text = Buffer.from(data).toString('utf8')
   if (!text.includes('\uFFFD')) return visibleLines(cut(text, TEXT_SHOWN))
   const lines: string[] = []
-  for (let at = 0; at < Math.min(data.length, BYTES_SHOWN); at += BYTES_A_LINE) {
-    const some = Buffer.from(data.subarray(at, Math.min(at + BYTES_A_LINE, BYTES_SHOWN)))
+  for (let at = 0; at < Math.min(data.length, BYTES_SHOWN); at += BYTES_PER_LINE) {
+    const some = Buffer.from(data.subarray(at, Math.min(at + BYTES_PER_LINE, BYTES_SHOWN)))
     const readable = some.toString('latin1').replace(/[^\x20-\x7e]/g, '.')
-    lines.push(`${at.toString(16).padStart(6, '0')}  ${some.toString('hex').padEnd(2 * BYTES_A_LINE)}  ${readable}`)
+    lines.push(`${at.toString(16).padStart(6, '0')}  ${some.toString('hex').padEnd(2 * BYTES_PER_LINE)}  ${readable}`)
   }
   return data.length > BYTES_SHOWN ? [...lines, '…'].join('\n') : lines.join('\n')
 }

@@ -3,10 +3,10 @@ import { type Done, everyLetter, findLetter, refOf } from '@passover/operator'
 import type { DeadLetter, DeadLetterDetail } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
 import { CliFailure, usage } from '../errors.js'
-import { agreed } from '../input/confirm.js'
-import { count, typed } from '../terminal/text.js'
+import { confirmAction } from '../input/confirm.js'
+import { count, formatCommands } from '../terminal/text.js'
 
-export interface Choice {
+export interface LetterSelection {
   ids: string[]
   all?: true
   from?: string
@@ -15,23 +15,23 @@ export interface Choice {
   yes?: true
 }
 
-const MOST = 10_000
+const MAX_LETTERS = 10_000
 
 /** Does something to each of the letters that were named, or to all that are open; many only where it is said, or agreed to. */
-export async function settleChosen(
+export async function resolveSelected(
   context: Context,
-  { bus, choice, verb }: { bus: Bus; choice: Choice; verb: 'requeue' | 'drop' },
+  { bus, choice, verb }: { bus: Bus; choice: LetterSelection; verb: 'requeue' | 'drop' },
   run: (detail: DeadLetterDetail) => Promise<Done>,
 ): Promise<number> {
   const { terminal } = context
-  const letters = await chosen(bus, choice, verb)
+  const letters = await selectLetters(bus, choice, verb)
   const what = count(letters.length, 'dead letter')
   if (choice.dryRun) {
     const ids = letters.map(({ id }) => id)
     terminal.show({ dry_run: true, [`would_${verb}`]: ids }, () => [`Would ${verb} ${what}.`, ...ids.map((id) => `  ${id}`)].join('\n'))
     return 0
   }
-  if (letters.length > 1 && !choice.yes && !(await maySettle(context, `${verb === 'drop' ? 'Drop' : 'Requeue'} ${what}?`))) {
+  if (letters.length > 1 && !choice.yes && !(await confirmResolution(context, `${verb === 'drop' ? 'Drop' : 'Requeue'} ${what}?`))) {
     throw usage(`that would ${verb} ${what}`, 'see which with --dry-run; do it with --yes')
   }
   const [only] = letters
@@ -44,13 +44,13 @@ export async function settleChosen(
   return tell(context, done)
 }
 
-async function chosen(bus: Bus, { ids, all, from, to }: Choice, verb: string): Promise<DeadLetter[]> {
+async function selectLetters(bus: Bus, { ids, all, from, to }: LetterSelection, verb: string): Promise<DeadLetter[]> {
   if ((ids.length === 0) === (all !== true)) {
     throw usage(all ? '--all and ids exclude one another' : 'say which: ids, or --all', `passover dlq ${verb} --help shows examples`)
   }
   const parties = { ...(from ? { originator: from } : {}), ...(to ? { subagent: to } : {}) }
   if (all) {
-    const { letters } = await everyLetter(bus, { state: 'open', ...parties }, MOST)
+    const { letters } = await everyLetter(bus, { state: 'open', ...parties }, MAX_LETTERS)
     return letters.filter(({ what, code }) => verb === 'drop' || (what !== 'notice' && code !== 'E005'))
   }
   const found = await Promise.all(ids.map(async (id) => (await findLetter(bus, { id, from, to })).letter))
@@ -72,7 +72,7 @@ async function attempt({ id }: DeadLetter, run: () => Promise<Done>): Promise<Do
 function tell({ terminal }: Context, done: Done[]): number {
   if (terminal.mode === 'jsonl') for (const { document } of done) terminal.stream(document, () => undefined)
   else {
-    const human = () => (done.length === 0 ? 'Nothing is open there.' : done.map(({ sentence }) => typed(sentence)).join('\n'))
+    const human = () => (done.length === 0 ? 'Nothing is open there.' : done.map(({ sentence }) => formatCommands(sentence)).join('\n'))
     terminal.show(
       done.map(({ document }) => document),
       human,
@@ -81,6 +81,6 @@ function tell({ terminal }: Context, done: Done[]): number {
   return done.find(({ exit }) => exit !== 0)?.exit ?? 0
 }
 
-async function maySettle({ terminal }: Context, question: string): Promise<boolean> {
-  return terminal.interactive && (await agreed(question))
+async function confirmResolution({ terminal }: Context, question: string): Promise<boolean> {
+  return terminal.interactive && (await confirmAction(question))
 }

@@ -2,10 +2,10 @@ import { askPasses, findLetter, readResult, refOf } from '@passover/operator'
 import type { AnsweredPass, DeadLetterDetail } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { renderLetter } from './render.js'
+import { renderDeadLetter } from './render.js'
 
 /** Shows one dead letter: why, what was tried, the bytes that can be shown. */
-export async function runShow(context: Context, ref: { id: string; from?: string; to?: string }): Promise<number> {
+export async function runDlqShow(context: Context, ref: { id: string; from?: string; to?: string }): Promise<number> {
   await using bus = await connectPerson(context)
   const detail = await findLetter(bus, ref)
   const [pass] = await askPasses(bus, refOf(detail.letter), { history: true })
@@ -13,14 +13,14 @@ export async function runShow(context: Context, ref: { id: string; from?: string
   const details = result && 'error' in result ? result.error.details : undefined
   const stderr = typeof details?.stderr === 'string' ? details.stderr : undefined
   context.terminal.show(documentOf(detail, pass, stderr), () =>
-    renderLetter(detail, { ...context.terminal, now: bus.now(), history: pass?.history ?? [], stderr }),
+    renderDeadLetter(detail, { ...context.terminal, now: bus.now(), history: pass?.history ?? [], stderr }),
   )
   return 0
 }
 
 /** Bytes as text where they are some, and always as base64. */
 function documentOf({ letter, error, data }: DeadLetterDetail, pass: AnsweredPass | undefined, stderr: string | undefined): object {
-  const text = data && textOf(data)
+  const text = data && decodeUtf8(data)
   return {
     ...letter,
     error,
@@ -32,7 +32,7 @@ function documentOf({ letter, error, data }: DeadLetterDetail, pass: AnsweredPas
 }
 
 /** Undefined: these bytes are no text. */
-export function textOf(data: Uint8Array): string | undefined {
+export function decodeUtf8(data: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(data)
   } catch {

@@ -1,9 +1,9 @@
 import type { Bus, NoReply } from '@passover/bus'
 import { timeAnswer } from '@passover/schemas'
 import type { Terminal } from '../terminal/terminal.js'
-import { broken, type Check, look, ok } from './check.js'
+import { broken, type Check, ok, warning } from './check.js'
 
-const RIGHTS = 'docs/reference/permissions.md'
+const PERMISSIONS_DOC = 'docs/reference/permissions.md'
 
 /** Checks that an audit service answers this person, lists every pass for it, and has no trouble of its own. */
 export async function checkAudit(bus: Bus): Promise<Check[]> {
@@ -18,7 +18,8 @@ export async function checkAudit(bus: Bus): Promise<Check[]> {
   )
   if (answered === undefined) return [unanswered(bus.identity, why)]
   const answer = timeAnswer.safeParse(answered)
-  if (!answer.success) return [look('audit', 'it answers in a form that this version does not know', 'run the same version on both sides')]
+  if (!answer.success)
+    return [warning('audit', 'it answers in a form that this version does not know', 'run the same version on both sides')]
   if (!answer.data.ok) return [broken('audit', `it refuses to answer: ${answer.data.error.message}`, 'ask again in a few seconds')]
   const { sees_all, has_people, trouble = [] } = answer.data
   const checks = trouble.map((text) => broken('audit', text, 'see the log of the audit service'))
@@ -27,7 +28,7 @@ export async function checkAudit(bus: Bus): Promise<Check[]> {
 }
 
 /** Says on stderr why a list is empty where the audit does not know the person who asks. */
-export async function noteIfUnknown(bus: Bus, terminal: Pick<Terminal, 'note'>): Promise<void> {
+export async function noteUnknownPerson(bus: Bus, terminal: Pick<Terminal, 'note'>): Promise<void> {
   const answer = timeAnswer.safeParse(await bus.ask({ op: 'time' }))
   if (!answer.success || !answer.data.ok || answer.data.sees_all !== false) return
   const { text, mend } = unknownPerson(bus.identity, answer.data.has_people)
@@ -47,15 +48,15 @@ function unanswered(person: string, why: NoReply): Check {
       return broken(
         'audit',
         'no audit service receives questions: none runs, or its user may not subscribe to ask.*',
-        `passover up; if one runs, its /readyz names a refused subscription, and ${RIGHTS} lists what its user needs`,
+        `passover up; if one runs, its /readyz names a refused subscription, and ${PERMISSIONS_DOC} lists what its user needs`,
       )
     case 'permission':
-      return broken('audit', `${person} may not ask the audit`, `allow this user to publish to ask.${person} (${RIGHTS})`)
+      return broken('audit', `${person} may not ask the audit`, `allow this user to publish to ask.${person} (${PERMISSIONS_DOC})`)
     default:
       return broken(
         'audit',
         'an audit service receives questions, but no answer arrives: it hangs, or its user may not publish answers',
-        `see its log; give its user allow_responses (${RIGHTS})`,
+        `see its log; give its user allow_responses (${PERMISSIONS_DOC})`,
       )
   }
 }

@@ -11,7 +11,7 @@ export function ok(name: string, text: string): Check {
   return { name, state: 'ok', text }
 }
 
-export function look(name: string, text: string, mend: string): Check {
+export function warning(name: string, text: string, mend: string): Check {
   return { name, state: 'look', text, mend }
 }
 

@@ -1,12 +1,12 @@
 import type { Bus, Inspection } from '@passover/bus'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
-import { guaranteesOf } from '../sandbox/guarantees.js'
+import { sandboxGuarantees } from '../sandbox/guarantees.js'
 import type { Check } from './check.js'
 import { checkDurability } from './durability.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
 import { checkCredentials, checkNode, checkProject, checkSandbox } from './machine.js'
-import { checkQueue, lookAtQueue } from './queue.js'
+import { checkQueue, inspectQueue } from './queue.js'
 import { renderChecks } from './run.js'
 import { checkServer, checkTopology } from './server.js'
 import { doubtfulFileSystem } from './server-settings.js'
@@ -66,7 +66,7 @@ describe('the queue of a subagent', () => {
   // Fails where that failure ends the command: it would be reported as a server that cannot be reached.
   it('is left out where the audit does not answer in time', async () => {
     const bus = { now: () => 1_000_000, ask: async () => undefined } as unknown as Bus
-    expect(await lookAtQueue(bus, 'audit')).toEqual([])
+    expect(await inspectQueue(bus, 'audit')).toEqual([])
   })
 })
 
@@ -117,7 +117,10 @@ describe('the sandbox of commands', () => {
   const none = { kind: 'none', why: 'bubblewrap is not installed' } as const
 
   it('is looked at constraint by constraint, and says how to enforce more', () => {
-    const checks = checkSandbox({ mechanism: none, guarantees: guaranteesOf({ mechanism: none, cgroup: undefined, platform: 'linux' }) })
+    const checks = checkSandbox({
+      mechanism: none,
+      guarantees: sandboxGuarantees({ mechanism: none, cgroup: undefined, platform: 'linux' }),
+    })
     expect(states(checks)).toEqual(Array(5).fill('look'))
     expect(checks[1]).toMatchObject({
       text: expect.stringContaining('no_external_calls: not enforced'),

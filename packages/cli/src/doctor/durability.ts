@@ -1,17 +1,17 @@
 import type { Inspection } from '@passover/bus'
 import { duration } from '../terminal/duration.js'
-import { broken, type Check, look, ok } from './check.js'
+import { broken, type Check, ok, warning } from './check.js'
 import type { ServerSettings } from './server-settings.js'
 
 type Stream = NonNullable<Inspection['stream']>
 
 /** A time without quotes is read as millions of seconds: nobody means to sync so rarely. */
-const ABSURD_SYNC_MS = 3_600_000
-const ENOUGH_REPLICAS = 3
-const LOW_BYTES = 1024 ** 3
+const MAX_PLAUSIBLE_SYNC_MS = 3_600_000
+const RECOMMENDED_REPLICAS = 3
+const MIN_FREE_BYTES = 1024 ** 3
 /** What may come to a stream between two questions. */
-const BETWEEN = 1_000
-const BETWEEN_SHARE = 0.01
+const REPLICA_LAG_MESSAGES = 1_000
+const REPLICA_LAG_SHARE = 0.01
 const EDIT = 'nats stream edit PASSOVER'
 
 /** Settings under which acknowledged steps can be lost (docs/operations/production-settings.md). */
@@ -62,15 +62,15 @@ function checkReplicas(stream: Stream, server: Inspection['server'], buckets: In
     checks.push(broken('replicas', text, 'start these servers again; nats server report jetstream'))
   }
   if (behind.length > 0)
-    checks.push(look('replicas', `behind: ${behind.join(', ')}`, 'wait until they have caught up before another server is stopped'))
-  if (server.cluster !== undefined && stream.replicas < ENOUGH_REPLICAS) {
+    checks.push(warning('replicas', `behind: ${behind.join(', ')}`, 'wait until they have caught up before another server is stopped'))
+  if (server.cluster !== undefined && stream.replicas < RECOMMENDED_REPLICAS) {
     const text = `a cluster, but the stream has ${stream.replicas === 1 ? 'one replica' : `${stream.replicas} replicas`}: the loss of one server stops every pass, that of its disk loses them`
-    checks.push(look('replicas', text, `${EDIT} --replicas 3, and the same for the buckets (KV_…, OBJ_…)`))
+    checks.push(warning('replicas', text, `${EDIT} --replicas 3, and the same for the buckets (KV_…, OBJ_…)`))
   }
   const fewer = buckets.filter(({ replicas }) => replicas < stream.replicas).map(({ name }) => name)
   if (fewer.length > 0) {
     const text = `fewer replicas than the stream: ${fewer.join(', ')}; without their server registry, policy or archive cannot be reached`
-    checks.push(look('replicas', text, `nats stream edit <name> --replicas ${stream.replicas} for each`))
+    checks.push(warning('replicas', text, `nats stream edit <name> --replicas ${stream.replicas} for each`))
   }
   return checks
 }
@@ -80,7 +80,7 @@ function checkCopy({ name, messages, replicas }: Stream, { copies }: ServerSetti
   // Of one replica there are no others to copy from: emptying its store would lose all.
   const copy = replicas < 2 ? undefined : copies?.[name]
   // It was asked a moment before the leader was.
-  if (copy === undefined || messages - copy <= Math.max(BETWEEN, messages * BETWEEN_SHARE)) return []
+  if (copy === undefined || messages - copy <= Math.max(REPLICA_LAG_MESSAGES, messages * REPLICA_LAG_SHARE)) return []
   const text = `the server that is monitored has ${copy} of the ${messages} messages of ${name}: a block of its store is damaged, or it copies; if it comes to lead, the others are gone`
   return [broken('replicas', text, 'unless it just copies: stop this server, empty its store_dir, start it; it copies all from the others')]
 }
@@ -90,16 +90,16 @@ function checkSync({ replicas }: Stream, { sync_ms }: ServerSettings): Check[] {
     return [
       ok(
         'durability',
-        replicas >= ENOUGH_REPLICAS
+        replicas >= RECOMMENDED_REPLICAS
           ? `${replicas} replicas, every write is synced`
           : 'every write is synced; with one replica a lost disk is a lost stream (passover verify --save keeps a copy of all)',
       ),
     ]
-  if (sync_ms !== undefined && sync_ms > ABSURD_SYNC_MS) {
+  if (sync_ms !== undefined && sync_ms > MAX_PLAUSIBLE_SYNC_MS) {
     const text = `synced every ${duration(sync_ms)}: an unquoted time such as 2m is read as two million seconds, so that power loss forgets nearly everything since the start`
     return [broken('durability', text, 'put the value in quotes (sync_interval: "2m"), or better: sync_interval: always')]
   }
-  if (replicas >= ENOUGH_REPLICAS) {
+  if (replicas >= RECOMMENDED_REPLICAS) {
     const rarely = sync_ms === undefined ? 'how often they sync is not visible from here' : `synced every ${duration(sync_ms)}`
     const text = `${replicas} replicas, ${rarely}: power loss of all of them at once forgets what none had synced (sync_interval: always)`
     return [ok('durability', text)]
@@ -110,7 +110,7 @@ function checkSync({ replicas }: Stream, { sync_ms }: ServerSettings): Check[] {
       : `one replica, synced every ${duration(sync_ms)}`
   const where = sync_ms === undefined ? ' (look at jetstream.sync_interval in its configuration, or give --monitor)' : ''
   return [
-    look(
+    warning(
       'durability',
       `${how}: a crash loses nothing, but power loss forgets acknowledged steps since the last sync`,
       `for production: three replicas, or sync_interval: always${where}`,
@@ -128,11 +128,11 @@ function checkDisk({ disk, store, max_storage = 0 }: ServerSettings): Check[] {
   const checks: Check[] = []
   if (max_storage > disk.total) {
     const text = `the server may store ${gib(max_storage)}, but the disk of ${store} has ${gib(disk.total)}: it is full before the server says so`
-    checks.push(look('disk', text, 'set max_file_store below the size of the disk'))
+    checks.push(warning('disk', text, 'set max_file_store below the size of the disk'))
   }
-  if (disk.free < LOW_BYTES) {
+  if (disk.free < MIN_FREE_BYTES) {
     const text = `${Math.floor(disk.free / 1024 ** 2)} MiB left where ${store} is: when it is full the server turns JetStream off, and nothing is stored any more`
-    checks.push(look('disk', text, 'make room; and set max_file_store below the size of the disk'))
+    checks.push(warning('disk', text, 'make room; and set max_file_store below the size of the disk'))
   }
   return checks
 }
@@ -147,5 +147,5 @@ function checkFileSystem({ file_system, store }: ServerSettings): Check[] {
   const text = memory
     ? `${store} is in memory (${file_system}): a restart of the machine loses everything`
     : `${store} is on ${file_system}: a network disk may lose what it said was synced, and two servers may write to it at once`
-  return [(memory ? broken : look)('disk', text, 'give the server a store_dir on a local disk')]
+  return [(memory ? broken : warning)('disk', text, 'give the server a store_dir on a local disk')]
 }

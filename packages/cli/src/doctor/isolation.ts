@@ -2,21 +2,21 @@ import { authFolderOf, type Credentials, credentialsFacts, isRestricted } from '
 import { AuthFolder } from '../auth/auth-folder.js'
 import type { PrincipalRecord } from '../auth/principal-records.js'
 import type { Context } from '../connection/context.js'
-import { accessTo } from '../connection/credentials.js'
-import { type ServerSetting, serversOf } from '../connection/settings.js'
+import { credentialsFor } from '../connection/credentials.js'
+import { type ServerSetting, serverUrls } from '../connection/settings.js'
 import { dateTime } from '../terminal/duration.js'
-import { type Check, look, ok } from './check.js'
-import { SOON_MS } from './machine.js'
+import { type Check, ok, warning } from './check.js'
+import { EXPIRY_WARNING_MS } from './machine.js'
 
 const DOCS = 'docs/operations/security.md'
 
 /** How far this installation keeps agents apart, and whose credentials end soon. */
 export async function checkIsolation({ person }: Pick<Context, 'person'>, server: ServerSetting): Promise<Check[]> {
-  const access = accessTo(server, { role: 'person', name: person })
+  const access = credentialsFor(server, { role: 'person', name: person })
   const auth = server.project === undefined ? undefined : new AuthFolder(authFolderOf(server.project))
-  const restricted = await isRestricted({ servers: serversOf(server), identity: person, ...access })
-  const level = levelOf({ restricted, credentials: access.credentials, keys: auth?.exists ? auth.path : undefined })
-  return [level, ...(auth?.exists ? checkExpiries(auth.read().principals, Date.now()) : [])]
+  const restricted = await isRestricted({ servers: serverUrls(server), identity: person, ...access })
+  const level = isolationLevel({ restricted, credentials: access.credentials, keys: auth?.exists ? auth.path : undefined })
+  return [level, ...(auth?.exists ? checkExpiry(auth.read().principals, Date.now()) : [])]
 }
 
 interface LevelFacts {
@@ -28,15 +28,19 @@ interface LevelFacts {
 }
 
 /** States the level of isolation. Accounts are known by the credentials: only an operator signs such. */
-export function levelOf({ restricted, credentials, keys }: LevelFacts): Check {
+export function isolationLevel({ restricted, credentials, keys }: LevelFacts): Check {
   const name = 'isolation'
   if (!restricted) {
     const text = 'none: this server has no permissions, so any process that reaches it can act as any agent or person'
-    return look(name, text, `fine on a machine of your own, with agents that you trust; else passover up --isolated (${DOCS})`)
+    return warning(name, text, `fine on a machine of your own, with agents that you trust; else passover up --isolated (${DOCS})`)
   }
   if (keys === undefined && !credentialsFacts(credentials)) {
     const text = 'permissions only: an agent can have the server publish anywhere for it, decisions of people included'
-    return look(name, text, `give each agent an account: passover auth init (${DOCS}); passover auth check <agent> shows what is possible`)
+    return warning(
+      name,
+      text,
+      `give each agent an account: passover auth init (${DOCS}); passover auth check <agent> shows what is possible`,
+    )
   }
   const text = 'each agent has an account of its own (passover auth check <agent> tries it)'
   const kept = keys === undefined ? '' : `; agents that run as your user can read the keys in ${keys}: run them as users of their own`
@@ -44,10 +48,10 @@ export function levelOf({ restricted, credentials, keys }: LevelFacts): Check {
 }
 
 /** Names the principals whose credentials expired or expire soon. */
-export function checkExpiries(principals: readonly PrincipalRecord[], now: number): Check[] {
+export function checkExpiry(principals: readonly PrincipalRecord[], now: number): Check[] {
   return principals.flatMap(({ name, expires_at, revoked_at }) => {
-    if (expires_at === undefined || revoked_at !== undefined || expires_at - now > SOON_MS) return []
+    if (expires_at === undefined || revoked_at !== undefined || expires_at - now > EXPIRY_WARNING_MS) return []
     const text = `of ${name} ${expires_at <= now ? 'expired' : 'expire'} ${dateTime(expires_at)}`
-    return [look('credentials', text, `passover auth rotate ${name}`)]
+    return [warning('credentials', text, `passover auth rotate ${name}`)]
   })
 }

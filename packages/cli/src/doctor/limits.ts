@@ -1,24 +1,24 @@
 import type { Inspection } from '@passover/bus'
 import { duration } from '../terminal/duration.js'
-import { broken, type Check, look, ok } from './check.js'
+import { broken, type Check, ok, warning } from './check.js'
 import type { ServerSettings } from './server-settings.js'
 
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 /** Work consumers of an agent ask for so much. */
-const ACK_PENDING = 100_000
+const MIN_ACK_PENDING = 100_000
 /** Room for some more agents: three consumers and one bucket each. */
 const SPARE_CONSUMERS = 30
 const SPARE_STREAMS = 10
-const SPREAD_LOOK_MS = 250
-const SPREAD_BROKEN_MS = 1_000
+const SPREAD_WARNING_MS = 250
+const SPREAD_ERROR_MS = 1_000
 
 /** Limits that stop passes later than today: of the stream, of the account, of the server. */
 export function checkLimits({ stream, account }: Pick<Inspection, 'stream' | 'account'>, settings: ServerSettings): Check[] {
   if (!stream) return []
   const checks = checkBytes(stream, account?.max_storage, settings.max_storage)
   if (!account)
-    return [...checks, look('account', 'its limits are not visible with these permissions', 'nats account info, as a user who may')]
+    return [...checks, warning('account', 'its limits are not visible with these permissions', 'nats account info, as a user who may')]
   return [...checks, ...checkAccount(account)]
 }
 
@@ -27,7 +27,7 @@ function checkBytes({ max_bytes }: NonNullable<Inspection['stream']>, ...told: (
   const limited = Number.isFinite(around) ? `${(around / GIB).toFixed(1)} GiB of server or account` : 'the disk'
   if (max_bytes <= 0) {
     const text = `the stream has no max_bytes: it grows until ${limited} is full, and then returns of running passes do not fit either`
-    return [look('limits', text, 'nats stream edit PASSOVER --max-bytes <less than the disk>: at 90 % of it no new requests are taken')]
+    return [warning('limits', text, 'nats stream edit PASSOVER --max-bytes <less than the disk>: at 90 % of it no new requests are taken')]
   }
   if (max_bytes <= around) return []
   const text = `the stream may have ${(max_bytes / GIB).toFixed(1)} GiB, but only ${limited} is there: that is full before new requests are refused`
@@ -38,16 +38,16 @@ function checkAccount(account: NonNullable<Inspection['account']>): Check[] {
   const { streams, consumers, max_streams, max_consumers, max_ack_pending, storage_max_stream_bytes } = account
   const checks: Check[] = []
   const few = (what: string, used: number, most: number) =>
-    look('account', `${used} of ${most} ${what} used: new agents cannot get theirs`, `raise the account’s limit of ${what}`)
+    warning('account', `${used} of ${most} ${what} used: new agents cannot get theirs`, `raise the account’s limit of ${what}`)
   if (max_streams > 0 && streams + SPARE_STREAMS > max_streams) checks.push(few('streams', streams, max_streams))
   if (max_consumers > 0 && consumers + SPARE_CONSUMERS > max_consumers) checks.push(few('consumers', consumers, max_consumers))
-  if (max_ack_pending > 0 && max_ack_pending < ACK_PENDING) {
-    const text = `max_ack_pending is ${max_ack_pending}: no work consumer can be made, which ask for ${ACK_PENDING}`
+  if (max_ack_pending > 0 && max_ack_pending < MIN_ACK_PENDING) {
+    const text = `max_ack_pending is ${max_ack_pending}: no work consumer can be made, which ask for ${MIN_ACK_PENDING}`
     checks.push(broken('account', text, 'raise or remove the account’s max_ack_pending'))
   }
   if (storage_max_stream_bytes > 0) {
     const text = `the account allows ${(storage_max_stream_bytes / MIB).toFixed(1)} MiB for each stream: a larger limit of the stream or of a bucket is refused`
-    checks.push(look('account', text, 'raise the account’s limit for each stream, or lower the limits (docs/operations/quotas.md)'))
+    checks.push(warning('account', text, 'raise the account’s limit for each stream, or lower the limits (docs/operations/quotas.md)'))
   }
   return checks.length > 0 ? checks : [ok('account', 'its limits leave room')]
 }
@@ -56,7 +56,7 @@ function checkAccount(account: NonNullable<Inspection['account']>): Check[] {
 export function checkDomain({ domain }: Pick<Inspection, 'domain'>): Check[] {
   if (domain === undefined) return []
   const text = `JetStream’s domain is ${domain}: who connects at a server of another domain (a leaf node, say) finds another stream of the same name, or none`
-  return [look('domain', text, 'connect every process to servers of one domain')]
+  return [warning('domain', text, 'connect every process to servers of one domain')]
 }
 
 /** Deadlines are kept by the leader’s clock: after a change of leader another one counts. */
@@ -65,8 +65,8 @@ export function checkClocks(clocks: Inspection['clocks']): Check[] {
   const skews = clocks.map(({ skew_ms }) => skew_ms)
   const spread = Math.max(...skews) - Math.min(...skews)
   const text = `the servers’ clocks are ${duration(spread)} apart (${clocks.map(({ server, skew_ms }) => `${server} ${skew_ms} ms`).join(', ')})`
-  if (spread < SPREAD_LOOK_MS) return [ok('clocks', text)]
+  if (spread < SPREAD_WARNING_MS) return [ok('clocks', text)]
   const harm = `${text}: with each change of leader deadlines and leases jump by that`
   const mend = 'synchronise the servers by NTP (chronyc tracking on each)'
-  return [spread < SPREAD_BROKEN_MS ? look('clocks', harm, mend) : broken('clocks', harm, mend)]
+  return [spread < SPREAD_ERROR_MS ? warning('clocks', harm, mend) : broken('clocks', harm, mend)]
 }

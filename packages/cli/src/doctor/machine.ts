@@ -2,21 +2,21 @@ import { type Credentials, credentialsFacts } from '@passover/bus'
 import type { TrustIssue } from '@passover/sdk/project'
 import { type Guarantee, levelText } from '../sandbox/guarantees.js'
 import type { Mechanism } from '../sandbox/mechanism.js'
-import { broken, type Check, look, ok } from './check.js'
+import { broken, type Check, ok, warning } from './check.js'
 
-const OLDEST_NODE = [20, 19] as const
+const MIN_NODE_VERSION = [20, 19] as const
 const DAY_MS = 86_400_000
 /** Credentials that end within this are pointed at. */
-export const SOON_MS = 14 * DAY_MS
+export const EXPIRY_WARNING_MS = 14 * DAY_MS
 const TMPFS = 0x01021994
-const LOW_BYTES = 1024 ** 3
+const MIN_FREE_BYTES = 1024 ** 3
 
 export function checkNode(version: string): Check {
   const [major = 0, minor = 0] = version.split('.').map(Number)
-  const good = major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])
+  const good = major > MIN_NODE_VERSION[0] || (major === MIN_NODE_VERSION[0] && minor >= MIN_NODE_VERSION[1])
   return good
     ? ok('node', `Node ${version}`)
-    : broken('node', `Node ${version} is older than ${OLDEST_NODE.join('.')}`, 'install a newer Node')
+    : broken('node', `Node ${version} is older than ${MIN_NODE_VERSION.join('.')}`, 'install a newer Node')
 }
 
 export interface ProjectFacts {
@@ -30,7 +30,7 @@ export interface ProjectFacts {
 }
 
 export function checkProject(facts: ProjectFacts | undefined, directory: string): Check[] {
-  if (!facts) return [look('project', `no .passover/ in ${directory} or above it`, 'passover up')]
+  if (!facts) return [warning('project', `no .passover/ in ${directory} or above it`, 'passover up')]
   const { folder, mode, ignored, file_system, distrust } = facts
   const checks = [
     (mode & 0o077) === 0 || process.platform === 'win32'
@@ -39,14 +39,14 @@ export function checkProject(facts: ProjectFacts | undefined, directory: string)
   ]
   if (distrust) checks.push(broken('trust', distrust.why, distrust.hint))
   if (!ignored)
-    checks.push(look('project', `${folder} has no .gitignore: its password may be committed`, `echo '*' > ${folder}/.gitignore`))
+    checks.push(warning('project', `${folder} has no .gitignore: its password may be committed`, `echo '*' > ${folder}/.gitignore`))
   if (file_system?.type === TMPFS)
     checks.push(
-      look('disk', `${folder} is in memory (tmpfs): a restart of the machine loses everything`, 'run passover up in a folder on disk'),
+      warning('disk', `${folder} is in memory (tmpfs): a restart of the machine loses everything`, 'run passover up in a folder on disk'),
     )
-  if (file_system && file_system.free_bytes < LOW_BYTES) {
+  if (file_system && file_system.free_bytes < MIN_FREE_BYTES) {
     checks.push(
-      look(
+      warning(
         'disk',
         `${Math.floor(file_system.free_bytes / 1024 ** 2)} MiB left where ${folder} is`,
         'make room; a full stream takes no more requests',
@@ -59,7 +59,7 @@ export function checkProject(facts: ProjectFacts | undefined, directory: string)
 /** Checks whether clients sign in, and when these credentials expire. */
 export function checkCredentials(credentials: Credentials | undefined, now: number): Check {
   if (!credentials)
-    return look(
+    return warning(
       'credentials',
       'none: anybody who reaches the server may do anything',
       'give the server users; passover up does so by itself',
@@ -73,14 +73,14 @@ export function checkCredentials(credentials: Credentials | undefined, now: numb
   const mend = `passover auth rotate ${name}, or get a new credentials file from the operator of the installation`
   if (expires_at <= now) return broken('credentials', `of ${name} expired ${on}`, mend)
   const text = `of ${name} expire ${on} (in ${Math.floor((expires_at - now) / DAY_MS)} d)`
-  return expires_at - now < SOON_MS ? look('credentials', text, mend) : ok('credentials', text)
+  return expires_at - now < EXPIRY_WARNING_MS ? warning('credentials', text, mend) : ok('credentials', text)
 }
 
 /** How far `passover work` enforces each constraint on this machine. */
 export function checkSandbox({ mechanism, guarantees }: { mechanism: Mechanism; guarantees: readonly Guarantee[] }): Check[] {
   return guarantees.map(({ constraint, level, mechanism: by }) => {
     const text = `${constraint}: ${levelText(level)} (${by})`
-    return level === 'enforced' ? ok('sandbox', text) : look('sandbox', text, remedy(constraint, mechanism))
+    return level === 'enforced' ? ok('sandbox', text) : warning('sandbox', text, remedy(constraint, mechanism))
   })
 }
 

@@ -1,14 +1,14 @@
 import { errorText, type HealthReport, healthReport } from '@passover/schemas'
 import { ago, duration } from '../terminal/duration.js'
-import { broken, type Check, look, ok } from './check.js'
+import { broken, type Check, ok, warning } from './check.js'
 
-const ANSWER_MS = 3_000
+const ANSWER_TIMEOUT_MS = 3_000
 
 /** How the project's `passover up` says that it is. Nothing where none runs: that others say. */
 export async function checkUp(health: string | undefined, now: number): Promise<Check[]> {
   if (health === undefined) return []
   try {
-    const answer = await fetch(new URL('/readyz', health), { signal: AbortSignal.timeout(ANSWER_MS) })
+    const answer = await fetch(new URL('/readyz', health), { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) })
     return renderHealth(healthReport.parse(await answer.json()), now)
   } catch (error) {
     const why = errorText(error, 'its answer')
@@ -20,7 +20,7 @@ export async function checkUp(health: string | undefined, now: number): Promise<
 export async function checkGateway(address: string | undefined, now: number): Promise<Check[]> {
   if (address === undefined) return []
   try {
-    const answer = await fetch(new URL('/readyz', address), { signal: AbortSignal.timeout(ANSWER_MS) })
+    const answer = await fetch(new URL('/readyz', address), { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) })
     const report = healthReport.safeParse(await answer.json().catch(() => undefined))
     if (report.success) return renderHealth(report.data, now, 'gateway')
     return [
@@ -38,7 +38,7 @@ export function renderHealth({ process, ready, checks }: HealthReport, now: numb
     .map((check) => {
       const text = `${check.name}: ${check.what} (for ${duration(now - check.since)})`
       const mend = check.restart_helps ? 'stop it and start it again' : 'passover doctor tells more; it goes on trying'
-      return (check.weight === 'needed' ? broken : look)(name, text, mend)
+      return (check.weight === 'needed' ? broken : warning)(name, text, mend)
     })
   if (wrong.length > 0) return wrong
   const done = checks.flatMap(({ name, did }) => (did ? [`${name}: ${did.what} (${ago(did.at, now)})`] : []))

@@ -7,24 +7,24 @@ import { folderFault, type IgnoredFile, searchProject } from '@passover/sdk/proj
 import { revokedAgents } from '../auth/find-keys.js'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { accessTo } from '../connection/credentials.js'
+import { credentialsFor } from '../connection/credentials.js'
 import { readServerFile } from '../connection/project-directory.js'
 import type { ServerSetting } from '../connection/settings.js'
 import { CliFailure } from '../errors.js'
 import { Sandbox } from '../sandbox/sandbox.js'
 import { dateTime } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
-import { count, typed } from '../terminal/text.js'
+import { count, formatCommands } from '../terminal/text.js'
 import { checkAudit } from './audit.js'
-import { broken, type Check, look, ok } from './check.js'
+import { broken, type Check, ok, warning } from './check.js'
 import { checkDurability } from './durability.js'
 import { checkIsolation } from './isolation.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
 import { checkCredentials, checkNode, checkProject, checkSandbox, type ProjectFacts } from './machine.js'
 import { checkGateway, checkUp } from './processes.js'
-import { BACKLOG, lookAtQueue } from './queue.js'
+import { BACKLOG_THRESHOLD, inspectQueue } from './queue.js'
 import { checkServer, checkTopology } from './server.js'
-import { monitored, ofProject, type ServerSettings } from './server-settings.js'
+import { projectServerSettings, readMonitoring, type ServerSettings } from './server-settings.js'
 import { checkStores, checkTrust } from './stores.js'
 
 /** Addresses of what else can be asked. */
@@ -44,8 +44,8 @@ export async function runDoctor(context: Context, { monitor, gateway }: DoctorFl
   found.push(...(await checkGateway(gateway, Date.now())))
   const checks = found.map(({ text, mend, ...check }) => ({
     ...check,
-    text: typed(text),
-    ...(mend === undefined ? {} : { mend: typed(mend) }),
+    text: formatCommands(text),
+    ...(mend === undefined ? {} : { mend: formatCommands(mend) }),
   }))
   const failed = checks.filter(({ state }) => state === 'broken').length
   context.terminal.show({ ok: failed === 0, checks, sandbox: sandbox.guarantees }, () => renderChecks(checks, context.terminal))
@@ -54,7 +54,7 @@ export async function runDoctor(context: Context, { monitor, gateway }: DoctorFl
 
 /** Project files that name a server and are not trusted, and what to do about them. */
 function checkIgnored(ignored: readonly IgnoredFile[]): Check[] {
-  return ignored.map(({ path, why, hint }) => look('trust', `${path} is ignored: ${why}`, hint))
+  return ignored.map(({ path, why, hint }) => warning('trust', `${path} is ignored: ${why}`, hint))
 }
 
 function projectFacts(folder: string): ProjectFacts {
@@ -81,11 +81,11 @@ async function checkConnection(context: Context, { checks, monitor }: { checks: 
   let server: ServerSetting
   try {
     server = context.server()
-    const access = accessTo(server, { role: 'person', name: context.person })
+    const access = credentialsFor(server, { role: 'person', name: context.person })
     checks.push(checkCredentials(access.credentials, Date.now()))
     await using bus = await connectPerson(context)
     checks.push(...(await checkIsolation(context, server)))
-    await lookInside(bus, await settingsOf(server, monitor, checks), { server, checks })
+    await inspectServer(bus, await settingsOf(server, monitor, checks), { server, checks })
     const health = server.project ? readServerFile(server.project)?.health : undefined
     checks.push(...(await checkUp(health, Date.now())))
     return true
@@ -96,7 +96,7 @@ async function checkConnection(context: Context, { checks, monitor }: { checks: 
   }
 }
 
-async function lookInside(
+async function inspectServer(
   bus: Bus,
   settings: ServerSettings,
   { server, checks }: { server: ServerSetting; checks: Check[] },
@@ -115,10 +115,10 @@ async function lookInside(
 
 /** What a client cannot see is read where the operator has it shown, or where it is the project's own. */
 async function settingsOf({ project }: ServerSetting, monitor: string | undefined, checks: Check[]): Promise<ServerSettings> {
-  if (monitor === undefined) return project ? ofProject(project) : {}
-  const told = await monitored(monitor)
+  if (monitor === undefined) return project ? projectServerSettings(project) : {}
+  const told = await readMonitoring(monitor)
   if (!('unseen' in told)) return told
-  checks.push(look('monitor', told.unseen, 'give --monitor the address of http_port, such as http://127.0.0.1:8222'))
+  checks.push(warning('monitor', told.unseen, 'give --monitor the address of http_port, such as http://127.0.0.1:8222'))
   return {}
 }
 
@@ -148,10 +148,10 @@ async function checkAgents(bus: Bus, consumers: string[], revoked: ReadonlyMap<s
     const revoked_at = revoked.get(name) ?? agent.revoked_at
     if (revoked_at !== undefined) {
       const text = `credentials of agent ${name} were revoked ${dateTime(revoked_at)}: nobody can work as it${queued > 0 ? `, and ${waiting} for it` : ''}`
-      checks.push(look('agents', text, `passover auth add agent ${name}, or passover agents remove ${name}`))
+      checks.push(warning('agents', text, `passover auth add agent ${name}, or passover agents remove ${name}`))
     } else if (queued > 0 && load.idle === 0 && load.running === 0)
-      checks.push(look('agents', `${waiting} for ${name}, which has no worker`, `passover work ${name} -- <command>`))
-    if (queued >= BACKLOG) checks.push(...(await lookAtQueue(bus, name)))
+      checks.push(warning('agents', `${waiting} for ${name}, which has no worker`, `passover work ${name} -- <command>`))
+    if (queued >= BACKLOG_THRESHOLD) checks.push(...(await inspectQueue(bus, name)))
   }
   if (checks.length === 0) checks.push(ok('agents', count(agents.length, 'registered agent')))
   return checks
@@ -163,7 +163,7 @@ function checkRevoked({ name, revoked_at }: AgentRecord, originated: number, rev
   return [
     ...(revoked.has(name) && revoked_at === undefined
       ? [
-          look(
+          warning(
             'agents',
             `the registry does not say that ${name} was revoked: people elsewhere do not see it`,
             `passover auth revoke ${name}`,
@@ -171,7 +171,7 @@ function checkRevoked({ name, revoked_at }: AgentRecord, originated: number, rev
         ]
       : []),
     ...(originated > 0 && (revoked.has(name) || revoked_at !== undefined)
-      ? [look('agents', left, `passover cancel --from ${name} --all`)]
+      ? [warning('agents', left, `passover cancel --from ${name} --all`)]
       : []),
   ]
 }

@@ -19,7 +19,7 @@ export interface ServerSettings {
 }
 
 const NS_PER_MS = 1_000_000
-const ANSWER_MS = 3_000
+const ANSWER_TIMEOUT_MS = 3_000
 
 /** As `/varz` tells it. */
 interface StoreConfig {
@@ -49,9 +49,9 @@ export function doubtfulFileSystem(type: number): string | undefined {
 }
 
 /** By `/varz`; the text says why nothing can be seen. */
-export async function monitored(address: string): Promise<ServerSettings | { unseen: string }> {
+export async function readMonitoring(address: string): Promise<ServerSettings | { unseen: string }> {
   try {
-    const answer = await fetch(new URL('/varz', address), { signal: AbortSignal.timeout(ANSWER_MS) })
+    const answer = await fetch(new URL('/varz', address), { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) })
     const told = (await answer.json()) as { jetstream?: { config?: StoreConfig } } | null
     const { max_storage, store_dir, sync_interval, sync_always } = told?.jetstream?.config ?? {}
     const every = typeof sync_interval === 'number' ? sync_interval / NS_PER_MS : undefined
@@ -61,8 +61,8 @@ export async function monitored(address: string): Promise<ServerSettings | { uns
       max_storage: typeof max_storage === 'number' ? max_storage : undefined,
       store,
       // The same path on another machine's disk says nothing of the server's.
-      ...(store !== undefined && (await isHere(address)) && diskOf(store)),
-      copies: await copiesAt(address),
+      ...(store !== undefined && (await isLocalAddress(address)) && diskOf(store)),
+      copies: await readStoredMessageCounts(address),
     }
   } catch (error) {
     return { unseen: `${address} does not tell: ${error instanceof Error ? error.message : String(error)}` }
@@ -70,9 +70,9 @@ export async function monitored(address: string): Promise<ServerSettings | { uns
 }
 
 /** What this very server has stored, whoever leads. */
-async function copiesAt(address: string): Promise<ServerSettings['copies']> {
-  const answer = await fetch(new URL('/jsz?accounts=1&streams=1', address), { signal: AbortSignal.timeout(ANSWER_MS) })
-  return copiesIn(((await answer.json()) as StoredStreams | null) ?? {})
+async function readStoredMessageCounts(address: string): Promise<ServerSettings['copies']> {
+  const answer = await fetch(new URL('/jsz?accounts=1&streams=1', address), { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) })
+  return storedMessageCounts(((await answer.json()) as StoredStreams | null) ?? {})
 }
 
 /** As `/jsz` tells it, of every account. */
@@ -81,14 +81,14 @@ interface StoredStreams {
 }
 
 /** Whose stream is meant cannot be seen where two accounts have one of a name: a wrong one would have a healthy store emptied. */
-export function copiesIn({ account_details = [] }: StoredStreams): Readonly<Record<string, number>> {
+export function storedMessageCounts({ account_details = [] }: StoredStreams): Readonly<Record<string, number>> {
   const streams = account_details.flatMap(({ stream_detail = [] }) => stream_detail)
   const once = streams.filter(({ name }) => streams.filter((other) => other.name === name).length === 1)
   return Object.fromEntries(once.flatMap(({ name, state }) => (state?.messages === undefined ? [] : [[name, state.messages]])))
 }
 
 /** Whether a monitoring address is of this machine: its loopback, or one of its interfaces. */
-export async function isHere(address: string): Promise<boolean> {
+export async function isLocalAddress(address: string): Promise<boolean> {
   const own = Object.values(networkInterfaces()).flatMap((all = []) => all.map((one) => one.address))
   const host = new URL(address).hostname.replace(/^\[|\]$/g, '')
   const found = await lookup(host, { all: true }).catch(() => [])
@@ -96,7 +96,7 @@ export async function isHere(address: string): Promise<boolean> {
 }
 
 /** By the configuration that `passover up` wrote. */
-export function ofProject(project: string): ServerSettings {
+export function projectServerSettings(project: string): ServerSettings {
   const folder = join(project, 'nats')
   try {
     const config = JSON.parse(readFileSync(join(folder, 'nats-server.conf'), 'utf8')) as {

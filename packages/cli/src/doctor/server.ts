@@ -1,14 +1,14 @@
 import { DECISIONS, DISPATCHER, type Inspection, type StreamUsage } from '@passover/bus'
 import { duration } from '../terminal/duration.js'
 import { count } from '../terminal/text.js'
-import { broken, type Check, look, ok } from './check.js'
+import { broken, type Check, ok, warning } from './check.js'
 
-const OLDEST_SERVER = [2, 12] as const
+const MIN_SERVER_VERSION = [2, 12] as const
 const MIB = 1024 ** 2
-const SKEW_LOOK_MS = 1_000
+const SKEW_WARNING_MS = 1_000
 /** Ids more than this far in the future are refused (docs/architecture/protocol.md#ids). */
-const SKEW_BROKEN_MS = 60_000
-const NEARLY_FULL = 0.8
+const SKEW_ERROR_MS = 60_000
+const HIGH_USE_SHARE = 0.8
 
 export function checkServer({ server, clock_skew_ms }: Inspection): Check[] {
   return [
@@ -21,11 +21,11 @@ export function checkServer({ server, clock_skew_ms }: Inspection): Check[] {
 
 function checkVersion(version: string, rtt: number): Check {
   const [major = 0, minor = 0] = version.split('.').map(Number)
-  const good = major > OLDEST_SERVER[0] || (major === OLDEST_SERVER[0] && minor >= OLDEST_SERVER[1])
+  const good = major > MIN_SERVER_VERSION[0] || (major === MIN_SERVER_VERSION[0] && minor >= MIN_SERVER_VERSION[1])
   const text = `nats-server ${version}, ${duration(rtt)} away`
   return good
     ? ok('server', text)
-    : broken('server', `${text}; older than ${OLDEST_SERVER.join('.')}`, `run nats-server ${OLDEST_SERVER.join('.')} or newer`)
+    : broken('server', `${text}; older than ${MIN_SERVER_VERSION.join('.')}`, `run nats-server ${MIN_SERVER_VERSION.join('.')} or newer`)
 }
 
 function checkJetStream(on: boolean): Check {
@@ -42,9 +42,9 @@ function checkPayload(bytes: number): Check {
 function checkSkew(ms: number): Check {
   const off = Math.abs(ms)
   const text = `this clock is ${duration(off)} ${ms > 0 ? 'behind' : 'ahead of'} the server's`
-  if (off < SKEW_LOOK_MS) return ok('clock', text)
-  return off < SKEW_BROKEN_MS
-    ? look('clock', text, 'set the clock by NTP; times are corrected by the server’s')
+  if (off < SKEW_WARNING_MS) return ok('clock', text)
+  return off < SKEW_ERROR_MS
+    ? warning('clock', text, 'set the clock by NTP; times are corrected by the server’s')
     : broken('clock', text, 'set the clock by NTP: timedatectl set-ntp true')
 }
 
@@ -83,5 +83,5 @@ function checkRoom(stream: NonNullable<Inspection['stream']>, usage: StreamUsage
   if (stream.max_bytes <= 0) return []
   const used = stream.bytes / stream.max_bytes
   const text = `${Math.round(used * 100)} % of the stream's ${(stream.max_bytes / 1024 ** 3).toFixed(1)} GiB used`
-  return [used < NEARLY_FULL ? ok('room', text) : look('room', text, 'raise max_bytes, or let the audit delete what is archived')]
+  return [used < HIGH_USE_SHARE ? ok('room', text) : warning('room', text, 'raise max_bytes, or let the audit delete what is archived')]
 }

@@ -1,13 +1,13 @@
 import { type Bus, type Inspection, untoldEntries, untoldText } from '@passover/bus'
 import { count } from '../terminal/text.js'
-import { broken, type Check, look, ok } from './check.js'
+import { broken, type Check, ok, warning } from './check.js'
 import type { ServerSettings } from './server-settings.js'
 
 const MIB = 1024 ** 2
-const FULL = 0.98
-const NEARLY_FULL = 0.9
-const PARTS = 'parts_'
-const SHOWN = 5
+const FULL_SHARE = 0.98
+const HIGH_USE_SHARE = 0.9
+const PARTS_PREFIX = 'parts_'
+const MAX_SHOWN = 5
 
 type Seen = Pick<Inspection, 'stream' | 'buckets' | 'paused' | 'unbounded' | 'account'>
 
@@ -39,29 +39,29 @@ function checkStorage({ stream, buckets, unbounded, account }: Seen, { max_stora
   const limits = [max_storage, account?.max_storage].filter((limit) => limit !== undefined && limit > 0).map(Number)
   const checks: Check[] = []
   const most = Math.min(...limits)
-  if (Number.isFinite(most) && used >= most * FULL) {
+  if (Number.isFinite(most) && used >= most * FULL_SHARE) {
     const text = `the server's storage is full: ${mib(used)} of ${mib(most)} are used, and nothing is stored any more${largest(buckets)}`
     checks.push(broken('storage', text, 'raise max_file_store or the account’s limit, or remove what is not needed'))
   }
   if (unbounded.length > 0) {
-    const text = `without max_bytes: ${unbounded.slice(0, SHOWN).join(', ')}${unbounded.length > SHOWN ? ` and ${unbounded.length - SHOWN} more` : ''}; they can fill the storage that returns need`
-    checks.push(look('storage', text, 'passover up limits its own; nats stream edit <name> --max-bytes <bytes> for each other'))
+    const text = `without max_bytes: ${unbounded.slice(0, MAX_SHOWN).join(', ')}${unbounded.length > MAX_SHOWN ? ` and ${unbounded.length - MAX_SHOWN} more` : ''}; they can fill the storage that returns need`
+    checks.push(warning('storage', text, 'passover up limits its own; nats stream edit <name> --max-bytes <bytes> for each other'))
   }
   return checks
 }
 
 /** Buckets near their limit, by agent where they hold parts. */
 function checkUse({ buckets }: Seen): Check[] {
-  const full = buckets.filter(({ bytes, max_bytes }) => max_bytes > 0 && bytes >= max_bytes * NEARLY_FULL)
-  const parts = buckets.filter(({ name }) => name.startsWith(PARTS))
+  const full = buckets.filter(({ bytes, max_bytes }) => max_bytes > 0 && bytes >= max_bytes * HIGH_USE_SHARE)
+  const parts = buckets.filter(({ name }) => name.startsWith(PARTS_PREFIX))
   const checks = full.map(({ name, bytes, max_bytes }) => {
-    const agent = name.startsWith(PARTS) ? name.slice(PARTS.length) : undefined
+    const agent = name.startsWith(PARTS_PREFIX) ? name.slice(PARTS_PREFIX.length) : undefined
     const what = agent === undefined ? `the bucket ${name}` : `the parts bucket of ${agent}`
     const fix =
       agent === undefined
         ? 'nats stream edit --max-bytes <bytes>, or keep less in the archive (retention)'
         : `passover agents set ${agent} --parts-bytes <bytes>, if it may use more`
-    return look('buckets', `${what} holds ${mib(bytes)} of ${mib(max_bytes)}; a full one takes nothing more (E014)`, fix)
+    return warning('buckets', `${what} holds ${mib(bytes)} of ${mib(max_bytes)}; a full one takes nothing more (E014)`, fix)
   })
   if (full.length > 0 || parts.length === 0) return checks
   return [ok('parts', `${count(parts.length, 'parts bucket')}, none near its limit${largest(buckets)}`)]
@@ -80,8 +80,8 @@ function mib(bytes: number): string {
 export async function checkTrust(bus: Bus): Promise<Check[]> {
   const untold = await untoldEntries(bus)
   if (untold.length === 0) return [ok('events', 'registry and policy agree with their events')]
-  const shown = untold.slice(0, SHOWN).map(untoldText).join('; ')
-  const more = untold.length > SHOWN ? `; ${count(untold.length - SHOWN, 'more entry', 'more entries')}` : ''
+  const shown = untold.slice(0, MAX_SHOWN).map(untoldText).join('; ')
+  const more = untold.length > MAX_SHOWN ? `; ${count(untold.length - MAX_SHOWN, 'more entry', 'more entries')}` : ''
   const mend = 'find out who wrote it; passover agents set or passover policy push writes it again, with its event'
   return [broken('events', `${shown}${more}: readers skip it`, mend)]
 }

@@ -48,10 +48,10 @@ export const evidenceBundle = z.strictObject({
 })
 export type EvidenceBundle = z.infer<typeof evidenceBundle>
 
-export function toBundled({ sequence, time, subject, headers, data }: ArchivedEvent): EvidenceBundle['entries'][number] {
+export function bundleEntry({ sequence, time, subject, headers, data }: ArchivedEvent): EvidenceBundle['entries'][number] {
   return { sequence, time, subject, headers, data: Buffer.from(data).toString('base64') }
 }
 
-export function fromBundled({ sequence, time, subject, headers, data }: EvidenceBundle['entries'][number]): ArchivedEvent {
+export function unbundleEntry({ sequence, time, subject, headers, data }: EvidenceBundle['entries'][number]): ArchivedEvent {
   return { sequence, time, subject, headers, data: Buffer.from(data, 'base64') }
 }

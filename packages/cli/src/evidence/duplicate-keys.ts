@@ -1,7 +1,7 @@
 const QUOTE = '"'
 
 /** How many members the objects of a JSON text have, by their names as they stand there; of a value, as it was read. They differ where a name stands twice. */
-export function membersIn(text: string): number {
+export function countMembersInText(text: string): number {
   let members = 0
   for (let at = text.indexOf(QUOTE); at >= 0; ) {
     const end = endOf(text, at + 1)
@@ -24,7 +24,7 @@ function endOf(text: string, from: number): number {
   return -1
 }
 
-export function membersOf(value: unknown): number {
+export function countMembersOfValue(value: unknown): number {
   let members = 0
   // No recursion: it may be nested as deep as its file is long.
   const left = [value]

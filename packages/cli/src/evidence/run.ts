@@ -5,15 +5,15 @@ import { keyText } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { CliFailure } from '../errors.js'
-import { fileWhy } from '../input/read-file.js'
-import { count, typed } from '../terminal/text.js'
-import { collectEvidence, judgeEntries, leftOutText } from '../verify/collect-pass.js'
+import { fileErrorReason } from '../input/read-file.js'
+import { count, formatCommands } from '../terminal/text.js'
+import { collectEvidence, omissionText, verifyEntries } from '../verify/collect-pass.js'
 import { entryText } from '../verify/findings.js'
-import { type LookAtPart, partsOf } from '../verify/parts.js'
+import { installationParts, type LookUpPart } from '../verify/parts.js'
 import type { Verdict } from '../verify/verify-archive.js'
-import { type EvidenceBundle, fromBundled } from './bundle.js'
-import { bundleTitle, fingerprintOf, openEvidence, publicPem, sealEvidence } from './sign.js'
-import { signingKey } from './signing-key.js'
+import { type EvidenceBundle, unbundleEntry } from './bundle.js'
+import { bundleTitle, keyFingerprint, openEvidence, publicKeyPem, sealEvidence } from './sign.js'
+import { loadSigningKey } from './signing-key.js'
 
 export interface EvidenceFlags {
   out?: string
@@ -27,12 +27,12 @@ export interface EvidenceFlags {
 export async function runEvidence({ terminal, directory, person, ...context }: Context, flags: EvidenceFlags, id: string): Promise<number> {
   await using bus = await connectPerson({ terminal, directory, person, ...context })
   const evidence = await collectEvidence(bus, { id, from: flags.from, to: flags.to, id_window_ms: flags.idWindow })
-  const { key, path, made } = signingKey({ file: flags.signWith && resolve(directory, flags.signWith), directory })
+  const { key, path, made } = loadSigningKey({ file: flags.signWith && resolve(directory, flags.signWith), directory })
   const bundle = sealEvidence(evidence, { key, made_by: person, made_at: bus.now() })
   const file = resolve(directory, flags.out ?? `evidence-${evidence.pass.id}.json`)
   writeFileSync(file, `${JSON.stringify(bundle, null, 1)}\n`)
-  const fingerprint = fingerprintOf(bundle.seal.public_key)
-  const verdict = await judgeEntries(evidence, { id_window_ms: evidence.id_window_ms, parts: await partsOf(bus) })
+  const fingerprint = keyFingerprint(bundle.seal.public_key)
+  const verdict = await verifyEntries(evidence, { id_window_ms: evidence.id_window_ms, parts: await installationParts(bus) })
   const told = {
     file,
     pass: evidence.pass,
@@ -49,10 +49,10 @@ export async function runEvidence({ terminal, directory, person, ...context }: C
     [
       `Wrote ${file}: ${count(told.entries, 'entry', 'entries')} about ${keyText(evidence.pass)}, ${told.segments === 0 ? 'not archived yet' : `with the digests of ${count(told.segments, 'archived segment')}`}.`,
       ...(told.parts > 0 ? [`With the bytes of ${count(told.parts, 'large part')}.`] : []),
-      ...evidence.left_out.map(leftOutText),
+      ...evidence.left_out.map(omissionText),
       `Signed with ${path}${made ? ' (made just now)' : ''}, key ${fingerprint}`,
       ...(verdict.first ? [`✗ What is stored does not hold together: ${entryText(verdict.first)}`] : []),
-      typed('Whoever gets it checks it without a server: passover evidence verify <file> --key <fingerprint>'),
+      formatCommands('Whoever gets it checks it without a server: passover evidence verify <file> --key <fingerprint>'),
     ].join('\n'),
   )
   return verdict.ok ? 0 : 1
@@ -60,9 +60,9 @@ export async function runEvidence({ terminal, directory, person, ...context }: C
 
 /** `passover evidence key`: what others need in order to trust what is signed here. */
 export async function runEvidenceKey({ terminal, directory }: Context, { signWith }: Pick<EvidenceFlags, 'signWith'>): Promise<number> {
-  const { key, path } = signingKey({ file: signWith && resolve(directory, signWith), directory })
-  const public_key = publicPem(key)
-  const fingerprint = fingerprintOf(public_key)
+  const { key, path } = loadSigningKey({ file: signWith && resolve(directory, signWith), directory })
+  const public_key = publicKeyPem(key)
+  const fingerprint = keyFingerprint(public_key)
   terminal.show({ file: path, fingerprint, public_key }, () => `${fingerprint}\n${public_key}`)
   return 0
 }
@@ -73,15 +73,15 @@ export interface EvidenceVerifyFlags {
 
 /** `passover evidence verify <file>` */
 export async function runEvidenceVerify({ terminal, directory }: Context, { key }: EvidenceVerifyFlags, file: string): Promise<number> {
-  const opened = openEvidence(readText(resolve(directory, file)), trustedKey(key, directory))
+  const opened = openEvidence(readBundleText(resolve(directory, file)), trustedKey(key, directory))
   if (!opened.ok) {
     terminal.show({ ok: false, what: opened.what }, () => `✗ ${file}: ${opened.what}`)
     return 1
   }
   const { bundle, fingerprint } = opened
   const { seal } = bundle
-  const entries = bundle.entries.map(fromBundled)
-  const verdict = await judgeEntries(
+  const entries = bundle.entries.map(unbundleEntry)
+  const verdict = await verifyEntries(
     { entries, subjects: new Subjects(seal.prefix || undefined) },
     { id_window_ms: seal.id_window_ms, parts: partsIn(bundle) },
   )
@@ -103,7 +103,7 @@ export async function runEvidenceVerify({ terminal, directory }: Context, { key 
 }
 
 /** What the bundle brings is whole by its hash (openEvidence): the rest was gone when it was made. */
-function partsIn({ parts = [] }: EvidenceBundle): LookAtPart {
+function partsIn({ parts = [] }: EvidenceBundle): LookUpPart {
   const sizes = new Map(parts.map(({ hash, data }) => [hash, Buffer.byteLength(data, 'base64')]))
   return async ({ hash, size }) => {
     const found = sizes.get(hash)
@@ -133,7 +133,7 @@ function verifiedText(told: {
     title,
     found,
     trust,
-    ...told.left_out.map(leftOutText),
+    ...told.left_out.map(omissionText),
     ...parts,
     ...verdict.remarked.map((entry) => `! ${entryText(entry)}`),
   ].join('\n')
@@ -145,13 +145,16 @@ function trustedKey(key: string | undefined, directory: string): string | undefi
   const path = resolve(directory, key)
   if (!existsSync(path))
     throw new CliFailure('E042', `--key: there is no file ${path}`, { hint: 'a PEM file, or the fingerprint: SHA256:…', exit: 2 })
-  return readText(path)
+  return readBundleText(path)
 }
 
-function readText(path: string): string {
+function readBundleText(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    throw new CliFailure('E041', `${path} cannot be read: ${fileWhy(error) ?? (error instanceof Error ? error.message : String(error))}`)
+    throw new CliFailure(
+      'E041',
+      `${path} cannot be read: ${fileErrorReason(error) ?? (error instanceof Error ? error.message : String(error))}`,
+    )
   }
 }

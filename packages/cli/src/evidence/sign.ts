@@ -2,8 +2,8 @@ import { createHash, createPublicKey, type KeyObject, sign, verify } from 'node:
 import { Chain, encodeFrame, segmentOf } from '@passover/archive'
 import { canonicalJson, issueTexts, keyText, sha256 } from '@passover/schemas'
 import type { Evidence } from '../verify/collect-pass.js'
-import { type EvidenceBundle, evidenceBundle, fromBundled, type Seal, toBundled } from './bundle.js'
-import { membersIn, membersOf } from './duplicate-keys.js'
+import { bundleEntry, type EvidenceBundle, evidenceBundle, type Seal, unbundleEntry } from './bundle.js'
+import { countMembersInText, countMembersOfValue } from './duplicate-keys.js'
 
 export interface Signer {
   key: KeyObject
@@ -33,12 +33,12 @@ export function sealEvidence(evidence: Evidence, { key, made_by, made_at }: Sign
     record: sha256(canonicalJson(record)),
     parts: [...evidence.parts.keys()],
     ...(evidence.left_out.length > 0 ? { left_out: [...evidence.left_out] } : {}),
-    public_key: publicPem(key),
+    public_key: publicKeyPem(key),
   }
   return {
     seal,
     signature: sign(null, Buffer.from(canonicalJson(seal)), key).toString('base64'),
-    entries: evidence.entries.map(toBundled),
+    entries: evidence.entries.map(bundleEntry),
     segments: evidence.segments.map(({ entry, digests }) => ({ k: entry.k, digests: Buffer.from(digests).toString('base64') })),
     record,
     parts: [...evidence.parts].map(([hash, bytes]) => ({ hash, data: Buffer.from(bytes).toString('base64') })),
@@ -50,22 +50,22 @@ function plain(value: unknown): unknown {
 }
 
 /** The public half, as whoever verifies takes it. */
-export function publicPem(key: KeyObject): string {
+export function publicKeyPem(key: KeyObject): string {
   return createPublicKey(key as never)
     .export({ type: 'spki', format: 'pem' })
     .toString()
 }
 
 /** Names a public key: SHA-256 of its DER form. */
-export function fingerprintOf(pem: string): string {
+export function keyFingerprint(pem: string): string {
   const der = createPublicKey(pem).export({ type: 'spki', format: 'der' })
   return `SHA256:${createHash('sha256').update(der).digest('base64').replace(/=+$/, '')}`
 }
 
-export type Opened = { ok: true; bundle: EvidenceBundle; fingerprint: string } | { ok: false; what: string }
+export type OpenEvidenceResult = { ok: true; bundle: EvidenceBundle; fingerprint: string } | { ok: false; what: string }
 
 /** Holds a bundle against its signature; names the first part that is not what was signed. `trusted`: the key that it must be, as PEM or fingerprint. */
-export function openEvidence(text: string, trusted?: string): Opened {
+export function openEvidence(text: string, trusted?: string): OpenEvidenceResult {
   const bundle = parsed(text)
   if (typeof bundle === 'string') return { ok: false, what: bundle }
   const { seal, signature } = bundle
@@ -99,7 +99,7 @@ function parsed(text: string): EvidenceBundle | string {
     return `it is no JSON: ${error instanceof Error ? error.message : String(error)}`
   }
   // Of two members of one name only the last one is looked at; who reads the file may see the first.
-  if (membersIn(text) !== membersOf(value)) return 'it is no evidence bundle: something stands twice in it'
+  if (countMembersInText(text) !== countMembersOfValue(value)) return 'it is no evidence bundle: something stands twice in it'
   const read = evidenceBundle.safeParse(value)
   if (read.success) return read.data
   return `it is no evidence bundle: ${issueTexts(read.error.issues, 1, 'the whole').join('')}`
@@ -108,7 +108,7 @@ function parsed(text: string): EvidenceBundle | string {
 /** Of an Ed25519 key; other kinds sign nothing here. */
 function safeFingerprint(pem: string): string | undefined {
   try {
-    return createPublicKey(pem).asymmetricKeyType === 'ed25519' ? fingerprintOf(pem) : undefined
+    return createPublicKey(pem).asymmetricKeyType === 'ed25519' ? keyFingerprint(pem) : undefined
   } catch {
     return undefined
   }
@@ -123,7 +123,7 @@ function entriesFault({ seal, entries }: EvidenceBundle): string | undefined {
     const digest = signed.get(sequence)
     if (digest === undefined) return `${named} was added`
     if (sequence <= last) return `${named} stands ${sequence === last ? 'there twice' : 'out of order'}`
-    if (hexOf(encodeFrame(fromBundled(entry)).digest) !== digest) return `${named} was changed`
+    if (hexOf(encodeFrame(unbundleEntry(entry)).digest) !== digest) return `${named} was changed`
     last = sequence
   }
   const present = new Set(entries.map(({ sequence }) => sequence))

@@ -1,20 +1,20 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { findProject, makeProject, requireOwn } from '../connection/project-directory.js'
+import { createProject, findProject, requireOwnProject } from '../connection/project-directory.js'
 import { CliFailure } from '../errors.js'
 
 const FILE = 'evidence.key'
 
 /** The key that evidence is signed with: of the file that is named, else the project's own, which is made at its first use. */
-export function signingKey({ file, directory }: { file: string | undefined; directory: string }): {
+export function loadSigningKey({ file, directory }: { file: string | undefined; directory: string }): {
   key: KeyObject
   path: string
   made: boolean
 } {
   if (file !== undefined) return { key: readKey(file), path: file, made: false }
   const project = findProject(directory)
-  const path = join(project ? requireOwn(project) : makeProject(directory), FILE)
+  const path = join(project ? requireOwnProject(project) : createProject(directory), FILE)
   const { privateKey } = generateKeyPairSync('ed25519')
   try {
     writeFileSync(path, privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600, flag: 'wx' })

@@ -1,24 +1,24 @@
 import { readFileSync } from 'node:fs'
 import { namedCredentials, openBus, type ProjectAccess, projectAccess, readTextFile } from '@passover/bus'
 import { z } from 'zod'
-import { type Credentials, type ServerSetting, serversOf } from '../connection/settings.js'
+import { type Credentials, type ServerSetting, serverUrls } from '../connection/settings.js'
 import { CliFailure } from '../errors.js'
 
 const credentialsFile = z.record(z.string(), z.string())
 
 /** Connects as a token's owner. Undefined: there are no credentials for it. */
-export function ownersConnections(server: ServerSetting, env: NodeJS.ProcessEnv) {
+export function connectAsOwner(server: ServerSetting, env: NodeJS.ProcessEnv) {
   const named = readCredentials(env.PASSOVER_GATEWAY_CREDENTIALS)
   return (name: string) => {
-    const isolated = server.project === undefined ? undefined : ownersAccess(server.project, name)
+    const isolated = server.project === undefined ? undefined : ownerAccess(server.project, name)
     if (isolated && !named) {
       if (!isolated.credentials) return undefined
-      return openBus({ servers: serversOf(server), identity: name, name: `gateway as ${name}`, ...isolated })
+      return openBus({ servers: serverUrls(server), identity: name, name: `gateway as ${name}`, ...isolated })
     }
     const own = named ? (Object.hasOwn(named, name) ? named[name] : undefined) : undefined
     if (named && own === undefined) return undefined
     return openBus({
-      servers: serversOf(server),
+      servers: serverUrls(server),
       identity: name,
       name: `gateway as ${name}`,
       ...credentialsOf(own, server),
@@ -28,7 +28,7 @@ export function ownersConnections(server: ServerSetting, env: NodeJS.ProcessEnv)
 }
 
 /** Where agents are isolated an owner, agent or person, connects with its own credentials. `undefined`: they are not isolated. */
-function ownersAccess(project: string, name: string): ProjectAccess | undefined {
+function ownerAccess(project: string, name: string): ProjectAccess | undefined {
   const agent = projectAccess(project, { role: 'agent', name })
   return agent?.credentials ? agent : projectAccess(project, { role: 'person', name })
 }

@@ -3,8 +3,8 @@ import type { Context } from '../connection/context.js'
 import { CliFailure, usage } from '../errors.js'
 import { renderTable } from '../render/table.js'
 import { ago, dateTime } from '../terminal/duration.js'
-import { typed } from '../terminal/text.js'
-import { failureOf, tokensPath } from './serve.js'
+import { formatCommands } from '../terminal/text.js'
+import { gatewayFailure, resolveTokensFile } from './serve.js'
 
 export interface TokenOptions {
   tokens?: string
@@ -16,7 +16,7 @@ export interface TokenOptions {
 
 /** Makes a token and shows it, for the only time. */
 export async function addToken(context: Context, { tokens, agent, scope, note, expires }: TokenOptions): Promise<number> {
-  const file = new TokenFile(tokensPath(context, tokens))
+  const file = new TokenFile(resolveTokensFile(context, tokens))
   const kind = agent === undefined ? 'person' : 'agent'
   const scopes = scopesOf(scope ?? (kind === 'agent' ? ['read', 'create'] : ['read', 'decide']))
   if (kind === 'agent' && (scopes.includes('decide') || scopes.includes('admin'))) {
@@ -32,7 +32,7 @@ export async function addToken(context: Context, { tokens, agent, scope, note, e
 /** What the file says against it, as the command line says it. */
 function told<T>(asked: Promise<T>): Promise<T> {
   return asked.catch((error: unknown) => {
-    throw failureOf(error)
+    throw gatewayFailure(error)
   })
 }
 
@@ -45,9 +45,11 @@ function scopesOf(given: string[]): Scope[] {
 
 export async function listTokens(context: Context, { tokens }: TokenOptions): Promise<number> {
   const { terminal } = context
-  const all = await told(new TokenFile(tokensPath(context, tokens)).list())
+  const all = await told(new TokenFile(resolveTokensFile(context, tokens)).list())
   const now = Date.now()
-  terminal.show(all, () => (all.length === 0 ? typed('No tokens. Make one: passover gateway token add') : table(all, now, terminal)))
+  terminal.show(all, () =>
+    all.length === 0 ? formatCommands('No tokens. Make one: passover gateway token add') : table(all, now, terminal),
+  )
   return 0
 }
 
@@ -67,13 +69,13 @@ function table(all: ShownToken[], now: number, terminal: Context['terminal']): s
 }
 
 /** Revokes the tokens in a file that act under a name, and returns their ids. CliFailure E030: the file cannot be used. */
-export function revokeTokensOf(path: string, name: string): Promise<string[]> {
+export function revokeTokensOfOwner(path: string, name: string): Promise<string[]> {
   return told(new TokenFile(path).revokeAllOf(name))
 }
 
 /** CliFailure E041: there is none with that id. */
 export async function revokeToken(context: Context, { tokens }: TokenOptions, id: string): Promise<number> {
-  const revoked = await told(new TokenFile(tokensPath(context, tokens)).revoke(id))
+  const revoked = await told(new TokenFile(resolveTokensFile(context, tokens)).revoke(id))
   if (!revoked) throw new CliFailure('E041', `there is no token ${id}`, { hint: 'passover gateway token list' })
   context.terminal.show({ id, revoked: true }, () => `Revoked ${id}; gateways refuse it from now on.`)
   return 0

@@ -1,21 +1,21 @@
 import { closeSync, constants, openSync, readSync } from 'node:fs'
-import { Finished, INTERRUPTED } from '../errors.js'
+import { ExitError, INTERRUPTED } from '../errors.js'
 import { printable } from '../terminal/colors.js'
 
 /**
  * Every yes or no that is asked at a terminal. The suggested answer is always no, and only keys that are pressed once the question is shown
  * answer it. Leaving instead of answering ends the command: nobody said no, and nothing is done.
  */
-export async function agreed(message: string): Promise<boolean> {
+export async function confirmAction(message: string): Promise<boolean> {
   const { confirm, isCancel } = await import('@clack/prompts')
-  forgetTyped()
+  discardTypedInput()
   const answer = await confirm({ message: printable(message), initialValue: false })
-  if (isCancel(answer)) throw new Finished(INTERRUPTED)
+  if (isCancel(answer)) throw new ExitError(INTERRUPTED)
   return answer
 }
 
 /** Discards what was typed before a question is asked. */
-function forgetTyped(): void {
+function discardTypedInput(): void {
   const { stdin } = process
   while (stdin.readableLength > 0) stdin.read()
   // The terminal gives a line that is not finished only in raw mode. The prompt sets this mode anyway, and ends it.

@@ -5,7 +5,7 @@ import { duration, parseDuration } from '../terminal/duration.js'
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 
 /** Parses a whole number within bounds; anything else is E042. */
-export function wholeNumber(flag: string, least: number, most: number): (text: string) => number {
+export function integerOption(flag: string, least: number, most: number): (text: string) => number {
   return (text) => {
     const value = Number(text)
     if (!/^\d+$/.test(text) || value < least || value > most)
@@ -33,14 +33,14 @@ export function nameOption(text: string): string {
 }
 
 /** Collects a flag that may be given several times. */
-export function repeated(value: string, before: string[] | undefined): string[] {
+export function repeatableOption(value: string, before: string[] | undefined): string[] {
   return [...(before ?? []), value]
 }
 
 const DATE = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:?\d{2})?)?$/
 
 /** A moment, ms: a time with its unit is so long ago; a date is taken as local, unless it says otherwise. */
-export function parseTime(flag: string, now: () => number = Date.now): (text: string) => number {
+export function timeOption(flag: string, now: () => number = Date.now): (text: string) => number {
   return (text) => {
     const ago = parseDuration(text)
     if (ago !== undefined) return Math.max(0, now() - ago)

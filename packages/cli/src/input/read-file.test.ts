@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { textOf } from './read-file.js'
+import { decodeText } from './read-file.js'
 
 describe('textOf', () => {
   it.each<[string, Buffer, object]>([
@@ -18,6 +18,6 @@ describe('textOf', () => {
     ],
     ['a broken end', Buffer.from('\u20ac').subarray(0, 2), { why: expect.stringContaining('it is not UTF-8') }],
   ])('reads or names %s', (_, bytes, read) => {
-    expect(textOf(bytes)).toMatchObject(read)
+    expect(decodeText(bytes)).toMatchObject(read)
   })
 })

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { CliFailure } from '../errors.js'
 
 /** Why a file cannot be read, by the code of the system's error. */
-const WHY: Record<string, string> = {
+const REASONS: Record<string, string> = {
   ENOENT: 'there is no such file',
   ENOTDIR: 'a part of its path is a file, not a folder',
   ENAMETOOLONG: 'its name is too long',
@@ -18,9 +18,9 @@ const WHY: Record<string, string> = {
 }
 
 /** Says in words why a file cannot be read or written; undefined for an error that is not the system's. */
-export function fileWhy(error: unknown): string | undefined {
+export function fileErrorReason(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('syscall' in error) || !('code' in error) || typeof error.code !== 'string') return undefined
-  return WHY[error.code] ?? error.code
+  return REASONS[error.code] ?? error.code
 }
 
 const CHUNK = 64 * 1024
@@ -30,9 +30,9 @@ export type ReadFile = { kind: 'bytes'; bytes: Buffer; stat: Stats } | { kind: '
 /**
  * Reads a file or a pipe, such as `<(command)` of a shell, up to a limit. What a file is by its size and what is read differ where it grows.
  *
- * @throws the system's error (see {@link fileWhy}).
+ * @throws the system's error (see {@link fileErrorReason}).
  */
-export function readUpTo(path: string, most: number): ReadFile {
+export function readFileUpTo(path: string, most: number): ReadFile {
   const file = openSync(path, 'r')
   try {
     const stat = fstatSync(file)
@@ -56,7 +56,7 @@ export function readUpTo(path: string, most: number): ReadFile {
 export type DecodedText = { kind: 'text'; text: string } | { kind: 'no text'; why: string }
 
 /** The text of a file that a person wrote: UTF-8, a byte order mark left out. Else what it is instead. */
-export function textOf(bytes: Uint8Array): DecodedText {
+export function decodeText(bytes: Uint8Array): DecodedText {
   const wide = wideEncoding(bytes)
   if (wide) return { kind: 'no text', why: `it is written in ${wide}, not in UTF-8` }
   try {
@@ -92,10 +92,10 @@ function whereBroken(bytes: Uint8Array): string {
 /** A JSON file that a flag names. E030: it cannot be read, or is none. */
 export function readJsonFile(directory: string, path: string): unknown {
   try {
-    const read = textOf(readFileSync(resolve(directory, path)))
+    const read = decodeText(readFileSync(resolve(directory, path)))
     if (read.kind === 'no text') throw new Error(read.why)
     return JSON.parse(read.text)
   } catch (error) {
-    throw new CliFailure('E030', `${path}: ${fileWhy(error) ?? (error instanceof Error ? error.message : String(error))}`)
+    throw new CliFailure('E030', `${path}: ${fileErrorReason(error) ?? (error instanceof Error ? error.message : String(error))}`)
   }
 }

@@ -1,6 +1,6 @@
 import { LIMITS } from '@passover/schemas'
 import { type CliFailure, usage } from '../errors.js'
-import { fileWhy, textOf } from './read-file.js'
+import { decodeText, fileErrorReason } from './read-file.js'
 
 /**
  * Reads the text that is piped into a command, however slowly it comes.
@@ -14,14 +14,14 @@ export async function readStdin(what: string): Promise<string> {
     for await (const chunk of process.stdin) {
       chunks.push(chunk as Buffer)
       size += (chunk as Buffer).length
-      if (size > MOST_BYTES) throw tooMuch(what)
+      if (size > MAX_BYTES) throw tooMuch(what)
     }
   } catch (error) {
-    const why = fileWhy(error)
+    const why = fileErrorReason(error)
     if (why === undefined) throw error
     throw usage(`${what} cannot be read from stdin: ${why}`)
   }
-  const read = textOf(Buffer.concat(chunks))
+  const read = decodeText(Buffer.concat(chunks))
   if (read.kind === 'no text') throw usage(`${what} cannot be read from stdin: ${read.why}`, 'pass other bytes with --file')
   const text = read.text.trim()
   if (text.length > LIMITS.page) throw tooMuch(what)
@@ -29,7 +29,7 @@ export async function readStdin(what: string): Promise<string> {
 }
 
 /** No more of them can be so few characters, white space around them included. */
-const MOST_BYTES = 4 * LIMITS.page
+const MAX_BYTES = 4 * LIMITS.page
 
 function tooMuch(what: string): CliFailure {
   return usage(`${what} on stdin has more than ${LIMITS.page} characters`, 'pass what is longer as a file: --file <path>')

@@ -6,7 +6,7 @@ import { CliFailure, usage } from '../errors.js'
 import { PACKAGE } from '../package-info.js'
 import { findPolicyFile } from '../policy/find-file.js'
 import { shellWord } from '../terminal/text.js'
-import { type Dependencies, fromRegistry, fromTarballs, GITIGNORE, OWN, packageJson } from './project-template.js'
+import { type Dependencies, GITIGNORE, PROJECT_FILES, packageJson, registryDependencies, tarballDependencies } from './project-template.js'
 
 export interface InitRequest {
   directory?: string | undefined
@@ -32,12 +32,12 @@ export async function runInit(context: Context, { directory, packages }: InitReq
   const { terminal } = context
   const root = resolve(context.directory, directory ?? '.')
   const tarballs = packages === undefined ? undefined : tarballsIn(resolve(context.directory, packages), root)
-  const wanted = tarballs ? fromTarballs(tarballs) : fromRegistry()
+  const wanted = tarballs ? tarballDependencies(tarballs) : registryDependencies()
   refuseExisting(root)
   const before = readManifest(root)
   const shared = { 'package.json': packageJson(nameOf(root), wanted), '.gitignore': GITIGNORE }
   const kept = Object.keys(shared).filter((path) => exists(join(root, path)))
-  const files = Object.entries({ ...shared, ...OWN }).filter(([path]) => !kept.includes(path))
+  const files = Object.entries({ ...shared, ...PROJECT_FILES }).filter(([path]) => !kept.includes(path))
   for (const [path, text] of files) writeNew(root, path, text)
   const written = files.map(([path]) => path)
   if (tarballs === undefined && terminal.mode === 'human') terminal.note(UNPUBLISHED)
@@ -56,7 +56,7 @@ export async function runInit(context: Context, { directory, packages }: InitReq
 
 /** Throws E030 with every file that is in the way. A policy in `.opencode/config.json` is one: a new policy file would hide it. */
 function refuseExisting(root: string): void {
-  const found = Object.keys(OWN).filter((path) => exists(join(root, path)))
+  const found = Object.keys(PROJECT_FILES).filter((path) => exists(join(root, path)))
   const policy = existsAsFolder(root) ? findPolicyFile({ directory: root, env: {} }) : undefined
   if (policy && dirname(dirname(policy.path)) === root && policy.within.length > 0) found.push(policy.shown)
   if (found.length === 0) return

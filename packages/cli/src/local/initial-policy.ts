@@ -11,7 +11,7 @@ import { checkPolicyFile } from '../policy/read-file.js'
  * line says that the two differ. CliFailure for a file that is not valid where nothing else would hold: the defaults may allow
  * what it forbids.
  */
-export async function settlePolicy(
+export async function publishInitialPolicy(
   context: Pick<Context, 'directory' | 'env' | 'person'>,
   server: ServerSetting,
 ): Promise<string | undefined> {

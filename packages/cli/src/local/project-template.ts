@@ -10,7 +10,7 @@ export interface Dependencies {
 }
 
 /** From the registry. The schemas are named so that the policy's `$schema` is where it says, however packages are laid out. */
-export function fromRegistry(): Dependencies {
+export function registryDependencies(): Dependencies {
   const version = `^${VERSION}`
   return {
     dependencies: { '@passover/sdk': version },
@@ -19,7 +19,7 @@ export function fromRegistry(): Dependencies {
 }
 
 /** From tarballs, by name of the package. All are named, as none of them can be fetched. */
-export function fromTarballs(tarballs: ReadonlyMap<string, string>): Dependencies {
+export function tarballDependencies(tarballs: ReadonlyMap<string, string>): Dependencies {
   return { dependencies: Object.fromEntries([...tarballs].map(([name, path]) => [name, `file:${path}`])), devDependencies: DEVELOPMENT }
 }
 
@@ -43,7 +43,7 @@ export function packageJson(name: string, { dependencies, devDependencies }: Dep
 export const GITIGNORE = 'node_modules/\nagents/dist/\n'
 
 /** Files of the project's own, by path. The agents are `.mts` so that they are ES modules in any project. */
-export const OWN: Record<string, string> = {
+export const PROJECT_FILES: Record<string, string> = {
   '.opencode/pass-over.json': document({
     $schema: '../node_modules/@passover/schemas/json/pass-over-preferences.json',
     defaults: { timeout_ms: 30_000 },

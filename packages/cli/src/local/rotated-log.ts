@@ -5,7 +5,7 @@ type Destination = ReturnType<typeof pino.destination>
 
 /** As the server's own log: three files of this size. */
 const MAX_BYTES = 32 * 1024 * 1024
-const KEPT = 2
+const ROTATED_FILES = 2
 
 /**
  * Opens a log file that never grows far beyond a size: the full one becomes `<path>.1`, the one before `<path>.2`, and older ones are removed.
@@ -18,7 +18,7 @@ export function rotatedLog(path: string, max_bytes = MAX_BYTES): Destination {
     if (size < max_bytes) return
     size = 0
     try {
-      for (let n = KEPT; n > 1; n--) move(`${path}.${n - 1}`, `${path}.${n}`)
+      for (let n = ROTATED_FILES; n > 1; n--) move(`${path}.${n - 1}`, `${path}.${n}`)
       move(path, `${path}.1`)
       destination.reopen()
     } catch {

@@ -6,10 +6,10 @@ import type { RunningServer } from '@passover/nats-server'
 import type { Notifier } from '@passover/notifier'
 import type { Logger } from 'pino'
 import { type ServerFile, writeServerFile } from '../connection/project-directory.js'
-import type { KeptServer } from './supervised-server.js'
+import type { SupervisedServer } from './supervised-server.js'
 
 /** Server, dispatcher and audit in this process. */
-export interface Local extends AsyncDisposable {
+export interface LocalInstallation extends AsyncDisposable {
   /** The `.passover` folder. */
   readonly project: string
   readonly url: string
@@ -25,10 +25,10 @@ export interface Local extends AsyncDisposable {
 
 const DRAIN_MS = 10_000
 
-interface Parts {
+interface ServiceSet {
   project: string
   url: string
-  server: KeptServer | undefined
+  server: SupervisedServer | undefined
   /** The dispatcher's connection. */
   bus: Bus
   /** Those of services that have one of their own. */
@@ -47,12 +47,12 @@ interface Parts {
 }
 
 /** The parts that were started, as one: how they end, and in which order they stop. */
-export class LocalParts implements Local {
+export class LocalServices implements LocalInstallation {
   readonly failed: Promise<string>
-  readonly #parts: Parts
+  readonly #parts: ServiceSet
   #stopping: Promise<void> | undefined
 
-  constructor(parts: Parts) {
+  constructor(parts: ServiceSet) {
     this.#parts = parts
     const ended = (what: string) => (this.#stopping ? new Promise<string>(() => {}) : what)
     this.failed = Promise.race([

@@ -1,19 +1,19 @@
 import { describe, expect, it } from 'vitest'
-import { otherHttp, otherPort } from '../commands/installation/up.js'
+import { unmetHttpRequest, unmetPortRequest } from '../commands/installation/up.js'
 import { isStarting } from '../connection/project-directory.js'
-import { serverEnd } from './supervised-server.js'
+import { serverExitText } from './supervised-server.js'
 
 describe('the server of a project', () => {
   it('that ended by itself says how', () => {
-    expect(serverEnd({ code: null, signal: 'SIGKILL' })).toContain('(SIGKILL)')
-    expect(serverEnd({ code: 2, signal: null })).toContain('(exit code 2)')
+    expect(serverExitText({ code: null, signal: 'SIGKILL' })).toContain('(SIGKILL)')
+    expect(serverExitText({ code: 2, signal: null })).toContain('(exit code 2)')
   })
 
   it('that runs already may have another port than is asked for', () => {
-    expect(otherPort('nats://127.0.0.1:4222', 4223)).toBe(4223)
-    expect(otherPort('nats://127.0.0.1:4222', 4222)).toBeUndefined()
-    expect(otherPort('nats://127.0.0.1:4222', undefined)).toBeUndefined()
-    expect(otherPort('', 4223)).toBeUndefined()
+    expect(unmetPortRequest('nats://127.0.0.1:4222', 4223)).toBe(4223)
+    expect(unmetPortRequest('nats://127.0.0.1:4222', 4222)).toBeUndefined()
+    expect(unmetPortRequest('nats://127.0.0.1:4222', undefined)).toBeUndefined()
+    expect(unmetPortRequest('', 4223)).toBeUndefined()
   })
   it('that is just starting has not said yet what it serves', () => {
     const file = { url: 'nats://127.0.0.1:4222', user: 'u', password: 'p', pid: 7, health: 'http://127.0.0.1:1' }
@@ -21,12 +21,12 @@ describe('the server of a project', () => {
     expect([isStarting(undefined, 7), isStarting(begun, 7), isStarting(file, 8), isStarting(file, 7)]).toEqual([true, true, true, false])
   })
   it('that runs already may serve no HTTP API, or elsewhere than asked for', () => {
-    expect(otherHttp(undefined, undefined)).toBeUndefined()
-    expect(otherHttp(undefined, true)).toBe(true)
-    expect(otherHttp(undefined, 7420)).toBe(7420)
-    expect(otherHttp('http://127.0.0.1:7420', true)).toBeUndefined()
-    expect(otherHttp('http://127.0.0.1:7420', 0)).toBeUndefined()
-    expect(otherHttp('http://127.0.0.1:7420', 7420)).toBeUndefined()
-    expect(otherHttp('http://127.0.0.1:7420', 7421)).toBe(7421)
+    expect(unmetHttpRequest(undefined, undefined)).toBeUndefined()
+    expect(unmetHttpRequest(undefined, true)).toBe(true)
+    expect(unmetHttpRequest(undefined, 7420)).toBe(7420)
+    expect(unmetHttpRequest('http://127.0.0.1:7420', true)).toBeUndefined()
+    expect(unmetHttpRequest('http://127.0.0.1:7420', 0)).toBeUndefined()
+    expect(unmetHttpRequest('http://127.0.0.1:7420', 7420)).toBeUndefined()
+    expect(unmetHttpRequest('http://127.0.0.1:7420', 7421)).toBe(7421)
   })
 })

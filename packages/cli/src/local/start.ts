@@ -24,14 +24,14 @@ import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
 import { pino } from 'pino'
 import type { TlsOptions } from '../auth/init.js'
-import { type IsolatedProject, isIsolated, openIsolated } from '../auth/isolated-project.js'
+import { type IsolatedProject, isIsolatedProject, openIsolatedProject } from '../auth/isolated-project.js'
 import type { ServiceRole } from '../auth/principal-records.js'
-import { makeProject, readServerFile, type ServerFile, writeServerFile } from '../connection/project-directory.js'
-import { type Credentials, type ServerSetting, serversOf } from '../connection/settings.js'
+import { createProject, readServerFile, type ServerFile, writeServerFile } from '../connection/project-directory.js'
+import { type Credentials, type ServerSetting, serverUrls } from '../connection/settings.js'
 import { CliFailure } from '../errors.js'
 import { rotatedLog } from './rotated-log.js'
-import { type Local, LocalParts } from './services.js'
-import { KeptServer } from './supervised-server.js'
+import { type LocalInstallation, LocalServices } from './services.js'
+import { SupervisedServer } from './supervised-server.js'
 
 export interface LocalOptions {
   /** The project's folder; `.passover` is made in it. */
@@ -63,13 +63,15 @@ export interface LocalOptions {
   progress?(text: string): void
 }
 
-export type Started = { kind: 'started'; local: Local } | { kind: 'runs'; project: string; url: string; pid: number; started_at?: number }
+export type StartResult =
+  | { kind: 'started'; local: LocalInstallation }
+  | { kind: 'runs'; project: string; url: string; pid: number; started_at?: number }
 
 const HOST = '127.0.0.1'
 
 /** Starts the project's own parts, or says that another process runs them. CliFailure where it cannot. */
-export async function startLocal(options: LocalOptions): Promise<Started> {
-  const project = makeProject(options.directory, options.adopt)
+export async function startLocal(options: LocalOptions): Promise<StartResult> {
+  const project = createProject(options.directory, options.adopt)
   const before = readServerFile(project)
   const isolated = await isolationOf(project, options)
   try {
@@ -90,8 +92,8 @@ export async function startLocal(options: LocalOptions): Promise<Started> {
 }
 
 async function isolationOf(project: string, { external, isolated }: LocalOptions): Promise<IsolatedProject | undefined> {
-  if (external || !isolated || !(isolated.wanted || isIsolated(project))) return undefined
-  return openIsolated(project, isolated, isolated.tls)
+  if (external || !isolated || !(isolated.wanted || isIsolatedProject(project))) return undefined
+  return openIsolatedProject(project, isolated, isolated.tls)
 }
 
 interface Access {
@@ -160,13 +162,13 @@ interface Services {
   options: LocalOptions
 }
 
-async function startServices({ project, server, access, options }: Services): Promise<Local> {
+async function startServices({ project, server, access, options }: Services): Promise<LocalInstallation> {
   const log = pino({ ...logOptions(), level: options.log_level ?? 'info' }, rotatedLog(join(project, 'passover.log')))
   const opened: AsyncDisposable[] = server ? [server.running] : []
   const buses: Bus[] = []
   const open = async (role: ServiceRole): Promise<Bus> => {
     const bus = await openBus({
-      servers: serversOf(access),
+      servers: serverUrls(access),
       identity: SYSTEM,
       name: nameOf(role, access),
       onError: (error) => log.warn({ err: error }, 'reported by the connection'),
@@ -189,7 +191,7 @@ async function startServices({ project, server, access, options }: Services): Pr
     const people = access.isolated?.people
     const audit = await startAudit(
       { ...deps, bus: await busOf('audit'), log: log.child({ part: 'audit' }), schemas: outputSchemas(), ...(people && { people }) },
-      { ...askers(options, access), id_window_ms },
+      { ...peopleOf(options, access), id_window_ms },
     )
     opened.unshift(audit)
     const tracing = await openTracing({ env: process.env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
@@ -204,13 +206,13 @@ async function startServices({ project, server, access, options }: Services): Pr
       log.error({ part: 'up' }, text)
       options.told?.(text)
     }
-    const kept = server && new KeptServer({ server: server.running, start: server.start, health: own, told })
+    const kept = server && new SupervisedServer({ server: server.running, start: server.start, health: own, told })
     const parts = [dispatcher, audit, ...(notifier ? [notifier] : [])]
     own.begin()
     const reports = () => [own.report(), ...parts.map((part) => part.health())]
     const metrics = () => [dispatcherMetrics(dispatcher.stats()), ...audit.metrics(), processMetrics()]
     const health = await serveHealth(() => joinReports('up', reports()), options.health_port ?? 0, metrics)
-    return new LocalParts({
+    return new LocalServices({
       health,
       own,
       notifier,
@@ -240,7 +242,7 @@ function localPerson({ external, people = [] }: LocalOptions, { isolated }: Acce
 }
 
 /** Returns who sees every pass: without sign-in, each name that is not a registered agent; otherwise the people who are named. */
-function askers({ external, people = [] }: LocalOptions, { isolated }: Access): { open: boolean; people: string[] } {
+function peopleOf({ external, people = [] }: LocalOptions, { isolated }: Access): { open: boolean; people: string[] } {
   return { open: !isolated && external?.credentials === undefined, people: isolated ? [] : [...people] }
 }
 

@@ -2,12 +2,12 @@ import { fine, type Health } from '@passover/core'
 import type { RunningServer, ServerExit } from '@passover/nats-server'
 
 /** So many starts within a minute are no accident any more: what ends it must be looked at. */
-const MOST_STARTS = 5
-const WITHIN_MS = 60_000
-const TRIES = 25
-const AGAIN_MS = 200
+const MAX_RESTARTS = 5
+const RESTART_WINDOW_MS = 60_000
+const START_ATTEMPTS = 25
+const START_RETRY_DELAY_MS = 200
 
-export interface KeepOptions {
+export interface SuperviseOptions {
   server: RunningServer
   /** Starts it on the port that it had. */
   start: () => Promise<RunningServer>
@@ -17,23 +17,23 @@ export interface KeepOptions {
 }
 
 /** `nats-server ended by itself (SIGKILL)` */
-export function serverEnd({ code, signal }: ServerExit): string {
+export function serverExitText({ code, signal }: ServerExit): string {
   return `nats-server ended by itself (${signal ?? `exit code ${code}`})`
 }
 
 /** A server that is started again when it ends by itself, on its port and its store, so that who was connected comes back. */
-export class KeptServer {
+export class SupervisedServer {
   /** Settles with the reason when it is given up. */
   readonly failed: Promise<string>
   #server: RunningServer
-  readonly #options: KeepOptions
+  readonly #options: SuperviseOptions
   readonly #starts: number[] = []
   #down: string | undefined
   #stopping = false
   #starting: Promise<void> | undefined
   #giveUp: (why: string) => void = () => undefined
 
-  constructor(options: KeepOptions) {
+  constructor(options: SuperviseOptions) {
     this.#options = options
     this.#server = options.server
     this.failed = new Promise((resolve) => {
@@ -57,7 +57,7 @@ export class KeptServer {
 
   #watch(): void {
     void this.#server.exited.then((exit) => {
-      if (!this.#stopping) this.#starting = this.#again(serverEnd(exit))
+      if (!this.#stopping) this.#starting = this.#again(serverExitText(exit))
     })
   }
 
@@ -65,9 +65,9 @@ export class KeptServer {
     this.#down = why
     const now = performance.now()
     this.#starts.push(now)
-    const often = this.#starts.filter((at) => now - at < WITHIN_MS).length > MOST_STARTS
+    const often = this.#starts.filter((at) => now - at < RESTART_WINDOW_MS).length > MAX_RESTARTS
     const server = often ? undefined : await this.#start()
-    if (!server) return this.#giveUp(often ? `${why}, and did so ${MOST_STARTS} times within a minute` : `${why} and cannot be started`)
+    if (!server) return this.#giveUp(often ? `${why}, and did so ${MAX_RESTARTS} times within a minute` : `${why} and cannot be started`)
     this.#server = server
     this.#down = undefined
     this.#options.health.did('server', `${why}; started it again`)
@@ -77,12 +77,12 @@ export class KeptServer {
 
   /** Its port may be taken for a moment by a connection that is closing. */
   async #start(): Promise<RunningServer | undefined> {
-    for (let tries = 1; tries <= TRIES && !this.#stopping; tries++) {
+    for (let tries = 1; tries <= START_ATTEMPTS && !this.#stopping; tries++) {
       try {
         return await this.#options.start()
       } catch (error) {
         this.#down = error instanceof Error ? error.message : String(error)
-        await new Promise<void>((done) => setTimeout(done, AGAIN_MS))
+        await new Promise<void>((done) => setTimeout(done, START_RETRY_DELAY_MS))
       }
     }
     return undefined

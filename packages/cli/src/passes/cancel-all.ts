@@ -2,11 +2,11 @@ import { type Bus, machineTiming } from '@passover/bus'
 import { Failure, isOpen, pages, publishCancel } from '@passover/operator'
 import { keyText, MAX_PAGE, type PassRow } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
-import { namesOn, personText } from '../connection/verified-names.js'
+import { formatPerson, readNameVerification } from '../connection/verified-names.js'
 import { usage } from '../errors.js'
-import { agreed } from '../input/confirm.js'
+import { confirmAction } from '../input/confirm.js'
 import type { Progress } from '../terminal/terminal.js'
-import { count, typed } from '../terminal/text.js'
+import { count, formatCommands } from '../terminal/text.js'
 
 /** Which open passes: all of an originator, or those of one of its sessions. */
 interface Chosen {
@@ -49,21 +49,24 @@ export async function cancelAll(bus: Bus, context: Context, given: CancelAllRequ
   if (open.length > 1 && !given.yes) {
     const question = `Cancel ${what}, and every pass below them?`
     if (!terminal.interactive) throw usage(`that would cancel ${what}`, 'see which with --dry-run; do it with --yes')
-    if (!(await agreed(question))) return 1
+    if (!(await confirmAction(question))) return 1
   }
   const progress = terminal.progress()
   const ending = new Ending(bus, given, progress)
   const left = await ending.run(open).finally(() => progress.stop())
-  const names = await namesOn(bus, context)
+  const names = await readNameVerification(bus, context)
   const ended = ending.asked - left.length
   terminal.show({ ...which, ended, still_open: left.length, by: bus.identity, ...names }, () =>
     [
       ending.asked === 0
         ? `No pass ${whose(given)} is open.`
-        : `Ended ${count(ended, 'pass', 'passes')} ${whose(given)}, as ${personText(bus.identity, names)}.`,
+        : `Ended ${count(ended, 'pass', 'passes')} ${whose(given)}, as ${formatPerson(bus.identity, names)}.`,
       ...(left.length === 0
         ? []
-        : [typed(`${count(left.length, 'pass has', 'passes have')} not ended yet; ask again, or see passover doctor.`), ...shownOf(left)]),
+        : [
+            formatCommands(`${count(left.length, 'pass has', 'passes have')} not ended yet; ask again, or see passover doctor.`),
+            ...shownOf(left),
+          ]),
     ].join('\n'),
   )
   return left.length === 0 ? 0 : 1

@@ -1,9 +1,9 @@
 import type { Bus } from '@passover/bus'
 import { findPass, isOpen, openBelow, type PassRef, publishCancel, standing, untilEnded } from '@passover/operator'
 import type { Context } from '../connection/context.js'
-import { namesOn, personText } from '../connection/verified-names.js'
-import { agreed } from '../input/confirm.js'
-import { count, typed } from '../terminal/text.js'
+import { formatPerson, readNameVerification } from '../connection/verified-names.js'
+import { confirmAction } from '../input/confirm.js'
+import { count, formatCommands } from '../terminal/text.js'
 
 export interface CancelRequest extends PassRef {
   reason?: string
@@ -29,16 +29,16 @@ export async function cancelPass(bus: Bus, context: Context, given: CancelReques
     terminal.show({ id, dry_run: true, would_cancel: [id, ...below.map((row) => row.id)] }, () => `Would cancel ${what}.`)
     return 0
   }
-  if (below.length > 0 && !given.yes && terminal.interactive && !(await agreed(`Cancel ${what}?`))) return 1
+  if (below.length > 0 && !given.yes && terminal.interactive && !(await confirmAction(`Cancel ${what}?`))) return 1
   await publishCancel(bus, pass, given.reason)
   const ended = await untilEnded(bus, pass)
   const cancelled = ended.status === 'cancelled'
-  const names = await namesOn(bus, context)
+  const names = await readNameVerification(bus, context)
   terminal.show({ id, cancelled, status: ended.status, by: bus.identity, ...names, below: below.map((row) => row.id) }, () =>
     cancelled
-      ? `Cancelled ${what} as ${personText(bus.identity, names)}.`
+      ? `Cancelled ${what} as ${formatPerson(bus.identity, names)}.`
       : isOpen(ended.row)
-        ? `Asked for the end of ${what}; it has not ended yet. ${typed(`passover show ${id} tells.`)}`
+        ? `Asked for the end of ${what}; it has not ended yet. ${formatCommands(`passover show ${id} tells.`)}`
         : `${id} ended before: ${standing(ended.row)}.`,
   )
   return cancelled ? 0 : 1

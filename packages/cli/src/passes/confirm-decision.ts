@@ -5,11 +5,11 @@ import { countWarnings } from '../apply/diff.js'
 import { renderReview } from '../apply/render.js'
 import type { Context } from '../connection/context.js'
 import { CliFailure, usage } from '../errors.js'
-import { agreed } from '../input/confirm.js'
-import { ABOUT, fromTo, renderItem } from '../render/inbox.js'
+import { confirmAction } from '../input/confirm.js'
+import { ITEM_TITLES, partiesText, renderItem } from '../render/inbox.js'
 import { count } from '../terminal/text.js'
 
-interface Asked {
+interface DecisionQuestion {
   verdict: 'approve' | 'deny'
   only?: readonly number[] | undefined
   /** Decides without a question. */
@@ -23,7 +23,7 @@ interface Asked {
  * Shows on stderr what would be decided about, with all changes that an approval takes, and asks. In scripts changes are approved with
  * `--digest`, which names what an earlier command showed, or with `--yes`.
  */
-export function confirmDecision({ terminal, person }: Context, asked: Asked) {
+export function confirmDecision({ terminal, person }: Context, asked: DecisionQuestion) {
   return async (due: InboxItem, returned: ShownReturn | undefined): Promise<boolean> => {
     const { digest, yes } = asked
     const shown = shownDigest(due, returned)
@@ -40,15 +40,15 @@ export function confirmDecision({ terminal, person }: Context, asked: Asked) {
     }
     if (scripted) return true
     if (!terminal.interactive) throw undecided(due, shown, asked)
-    return agreed(questionOf(due, returned, asked))
+    return confirmAction(decisionQuestion(due, returned, asked))
   }
 }
 
-function undecided(item: InboxItem, shown: string, { only }: Asked): CliFailure {
+function undecided(item: InboxItem, shown: string, { only }: DecisionQuestion): CliFailure {
   const numbers = only ? ` --only ${only.join(',')}` : ''
   return usage(
     `nothing was approved: there is no terminal to ask at`,
-    `to approve exactly these changes: passover approve ${shellWord(item.id)} --item apply ${fromTo(item)}${numbers} --digest ${shown}`,
+    `to approve exactly these changes: passover approve ${shellWord(item.id)} --item apply ${partiesText(item)}${numbers} --digest ${shown}`,
   )
 }
 
@@ -57,16 +57,20 @@ function otherDigest(due: InboxItem, shown: string): CliFailure {
   return new CliFailure('E013', `what waits in ${id} is not what --digest names, and nothing was decided: its digest is ${shown}`, {
     hint:
       item === 'apply'
-        ? `look at the changes: passover apply ${shellWord(id)} ${fromTo(due)} --dry-run`
-        : `look again: passover show ${shellWord(id)} ${fromTo(due)}`,
+        ? `look at the changes: passover apply ${shellWord(id)} ${partiesText(due)} --dry-run`
+        : `look again: passover show ${shellWord(id)} ${partiesText(due)}`,
     exit: 4,
   })
 }
 
 /** `Approve the application of the changes, 2 of 3 taken?` */
-export function questionOf(due: Pick<InboxItem, 'item'>, returned: ShownReturn | undefined, { verdict, only }: Omit<Asked, 'now'>): string {
+export function decisionQuestion(
+  due: Pick<InboxItem, 'item'>,
+  returned: ShownReturn | undefined,
+  { verdict, only }: Omit<DecisionQuestion, 'now'>,
+): string {
   const verb = verdict === 'approve' ? 'Approve' : 'Deny'
   const all = returned?.modifications.length ?? 0
   const part = due.item === 'apply' && verdict === 'approve' ? `, ${only?.length ?? all} of ${count(all, 'change')} taken` : ''
-  return `${verb} the ${ABOUT[due.item]}${part}?`
+  return `${verb} the ${ITEM_TITLES[due.item]}${part}?`
 }

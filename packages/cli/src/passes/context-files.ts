@@ -1,7 +1,7 @@
 import { isAbsolute, relative, resolve, sep } from 'node:path'
 import { type ContextFile, LIMITS } from '@passover/schemas'
 import { CliFailure, usage } from '../errors.js'
-import { fileWhy, type ReadFile, readUpTo } from '../input/read-file.js'
+import { fileErrorReason, type ReadFile, readFileUpTo } from '../input/read-file.js'
 import { cut } from '../terminal/text.js'
 
 /**
@@ -36,9 +36,9 @@ function readContextFile(given: string, directory: string): ContextFile {
 
 function bytesOf(given: string, path: string): ReadFile {
   try {
-    return readUpTo(path, LIMITS.content)
+    return readFileUpTo(path, LIMITS.content)
   } catch (error) {
-    const why = fileWhy(error)
+    const why = fileErrorReason(error)
     if (why === undefined) throw error
     throw usage(`--file ${cut(given, NAME_SHOWN)}: ${why}`)
   }

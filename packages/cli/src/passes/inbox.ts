@@ -2,7 +2,7 @@ import { askInbox, marked } from '@passover/operator'
 import { revokedAgents } from '../auth/find-keys.js'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { noteIfUnknown } from '../doctor/audit.js'
+import { noteUnknownPerson } from '../doctor/audit.js'
 import { itemDocument, renderInbox } from '../render/inbox.js'
 
 export interface InboxRequest {
@@ -24,7 +24,7 @@ export async function runInbox(context: Context, { from, mine, limit }: InboxReq
     const view = { colors: terminal.colors, now: bus.now(), person }
     terminal.show(items.map(itemDocument), () => (items.length === 0 ? 'Nothing waits for a person.' : renderInbox(items, view)))
   }
-  if (items.length === 0) await noteIfUnknown(bus, terminal)
+  if (items.length === 0) await noteUnknownPerson(bus, terminal)
   if (next !== undefined) terminal.note(`More than these wait: see further with --limit, or narrow with --from or --mine.`)
   for (const name of new Set(left_out.map(({ originator }) => originator)))
     terminal.note(`The inbox is full and does not list all that waits of ${name}: see \`passover list --from ${name} --status held\`.`)

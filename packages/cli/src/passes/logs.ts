@@ -5,13 +5,13 @@ import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { INTERRUPTED } from '../errors.js'
-import { colorOf } from '../render/pass-rows.js'
+import { statusColor } from '../render/pass-rows.js'
 import { renderResult } from '../render/result.js'
-import { KIND_COLUMNS, sayEntry } from '../render/timeline.js'
-import { clock } from '../terminal/duration.js'
+import { entryText, KIND_WIDTH } from '../render/timeline.js'
+import { clockTime } from '../terminal/duration.js'
 import { stopSignals } from '../terminal/stop-signals.js'
 
-const EVERY_MS = 500
+const POLL_INTERVAL_MS = 500
 
 /** Prints the timeline of a pass, and at its end how it ended. With `follow`, entries as they come, until then or Ctrl-C (exit 130). */
 export async function runLogs(context: Context, ref: PassRef, follow: boolean): Promise<number> {
@@ -22,22 +22,22 @@ export async function runLogs(context: Context, ref: PassRef, follow: boolean): 
   let pass = await findPass(bus, ref, { history: true })
   const whole = { id: pass.key.id, from: pass.key.originator, to: pass.key.subagent }
   for (;;) {
-    if (terminal.mode !== 'json') for (const entry of pass.history ?? []) if (!shown.has(entry.sequence)) tell(context, entry, shown)
+    if (terminal.mode !== 'json') for (const entry of pass.history ?? []) if (!shown.has(entry.sequence)) printEntry(context, entry, shown)
     if (!follow || !isOpen(pass.row)) break
-    await pause(EVERY_MS, undefined, { signal: signals.signal }).catch(() => undefined)
+    await pause(POLL_INTERVAL_MS, undefined, { signal: signals.signal }).catch(() => undefined)
     if (signals.signal.aborted) return INTERRUPTED
     pass = await findPass(bus, whole, { history: true })
   }
-  await tellEnd(context, bus, pass)
+  await printEnd(context, bus, pass)
   return 0
 }
 
-function tell({ terminal }: Context, entry: TimelineEntry, shown: Set<number>): void {
+function printEntry({ terminal }: Context, entry: TimelineEntry, shown: Set<number>): void {
   shown.add(entry.sequence)
-  terminal.stream(entry, () => `${terminal.colors.dim(clock(entry.time))}  ${entry.kind.padEnd(KIND_COLUMNS)} ${sayEntry(entry)}`)
+  terminal.stream(entry, () => `${terminal.colors.dim(clockTime(entry.time))}  ${entry.kind.padEnd(KIND_WIDTH)} ${entryText(entry)}`)
 }
 
-async function tellEnd({ terminal }: Context, bus: Bus, pass: AnsweredPass): Promise<void> {
+async function printEnd({ terminal }: Context, bus: Bus, pass: AnsweredPass): Promise<void> {
   const { row, history = [] } = pass
   // Only an error is shown, so the parts of an output are not loaded.
   const result = isOpen(row) ? undefined : await readResult(bus, pass, () => false)
@@ -46,6 +46,6 @@ async function tellEnd({ terminal }: Context, bus: Bus, pass: AnsweredPass): Pro
   if (terminal.mode === 'json') return terminal.show({ id: row.id, status: row.status, timeline: history, ...error }, () => '')
   if (terminal.mode === 'jsonl') return terminal.stream({ id: row.id, status: row.status, ...error }, () => undefined)
   const { colors } = terminal
-  const ended = `${colors.bold(row.id)}  ${colorOf(row, colors)(standing(row))}`
+  const ended = `${colors.bold(row.id)}  ${statusColor(row, colors)(standing(row))}`
   terminal.show(undefined, () => (failed ? `${ended}\n${renderResult(failed, { colors })}` : ended))
 }

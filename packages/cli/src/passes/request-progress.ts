@@ -1,10 +1,10 @@
 import type { Bus } from '@passover/bus'
 import { askPasses, noWorkersText, totalLoad, workersFor } from '@passover/operator'
 import type { AnsweredPass } from '@passover/schemas'
-import { sayEntry } from '../render/timeline.js'
+import { entryText } from '../render/timeline.js'
 import type { Progress } from '../terminal/terminal.js'
 
-export interface Followed {
+export interface FollowedPass {
   id: string
   from: string
   to: string
@@ -12,11 +12,11 @@ export interface Followed {
 }
 
 /** Passes that are quick need no progress; after this the first look is taken. */
-const QUIET_MS = 700
-const EVERY_MS = 1_000
+const FIRST_REPORT_MS = 700
+const POLL_INTERVAL_MS = 1_000
 
 /** Says where a pass stands while it is waited for, and why it waits. Failing to find out is no failure of the pass. */
-export function follow(bus: Bus, followed: Followed): { stop(): void } {
+export function showProgress(bus: Bus, followed: FollowedPass): { stop(): void } {
   let stopped = false
   let timer: NodeJS.Timeout | undefined
   const began = performance.now()
@@ -24,10 +24,10 @@ export function follow(bus: Bus, followed: Followed): { stop(): void } {
     const text = await standingText(bus, followed, performance.now() - began).catch(() => undefined)
     if (stopped) return
     if (text) followed.progress.say(text)
-    timer = setTimeout(look, EVERY_MS)
+    timer = setTimeout(look, POLL_INTERVAL_MS)
   }
   if (followed.progress.live) followed.progress.say(`Passing over to ${followed.to}`)
-  timer = setTimeout(look, QUIET_MS)
+  timer = setTimeout(look, FIRST_REPORT_MS)
   return {
     stop() {
       stopped = true
@@ -37,7 +37,7 @@ export function follow(bus: Bus, followed: Followed): { stop(): void } {
   }
 }
 
-async function standingText(bus: Bus, { id, from, to }: Followed, waited: number): Promise<string> {
+async function standingText(bus: Bus, { id, from, to }: FollowedPass, waited: number): Promise<string> {
   const [pass] = await askPasses(bus, { id, from, to }, { history: true })
   if (!pass || pass.status === 'requested')
     return waited < 3_000 ? `Sent ${id} to ${to}.` : `Sent ${id} to ${to}; no dispatcher has taken it yet. passover doctor tells more.`
@@ -52,13 +52,13 @@ async function standingText(bus: Bus, { id, from, to }: Followed, waited: number
 }
 
 /** The command that approves, and who can type it: the person who asked cannot, except as the only person of a local server. */
-export function approveHint({ id, from }: Pick<Followed, 'id' | 'from'>, person: string, local_person?: unknown): string {
+export function approveHint({ id, from }: Pick<FollowedPass, 'id' | 'from'>, person: string, local_person?: unknown): string {
   if (from !== person || local_person === person) return `passover approve ${id}`
   return `passover approve ${id} (by another person than ${person}, who asked for it)`
 }
 
 /** What a pass that was just sent waits for. The dispatcher has not read it yet, so whether this person may decide is not known. */
-export function heldText({ id, from }: Pick<Followed, 'id' | 'from'>, person: string): string {
+export function heldText({ id, from }: Pick<FollowedPass, 'id' | 'from'>, person: string): string {
   const own = from === person ? `. ${person} asked for it, and may approve it only where nobody else can: alone on a local server` : ''
   return `Held until a person approves: passover approve ${id}${own}`
 }
@@ -66,7 +66,7 @@ export function heldText({ id, from }: Pick<Followed, 'id' | 'from'>, person: st
 /** What its worker last told. */
 function workedOn(pass: AnsweredPass): string | undefined {
   const told = pass.history?.filter(({ kind }) => kind === 'started' || kind === 'progress' || kind === 'fence').at(-1)
-  return told ? `${pass.row.id}: ${sayEntry(told)}` : undefined
+  return told ? `${pass.row.id}: ${entryText(told)}` : undefined
 }
 
 /** Why a pass waits: nothing shows "running" that only waits. */

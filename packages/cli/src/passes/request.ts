@@ -13,7 +13,7 @@ import { renderOutput } from '../render/result.js'
 import { stopSignals } from '../terminal/stop-signals.js'
 import { count } from '../terminal/text.js'
 import { readContextFiles } from './context-files.js'
-import { follow, heldText } from './request-progress.js'
+import { heldText, showProgress } from './request-progress.js'
 
 export interface RequestOptions {
   from?: string
@@ -33,7 +33,7 @@ export interface RequestOptions {
 }
 
 /** What is passed over, as whom, and whether its end is waited for. */
-export interface Asking {
+export interface RequestRun {
   from: string
   request: PassOverOptions
   wait: boolean
@@ -49,7 +49,7 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
 }
 
 /** Passes over, waits with progress on stderr, and prints what comes back. Exit 0: completed or partial; 1: failed or aborted. */
-export async function passOverAndWait(context: Context, { from, request, wait, session }: Asking): Promise<number> {
+export async function passOverAndWait(context: Context, { from, request, wait, session }: RequestRun): Promise<number> {
   const { terminal } = context
   const { subagent: to } = request
   const server = context.announcedServer()
@@ -65,10 +65,10 @@ export async function passOverAndWait(context: Context, { from, request, wait, s
     },
     () => {},
   )
-  if (!wait) return await sent(context, { handle, from, request }, server)
+  if (!wait) return await sendRequest(context, { handle, from, request }, server)
   const progress = terminal.progress()
   await using bus = await observer(context, server)
-  const following = bus ? follow(bus, { id: handle.id, from, to, progress }) : { stop: () => progress.stop() }
+  const following = bus ? showProgress(bus, { id: handle.id, from, to, progress }) : { stop: () => progress.stop() }
   try {
     const first = await Promise.race([result, signals.first])
     following.stop()
@@ -163,13 +163,13 @@ function parentFrom(env: NodeJS.ProcessEnv): ParentProof | undefined {
   return parsed.data
 }
 
-interface Sent {
+interface SendResult {
   handle: PassHandle
   from: string
   request: PassOverOptions
 }
 
-async function sent({ terminal, person }: Context, { handle, from, request }: Sent, server: ServerSetting): Promise<number> {
+async function sendRequest({ terminal, person }: Context, { handle, from, request }: SendResult, server: ServerSetting): Promise<number> {
   const { subagent: to, retry_of, override } = request
   const held = override?.hold_before_dispatch === true
   await handle.stored
@@ -222,8 +222,8 @@ async function withRulePlace(error: unknown, context: Context): Promise<unknown>
   if (!(error instanceof Error) || !('context' in error)) return error
   const { policy_path } = (error.context ?? {}) as { policy_path?: unknown }
   if (typeof policy_path !== 'string') return error
-  const { placeInFile } = await import('../policy/read-file.js')
-  const rule_at = placeInFile(context, policy_path)
+  const { locateInPolicyFile } = await import('../policy/read-file.js')
+  const rule_at = locateInPolicyFile(context, policy_path)
   return rule_at ? Object.assign(error, { rule_at }) : error
 }
 

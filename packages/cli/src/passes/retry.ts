@@ -17,23 +17,23 @@ import { passOverAndWait } from './request.js'
 export async function runRetry(context: Context, ref: PassRef, wait: boolean): Promise<number> {
   const { terminal } = context
   context.announcedServer()
-  const { from, request } = await readAgain(context, ref)
+  const { from, request } = await readRequest(context, ref)
   if (terminal.mode === 'human') terminal.note(`Asking ${request.subagent} again for ${request.retry_of}, as ${from}.`)
   return passOverAndWait(context, { from, request, wait })
 }
 
-async function readAgain(context: Context, ref: PassRef): Promise<{ from: string; request: PassOverOptions }> {
+async function readRequest(context: Context, ref: PassRef): Promise<{ from: string; request: PassOverOptions }> {
   await using bus = await connectPerson(context)
   const pass = await findPass(bus, ref, { history: true })
   refuseUnfailed(pass.row)
   const stored = await requestOf(bus, pass)
   const reading = stored && new StoredRecord(eventOf(stored), bus.subjects).reading()
-  if (!reading) throw gone(pass.row, 'its request is not stored any more')
-  if (!reading.ok) throw gone(pass.row, reading.error.message)
+  if (!reading) throw noLongerStored(pass.row, 'its request is not stored any more')
+  if (!reading.ok) throw noLongerStored(pass.row, reading.error.message)
   const { id: _, originating_agent_id: from, subagent_id: subagent, attempts_made: __, ...control } = reading.value.request
   if (control.parent) await refuseEndedParent(bus, pass.row, control.parent)
   const joined = joinContext(await partsOf(bus, pass.row, reading.value.parts))
-  if (!joined.ok) throw gone(pass.row, joined.error)
+  if (!joined.ok) throw noLongerStored(pass.row, joined.error)
   return { from, request: { ...control, subagent, work_context: joined.value, retry_of: pass.row.id } }
 }
 
@@ -54,7 +54,7 @@ function refused(message: string, hint: string): CliFailure {
   return new CliFailure('E031', message, { hint })
 }
 
-function gone({ id }: PassRow, why: string): CliFailure {
+function noLongerStored({ id }: PassRow, why: string): CliFailure {
   return new CliFailure('E041', `${id} cannot be asked for again: ${why}`, {
     hint: 'ask with passover request, and give the context again',
   })
@@ -75,6 +75,6 @@ async function partsOf(bus: Bus, row: PassRow, parts: Parameters<typeof loadPart
     return await loadParts(bus.parts, parts, LIMITS.context_bytes)
   } catch (error) {
     if (!(error instanceof PartError)) throw error
-    throw gone(row, `its context is not stored any more: ${error.message}`)
+    throw noLongerStored(row, `its context is not stored any more: ${error.message}`)
   }
 }

@@ -4,15 +4,15 @@ import { type AgentLine, askList, askStats, readAgents } from '@passover/operato
 import type { PassRow } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { lasted } from '../render/pass-rows.js'
+import { elapsed } from '../render/pass-rows.js'
 import { renderTable } from '../render/table.js'
-import { clock, duration } from '../terminal/duration.js'
+import { clockTime, duration } from '../terminal/duration.js'
 import { stopSignals } from '../terminal/stop-signals.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { openScreen } from '../terminal/writer.js'
 
 /** What one refresh shows. */
-export interface Look {
+export interface TopSnapshot {
   /** Server ms. */
   time: number
   /** Passes that wait for a worker. */
@@ -29,9 +29,9 @@ export interface Look {
 }
 
 const MINUTE_MS = 60_000
-const SLOWEST = 5
+const SLOWEST_SHOWN = 5
 /** Open passes among which the slowest are looked for: the newest. */
-const MOST_OPEN = 1_000
+const MAX_OPEN_PASSES = 1_000
 
 /** Shows what goes on until Ctrl-C; with --json, or on no terminal without --jsonl, once. Exit 5 if the server cannot be reached at first. */
 export async function runTop(context: Context, { interval_ms, once }: { interval_ms: number; once: boolean }): Promise<number> {
@@ -39,7 +39,7 @@ export async function runTop(context: Context, { interval_ms, once }: { interval
   await using bus = await connectPerson(context)
   const live = terminal.mode === 'human' && process.stdout.isTTY && env.TERM !== 'dumb'
   if (once || terminal.mode === 'json' || (terminal.mode === 'human' && !live)) {
-    const look = await lookAt(bus)
+    const look = await takeSnapshot(bus)
     terminal.show(look, () => renderTop(look, terminal))
     return 0
   }
@@ -48,26 +48,26 @@ export async function runTop(context: Context, { interval_ms, once }: { interval
   let text = ''
   while (!signals.signal.aborted) {
     try {
-      const look = await lookAt(bus)
+      const look = await takeSnapshot(bus)
       text = renderTop(look, { colors: terminal.colors, columns: process.stdout.columns })
       if (screen) screen.draw(text)
       else terminal.stream(look, () => undefined)
     } catch (error) {
       // The server may be back at the next refresh. Until then the last view stays, with the error and its time.
       const why = error instanceof Error ? error.message : String(error)
-      screen?.draw(`${text}\n\n${terminal.colors.red('✗')} ${clock(Date.now())} ${why}`)
+      screen?.draw(`${text}\n\n${terminal.colors.red('✗')} ${clockTime(Date.now())} ${why}`)
     }
     await pause(interval_ms, undefined, { signal: signals.signal }).catch(() => undefined)
   }
   return 0
 }
 
-async function lookAt(bus: Bus): Promise<Look> {
+async function takeSnapshot(bus: Bus): Promise<TopSnapshot> {
   const time = bus.now()
   const [agents, stats, open] = await Promise.all([
     readAgents(bus),
     askStats(bus, { from: Math.round(time) - MINUTE_MS }),
-    askList(bus, { limit: MOST_OPEN, status: 'waiting_for_return' }),
+    askList(bus, { limit: MAX_OPEN_PASSES, status: 'waiting_for_return' }),
   ])
   const sum = (field: 'queued' | 'running' | 'waiting') => agents.reduce((total, agent) => total + agent[field], 0)
   const { p50, p99 } = stats.wall_ms
@@ -83,10 +83,10 @@ async function lookAt(bus: Bus): Promise<Look> {
         originator,
         subagent,
         status,
-        lasted_ms: lasted({ created_at }, time),
+        lasted_ms: elapsed({ created_at }, time),
       }))
       .sort((a, b) => b.lasted_ms - a.lasted_ms)
-      .slice(0, SLOWEST),
+      .slice(0, SLOWEST_SHOWN),
     agents: agents.map(({ name, up, busy, places, queued, running, waiting }) => ({ name, up, busy, places, queued, running, waiting })),
   }
 }
@@ -94,13 +94,13 @@ async function lookAt(bus: Bus): Promise<Look> {
 type View = Pick<Terminal, 'colors' | 'columns'>
 
 /** What `top` shows; no line is wider than 60 columns where names and ids give way. */
-function renderTop(look: Look, view: View): string {
+function renderTop(look: TopSnapshot, view: View): string {
   const { bold, dim } = view.colors
   const { passes, p50_ms, p99_ms } = look.last_minute
   const times = p50_ms === undefined || p99_ms === undefined ? '' : `, p50 ${duration(p50_ms)}, p99 ${duration(p99_ms)}`
   const sections = [
     [
-      `${bold(String(look.queued))} queued  ${bold(String(look.running))} running  ${bold(String(look.held))} held  ${dim(clock(look.time).slice(0, 8))}`,
+      `${bold(String(look.queued))} queued  ${bold(String(look.running))} running  ${bold(String(look.held))} held  ${dim(clockTime(look.time).slice(0, 8))}`,
       `${passes} in the last minute${times}`,
     ].join('\n'),
     look.agents.length === 0 ? 'No agents. Start one: passover work <name> -- <command>' : agentsTable(look, view),
@@ -109,8 +109,8 @@ function renderTop(look: Look, view: View): string {
   return sections.join('\n\n')
 }
 
-function agentsTable({ agents }: Look, view: View): string {
-  return renderTable<Look['agents'][number]>(
+function agentsTable({ agents }: TopSnapshot, view: View): string {
+  return renderTable<TopSnapshot['agents'][number]>(
     [
       { head: 'AGENT', cell: ({ name }) => name, shrinks: true },
       { head: 'UP', cell: ({ up }) => String(up) },
@@ -124,8 +124,8 @@ function agentsTable({ agents }: Look, view: View): string {
   )
 }
 
-function slowestTable({ slowest }: Look, view: View): string {
-  return renderTable<Look['slowest'][number]>(
+function slowestTable({ slowest }: TopSnapshot, view: View): string {
+  return renderTable<TopSnapshot['slowest'][number]>(
     [
       { head: 'OPEN FOR', cell: ({ lasted_ms }) => duration(lasted_ms) },
       { head: 'PASS', cell: ({ id }) => id, shrinks: true },

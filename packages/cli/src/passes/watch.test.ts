@@ -1,6 +1,6 @@
 import type { ReturnNotice } from '@passover/schemas'
 import { expect, it } from 'vitest'
-import { sayNotice } from './watch.js'
+import { notificationText } from './watch.js'
 
 const NOTICE: ReturnNotice = {
   v: 1,
@@ -22,14 +22,14 @@ const NOTICE: ReturnNotice = {
 }
 
 it('says the code of what failed once', () => {
-  expect(sayNotice(NOTICE)).toBe('returned: E001: There is no agent audit')
-  expect(sayNotice({ ...NOTICE, summary: 'E010 was meant' })).toBe('returned: E001: E010 was meant')
+  expect(notificationText(NOTICE)).toBe('returned: E001: There is no agent audit')
+  expect(notificationText({ ...NOTICE, summary: 'E010 was meant' })).toBe('returned: E001: E010 was meant')
 })
 
 it('says counts and summary of what came back', () => {
   const { code: _, ...returned } = NOTICE
   const findings = { error: 1, warning: 2, info: 0 }
-  expect(sayNotice({ ...returned, outcome: 'completed', summary: 'E001: is in the text', findings, changes: 3 })).toBe(
+  expect(notificationText({ ...returned, outcome: 'completed', summary: 'E001: is in the text', findings, changes: 3 })).toBe(
     'returned: completed (1 error, 2 warnings, 3 changes): E001: is in the text',
   )
 })
@@ -37,7 +37,7 @@ it('says counts and summary of what came back', () => {
 it('says of what waits the command that means this pass only, also where another agent has one with that id', () => {
   const { v, id, pass, root, reason, sequence, time } = NOTICE
   const waits = { v, id, pass, root, reason, sequence, time, event: 'approval' as const, digest: 'd', expires_at: 2 }
-  expect(sayNotice({ ...waits, item: 'apply' })).toBe(
+  expect(notificationText({ ...waits, item: 'apply' })).toBe(
     'has changes that wait for a person: passover approve id-of-pass --item apply --from alice --to audit',
   )
 })

@@ -4,16 +4,16 @@ import { Failure, findPass, type Happening, happeningOf, isOpen, standing } from
 import type { DecisionFact, Notice, Step } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { rulesOf } from '../connection/id-window.js'
-import { namesOn } from '../connection/verified-names.js'
+import { readIdWindow } from '../connection/id-window.js'
+import { readNameVerification } from '../connection/verified-names.js'
 import { usage } from '../errors.js'
-import { fromTo } from '../render/inbox.js'
-import { KIND_COLUMNS, sayEntry } from '../render/timeline.js'
-import { readerGone } from '../terminal/closed-reader.js'
-import { clock } from '../terminal/duration.js'
+import { partiesText } from '../render/inbox.js'
+import { entryText, KIND_WIDTH } from '../render/timeline.js'
+import { watchReader } from '../terminal/closed-reader.js'
+import { clockTime } from '../terminal/duration.js'
 import { stopSignals } from '../terminal/stop-signals.js'
-import { count, cut, oneLine, typed } from '../terminal/text.js'
-import { ring } from '../terminal/writer.js'
+import { count, cut, formatCommands, oneLine } from '../terminal/text.js'
+import { ringBell } from '../terminal/writer.js'
 
 export interface WatchRequest {
   id?: string
@@ -33,17 +33,17 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
   if (request.id === '') throw usage('the id is empty', '`passover watch` alone follows everything')
   await using bus = await connectPerson(context)
   using signals = stopSignals(() => {})
-  using reader = readerGone()
+  using reader = watchReader()
   const { terminal } = context
   const shown = new Shown(context, request)
-  const rules = await rulesOf(bus)
-  const names = await namesOn(bus, context)
+  const rules = await readIdWindow(bus)
+  const names = await readNameVerification(bus, context)
   const { last } = await bus.bounds()
   const from = request.all ? 1 : last + 1
   let reads: PassReads | undefined
   await using _reader = await bus.follow({ from }, async (stored, fact) => {
     const happening = happeningOf(stored, fact, { subjects: bus.subjects, names })
-    if (!happening || !wanted(happening, request)) return
+    if (!happening || !isWantedFact(happening, request)) return
     if (!request.notifications) shown.add(happening, () => line(happening, terminal.colors.dim))
     const { mayBeTold, PassReads } = await import('@passover/notifier')
     if (!mayBeTold(fact)) return
@@ -93,7 +93,7 @@ class Shown {
     if (terminal.mode === 'json') this.seen.push(happening)
     else terminal.stream(happening, human)
     const rings = happening.notice && this.request.bell && terminal.mode === 'human' && process.stderr.isTTY
-    if (rings) ring()
+    if (rings) ringBell()
     if (this.#count === this.request.count) this.#isEnough()
   }
 }
@@ -106,18 +106,18 @@ async function noticesFor(reads: PassReads, fact: Step | DecisionFact, about: Ha
 
 function noticeLine({ time, originator, subagent, id, notice }: Happening & { notice: Notice }, { terminal }: Context): string {
   const { bold, dim, yellow } = terminal.colors
-  return `${dim(clock(time))}  ${bold(yellow('▶'))} ${originator} → ${subagent}  ${id}  ${oneLine(sayNotice(notice))}`
+  return `${dim(clockTime(time))}  ${bold(yellow('▶'))} ${originator} → ${subagent}  ${id}  ${oneLine(notificationText(notice))}`
 }
 
 /** A notification in words. */
-export function sayNotice(notice: Notice): string {
+export function notificationText(notice: Notice): string {
   if (notice.event === 'approval') {
     const what = {
       dispatch: 'waits for a person to let it start',
       return: `waits for its release${notice.why ? ` (${notice.why})` : ''}`,
       apply: 'has changes that wait for a person',
     }[notice.item]
-    return `${what}: ${typed(`passover approve ${notice.pass.id} --item ${notice.item} ${fromTo(notice.pass)}`)}`
+    return `${what}: ${formatCommands(`passover approve ${notice.pass.id} --item ${notice.item} ${partiesText(notice.pass)}`)}`
   }
   const { outcome, code, summary, findings, changes, issues } = notice
   const counts = [
@@ -131,7 +131,7 @@ export function sayNotice(notice: Notice): string {
   return `${how}${counts.length > 0 ? ` (${counts.join(', ')})` : ''}${said ? `: ${cut(said, SUMMARY_SHOWN)}` : ''}`
 }
 
-function wanted(happening: Happening, { id, from, to }: WatchRequest): boolean {
+function isWantedFact(happening: Happening, { id, from, to }: WatchRequest): boolean {
   if (id !== undefined && !happening.id?.startsWith(id)) return false
   if (from !== undefined && happening.originator !== from) return false
   return to === undefined || happening.subagent === to
@@ -140,5 +140,5 @@ function wanted(happening: Happening, { id, from, to }: WatchRequest): boolean {
 function line(happening: Happening, dim: (text: string) => string): string {
   const { time, kind, by = '', originator, subagent, id, attempt, detail, unverified } = happening
   const who = originator && subagent ? `${originator} → ${subagent}` : ''
-  return `${dim(clock(time))}  ${kind.padEnd(KIND_COLUMNS)} ${who}  ${id ?? ''}  ${sayEntry({ kind, by, attempt, detail, unverified })}`
+  return `${dim(clockTime(time))}  ${kind.padEnd(KIND_WIDTH)} ${who}  ${id ?? ''}  ${entryText({ kind, by, attempt, detail, unverified })}`
 }

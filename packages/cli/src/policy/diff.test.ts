@@ -1,6 +1,6 @@
 import type { PassOverPreferences } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { bare, differences, inShort, inWords } from './diff.js'
+import { describeDifference, diffPolicies, summarizeDifferences, withoutImplied } from './diff.js'
 
 const before: PassOverPreferences = {
   defaults: { timeout_ms: 30_000 },
@@ -13,7 +13,7 @@ describe('differences', () => {
       defaults: { timeout_ms: 60_000, auto_return: true },
       pairs: { 'alice->audit': { from: 'alice', to: 'audit', approvers: ['ann'] } },
     }
-    expect(differences(before, after).map(inWords)).toEqual([
+    expect(diffPolicies(before, after).map(describeDifference)).toEqual([
       '~ $.defaults.timeout_ms 30000 → 60000',
       '+ $.defaults.auto_return true',
       '- $.pairs["alice->audit"].enabled true',
@@ -27,19 +27,21 @@ describe('differences', () => {
       pairs: { 'alice->audit': { enabled: true, approvers: ['ann'] } },
       subagents: {},
     }
-    expect(differences(before, same)).toEqual([])
-    expect(differences({ subagents: {} }, {})).toEqual([])
-    expect(inShort([])).toBe('nothing')
+    expect(diffPolicies(before, same)).toEqual([])
+    expect(diffPolicies({ subagents: {} }, {})).toEqual([])
+    expect(summarizeDifferences([])).toBe('nothing')
   })
 
   it('keep a new entry whole, without what its key says', () => {
-    const [one] = differences({}, { pairs: { 'a->b': { from: 'a', to: 'b', enabled: false } } })
+    const [one] = diffPolicies({}, { pairs: { 'a->b': { from: 'a', to: 'b', enabled: false } } })
     expect(one).toMatchObject({ path: '$.pairs', before: undefined, after: { 'a->b': { enabled: false } } })
-    expect(bare(before.pairs)).toEqual({ 'alice->audit': { enabled: true, approvers: ['ann'] } })
+    expect(withoutImplied(before.pairs)).toEqual({ 'alice->audit': { enabled: true, approvers: ['ann'] } })
   })
 
   it('tell the first ones in a line, and how many more', () => {
     const after: PassOverPreferences = { defaults: { timeout_ms: 1, auto_return: true, auto_review: true, auto_apply: false } }
-    expect(inShort(differences({ defaults: {} }, after))).toBe('+ defaults.timeout_ms 1; + defaults.auto_return true; and 2 more')
+    expect(summarizeDifferences(diffPolicies({ defaults: {} }, after))).toBe(
+      '+ defaults.timeout_ms 1; + defaults.auto_return true; and 2 more',
+    )
   })
 })

@@ -13,7 +13,7 @@ export interface Difference {
 const IMPLIED = new Set(['from', 'to', 'subagent_id', '$schema'])
 
 /** Every setting that differs, in the order of the documents. Whole entries stay whole where one side has none. */
-export function differences(before: PassOverPreferences, after: PassOverPreferences): Difference[] {
+export function diffPolicies(before: PassOverPreferences, after: PassOverPreferences): Difference[] {
   return differing([], before, after)
 }
 
@@ -22,10 +22,10 @@ function differing(at: Segment[], before: unknown, after: unknown): Difference[]
     const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((key) => !IMPLIED.has(key))
     return keys.flatMap((key) => differing([...at, key], own(before, key), own(after, key)))
   }
-  if (JSON.stringify(bare(before)) === JSON.stringify(bare(after))) return []
+  if (JSON.stringify(withoutImplied(before)) === JSON.stringify(withoutImplied(after))) return []
   // An empty section says nothing.
   if (at.length === 1 && isEmpty(before) && isEmpty(after)) return []
-  return [{ path: pathText(at), at, before: bare(before), after: bare(after) }]
+  return [{ path: pathText(at), at, before: withoutImplied(before), after: withoutImplied(after) }]
 }
 
 function own(record: Record<string, unknown>, key: string): unknown {
@@ -37,13 +37,13 @@ function isEmpty(value: unknown): boolean {
 }
 
 /** A value without what is implied: as a person writes it into a file. */
-export function bare(value: unknown): unknown {
+export function withoutImplied(value: unknown): unknown {
   if (!isBody(value)) return value
-  return Object.fromEntries(Object.entries(value).flatMap(([key, one]) => (IMPLIED.has(key) ? [] : [[key, bare(one)]])))
+  return Object.fromEntries(Object.entries(value).flatMap(([key, one]) => (IMPLIED.has(key) ? [] : [[key, withoutImplied(one)]])))
 }
 
 /** A difference in a line. */
-export function inWords({ path, before, after }: Difference): string {
+export function describeDifference({ path, before, after }: Difference): string {
   if (before === undefined) return `+ ${path} ${shown(after)}`
   return after === undefined ? `- ${path} ${shown(before)}` : `~ ${path} ${shown(before)} → ${shown(after)}`
 }
@@ -51,9 +51,9 @@ export function inWords({ path, before, after }: Difference): string {
 const NAMED = 2
 
 /** All of them in one line: the first ones, and how many more. */
-export function inShort(all: Difference[]): string {
+export function summarizeDifferences(all: Difference[]): string {
   if (all.length === 0) return 'nothing'
-  const named = all.slice(0, NAMED).map((one) => inWords({ ...one, path: one.path.replace(/^\$\./, '') }))
+  const named = all.slice(0, NAMED).map((one) => describeDifference({ ...one, path: one.path.replace(/^\$\./, '') }))
   const more = all.length - named.length
   return `${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}`
 }

@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import { type FaultInFile, faultText, gate, inForce, invalidPolicy, lenient, publish, sameDocument } from '@passover/operator'
 import type { PassOverPreferences } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
-import { namesOn, personText } from '../connection/verified-names.js'
+import { formatPerson, readNameVerification } from '../connection/verified-names.js'
 import { CliFailure, usage } from '../errors.js'
-import { textOf } from '../input/read-file.js'
+import { decodeText } from '../input/read-file.js'
 import { count } from '../terminal/text.js'
-import { differences, inWords } from './diff.js'
+import { describeDifference, diffPolicies } from './diff.js'
 import { documentText } from './pull.js'
-import { noteFile } from './push.js'
+import { noteFileDiffers } from './push.js'
 import { checkPolicyFile, readPolicyFile } from './read-file.js'
 import { openPolicy, type PolicySession } from './session.js'
 
@@ -21,10 +21,10 @@ export interface EditOptions {
 }
 
 /** Rounds with a faulty document: an editor that saves the same every time would go on for ever. */
-const ROUNDS = 20
+const MAX_ROUNDS = 20
 
 /** `passover policy edit`: what is in force in an editor, and published when it is right and was changed. */
-export async function runEdit(context: Context, options: EditOptions): Promise<number> {
+export async function runPolicyEdit(context: Context, options: EditOptions): Promise<number> {
   const { terminal } = context
   const editor = context.env.VISUAL || context.env.EDITOR
   if (!editor) throw usage('no editor is known', 'set VISUAL or EDITOR, or change the file and passover policy push')
@@ -40,20 +40,20 @@ export async function runEdit(context: Context, options: EditOptions): Promise<n
     terminal.show({ version: live.version, unchanged: true }, () => `Nothing was changed: policy version ${live.version} stays in force.`)
     return 0
   }
-  const changes = differences(live.document, document)
+  const changes = diffPolicies(live.document, document)
   const { version } = await publish(session, { document, base: live.version, reason: options.reason }, path)
   rmSync(folder, { recursive: true, force: true })
-  const names = await namesOn(session.bus, context)
-  const by = personText(context.person, names)
+  const names = await readNameVerification(session.bus, context)
+  const by = formatPerson(context.person, names)
   terminal.show(
     { version, by: context.person, ...names, changes: changes.map(({ path: at, before, after }) => ({ path: at, before, after })) },
     () =>
       [
         `${terminal.colors.green('✓')} Policy version ${version} is in force, by ${by}, ${count(changes.length, 'change')}:`,
-        ...changes.map((one) => `  ${inWords(one)}`),
+        ...changes.map((one) => `  ${describeDifference(one)}`),
       ].join('\n'),
   )
-  await noteFile(context, session, document)
+  await noteFileDiffers(context, session, document)
   return 0
 }
 
@@ -69,7 +69,7 @@ interface Editing {
 async function edited({ terminal, env }: Context, { editor, path, session, before, allowMissing }: Editing): Promise<PassOverPreferences> {
   for (let round = 0, saved = ''; ; round++) {
     openEditor(editor, path, env)
-    const decoded = textOf(readFileSync(path))
+    const decoded = decodeText(readFileSync(path))
     if (decoded.kind === 'no text')
       throw new CliFailure('E030', `what the editor saved cannot be read: ${decoded.why}`, { hint: 'save it as UTF-8' })
     const { text } = decoded
@@ -77,8 +77,8 @@ async function edited({ terminal, env }: Context, { editor, path, session, befor
     if (document) return document
     const errors = faults.filter(({ severity }) => severity === 'error')
     const plain = withoutRemarks(text)
-    if (plain === saved) throw toldBefore(invalidPolicy(path, faults))
-    if (round >= ROUNDS) throw invalidPolicy(path, faults)
+    if (plain === saved) throw alreadyReported(invalidPolicy(path, faults))
+    if (round >= MAX_ROUNDS) throw invalidPolicy(path, faults)
     saved = plain
     for (const fault of errors) terminal.note(faultText(fault))
     writeFileSync(path, remarks(errors) + plain)
@@ -86,7 +86,7 @@ async function edited({ terminal, env }: Context, { editor, path, session, befor
 }
 
 /** Each fault was told when the editor was opened again. */
-function toldBefore({ code, message, hint, faults }: CliFailure): CliFailure {
+function alreadyReported({ code, message, hint, faults }: CliFailure): CliFailure {
   return new CliFailure(code, message, { ...(hint === undefined ? {} : { hint }), ...(faults ? { faults } : {}) })
 }
 

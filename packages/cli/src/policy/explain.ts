@@ -4,7 +4,7 @@ import { type AgentRecord, agentPairOverride, issueTexts, type PassOverPreferenc
 import type { Context } from '../connection/context.js'
 import { usage } from '../errors.js'
 import { renderTable } from '../render/table.js'
-import { typed } from '../terminal/text.js'
+import { formatCommands } from '../terminal/text.js'
 import { findPolicyFile } from './find-file.js'
 import { readPolicyFile } from './read-file.js'
 import { openPolicy } from './session.js'
@@ -24,7 +24,7 @@ interface Source {
 }
 
 /** `passover policy explain <from> <to>`: every field with its value and the level that it came from. E013 for a refused override. */
-export async function runExplain(context: Context, options: ExplainOptions, from: string, to: string): Promise<number> {
+export async function runPolicyExplain(context: Context, options: ExplainOptions, from: string, to: string): Promise<number> {
   const { terminal } = context
   const override = options.override === undefined ? undefined : parsed('--override', options.override, agentPairOverride)
   const request = options.request === undefined ? undefined : ownSettings(options.request)
@@ -57,8 +57,8 @@ export async function runExplain(context: Context, options: ExplainOptions, from
     () => {
       const head = [`${from} -> ${to} under ${policy_name}, ${source.name}`]
       if (registered === false)
-        head.push(typed(`${to} is not registered: a pass to it is refused (E001) until it works or passover agents add ${to}.`))
-      if (originates !== undefined && originates !== 'always') head.push(typed(ORIGINATES[originates](from)))
+        head.push(formatCommands(`${to} is not registered: a pass to it is refused (E001) until it works or passover agents add ${to}.`))
+      if (originates !== undefined && originates !== 'always') head.push(formatCommands(ORIGINATES[originates](from)))
       return [...head, '', table(rows, from, terminal)].join('\n')
     },
   )

@@ -3,7 +3,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { filesUpward, ignoredText } from '@passover/sdk/project'
 import { findNodeAtLocation, parseTree } from 'jsonc-parser'
 import { CliFailure } from '../errors.js'
-import { fileWhy, readUpTo, textOf } from '../input/read-file.js'
+import { decodeText, fileErrorReason, readFileUpTo } from '../input/read-file.js'
 
 /** Where a project's policy stands, in a file of its own or under a key of a bigger one. */
 export interface PolicyFile {
@@ -16,12 +16,12 @@ export interface PolicyFile {
   within: string[]
 }
 
-const OWN = join('.opencode', 'pass-over.json')
-const SHARED = join('.opencode', 'config.json')
+const POLICY_PATH = join('.opencode', 'pass-over.json')
+const SHARED_CONFIG_PATH = join('.opencode', 'config.json')
 const KEY = 'pass_over'
 
 /** What names the file instead of looking for it. */
-export interface Named {
+export interface PolicyFileOptions {
   /** A named file need not be there: it will be written. */
   mayBeNew?: true
   directory: string
@@ -37,12 +37,12 @@ export interface Named {
  * `pass_over` of `.opencode/config.json`, the nearest one upward within the repository that others cannot have written. Undefined: there is none.
  * CliFailure E041 or E030 for a named one that is not there or cannot be read.
  */
-export function findPolicyFile({ directory, path, env, mayBeNew, terminal }: Named): PolicyFile | undefined {
+export function findPolicyFile({ directory, path, env, mayBeNew, terminal }: PolicyFileOptions): PolicyFile | undefined {
   const named = path ?? env.PASSOVER_CONFIG
   if (named && mayBeNew && !existsSync(resolve(directory, named))) return undefined
   if (named) return readNamed(resolve(directory, named), { directory, by: path ? 'it' : 'PASSOVER_CONFIG' })
   let found: PolicyFile | undefined
-  for (const { path: own, fault } of filesUpward(directory, [OWN, SHARED])) {
+  for (const { path: own, fault } of filesUpward(directory, [POLICY_PATH, SHARED_CONFIG_PATH])) {
     // Of the folder in which it is found, the other file is looked at, too. Further up there may be those of other projects.
     if (found && dirname(found.path) !== dirname(own)) break
     if (fault) {
@@ -56,7 +56,7 @@ export function findPolicyFile({ directory, path, env, mayBeNew, terminal }: Nam
     }
     const file = read(own, directory)
     // The shared file is other people's configuration, which need not be ours at all.
-    if (own.endsWith(OWN) || file.within.length > 0) found = file
+    if (own.endsWith(POLICY_PATH) || file.within.length > 0) found = file
   }
   return found
 }
@@ -72,8 +72,8 @@ function peek(path: string, directory: string): PolicyFile | undefined {
 }
 
 /** Where the file would be that a project does not have yet. */
-export function newPolicyFile({ directory, path, env }: Named): string {
-  return resolve(directory, path ?? env.PASSOVER_CONFIG ?? OWN)
+export function newPolicyFile({ directory, path, env }: PolicyFileOptions): string {
+  return resolve(directory, path ?? env.PASSOVER_CONFIG ?? POLICY_PATH)
 }
 
 function readNamed(path: string, { directory, by }: { directory: string; by: string }): PolicyFile {
@@ -94,22 +94,22 @@ function read(path: string, directory: string): PolicyFile {
   const near = relative(resolve(directory), path)
   const shown = near !== '' && near.length < path.length ? near : path
   try {
-    const bytes = readUpTo(path, MOST_BYTES)
+    const bytes = readFileUpTo(path, MAX_BYTES)
     if (bytes.kind === 'not a file') throw unreadable(shown, 'it is not a file')
-    if (bytes.kind === 'too large') throw unreadable(shown, `it has more than ${MOST_BYTES} bytes`)
-    const decoded = textOf(bytes.bytes)
+    if (bytes.kind === 'too large') throw unreadable(shown, `it has more than ${MAX_BYTES} bytes`)
+    const decoded = decodeText(bytes.bytes)
     if (decoded.kind === 'no text') throw unreadable(shown, decoded.why, 'save it as UTF-8')
     const { text } = decoded
     return { path, shown, text, within: holdsKey(text) ? [KEY] : [] }
   } catch (error) {
-    const why = fileWhy(error)
+    const why = fileErrorReason(error)
     if (why === undefined) throw error
     throw unreadable(shown, why)
   }
 }
 
 /** Far above what a policy may have, and small enough to be read. */
-const MOST_BYTES = 64 * 1024 * 1024
+const MAX_BYTES = 64 * 1024 * 1024
 
 function unreadable(shown: string, why: string, hint = 'make it a readable file'): CliFailure {
   return new CliFailure('E030', `${shown} cannot be read: ${why}`, { hint })

@@ -1,26 +1,28 @@
 import { type InForce, inForce, invalidPolicy, versionOf } from '@passover/operator'
 import type { Context } from '../connection/context.js'
-import { namesOn, personText } from '../connection/verified-names.js'
+import { formatPerson, readNameVerification } from '../connection/verified-names.js'
 import { renderTable } from '../render/table.js'
 import { ago } from '../terminal/duration.js'
-import { typed } from '../terminal/text.js'
-import { differences, inShort, inWords } from './diff.js'
+import { formatCommands } from '../terminal/text.js'
+import { describeDifference, diffPolicies, summarizeDifferences } from './diff.js'
 import { requiredFile } from './push.js'
 import { readPolicyFile } from './read-file.js'
 import { openPolicy, type PolicySession } from './session.js'
 
 /** `passover policy diff [from] [to]`: what is in force against the file, an earlier version against what is in force, or two versions. */
-export async function runDiff(context: Context, options: { file?: string }, given: (number | undefined)[]): Promise<number> {
+export async function runPolicyDiff(context: Context, options: { file?: string }, given: (number | undefined)[]): Promise<number> {
   const { terminal } = context
   await using session = await openPolicy(context)
   const { before, after } = await sides(context, session, { given, file: options.file })
-  const changes = differences(before.document, after.document)
+  const changes = diffPolicies(before.document, after.document)
   terminal.show(
     { from: before.name, to: after.name, changes: changes.map(({ path, before: was, after: is }) => ({ path, before: was, after: is })) },
     () =>
       changes.length === 0
         ? `No difference between ${before.name} and ${after.name}.`
-        : [`From ${before.name} to ${after.name}:`, ...changes.map((one) => `  ${colored(inWords(one), terminal.colors)}`)].join('\n'),
+        : [`From ${before.name} to ${after.name}:`, ...changes.map((one) => `  ${colored(describeDifference(one), terminal.colors)}`)].join(
+            '\n',
+          ),
   )
   return 0
 }
@@ -54,15 +56,15 @@ function colored(line: string, colors: Context['terminal']['colors']): string {
 }
 
 /** `passover policy history`: newest first, with what each version changed. */
-export async function runHistory(context: Context, { limit }: { limit: number }): Promise<number> {
+export async function runPolicyHistory(context: Context, { limit }: { limit: number }): Promise<number> {
   const { terminal } = context
   await using session = await openPolicy(context)
   const live = await inForce(session)
-  const [versions, names] = await Promise.all([session.store.versions(), namesOn(session.bus, context)])
+  const [versions, names] = await Promise.all([session.store.versions(), readNameVerification(session.bus, context)])
   const documents = new Map(versions.map(({ version, document }) => [version, document]))
   const rows = versions.slice(0, limit).map(({ version, time, by, reason, document, digest }) => {
     const before = version === 1 ? {} : documents.get(version - 1)
-    const changes = before && differences(before, document)
+    const changes = before && diffPolicies(before, document)
     return {
       version,
       time,
@@ -71,18 +73,18 @@ export async function runHistory(context: Context, { limit }: { limit: number })
       reason,
       digest,
       in_force: version === live.version,
-      changed: changes ? inShort(changes) : 'unknown',
+      changed: changes ? summarizeDifferences(changes) : 'unknown',
     }
   })
   const now = session.bus.now()
   terminal.show(rows, () =>
     rows.length === 0
-      ? typed('No policy was published: the defaults hold. Publish one: passover policy push')
+      ? formatCommands('No policy was published: the defaults hold. Publish one: passover policy push')
       : renderTable<(typeof rows)[number]>(
           [
             { head: 'VERSION', cell: (row) => `${row.version}${row.in_force ? ' *' : ''}` },
             { head: 'WHEN', cell: (row) => ago(row.time, now) },
-            { head: 'WHO', cell: (row) => personText(row.by, row) },
+            { head: 'WHO', cell: (row) => formatPerson(row.by, row) },
             { head: 'REASON', cell: (row) => row.reason ?? '', shrinks: true },
             { head: 'CHANGED', cell: (row) => row.changed, shrinks: true },
           ],

@@ -5,14 +5,14 @@ import type { PassOverPreferences } from '@passover/schemas'
 import { applyEdits, modify } from 'jsonc-parser'
 import type { Context } from '../connection/context.js'
 import { CliFailure } from '../errors.js'
-import { agreed } from '../input/confirm.js'
+import { confirmAction } from '../input/confirm.js'
 import { count } from '../terminal/text.js'
-import { bare, differences, inWords } from './diff.js'
-import { findPolicyFile, type Named, newPolicyFile, type PolicyFile } from './find-file.js'
+import { describeDifference, diffPolicies, withoutImplied } from './diff.js'
+import { findPolicyFile, newPolicyFile, type PolicyFile, type PolicyFileOptions } from './find-file.js'
 import { readPolicyFile } from './read-file.js'
 import { openPolicy, type PolicySession } from './session.js'
 
-export interface PullOptions {
+export interface PolicyPullOptions {
   dryRun?: true
   yes?: true
 }
@@ -20,7 +20,7 @@ export interface PullOptions {
 const FORMAT = { formattingOptions: { insertSpaces: true, tabSize: 2 } }
 
 /** `passover policy pull [file]`: what is in force into the file. Comments, order and format of what does not change stay. */
-export async function runPull(context: Context, options: PullOptions, path: string | undefined): Promise<number> {
+export async function runPolicyPull(context: Context, options: PolicyPullOptions, path: string | undefined): Promise<number> {
   const { terminal } = context
   const file = findPolicyFile({ ...named(context, path), mayBeNew: true })
   await using session = await openPolicy(context)
@@ -28,8 +28,8 @@ export async function runPull(context: Context, options: PullOptions, path: stri
   const target = file?.path ?? newPolicyFile(named(context, path))
   const present = file ? readPolicyFile(file, undefined).document : {}
   if (file && !present && !options.yes) throw unreadable(file)
-  const changes = differences(present ?? {}, live.document)
-  const lines = changes.map((one) => `  ${inWords(one)}`)
+  const changes = diffPolicies(present ?? {}, live.document)
+  const lines = changes.map((one) => `  ${describeDifference(one)}`)
   const told = `${count(changes.length, 'change')}${changes.length === 0 ? '' : ':'}`
   const document = {
     file: target,
@@ -53,7 +53,7 @@ export async function runPull(context: Context, options: PullOptions, path: stri
   return 0
 }
 
-function named({ directory, env, terminal }: Context, path: string | undefined): Named {
+function named({ directory, env, terminal }: Context, path: string | undefined): PolicyFileOptions {
   return { directory, env, path, terminal }
 }
 
@@ -63,7 +63,7 @@ function unreadable({ shown }: PolicyFile): CliFailure {
 }
 
 interface Overwriting {
-  options: PullOptions
+  options: PolicyPullOptions
   session: PolicySession
   present: PassOverPreferences
   file: PolicyFile
@@ -76,23 +76,23 @@ async function mayOverwrite({ terminal }: Context, { options, session, present, 
   const versions = await session.store.versions()
   if (versions.some(({ document }) => sameDocument(document, present))) return
   const what = `${file.shown} was changed and never pushed; ${count(changes, 'setting')} would be written over`
-  if (terminal.interactive && (await agreed(`${what}. Write?`))) return
+  if (terminal.interactive && (await confirmAction(`${what}. Write?`))) return
   throw new CliFailure('E042', what, { hint: '--dry-run shows them, --yes writes; passover policy push publishes the file instead' })
 }
 
 function edited({ text, within }: PolicyFile, present: PassOverPreferences, wanted: PassOverPreferences): string {
   // One setting at a time: each edit moves what stands behind it.
-  return differences(present, wanted).reduce((now, { at, after }) => applyEdits(now, modify(now, [...within, ...at], after, FORMAT)), text)
+  return diffPolicies(present, wanted).reduce((now, { at, after }) => applyEdits(now, modify(now, [...within, ...at], after, FORMAT)), text)
 }
 
 function whole(file: PolicyFile | undefined, document: PassOverPreferences): string {
-  if (file && file.within.length > 0) return applyEdits(file.text, modify(file.text, file.within, bare(document), FORMAT))
+  if (file && file.within.length > 0) return applyEdits(file.text, modify(file.text, file.within, withoutImplied(document), FORMAT))
   return documentText(document)
 }
 
 /** A document as a person writes it. */
 export function documentText(document: PassOverPreferences): string {
-  return `${JSON.stringify(bare(document), null, 2)}\n`
+  return `${JSON.stringify(withoutImplied(document), null, 2)}\n`
 }
 
 /** All or nothing: who reads meanwhile sees the old file or the new one. */

@@ -1,20 +1,20 @@
 import { faultText, gate, inForce, invalidPolicy, jsonFault, lenient, publish, sameDocument, wasFaster } from '@passover/operator'
 import type { PassOverPreferences } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
-import { namesOn, personText } from '../connection/verified-names.js'
+import { formatPerson, readNameVerification } from '../connection/verified-names.js'
 import { CliFailure } from '../errors.js'
-import { count, typed } from '../terminal/text.js'
-import { differences, inWords } from './diff.js'
+import { count, formatCommands } from '../terminal/text.js'
+import { describeDifference, diffPolicies } from './diff.js'
 import { findPolicyFile, newPolicyFile, type PolicyFile } from './find-file.js'
 import { checkPolicyFile, readPolicyFile } from './read-file.js'
 import { openPolicy, type PolicySession } from './session.js'
 
-export interface CheckOptions {
+export interface PolicyCheckOptions {
   allowMissing?: true
   offline?: true
 }
 
-export interface PushOptions {
+export interface PolicyPushOptions {
   reason?: string
   dryRun?: true
   base?: number
@@ -34,7 +34,7 @@ export function requiredFile(
 }
 
 /** `passover policy check [file]`: with the registry where a server can be reached, else without. */
-export async function runCheck(context: Context, options: CheckOptions, path: string | undefined): Promise<number> {
+export async function runPolicyCheck(context: Context, options: PolicyCheckOptions, path: string | undefined): Promise<number> {
   const { terminal } = context
   const file = requiredFile(context, path)
   const { agents, unknown } = await registryOf(context, options)
@@ -46,13 +46,15 @@ export async function runCheck(context: Context, options: CheckOptions, path: st
   const numbers = `${count(Object.keys(pairs).length, 'pair')}, ${count(Object.keys(subagents).length, 'subagent')}`
   const document = { file: file.path, valid: true, warnings: faults.map(jsonFault), agents_checked: agents !== undefined }
   terminal.show(document, () =>
-    [`${terminal.colors.green('✓')} ${file.shown} is valid: ${numbers}`, ...faults.map((fault) => typed(faultText(fault)))].join('\n'),
+    [`${terminal.colors.green('✓')} ${file.shown} is valid: ${numbers}`, ...faults.map((fault) => formatCommands(faultText(fault)))].join(
+      '\n',
+    ),
   )
   if (unknown && terminal.mode === 'human') terminal.note(`Whether the agents are there was not checked: ${unknown}.`)
   return 0
 }
 
-async function registryOf(context: Context, { offline }: CheckOptions) {
+async function registryOf(context: Context, { offline }: PolicyCheckOptions) {
   if (offline) return { agents: undefined, unknown: '--offline' }
   try {
     await using session = await openPolicy(context)
@@ -64,7 +66,7 @@ async function registryOf(context: Context, { offline }: CheckOptions) {
 }
 
 /** `passover policy push [file]` */
-export async function runPush(context: Context, options: PushOptions, path: string | undefined): Promise<number> {
+export async function runPolicyPush(context: Context, options: PolicyPushOptions, path: string | undefined): Promise<number> {
   const { terminal } = context
   const file = requiredFile(context, path)
   await using session = await openPolicy(context)
@@ -80,19 +82,19 @@ export async function runPush(context: Context, options: PushOptions, path: stri
       now: session.bus.now(),
       base: options.base,
       keptIn: file.shown,
-      names: await namesOn(session.bus, context),
+      names: await readNameVerification(session.bus, context),
     })
   }
   if (sameDocument(document, live.document)) return unchanged(context, live.version, file)
-  const changes = differences(live.document, document)
-  const lines = changes.map((one) => `  ${inWords(one)}`)
+  const changes = diffPolicies(live.document, document)
+  const lines = changes.map((one) => `  ${describeDifference(one)}`)
   const summary = {
     base: live.version,
     file: file.path,
     changes: changes.map(({ path: at, before, after }) => ({ path: at, before, after })),
   }
   const more = { ...summary, warnings: warnings.map(jsonFault) }
-  const remarks = warnings.map((fault) => typed(faultText({ ...fault, file: file.shown })))
+  const remarks = warnings.map((fault) => formatCommands(faultText({ ...fault, file: file.shown })))
   if (options.dryRun) {
     terminal.show({ dry_run: true, version: live.version + 1, ...more }, () =>
       [`Would publish version ${live.version + 1}, ${count(changes.length, 'change')}:`, ...lines, ...remarks].join('\n'),
@@ -100,8 +102,8 @@ export async function runPush(context: Context, options: PushOptions, path: stri
     return 0
   }
   const { version } = await publish(session, { document, base: live.version, reason: options.reason }, file.shown)
-  const names = await namesOn(session.bus, context)
-  const by = personText(context.person, names)
+  const names = await readNameVerification(session.bus, context)
+  const by = formatPerson(context.person, names)
   terminal.show({ version, by: context.person, ...names, ...more }, () =>
     [
       `${terminal.colors.green('✓')} Policy version ${version} is in force, by ${by}, ${count(changes.length, 'change')}:`,
@@ -121,7 +123,7 @@ function unchanged({ terminal }: Context, version: number, file: PolicyFile): nu
 }
 
 /** After a change that was not made in the file: whoever pushes the file next would undo it. */
-export async function noteFile(
+export async function noteFileDiffers(
   context: Context,
   session: Pick<PolicySession, 'agents'>,
   document: Parameters<typeof sameDocument>[0],

@@ -5,7 +5,7 @@ import { findNodeAtLocation, getNodeValue, type Node, type ParseError, parseTree
 import type { Context } from '../connection/context.js'
 import { findPolicyFile, type PolicyFile } from './find-file.js'
 
-export interface ReadFile {
+export interface PolicyFileReading {
   /** Undefined: it is not valid, `faults` say why. */
   document?: PassOverPreferences
   /** Errors and warnings. */
@@ -23,7 +23,10 @@ interface Position {
 }
 
 /** As `readPolicyFile`, and every output_schema is compiled, also in a document that has other faults. */
-export async function checkPolicyFile(file: Pick<PolicyFile, 'text' | 'shown' | 'within'>, agents: KnownAgents): Promise<ReadFile> {
+export async function checkPolicyFile(
+  file: Pick<PolicyFile, 'text' | 'shown' | 'within'>,
+  agents: KnownAgents,
+): Promise<PolicyFileReading> {
   const read = readPolicyFile(file, agents)
   const more = await schemaFaults(read.value)
   if (more.length === 0) return read
@@ -36,7 +39,7 @@ export async function checkPolicyFile(file: Pick<PolicyFile, 'text' | 'shown' | 
 export function readPolicyFile(
   { text, shown: file, within }: Pick<PolicyFile, 'text' | 'shown' | 'within'>,
   agents: KnownAgents,
-): ReadFile {
+): PolicyFileReading {
   const errors: ParseError[] = []
   const tree = parseTree(text, errors, { allowTrailingComma: true, allowEmptyContent: false })
   const root = tree && (within.length > 0 ? findNodeAtLocation(tree, within) : tree)
@@ -157,10 +160,10 @@ function repeated(at: (string | number)[]): PolicyFault {
 }
 
 /** The line of the project's policy file at which a JSON path of the live policy stands. Undefined: there is none, or no such file. */
-export function placeInFile(context: Pick<Context, 'directory' | 'env'>, path: string): { file: string; line: number } | undefined {
+export function locateInPolicyFile(context: Pick<Context, 'directory' | 'env'>, path: string): { file: string; line: number } | undefined {
   try {
     const file = findPolicyFile(context)
-    const line = file && readPolicyFile(file, undefined).lineOf(segmentsOf(path))
+    const line = file && readPolicyFile(file, undefined).lineOf(parsePolicyPath(path))
     return line === undefined ? undefined : { file: file?.shown ?? '', line }
   } catch {
     // The refusal is what matters; a file that cannot be read is another matter.
@@ -171,7 +174,7 @@ export function placeInFile(context: Pick<Context, 'directory' | 'env'>, path: s
 const SEGMENT = /\.([A-Za-z_$][\w$]*)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]/g
 
 /** The parts of a path as core writes it. */
-export function segmentsOf(path: string): Segment[] {
+export function parsePolicyPath(path: string): Segment[] {
   return [...path.matchAll(SEGMENT)].map(
     ([, word, index, quoted]) => word ?? (index === undefined ? String(JSON.parse(quoted ?? '""')) : Number(index)),
   )

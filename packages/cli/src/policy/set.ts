@@ -2,12 +2,12 @@ import { nearest, POLICY_FIELDS, type PolicyFault, readPolicy, type Segment } fr
 import { faultText, gate, type InForce, inForce, invalidPolicy, jsonFault, sameDocument, versionOf } from '@passover/operator'
 import { type PassOverPreferences, type PolicyVersion, pairKey, parsePairKey } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
-import { namesOn, personText } from '../connection/verified-names.js'
+import { formatPerson, readNameVerification } from '../connection/verified-names.js'
 import { usage } from '../errors.js'
 import { parseDuration } from '../terminal/duration.js'
-import { typed } from '../terminal/text.js'
-import { type Difference, differences, inWords } from './diff.js'
-import { noteFile } from './push.js'
+import { formatCommands } from '../terminal/text.js'
+import { type Difference, describeDifference, diffPolicies } from './diff.js'
+import { noteFileDiffers } from './push.js'
 import { openPolicy, type PolicySession } from './session.js'
 
 export interface SetOptions {
@@ -29,7 +29,7 @@ interface Change {
 type Changed = { kind: 'same'; live: InForce } | { kind: 'changed'; value: PolicyVersion; changes: Difference[]; warnings: PolicyFault[] }
 
 /** `passover policy set <field> [value]` */
-export function runSet(context: Context, options: SetOptions, field: string, value: string | undefined): Promise<number> {
+export function runPolicySet(context: Context, options: SetOptions, field: string, value: string | undefined): Promise<number> {
   const at = placeOf(options, field)
   if (value === undefined && !options.remove)
     throw usage(`what should ${field} be?`, 'give a value, or --remove to leave it to the next level')
@@ -50,7 +50,11 @@ export interface PairOptions {
  * `passover policy enable|disable <from> <to>`: the reason stands in the pair, since E004 tells it. Enabling takes away what disabling
  * set; nothing is written down that holds anyhow.
  */
-export function runPair(context: Context, options: PairOptions, pair: { from: string; to: string; enabled: boolean }): Promise<number> {
+export function runPolicyPair(
+  context: Context,
+  options: PairOptions,
+  pair: { from: string; to: string; enabled: boolean },
+): Promise<number> {
   const { from, to, enabled } = pair
   const at = ['pairs', pairKey(from, to)]
   const make = ({ document }: InForce) => {
@@ -63,7 +67,7 @@ export function runPair(context: Context, options: PairOptions, pair: { from: st
 }
 
 /** `passover policy rollback <version>`: a new version with the old document. Who is missing now is no obstacle. */
-export async function runRollback(context: Context, { reason }: { reason?: string }, version: number): Promise<number> {
+export async function runPolicyRollback(context: Context, { reason }: { reason?: string }, version: number): Promise<number> {
   await using session = await openPolicy(context)
   const { document } = await versionOf(session, version)
   const change: Change = { make: () => document, reason: reason ?? `rollback to version ${version}`, allowMissing: true }
@@ -86,7 +90,7 @@ async function changed(session: PolicySession, { make, reason, allowMissing }: C
     const warnings = await gate(document, { what: 'the policy', agents: session.agents, before: live.document, allowMissing })
     const outcome = await session.store.publish({ document, base: live.version, reason })
     if (outcome.kind === 'published')
-      return { kind: 'changed', value: outcome.value, changes: differences(live.document, document), warnings }
+      return { kind: 'changed', value: outcome.value, changes: diffPolicies(live.document, document), warnings }
     if (outcome.kind === 'refused') throw usage(`the policy was not published: ${outcome.description}`, 'nothing was changed')
   }
 }
@@ -105,15 +109,15 @@ async function tell(context: Context, session: PolicySession, done: Changed): Pr
   const told = changes.map(({ path, before, after }) => ({ path, before, after }))
   // Conflicts of long ago are told by check, not at every change.
   const fresh = warnings.filter(({ places }) => places.some(({ path }) => changes.some((one) => path.startsWith(one.path))))
-  const names = await namesOn(session.bus, context)
+  const names = await readNameVerification(session.bus, context)
   terminal.show({ version: value.version, by: value.by, ...names, changes: told, warnings: fresh.map(jsonFault) }, () =>
     [
-      `${terminal.colors.green('✓')} Policy version ${value.version} is in force, by ${personText(value.by, names)}:`,
-      ...changes.map((one) => `  ${inWords(one)}`),
-      ...fresh.map((fault) => typed(faultText(fault))),
+      `${terminal.colors.green('✓')} Policy version ${value.version} is in force, by ${formatPerson(value.by, names)}:`,
+      ...changes.map((one) => `  ${describeDifference(one)}`),
+      ...fresh.map((fault) => formatCommands(faultText(fault))),
     ].join('\n'),
   )
-  await noteFile(context, session, value.document)
+  await noteFileDiffers(context, session, value.document)
   return 0
 }
 

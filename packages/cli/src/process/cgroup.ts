@@ -35,7 +35,7 @@ export function cgroupParent(root = ROOT, own = text('/proc/self/cgroup') ?? '')
 }
 
 /** Makes a group, with a memory limit or without. Undefined: it could not be made or does not take the limit. */
-export function makeCgroup({ version, path: parent }: CgroupParent, name: string, limit_bytes?: number): Cgroup | undefined {
+export function createCgroup({ version, path: parent }: CgroupParent, name: string, limit_bytes?: number): Cgroup | undefined {
   const path = join(parent, name)
   try {
     mkdirSync(path)
@@ -68,7 +68,7 @@ function canLimit(parent: CgroupParent): boolean {
   } catch {
     return false
   }
-  const group = makeCgroup(parent, `passover-${process.pid}-probe`, PROBE_BYTES)
+  const group = createCgroup(parent, `passover-${process.pid}-probe`, PROBE_BYTES)
   if (!group) return false
   const { status } = spawnSync('sh', ['-c', 'echo $$ > "$1/cgroup.procs"', 'passover', group.path], { stdio: 'ignore' })
   remove(group.path)

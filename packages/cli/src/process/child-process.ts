@@ -1,7 +1,7 @@
 import { type ChildProcessWithoutNullStreams, type StdioOptions, spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { type Readable, Writable } from 'node:stream'
-import { withoutInherited } from './inherited-descriptors.js'
+import { spawnWithoutInherited } from './inherited-descriptors.js'
 
 export interface ChildOptions {
   command: string[]
@@ -14,7 +14,7 @@ export interface ChildOptions {
   /** Most bytes of stdout that are kept; a command that writes more is killed. */
   max_output_bytes: number
   /** What is done about it while it runs: told its process id, which is its group's. */
-  attend?(leader: number): Attending
+  attend?(leader: number): ChildControl
   /** The command waits for a line on its descriptor 3: it is written when what attends it is ready. */
   gated: boolean
   /** A seccomp program that the command's sandbox reads from its descriptor 4. */
@@ -25,7 +25,7 @@ export interface ChildOptions {
   onStderr(line: string): void
 }
 
-export interface Attending {
+export interface ChildControl {
   ready: Promise<void>
   ends: Disposable[]
 }
@@ -51,7 +51,7 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
     const pipes = ['pipe', 'pipe', 'pipe', options.gated ? 'pipe' : 'ignore', options.filter ? 'pipe' : 'ignore'] as const
     const fixed = { cwd: options.cwd, env: options.env, detached: process.platform !== 'win32' }
     const start = (stdio: StdioOptions) => spawn(program, args, { ...fixed, stdio })
-    const child = withoutInherited(pipes, start) as ChildProcessWithoutNullStreams
+    const child = spawnWithoutInherited(pipes, start) as ChildProcessWithoutNullStreams
     const group = killer(child.pid, options.kill_after_ms)
     const attending = child.pid === undefined ? undefined : options.attend?.(child.pid)
     send(child.stdio[4], options.filter)

@@ -18,7 +18,7 @@ for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done`
  * A process beside the worker, so that a command does not outlive a worker that was killed. One for all commands, begun before the first. A
  * command is to wait (`gated`) until its group is told: the worker may be killed in that very moment.
  */
-export class Guardian {
+export class ProcessGuardian {
   #child: ChildProcess | undefined
   #isThere: Promise<boolean> | undefined
 

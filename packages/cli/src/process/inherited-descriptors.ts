@@ -6,7 +6,7 @@ type Stdio = 'ignore' | 'pipe' | number
 /** O_CLOEXEC on Linux, the same on every architecture that Node supports. */
 const CLOSES_ON_EXEC = 0o2_000_000
 /** Highest descriptor that is accepted. Node needs an entry for each one up to the highest. */
-const HIGHEST = 65_536
+const MAX_DESCRIPTOR = 65_536
 
 /**
  * Calls `start` with `stdio` entries that replace inherited descriptors by /dev/null. Node closes the descriptors that it opened itself, but
@@ -14,12 +14,12 @@ const HIGHEST = 65_536
  *
  * @throws Error a descriptor is too high
  */
-export function withoutInherited<T>(own: readonly Stdio[], start: (stdio: StdioOptions) => T): T {
+export function spawnWithoutInherited<T>(own: readonly Stdio[], start: (stdio: StdioOptions) => T): T {
   const inherited = inheritedDescriptors().filter((descriptor) => (own[descriptor] ?? 'ignore') === 'ignore')
   const highest = Math.max(0, ...inherited)
-  if (highest > HIGHEST)
+  if (highest > MAX_DESCRIPTOR)
     throw new Error(
-      `descriptor ${highest} of the worker is open and would reach its commands; start the worker without it (at most ${HIGHEST})`,
+      `descriptor ${highest} of the worker is open and would reach its commands; start the worker without it (at most ${MAX_DESCRIPTOR})`,
     )
   if (inherited.length === 0) return start([...own])
   const nothing = openSync('/dev/null', 'r+')

@@ -1,10 +1,10 @@
 import { statfsSync } from 'node:fs'
 import type { Cgroup } from './cgroup.js'
-import { familyOf, memoryOf, processes } from './proc.js'
+import { listProcesses, processFamily, readMemory } from './proc.js'
 
-const EVERY_MS = 50
+const CHECK_INTERVAL_MS = 50
 
-export interface Exceeded {
+export interface MemoryExceeded {
   limit_bytes: number
   /** What was measured when it was killed. */
   measured_bytes: number
@@ -17,21 +17,21 @@ interface Watched {
   cgroup?: Cgroup | undefined
   /** The command has a /dev/shm of its own, whose files count. */
   namespaced: boolean
-  onExceeded(exceeded: Exceeded): void
+  onExceeded(exceeded: MemoryExceeded): void
 }
 
 /**
  * Ends commands whose processes hold too much memory together. With a cgroup the kernel measures, but version 1 kills one process only: the
  * others end here. Without one, /proc is read at intervals for all commands at once.
  */
-export class MemoryWatch {
+export class MemoryLimit {
   readonly #watched = new Set<Watched>()
   #timer: NodeJS.Timeout | undefined
 
   /** Until it is disposed of. */
   watch(watched: Watched): Disposable {
     this.#watched.add(watched)
-    this.#timer ??= setInterval(() => this.#look(), EVERY_MS)
+    this.#timer ??= setInterval(() => this.#look(), CHECK_INTERVAL_MS)
     return {
       [Symbol.dispose]: () => {
         this.#watched.delete(watched)
@@ -43,10 +43,10 @@ export class MemoryWatch {
   }
 
   #look(): void {
-    const all = [...this.#watched].some(({ cgroup }) => !cgroup) ? processes() : []
+    const all = [...this.#watched].some(({ cgroup }) => !cgroup) ? listProcesses() : []
     for (const watched of this.#watched) {
       const { leader, limit_bytes, cgroup } = watched
-      const family = cgroup ? [-leader] : familyOf(leader, all)
+      const family = cgroup ? [-leader] : processFamily(leader, all)
       const measured_bytes = cgroup ? killedAt(cgroup, limit_bytes) : measure(family, watched)
       if (measured_bytes === undefined) continue
       this.#watched.delete(watched)
@@ -66,7 +66,7 @@ function killedAt(cgroup: Cgroup, limit_bytes: number): number | undefined {
 function measure(family: readonly number[], { leader, limit_bytes, namespaced }: Watched): number | undefined {
   const files = namespaced ? sharedFiles(family.find((pid) => pid !== leader)) : 0
   const sum = (exactly: boolean) => {
-    const parts = family.map((pid) => memoryOf(pid, exactly))
+    const parts = family.map((pid) => readMemory(pid, exactly))
     const total = (kind: 'own' | 'shared') => parts.reduce((bytes, part) => bytes + part[kind], 0)
     // A file in /dev/shm that is mapped is both.
     return total('own') + Math.max(total('shared'), files)

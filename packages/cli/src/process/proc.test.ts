@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { familyOf } from './proc.js'
+import { processFamily } from './proc.js'
 
 it('a command owns its group, its session, and what those started', () => {
   const all = [
@@ -10,5 +10,5 @@ it('a command owns its group, its session, and what those started', () => {
     { pid: 14, parent: 1, group: 14, session: 10 },
     { pid: 20, parent: 1, group: 20, session: 20 },
   ]
-  expect(familyOf(10, all).sort()).toEqual([10, 11, 12, 13, 14])
+  expect(processFamily(10, all).sort()).toEqual([10, 11, 12, 13, 14])
 })

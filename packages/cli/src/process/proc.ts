@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** A process as the system lists it. */
-export interface Listed {
+export interface ProcessEntry {
   pid: number
   parent: number
   group: number
@@ -9,8 +9,8 @@ export interface Listed {
 }
 
 /** Every process; [] where there is no /proc. */
-export function processes(): Listed[] {
-  const found: Listed[] = []
+export function listProcesses(): ProcessEntry[] {
+  const found: ProcessEntry[] = []
   for (const name of names()) {
     const stat = read(`/proc/${name}/stat`)
     // The program's name stands in brackets and may hold anything.
@@ -22,7 +22,7 @@ export function processes(): Listed[] {
 }
 
 /** The processes of a command: its group, its session, and what those started. Pure. */
-export function familyOf(leader: number, all: readonly Listed[]): number[] {
+export function processFamily(leader: number, all: readonly ProcessEntry[]): number[] {
   const family = new Set<number>()
   for (const { pid, group, session } of all) if (pid === leader || group === leader || session === leader) family.add(pid)
   for (let size = -1; size !== family.size; ) {
@@ -33,7 +33,7 @@ export function familyOf(leader: number, all: readonly Listed[]): number[] {
 }
 
 /** Bytes that a process holds in memory and swap. */
-export interface Memory {
+export interface ProcessMemory {
   own: number
   /** Shared memory: mapped files of /dev/shm, memfd and the like. */
   shared: number
@@ -43,10 +43,10 @@ const ROUGH = /^(RssAnon|RssFile|VmSwap|RssShmem):\s+(\d+) kB/gm
 const EXACT = /^(Pss_Anon|Pss_File|SwapPss|Pss_Shmem):\s+(\d+) kB/gm
 
 /** Reads the memory of a process. `exactly`: divides what it shares with other processes among them, which takes longer. */
-export function memoryOf(pid: number, exactly: boolean): Memory {
+export function readMemory(pid: number, exactly: boolean): ProcessMemory {
   const rollup = exactly ? read(`/proc/${pid}/smaps_rollup`) : undefined
   const text = rollup ?? read(`/proc/${pid}/status`)
-  const memory: Memory = { own: 0, shared: 0 }
+  const memory: ProcessMemory = { own: 0, shared: 0 }
   for (const [, name = '', size] of (text ?? '').matchAll(rollup === undefined ? ROUGH : EXACT)) {
     memory[name.endsWith('Shmem') ? 'shared' : 'own'] += Number(size) * 1024
   }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { sayCustodyBody } from './custody.js'
+import { custodyText } from './custody.js'
 
 const hash = 'a'.repeat(64)
 const run = (from: number, to: number, entries: number) => ({
@@ -24,13 +24,13 @@ it.each([
   [{ kind: 'removals', begins: 0, untold: [] }, 'tells of each removal from here on'],
   [{ kind: 'removals', begins: 0, untold: [run(0, 2, 5)] }, 'tells of each removal from here on; removed before: segments 0 to 2'],
 ] as const)('%j', (body, said) => {
-  expect(sayCustodyBody({ v: 1, ...body } as never)).toBe(said)
+  expect(custodyText({ v: 1, ...body } as never)).toBe(said)
 })
 
 it('a removal says which segments, how much, how old, and by which version', () => {
   const body = { v: 1, kind: 'removed', segments: [run(0, 2, 12_287), run(4, 4, 1)], policy: 3, retention_days: 30 } as const
-  expect(sayCustodyBody(body as never)).toMatch(
+  expect(custodyText(body as never)).toMatch(
     /^removes segments 0 to 2, segment 4 from the archive \(12288 entries up to 2026-01-31 12:00(:04)?\): version 3 of the policy keeps 30 days$/,
   )
-  expect(sayCustodyBody({ ...body, policy: 0, retention_days: 1 } as never)).toMatch(/: the defaults keep 1 day$/)
+  expect(custodyText({ ...body, policy: 0, retention_days: 1 } as never)).toMatch(/: the defaults keep 1 day$/)
 })

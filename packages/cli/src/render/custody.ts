@@ -3,7 +3,7 @@ import { dateTime } from '../terminal/duration.js'
 import { count, oneLine } from '../terminal/text.js'
 
 /** What was said about custody, in words. */
-export function sayCustodyBody(body: CustodyBody): string {
+export function custodyText(body: CustodyBody): string {
   switch (body.kind) {
     case 'hold':
       return `holds ${scopeText(body.scope)}: ${oneLine(body.reason)}`

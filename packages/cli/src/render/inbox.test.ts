@@ -1,7 +1,7 @@
 import type { InboxItem } from '@passover/schemas'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
-import { commandsOf, itemDocument, renderInbox, renderItem } from './inbox.js'
+import { decisionCommands, itemDocument, renderInbox, renderItem } from './inbox.js'
 
 const colors = picocolors.createColors(false)
 const view = { colors, now: 60_000, person: 'ann' }
@@ -107,14 +107,14 @@ describe('an item of the inbox', () => {
   })
 
   it('names the command that this person can type', () => {
-    expect(commandsOf(proposed, { person: 'ann' })).toBe(
+    expect(decisionCommands(proposed, { person: 'ann' })).toBe(
       'passover approve held-pass-1 --item apply --from scout --to audit [--only 1,…]\npassover deny held-pass-1 --item apply --from scout --to audit',
     )
-    expect(commandsOf(proposed, { person: 'carol' })).toBe(
+    expect(decisionCommands(proposed, { person: 'carol' })).toBe(
       'passover approve held-pass-1 --item apply --from scout --to audit   (by ann or bob)',
     )
-    expect(commandsOf(held, { person: 'scout' })).toContain('(by another person: scout takes part in it)')
-    expect(commandsOf({ ...proposed, approvers: [] }, { person: 'ann' })).toContain('whom the policy must name')
+    expect(decisionCommands(held, { person: 'scout' })).toContain('(by another person: scout takes part in it)')
+    expect(decisionCommands({ ...proposed, approvers: [] }, { person: 'ann' })).toContain('whom the policy must name')
   })
 })
 

@@ -3,7 +3,7 @@ import { revokedText } from '@passover/operator'
 import { type AskedFor, type InboxItem, keyText, type PassKey, type ShownModification } from '@passover/schemas'
 import { dateTime, duration } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
-import { count, indent, oneLine, sizeText, typed, visible } from '../terminal/text.js'
+import { count, formatCommands, indent, oneLine, sizeText, visible } from '../terminal/text.js'
 
 interface View extends Pick<Terminal, 'colors'> {
   now: number
@@ -17,7 +17,7 @@ const CHANGES_SHOWN = 20
 const OBJECTIVE_SHOWN = 160
 
 /** What an item is about, in a sentence: "the start of …", "the release of …". */
-export const ABOUT: Record<InboxItem['item'], string> = {
+export const ITEM_TITLES: Record<InboxItem['item'], string> = {
   dispatch: 'start of the work',
   return: 'release of the result',
   apply: 'application of the changes',
@@ -54,7 +54,7 @@ export function itemDocument<Item extends Pick<InboxItem, 'item' | 'digest'>>(it
 /** One item: what, since when and until when, what there is to see, and what to type. */
 export function renderItem(item: InboxItem, view: View): string {
   const { colors, now } = view
-  const title = `${colors.yellow(ABOUT[item.item])}  ${oneLine(item.id)}  ${item.chain.map((name) => oneLine(name)).join(' → ')}`
+  const title = `${colors.yellow(ITEM_TITLES[item.item])}  ${oneLine(item.id)}  ${item.chain.map((name) => oneLine(name)).join(' → ')}`
   const times = `waiting for ${duration(Math.max(0, now - item.since))}, expires in ${duration(item.expires_at - now)} (${dateTime(item.expires_at)})`
   const facts: [string, string | undefined][] = [
     ['reason', item.reason],
@@ -68,7 +68,7 @@ export function renderItem(item: InboxItem, view: View): string {
   ]
   const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(9)} ${oneLine(value)}`]))
   const changes = view.whole && item.item === 'apply' ? [] : changeLines(item, view)
-  return [title, `  ${colors.dim(times)}`, ...lines, ...changes, indent(typed(commandsOf(item, view)))].join('\n')
+  return [title, `  ${colors.dim(times)}`, ...lines, ...changes, indent(formatCommands(decisionCommands(item, view)))].join('\n')
 }
 
 function askedLines({ asked }: InboxItem, { whole }: View): [string, string | undefined][] {
@@ -89,7 +89,7 @@ function objectiveText({ objective, objective_left_out: why }: AskedFor, whole: 
 }
 
 function returnedLines({ returned, why }: InboxItem, { whole }: View): [string, string | undefined][] {
-  if (!returned) return [['result', typed('too large to be told here; passover show tells it')]]
+  if (!returned) return [['result', formatCommands('too large to be told here; passover show tells it')]]
   const { status, decision, summary, findings } = returned
   const counts = [
     findings.error > 0 ? count(findings.error, 'error') : '',
@@ -122,7 +122,7 @@ function changeLine(change: ShownModification, colors: Terminal['colors']): stri
   return `${change.number}. ${changeText(change, colors, '      ')}`
 }
 
-interface ChangeTold {
+interface ShownChange {
   path: string
   reason: string
   confidence: string
@@ -134,7 +134,7 @@ interface ChangeTold {
 }
 
 /** One change in a line: path, lines, reason; each warning in a line of its own. */
-export function changeText(change: ChangeTold, colors: Terminal['colors'], by = '    '): string {
+export function changeText(change: ShownChange, colors: Terminal['colors'], by = '    '): string {
   const { path, operation = 'modify', added = 0, removed = 0, reason, confidence, omitted, warnings = [] } = change
   const how = operation === 'modify' ? '' : `  ${operation}`
   const lines = omitted
@@ -145,14 +145,14 @@ export function changeText(change: ChangeTold, colors: Terminal['colors'], by = 
 }
 
 /** The flags by which a command means one pass only, also where another originator or subagent has one with the same id. */
-export function fromTo({ originator, subagent }: Pick<PassKey, 'originator' | 'subagent'>): string {
+export function partiesText({ originator, subagent }: Pick<PassKey, 'originator' | 'subagent'>): string {
   return `--from ${originator} --to ${subagent}`
 }
 
 /** Exactly what to type, a command a line; the item is named, so that it is no other one's by the time it is typed. */
-export function commandsOf(item: InboxItem, { person }: Pick<View, 'person'>): string {
+export function decisionCommands(item: InboxItem, { person }: Pick<View, 'person'>): string {
   const key = { originator: item.originator, subagent: item.subagent, id: item.id }
-  const which = `${item.id} --item ${item.item} ${fromTo(key)}`
+  const which = `${item.id} --item ${item.item} ${partiesText(key)}`
   if (item.approvers && !item.approvers.includes(person))
     return `passover approve ${which}   (by ${item.approvers.join(' or ') || 'an approver, whom the policy must name'})`
   const parties = { key, ancestors: item.chain.slice(0, -1), approvers: item.approvers, local_person: item.local_person }

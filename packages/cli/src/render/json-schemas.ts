@@ -20,7 +20,7 @@ import {
   workOutput,
 } from '@passover/schemas'
 import { z } from 'zod'
-import { strictly } from './strict-schema.js'
+import { strictSchema } from './strict-schema.js'
 
 /**
  * What each command prints under `--json`, by the words that name the command. docs/reference/json-output.md is generated from it
@@ -539,9 +539,9 @@ export const NAMED_SHAPES: Record<string, z.ZodType> = {
   Erasure: custodyErasure,
   Scope: custodyScope,
   Notice: notice,
-  BadEntry: badEntry,
+  FindingEntry: badEntry,
   Change: change,
-  ToldEntry: told,
+  PlaybackEntry: told,
   Happening: happening,
   Decided: decided,
   Published: published,
@@ -571,6 +571,6 @@ export function shapeFault(line: readonly string[], document: unknown): string |
   const command = commandOf(line)
   if (command === undefined) return undefined
   const shape = JSON_SHAPES[command]
-  const { error } = (shape && strictly(shape, STRICT))?.safeParse(document) ?? {}
+  const { error } = (shape && strictSchema(shape, STRICT))?.safeParse(document) ?? {}
   return error && `passover ${command} --json: ${z.prettifyError(error)}`
 }

@@ -2,9 +2,9 @@ import { type PassResult, standing } from '@passover/operator'
 import type { AnsweredPass, PassRow } from '@passover/schemas'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
-import { colorOf, renderRows } from './pass-rows.js'
+import { renderPassRows, statusColor } from './pass-rows.js'
 import { renderOutput, renderResult } from './result.js'
-import { renderPass, renderTimeline, sayEntry } from './timeline.js'
+import { entryText, renderPass, renderTimeline } from './timeline.js'
 
 const colors = picocolors.createColors(false)
 const row: PassRow = {
@@ -23,7 +23,7 @@ const row: PassRow = {
 
 describe('the table of passes', () => {
   it('shows whole ids and never wraps a row', () => {
-    const text = renderRows([row, { ...row, reason: 'line\nbreak \u001b[31m' }], 5_000, { colors, columns: undefined })
+    const text = renderPassRows([row, { ...row, reason: 'line\nbreak \u001b[31m' }], 5_000, { colors, columns: undefined })
     const lines = text.split('\n')
     expect(lines).toHaveLength(3)
     expect(lines[1]).toContain(row.id)
@@ -32,17 +32,17 @@ describe('the table of passes', () => {
   })
 
   it('cuts the reason, and only that, on a narrow terminal', () => {
-    const text = renderRows([{ ...row, reason: 'r'.repeat(200) }], 5_000, { colors, columns: 120 })
+    const text = renderPassRows([{ ...row, reason: 'r'.repeat(200) }], 5_000, { colors, columns: 120 })
     for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(120)
     expect(text).toContain(row.id)
     expect(text).toContain('…')
   })
 
   it('leaves columns out on a terminal of 60 columns, and says which; where that is not enough each row is a block', () => {
-    const wide = renderRows([{ ...row, reason: 'r'.repeat(200), subagent: 'audit' }], 5_000, { colors, columns: 80 })
+    const wide = renderPassRows([{ ...row, reason: 'r'.repeat(200), subagent: 'audit' }], 5_000, { colors, columns: 80 })
     for (const line of wide.split('\n')) expect(line.length, line).toBeLessThanOrEqual(80)
     expect(wide).toMatch(/Too narrow for .*TOOK.*; --json has all\.$/)
-    const block = renderRows([{ ...row, originator: 'a'.repeat(40) }], 5_000, { colors, columns: 60 })
+    const block = renderPassRows([{ ...row, originator: 'a'.repeat(40) }], 5_000, { colors, columns: 60 })
     expect(block).toContain(`ID        ${row.id}\nSTATUS    `)
     for (const line of block.split('\n')) expect(line.length, line).toBeLessThanOrEqual(60)
   })
@@ -51,7 +51,7 @@ describe('the table of passes', () => {
     expect(standing({ status: 'refused', code: 'E003' })).toBe('refused E003')
     expect(standing({ status: 'returned', output_status: 'failed' })).toBe('returned (failed)')
     const { ended_at: _ended, output_status: _status, ...rest } = row
-    expect(renderRows([{ ...rest, status: 'waiting_for_return' }], 61_000, { colors, columns: undefined })).toContain('1 min…')
+    expect(renderPassRows([{ ...rest, status: 'waiting_for_return' }], 61_000, { colors, columns: undefined })).toContain('1 min…')
   })
 })
 
@@ -98,8 +98,8 @@ describe('one pass', () => {
     const refused = { ...decision, counts: false, why: 'takes part in the pass' }
     const text = renderPass({ ...pass, history: [refused] }, undefined, { colors, columns: undefined, person: 'maria', now: 5_000 })
     expect(text).toContain('newcomer tried to approve the start: does not count (takes part in the pass)')
-    expect(sayEntry({ ...decision, counts: true })).toBe('newcomer approves the start')
-    expect(sayEntry(decision)).toBe('newcomer decides: dispatch approve')
+    expect(entryText({ ...decision, counts: true })).toBe('newcomer approves the start')
+    expect(entryText(decision)).toBe('newcomer decides: dispatch approve')
   })
 
   it('calls an undo by its name, and the digest of the request so', () => {
@@ -197,8 +197,8 @@ describe('every kind of entry and artifact', () => {
       'violation',
       'unheard',
     ]
-    for (const kind of kinds) expect(sayEntry({ kind, by: 'audit', attempt: 2 }), kind).not.toBe('')
-    expect(sayEntry({ kind: 'return', by: 'passover', detail: 'E010' })).toBe('ended by passover: E010')
+    for (const kind of kinds) expect(entryText({ kind, by: 'audit', attempt: 2 }), kind).not.toBe('')
+    expect(entryText({ kind: 'return', by: 'passover', detail: 'E010' })).toBe('ended by passover: E010')
     expect(renderTimeline([], { colors })).toContain('nothing stored')
   })
 
@@ -244,6 +244,6 @@ describe('every kind of entry and artifact', () => {
 
   it('is coloured where it may be', () => {
     const bright = picocolors.createColors(true)
-    for (const status of ['refused', 'held', 'requested', 'processed']) expect(colorOf({ status }, bright)('x')).not.toBe('x')
+    for (const status of ['refused', 'held', 'requested', 'processed']) expect(statusColor({ status }, bright)('x')).not.toBe('x')
   })
 })

@@ -4,7 +4,7 @@ import type { DecisionArtifact, MessageArtifact, PassError, ShownFile, WorkArtif
 import { reviewable } from '@passover/sdk'
 import { duration } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
-import { count, cut, indentRest, oneLine, quoted, visible, visibleLines } from '../terminal/text.js'
+import { count, cut, indentContinuation, oneLine, quoteLines, visible, visibleLines } from '../terminal/text.js'
 import { changeText } from './inbox.js'
 
 /** `as`: an originator also reads the messages for it alone. `within`: in other text, each line of the output's own text is marked. */
@@ -23,7 +23,7 @@ export function renderResult(result: PassResult, view: View): string {
 /** An error: its sentence, and the chain with the offender marked where it has one. */
 function renderError({ error, raw_output }: { error: PassError; raw_output?: unknown }, { colors }: View): string {
   const { code, message, details } = error
-  const lines = [`${colors.red(`${code}`)} ${indentRest(visibleLines(message))}`]
+  const lines = [`${colors.red(`${code}`)} ${indentContinuation(visibleLines(message))}`]
   const stack = details?.stack
   if (typeof stack === 'string') lines.push(colors.dim(indented(stack)))
   if (raw_output !== undefined) lines.push(`What was given instead:\n${indented(rawText(raw_output))}`)
@@ -31,7 +31,7 @@ function renderError({ error, raw_output }: { error: PassError; raw_output?: unk
 }
 
 function indented(text: string): string {
-  return quoted(visibleLines(cut(text, RAW_SHOWN)))
+  return quoteLines(visibleLines(cut(text, RAW_SHOWN)))
 }
 
 /** What a worker gave in place of an output, cut for people. */
@@ -53,7 +53,7 @@ export function renderOutput(output: Partial<WorkOutput>, view: View, id?: strin
   lines.push(...looseFindings(output))
   for (const recommendation of summary?.recommendations ?? []) lines.push(`  → ${oneLine(recommendation)}`)
   const text = output.output ?? summary?.generated_summary
-  if (text) lines.push(view.within ? quoted(visibleLines(text).trimEnd()) : visibleLines(text).trimEnd())
+  if (text) lines.push(view.within ? quoteLines(visibleLines(text).trimEnd()) : visibleLines(text).trimEnd())
   return lines.join('\n')
 }
 

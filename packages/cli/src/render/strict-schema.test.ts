@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { shapeFault } from './json-schemas.js'
-import { strictly } from './strict-schema.js'
+import { strictSchema } from './strict-schema.js'
 
 describe('strictly', () => {
   const leaf = z.object({ a: z.string() })
@@ -16,7 +16,7 @@ describe('strictly', () => {
   const sound = { list: [{ a: '' }], either: { c: 1 }, named: { x: { a: '' } }, open: { anything: 1 }, known: { anything: 1 } }
 
   it('takes what the schema names', () => {
-    expect(strictly(shape).safeParse({ ...sound, piped: { a: '' } })).toMatchObject({ success: true })
+    expect(strictSchema(shape).safeParse({ ...sound, piped: { a: '' } })).toMatchObject({ success: true })
   })
 
   it.each([
@@ -27,12 +27,12 @@ describe('strictly', () => {
     { ...sound, piped: { a: '', extra: 1 } },
   ])('refuses a field that the schema does not name: %j', (document) => {
     expect(shape.safeParse(document).success || 'b' in document.either).toBe(true)
-    expect(strictly(shape).safeParse(document).success).toBe(false)
+    expect(strictSchema(shape).safeParse(document).success).toBe(false)
   })
 
   it('keeps what a schema demands besides', () => {
     const paired = z.object({ a: z.number(), b: z.number() }).refine(({ a, b }) => a < b)
-    expect(strictly(z.array(paired)).safeParse([{ a: 2, b: 1 }]).success).toBe(false)
+    expect(strictSchema(z.array(paired)).safeParse([{ a: 2, b: 1 }]).success).toBe(false)
   })
 })
 

@@ -4,10 +4,10 @@ import { z } from 'zod'
  * Returns a schema that rejects every field that the given one does not name, at any depth. The given schemas also read what newer versions
  * wrote, so they strip or keep unknown fields; a document that this version prints has none. An object without named fields stays open.
  */
-export function strictly(schema: z.ZodType, known = new Map<z.ZodType, z.ZodType>()): z.ZodType {
+export function strictSchema(schema: z.ZodType, known = new Map<z.ZodType, z.ZodType>()): z.ZodType {
   const made = known.get(schema)
   if (made) return made
-  const inner = (one: unknown) => strictly(one as z.ZodType, known)
+  const inner = (one: unknown) => strictSchema(one as z.ZodType, known)
   const strict = rebuilt(schema, inner)
   known.set(schema, strict)
   return strict

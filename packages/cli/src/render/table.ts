@@ -12,8 +12,8 @@ export interface Column<Row> {
   color?(row: Row): (text: string) => string
 }
 
-const GAP = 2
-const NARROWEST = 12
+const COLUMN_GAP = 2
+const MIN_COLUMN_WIDTH = 12
 
 /**
  * Rows under plain headings, no frame: as readable in a log as on a terminal. On a terminal that is too narrow for them optional columns are
@@ -37,7 +37,7 @@ function renderColumns<Row>(columns: Column<Row>[], rows: Row[], terminal: Pick<
   const table = new Table({
     head: columns.map((column) => terminal.colors.bold(column.head)),
     chars: FRAMELESS,
-    style: { head: [], border: [], 'padding-left': 0, 'padding-right': GAP },
+    style: { head: [], border: [], 'padding-left': 0, 'padding-right': COLUMN_GAP },
   })
   for (const [number, row] of cells.entries()) {
     table.push(row.map((text, index) => paint(columns[index], rows[number])(cutColumns(text, widths[index] ?? 0))))
@@ -51,8 +51,8 @@ function renderColumns<Row>(columns: Column<Row>[], rows: Row[], terminal: Pick<
 
 /** Each row as lines of heading and value; empty cells are left out. */
 function renderBlocks<Row>(columns: Column<Row>[], rows: Row[], { colors, columns: width }: Pick<Terminal, 'colors' | 'columns'>): string {
-  const label = Math.max(...columns.map(({ head }) => head.length)) + GAP
-  const room = width === undefined ? undefined : Math.max(NARROWEST, width - label)
+  const label = Math.max(...columns.map(({ head }) => head.length)) + COLUMN_GAP
+  const room = width === undefined ? undefined : Math.max(MIN_COLUMN_WIDTH, width - label)
   const blocks = cellsOf(columns, rows).map((row, number) =>
     row
       .flatMap((text, index) => {
@@ -74,8 +74,8 @@ function cellsOf<Row>(columns: Column<Row>[], rows: Row[]): string[][] {
 /** With what shrinks as narrow as it may be. */
 function leastWidth<Row>(columns: Column<Row>[], rows: Row[]): number {
   const widths = naturalWidths(columns, cellsOf(columns, rows))
-  const least = widths.map((width, index) => (columns[index]?.shrinks ? Math.min(width, NARROWEST) : width) + GAP)
-  return least.reduce((sum, width) => sum + width, -GAP)
+  const least = widths.map((width, index) => (columns[index]?.shrinks ? Math.min(width, MIN_COLUMN_WIDTH) : width) + COLUMN_GAP)
+  return least.reduce((sum, width) => sum + width, -COLUMN_GAP)
 }
 
 function naturalWidths<Row>(columns: Column<Row>[], cells: string[][]): number[] {
@@ -90,10 +90,10 @@ function paint<Row>(column: Column<Row> | undefined, row: Row | undefined): (tex
 function fit<Row>(columns: Column<Row>[], cells: string[][], width: number | undefined): number[] {
   const natural = naturalWidths(columns, cells)
   if (width === undefined) return natural
-  let excess = natural.reduce((sum, w) => sum + w + GAP, -GAP) - width
+  let excess = natural.reduce((sum, w) => sum + w + COLUMN_GAP, -COLUMN_GAP) - width
   return natural.map((wanted, index) => {
     if (!columns[index]?.shrinks || excess <= 0) return wanted
-    const kept = Math.max(NARROWEST, wanted - excess)
+    const kept = Math.max(MIN_COLUMN_WIDTH, wanted - excess)
     excess -= wanted - kept
     return Math.min(wanted, kept)
   })

@@ -1,11 +1,11 @@
 import { chainOf, isOpen, type PassResult, revokedText, standing } from '@passover/operator'
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
 import { nameMarks } from '@passover/sdk/internal/format'
-import { clock, dateTime, duration } from '../terminal/duration.js'
+import { clockTime, dateTime, duration } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { indent, oneLine } from '../terminal/text.js'
 import { renderItem } from './inbox.js'
-import { colorOf, lasted } from './pass-rows.js'
+import { elapsed, statusColor } from './pass-rows.js'
 import { renderResult } from './result.js'
 
 type View = Pick<Terminal, 'colors' | 'columns'>
@@ -16,7 +16,7 @@ export function renderPass(pass: AnsweredPass, result: PassResult | undefined, v
   const { bold } = view.colors
   const facts = renderFacts(pass, view)
   const reader = { ...view, within: 'show' as const, ...(view.person === row.originator ? { as: 'originator' as const } : {}) }
-  const sections = [`${bold(row.id)}  ${colorOf(row, view.colors)(standing(row))}`]
+  const sections = [`${bold(row.id)}  ${statusColor(row, view.colors)(standing(row))}`]
   if (result && 'error' in result) sections.push(renderResult(result, reader))
   if (pass.due) sections.push(`${bold('Waits for a person')}\n${indent(renderItem(pass.due, view))}`)
   sections.push(facts.join('\n'), `${bold('Timeline')}\n${renderTimeline(pass.history ?? [], view)}`)
@@ -42,7 +42,7 @@ function renderFacts(pass: AnsweredPass, { now }: { now: number }): string[] {
     ['session', row.session_id],
     ['priority', row.priority],
     ['asked', dateTime(row.created_at)],
-    ['took', isOpen(row) ? undefined : duration(lasted(row, now))],
+    ['took', isOpen(row) ? undefined : duration(elapsed(row, now))],
     [
       'ends by',
       isOpen(row) && pass.deadline !== undefined ? `${dateTime(pass.deadline)} (in ${duration(pass.deadline - now)})` : undefined,
@@ -62,7 +62,7 @@ function textOf(value: unknown): string | undefined {
 function renderBelow({ below = [], below_more }: AnsweredPass, { colors }: View): string {
   const lines = [...below]
     .reverse()
-    .map((row) => `  ${oneLine(row.id)}  → ${oneLine(row.subagent)}  ${colorOf(row, colors)(standing(row))}`)
+    .map((row) => `  ${oneLine(row.id)}  → ${oneLine(row.subagent)}  ${statusColor(row, colors)(standing(row))}`)
   return [...(below_more ? ['  (older ones are left out)'] : []), ...lines].join('\n')
 }
 
@@ -71,7 +71,7 @@ function numberOf(value: unknown): number | undefined {
 }
 
 /** Columns of an entry's kind: `acknowledged` is the longest. */
-export const KIND_COLUMNS = 12
+export const KIND_WIDTH = 12
 
 /** Every stored message of a pass with its time, and the time since the one before. */
 export function renderTimeline(entries: TimelineEntry[], { colors }: Pick<Terminal, 'colors'>): string {
@@ -80,8 +80,8 @@ export function renderTimeline(entries: TimelineEntry[], { colors }: Pick<Termin
     .map((entry, index) => {
       const before = entries[index - 1]
       const since = before ? `+${duration(entry.time - before.time)}` : ''
-      const text = sayEntry(entry)
-      const line = `  ${colors.dim(clock(entry.time))}  ${since.padStart(9)}  ${(isUndo(entry) ? 'undone' : entry.kind).padEnd(KIND_COLUMNS)} ${text}`
+      const text = entryText(entry)
+      const line = `  ${colors.dim(clockTime(entry.time))}  ${since.padStart(9)}  ${(isUndo(entry) ? 'undone' : entry.kind).padEnd(KIND_WIDTH)} ${text}`
       return entry.ignored ? `${line}  ${colors.red(`ignored: ${oneLine(entry.ignored)}`)}` : line
     })
     .join('\n')
@@ -92,13 +92,13 @@ function isUndo({ kind, detail }: Pick<TimelineEntry, 'kind' | 'detail'>): boole
   return kind === 'applied' && detail?.endsWith(' undone') === true
 }
 
-const SAID: Record<string, (entry: TimelineEntry) => string> = {
+const TEXT_BY_KIND: Record<string, (entry: TimelineEntry) => string> = {
   request: ({ by }) => `${by} asks`,
   held: () => 'held: a person decides whether it starts',
   work: ({ by }) => `admitted, waits for a worker (${by})`,
   fence: ({ by, attempt }) => `${by} begins attempt ${attempt ?? '?'}; earlier ones have lost`,
   return: ({ by }) => (by === 'passover' ? 'ended by passover' : `${by} returns`),
-  decision: sayDecision,
+  decision: decisionText,
   started: ({ by }) => `${by} works on it`,
   progress: ({ by }) => `${by} reports`,
   applied: (entry) => (isUndo(entry) ? `${entry.by} put back what was applied` : `${entry.by} applied the result`),
@@ -115,7 +115,7 @@ const SAID: Record<string, (entry: TimelineEntry) => string> = {
 /** What an item of a decision is about. */
 const ITEMS: Record<string, string> = { dispatch: 'the start', return: 'the result', apply: 'the changes' }
 
-function sayDecision({ by, detail = '', counts, why }: TimelineEntry): string {
+function decisionText({ by, detail = '', counts, why }: TimelineEntry): string {
   // Where nobody judged it, as in what just happens, no more is said than that.
   if (counts === undefined) return detail ? `${by} decides: ${detail}` : `${by} decides`
   const [item = '', verdict = 'decide'] = detail.split(' ')
@@ -126,11 +126,11 @@ function sayDecision({ by, detail = '', counts, why }: TimelineEntry): string {
 }
 
 /** One entry in words. */
-export function sayEntry(
+export function entryText(
   entry: Pick<TimelineEntry, 'kind' | 'by' | 'attempt' | 'detail' | 'counts' | 'why' | 'self' | 'unverified'>,
 ): string {
   const by = `${entry.by}${nameMarks(entry)}`
-  const said = SAID[entry.kind]?.({ ...entry, by } as TimelineEntry) ?? by
+  const said = TEXT_BY_KIND[entry.kind]?.({ ...entry, by } as TimelineEntry) ?? by
   if (entry.kind === 'decision') return oneLine(said)
   return oneLine(entry.detail ? `${said}: ${entry.detail}` : said)
 }

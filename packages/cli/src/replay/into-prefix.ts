@@ -5,11 +5,11 @@ import { type AnsweredPass, keyText } from '@passover/schemas'
 import { connectAs } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { CliFailure, usage } from '../errors.js'
-import { agreed } from '../input/confirm.js'
-import { SUBJECT_HEADS } from '../stored-messages/stored-record.js'
+import { confirmAction } from '../input/confirm.js'
+import { SUBJECT_KINDS } from '../stored-messages/stored-record.js'
 import { StoredRequests } from '../stored-messages/stored-requests.js'
 import { count } from '../terminal/text.js'
-import { type Redriven, redriven, requestThere, withParts } from './resubmit.js'
+import { copyParts, prepareResubmit, type Resubmission, resubmitMessage } from './resubmit.js'
 
 export interface IntoOptions {
   bus: Bus
@@ -20,7 +20,7 @@ export interface IntoOptions {
   wait?: number
 }
 
-interface Done {
+interface ReplayedPass {
   pass: string
   again?: string
   before: string
@@ -28,7 +28,7 @@ interface Done {
   skipped?: string
 }
 
-const POLL_MS = 200
+const POLL_INTERVAL_MS = 200
 
 /** Asks for recorded requests again in another namespace; never in the one that they are from. */
 export async function replayInto(context: Context, options: IntoOptions): Promise<number> {
@@ -48,9 +48,9 @@ export async function replayInto(context: Context, options: IntoOptions): Promis
   if (!options.yes) {
     const question = `Ask for ${count(wanted.length, 'request')} again under "${toPrefix}"? Whatever agents work there will do the work.`
     if (!terminal.interactive) throw usage('replaying needs --yes where nobody can be asked', 'see first: --dry-run')
-    if (!(await agreed(question))) return 1
+    if (!(await confirmAction(question))) return 1
   }
-  const done: Done[] = []
+  const done: ReplayedPass[] = []
   for (const { pass, plan } of plans)
     done.push(plan.ok ? { ...toRow({ pass, plan }), ...(await ask(context, options, plan)) } : toRow({ pass, plan }))
   show(context, done, `Asked for ${count(wanted.length, 'request')} again under "${toPrefix}".`)
@@ -63,7 +63,7 @@ function refuseOwnNamespace({ subjects }: Bus, toPrefix: string): void {
   if (there.prefix === subjects.prefix || there.stream === subjects.stream)
     throw usage(`--to-prefix ${JSON.stringify(toPrefix)} is the namespace that these passes are from`)
   const [head = ''] = there.prefix.startsWith(subjects.prefix) ? there.prefix.slice(subjects.prefix.length).split('.') : []
-  if (SUBJECT_HEADS.has(head)) throw usage(`--to-prefix ${toPrefix}: the live stream would take what is asked for under it`)
+  if (SUBJECT_KINDS.has(head)) throw usage(`--to-prefix ${toPrefix}: the live stream would take what is asked for under it`)
 }
 
 function namespaceOf(toPrefix: string): Subjects {
@@ -79,33 +79,33 @@ function namespaceOf(toPrefix: string): Subjects {
 
 interface Planned {
   pass: AnsweredPass
-  plan: Redriven
+  plan: Resubmission
 }
 
 async function planned(bus: Bus, passes: readonly AnsweredPass[]): Promise<Planned[]> {
   const run = randomBytes(8).toString('hex')
   const requests = new StoredRequests(bus)
   const found: Planned[] = []
-  for (const pass of passes) found.push({ pass, plan: redriven(pass.key, await requests.of(pass), run) })
+  for (const pass of passes) found.push({ pass, plan: prepareResubmit(pass.key, await requests.of(pass), run) })
   return found
 }
 
-function toRow({ pass, plan }: Planned): Done {
+function toRow({ pass, plan }: Planned): ReplayedPass {
   const row = { pass: keyText(pass.key), before: pass.status }
   return plan.ok ? { ...row, again: plan.id } : { ...row, skipped: plan.why }
 }
 
-type Asking = Extract<Redriven, { ok: true }>
+type AcceptedResubmission = Extract<Resubmission, { ok: true }>
 
 /** Publishes one request there, as its originator; with `wait`, what becomes of it. */
-async function ask(context: Context, { bus, toPrefix, wait }: IntoOptions, again: Asking): Promise<Partial<Done>> {
+async function ask(context: Context, { bus, toPrefix, wait }: IntoOptions, again: AcceptedResubmission): Promise<Partial<ReplayedPass>> {
   await using shadow = await connectAs(again.of.originator, context.server(), toPrefix)
-  const body = await withParts(bus, shadow, again).catch((error: unknown) => {
+  const body = await copyParts(bus, shadow, again).catch((error: unknown) => {
     if (error instanceof PartError) return error.message
     throw error
   })
   if (typeof body === 'string') return { skipped: body }
-  const outcome = await shadow.publish(requestThere(shadow, again, body))
+  const outcome = await shadow.publish(resubmitMessage(shadow, again, body))
   if (outcome.kind !== 'stored') {
     const why = 'description' in outcome ? outcome.description : outcome.kind
     throw new CliFailure('E040', `nobody takes requests under "${toPrefix}": ${why}`, {
@@ -115,23 +115,23 @@ async function ask(context: Context, { bus, toPrefix, wait }: IntoOptions, again
   return wait === undefined ? {} : { after: await statusThere(shadow, again, wait) }
 }
 
-async function statusThere(shadow: Bus, { id, of }: Asking, wait: number): Promise<string> {
+async function statusThere(shadow: Bus, { id, of }: AcceptedResubmission, wait: number): Promise<string> {
   const until = performance.now() + wait
   let status = 'requested'
   while (performance.now() < until) {
     const [pass] = await askPasses(shadow, { id, from: of.originator, to: of.subagent })
     status = pass?.status ?? status
     if (!['requested', 'held', 'waiting_for_return'].includes(status)) break
-    await new Promise((done) => setTimeout(done, POLL_MS))
+    await new Promise((done) => setTimeout(done, POLL_INTERVAL_MS))
   }
   return status
 }
 
-function show({ terminal }: Context, rows: readonly Done[], sentence: string): void {
+function show({ terminal }: Context, rows: readonly ReplayedPass[], sentence: string): void {
   terminal.show(rows, () => [sentence, ...rows.map(rowText)].join('\n'))
 }
 
-function rowText({ pass, again, before, after, skipped }: Done): string {
+function rowText({ pass, again, before, after, skipped }: ReplayedPass): string {
   if (skipped) return `  - ${pass}: ${skipped}`
   const became = after === undefined ? '' : `  ${before} → ${after}${before === after ? '' : '  differs'}`
   return `  ${pass}  → ${again}${became}`

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { entriesOf, type Pace, Teller, type ToldEntry, toldLine } from './playback.js'
+import { type Pace, Playback, type PlaybackEntry, playbackEntries, playbackLine } from './playback.js'
 
-const entry = (sequence: number, time: number, more: Partial<ToldEntry> = {}): ToldEntry => ({
+const entry = (sequence: number, time: number, more: Partial<PlaybackEntry> = {}): PlaybackEntry => ({
   sequence,
   time,
   kind: 'request',
@@ -14,10 +14,10 @@ const entry = (sequence: number, time: number, more: Partial<ToldEntry> = {}): T
 const ENTRIES = [entry(1, 1_000), entry(2, 1_400), entry(3, 901_400), entry(4, 901_300)]
 
 /** What is told, and for how long was waited between. */
-function told(pace: Omit<Pace, 'wait'>): { teller: Teller; happened: (number | string)[] } {
+function told(pace: Omit<Pace, 'wait'>): { teller: Playback; happened: (number | string)[] } {
   const happened: (number | string)[] = []
   const wait = async (ms: number) => void happened.push(`${ms} ms`)
-  return { teller: new Teller({ ...pace, wait }, ({ sequence }) => happened.push(sequence)), happened }
+  return { teller: new Playback({ ...pace, wait }, ({ sequence }) => happened.push(sequence)), happened }
 }
 
 describe('a replay', () => {
@@ -49,15 +49,15 @@ describe('a replay', () => {
       { key: { originator: 'bob', subagent: 'scout', id: 'the-other-pass' }, history: history(2, 3) },
       { key: { originator: 'bob', subagent: 'scout', id: 'nothing-is-left' } },
     ]
-    const entries = entriesOf(passes as never)
+    const entries = playbackEntries(passes as never)
     expect(entries.map(({ sequence, pass, originator }) => [sequence, pass, originator])).toEqual([
       [1, 'the-first-pass', 'alice'],
       [2, 'the-other-pass', 'bob'],
       [3, 'the-other-pass', 'bob'],
       [4, 'the-first-pass', 'alice'],
     ])
-    const line = (several: 'one pass' | 'several', more: Partial<ToldEntry> = {}) =>
-      toldLine(entry(1, 61_000, { pass: 'abcdefgh_the-other-pass', ...more }), { begun: 1_000, several })
+    const line = (several: 'one pass' | 'several', more: Partial<PlaybackEntry> = {}) =>
+      playbackLine(entry(1, 61_000, { pass: 'abcdefgh_the-other-pass', ...more }), { begun: 1_000, several })
     expect(line('several')).toMatch(/ \+1 min .*e-other-pass alice → audit {2}request/)
     expect(line('one pass')).not.toContain('other-pass')
     expect(line('one pass', { ignored: 'a second\nreturn' })).toContain('(ignored: a second return)')

@@ -1,17 +1,17 @@
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
-import { KIND_COLUMNS, sayEntry } from '../render/timeline.js'
-import { clock, duration } from '../terminal/duration.js'
+import { entryText, KIND_WIDTH } from '../render/timeline.js'
+import { clockTime, duration } from '../terminal/duration.js'
 import { oneLine } from '../terminal/text.js'
 
 /** An entry of one of the passes that are told together. */
-export interface ToldEntry extends TimelineEntry {
+export interface PlaybackEntry extends TimelineEntry {
   pass: string
   originator: string
   subagent: string
 }
 
 /** Everything stored of these passes, in the order in which it was. */
-export function entriesOf(passes: readonly AnsweredPass[]): ToldEntry[] {
+export function playbackEntries(passes: readonly AnsweredPass[]): PlaybackEntry[] {
   return passes
     .flatMap(({ key, history = [] }) =>
       history.map((entry) => ({ ...entry, pass: key.id, originator: key.originator, subagent: key.subagent })),
@@ -22,12 +22,12 @@ export function entriesOf(passes: readonly AnsweredPass[]): ToldEntry[] {
 const SHOWN_ID = 12
 
 /** One line: when, how long after the beginning, of which pass, and what. */
-export function toldLine(entry: ToldEntry, told: { begun: number; several: 'one pass' | 'several' }): string {
+export function playbackLine(entry: PlaybackEntry, told: { begun: number; several: 'one pass' | 'several' }): string {
   const since = `+${duration(entry.time - told.begun)}`.padStart(10)
   const parties = `${entry.originator} → ${entry.subagent}`
   const which = told.several === 'several' ? `  ${oneLine(entry.pass).slice(-SHOWN_ID)} ${oneLine(parties)}` : ''
   const ignored = entry.ignored ? `  (ignored: ${oneLine(entry.ignored)})` : ''
-  return `${clock(entry.time)} ${since}${which}  ${entry.kind.padEnd(KIND_COLUMNS)} ${sayEntry(entry)}${ignored}`
+  return `${clockTime(entry.time)} ${since}${which}  ${entry.kind.padEnd(KIND_WIDTH)} ${entryText(entry)}${ignored}`
 }
 
 export interface Pace {
@@ -39,23 +39,23 @@ export interface Pace {
 }
 
 /** What lies further apart is shown as if it did not: a night in which nothing happened is no news. */
-const LONGEST_MS = 5_000
+const MAX_DELAY_MS = 5_000
 
 /** Hands out entry by entry, at the pace that was asked for. */
-export class Teller {
-  private before: ToldEntry | undefined
+export class Playback {
+  private before: PlaybackEntry | undefined
 
   constructor(
     private readonly pace: Pace,
-    private readonly say: (entry: ToldEntry) => void,
+    private readonly say: (entry: PlaybackEntry) => void,
   ) {}
 
   /** More of them. False: enough. */
-  async tell(entries: readonly ToldEntry[]): Promise<boolean> {
+  async tell(entries: readonly PlaybackEntry[]): Promise<boolean> {
     const { pace } = this
     for (const entry of entries) {
       const { before } = this
-      if (before && pace.speed !== undefined) await pace.wait(Math.min(LONGEST_MS, Math.max(0, entry.time - before.time) / pace.speed))
+      if (before && pace.speed !== undefined) await pace.wait(Math.min(MAX_DELAY_MS, Math.max(0, entry.time - before.time) / pace.speed))
       if (before && pace.step && !(await pace.step())) return false
       this.say(entry)
       this.before = entry

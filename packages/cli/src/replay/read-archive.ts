@@ -1,50 +1,50 @@
 import { type ArchivedEvent, type ArchiveSource, keyOfFact } from '@passover/archive'
 import { type JournalState, NONE, next } from '@passover/core'
 import { type Fact, HEADER, keyText, type PassKey } from '@passover/schemas'
-import { StoredRecord, subjectsOf } from '../stored-messages/stored-record.js'
-import { type Visitor, walkArchive } from '../stored-messages/walk-archive.js'
-import type { ToldEntry } from './playback.js'
-import type { NamedPasses } from './resolve-ids.js'
+import { StoredRecord, subjectsFrom } from '../stored-messages/stored-record.js'
+import { type ArchiveVisitor, walkArchive } from '../stored-messages/walk-archive.js'
+import type { PlaybackEntry } from './playback.js'
+import type { PassIdResolver } from './resolve-ids.js'
 
-export interface Wanted {
-  named: Pick<NamedPasses, 'has'>
+export interface ArchivedPassFilter {
+  named: Pick<PassIdResolver, 'has'>
   session?: string | undefined
   id_window_ms: number
 }
 
-export interface ArchivedTelling {
+export interface ArchivedEntryHandler {
   /** The entries of one segment, in order. False: enough. */
-  onEntries(entries: readonly ToldEntry[]): Promise<boolean>
+  onEntries(entries: readonly PlaybackEntry[]): Promise<boolean>
   onProgress?: ((events: number) => void) | undefined
 }
 
 const PROGRESS_EVERY = 4_096
 
 /** Hands out what an archive holds of passes, segment by segment: in memory are one segment and the names of the passes. Throws ArchiveUnreadable; Failure E042. */
-export async function tellArchive(
+export async function readArchivedPasses(
   source: ArchiveSource,
-  wanted: Wanted,
-  telling: ArchivedTelling,
+  wanted: ArchivedPassFilter,
+  telling: ArchivedEntryHandler,
 ): Promise<{ events: number; told: number }> {
-  const visitor = new Telling(wanted, telling)
+  const visitor = new ArchivedPassReader(wanted, telling)
   await walkArchive(source, visitor)
   return visitor.counts
 }
 
-class Telling implements Visitor {
+class ArchivedPassReader implements ArchiveVisitor {
   readonly counts = { events: 0, told: 0 }
-  private entries: ToldEntry[] = []
+  private entries: PlaybackEntry[] = []
   private readonly journals = new Map<string, JournalState>()
   private ended = false
-  private subjects: ReturnType<typeof subjectsOf> | undefined
+  private subjects: ReturnType<typeof subjectsFrom> | undefined
 
   constructor(
-    private readonly wanted: Wanted,
-    private readonly telling: ArchivedTelling,
+    private readonly wanted: ArchivedPassFilter,
+    private readonly telling: ArchivedEntryHandler,
   ) {}
 
   event(event: ArchivedEvent): void {
-    this.subjects ??= subjectsOf(event.subject)
+    this.subjects ??= subjectsFrom(event.subject)
     const recorded = new StoredRecord(event, this.subjects)
     if (++this.counts.events % PROGRESS_EVERY === 0) this.telling.onProgress?.(this.counts.events)
     const key = keyIn(recorded)
@@ -79,7 +79,7 @@ class Telling implements Visitor {
     return is
   }
 
-  private entryOf(fact: Fact, key: PassKey): ToldEntry {
+  private entryOf(fact: Fact, key: PassKey): PlaybackEntry {
     const { sequence, time } = fact
     const at = { sequence, time, pass: key.id, originator: key.originator, subagent: key.subagent }
     switch (fact.type) {
@@ -94,7 +94,7 @@ class Telling implements Visitor {
     }
   }
 
-  private stepOf(step: Extract<Fact, { type: 'step' }>, key: PassKey): Pick<ToldEntry, 'detail' | 'ignored'> {
+  private stepOf(step: Extract<Fact, { type: 'step' }>, key: PassKey): Pick<PlaybackEntry, 'detail' | 'ignored'> {
     const text = keyText(key)
     const { journal, ignored } = next(this.journals.get(text) ?? NONE, step, { id_window_ms: this.wanted.id_window_ms })
     this.journals.set(text, journal)

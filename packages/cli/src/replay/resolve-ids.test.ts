@@ -1,7 +1,7 @@
 import { type ArchiveSource, encodeIndex } from '@passover/archive'
 import type { PassKey } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { NamedPasses } from './resolve-ids.js'
+import { PassIdResolver } from './resolve-ids.js'
 
 const key = (id: string, originator = 'alice'): PassKey => ({ originator, subagent: 'audit', id })
 
@@ -17,7 +17,7 @@ function archiveOf(...keys: PassKey[]): ArchiveSource {
   }
 }
 
-const of = (source: ArchiveSource, ...ids: string[]) => NamedPasses.open(source, { ids })
+const of = (source: ArchiveSource, ...ids: string[]) => PassIdResolver.open(source, { ids })
 
 describe('the passes of an archive that ids name', () => {
   it('are the one of that id, else the only one that begins so', async () => {
@@ -34,9 +34,9 @@ describe('the passes of an archive that ids name', () => {
     const source = archiveOf(key('pass-000000001'), key('pass-000000002'), key('pass-000000002', 'bob'))
     await expect(of(source, 'pass-')).rejects.toMatchObject({ code: 'E042', exit: 2 })
     await expect(of(source, 'pass-000000002')).rejects.toMatchObject({ code: 'E042' })
-    const bobs = await NamedPasses.open(source, { ids: ['pass-'], from: 'bob', to: 'audit' })
+    const bobs = await PassIdResolver.open(source, { ids: ['pass-'], from: 'bob', to: 'audit' })
     expect([bobs.has(key('pass-000000002', 'bob')), bobs.has(key('pass-000000002'))]).toEqual([true, false])
-    expect((await NamedPasses.open(source, { ids: ['pass-'], to: 'nobody' })).has(key('pass-000000001'))).toBe(false)
+    expect((await PassIdResolver.open(source, { ids: ['pass-'], to: 'nobody' })).has(key('pass-000000001'))).toBe(false)
   })
 
   it('are met where no index speaks of them, and a second one is refused then', async () => {

@@ -2,7 +2,7 @@ import { type ArchiveSource, decodeIndex } from '@passover/archive'
 import { severalPasses } from '@passover/operator'
 import { keyText, type PassKey } from '@passover/schemas'
 
-export interface NamedBy {
+export interface PassIdFilter {
   /** Ids, or the beginnings of them. */
   ids: readonly string[]
   /** Of this originator, and of this subagent. */
@@ -11,16 +11,16 @@ export interface NamedBy {
 }
 
 /** Which pass of an archive each id names, as `findPass` says of an installation: the whole id, else the one pass that begins so. */
-export class NamedPasses {
+export class PassIdResolver {
   private readonly found = new Map<string, Map<string, PassKey>>()
 
-  private constructor(private readonly by: NamedBy) {
+  private constructor(private readonly by: PassIdFilter) {
     for (const id of by.ids) this.found.set(id, new Map())
   }
 
   /** By the indexes alone, before anything is told. Throws ArchiveUnreadable; Failure E042: one of them names several. */
-  static async open(source: ArchiveSource, by: NamedBy): Promise<NamedPasses> {
-    const named = new NamedPasses(by)
+  static async open(source: ArchiveSource, by: PassIdFilter): Promise<PassIdResolver> {
+    const named = new PassIdResolver(by)
     if (by.ids.length === 0) return named
     for (const { index } of await source.entries()) {
       for (const key of keysIn(await source.object(index))) named.see(key)

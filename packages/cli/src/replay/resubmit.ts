@@ -3,7 +3,7 @@ import { isBody } from '@passover/core'
 import { HEADER, keyText, type Part, type PassKey, passOverRequest, requestEnvelope, sha256 } from '@passover/schemas'
 
 /** A request that is asked for again elsewhere, or why it is not. */
-export type Redriven =
+export type Resubmission =
   | {
       ok: true
       of: PassKey
@@ -19,7 +19,7 @@ export type Redriven =
  * A recorded request as it is asked for again in another namespace: under a new id, with `retry_of` as its link. A child is not asked for: its
  * parent lives only where it was, and makes it anew there. `run` tells one replay from another.
  */
-export function redriven(of: PassKey, stored: Stored | undefined, run: string): Redriven {
+export function prepareResubmit(of: PassKey, stored: Stored | undefined, run: string): Resubmission {
   if (!stored) return { ok: false, of, why: 'its request is no longer there' }
   const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
   const body = decoded.ok && isBody(decoded.value) ? decoded.value : {}
@@ -35,7 +35,7 @@ export function redriven(of: PassKey, stored: Stored | undefined, run: string): 
 }
 
 /** Large parts lie in the live namespace: they are brought along. Throws PartError. */
-export async function withParts(live: Bus, shadow: Bus, again: Extract<Redriven, { ok: true }>): Promise<Record<string, unknown>> {
+export async function copyParts(live: Bus, shadow: Bus, again: Extract<Resubmission, { ok: true }>): Promise<Record<string, unknown>> {
   if (again.parts.every(({ data }) => data !== undefined)) return again.body
   const whole = await Promise.all(
     again.parts.map(async (part) => ({ ...part, data: part.data ?? new Uint8Array(await live.parts.fetch(part)) })),
@@ -45,7 +45,7 @@ export async function withParts(live: Bus, shadow: Bus, again: Extract<Redriven,
 }
 
 /** The request as it goes out in the other namespace, by its originator's name there. */
-export function requestThere(shadow: Bus, again: Extract<Redriven, { ok: true }>, body: Record<string, unknown>): Outgoing {
+export function resubmitMessage(shadow: Bus, again: Extract<Resubmission, { ok: true }>, body: Record<string, unknown>): Outgoing {
   const { of, id, form, timeout_ms } = again
   return {
     subject: shadow.subjects.request(of.subagent, of.originator),

@@ -5,13 +5,13 @@ import { askList, findPass, invalidPolicy } from '@passover/operator'
 import { type AnsweredPass, keyText } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { rulesOf, windowOf } from '../connection/id-window.js'
-import { CliFailure, Finished, INTERRUPTED, usage } from '../errors.js'
+import { archiveIdWindow, readIdWindow } from '../connection/id-window.js'
+import { CliFailure, ExitError, INTERRUPTED, usage } from '../errors.js'
 import { findPolicyFile } from '../policy/find-file.js'
 import { checkPolicyFile } from '../policy/read-file.js'
-import { drained, everySecond } from '../terminal/progress.js'
+import { reportEverySecond, stdoutDrained } from '../terminal/progress.js'
 import { count, oneLine } from '../terminal/text.js'
-import { entriesOf, Teller, type ToldEntry, toldLine } from './playback.js'
+import { Playback, type PlaybackEntry, playbackEntries, playbackLine } from './playback.js'
 import { type WhatIfCounts, type WhatIfOptions, whatIfArchive, whatIfLive } from './what-if.js'
 
 export interface ReplayFlags {
@@ -31,7 +31,7 @@ export interface ReplayFlags {
   wait?: number
 }
 
-const MOST_OF_SESSION = 1_000
+const MAX_SESSION_PASSES = 1_000
 
 /** `passover replay` */
 export async function runReplay(context: Context, flags: ReplayFlags, ids: readonly string[]): Promise<number> {
@@ -57,8 +57,8 @@ interface Chosen {
 async function chosen({ terminal }: Context, bus: Bus, { flags: { session, from, to }, ids }: Chosen): Promise<AnsweredPass[]> {
   const named = await Promise.all(ids.map((id) => findPass(bus, { id, from, to }, { history: true })))
   if (session === undefined) return named
-  const { passes, more } = await askList(bus, { session_id: session, limit: MOST_OF_SESSION })
-  if (more) terminal.note(`Only the newest ${MOST_OF_SESSION} passes of the session: a saved archive tells all of them (--archive).`)
+  const { passes, more } = await askList(bus, { session_id: session, limit: MAX_SESSION_PASSES })
+  if (more) terminal.note(`Only the newest ${MAX_SESSION_PASSES} passes of the session: a saved archive tells all of them (--archive).`)
   if (passes.length === 0)
     throw new CliFailure('E041', `there is no pass of the session ${session}`, { hint: '`passover list --json` shows the sessions' })
   const found: AnsweredPass[] = [...named]
@@ -73,36 +73,36 @@ async function replayTimeline(context: Context, flags: ReplayFlags, ids: readonl
   if (flags.step) terminal.note('Any key: the next entry; q: enough.')
   if (flags.archive !== undefined) return await replayArchived(context, { ...flags, archive: flags.archive }, ids)
   await using bus = await connectPerson(context)
-  const entries = entriesOf(await chosen(context, bus, { flags, ids }))
+  const entries = playbackEntries(await chosen(context, bus, { flags, ids }))
   const several = new Set(entries.map(({ pass }) => pass)).size > 1 ? 'several' : 'one pass'
   if (terminal.mode === 'json') terminal.show(entries, () => '')
-  else await tellerOf(context, flags, several).tell(entries)
+  else await createPlayback(context, flags, several).tell(entries)
   return 0
 }
 
 /** From a saved archive, as it is read. */
 async function replayArchived(context: Context, flags: ReplayFlags & { archive: string }, ids: readonly string[]): Promise<number> {
   const { terminal, directory } = context
-  const { tellArchive } = await import('./read-archive.js')
-  const { NamedPasses } = await import('./resolve-ids.js')
-  const kept: ToldEntry[] = []
+  const { readArchivedPasses } = await import('./read-archive.js')
+  const { PassIdResolver } = await import('./resolve-ids.js')
+  const kept: PlaybackEntry[] = []
   const progress = terminal.progress()
   const folder = resolve(directory, flags.archive)
   const source = folderArchive(folder)
-  const named = await unreadable(NamedPasses.open(source, { ...flags, ids }))
-  const teller = tellerOf(context, flags, flags.session === undefined && named.size === 1 ? 'one pass' : 'several')
-  const wanted = { named, session: flags.session, id_window_ms: await unreadable(windowOf(terminal, folder, flags.idWindow)) }
+  const named = await unreadable(PassIdResolver.open(source, { ...flags, ids }))
+  const teller = createPlayback(context, flags, flags.session === undefined && named.size === 1 ? 'one pass' : 'several')
+  const wanted = { named, session: flags.session, id_window_ms: await unreadable(archiveIdWindow(terminal, folder, flags.idWindow)) }
   const { told } = await unreadable(
-    tellArchive(source, wanted, {
+    readArchivedPasses(source, wanted, {
       onEntries: async (entries) => {
         // A spinner would stand between the lines.
         progress.stop()
         if (terminal.mode === 'json') kept.push(...entries)
         else if (!(await teller.tell(entries))) return false
-        await drained()
+        await stdoutDrained()
         return true
       },
-      onProgress: everySecond(progress, 'read'),
+      onProgress: reportEverySecond(progress, 'read'),
     }),
   ).finally(() => progress.stop())
   if (told === 0)
@@ -113,14 +113,14 @@ async function replayArchived(context: Context, flags: ReplayFlags & { archive: 
   return 0
 }
 
-function tellerOf({ terminal }: Context, { step, speed }: ReplayFlags, several: 'one pass' | 'several'): Teller {
+function createPlayback({ terminal }: Context, { step, speed }: ReplayFlags, several: 'one pass' | 'several'): Playback {
   const wait = (ms: number) => new Promise<void>((done) => setTimeout(done, ms))
   const pace = { wait, ...(step ? { step: anyKey } : {}), ...(speed === undefined ? {} : { speed }) }
   let begun: number | undefined
-  return new Teller(pace, (entry) => {
+  return new Playback(pace, (entry) => {
     begun ??= entry.time
     const since = begun
-    terminal.stream(entry, () => toldLine(entry, { begun: since, several }))
+    terminal.stream(entry, () => playbackLine(entry, { begun: since, several }))
   })
 }
 
@@ -136,7 +136,7 @@ async function anyKey(): Promise<boolean> {
       done(bytes.toString())
     })
   })
-  if (key === '\u0003') throw new Finished(INTERRUPTED)
+  if (key === '\u0003') throw new ExitError(INTERRUPTED)
   return key !== '\u0004' && key !== 'q'
 }
 
@@ -153,8 +153,8 @@ async function replayWhatIf(context: Context, flags: ReplayFlags & { whatIf: str
       if (terminal.mode === 'jsonl') terminal.stream(found, () => undefined)
       else if (kept.length < flags.limit) kept.push(found)
     },
-    onProgress: everySecond(progress, 'read'),
-    onSegment: drained,
+    onProgress: reportEverySecond(progress, 'read'),
+    onSegment: stdoutDrained,
   }
   const folder = flags.archive === undefined ? undefined : resolve(directory, flags.archive)
   const counts = await counted(context, options, { folder, idWindow: flags.idWindow }).finally(() => progress.stop())
@@ -171,9 +171,9 @@ interface Where {
 async function counted(context: Context, options: Omit<WhatIfOptions, 'id_window_ms'>, { folder, idWindow }: Where): Promise<WhatIfCounts> {
   if (folder === undefined) {
     await using bus = await connectPerson(context)
-    return await whatIfLive(bus, { ...options, id_window_ms: idWindow ?? (await rulesOf(bus)).id_window_ms })
+    return await whatIfLive(bus, { ...options, id_window_ms: idWindow ?? (await readIdWindow(bus)).id_window_ms })
   }
-  const id_window_ms = await unreadable(windowOf(context.terminal, folder, idWindow))
+  const id_window_ms = await unreadable(archiveIdWindow(context.terminal, folder, idWindow))
   return await unreadable(whatIfArchive(folderArchive(folder), { ...options, id_window_ms }))
 }
 

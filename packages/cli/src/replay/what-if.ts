@@ -1,10 +1,10 @@
-import { ARCHIVE_BUCKET, type ArchiveSource, eventOf, liveArchive, Manifest, nextAfter } from '@passover/archive'
+import { ARCHIVE_BUCKET, type ArchiveSource, eventOf, liveArchive, Manifest, sequenceAfter } from '@passover/archive'
 import type { Bus, Subjects } from '@passover/bus'
 import { type Beginning, Counting, type ErasedDigest, OpenPasses, type Otherwise, StreamVerifier, whatIf } from '@passover/core'
 import type { PassKey, PassOverPreferences } from '@passover/schemas'
-import { readSpan } from '../stored-messages/read-range.js'
-import { StoredRecord, subjectsOf } from '../stored-messages/stored-record.js'
-import { type Visitor, walkArchive } from '../stored-messages/walk-archive.js'
+import { readRange } from '../stored-messages/read-range.js'
+import { StoredRecord, subjectsFrom } from '../stored-messages/stored-record.js'
+import { type ArchiveVisitor, walkArchive } from '../stored-messages/walk-archive.js'
 
 export interface WhatIfOptions {
   document: PassOverPreferences
@@ -33,7 +33,7 @@ export interface WhatIfCounts {
 const PROGRESS_EVERY = 4_096
 
 /** Runs recorded requests through the decision logic with another policy, in order; limits count what was recorded. */
-export class WhatIfRun implements Visitor {
+export class WhatIfRun implements ArchiveVisitor {
   readonly counts: WhatIfCounts = { events: 0, decided: 0, same: 0, otherwise: 0, taken: 0, kinds: {} }
   private readonly verifier: StreamVerifier
   private readonly open: OpenPasses
@@ -51,8 +51,8 @@ export class WhatIfRun implements Visitor {
     this.verifier = new StreamVerifier({ id_window_ms, from: 1, onFinding: () => undefined, onBegin: (beginning) => this.begin(beginning) })
   }
 
-  event(event: Parameters<Visitor['event']>[0]): void {
-    this.subjects ??= subjectsOf(event.subject)
+  event(event: Parameters<ArchiveVisitor['event']>[0]): void {
+    this.subjects ??= subjectsFrom(event.subject)
     const recorded = new StoredRecord(event, this.subjects)
     this.verifier.add(recorded)
     // After it was decided about: a pass does not count against itself.
@@ -111,6 +111,6 @@ export async function whatIfLive(bus: Bus, options: WhatIfOptions): Promise<What
   const { first, last } = await bus.bounds()
   // What is archived meanwhile is read once all the same: the rest begins after the last segment that was read.
   const { newest } = await walkArchive(liveArchive(manifest, await bus.objects(ARCHIVE_BUCKET)), run)
-  await readSpan(bus, { from: newest ? nextAfter(newest) : Math.max(1, first), up_to: last }, (stored) => run.event(eventOf(stored)))
+  await readRange(bus, { from: newest ? sequenceAfter(newest) : Math.max(1, first), up_to: last }, (stored) => run.event(eventOf(stored)))
   return run.counts
 }

@@ -1,16 +1,16 @@
 import { runChild } from '../process/child-process.js'
-import { launchOf } from './launch.js'
-import { type Layout, type LayoutOptions, layoutOf } from './layout.js'
+import { launchCommand } from './launch.js'
+import { buildLayout, type Layout, type LayoutOptions } from './layout.js'
 import type { Bubblewrap, Mechanism, Unshare } from './mechanism.js'
 import { socketFilter } from './seccomp.js'
 
-const PROBE_MS = 10_000
+const PROBE_TIMEOUT_MS = 10_000
 const SIZED_SINCE = [0, 7] as const
 
 /** Finds the strongest mechanism that works here. Each one is tried with the options that commands get, since a kernel or a container may refuse. */
 export async function detectMechanism(options: LayoutOptions): Promise<Mechanism> {
   if (process.platform !== 'linux') return { kind: 'none', why: 'namespaces exist on Linux only' }
-  const layout = layoutOf(options)
+  const layout = buildLayout(options)
   const probe = new Probe(options, layout)
   const { found, why } = await tryBubblewrap(probe)
   if (found) return found
@@ -66,14 +66,14 @@ class Probe {
     const { directory, env, tools } = this.#options
     const command = [tools.get(program) ?? program, ...args]
     const unsuccessful = { exit: 127, stdout: '', stderr: '' }
-    const signal = AbortSignal.timeout(PROBE_MS)
+    const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS)
     const fixed = { input: '', cwd: directory, kill_after_ms: 100, max_output_bytes: 4096, gated: false, onStderr: () => undefined }
     return runChild({ ...fixed, command, env, signal, filter }).catch(() => unsuccessful)
   }
 
   async confines(mechanism: Mechanism): Promise<{ works: boolean; error: string }> {
     const no_network = mechanism.kind !== 'none' && mechanism.network
-    const command = launchOf({
+    const command = launchCommand({
       command: ['sh', '-c', proofOf(mechanism)],
       mechanism,
       layout: this.#layout,

@@ -21,7 +21,7 @@ export interface GuaranteeFacts {
  * States what holds for commands that run by a mechanism. Only bubblewrap counts as enforcement: with `unshare` alone, UNIX sockets, devices and
  * parent directories stay open to the command. Pure.
  */
-export function guaranteesOf(facts: GuaranteeFacts): Guarantee[] {
+export function sandboxGuarantees(facts: GuaranteeFacts): Guarantee[] {
   const cleanup = cleanupOf(facts)
   return [
     { constraint: 'read_only', ...readOnlyOf(facts.mechanism) },
@@ -33,7 +33,7 @@ export function guaranteesOf(facts: GuaranteeFacts): Guarantee[] {
 }
 
 /** The constraints that hold whatever the command does. */
-export function enforcedOf(guarantees: readonly Guarantee[]): Set<Guarantee['constraint']> {
+export function enforcedConstraints(guarantees: readonly Guarantee[]): Set<Guarantee['constraint']> {
   return new Set(guarantees.filter(({ level }) => level === 'enforced').map(({ constraint }) => constraint))
 }
 
@@ -50,9 +50,9 @@ export function levelText(level: Level): string {
   return level.replace('_', ' ')
 }
 
-type Held = Omit<Guarantee, 'constraint'>
+type ConstraintLevel = Omit<Guarantee, 'constraint'>
 
-function readOnlyOf(mechanism: Mechanism): Held {
+function readOnlyOf(mechanism: Mechanism): ConstraintLevel {
   if (mechanism.kind === 'bubblewrap')
     return { level: 'enforced', mechanism: `bubblewrap ${mechanism.version}: read-only mounts, own PID namespace` }
   if (mechanism.kind === 'unshare')
@@ -60,7 +60,7 @@ function readOnlyOf(mechanism: Mechanism): Held {
   return { level: 'best_effort', mechanism: 'changed files are detected afterwards and end the pass with E013' }
 }
 
-function networkOf(mechanism: Mechanism): Held {
+function networkOf(mechanism: Mechanism): ConstraintLevel {
   if (mechanism.kind === 'none' || !mechanism.network)
     return { level: 'not_enforced', mechanism: 'the command is only informed (PASSOVER_CONSTRAINTS)' }
   if (mechanism.kind === 'bubblewrap' && mechanism.filter)
@@ -68,7 +68,7 @@ function networkOf(mechanism: Mechanism): Held {
   return { level: 'best_effort', mechanism: 'own network namespace; UNIX sockets in the file system and vsock stay reachable' }
 }
 
-function memoryOf({ mechanism, cgroup, platform }: GuaranteeFacts): Held {
+function memoryOf({ mechanism, cgroup, platform }: GuaranteeFacts): ConstraintLevel {
   if (cgroup !== undefined && mechanism.kind === 'bubblewrap')
     return { level: 'enforced', mechanism: `cgroup v${cgroup}: all processes, files in memory, page cache` }
   if (cgroup !== undefined)
@@ -78,7 +78,7 @@ function memoryOf({ mechanism, cgroup, platform }: GuaranteeFacts): Held {
   return { level: 'not_enforced', mechanism: 'memory can be measured on Linux only' }
 }
 
-function cleanupOf({ mechanism, cgroup }: GuaranteeFacts): Held {
+function cleanupOf({ mechanism, cgroup }: GuaranteeFacts): ConstraintLevel {
   if (mechanism.kind !== 'none') return { level: 'enforced', mechanism: 'PID namespace: every process ends, daemons included' }
   const left = 'a process that starts a session of its own'
   return cgroup === undefined

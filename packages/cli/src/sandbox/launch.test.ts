@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { describeSandbox, enforcedOf, guaranteesOf } from './guarantees.js'
-import { type Launch, launchOf, passesShell } from './launch.js'
+import { describeSandbox, enforcedConstraints, sandboxGuarantees } from './guarantees.js'
+import { type LaunchOptions, launchCommand, passesShell } from './launch.js'
 import { ancestorsToPin, type Layout } from './layout.js'
 import type { Bubblewrap, Mechanism, Unshare } from './mechanism.js'
 import { socketFilter } from './seccomp.js'
@@ -21,7 +21,7 @@ const bubblewrap: Bubblewrap = { kind: 'bubblewrap', version: '0.8.0', network: 
 const unshare: Unshare = { kind: 'unshare', mode: 'user', network: true, why: 'bubblewrap is not installed' }
 const none: Mechanism = { kind: 'none', why: 'x' }
 const free = { read_only: false, no_network: false, limited: false, tied: true, gated: false }
-const launch = (more: Partial<Launch> = {}) => launchOf({ command: COMMAND, layout, mechanism: bubblewrap, ...free, ...more })
+const launch = (more: Partial<LaunchOptions> = {}) => launchCommand({ command: COMMAND, layout, mechanism: bubblewrap, ...free, ...more })
 const pairs = (line: string[], option: string) => line.flatMap((word, at) => (word === option ? [line[at + 2]] : []))
 
 describe('the command line of a sandboxed command', () => {
@@ -109,7 +109,7 @@ it('pins each directory between a writable one and the project', () => {
 
 describe('what is said to be enforced', () => {
   const levels = (mechanism: Mechanism, cgroup?: 1 | 2) =>
-    guaranteesOf({ mechanism, cgroup, platform: 'linux' }).map(({ level }) => level.replace('_', ' '))
+    sandboxGuarantees({ mechanism, cgroup, platform: 'linux' }).map(({ level }) => level.replace('_', ' '))
 
   it('is what bubblewrap holds, and no more than that', () => {
     expect(levels(bubblewrap, 2)).toEqual(['enforced', 'enforced', 'enforced', 'enforced', 'enforced'])
@@ -120,8 +120,8 @@ describe('what is said to be enforced', () => {
   })
 
   it('is reported to commands by name, and to people with the reason for less', () => {
-    const guarantees = guaranteesOf({ mechanism: unshare, cgroup: undefined, platform: 'linux' })
-    expect([...enforcedOf(guarantees)]).toEqual(['max_compute_time_ms', 'process_cleanup'])
+    const guarantees = sandboxGuarantees({ mechanism: unshare, cgroup: undefined, platform: 'linux' })
+    expect([...enforcedConstraints(guarantees)]).toEqual(['max_compute_time_ms', 'process_cleanup'])
     expect(describeSandbox({ mechanism: unshare, guarantees })).toMatch(
       /^Sandbox .*: unshare \(bubblewrap is not installed\)\n {2}read_only +best effort/,
     )

@@ -4,7 +4,7 @@ import type { Mechanism, Restrictions } from './mechanism.js'
 import type { Tools } from './tools.js'
 import { unshareLine } from './unshare.js'
 
-export interface Launch extends Restrictions {
+export interface LaunchOptions extends Restrictions {
   command: readonly string[]
   mechanism: Mechanism
   layout: Layout
@@ -26,7 +26,7 @@ const NAME = 'passover'
 const as_root = process.getuid?.() === 0
 
 /** Returns the command line that runs a command in its sandbox. Pure. */
-export function launchOf(launch: Launch): string[] {
+export function launchCommand(launch: LaunchOptions): string[] {
   const before = [...prepared(launch), ...confined(launch)]
   return [...before.map((word) => launch.tools?.get(word) ?? word), ...launch.command]
 }
@@ -37,7 +37,7 @@ export function passesShell(env: NodeJS.ProcessEnv): boolean {
 }
 
 /** One shell that does what must happen before the sandbox exists, then runs the rest in its own place. */
-function prepared({ mechanism, gated, cgroup, data_bytes }: Launch): string[] {
+function prepared({ mechanism, gated, cgroup, data_bytes }: LaunchOptions): string[] {
   // SIGTERM goes to the whole group; bwrap must outlive it, or the command has no time to stop in order.
   const deaf = mechanism.kind === 'bubblewrap' && mechanism.graceful
   const steps: string[] = []
@@ -49,7 +49,7 @@ function prepared({ mechanism, gated, cgroup, data_bytes }: Launch): string[] {
   return ['sh', '-c', [...steps, 'shift', 'exec "$@"'].join('\n'), NAME, cgroup ?? '']
 }
 
-function confined(launch: Launch): string[] {
+function confined(launch: LaunchOptions): string[] {
   const { mechanism, layout, tied } = launch
   if (mechanism.kind === 'bubblewrap') return bubblewrapLine({ ...launch, mechanism, as_root })
   const dying = tied ? ['setpriv', '--pdeathsig', 'KILL', '--'] : []

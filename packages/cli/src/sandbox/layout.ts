@@ -52,7 +52,7 @@ export interface LayoutOptions {
 }
 
 /** Reads the layout from the file system as it is now. */
-export function layoutOf({ directory, env, writable, agent, tools }: LayoutOptions): Layout {
+export function buildLayout({ directory, env, writable, agent, tools }: LayoutOptions): Layout {
   const root = realpathSync(directory)
   const installations = existing(foldersAbove(root).map((folder) => join(folder, '.passover')))
   const outside = existing([...gitDirectories(root), ...installations]).filter((path) => !isInside(path, root))

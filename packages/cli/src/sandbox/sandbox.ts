@@ -1,8 +1,8 @@
 import { type CgroupParent, cgroupParent } from '../process/cgroup.js'
 import { runChild } from '../process/child-process.js'
 import { detectMechanism } from './detect.js'
-import { type Guarantee, guaranteesOf } from './guarantees.js'
-import { type Layout, type LayoutOptions, layoutOf } from './layout.js'
+import { type Guarantee, sandboxGuarantees } from './guarantees.js'
+import { buildLayout, type Layout, type LayoutOptions } from './layout.js'
 import type { Mechanism } from './mechanism.js'
 import { findTools, type Tools } from './tools.js'
 
@@ -20,7 +20,7 @@ export class Sandbox {
     this.mechanism = mechanism
     this.tied = tied
     this.cgroups = process.platform === 'linux' ? cgroupParent() : undefined
-    this.guarantees = guaranteesOf({ mechanism, cgroup: this.cgroups?.version, platform: process.platform })
+    this.guarantees = sandboxGuarantees({ mechanism, cgroup: this.cgroups?.version, platform: process.platform })
     this.tools = options.tools
     this.#options = options
   }
@@ -33,7 +33,7 @@ export class Sandbox {
 
   /** Reads the file system again, since sockets and git directories appear and disappear. */
   layout(): Layout {
-    return layoutOf(this.#options)
+    return buildLayout(this.#options)
   }
 }
 

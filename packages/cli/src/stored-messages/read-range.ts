@@ -1,12 +1,12 @@
 import type { Bus, Stored } from '@passover/bus'
 
-export interface Span {
+export interface ReadRange {
   from: number
   up_to: number
 }
 
 /** Hands on what the stream holds of these sequences, in order. */
-export async function readSpan(bus: Bus, { from, up_to }: Span, onMessage: (stored: Stored) => Promise<void> | void): Promise<void> {
+export async function readRange(bus: Bus, { from, up_to }: ReadRange, onMessage: (stored: Stored) => Promise<void> | void): Promise<void> {
   if (from > up_to) return
   let done: () => void = () => undefined
   const reached = new Promise<void>((resolve) => {
@@ -23,7 +23,7 @@ export async function readSpan(bus: Bus, { from, up_to }: Span, onMessage: (stor
 }
 
 /** Hands on what was said about custody and policy, which never leaves the stream. */
-export async function hearSaid(bus: Bus, { from, up_to }: Span, onMessage: (stored: Stored) => void): Promise<void> {
+export async function readCustodyAndPolicy(bus: Bus, { from, up_to }: ReadRange, onMessage: (stored: Stored) => void): Promise<void> {
   if (from > up_to) return
   await using reader = await bus.follow({ filters: [bus.subjects.all('custody'), bus.subjects.all('policy')], from }, (stored) => {
     if (stored.sequence >= from && stored.sequence <= up_to) onMessage(stored)

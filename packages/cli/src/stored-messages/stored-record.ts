@@ -65,7 +65,7 @@ function bodyOf(data: Uint8Array, headers: MessageHeaders): unknown {
 }
 
 /** First tokens, behind the prefix, of all that a stream takes. */
-export const SUBJECT_HEADS: ReadonlySet<string> = new Set([
+export const SUBJECT_KINDS: ReadonlySet<string> = new Set([
   'request',
   'held',
   'work',
@@ -80,8 +80,8 @@ export const SUBJECT_HEADS: ReadonlySet<string> = new Set([
 ])
 
 /** The namespace of a stream, as its subjects tell it: an archive that was taken elsewhere says it nowhere else. */
-export function subjectsOf(subject: string): Subjects {
+export function subjectsFrom(subject: string): Subjects {
   const tokens = subject.split('.')
-  const at = subject.startsWith('$') ? 0 : tokens.findIndex((token) => SUBJECT_HEADS.has(token))
+  const at = subject.startsWith('$') ? 0 : tokens.findIndex((token) => SUBJECT_KINDS.has(token))
   return new Subjects(at > 0 ? tokens.slice(0, at).join('.') : undefined)
 }

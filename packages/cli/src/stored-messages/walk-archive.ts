@@ -4,15 +4,15 @@ import {
   type ArchiveSource,
   Chain,
   decodeFrames,
-  type Examined,
-  examineSegment,
   type Frame,
   GENESIS,
   type ManifestEntry,
   type SegmentBytes,
   SegmentDamaged,
+  type SegmentValidation,
   segmentRange,
   sequenceOf,
+  validateSegment,
 } from '@passover/archive'
 import type { ErasedDigest, RemovedTold } from '@passover/core'
 import { type PassKey, sha256 } from '@passover/schemas'
@@ -24,7 +24,7 @@ export interface ChainValue {
 }
 
 /** What comes by while an archive, and the stream after it, is read. */
-export interface Visitor {
+export interface ArchiveVisitor {
   /** May wait. */
   event(event: ArchivedEvent): Promise<void> | void
   /** `pass`: the one that it belonged to, where the index still says so. */
@@ -40,7 +40,7 @@ export interface Visitor {
   stop?(): boolean
 }
 
-export interface Walked {
+export interface ArchiveWalk {
   segments: number
   entries: number
   /** The last of the chain; undefined: there was nothing. */
@@ -63,14 +63,22 @@ export const GENESIS_HEX = Buffer.from(GENESIS).toString('hex')
  * Reads an archive segment by segment, each held against its manifest, its index and the chain; one segment is in memory at a time. `from`:
  * segments before it are left out, and the chain is taken from the first that is read.
  */
-export async function walkArchive(source: ArchiveSource, visitor: Visitor, from = 1): Promise<Walked> {
-  const walked: Walked = { segments: 0, entries: 0, head: undefined, values: [], newest: undefined, begins: undefined, removed: undefined }
+export async function walkArchive(source: ArchiveSource, visitor: ArchiveVisitor, from = 1): Promise<ArchiveWalk> {
+  const walked: ArchiveWalk = {
+    segments: 0,
+    entries: 0,
+    head: undefined,
+    values: [],
+    newest: undefined,
+    begins: undefined,
+    removed: undefined,
+  }
   for (const listed of await source.entries()) {
     if (visitor.stop?.()) break
     const previous = walked.newest
     walked.newest = listed
     if (listed.last < from && listed.last > 0) continue
-    const { entry, read } = await standing(source, listed)
+    const { entry, read } = await readCurrentSegment(source, listed)
     walked.newest = entry
     const broken = linkFault(entry, previous)
     if (broken !== undefined) visitor.fault({ k: entry.k, what: broken })
@@ -101,22 +109,22 @@ export async function walkArchive(source: ArchiveSource, visitor: Visitor, from 
   return walked
 }
 
-const TRIES = 20
+const MAX_ATTEMPTS = 20
 
-export interface Standing {
+export interface CurrentSegment {
   entry: ManifestEntry
   /** Undefined: it is removed. */
-  read: (Examined & { bytes: SegmentBytes }) | undefined
+  read: (SegmentValidation & { bytes: SegmentBytes }) | undefined
 }
 
 /** One of an installation at work may have been written anew, or removed, since it was listed: where something is wrong, its entry is read again. */
-export async function standing(source: ArchiveSource, listed: ManifestEntry): Promise<Standing> {
+export async function readCurrentSegment(source: ArchiveSource, listed: ManifestEntry): Promise<CurrentSegment> {
   let entry = listed
   for (let tries = 1; ; tries++) {
     if (entry.removed) return { entry, read: undefined }
     const bytes = { object: await source.object(entry.object), index: await source.object(entry.index) }
-    const read = { bytes, ...(await examineSegment(entry, bytes)) }
-    const next = read.faults.length > 0 && tries < TRIES ? await source.again?.(entry.k) : undefined
+    const read = { bytes, ...(await validateSegment(entry, bytes)) }
+    const next = read.faults.length > 0 && tries < MAX_ATTEMPTS ? await source.again?.(entry.k) : undefined
     if (!next || (!next.removed && next.object === entry.object && next.index === entry.index)) return { entry, read }
     entry = next
   }
@@ -125,8 +133,8 @@ export async function standing(source: ArchiveSource, listed: ManifestEntry): Pr
 /** The chain goes through the entry of a removed segment; what is kept of it, later ones are judged by. */
 async function passRemoved(
   source: ArchiveSource,
-  visitor: Visitor,
-  { entry, walked }: { entry: ManifestEntry; walked: Walked },
+  visitor: ArchiveVisitor,
+  { entry, walked }: { entry: ManifestEntry; walked: ArchiveWalk },
 ): Promise<void> {
   const { k, removed } = entry
   if (!removed) return

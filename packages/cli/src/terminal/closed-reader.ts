@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { fstatSync } from 'node:fs'
 
-export interface ReaderGone extends Disposable {
+export interface ReaderClosed extends Disposable {
   /** Settles when nobody reads stdout any more. */
   readonly gone: Promise<'gone'>
 }
@@ -10,7 +10,7 @@ export interface ReaderGone extends Disposable {
  * Watches whether stdout is a pipe that nobody reads any more, as after `watch | head`. A process learns that by its next write only, which
  * may never come, and node cannot poll a pipe that it writes to. `tail` of GNU can: it ends by SIGPIPE. Without it, the next write ends the command.
  */
-export function readerGone(): ReaderGone {
+export function watchReader(): ReaderClosed {
   let resolve: (value: 'gone') => void = () => undefined
   const gone = new Promise<'gone'>((settle) => {
     resolve = settle

@@ -9,8 +9,8 @@ const GROUPS = 4
  * Parameters that mark an SGR sequence as one of this process (`ESC [ 31 ; <seal> m`). They are random, so that text from an agent cannot
  * contain them, and short enough that libraries which measure text still take the sequence for one without width.
  */
-const SEAL = Array.from({ length: GROUPS }, () => randomInt(1_000, 10_000)).join(';')
-const SEALED = new RegExp(`\u001b\\[(\\d+);${SEAL}m`)
+const STYLE_MARK = Array.from({ length: GROUPS }, () => randomInt(1_000, 10_000)).join(';')
+const MARKED_STYLE = new RegExp(`\u001b\\[(\\d+);${STYLE_MARK}m`)
 
 /** Styles text like picocolors, with sequences that only {@link printable} turns into real ones. */
 export function createColors(enabled: boolean): Colors {
@@ -18,16 +18,16 @@ export function createColors(enabled: boolean): Colors {
   if (!enabled) return plain
   const real = picocolors.createColors(true)
   const names = Object.keys(plain).filter((name): name is Exclude<keyof Colors, 'isColorSupported'> => name !== 'isColorSupported')
-  return { ...real, ...Object.fromEntries(names.map((name) => [name, sealed(real[name])])) }
+  return { ...real, ...Object.fromEntries(names.map((name) => [name, markedStyle(real[name])])) }
 }
 
-function sealed(style: (text: string) => string): (text: string | number | null | undefined) => string {
-  const [open = '', close = ''] = style('|').split('|').map(seal)
+function markedStyle(style: (text: string) => string): (text: string | number | null | undefined) => string {
+  const [open = '', close = ''] = style('|').split('|').map(markStyle)
   return (text) => open + String(text).replaceAll(close, close + open) + close
 }
 
-function seal(sequence: string): string {
-  return sequence.replace(/(\d+)m/g, `$1;${SEAL}m`)
+function markStyle(sequence: string): string {
+  return sequence.replace(/(\d+)m/g, `$1;${STYLE_MARK}m`)
 }
 
 /**
@@ -36,7 +36,7 @@ function seal(sequence: string): string {
  */
 export function printable(text: string): string {
   return text
-    .split(SEALED)
+    .split(MARKED_STYLE)
     .map((part, index) => (index % 2 === 0 ? visibleLines(part) : `\u001b[${part}m`))
     .join('')
 }

@@ -11,7 +11,7 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /** A time (ms) as local clock time with milliseconds. */
-export function clock(time: number): string {
+export function clockTime(time: number): string {
   const date = new Date(time)
   const two = (n: number) => String(n).padStart(2, '0')
   return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${String(date.getMilliseconds()).padStart(3, '0')}`

@@ -2,21 +2,21 @@ import { once } from 'node:events'
 import type { Progress } from './terminal.js'
 import { count } from './text.js'
 
-const EVERY_MS = 1_000
+const REPORT_INTERVAL_MS = 1_000
 
 /** Tells how many entries were read so far, about once a second. */
-export function everySecond(progress: Progress, done: string): (events: number) => void {
+export function reportEverySecond(progress: Progress, done: string): (events: number) => void {
   const began = performance.now()
   let said = began
   return (events) => {
     const now = performance.now()
-    if (now - said < EVERY_MS) return
+    if (now - said < REPORT_INTERVAL_MS) return
     said = now
     progress.say(`${count(events, 'entry', 'entries')} ${done}, ${Math.round((events / (now - began)) * 1_000)} a second`)
   }
 }
 
 /** Who reads the output may be slower than what is written: what waits for it would fill the memory. */
-export async function drained(): Promise<void> {
+export async function stdoutDrained(): Promise<void> {
   if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain')
 }

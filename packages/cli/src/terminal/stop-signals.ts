@@ -7,8 +7,8 @@ export interface StopSignals extends Disposable {
 
 const NAMES = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 /** One Ctrl-C reaches a process twice where npm or npx passes it on as well. */
-const SAME_MS = 100
-const PARENT_MS = 250
+const DUPLICATE_SIGNAL_MS = 100
+const PARENT_CHECK_INTERVAL_MS = 250
 
 /** The first Ctrl-C asks for a stop in good order; the second ends the process at once (exit 130). */
 export function stopSignals(onForce: () => void): StopSignals {
@@ -25,7 +25,7 @@ export function stopSignals(onForce: () => void): StopSignals {
       controller.abort()
       return
     }
-    if (performance.now() - asked < SAME_MS) return
+    if (performance.now() - asked < DUPLICATE_SIGNAL_MS) return
     onForce()
     process.exit(130)
   }
@@ -54,6 +54,6 @@ function whenOrphaned(stop: () => void): NodeJS.Timeout | undefined {
     if (process.ppid === parent) return
     clearInterval(timer)
     stop()
-  }, PARENT_MS)
+  }, PARENT_CHECK_INTERVAL_MS)
   return timer.unref()
 }

@@ -2,8 +2,8 @@ import { dirname } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { waitingText } from '../passes/request-progress.js'
 import { buildProgram } from '../program.js'
-import { mayAsk, wantsColor } from './terminal.js'
-import { typed } from './text.js'
+import { isInteractive, wantsColor } from './terminal.js'
+import { formatCommands } from './text.js'
 
 describe('colour', () => {
   it('is for terminals, unless something forbids it', () => {
@@ -19,35 +19,35 @@ describe('colour', () => {
 describe('questions', () => {
   it('are asked only of a person at a terminal', () => {
     const all = { input: true, json: false, stdin: true, stdout: true, env: {} }
-    expect(mayAsk(all)).toBe(true)
+    expect(isInteractive(all)).toBe(true)
     for (const not of [{ input: false }, { json: true }, { stdin: false }, { stdout: false }, { env: { CI: 'true' } }])
-      expect(mayAsk({ ...all, ...not })).toBe(false)
+      expect(isInteractive({ ...all, ...not })).toBe(false)
   })
 })
 
 describe('commands in hints', () => {
   it('can be typed as they stand, through npx where that was used', () => {
     const hint = 'start one: `passover work echo -- cat`; see passover show 0abc, not .passover/ nor passover.log'
-    expect(typed(hint, {})).toBe(hint)
-    expect(typed(hint, { npm_command: 'exec' })).toBe(
+    expect(formatCommands(hint, {})).toBe(hint)
+    expect(formatCommands(hint, { npm_command: 'exec' })).toBe(
       'start one: `npx passover work echo -- cat`; see npx passover show 0abc, not .passover/ nor passover.log',
     )
     for (const command of buildProgram().commands)
-      expect(typed(`passover ${command.name()} x`, { npm_command: 'exec' })).toBe(`npx passover ${command.name()} x`)
+      expect(formatCommands(`passover ${command.name()} x`, { npm_command: 'exec' })).toBe(`npx passover ${command.name()} x`)
     // A hint that went through it once stays as it is.
-    expect(typed('npx passover up', { npm_command: 'exec' })).toBe('npx passover up')
+    expect(formatCommands('npx passover up', { npm_command: 'exec' })).toBe('npx passover up')
   })
 
   it('name the command as it can be found: not bare where it is only in node_modules', () => {
     const bin = '/project/node_modules/.bin'
-    expect(typed('passover up', { PATH: '/usr/bin' }, `${bin}/passover`)).toBe('npx passover up')
-    expect(typed('passover up', { PATH: `/usr/bin:${bin}` }, `${bin}/passover`)).toBe('passover up')
-    expect(typed('passover up', { PATH: '/usr/bin' }, '/usr/local/bin/passover')).toBe('passover up')
+    expect(formatCommands('passover up', { PATH: '/usr/bin' }, `${bin}/passover`)).toBe('npx passover up')
+    expect(formatCommands('passover up', { PATH: `/usr/bin:${bin}` }, `${bin}/passover`)).toBe('passover up')
+    expect(formatCommands('passover up', { PATH: '/usr/bin' }, '/usr/local/bin/passover')).toBe('passover up')
   })
 
   it('name the package where npx fetched it, because another package is called passover', () => {
     const fetched = '/home/alice/.npm/_npx/0a1b/node_modules/.bin/passover'
-    expect(typed('passover up', { npm_command: 'exec', PATH: dirname(fetched) }, fetched)).toBe('npx @passover/cli up')
+    expect(formatCommands('passover up', { npm_command: 'exec', PATH: dirname(fetched) }, fetched)).toBe('npx @passover/cli up')
   })
 })
 

@@ -1,5 +1,5 @@
 import { type Colors, createColors } from './colors.js'
-import { cutColumns, oneLine, typed } from './text.js'
+import { cutColumns, formatCommands, oneLine } from './text.js'
 import { write, writeJson } from './writer.js'
 
 /** What a command is written to and asks from. `--json` and `--jsonl` silence everything but the result. */
@@ -45,7 +45,13 @@ export function wantsColor(options: { color: boolean; tty: boolean; env: NodeJS.
 }
 
 /** Questions are asked only where stdin and stdout are terminals, CI is unset and nothing forbids them. */
-export function mayAsk(options: { input: boolean; json: boolean; stdin: boolean; stdout: boolean; env: NodeJS.ProcessEnv }): boolean {
+export function isInteractive(options: {
+  input: boolean
+  json: boolean
+  stdin: boolean
+  stdout: boolean
+  env: NodeJS.ProcessEnv
+}): boolean {
   return options.input && !options.json && options.stdin && options.stdout && !options.env.CI
 }
 
@@ -60,7 +66,7 @@ export function openTerminal(options: TerminalOptions): Terminal {
     mode,
     colors: createColors(colored(Boolean(stdout.isTTY))),
     noteColors,
-    interactive: mayAsk({ input: options.input, json: machine, stdin: Boolean(stdin.isTTY), stdout: Boolean(stdout.isTTY), env }),
+    interactive: isInteractive({ input: options.input, json: machine, stdin: Boolean(stdin.isTTY), stdout: Boolean(stdout.isTTY), env }),
     columns: stdout.isTTY && stdout.columns > 0 ? stdout.columns : undefined,
     show(value, human) {
       if (mode !== 'human') return writeJson(value, mode === 'json' ? 2 : undefined)
@@ -73,7 +79,7 @@ export function openTerminal(options: TerminalOptions): Terminal {
       if (text !== undefined) write('stdout', `${text}\n`)
     },
     note(text) {
-      write('stderr', `${typed(text, env)}\n`)
+      write('stderr', `${formatCommands(text, env)}\n`)
     },
     exhibit(text) {
       write('stderr', `${text}\n`)
@@ -92,7 +98,7 @@ function lines(colors: Colors): Progress {
     say(text) {
       if (text === last) return
       last = text
-      write('stderr', `${colors.dim('…')} ${typed(text, process.env)}\n`)
+      write('stderr', `${colors.dim('…')} ${formatCommands(text, process.env)}\n`)
     },
     stop() {},
   }
@@ -115,7 +121,7 @@ function spinner(): Progress {
     say(text) {
       const first = wanted === ''
       // A longer text would be wrapped by the terminal.
-      wanted = cutColumns(oneLine(typed(text, process.env)), (process.stderr.columns || 80) - SPINNER)
+      wanted = cutColumns(oneLine(formatCommands(text, process.env)), (process.stderr.columns || 80) - SPINNER)
       if (running) running.text = wanted
       else if (first) void start()
     },

@@ -10,12 +10,12 @@ export function indent(text: string): string {
 }
 
 /** Marks every line of a text that an agent wrote, so that none of them passes for a line of the program's own. */
-export function quoted(text: string): string {
+export function quoteLines(text: string): string {
   return text.replace(/^/gm, '  │ ')
 }
 
-/** Marks every line after the first, as {@link quoted} does. */
-export function indentRest(text: string): string {
+/** Marks every line after the first, as {@link quoteLines} does. */
+export function indentContinuation(text: string): string {
   return text.replace(/(\r?\n)(?=.)/g, '$1    │ ')
 }
 
@@ -29,7 +29,7 @@ const COMMANDS =
  * - `npx passover …` where npm started this process, or where the command is in a project's `node_modules/.bin`, which shells do not search;
  * - `npx @passover/cli …` where npx fetched the package, because `npx passover` would fetch the package of that name, which is not ours.
  */
-export function typed(text: string, env: NodeJS.ProcessEnv = process.env, started = process.argv[1] ?? ''): string {
+export function formatCommands(text: string, env: NodeJS.ProcessEnv = process.env, started = process.argv[1] ?? ''): string {
   const runner = runnerOf(env, started)
   return runner === undefined ? text : text.replace(COMMANDS, `$1${runner} `)
 }

@@ -3,9 +3,9 @@ import { eastAsianWidth } from 'get-east-asian-width'
 /** Marks what continues the line above. No line of the program begins with it. */
 const MARK = '│ '
 /** Columns by which a continuation is indented more than its line. */
-const DEEPER = 4
+const CONTINUATION_INDENT = 4
 /** Least columns of text in a continuation; below them it is not indented. */
-const LEAST = 12
+const MIN_CONTINUATION_COLUMNS = 12
 const TAB = 8
 const ESCAPE = '\u001b'
 const STYLE = new RegExp(`(${ESCAPE}\\[\\d+m)`)
@@ -55,7 +55,7 @@ function takeColumns(text: string, columns: number): string {
 let segmenter: Intl.Segmenter | undefined
 
 /** Grapheme clusters; one that takes more than `most` columns is split. A letter with dozens of marks would not fit any line. */
-function* clusters(text: string, most = LEAST): Iterable<string> {
+function* clusters(text: string, most = MIN_CONTINUATION_COLUMNS): Iterable<string> {
   segmenter ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' })
   for (const { segment } of segmenter.segment(text)) {
     if (columnsOf(segment) > most) yield* segment
@@ -80,13 +80,13 @@ function wrapLine(line: string, columns: number): string {
   const parts = line.split(STYLE)
   const bare = parts.filter((_, index) => index % 2 === 0).join('')
   if (columnsOf(bare) <= columns) return line
-  const indent = Math.min(bare.search(/[^ ]|$/), Math.floor(columns / 4)) + DEEPER
-  const before = columns - indent - columnsOf(MARK) >= LEAST ? ' '.repeat(indent) + MARK : MARK
+  const indent = Math.min(bare.search(/[^ ]|$/), Math.floor(columns / 4)) + CONTINUATION_INDENT
+  const before = columns - indent - columnsOf(MARK) >= MIN_CONTINUATION_COLUMNS ? ' '.repeat(indent) + MARK : MARK
   const rows: string[] = []
   let row: Token[] = []
   let used = 0
   let room = columns
-  for (const token of tokensOf(parts, Math.min(LEAST, columns - columnsOf(MARK)))) {
+  for (const token of tokensOf(parts, Math.min(MIN_CONTINUATION_COLUMNS, columns - columnsOf(MARK)))) {
     if (row.length > 0 && used + token.width > room) {
       const rest = row.splice(breakIn(row, room))
       rows.push(textIn(row))

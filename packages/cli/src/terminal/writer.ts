@@ -19,7 +19,7 @@ export function writeJson(value: unknown, indent?: number): void {
 }
 
 /** Rings the terminal's bell. */
-export function ring(): void {
+export function ringBell(): void {
   process.stderr.write('\u0007')
 }
 

@@ -11,12 +11,12 @@ import {
 import { type Bus, BusReadError, PartError, type Stored, type Subjects } from '@passover/bus'
 import { isSystemStep } from '@passover/core'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
-import { rulesOf } from '../connection/id-window.js'
+import { readIdWindow } from '../connection/id-window.js'
 import { CliFailure } from '../errors.js'
 import { StoredRecord } from '../stored-messages/stored-record.js'
 import { count, oneLine } from '../terminal/text.js'
-import { Buckets, type LookAtPart, referencedBy } from './parts.js'
-import { Judging, type Verdict, verdictOf } from './verify-archive.js'
+import { type LookUpPart, PartBuckets, referencedParts } from './parts.js'
+import { type Verdict, Verification, verdictOf } from './verify-archive.js'
 
 /** What is told of one pass, as it was stored. */
 export interface Evidence {
@@ -38,17 +38,17 @@ export interface Evidence {
 }
 
 /** Passes above one another, at most: the chain of any honest pass is far shorter. */
-const MOST_ABOVE = 64
+const MAX_ANCESTORS = 64
 
 /** A bundle is one text, of which there may be half a gigabyte. */
 const MIB = 1024 * 1024
-const MOST_PART_BYTES = 128 * MIB
+const MAX_PART_BYTES = 128 * MIB
 
 /** Messages of one pass that are looked at in the archive. */
-const MOST_ARCHIVED = 10_000
+const MAX_ARCHIVED = 10_000
 /** What a bundle takes of one pass from the archive: of steps, requests and decisions together, and of each kind of event. */
-const MOST_OF_PASS = { messages: 1_000, bytes: 16 * MIB }
-const MOST_OF_KIND = { messages: 100, bytes: 512 * 1024 }
+const PASS_LIMITS = { messages: 1_000, bytes: 16 * MIB }
+const KIND_LIMITS = { messages: 100, bytes: 512 * 1024 }
 
 /** An audit that catches up with a flood of events answers late, and evidence is collected of such passes above all. */
 const FIND_MS = 60_000
@@ -61,7 +61,7 @@ interface Sources {
   manifest: Manifest
 }
 
-interface Asked {
+interface EvidenceRequest {
   id: string
   from?: string | undefined
   to?: string | undefined
@@ -70,8 +70,8 @@ interface Asked {
 }
 
 /** Collects what is stored of a pass and of those above it, with all that its decisions rest on. CliFailure E041: there is none. */
-export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: Asked): Promise<Evidence> {
-  const id_window_ms = said ?? (await rulesOf(bus)).id_window_ms
+export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: EvidenceRequest): Promise<Evidence> {
+  const id_window_ms = said ?? (await readIdWindow(bus)).id_window_ms
   const { findPass } = await import('@passover/operator')
   const found = await findPass(bus, ref, {}, FIND_MS)
   const manifest = await Manifest.open(bus)
@@ -82,7 +82,7 @@ export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: 
   const names = new Set<string>()
   const versions = new Set<number>()
   let key: PassKey | undefined = found.key
-  for (let above = 0; key && above < MOST_ABOVE; above++) {
+  for (let above = 0; key && above < MAX_ANCESTORS; above++) {
     const messages = await messagesOf(sources, key)
     if (above === 0 && messages.length === 0) throw new CliFailure('E041', `nothing is stored of ${keyText(key)}`)
     for (const event of messages) entries.set(event.sequence, event)
@@ -91,7 +91,7 @@ export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: 
     for (const version of told.versions) versions.add(version)
     key = told.parent
   }
-  for (const event of await groundOf(bus, { names, versions, before: Math.max(...entries.keys()) })) entries.set(event.sequence, event)
+  for (const event of await decisionBasis(bus, { names, versions, before: Math.max(...entries.keys()) })) entries.set(event.sequence, event)
   const ordered = [...entries.values()].sort((a, b) => a.sequence - b.sequence)
   const newest = await manifest.newest()
   return {
@@ -117,12 +117,12 @@ async function messagesOf({ bus, archive, left_out }: Sources, key: PassKey): Pr
   }
   const bySequence = new Map(live.map((stored) => [stored.sequence, stored]))
   const archived = (await archive.sequencesOf(key, requestIn)).filter((sequence) => !bySequence.has(sequence))
-  const room = new Room(bus.subjects)
-  for (const sequence of archived.slice(0, MOST_ARCHIVED)) {
+  const room = new RemainingRoom(bus.subjects)
+  for (const sequence of archived.slice(0, MAX_ARCHIVED)) {
     const [stored] = await archive.messages([sequence])
     if (stored && room.takes(stored)) bySequence.set(sequence, stored)
   }
-  const missing = room.left_out + Math.max(0, archived.length - MOST_ARCHIVED)
+  const missing = room.left_out + Math.max(0, archived.length - MAX_ARCHIVED)
   if (missing > 0) left_out.add(`${count(missing, 'message')} of ${name} in the archive`)
   for (const stored of [...bySequence.values()]) {
     const named = requestIn(stored)
@@ -134,7 +134,7 @@ async function messagesOf({ bus, archive, left_out }: Sources, key: PassKey): Pr
 }
 
 /** Bounds what is taken of one pass, whose agents may have published without end. */
-class Room {
+class RemainingRoom {
   left_out = 0
   private readonly taken = new Map<string, { messages: number; bytes: number }>()
 
@@ -143,7 +143,7 @@ class Room {
   takes(stored: Stored): boolean {
     const fact = this.subjects.toFact(stored)
     const kind = fact.type === 'event' ? fact.kind : 'journal'
-    const most = fact.type === 'event' ? MOST_OF_KIND : MOST_OF_PASS
+    const most = fact.type === 'event' ? KIND_LIMITS : PASS_LIMITS
     const taken = this.taken.get(kind) ?? { messages: 0, bytes: 0 }
     if (taken.messages >= most.messages || taken.bytes + stored.data.length > most.bytes) {
       this.left_out++
@@ -157,9 +157,9 @@ class Room {
 /** The bytes of the parts that entries only name, as far as they are there and go into one file. */
 async function partsNamed(bus: Bus, entries: readonly ArchivedEvent[]): Promise<Map<string, Uint8Array>> {
   const found = new Map<string, Uint8Array>()
-  const buckets = new Buckets(bus.parts)
-  let room = MOST_PART_BYTES
-  for (const part of entries.flatMap((event) => referencedBy(new StoredRecord(event, bus.subjects)))) {
+  const buckets = new PartBuckets(bus.parts)
+  let room = MAX_PART_BYTES
+  for (const part of entries.flatMap((event) => referencedParts(new StoredRecord(event, bus.subjects)))) {
     if (found.has(part.hash) || part.size > room || (await buckets.lacks(part))) continue
     const bytes = await bus.parts.fetch(part).catch((error: unknown) => {
       if (error instanceof PartError || (error instanceof BusReadError && error.reason === 'permission')) return undefined
@@ -192,14 +192,14 @@ function toldBy(messages: readonly ArchivedEvent[], bus: Bus): { parent: PassKey
   return { parent, versions }
 }
 
-interface Ground {
+interface DecisionBasis {
   names: ReadonlySet<string>
   versions: ReadonlySet<number>
   before: number
 }
 
 /** The versions of the policy, and the records of the agents; such events are never deleted from the stream. */
-async function groundOf(bus: Bus, { names, versions, before }: Ground): Promise<ArchivedEvent[]> {
+async function decisionBasis(bus: Bus, { names, versions, before }: DecisionBasis): Promise<ArchivedEvent[]> {
   const found: ArchivedEvent[] = []
   const filters = [bus.subjects.all('policy'), bus.subjects.all('agent')]
   await using reader = await bus.follow({ filters }, (stored) => {
@@ -230,16 +230,16 @@ async function segmentsOf(
 }
 
 /** Says to people what is missing in evidence. */
-export function leftOutText(what: string): string {
+export function omissionText(what: string): string {
   return `! Left out, as there is too much of it: ${oneLine(what, 300)}`
 }
 
 /** Judges the messages of a pass, and of those above it, by all the rules: what is not among them is not known. */
-export async function judgeEntries(
+export async function verifyEntries(
   { entries, subjects }: { entries: readonly ArchivedEvent[]; subjects: Subjects },
-  options: { id_window_ms: number; parts?: LookAtPart },
+  options: { id_window_ms: number; parts?: LookUpPart },
 ): Promise<Verdict> {
-  const judging = new Judging({ ...options, selection: true }, subjects)
+  const judging = new Verification({ ...options, selection: true }, subjects)
   for (const event of entries) await judging.event(event)
   await judging.segment()
   return verdictOf(judging, { segments: 0, head: undefined, values: [], begins: undefined, removed: undefined }, options)

@@ -1,40 +1,40 @@
 import { type ArchivedEvent, type ArchiveSource, type ErasedEntry, type Manifest, segmentOf, segmentRange } from '@passover/archive'
 import type { Bus } from '@passover/bus'
-import type { Span } from '../stored-messages/read-range.js'
-import { standing } from '../stored-messages/walk-archive.js'
-import { ErasedSince } from './erased-during-read.js'
-import type { Judging } from './verify-archive.js'
+import type { ReadRange } from '../stored-messages/read-range.js'
+import { readCurrentSegment } from '../stored-messages/walk-archive.js'
+import { ErasedDuringRead } from './erased-during-read.js'
+import type { Verification } from './verify-archive.js'
 
 /** Something that stood in the stream when its reading began, and left before it came by. */
-export type Left = { kind: 'erased'; entry: ErasedEntry } | { kind: 'event'; event: ArchivedEvent }
+export type DeletedEntry = { kind: 'erased'; entry: ErasedEntry } | { kind: 'event'; event: ArchivedEvent }
 
-interface LeftDeps {
+interface DeletedDuringReadDeps {
   bus: Bus
   manifest: Pick<Manifest, 'entry'>
   source: ArchiveSource
-  judging: Pick<Judging, 'fault' | 'verifier'>
+  judging: Pick<Verification, 'fault' | 'verifier'>
 }
 
 /**
  * What leaves the stream behind the archive while that is read: an erasure has its tombstones, and a segment that is sealed meanwhile is in the archive
  * before any of it is deleted. Who passed it over would miss the end of a pass whose beginning he read.
  */
-export class LeftSince {
-  private readonly tombstones: ErasedSince
+export class DeletedDuringRead {
+  private readonly tombstones: ErasedDuringRead
   /** The last segment that was looked at, and was sealed. */
   private read: { k: number; events: ArchivedEvent[]; is: 'kept' | 'removed' } | undefined
 
   constructor(
-    private readonly deps: LeftDeps,
+    private readonly deps: DeletedDuringReadDeps,
     from: number,
   ) {
-    this.tombstones = new ErasedSince(deps.bus, from)
+    this.tombstones = new ErasedDuringRead(deps.bus, from)
   }
 
   /** Of a span, in order. */
-  async within({ from, up_to }: Span): Promise<Left[]> {
+  async within({ from, up_to }: ReadRange): Promise<DeletedEntry[]> {
     if (from > up_to) return []
-    const found = new Map<number, Left>()
+    const found = new Map<number, DeletedEntry>()
     for (const entry of await this.tombstones.within(from, up_to)) found.set(entry.sequence, { kind: 'erased', entry })
     for (let k = segmentOf(from); k <= segmentOf(up_to) && found.size < up_to - from + 1; k++) {
       for (const event of await this.sealed(k, { from, up_to })) {
@@ -46,11 +46,11 @@ export class LeftSince {
   }
 
   /** What a segment holds that was sealed meanwhile. */
-  private async sealed(k: number, { from, up_to }: Span): Promise<readonly ArchivedEvent[]> {
+  private async sealed(k: number, { from, up_to }: ReadRange): Promise<readonly ArchivedEvent[]> {
     if (this.read?.k !== k) {
       const listed = await this.deps.manifest.entry(k)
       if (!listed) return []
-      const { read } = await standing(this.deps.source, listed)
+      const { read } = await readCurrentSegment(this.deps.source, listed)
       for (const fault of read?.faults ?? []) this.deps.judging.fault(fault)
       const events = (read?.frames ?? []).flatMap((frame) => (frame.kind === 'event' ? [frame.event] : []))
       this.read = { k, events, is: read ? 'kept' : 'removed' }

@@ -7,7 +7,7 @@ import { StoredRecord } from '../stored-messages/stored-record.js'
  * What tombstones stand for, from a sequence on, as far as they are stored by now. An erasure may be under way: its tombstones are stored before
  * anything leaves, so who misses something and looks again finds them.
  */
-export class ErasedSince {
+export class ErasedDuringRead {
   private readonly custody = new Custody()
   private readonly entries = new Map<number, ErasedEntry>()
 
@@ -52,7 +52,7 @@ export class ErasedSince {
 }
 
 /** What tombstones stand for by now, and whether an erasure is not done yet that has some. */
-export async function erasuresIn(bus: Bus): Promise<{ entries: number; going: boolean }> {
+export async function readErasures(bus: Bus): Promise<{ entries: number; going: boolean }> {
   const custody = new Custody()
   await using reader = await bus.follow({ filters: [bus.subjects.all('custody')] }, (stored) => {
     const { sequence, time } = stored
@@ -68,8 +68,8 @@ export async function erasuresIn(bus: Bus): Promise<{ entries: number; going: bo
 }
 
 /** Whether what stood there has left by now: it was erased, or its segment was removed. */
-export function leavingOf(bus: Bus, manifest: Pick<Manifest, 'standing'>): (sequence: number) => Promise<boolean> {
-  const erased = new ErasedSince(bus, 1)
+export function deletedSince(bus: Bus, manifest: Pick<Manifest, 'standing'>): (sequence: number) => Promise<boolean> {
+  const erased = new ErasedDuringRead(bus, 1)
   return async (sequence) => {
     const standing = await manifest.standing(segmentOf(sequence))
     return standing?.entry.removed !== undefined || (await erased.within(sequence, sequence)).length > 0

@@ -3,7 +3,7 @@ import type { VerifyFinding } from '@passover/core'
 import { keyText } from '@passover/schemas'
 
 /** One bad entry, or several of one kind that one agent caused. */
-export interface BadEntry {
+export interface FindingEntry {
   sequence?: number
   segment?: number
   pass?: string
@@ -18,7 +18,7 @@ export interface BadEntry {
 }
 
 /** How several entries of one kind are reported as one. */
-export interface Alike {
+export interface FindingGroup {
   kind: string
   /** All of them, in words. */
   all: (count: number) => string
@@ -29,19 +29,19 @@ export interface Alike {
 /** Who caused an entry, and with which others it is reported as one. */
 interface Grouping {
   by?: string | undefined
-  alike?: Alike | undefined
+  alike?: FindingGroup | undefined
 }
 
 /** Entries that are kept of each rule. */
-const SHOWN = 20
-const EXAMPLES = 3
+const MAX_KEPT = 20
+const MAX_EXAMPLES = 3
 
 interface Kept {
-  entry: BadEntry
+  entry: FindingEntry
   by: string
   /** In the order in which they were found. */
   at: number
-  alike: Alike | undefined
+  alike: FindingGroup | undefined
   count: number
   examples: string[]
 }
@@ -50,16 +50,16 @@ interface Kept {
  * Keeps some of the entries of each rule. An agent may cause any number of them, so each rule has a share of its own; within it, the one who
  * caused the most makes room for those who caused less, and entries of one kind are reported as one.
  */
-class Share {
+class RuleFindings {
   count = 0
   readonly kept: Kept[] = []
 
-  add(entry: BadEntry, at: number, { by = '', alike }: Grouping): void {
+  add(entry: FindingEntry, at: number, { by = '', alike }: Grouping): void {
     this.count++
     const one = alike && this.kept.find((kept) => kept.by === by && kept.alike?.kind === alike.kind)
     if (one) {
       one.count++
-      if (one.examples.length < EXAMPLES) one.examples.push(alike.example())
+      if (one.examples.length < MAX_EXAMPLES) one.examples.push(alike.example())
     } else if (this.makeRoom(by)) {
       this.kept.push({ entry: by === '' ? entry : { ...entry, by }, by, at, alike, count: 1, examples: alike ? [alike.example()] : [] })
     }
@@ -67,7 +67,7 @@ class Share {
 
   /** Returns whether an entry that `by` caused may be kept; if so and the share is full, drops one of the agent that has the most. */
   private makeRoom(by: string): boolean {
-    if (this.kept.length < SHOWN) return true
+    if (this.kept.length < MAX_KEPT) return true
     const counts = new Map<string, number>()
     for (const kept of this.kept) counts.set(kept.by, (counts.get(kept.by) ?? 0) + 1)
     const [most, number] = [...counts].reduce((one, other) => (other[1] > one[1] ? other : one))
@@ -80,18 +80,18 @@ class Share {
   }
 }
 
-function reported({ entry, alike, count, examples }: Kept): BadEntry {
+function reported({ entry, alike, count, examples }: Kept): FindingEntry {
   if (!alike || count === 1) return entry
   const { pass: _, ...rest } = entry
   return { ...rest, what: alike.all(count), count, examples }
 }
 
 class Shares {
-  private readonly shares = new Map<string, Share>()
+  private readonly shares = new Map<string, RuleFindings>()
   private at = 0
 
-  add(entry: BadEntry, grouping: Grouping, name = entry.rule): void {
-    const share = this.shares.get(name) ?? new Share()
+  add(entry: FindingEntry, grouping: Grouping, name = entry.rule): void {
+    const share = this.shares.get(name) ?? new RuleFindings()
     this.shares.set(name, share)
     share.add(entry, this.at++, grouping)
   }
@@ -104,7 +104,7 @@ class Shares {
     return this.shares.get(name)?.count ?? 0
   }
 
-  get entries(): BadEntry[] {
+  get entries(): FindingEntry[] {
     const kept = [...this.shares.values()].flatMap((share) => share.kept)
     return kept.sort((one, other) => one.at - other.at).map(reported)
   }
@@ -115,7 +115,7 @@ export class Findings {
   private readonly faulty = new Shares()
   private readonly noted = new Shares()
 
-  get faults(): BadEntry[] {
+  get faults(): FindingEntry[] {
     return this.faulty.entries
   }
 
@@ -123,7 +123,7 @@ export class Findings {
     return this.faulty.count
   }
 
-  get remarks(): BadEntry[] {
+  get remarks(): FindingEntry[] {
     return this.noted.entries
   }
 
@@ -149,11 +149,11 @@ export class Findings {
     this[severity]({ sequence, rule, what, ...(key ? { pass: keyText(key) } : {}) }, { by })
   }
 
-  remark(entry: BadEntry, grouping: Grouping = {}): void {
+  remark(entry: FindingEntry, grouping: Grouping = {}): void {
     this.noted.add(entry, grouping)
   }
 
-  fault(entry: BadEntry, grouping: Grouping = {}): void {
+  fault(entry: FindingEntry, grouping: Grouping = {}): void {
     this.faulty.add(entry, grouping)
   }
 
@@ -164,17 +164,17 @@ export class Findings {
 }
 
 /** The first fault: of the chain where it has one, else in the order of the stream. */
-export function firstOf(faults: readonly BadEntry[]): BadEntry | undefined {
+export function firstOf(faults: readonly FindingEntry[]): FindingEntry | undefined {
   return [...faults].sort((one, other) => Number(other.rule === 'chain') - Number(one.rule === 'chain') || placeOf(one) - placeOf(other))[0]
 }
 
 /** By sequence; what is said of a whole segment comes before its entries. */
-function placeOf({ sequence, segment }: BadEntry): number {
+function placeOf({ sequence, segment }: FindingEntry): number {
   return sequence ?? (segment === undefined ? Number.POSITIVE_INFINITY : segment * SEGMENT_SIZE)
 }
 
 /** One bad entry in words. */
-export function entryText({ sequence, segment, pass, rule, what, count, examples = [] }: BadEntry): string {
+export function entryText({ sequence, segment, pass, rule, what, count, examples = [] }: FindingEntry): string {
   if (count !== undefined) return `${what}, such as ${examples.join(', ')} [${rule}]`
   if (segment !== undefined) return faultText({ k: segment, sequence, what: pass ? `(${pass}) ${what}` : what })
   if (rule === 'index') return `${pass === undefined ? '' : `pass ${pass}: `}${what}; \`passover audit rebuild\` mends it [${rule}]`
@@ -184,30 +184,30 @@ export function entryText({ sequence, segment, pass, rule, what, count, examples
 }
 
 /** Entries of one rule that a text shows: the first of each agent that caused some, but at least and at most so many. */
-const TEXT_LEAST = 3
-const TEXT_MOST = 10
+const MIN_LINES = 3
+const MAX_LINES = 10
 
 /** Faults in words: some of every rule and of every agent that caused some, those of the chain first. */
-export function faultLines(faults: readonly BadEntry[], all: number): string[] {
+export function faultLines(faults: readonly FindingEntry[], all: number): string[] {
   const rules = [...new Set(['chain', ...faults.map(({ rule }) => rule)])]
   const shown = rules.flatMap((name) => {
     const entries = faults.filter(({ rule }) => rule === name)
     // The last one says what was expected of the chain.
-    return name === 'chain' ? [...entries.slice(0, TEXT_MOST), ...entries.slice(TEXT_MOST).slice(-1)] : ofEach(entries)
+    return name === 'chain' ? [...entries.slice(0, MAX_LINES), ...entries.slice(MAX_LINES).slice(-1)] : ofEach(entries)
   })
   const rest = all - shown.reduce((sum, { count = 1 }) => sum + count, 0)
   return [...shown.map(entryText), ...(rest > 0 ? [`… and ${rest} more`] : [])]
 }
 
 /** The first of each agent, then the second of each, and so on. */
-function ofEach(entries: readonly BadEntry[]): BadEntry[] {
+function ofEach(entries: readonly FindingEntry[]): FindingEntry[] {
   const seen = new Map<string | undefined, number>()
   const ranked = entries.map((entry) => {
     const rank = seen.get(entry.by) ?? 0
     seen.set(entry.by, rank + 1)
     return { entry, rank }
   })
-  const most = Math.min(TEXT_MOST, Math.max(TEXT_LEAST, seen.size))
+  const most = Math.min(MAX_LINES, Math.max(MIN_LINES, seen.size))
   return ranked
     .sort((one, other) => one.rank - other.rank)
     .slice(0, most)

@@ -1,13 +1,13 @@
 import { type Bus, PartError, Subjects } from '@passover/bus'
 import type { Part } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import type { BadEntry } from './findings.js'
-import { type PartLook, partsOf, ReferencedParts } from './parts.js'
+import type { FindingEntry } from './findings.js'
+import { installationParts, type PartLookup, ReferencedParts } from './parts.js'
 
 /** What is said of a step that names a part of this owner, where looking for it answers so. */
-async function judged(kind: 'work' | 'return', owner: string, look: PartLook) {
-  const faults: BadEntry[] = []
-  const remarks: BadEntry[] = []
+async function judged(kind: 'work' | 'return', owner: string, look: PartLookup) {
+  const faults: FindingEntry[] = []
+  const remarks: FindingEntry[] = []
   const parts = new ReferencedParts(async () => look, { fault: (entry) => faults.push(entry), remark: (entry) => remarks.push(entry) })
   const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
   const named: Part = { name: 'artifact:0', size: 9, hash: 'a'.repeat(64), owner } as Part
@@ -52,7 +52,7 @@ it('a part that is gone a moment before it is as old as it had to be kept is not
     follow: async () => reader,
     parts: { fetch, list: async () => undefined },
   } as unknown as Bus
-  const look = await partsOf(bus)
+  const look = await installationParts(bus)
   const found = (time: number) => look({} as Part, { sequence: 1, time })
   expect([await found(59_000), await found(61_000)]).toEqual(['gone', { fault: 'is missing' }])
 })

@@ -3,7 +3,7 @@ import { type Bus, BusReadError, PartError, type PartStore, partToken } from '@p
 import { RETENTION_SLACK_MS, type Recorded, Retentions } from '@passover/core'
 import { keyText, type Part, part, type Step, sha256 } from '@passover/schemas'
 import { StoredRecord } from '../stored-messages/stored-record.js'
-import type { BadEntry, Findings } from './findings.js'
+import type { FindingEntry, Findings } from './findings.js'
 
 /** Parts that messages name instead of holding them. */
 export interface PartCounts {
@@ -15,18 +15,18 @@ export interface PartCounts {
   elsewhere: number
 }
 
-export type PartLook = 'whole' | 'gone' | 'elsewhere' | { fault: string } | { remark: string }
+export type PartLookup = 'whole' | 'gone' | 'elsewhere' | { fault: string } | { remark: string }
 
 /** Where the bytes of parts are looked for. */
-export type LookAtPart = (part: Part, stored: { sequence: number; time: number }) => Promise<PartLook>
+export type LookUpPart = (part: Part, stored: { sequence: number; time: number }) => Promise<PartLookup>
 
-const AT_ONCE = 4
-const KNOWN = 1_000_000
+const CONCURRENCY = 4
+const MAX_KNOWN_PARTS = 1_000_000
 /** Parts that wait to be looked for: their messages are long, and an agent chooses how many parts each names. */
-const MANY = 2_000
+const MAX_PENDING_PARTS = 2_000
 
 /** What is known of the step that names a part, without the message's bytes. */
-interface NamedBy {
+interface PartReference {
   step: Step
   named: Part
 }
@@ -35,10 +35,10 @@ interface NamedBy {
 export class ReferencedParts {
   readonly counts: PartCounts = { whole: 0, gone: 0, elsewhere: 0 }
   private readonly whole = new Set<string>()
-  private waiting: NamedBy[] = []
+  private waiting: PartReference[] = []
 
   constructor(
-    private readonly look: LookAtPart,
+    private readonly look: LookUpPart,
     private readonly findings: Pick<Findings, 'fault' | 'remark'>,
   ) {}
 
@@ -46,12 +46,12 @@ export class ReferencedParts {
   see(recorded: Recorded): void {
     const { fact } = recorded
     if (fact.type !== 'step') return
-    for (const named of referencedBy(recorded)) this.waiting.push({ step: fact, named })
+    for (const named of referencedParts(recorded)) this.waiting.push({ step: fact, named })
   }
 
   /** Whether so many wait that they must be checked before more is read. */
   get isMany(): boolean {
-    return this.waiting.length >= MANY
+    return this.waiting.length >= MAX_PENDING_PARTS
   }
 
   /** All that were seen so far. */
@@ -62,16 +62,16 @@ export class ReferencedParts {
     const runner = async () => {
       for (let next = waiting[at++]; next; next = waiting[at++]) await this.check(next)
     }
-    await Promise.all(Array.from({ length: Math.min(AT_ONCE, waiting.length) }, runner))
+    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, waiting.length) }, runner))
   }
 
-  private async check(one: NamedBy): Promise<void> {
+  private async check(one: PartReference): Promise<void> {
     const { step, named } = one
     const foreign = foreignOwner(step, named)
     if (foreign) return this.say('fault', one, foreign)
     const name = `${named.owner} ${named.hash} ${named.size}`
     const found = this.whole.has(name) ? 'whole' : await this.look(named, step)
-    if (found === 'whole' && this.whole.size < KNOWN) this.whole.add(name)
+    if (found === 'whole' && this.whole.size < MAX_KNOWN_PARTS) this.whole.add(name)
     if (typeof found === 'string') {
       this.counts[found]++
       return
@@ -82,11 +82,11 @@ export class ReferencedParts {
   }
 
   /** Reports what one agent names as one finding: it can name any number of parts, in buckets whose contents it chooses. */
-  private say(severity: 'fault' | 'remark', { step, named }: NamedBy, that: string): void {
+  private say(severity: 'fault' | 'remark', { step, named }: PartReference, that: string): void {
     const { name, owner } = named
     const by = step.kind === 'return' ? step.by : step.key.originator
     const pass = keyText(step.key)
-    const entry: BadEntry = {
+    const entry: FindingEntry = {
       sequence: step.sequence,
       pass,
       rule: 'parts',
@@ -105,7 +105,7 @@ function foreignOwner({ kind, by }: Step, { owner }: Part): string | undefined {
 }
 
 /** The parts of a work step or a return whose bytes lie elsewhere. */
-export function referencedBy(recorded: Recorded): Part[] {
+export function referencedParts(recorded: Recorded): Part[] {
   const { fact } = recorded
   if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'return')) return []
   const { parts } = (recorded.body() ?? {}) as { parts?: unknown }
@@ -126,14 +126,14 @@ interface PartsOptions {
  * In the buckets of an installation. A part that is missing is a fault while what names it has to be kept: by the retention that was in force when
  * that was stored, and none that was in force since may shorten it.
  */
-export async function partsOf(bus: Bus, { onBytes, hasLeft }: PartsOptions = {}): Promise<LookAtPart> {
+export async function installationParts(bus: Bus, { onBytes, hasLeft }: PartsOptions = {}): Promise<LookUpPart> {
   const retentions = await retentionsOf(bus)
-  const buckets = new Buckets(bus.parts)
-  const left = hasLeft && remembered(hasLeft)
+  const buckets = new PartBuckets(bus.parts)
+  const left = hasLeft && cached(hasLeft)
   return async (named, { sequence, time }) => {
     const lacks = await buckets.lacks(named)
-    if (lacks === 'not looked for') return { remark: NOT_LOOKED }
-    const found = lacks ? 'missing' : await lookIn(bus.parts, named, onBytes)
+    if (lacks === 'not looked for') return { remark: NOT_LOOKED_UP }
+    const found = lacks ? 'missing' : await lookUpInStore(bus.parts, named, onBytes)
     if (found !== 'missing') return found
     buckets.missed(named)
     const until = retentions.keptUntil(time)
@@ -144,15 +144,15 @@ export async function partsOf(bus: Bus, { onBytes, hasLeft }: PartsOptions = {})
 }
 
 const NOT_KNOWN = 'is missing; how long it had to be kept is not known, as versions of the policy are missing or cannot be read'
-const NOT_LOOKED = 'is not looked for: its bucket cannot be listed, and a thousand others are missing there'
+const NOT_LOOKED_UP = 'is not looked for: its bucket cannot be listed, and a thousand others are missing there'
 
 /** A bucket with more messages is not listed: the list would cost the server more than single reads cost here. */
-const LISTED = 300_000
+const MAX_LISTED_PARTS = 300_000
 /** Most parts that are looked for one by one and found missing, in one bucket. */
-const MISSED = 1_000
+const MAX_MISSED_PARTS = 1_000
 
 /** Lists each agent's bucket once, so that a missing part costs no request. */
-export class Buckets {
+export class PartBuckets {
   private readonly lists = new Map<string, Promise<ReadonlySet<string> | undefined>>()
   private readonly misses = new Map<string, number>()
 
@@ -160,11 +160,11 @@ export class Buckets {
 
   /** Whether a part is not in its bucket for certain. The messages that name it were stored before the bucket is listed, and their parts before them. */
   async lacks({ owner = '', hash }: Part): Promise<boolean | 'not looked for'> {
-    const listing = this.lists.get(owner) ?? this.store.list(owner, LISTED)
+    const listing = this.lists.get(owner) ?? this.store.list(owner, MAX_LISTED_PARTS)
     this.lists.set(owner, listing)
     const listed = await listing
     if (listed) return !listed.has(partToken(hash))
-    return (this.misses.get(owner) ?? 0) >= MISSED ? 'not looked for' : false
+    return (this.misses.get(owner) ?? 0) >= MAX_MISSED_PARTS ? 'not looked for' : false
   }
 
   /** It was looked for, and is not there. */
@@ -173,16 +173,16 @@ export class Buckets {
   }
 }
 
-const REMEMBERED = 64
+const CACHED_SEQUENCES = 64
 
 /** Asks once for all parts of a message. */
-function remembered(ask: (sequence: number) => Promise<boolean>): (sequence: number) => Promise<boolean> {
+function cached(ask: (sequence: number) => Promise<boolean>): (sequence: number) => Promise<boolean> {
   const asked = new Map<number, Promise<boolean>>()
   return (sequence) => {
     const answer = asked.get(sequence) ?? ask(sequence)
     asked.set(sequence, answer)
     const [oldest] = asked.keys()
-    if (asked.size > REMEMBERED && oldest !== undefined) asked.delete(oldest)
+    if (asked.size > CACHED_SEQUENCES && oldest !== undefined) asked.delete(oldest)
     return answer
   }
 }
@@ -198,7 +198,7 @@ async function retentionsOf(bus: Bus): Promise<Retentions> {
   return retentions
 }
 
-async function lookIn(
+async function lookUpInStore(
   store: Pick<PartStore, 'fetch'>,
   named: Part,
   onBytes: PartsOptions['onBytes'],
@@ -215,14 +215,14 @@ async function lookIn(
 }
 
 /** The name of a part's bytes in a saved archive. */
-export function savedPart(hash: string): string {
+export function savedPartName(hash: string): string {
   return `${hash}.part`
 }
 
 /** Beside the segments of a saved archive. */
-export function partsBeside(source: Pick<ArchiveSource, 'object'>): LookAtPart {
+export function savedArchiveParts(source: Pick<ArchiveSource, 'object'>): LookUpPart {
   return async ({ hash, size }) => {
-    const bytes = await source.object(savedPart(hash))
+    const bytes = await source.object(savedPartName(hash))
     if (!bytes) return 'elsewhere'
     return bytes.length === size && sha256(bytes) === hash ? 'whole' : { fault: 'is not what its hash names' }
   }

@@ -2,13 +2,13 @@ import { resolve } from 'node:path'
 import { ArchiveUnreadable, folderArchive } from '@passover/archive'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { rulesOf, windowOf } from '../connection/id-window.js'
+import { archiveIdWindow, readIdWindow } from '../connection/id-window.js'
 import { CliFailure, usage } from '../errors.js'
 import { dateTime } from '../terminal/duration.js'
-import { everySecond } from '../terminal/progress.js'
+import { reportEverySecond } from '../terminal/progress.js'
 import { count } from '../terminal/text.js'
-import { type BadEntry, entryText, faultLines } from './findings.js'
-import { type JudgeOptions, type Verdict, verifyArchive } from './verify-archive.js'
+import { entryText, type FindingEntry, faultLines } from './findings.js'
+import { type Verdict, type VerifyOptions, verifyArchive } from './verify-archive.js'
 
 export interface VerifyFlags {
   archive?: string
@@ -33,16 +33,16 @@ export async function runVerify(context: Context, flags: VerifyFlags): Promise<n
   if (flags.save !== undefined && flags.since !== undefined) throw usage('--save keeps everything: it does not go with --since')
   if (flags.pass !== undefined) return verifyPass(context, { ...flags, id: flags.pass })
   const progress = context.terminal.progress()
-  const onProgress = everySecond(progress, 'checked')
+  const onProgress = reportEverySecond(progress, 'checked')
   try {
     const options = { from: flags.since, expect: flags.expect, onProgress }
     const verdict =
       flags.archive === undefined
-        ? await verifyHere(context, options, flags)
+        ? await verifyInstallation(context, options, flags)
         : await verifyFolder(context, options, { ...flags, archive: flags.archive })
     progress.stop()
     refuseNothing(verdict, flags)
-    return told(context, verdict, flags)
+    return showVerdict(context, verdict, flags)
   } catch (error) {
     progress.stop()
     if (!(error instanceof ArchiveUnreadable)) throw error
@@ -59,7 +59,7 @@ function refuseNothing({ ok, counts, segments }: Verdict, { archive, since }: Ve
   })
 }
 
-type Options = Omit<JudgeOptions, 'id_window_ms'>
+type Options = Omit<VerifyOptions, 'id_window_ms'>
 
 async function verifyFolder(
   { directory, terminal }: Context,
@@ -67,35 +67,35 @@ async function verifyFolder(
   { archive, idWindow }: VerifyFlags & { archive: string },
 ): Promise<Verdict> {
   const folder = resolve(directory, archive)
-  return await verifyArchive(folderArchive(folder), { ...options, id_window_ms: await windowOf(terminal, folder, idWindow) })
+  return await verifyArchive(folderArchive(folder), { ...options, id_window_ms: await archiveIdWindow(terminal, folder, idWindow) })
 }
 
-async function verifyHere(context: Context, options: Options, { save, idWindow }: VerifyFlags): Promise<Verdict> {
+async function verifyInstallation(context: Context, options: Options, { save, idWindow }: VerifyFlags): Promise<Verdict> {
   await using bus = await connectPerson(context)
-  const judged = { ...options, id_window_ms: idWindow ?? (await rulesOf(bus)).id_window_ms }
-  const { verifyLive, verifySaving } = await import('./verify-live.js')
+  const judged = { ...options, id_window_ms: idWindow ?? (await readIdWindow(bus)).id_window_ms }
+  const { verifyLive, verifyAndSave } = await import('./verify-live.js')
   if (save === undefined) return await verifyLive(bus, judged)
   const onUnsaved = (why: string) => {
     if (context.terminal.mode === 'human') context.terminal.note(`Nothing will be saved: ${why}.`)
   }
-  return await verifySaving(bus, { ...judged, save: resolve(context.directory, save), onUnsaved })
+  return await verifyAndSave(bus, { ...judged, save: resolve(context.directory, save), onUnsaved })
 }
 
 /** One pass, by what is stored of it and of the passes above it. */
 async function verifyPass(context: Context, flags: VerifyFlags & { id: string }): Promise<number> {
-  const { collectEvidence, judgeEntries, leftOutText } = await import('./collect-pass.js')
-  const { partsOf } = await import('./parts.js')
+  const { collectEvidence, verifyEntries, omissionText } = await import('./collect-pass.js')
+  const { installationParts } = await import('./parts.js')
   await using bus = await connectPerson(context)
   const evidence = await collectEvidence(bus, { id: flags.id, from: flags.from, to: flags.to })
-  for (const what of evidence.left_out) context.terminal.note(leftOutText(what))
-  return told(
+  for (const what of evidence.left_out) context.terminal.note(omissionText(what))
+  return showVerdict(
     context,
-    await judgeEntries(evidence, { id_window_ms: flags.idWindow ?? evidence.id_window_ms, parts: await partsOf(bus) }),
+    await verifyEntries(evidence, { id_window_ms: flags.idWindow ?? evidence.id_window_ms, parts: await installationParts(bus) }),
     flags,
   )
 }
 
-function told({ terminal }: Context, verdict: Verdict, { strict }: VerifyFlags): number {
+function showVerdict({ terminal }: Context, verdict: Verdict, { strict }: VerifyFlags): number {
   const ok = verdict.ok && !(strict && verdict.remarks > 0)
   const first = verdict.first ?? (strict ? verdict.remarked[0] : undefined)
   terminal.show({ ...verdict, ok, ...(first ? { first } : {}) }, () => verdictText({ ...verdict, ok, first }))
@@ -106,7 +106,7 @@ function told({ terminal }: Context, verdict: Verdict, { strict }: VerifyFlags):
 export function verdictText(verdict: Verdict): string {
   const { ok, first, faults, shown, remarks, untrusted, remarked, head, begins, index, unsaved } = verdict
   const lines = untrusted > 0 ? untrustedLines(verdict) : []
-  if (!ok) lines.push(`✗ ${entryText(first as BadEntry)}`)
+  if (!ok) lines.push(`✗ ${entryText(first as FindingEntry)}`)
   else lines.push(untrusted > 0 ? 'Everything else holds together.' : 'Everything holds together.')
   if (unsaved !== undefined) lines.push(`✗ Nothing was saved: ${unsaved}. Save it again once that is done.`)
   if (faults > 1)

@@ -2,10 +2,10 @@ import { type ArchivedEvent, type ArchiveFault, type ArchiveSource, Chain } from
 import type { Subjects } from '@passover/bus'
 import { type ErasedDigest, Removals, type RemovedTold, StreamVerifier, type VerifyCounts } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
-import { StoredRecord, subjectsOf } from '../stored-messages/stored-record.js'
-import { type ChainValue, type Visitor, type Walked, walkArchive } from '../stored-messages/walk-archive.js'
-import { type BadEntry, Findings, firstOf } from './findings.js'
-import { type LookAtPart, type PartCounts, partsBeside, ReferencedParts } from './parts.js'
+import { StoredRecord, subjectsFrom } from '../stored-messages/stored-record.js'
+import { type ArchiveVisitor, type ArchiveWalk, type ChainValue, walkArchive } from '../stored-messages/walk-archive.js'
+import { type FindingEntry, Findings, firstOf } from './findings.js'
+import { type LookUpPart, type PartCounts, ReferencedParts, savedArchiveParts } from './parts.js'
 
 /** What was compared of the audit's index; `none`: no audit answered that could, or it still reads. */
 export type IndexCounts = { records: number; wrong: number } | 'none'
@@ -13,15 +13,15 @@ export type IndexCounts = { records: number; wrong: number } | 'none'
 export interface Verdict {
   ok: boolean
   /** The first of the chain, else the first in the order of the stream. */
-  first: BadEntry | undefined
+  first: FindingEntry | undefined
   /** How many there are. */
   faults: number
   /** Some of every rule, in the order in which they were found; what one agent caused never takes the place of others. */
-  shown: BadEntry[]
+  shown: FindingEntry[]
   remarks: number
   /** How many of the remarks are about messages and entries that no reader believes: a client had the server publish them. */
   untrusted: number
-  remarked: BadEntry[]
+  remarked: FindingEntry[]
   counts: VerifyCounts
   /** Of what messages name instead of holding it; absent: it was not looked for. */
   parts?: PartCounts
@@ -29,14 +29,14 @@ export interface Verdict {
   index?: IndexCounts
   segments: number
   head: ChainValue | undefined
-  begins: Walked['begins']
+  begins: ArchiveWalk['begins']
   /** `untold`: of these no event tells, as there were none when they were removed, or nobody knows. */
-  removed: (Walked['removed'] & { untold?: number }) | undefined
+  removed: (ArchiveWalk['removed'] & { untold?: number }) | undefined
   /** Why it was not saved, though that was asked for. */
   unsaved?: string
 }
 
-export interface JudgeOptions {
+export interface VerifyOptions {
   id_window_ms: number
   from?: number | undefined
   /** A chain value of an earlier look, in hex: it must be met again. */
@@ -50,24 +50,24 @@ export interface JudgeOptions {
   /** What time it is (server ms): nothing was removed later. Default: as this machine has it. */
   now?: number | undefined
   /** Where parts are looked for that messages only name. */
-  parts?: LookAtPart | undefined
+  parts?: LookUpPart | undefined
   /** Called now and then with what was read. */
   onProgress?: ((events: number) => void) | undefined
 }
 
 const PROGRESS_EVERY = 4_096
 
-interface Finish {
+interface FinishOptions {
   /** What time it is, server ms. */
   now?: number
   /** Up to when all that was stored is read (default: when the last message was stored): what was due later may have come, and was not read. */
   read_at?: number
   /** Where the archive begins, if that is not where the stream began. */
-  begins?: Walked['begins']
+  begins?: ArchiveWalk['begins']
 }
 
 /** Everything that is judged while entries come by; rules and chain both. */
-export class Judging implements Visitor {
+export class Verification implements ArchiveVisitor {
   readonly findings = new Findings()
   readonly verifier: StreamVerifier
   /** Whether the chain passed through the value that was expected: one that was told of a segment that was open then lies in the middle of it. */
@@ -77,7 +77,7 @@ export class Judging implements Visitor {
   private subjects: Subjects | undefined
 
   constructor(
-    private readonly options: JudgeOptions,
+    private readonly options: VerifyOptions,
     subjects?: Subjects,
   ) {
     this.subjects = subjects
@@ -119,7 +119,7 @@ export class Judging implements Visitor {
   }
 
   /** What had to be there when the reading began, and what was removed that had to stay. */
-  finish({ now = this.options.now ?? Date.now(), read_at, begins }: Finish = {}): void {
+  finish({ now = this.options.now ?? Date.now(), read_at, begins }: FinishOptions = {}): void {
     this.verifier.finish(read_at)
     for (const { severity, k, what } of this.removals.faults(now, begins?.k))
       this.findings[severity]({ segment: k, rule: 'retention', what })
@@ -136,7 +136,7 @@ export class Judging implements Visitor {
   }
 
   private recorded(event: ArchivedEvent): StoredRecord {
-    this.subjects ??= subjectsOf(event.subject)
+    this.subjects ??= subjectsFrom(event.subject)
     return new StoredRecord(event, this.subjects)
   }
 
@@ -161,19 +161,19 @@ export class Judging implements Visitor {
 }
 
 /** Verifies an archive by itself. Throws ArchiveUnreadable. */
-export async function verifyArchive(source: ArchiveSource, options: JudgeOptions): Promise<Verdict> {
-  const judging = new Judging({ parts: partsBeside(source), ...options })
+export async function verifyArchive(source: ArchiveSource, options: VerifyOptions): Promise<Verdict> {
+  const judging = new Verification({ parts: savedArchiveParts(source), ...options })
   const fault = (found: ArchiveFault) => judging.fault(found)
   const chain = judging.chain.bind(judging)
   const visitor = options.rules === 'chain only' ? { event: () => undefined, erased: () => undefined, fault, chain } : judging
   const walked = await walkArchive(source, visitor, options.from)
   judging.finish({ begins: walked.begins })
-  await judgeFiles(source, judging.findings, options)
+  await verifyFiles(source, judging.findings, options)
   return verdictOf(judging, walked, options)
 }
 
 /** The files of a saved archive that the chain does not cover. */
-async function judgeFiles(source: ArchiveSource, findings: Findings, { from = 1, rules }: JudgeOptions): Promise<void> {
+async function verifyFiles(source: ArchiveSource, findings: Findings, { from = 1, rules }: VerifyOptions): Promise<void> {
   for (const { severity, k, what } of (await source.filesFaults?.()) ?? []) {
     if (k === undefined) findings[severity]({ rule: 'archive', what })
     else findings.archive({ k, what })
@@ -184,7 +184,11 @@ async function judgeFiles(source: ArchiveSource, findings: Findings, { from = 1,
     findings.remark({ rule: 'archive', what: `the file ${JSON.stringify(name)} is not of this archive: nothing names it` })
 }
 
-export function verdictOf({ findings, verifier, met, parts, untold }: Judging, walked: Told, { expect }: JudgeOptions): Verdict {
+export function verdictOf(
+  { findings, verifier, met, parts, untold }: Verification,
+  walked: WalkSummary,
+  { expect }: VerifyOptions,
+): Verdict {
   if (expect !== undefined && !met && !walked.values.some(({ hash }) => hash === expect)) {
     findings.unexpected(`does not pass through ${expect}: it is not the one that was seen before, or it ends earlier`)
   }
@@ -206,4 +210,4 @@ export function verdictOf({ findings, verifier, met, parts, untold }: Judging, w
 }
 
 /** What of a walk a verdict tells. */
-type Told = Pick<Walked, 'segments' | 'head' | 'values' | 'begins' | 'removed'>
+type WalkSummary = Pick<ArchiveWalk, 'segments' | 'head' | 'values' | 'begins' | 'removed'>

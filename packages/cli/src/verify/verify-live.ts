@@ -7,40 +7,40 @@ import {
   liveArchive,
   Manifest,
   type ManifestEntry,
-  nextAfter,
   segmentRange,
+  sequenceAfter,
   sequenceOf,
 } from '@passover/archive'
 import { type Bus, untoldEntries, untoldText } from '@passover/bus'
 import { askIndex } from '@passover/operator'
-import { hearSaid, readSpan } from '../stored-messages/read-range.js'
+import { readCustodyAndPolicy, readRange } from '../stored-messages/read-range.js'
 import { walkArchive } from '../stored-messages/walk-archive.js'
-import { erasuresIn, leavingOf } from './erased-during-read.js'
+import { deletedSince, readErasures } from './erased-during-read.js'
 import type { Findings } from './findings.js'
-import { partsOf, savedPart } from './parts.js'
-import { type IndexCounts, type JudgeOptions, Judging, type Verdict, verdictOf } from './verify-archive.js'
-import { judgeTail } from './verify-tail.js'
+import { installationParts, savedPartName } from './parts.js'
+import { type IndexCounts, type Verdict, Verification, type VerifyOptions, verdictOf } from './verify-archive.js'
+import { verifyTail } from './verify-tail.js'
 
-export interface LiveOptions extends JudgeOptions {
+export interface VerifyLiveOptions extends VerifyOptions {
   /** A folder into which all that is read is saved, so that it can be verified elsewhere. */
   save?: string | undefined
 }
 
-interface SavingOptions extends LiveOptions {
+interface VerifyAndSaveOptions extends VerifyLiveOptions {
   save: string
   /** Told before anything is read that nothing will be saved. */
   onUnsaved: (why: string) => void
 }
 
 /** For what begins and ends while it is read; an erasure takes seconds as a rule. */
-const SAVE_TRIES = 3
-const ERASING = 'a session is being erased'
+const SAVE_ATTEMPTS = 3
+const ERASURE_IN_PROGRESS = 'a session is being erased'
 
 /**
  * Verifies an installation: its archive, that what the stream still holds of it is the same, and the stream from there on. Reads only; an
  * installation at work goes on being written to, so it is read up to what was stored when this began.
  */
-export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdict> {
+export async function verifyLive(bus: Bus, options: VerifyLiveOptions): Promise<Verdict> {
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)
   const source = liveArchive(manifest, objects)
@@ -51,14 +51,14 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
   const begins = newest ? 1 : Math.max(1, bounds.first)
   const from = Math.max(options.from ?? 1, begins)
   const saved = options.save === undefined ? undefined : await FolderWriter.open(options.save, options)
-  const erased = saved && (await erasuresIn(bus))
-  const parts = await partsOf(bus, {
-    onBytes: saved && (({ hash }, bytes) => saved.put(savedPart(hash), bytes)),
-    hasLeft: leavingOf(bus, manifest),
+  const erased = saved && (await readErasures(bus))
+  const parts = await installationParts(bus, {
+    onBytes: saved && (({ hash }, bytes) => saved.put(savedPartName(hash), bytes)),
+    hasLeft: deletedSince(bus, manifest),
   })
-  const judging = new Judging({ parts, ...options, from, early: true }, bus.subjects)
+  const judging = new Verification({ parts, ...options, from, early: true }, bus.subjects)
   // Also what the archive has no longer, or leaves out.
-  await hearSaid(bus, { from: 1, up_to: Number.POSITIVE_INFINITY }, (stored) => judging.early(eventOf(stored)))
+  await readCustodyAndPolicy(bus, { from: 1, up_to: Number.POSITIVE_INFINITY }, (stored) => judging.early(eventOf(stored)))
   const walked = await walkArchive(
     source,
     {
@@ -83,36 +83,36 @@ export async function verifyLive(bus: Bus, options: LiveOptions): Promise<Verdic
     const what = `is the first that the archive knows of, though the stream begins at ${bounds.first}: entries before it were taken out`
     judging.fault({ k: walked.begins.k, what })
   }
-  const next = walked.newest ? nextAfter(walked.newest) : 1
+  const next = walked.newest ? sequenceAfter(walked.newest) : 1
   const since = options.from ?? 1
   const span = { from: Math.max(from, next), up_to: bounds.last, chained: since <= next, unbroken: Math.max(since, next) }
-  await judgeTail({ bus, judging, manifest, source, walked, saved }, span)
+  await verifyTail({ bus, judging, manifest, source, walked, saved }, span)
   for (const entry of await untoldEntries(bus))
     judging.findings.remark({ rule: 'trust', what: `${untoldText(entry)}: every reader skips it` })
-  const index = await judgeIndex(bus, judging.findings)
+  const index = await verifyIndex(bus, judging.findings)
   const unsaved = saved && erased && (await endSaved(bus, saved, erased))
   judging.finish({ now: bus.now(), read_at, begins: walked.begins })
   return { ...verdictOf(judging, walked, options), index, ...(unsaved ? { unsaved } : {}) }
 }
 
 /** Verifies and saves, again where something was erased meanwhile. While an erasure goes on nothing can be saved: one that waits may take hours. */
-export async function verifySaving(bus: Bus, { save, onUnsaved, ...options }: SavingOptions): Promise<Verdict> {
+export async function verifyAndSave(bus: Bus, { save, onUnsaved, ...options }: VerifyAndSaveOptions): Promise<Verdict> {
   let verdict: Verdict | undefined
-  for (let tries = 0; tries < SAVE_TRIES; tries++) {
-    if ((await erasuresIn(bus)).going) break
+  for (let tries = 0; tries < SAVE_ATTEMPTS; tries++) {
+    if ((await readErasures(bus)).going) break
     verdict = await verifyLive(bus, { ...options, save })
     if (verdict.unsaved === undefined) return verdict
   }
   if (verdict) return verdict
-  onUnsaved(ERASING)
-  return { ...(await verifyLive(bus, options)), unsaved: ERASING }
+  onUnsaved(ERASURE_IN_PROGRESS)
+  return { ...(await verifyLive(bus, options)), unsaved: ERASURE_IN_PROGRESS }
 }
 
 /**
  * Has the audit compare its index with the records. Filtered queries and statistics rest on the index, so a line that differs is a fault (rule
  * `index`), though nothing that is stored is wrong: `passover audit rebuild` mends it.
  */
-async function judgeIndex(bus: Bus, findings: Pick<Findings, 'fault'>): Promise<IndexCounts> {
+async function verifyIndex(bus: Bus, findings: Pick<Findings, 'fault'>): Promise<IndexCounts> {
   const compared = await askIndex(bus)
   if (!compared?.complete) return 'none'
   const { records, wrong, shown } = compared
@@ -124,8 +124,8 @@ async function judgeIndex(bus: Bus, findings: Pick<Findings, 'fault'>): Promise<
 }
 
 /** What was erased while it was saved would stand in the folder in plain, or stand erased there and its tombstone nowhere. Why it is not saved. */
-async function endSaved(bus: Bus, saved: FolderWriter, before: Awaited<ReturnType<typeof erasuresIn>>): Promise<string | undefined> {
-  const now = await erasuresIn(bus)
+async function endSaved(bus: Bus, saved: FolderWriter, before: Awaited<ReturnType<typeof readErasures>>): Promise<string | undefined> {
+  const now = await readErasures(bus)
   if (!before.going && now.entries === before.entries) {
     await saved.end()
     return undefined
@@ -137,14 +137,14 @@ async function endSaved(bus: Bus, saved: FolderWriter, before: Awaited<ReturnTyp
 /** What the stream still holds of a segment must be what was archived of it: who changed one of both is found out. */
 async function compare(
   bus: Bus,
-  judging: Judging,
+  judging: Verification,
   { entry, frames, up_to }: { entry: ManifestEntry; frames: readonly Frame[]; up_to: number },
 ): Promise<void> {
   const { k } = entry
   const archived = new Map(frames.map((frame) => [sequenceOf(frame), frame]))
   const range = segmentRange(k)
   const standing: number[] = []
-  await readSpan(bus, { from: range.first, up_to: Math.min(range.last, up_to) }, (stored) => {
+  await readRange(bus, { from: range.first, up_to: Math.min(range.last, up_to) }, (stored) => {
     const { sequence } = stored
     const frame = archived.get(sequence)
     if (!frame && entry.removed) standing.push(sequence)

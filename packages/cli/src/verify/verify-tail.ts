@@ -7,27 +7,27 @@ import {
   eventOf,
   type FolderWriter,
   type Manifest,
-  nextAfter,
   SegmentBuffer,
-  sealLocal,
+  sealInMemory,
   segmentOf,
+  sequenceAfter,
 } from '@passover/archive'
 import { type Bus, readHeaders } from '@passover/bus'
-import { hearSaid, readSpan, type Span } from '../stored-messages/read-range.js'
-import { GENESIS_HEX, type Walked } from '../stored-messages/walk-archive.js'
-import { LeftSince } from './deleted-during-read.js'
-import type { Judging } from './verify-archive.js'
+import { type ReadRange, readCustodyAndPolicy, readRange } from '../stored-messages/read-range.js'
+import { type ArchiveWalk, GENESIS_HEX } from '../stored-messages/walk-archive.js'
+import { DeletedDuringRead } from './deleted-during-read.js'
+import type { Verification } from './verify-archive.js'
 
-interface TailDeps {
+interface VerifyTailDeps {
   bus: Bus
-  judging: Judging
+  judging: Verification
   manifest: Manifest
   source: ArchiveSource
-  walked: Walked
+  walked: ArchiveWalk
   saved: FolderWriter | undefined
 }
 
-interface TailSpan extends Span {
+interface TailSpan extends ReadRange {
   /** It is read from where the archive ends: else nothing can be said of the chain. */
   chained: boolean
   /** From here on nothing may be missing. */
@@ -35,20 +35,24 @@ interface TailSpan extends Span {
 }
 
 /** Judges the stream behind the last segment. Saved, it is sealed here: the chain goes on as it will in the archive. */
-export async function judgeTail(deps: TailDeps, { from, up_to, chained, unbroken }: TailSpan): Promise<void> {
+export async function verifyTail(deps: VerifyTailDeps, { from, up_to, chained, unbroken }: TailSpan): Promise<void> {
   const { bus, judging, manifest } = deps
   const gaps = new Gaps(unbroken)
   const tail = new Tail(deps, { from, chained, gaps })
-  await readSpan(bus, { from, up_to }, (stored) => tail.event(eventOf(stored)))
+  await readRange(bus, { from, up_to }, (stored) => tail.event(eventOf(stored)))
   await tail.end(up_to)
   // The tombstones of an erasure that was done meanwhile, how long is kept since.
-  await hearSaid(bus, { from: Math.max(from, up_to + 1), up_to: Number.POSITIVE_INFINITY }, (stored) => void judging.event(eventOf(stored)))
+  await readCustodyAndPolicy(
+    bus,
+    { from: Math.max(from, up_to + 1), up_to: Number.POSITIVE_INFINITY },
+    (stored) => void judging.event(eventOf(stored)),
+  )
   await sayMissing(judging, manifest, gaps.until(up_to))
 }
 
 /** Which sequences did not come by. */
 class Gaps {
-  private readonly found: Span[] = []
+  private readonly found: ReadRange[] = []
 
   constructor(private expected: number) {}
 
@@ -57,14 +61,14 @@ class Gaps {
     this.expected = sequence + 1
   }
 
-  until(last: number): readonly Span[] {
+  until(last: number): readonly ReadRange[] {
     this.see(last + 1)
     return this.found
   }
 }
 
 class Tail {
-  private readonly left: LeftSince
+  private readonly left: DeletedDuringRead
   private readonly gaps: Gaps
   private readonly chained: boolean
   private expected: number
@@ -75,10 +79,10 @@ class Tail {
   private digests: Uint8Array[] = []
 
   constructor(
-    private readonly deps: TailDeps,
+    private readonly deps: VerifyTailDeps,
     { from, chained, gaps }: { from: number; chained: boolean; gaps: Gaps },
   ) {
-    this.left = new LeftSince(deps, from)
+    this.left = new DeletedDuringRead(deps, from)
     this.gaps = gaps
     this.chained = chained
     this.expected = from
@@ -137,7 +141,7 @@ class Tail {
     if (!buffer) return
     const value = this.chain.end()
     if (saved) {
-      const { entry, object, index } = await sealLocal(buffer, { chain_before })
+      const { entry, object, index } = await sealInMemory(buffer, { chain_before })
       await saved.add(entry, { object, index })
     }
     await judging.segment()
@@ -152,11 +156,11 @@ class Tail {
 }
 
 /** Nothing leaves the stream before it is archived: what is in neither was taken out, a whole pass perhaps, which no other rule would miss. */
-async function sayMissing(judging: Judging, manifest: Manifest, gaps: readonly Span[]): Promise<void> {
+async function sayMissing(judging: Verification, manifest: Manifest, gaps: readonly ReadRange[]): Promise<void> {
   // What was archived while this was read may have been removed since.
   const newest = gaps.length > 0 ? await manifest.newest() : undefined
   for (const { from, up_to } of gaps) {
-    if (newest && from < nextAfter(newest)) continue
+    if (newest && from < sequenceAfter(newest)) continue
     const what = `${from === up_to ? 'is' : `and all up to ${up_to} are`} neither in the archive nor in the stream`
     judging.findings.fault({ sequence: from, rule: 'chain', what })
   }

@@ -1,7 +1,7 @@
 import type { Pass } from '@passover/sdk'
 import { cut } from '../terminal/text.js'
 
-type Told = Pick<
+type EnvironmentPass = Pick<
   Pass,
   | 'id'
   | 'subagent'
@@ -22,7 +22,7 @@ type Told = Pick<
  * What a command is told about its pass in its environment, besides the request on its stdin. `enforced`: the constraints that hold whatever
  * it does.
  */
-export function passEnvironment(pass: Told, enforced: readonly string[] = []): Record<string, string> {
+export function passEnvironment(pass: EnvironmentPass, enforced: readonly string[] = []): Record<string, string> {
   const { rights } = pass
   return {
     PASSOVER_PASS_ID: pass.id,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { decideWorkOutput, readOnlyHint } from './exit-status.js'
+import { parseWorkOutput, readOnlyHint } from './exit-status.js'
 
-const said = (given: Partial<Parameters<typeof decideWorkOutput>[0]>) => ({
+const said = (given: Partial<Parameters<typeof parseWorkOutput>[0]>) => ({
   exit: 0,
   signal: null,
   stdout: '',
@@ -9,43 +9,43 @@ const said = (given: Partial<Parameters<typeof decideWorkOutput>[0]>) => ({
   overflowed: false,
   ...given,
 })
-const failed = (given: Partial<Parameters<typeof decideWorkOutput>[0]>) => {
-  const outcome = decideWorkOutput(said(given))
+const failed = (given: Partial<Parameters<typeof parseWorkOutput>[0]>) => {
+  const outcome = parseWorkOutput(said(given))
   return outcome.kind === 'error' ? { code: outcome.error.code, message: outcome.error.message } : outcome
 }
 
 describe('the output rule of `passover work`', () => {
   it('takes text as a completed output that carries it', () => {
-    expect(decideWorkOutput(said({ stdout: 'all fine\n' }))).toEqual({
+    expect(parseWorkOutput(said({ stdout: 'all fine\n' }))).toEqual({
       kind: 'output',
       output: { status: 'completed', output: 'all fine\n' },
     })
-    expect(decideWorkOutput(said({ stdout: '' }))).toEqual({ kind: 'output', output: { status: 'completed', output: '' } })
+    expect(parseWorkOutput(said({ stdout: '' }))).toEqual({ kind: 'output', output: { status: 'completed', output: '' } })
   })
 
   it('takes JSON without a status as text', () => {
     for (const stdout of ['{"answer":42}', '["status"]', '"status"', '42', '{"status": broken']) {
-      expect(decideWorkOutput(said({ stdout }))).toEqual({ kind: 'output', output: { status: 'completed', output: stdout } })
+      expect(parseWorkOutput(said({ stdout }))).toEqual({ kind: 'output', output: { status: 'completed', output: stdout } })
     }
   })
 
   it('takes JSON with a valid status as the output, whatever the exit code', () => {
     const output = { status: 'failed', summary: { decision: 'rejected', findings: ['no'] } }
     for (const exit of [0, 1, 17]) {
-      expect(decideWorkOutput(said({ exit, stdout: ` \n${JSON.stringify(output)}\n` }))).toMatchObject({ kind: 'output', output })
+      expect(parseWorkOutput(said({ exit, stdout: ` \n${JSON.stringify(output)}\n` }))).toMatchObject({ kind: 'output', output })
     }
   })
 
   it('calls JSON with a status that is no output E021, and keeps it', () => {
     const stdout = '{"status":"done"}'
     expect(failed({ stdout })).toMatchObject({ code: 'E021', message: expect.stringContaining('status: must be one of completed, failed') })
-    expect(decideWorkOutput(said({ stdout }))).toMatchObject({ error: { context: { raw_output: stdout } } })
+    expect(parseWorkOutput(said({ stdout }))).toMatchObject({ error: { context: { raw_output: stdout } } })
     expect(failed({ stdout: '{"status":"completed","artifacts":[{"type":"finding"}]}' })).toMatchObject({ code: 'E021' })
   })
 
   it('takes JSON that begins with a byte order mark for what it says', () => {
     for (const before of ['\ufeff', '\ufeff\r\n', '\n\ufeff'])
-      expect(decideWorkOutput(said({ stdout: `${before}{"status":"failed"}\r\n` }))).toEqual({
+      expect(parseWorkOutput(said({ stdout: `${before}{"status":"failed"}\r\n` }))).toEqual({
         kind: 'output',
         output: { status: 'failed' },
       })
@@ -74,7 +74,7 @@ describe('the output rule of `passover work`', () => {
 
   it('refuses what was too much', () => {
     expect(failed({ overflowed: true, stdout: '{"status":"completed"}' })).toMatchObject({ code: 'E014' })
-    expect(decideWorkOutput(said({ overflowed: true }))).toMatchObject({ error: { recoverable: false } })
+    expect(parseWorkOutput(said({ overflowed: true }))).toMatchObject({ error: { recoverable: false } })
   })
 })
 

@@ -9,7 +9,7 @@ export type CommandOutcome =
   /** E011: it ended non-zero, or by a signal, without a valid output. E021: its JSON has a `status` but is no output. E014: it wrote too much. */
   | { kind: 'error'; error: PassOverError }
 
-type Said = Pick<ChildEnd, 'exit' | 'signal' | 'stdout' | 'stderr' | 'overflowed'>
+type CommandOutput = Pick<ChildEnd, 'exit' | 'signal' | 'stdout' | 'stderr' | 'overflowed'>
 
 const STDERR_SHOWN = 2_000
 const RAW_SHOWN = 65_536
@@ -21,7 +21,7 @@ const WRITE_LESS = 'let the command write less to stdout, or return what it made
  * the text, with JSON that has a `status` but fails the schema E021; non-zero with a valid output is that output, without one
  * E011 with the end of stderr. As from a handler, the fields that the system knows may be left out.
  */
-export function decideWorkOutput(said: Said): CommandOutcome {
+export function parseWorkOutput(said: CommandOutput): CommandOutcome {
   if (said.overflowed) return failed('E014', 'the command wrote more than may be kept', { recoverable: false, mend: WRITE_LESS })
   const claimed = claimedOutput(said.stdout)
   const parsed = claimed === undefined ? undefined : handlerResult.safeParse(claimed)
@@ -59,7 +59,7 @@ function failed(
   return { kind: 'error', error }
 }
 
-function crashText({ exit, signal, stderr }: Said): string {
+function crashText({ exit, signal, stderr }: CommandOutput): string {
   const how = exit === null ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${exit}`
   const end = cutStart(stderr.trim(), STDERR_SHOWN)
   return end === '' ? `the command ${how} and said nothing on stderr` : `the command ${how}: ${end}`
@@ -68,7 +68,7 @@ function crashText({ exit, signal, stderr }: Said): string {
 const REFUSED = /read-only file system|\bEROFS\b/i
 
 /** Explains a command's failure to write, for a reader who does not know about the restriction. */
-export function readOnlyHint({ exit, stderr }: Pick<Said, 'exit' | 'stderr'>): string | undefined {
+export function readOnlyHint({ exit, stderr }: Pick<CommandOutput, 'exit' | 'stderr'>): string | undefined {
   if (exit === 0 || !REFUSED.test(stderr)) return undefined
   return 'the directory is read-only for this pass, whose policy does not let it modify files (can_modify_files); a command can write its home directory, /tmp and --writable directories'
 }

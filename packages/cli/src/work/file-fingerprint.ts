@@ -8,7 +8,7 @@ const CHANGING = /\/\.passover\/(?:nats|passover\.log[^/]*)$/
 /** Objects of git are named for their content: added and removed ones change their folder, so that only folders are read. */
 const OBJECTS = /\/\.git\/(?:.+\/)?objects$/
 const MAX_FILES = 20_000
-const AT_ONCE = 64
+const CONCURRENCY = 64
 
 /** Marks that tell whether a file was changed: size, time (ns), inode, mode. */
 export type Fingerprint = ReadonlyMap<string, string>
@@ -28,8 +28,10 @@ async function read(directory: string, { name, found }: { name: string; found: M
     const isObjects = OBJECTS.test(join(directory, folder))
     const isWatched = ({ name }: { name: string }) => !IGNORED.has(name) && !CHANGING.test(join(directory, folder, name))
     const files = entries.filter(isWatched).slice(0, MAX_FILES - found.size)
-    for (let at = 0; at < files.length; at += AT_ONCE) {
-      const marks = await Promise.all(files.slice(at, at + AT_ONCE).map((entry) => markOf(directory, join(folder, entry.name), isObjects)))
+    for (let at = 0; at < files.length; at += CONCURRENCY) {
+      const marks = await Promise.all(
+        files.slice(at, at + CONCURRENCY).map((entry) => markOf(directory, join(folder, entry.name), isObjects)),
+      )
       for (const mark of marks) if (mark) found.set(join(name, mark[0]), mark[1])
     }
     for (const entry of files) if (entry.isDirectory() && !isObjects) folders.push(join(folder, entry.name))

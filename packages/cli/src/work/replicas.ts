@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import type { Context } from '../connection/context.js'
-import { askedPort } from '../connection/health-port.js'
+import { healthPortFrom } from '../connection/health-port.js'
 import { duration } from '../terminal/duration.js'
 import { type StopSignals, stopSignals } from '../terminal/stop-signals.js'
 import { count } from '../terminal/text.js'
@@ -110,7 +110,7 @@ class Replicas {
   /** Each replica serves its health at a port of its own: the first one at the given port, the second one at the next. */
   #environment(number: number): NodeJS.ProcessEnv {
     const { env } = this.#context
-    const port = askedPort(env)
+    const port = healthPortFrom(env)
     return port ? { ...env, PASSOVER_HEALTH_PORT: String(port + number - 1) } : env
   }
 

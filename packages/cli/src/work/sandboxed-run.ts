@@ -1,10 +1,10 @@
 import { WorkError } from '@passover/sdk'
-import { type Cgroup, makeCgroup } from '../process/cgroup.js'
-import { type Attending, type ChildEnd, type ChildOptions, runChild } from '../process/child-process.js'
-import { Guardian } from '../process/guardian.js'
-import { type Exceeded, MemoryWatch } from '../process/memory-limit.js'
-import { enforcedOf } from '../sandbox/guarantees.js'
-import { launchOf, passesShell } from '../sandbox/launch.js'
+import { type Cgroup, createCgroup } from '../process/cgroup.js'
+import { type ChildControl, type ChildEnd, type ChildOptions, runChild } from '../process/child-process.js'
+import { ProcessGuardian } from '../process/guardian.js'
+import { type MemoryExceeded, MemoryLimit } from '../process/memory-limit.js'
+import { enforcedConstraints } from '../sandbox/guarantees.js'
+import { launchCommand, passesShell } from '../sandbox/launch.js'
 import type { Restrictions } from '../sandbox/mechanism.js'
 import type { Sandbox } from '../sandbox/sandbox.js'
 import { cut } from '../terminal/text.js'
@@ -12,17 +12,17 @@ import { changesBetween, fingerprint } from './file-fingerprint.js'
 
 const MB = 1024 * 1024
 /** RLIMIT_DATA relative to the limit: runtimes reserve much more than they use. */
-const ASKED_TIMES = 4
-const ASKED_MORE = 1024 * MB
+const RESERVED_MEMORY_FACTOR = 4
+const RESERVED_MEMORY_EXTRA = 1024 * MB
 const FILES_SHOWN = 20
 const RAW_SHOWN = 65_536
 
 /** Restrictions and limits of a pass. */
-export interface Bounds extends Restrictions {
+export interface ResourceLimits extends Restrictions {
   memory_mb?: number | undefined
 }
 
-export interface HeldEnd {
+export interface SandboxedRunEnd {
   end: ChildEnd
   /** What it did that it must not: E013, E014. */
   broke: WorkError | undefined
@@ -34,18 +34,18 @@ type Command = Omit<ChildOptions, 'attend' | 'env' | 'gated' | 'filter' | 'shift
 }
 
 /** Runs commands in the sandbox of this machine, under the restrictions and limits of their passes. */
-export class HeldRuns {
+export class SandboxedRuns {
   readonly #sandbox: Sandbox
-  readonly #memory = new MemoryWatch()
-  readonly #guardian = new Guardian()
+  readonly #memory = new MemoryLimit()
+  readonly #guardian = new ProcessGuardian()
   #count = 0
 
   constructor(sandbox: Sandbox) {
     this.#sandbox = sandbox
   }
 
-  async run(command: Command, bounds: Bounds): Promise<HeldEnd> {
-    const holds = enforcedOf(this.#sandbox.guarantees)
+  async run(command: Command, bounds: ResourceLimits): Promise<SandboxedRunEnd> {
+    const holds = enforcedConstraints(this.#sandbox.guarantees)
     const enforced = [
       ...(bounds.read_only && holds.has('read_only') ? ['read_only'] : []),
       ...(bounds.no_network && holds.has('no_external_calls') ? ['no_external_calls'] : []),
@@ -61,14 +61,14 @@ export class HeldRuns {
     return { end, broke: exceeded ?? (changed.length > 0 ? changedFiles(changed, end) : undefined) }
   }
 
-  async #runLimited(command: Command, held: { bounds: Bounds; enforced: string[]; layout: ReturnType<Sandbox['layout']> }) {
+  async #runLimited(command: Command, held: { bounds: ResourceLimits; enforced: string[]; layout: ReturnType<Sandbox['layout']> }) {
     const { bounds, enforced, layout } = held
     const { mechanism, tied } = this.#sandbox
     const limit_bytes = bounds.memory_mb === undefined ? undefined : bounds.memory_mb * MB
     const cgroup = this.#cgroup(limit_bytes)
     const measured = limit_bytes !== undefined && !cgroup && process.platform === 'linux'
-    let exceeded: Exceeded | undefined
-    const attend = (leader: number): Attending => {
+    let exceeded: MemoryExceeded | undefined
+    const attend = (leader: number): ChildControl => {
       const guarded = this.#guardian.guard(leader)
       const watch = (limit_bytes: number) =>
         this.#memory.watch({ leader, cgroup, limit_bytes, namespaced: mechanism.kind !== 'none', onExceeded: (by) => (exceeded = by) })
@@ -78,7 +78,7 @@ export class HeldRuns {
     const env = { ...command.env(enforced), ...(bounds.read_only && { GIT_OPTIONAL_LOCKS: '0' }) }
     const gated = (await this.#guardian.begin()) && passesShell(env)
     const network = mechanism.kind !== 'none' && mechanism.network
-    const line = launchOf({
+    const line = launchCommand({
       command: command.command,
       mechanism,
       layout,
@@ -89,7 +89,7 @@ export class HeldRuns {
       cgroup: cgroup?.path,
       limited: limit_bytes !== undefined,
       tools: this.#sandbox.tools,
-      ...(measured && { data_bytes: limit_bytes * ASKED_TIMES + ASKED_MORE, shm_bytes: limit_bytes }),
+      ...(measured && { data_bytes: limit_bytes * RESERVED_MEMORY_FACTOR + RESERVED_MEMORY_EXTRA, shm_bytes: limit_bytes }),
     })
     const filter = mechanism.kind === 'bubblewrap' && bounds.no_network ? mechanism.filter : undefined
     try {
@@ -106,16 +106,16 @@ export class HeldRuns {
     const { cgroups, mechanism } = this.#sandbox
     if (!cgroups || (limit_bytes === undefined && mechanism.kind !== 'none')) return undefined
     this.#count += 1
-    return makeCgroup(cgroups, `passover-${process.pid}-${this.#count}`, limit_bytes)
+    return createCgroup(cgroups, `passover-${process.pid}-${this.#count}`, limit_bytes)
   }
 }
 
-function exceededIn(cgroup: Cgroup, limit_bytes: number): Exceeded | undefined {
+function exceededIn(cgroup: Cgroup, limit_bytes: number): MemoryExceeded | undefined {
   const { killed, peak_bytes } = cgroup.exceeded()
   return killed ? { limit_bytes, measured_bytes: peak_bytes ?? limit_bytes } : undefined
 }
 
-function tooMuchMemory({ limit_bytes, measured_bytes }: Exceeded): WorkError {
+function tooMuchMemory({ limit_bytes, measured_bytes }: MemoryExceeded): WorkError {
   const [limit_mb, measured_mb] = [limit_bytes / MB, Math.ceil(measured_bytes / MB)]
   const details = { field: 'max_memory_mb', limit_mb, measured_mb }
   return new WorkError('E014', `the command held ${measured_mb} MB of memory, and may hold ${limit_mb}`, details)

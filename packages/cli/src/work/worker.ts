@@ -5,7 +5,7 @@ import type { HandlerResult, HealthReport } from '@passover/schemas'
 import type { Pass } from '@passover/sdk'
 import { connectAgent } from '../connection/connect-agent.js'
 import type { Context } from '../connection/context.js'
-import { askedPort } from '../connection/health-port.js'
+import { healthPortFrom } from '../connection/health-port.js'
 import { usage } from '../errors.js'
 import { killAllGroups } from '../process/child-process.js'
 import { describeSandbox } from '../sandbox/guarantees.js'
@@ -14,9 +14,9 @@ import { isProgram } from '../sandbox/tools.js'
 import { stopSignals } from '../terminal/stop-signals.js'
 import { count } from '../terminal/text.js'
 import { passEnvironment } from './environment.js'
-import { decideWorkOutput, readOnlyHint } from './exit-status.js'
+import { parseWorkOutput, readOnlyHint } from './exit-status.js'
 import { WorkLog } from './log.js'
-import { HeldRuns } from './sandboxed-run.js'
+import { SandboxedRuns } from './sandboxed-run.js'
 
 export interface WorkerRequest {
   agent: string
@@ -45,7 +45,7 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   const log = new WorkLog(terminal)
   const { directory, env } = context
   const sandbox = await Sandbox.detect({ directory, env, writable: request.writable, agent: request.agent })
-  const runs = new HeldRuns(sandbox)
+  const runs = new SandboxedRuns(sandbox)
   const work = { ...request, command: [program, ...request.command.slice(1)], cwd: directory, env, runs }
   const worker = await agent.onPass((pass) => workOn(pass, work, log), {
     concurrency: request.concurrency,
@@ -69,7 +69,7 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
 
 /** `/livez` and `/readyz`, where PASSOVER_HEALTH_PORT asks for them. */
 async function tellHealth({ env, terminal }: Context, report: () => HealthReport): Promise<AsyncDisposable | undefined> {
-  const port = askedPort(env)
+  const port = healthPortFrom(env)
   if (port === undefined) return undefined
   const endpoint = await serveHealth(report, port)
   terminal.note(`Health: ${endpoint.url}/readyz`)
@@ -79,7 +79,7 @@ async function tellHealth({ env, terminal }: Context, report: () => HealthReport
 interface Work extends WorkerRequest {
   cwd: string
   env: NodeJS.ProcessEnv
-  runs: HeldRuns
+  runs: SandboxedRuns
 }
 
 /** One pass: the command's end is its end. Throws a PassOverError without a stack, since its frames are this program's (E011, E013, E014, E021). */
@@ -110,7 +110,7 @@ async function runCommand(pass: Pass, work: Work, log: WorkLog): Promise<Handler
   )
   if (broke) throw broke
   if (pass.signal.aborted) throw pass.signal.reason
-  const outcome = decideWorkOutput(end)
+  const outcome = parseWorkOutput(end)
   if (outcome.kind === 'output') return outcome.output
   const hint = rights.can_modify_files ? undefined : readOnlyHint(end)
   if (hint === undefined) throw outcome.error

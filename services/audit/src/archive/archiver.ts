@@ -1,18 +1,18 @@
 import {
   ARCHIVE_BUCKET,
   type Compression,
+  findGaps,
   GENESIS,
-  gapsIn,
   type IndexedPass,
   Manifest,
   type ManifestEntry,
-  nextAfter,
-  packBuffered,
-  packStreamed,
   SegmentBuffer,
   segmentName,
   segmentOf,
   segmentRange,
+  sequenceAfter,
+  writeBufferedSegment,
+  writeStreamedSegment,
 } from '@passover/archive'
 import type { Bus, ObjectStore, Stored } from '@passover/bus'
 import type { Clock } from '@passover/core'
@@ -198,7 +198,9 @@ export class Archiver {
     const erased = new Map(await custody.erasedIn(k))
     const pack = { name: object, chain_before, compression, erased }
     const whole = erased.size > 0 && buffer.buffered ? buffer.erase(erased) : buffer
-    const { packed, prints } = whole.buffered ? await packBuffered(objects, whole, pack) : await packStreamed(bus, objects, whole, pack)
+    const { packed, prints } = whole.buffered
+      ? await writeBufferedSegment(objects, whole, pack)
+      : await writeStreamedSegment(bus, objects, whole, pack)
     const indexed = (whole.buffered ? whole.index : whole.index.without(erased)).encode(k, prints)
     await objects.put(index, indexed)
     // What left the stream while it was read would be missing in it.
@@ -284,11 +286,11 @@ export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ n
   const why = await differs(bus, archived, last)
   if (why !== undefined) throw new Error(`${why}: it is another stream, or lost its end. ${WHAT_TO_DO}`)
   const whole_from = Math.max(begin, (await deletedTo(bus)) ?? 0)
-  for (const k of gapsIn(entries)) {
+  for (const k of findGaps(entries)) {
     if (k >= whole_from && (await manifest.isFree(k)))
       return { newest: entries.find((entry) => entry.k === k - 1), from: segmentRange(k).first }
   }
-  return { newest: archived, from: nextAfter(archived) }
+  return { newest: archived, from: sequenceAfter(archived) }
 }
 
 /** Where the archive is another one, what it lost of what its list names is forgotten. */

@@ -1,4 +1,4 @@
-import { type Archive, partsKept } from '@passover/archive'
+import { type Archive, ownedParts } from '@passover/archive'
 import type { Bus } from '@passover/bus'
 
 export interface PartsDeps {
@@ -22,7 +22,7 @@ export async function removeParts(deps: PartsDeps, parts: Iterable<string>, eras
   let removed = 0
   for (const name of named) {
     if (refersTo(name, erased)) continue
-    if ((await archive.keepsPart(name, (stored) => partsKept(stored, bus.subjects.toFact(stored)))) !== false) continue
+    if ((await archive.keepsPart(name, (stored) => ownedParts(stored, bus.subjects.toFact(stored)))) !== false) continue
     const slash = name.indexOf('/')
     await bus.parts.removeToken(name.slice(0, slash), name.slice(slash + 1))
     removed++

@@ -1,4 +1,4 @@
-import { type Frame, PrintsBuilder, SegmentBuffer, sequenceOf } from '@passover/archive'
+import { DigestIndexBuilder, type Frame, SegmentBuffer, sequenceOf } from '@passover/archive'
 import { type Bus, readHeaders } from '@passover/bus'
 import { sessionOf } from '../pass/control-frame.js'
 import { named } from './archiver.js'
@@ -6,7 +6,7 @@ import { named } from './archiver.js'
 /** The index of a segment from its frames, as the archiver makes it while the same messages come by. */
 export function indexOf({ subjects }: Pick<Bus, 'subjects'>, k: number, frames: readonly Frame[]): Uint8Array {
   const buffer = new SegmentBuffer(k, 0)
-  const prints = new PrintsBuilder()
+  const prints = new DigestIndexBuilder()
   for (const frame of frames) {
     prints.add(sequenceOf(frame), Buffer.from(frame.digest).toString('latin1'))
     if (frame.kind === 'erased') continue

@@ -1,4 +1,4 @@
-import { EARLIER_MS } from '@passover/archive'
+import { EARLY_MESSAGE_MS } from '@passover/archive'
 import { type Bus, readHeaders, type Stored, Subjects } from '@passover/bus'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { expect, it } from 'vitest'
@@ -51,5 +51,5 @@ it('a first step without the request that it names is not all of a pass: what el
 it('one that was asked for soon after the first segment that was read is not all of a pass: its cancel may be older', () => {
   const messages = [request(50_000), first(50_001, KEY, { subject: subjects.work(KEY, 'medium'), request: 50_000 })]
   const isWhole = (since: number) => sorted(messages, undefined, since).get(keyText(KEY))?.whole
-  expect([isWhole(50_000 - EARLIER_MS), isWhole(50_001 - EARLIER_MS)]).toEqual([true, false])
+  expect([isWhole(50_000 - EARLY_MESSAGE_MS), isWhole(50_001 - EARLY_MESSAGE_MS)]).toEqual([true, false])
 })

@@ -1,4 +1,4 @@
-import { EARLIER_MS } from '@passover/archive'
+import { EARLY_MESSAGE_MS } from '@passover/archive'
 import type { Bus, Stored } from '@passover/bus'
 import { type JournalRules, requestNamed } from '@passover/core'
 import { type Fact, isFirst, keyText, type PassKey } from '@passover/schemas'
@@ -48,7 +48,7 @@ function hasBegun(fact: Fact, facts: Leaving['facts'], since: number): boolean {
   if (fact.type !== 'step' || !isFirst(fact)) return false
   const named = requestNamed(fact)?.sequence
   const begun = named === undefined ? fact : facts.get(named)
-  return begun !== undefined && begun.time >= since + EARLIER_MS
+  return begun !== undefined && begun.time >= since + EARLY_MESSAGE_MS
 }
 
 /** Sorts a segment's messages by the pass that they are about; each is added in order. */

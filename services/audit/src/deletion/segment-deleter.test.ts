@@ -1,4 +1,4 @@
-import { EARLIER_MS, type ManifestEntry } from '@passover/archive'
+import { EARLY_MESSAGE_MS, type ManifestEntry } from '@passover/archive'
 import { readHeaders, type Stored, Subjects } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
@@ -104,7 +104,7 @@ it('takes along what is older than the request, of a segment that it did not rea
   const ended = message(6, 600, `return.${key}.passover`, `${guard(0)}Passover-Request: 5\r\nPassover-Code: E003\r\n`)
   expect(await deletedFrom({ k: 3, first_time: 400 }, [asked, ended], [cancel, asked, ended])).toEqual([5, 1, 6])
   // What was asked for so much later can have nothing older.
-  expect(await deletedFrom({ k: 3, first_time: 400 - EARLIER_MS }, [asked, ended], [cancel, asked, ended])).toEqual([5, 6])
+  expect(await deletedFrom({ k: 3, first_time: 400 - EARLY_MESSAGE_MS }, [asked, ended], [cancel, asked, ended])).toEqual([5, 6])
 })
 
 describe('what is stored of a pass after its end', () => {

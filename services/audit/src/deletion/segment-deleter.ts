@@ -164,7 +164,7 @@ export class SegmentDeleter {
 
   /**
    * Messages under an id that nothing began go with their own segment. A request that is stored later begins a pass of which they are no part; one
-   * that was stored within EARLIER_MS of them can only be answered as expired by now.
+   * that was stored within EARLY_MESSAGE_MS of them can only be answered as expired by now.
    */
   private async leaveGhost({ memory, facts }: Leaving, k: number): Promise<WaitingPass | undefined> {
     const standing = await standingOf(memory, this.deps.bus.now(), this.deps)

@@ -1,4 +1,4 @@
-import { encodeFrame, eventOf, partsKept, segmentOf } from '@passover/archive'
+import { encodeFrame, eventOf, ownedParts, segmentOf } from '@passover/archive'
 import type { Stored } from '@passover/bus'
 import { type ErasedFrame, type Fact, keyText, type PassKey } from '@passover/schemas'
 import { type StandingDeps, standingOf } from '../deletion/deletion-eligibility.js'
@@ -161,7 +161,7 @@ async function passOf(deps: SessionDeps, { session, before }: { session: string;
   return {
     key,
     frames: order.flatMap((sequence) => frameOf(stored.get(sequence))),
-    parts: [...new Set(messages.flatMap((message) => partsKept(message.stored, message.fact)))],
+    parts: [...new Set(messages.flatMap((message) => ownedParts(message.stored, message.fact)))],
     settled: settledAt(use, ({ type, sequence }) => type === 'step' || (type === 'request' && sequence < before)),
     open: await whyOpen(deps, use),
     held: [...new Set([...names].flatMap((name) => deps.holdsOn(key, name)))],

@@ -84,7 +84,7 @@ function refusedRequest(messages: readonly Message[]): number | undefined {
   return first?.kind === 'return' && isFirst(first) ? requestNamed(first)?.sequence : undefined
 }
 
-/** Little of a pass is older than the request that its steps name, and not by much (EARLIER_MS). */
+/** Little of a pass is older than the request that its steps name, and not by much (EARLY_MESSAGE_MS). */
 export function requestIn(bus: Bus, stored: Stored): number | undefined {
   const fact = bus.subjects.toFact(stored)
   return fact.type === 'step' ? requestNamed(fact)?.sequence : undefined

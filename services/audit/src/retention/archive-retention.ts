@@ -1,4 +1,4 @@
-import { type IndexedPass, type Manifest, type ManifestEntry, Missing, readSegment, segmentRange } from '@passover/archive'
+import { GapTracker, type IndexedPass, type Manifest, type ManifestEntry, readSegment, segmentRange } from '@passover/archive'
 import type { Clock, Custody } from '@passover/core'
 import type { IdDeps } from '../erasure/id-lookup.js'
 import { isHeld } from '../erasure/legal-hold.js'
@@ -36,7 +36,7 @@ export class Aging {
   /** Segments that are kept, oldest first. */
   private kept: Spanned[] | undefined
   private newest = -1
-  private readonly missing = new Missing()
+  private readonly missing = new GapTracker()
   private readonly again = new Map<number, number>()
   private readonly damaged = new Damaged()
   private readonly looking: Looking

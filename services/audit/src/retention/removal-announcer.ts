@@ -1,4 +1,4 @@
-import { type Manifest, type ManifestEntry, runsOf } from '@passover/archive'
+import { type Manifest, type ManifestEntry, segmentRanges } from '@passover/archive'
 import type { Bus } from '@passover/bus'
 import type { Logger } from 'pino'
 import { type Said, say } from '../erasure/publish-custody-event.js'
@@ -31,7 +31,7 @@ export class Telling {
     const { position, removals_since } = await watch.current()
     if (removals_since !== undefined) return true
     const all = await manifest.all()
-    const untold = runsOf(all.filter(({ removed }) => removed))
+    const untold = segmentRanges(all.filter(({ removed }) => removed))
     if (untold.length > MOST_RUNS)
       log.warn({ runs: untold.length }, 'more was removed before removals were told than can be said: verify will name the rest')
     return await this.say({ kind: 'removals', begins: all[0]?.k ?? 0, untold: untold.slice(0, MOST_RUNS) }, position)
@@ -52,7 +52,7 @@ export class Telling {
 
   /** Segments leave. False: something was said about custody after `position`, and they are looked at again. */
   async tell(entries: readonly ManifestEntry[], { days, policy }: ArchiveRetention, position: number): Promise<boolean> {
-    const segments = runsOf(entries)
+    const segments = segmentRanges(entries)
     const told = await this.say({ kind: 'removed', segments, policy, retention_days: days }, position)
     if (told) this.deps.log.info({ segments: segments.map(({ from, to }) => [from, to]), policy, retention_days: days }, 'removal told')
     return told

@@ -6,7 +6,7 @@ import {
   type Frame,
   type IndexedPass,
   type ManifestEntry,
-  partsKept,
+  ownedParts,
   readSegment,
   segmentName,
   segmentOf,
@@ -67,7 +67,7 @@ export class Clearing {
     if (index && (await objects.get(entry.object))) {
       const events = (await readSegment(objects, entry)).flatMap((frame) => (frame.kind === 'event' ? [storedOf(frame.event)] : []))
       await this.removeRecords(entry, decodeIndex(index), events)
-      await removeParts(this.deps, new Set(events.flatMap((stored) => partsKept(stored, bus.subjects.toFact(stored)))))
+      await removeParts(this.deps, new Set(events.flatMap((stored) => ownedParts(stored, bus.subjects.toFact(stored)))))
     }
     await objects.delete(entry.object)
     await objects.delete(entry.index)

@@ -1,4 +1,4 @@
-import type { IdFinder } from '@passover/archive'
+import type { IdIndex } from '@passover/archive'
 import type { Consumption, Following } from '@passover/bus'
 import type { HealthReport } from '@passover/schemas'
 import type { Registry } from 'prom-client'
@@ -74,7 +74,7 @@ export class RunningAudit {
       dead: AsyncDisposable | undefined
       deleter: Deleter | undefined
       removal: Removal | undefined
-      finder: IdFinder
+      finder: IdIndex
       rebuild: boolean
     },
   ) {

@@ -1,9 +1,9 @@
 import { type Bus, PartError, type PartStore } from '@passover/bus'
 import type { Agent } from '@passover/sdk'
 import { OutputBudget } from '../http/output-budget.js'
-import { HttpProblem, problemFor } from '../http/problem.js'
+import { createProblem, HttpProblem } from '../http/problem.js'
 import type { Caller } from './caller.js'
-import type { Acting, Holding } from './connection-pool.js'
+import type { ConnectionPool, HeldConnection } from './connection-pool.js'
 
 /**
  * Whose data an operation shows or changes. Every route states it, and app.ts enforces it before the handler runs.
@@ -18,14 +18,14 @@ export type Access = 'public' | 'own' | 'people'
 export function requireAccess({ kind, name }: Caller, access: Access): void {
   if (access !== 'people' || kind === 'person') return
   const detail = `"${name}" is an agent, and this is for people`
-  throw new HttpProblem(problemFor(403, { code: 'E013', detail, hint: 'use a token of a person: passover gateway token add' }))
+  throw new HttpProblem(createProblem(403, { code: 'E013', detail, hint: 'use a token of a person: passover gateway token add' }))
 }
 
 /** Refuses an agent (403) that takes part in a pass but did not ask for it. */
 export function requireOriginator({ kind, name }: Caller, { originator }: { originator: string }): void {
   if (kind === 'person' || name === originator) return
   const detail = `"${name}" did not ask for this pass, and an agent ends only passes that it asked for`
-  throw new HttpProblem(problemFor(403, { code: 'E013', detail, hint: `${originator} or a person can cancel it` }))
+  throw new HttpProblem(createProblem(403, { code: 'E013', detail, hint: `${originator} or a person can cancel it` }))
 }
 
 /**
@@ -35,7 +35,7 @@ export function requireOriginator({ kind, name }: Caller, { originator }: { orig
 export function requireConnected({ connected, identity }: Pick<Bus, 'connected' | 'identity'>): void {
   if (connected) return
   const detail = `"${identity}" is not connected: the server is away, or does not let it in`
-  throw new HttpProblem(problemFor(503, { code: 'E040', detail, hint: 'try again', retry_after_ms: 1_000 }))
+  throw new HttpProblem(createProblem(503, { code: 'E040', detail, hint: 'try again', retry_after_ms: 1_000 }))
 }
 
 /**
@@ -44,7 +44,7 @@ export function requireConnected({ connected, identity }: Pick<Bus, 'connected' 
  */
 export class Actor {
   constructor(
-    private readonly acting: Acting,
+    private readonly acting: ConnectionPool,
     private readonly caller: Caller,
     private readonly output_bytes: number,
   ) {}
@@ -52,7 +52,7 @@ export class Actor {
   /** Runs on the caller's connection. */
   as<T>(act: (bus: Bus) => Promise<T>): Promise<T> {
     return this.acting.as(this.caller.name, (bus) =>
-      act(overridden(limited(bus, this.caller), { parts: bounded(bus.parts, this.output_bytes) })),
+      act(withMembers(limitedToOwnPasses(bus, this.caller), { parts: boundedParts(bus.parts, this.output_bytes) })),
     )
   }
 
@@ -62,13 +62,13 @@ export class Actor {
   }
 
   /** Holds the caller's connection until `release` is called. */
-  async hold(): Promise<Holding> {
+  async hold(): Promise<HeldConnection> {
     const held = await this.acting.hold(this.caller.name)
-    return { ...held, bus: limited(held.bus, this.caller) }
+    return { ...held, bus: limitedToOwnPasses(held.bus, this.caller) }
   }
 
   /** Holds the connection of another name, for a person who acts in its place. Throws where the caller is an agent. */
-  async holdFor(name: string): Promise<Holding> {
+  async holdFor(name: string): Promise<HeldConnection> {
     requireAccess(this.caller, 'people')
     return this.acting.hold(name)
   }
@@ -77,23 +77,23 @@ export class Actor {
 /**
  * The token's kind decides, not the name: to an audit on a server without permissions a name that never registered could be a person's.
  */
-function limited(bus: Bus, { kind }: Caller): Bus {
+function limitedToOwnPasses(bus: Bus, { kind }: Caller): Bus {
   if (kind === 'person') return bus
-  return overridden(bus, { ask: (question, options) => bus.ask({ ...(question as object), own: true }, options) })
+  return withMembers(bus, { ask: (question, options) => bus.ask({ ...(question as object), own: true }, options) })
 }
 
 /** Refuses the part that would be one too many. */
-function bounded(parts: PartStore, most: number): PartStore {
+function boundedParts(parts: PartStore, most: number): PartStore {
   const budget = new OutputBudget(most)
   const fetch: PartStore['fetch'] = async (part) => {
     if (budget.takes(part.size)) return parts.fetch(part)
     throw new PartError(`part ${part.name} has ${part.size} bytes, and one request loads at most ${most}`, 'too_large')
   }
-  return overridden(parts, { fetch })
+  return withMembers(parts, { fetch })
 }
 
 /** An object with some members replaced. */
-export function overridden<T extends object>(whole: T, members: Partial<T>): T {
+export function withMembers<T extends object>(whole: T, members: Partial<T>): T {
   return new Proxy(whole, {
     get(target, name) {
       if (name in members) return members[name as keyof T]

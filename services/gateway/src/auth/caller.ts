@@ -1,4 +1,4 @@
-import { HttpProblem, problemFor } from '../http/problem.js'
+import { createProblem, HttpProblem } from '../http/problem.js'
 
 /** What a token lets its bearer ask for. What its owner may do beyond that, the server and the audit decide. */
 export const SCOPES = ['read', 'create', 'decide', 'admin'] as const
@@ -39,7 +39,7 @@ export async function callerOf(header: string | undefined, tokens: Tokens, open:
 }
 
 /** Whether who was let in would be let in now. */
-export async function standsStill(caller: Caller, tokens: Tokens, open: Caller | undefined): Promise<boolean> {
+export async function isStillAuthorized(caller: Caller, tokens: Tokens, open: Caller | undefined): Promise<boolean> {
   if (caller === open) return !(await tokens.ever())
   return tokens.stands(caller)
 }
@@ -51,10 +51,10 @@ export function requireScope(caller: Caller, scope: Scope): void {
     caller.token === 'open'
       ? 'without tokens this gateway only reads; passover gateway token add makes one'
       : `passover gateway token add --scope ${scope} makes one that has it`
-  throw new HttpProblem(problemFor(403, { code: 'E013', detail: `this token has not the scope "${scope}"`, hint }))
+  throw new HttpProblem(createProblem(403, { code: 'E013', detail: `this token has not the scope "${scope}"`, hint }))
 }
 
 function unauthorized(detail: string): HttpProblem {
   const hint = 'send "Authorization: Bearer <token>"; passover gateway token add makes one'
-  return new HttpProblem(problemFor(401, { code: 'E013', detail, hint }), { 'www-authenticate': 'Bearer realm="passover"' })
+  return new HttpProblem(createProblem(401, { code: 'E013', detail, hint }), { 'www-authenticate': 'Bearer realm="passover"' })
 }

@@ -3,7 +3,7 @@ import type { Clock } from '@passover/core'
 import type { Part } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { Actor } from './access.js'
-import { Acting } from './connection-pool.js'
+import { ConnectionPool } from './connection-pool.js'
 
 /** Time goes on by `pass`, and what fell due is called. */
 function clockByHand() {
@@ -31,7 +31,7 @@ describe('a connection under the name of an owner', () => {
   it('is closed when nobody uses it, and not because one user said twice that it is done', async () => {
     const { clock, pass } = clockByHand()
     const bus = fakeBus()
-    const acting = new Acting(() => Promise.resolve(bus), clock, { idle_ms: 100, identities: 1, output_bytes: 1_024 })
+    const acting = new ConnectionPool(() => Promise.resolve(bus), clock, { idle_ms: 100, identities: 1, output_bytes: 1_024 })
     const [one, other] = [await acting.hold('ann'), await acting.hold('ann')]
     one.release()
     one.release()
@@ -50,7 +50,7 @@ describe('a connection under the name of an owner', () => {
       made.push(fakeBus())
       return made.length < 3 ? Promise.resolve(made.at(-1) as Bus) : undefined
     }
-    const acting = new Acting(connect, clock, { idle_ms: 100, identities: 2, output_bytes: 1_024 })
+    const acting = new ConnectionPool(connect, clock, { idle_ms: 100, identities: 2, output_bytes: 1_024 })
     const before = await acting.hold('ann')
     expect([before.lost(), (await acting.hold('ann')).bus]).toEqual([false, made[0]])
     Object.assign(made[0] as object, { denied: 'revoked' })
@@ -62,7 +62,7 @@ describe('a connection under the name of an owner', () => {
 
   it('loads for one request no more parts than its budget, also where a handler does not ask', async () => {
     const { clock } = clockByHand()
-    const acting = new Acting(() => Promise.resolve(fakeBus()), clock, { idle_ms: 100, identities: 1, output_bytes: 1_024 })
+    const acting = new ConnectionPool(() => Promise.resolve(fakeBus()), clock, { idle_ms: 100, identities: 1, output_bytes: 1_024 })
     const actor = new Actor(acting, { name: 'ann', kind: 'person', scopes: [], token: 't' }, 1_024)
     const load = (sizes: number[]) =>
       actor.as(async ({ parts }) => {

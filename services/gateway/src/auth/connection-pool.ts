@@ -2,12 +2,12 @@ import { type Bus, BusUnreachable, nodeRandom, serverClock } from '@passover/bus
 import type { Clock, Tracing } from '@passover/core'
 import { type Agent, createAgent } from '@passover/sdk'
 import { outputSchemas } from '@passover/validation'
-import { HttpProblem, problemFor } from '../http/problem.js'
+import { createProblem, HttpProblem } from '../http/problem.js'
 
 /** Connects under a name, with the credentials of that name. Undefined: there are none. */
 export type ConnectAs = (name: string) => Promise<Bus> | undefined
 
-interface Held {
+interface PooledConnection {
   bus: Promise<Bus>
   agent?: Promise<Agent>
   users: number
@@ -17,7 +17,7 @@ interface Held {
 }
 
 /** A connection of a token's owner, in use until `release` is called. */
-export interface Holding {
+export interface HeldConnection {
   bus: Bus
   /** Counts once, however often it is called. */
   release: () => void
@@ -29,8 +29,8 @@ export interface Holding {
  * Connections under the names of token owners, with their own credentials, made when needed and closed when idle. So the server refuses the
  * gateway what it would refuse the owner (decision 77).
  */
-export class Acting implements AsyncDisposable {
-  readonly #held = new Map<string, Held>()
+export class ConnectionPool implements AsyncDisposable {
+  readonly #held = new Map<string, PooledConnection>()
   #sweeping: Disposable | undefined
 
   constructor(
@@ -62,7 +62,7 @@ export class Acting implements AsyncDisposable {
     })
   }
 
-  async #with<T>(name: string, act: (bus: Bus, held: Held) => Promise<T>): Promise<T> {
+  async #with<T>(name: string, act: (bus: Bus, held: PooledConnection) => Promise<T>): Promise<T> {
     const { bus, held, release } = await this.#take(name)
     try {
       return await act(bus, held)
@@ -72,13 +72,13 @@ export class Acting implements AsyncDisposable {
   }
 
   /** Keeps the connection of that name in use until `release` is called, so that it is not closed as idle. */
-  async hold(name: string): Promise<Holding> {
+  async hold(name: string): Promise<HeldConnection> {
     const { bus, held, release } = await this.#take(name)
     return { bus, release, lost: () => isLost(bus, held) }
   }
 
   /** A connection that is lost is replaced: the name may have other credentials by now, or none. */
-  async #take(name: string): Promise<{ bus: Bus; held: Held; release: () => void }> {
+  async #take(name: string): Promise<{ bus: Bus; held: PooledConnection; release: () => void }> {
     const held = this.#held.get(name) ?? this.#begin(name)
     held.users += 1
     let released = false
@@ -99,7 +99,7 @@ export class Acting implements AsyncDisposable {
       if (this.#held.get(name) === held) this.#held.delete(name)
       if (!(error instanceof BusUnreachable)) throw error
       throw new HttpProblem(
-        problemFor(503, {
+        createProblem(503, {
           code: 'E040',
           detail: `the server does not let in "${name}": ${error.message}`,
           hint: error.hint,
@@ -109,14 +109,14 @@ export class Acting implements AsyncDisposable {
     }
   }
 
-  #begin(name: string): Held {
+  #begin(name: string): PooledConnection {
     if (this.#held.size >= this.limits.identities) this.#close(this.#oldestIdle())
     const bus = this.connect(name)
     if (!bus) {
       const hint = 'add them to the file that PASSOVER_GATEWAY_CREDENTIALS names'
-      throw new HttpProblem(problemFor(403, { code: 'E013', detail: `this gateway holds no credentials for "${name}"`, hint }))
+      throw new HttpProblem(createProblem(403, { code: 'E013', detail: `this gateway holds no credentials for "${name}"`, hint }))
     }
-    const held: Held = { bus, users: 0, idle_since: this.clock.monotonic(), closed: false }
+    const held: PooledConnection = { bus, users: 0, idle_since: this.clock.monotonic(), closed: false }
     this.#held.set(name, held)
     void closing(held)
     this.#sweep()
@@ -128,7 +128,7 @@ export class Acting implements AsyncDisposable {
     const [oldest] = idle
     if (oldest) return oldest[0]
     const detail = 'too many people and agents use this gateway at a time'
-    throw new HttpProblem(problemFor(503, { code: 'E014', detail, hint: 'try again', retry_after_ms: 5_000 }))
+    throw new HttpProblem(createProblem(503, { code: 'E014', detail, hint: 'try again', retry_after_ms: 5_000 }))
   }
 
   #sweep(): void {
@@ -156,11 +156,11 @@ export class Acting implements AsyncDisposable {
   }
 }
 
-function isLost(bus: Bus, { closed }: Held): boolean {
+function isLost(bus: Bus, { closed }: PooledConnection): boolean {
   return closed || bus.denied !== undefined
 }
 
-async function closing(held: Held): Promise<void> {
+async function closing(held: PooledConnection): Promise<void> {
   try {
     await (await held.bus).closed
   } catch {
@@ -170,7 +170,7 @@ async function closing(held: Held): Promise<void> {
 }
 
 /** An agent owns its connection. */
-async function end({ agent, bus }: Held): Promise<void> {
+async function end({ agent, bus }: PooledConnection): Promise<void> {
   try {
     await (await (agent ?? bus))[Symbol.asyncDispose]()
   } catch {

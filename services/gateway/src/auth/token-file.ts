@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path'
 import { contend } from '@passover/bus'
 import { agentName } from '@passover/schemas'
 import { z } from 'zod'
-import { TokenFileFailed } from '../http/problem.js'
+import { TokenFileError } from '../http/problem.js'
 import { type Caller, SCOPES, type Scope, type Tokens } from './caller.js'
 
 const kept = z.strictObject({
@@ -33,16 +33,16 @@ export interface NewToken {
   expires_at?: number | undefined
 }
 
-const FORM = /^pso_([A-Za-z0-9_-]{8})_([A-Za-z0-9_-]{32})$/
+const TOKEN_FORMAT = /^pso_([A-Za-z0-9_-]{8})_([A-Za-z0-9_-]{32})$/
 /** Not so many tries: a machine that is busy makes few of them in a long time, and many that contend take them from one another. */
-const LONGEST_LOCK_MS = 30_000
+const LOCK_TIMEOUT_MS = 30_000
 /** Between two tries, by chance more: those that saw one another must not meet again and again. */
-const LOCK_MS = 20
-const LOCK_MORE_MS = 60
+const LOCK_RETRY_MIN_MS = 20
+const LOCK_RETRY_JITTER_MS = 60
 /** A change takes some ms: who died at it in a container, which cannot be looked into, is in nobody's way for longer. */
-const FOREIGN_MS = 30_000
+const STALE_LOCK_MS = 30_000
 
-/** Tokens in a file that only its owner reads; a token itself stands nowhere. Changes are seen by who runs at the next request. Throws TokenFileFailed. */
+/** Tokens in a file that only its owner reads; a token itself stands nowhere. Changes are seen by who runs at the next request. Throws TokenFileError. */
 export class TokenFile implements Tokens {
   #read: { mtime: number; size: number; tokens: KeptToken[] } | undefined
 
@@ -52,7 +52,7 @@ export class TokenFile implements Tokens {
   ) {}
 
   async find(bearer: string): Promise<Caller | undefined> {
-    const [, id] = FORM.exec(bearer) ?? []
+    const [, id] = TOKEN_FORMAT.exec(bearer) ?? []
     const token = id === undefined ? undefined : (await this.#tokens()).find((one) => one.id === id)
     if (!token || !timingSafeEqual(Buffer.from(token.hash, 'hex'), Buffer.from(hashOf(bearer), 'hex'))) return undefined
     if (token.expires_at !== undefined && token.expires_at <= this.now()) return undefined
@@ -108,7 +108,7 @@ export class TokenFile implements Tokens {
     return kept.expires_at === undefined || kept.expires_at > this.now()
   }
 
-  /** TokenFileFailed where it is there and cannot be read. */
+  /** TokenFileError where it is there and cannot be read. */
   async #tokens(): Promise<KeptToken[]> {
     const found = await stat(this.path).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return undefined
@@ -120,13 +120,13 @@ export class TokenFile implements Tokens {
       throw this.#failed('cannot be read', error)
     })
     const tokens = keptIn(text)
-    if (!tokens) throw new TokenFileFailed(this.path, 'is no file of tokens')
+    if (!tokens) throw new TokenFileError(this.path, 'is no file of tokens')
     this.#read = { mtime: found.mtimeMs, size: found.size, tokens }
     return tokens
   }
 
-  #failed(what: string, error: unknown): TokenFileFailed {
-    return new TokenFileFailed(this.path, `${what} (${(error as NodeJS.ErrnoException).code ?? String(error)})`)
+  #failed(what: string, error: unknown): TokenFileError {
+    return new TokenFileError(this.path, `${what} (${(error as NodeJS.ErrnoException).code ?? String(error)})`)
   }
 
   async #change(change: (tokens: KeptToken[]) => KeptToken[]): Promise<void> {
@@ -158,21 +158,21 @@ export class TokenFile implements Tokens {
     const contending = {
       folder: { names: () => readdir(folder), at: (name: string) => join(folder, name) },
       prefix: `${basename(this.path)}.lock-`,
-      foreign_ms: FOREIGN_MS,
+      foreign_ms: STALE_LOCK_MS,
     }
     try {
       await mkdir(folder, { recursive: true })
-      const until = performance.now() + LONGEST_LOCK_MS
+      const until = performance.now() + LOCK_TIMEOUT_MS
       for (;;) {
         const lock = await contend(contending, randomBytes(12).toString('hex'))
         if (!('held_by' in lock)) return lock
         if (performance.now() > until) break
-        await new Promise((again) => setTimeout(again, LOCK_MS + Math.random() * LOCK_MORE_MS))
+        await new Promise((again) => setTimeout(again, LOCK_RETRY_MIN_MS + Math.random() * LOCK_RETRY_JITTER_MS))
       }
     } catch (error) {
       throw this.#failed('cannot be written', error)
     }
-    throw new TokenFileFailed(this.path, 'is being written by another process for long; try again')
+    throw new TokenFileError(this.path, 'is being written by another process for long; try again')
   }
 }
 

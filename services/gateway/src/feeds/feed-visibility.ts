@@ -4,12 +4,12 @@ import type { FeedEvent } from '@passover/schemas/http'
 import type { Caller } from '../auth/caller.js'
 
 /** Passes of which one feed remembers that they were admitted; of others it looks. */
-const REMEMBERED = 10_000
+const MAX_REMEMBERED_PASSES = 10_000
 /** Of a pass before it is admitted, and what people said of it: not its subagent's to know. */
 const NOT_FOR_SUBAGENTS = new Set(['request', 'held', 'decision'])
 
 /** What one reader of a feed sees. A person sees all; an agent its own passes, as subagent only those that were admitted. */
-export class FeedSight {
+export class FeedVisibility {
   readonly #admitted = new Set<string>()
 
   constructor(
@@ -39,6 +39,6 @@ export class FeedSight {
 
   #remember(key: string): void {
     this.#admitted.add(key)
-    if (this.#admitted.size > REMEMBERED) for (const oldest of this.#admitted) return void this.#admitted.delete(oldest)
+    if (this.#admitted.size > MAX_REMEMBERED_PASSES) for (const oldest of this.#admitted) return void this.#admitted.delete(oldest)
   }
 }

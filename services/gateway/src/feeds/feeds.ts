@@ -4,10 +4,10 @@ import { askNames, happeningOf } from '@passover/operator'
 import type { Fact } from '@passover/schemas'
 import type { EventsParameters, FeedEvent } from '@passover/schemas/http'
 import type { Caller } from '../auth/caller.js'
-import type { Holding } from '../auth/connection-pool.js'
-import { HttpProblem, problemFor } from '../http/problem.js'
-import { FeedSight } from './feed-visibility.js'
-import { SlowReader, StreamWriter } from './stream-writer.js'
+import type { HeldConnection } from '../auth/connection-pool.js'
+import { createProblem, HttpProblem } from '../http/problem.js'
+import { FeedVisibility } from './feed-visibility.js'
+import { SlowReaderError, StreamWriter } from './stream-writer.js'
 
 interface FeedLimits {
   feeds: number
@@ -24,7 +24,7 @@ interface FeedOptions {
   /** Reads the stream. */
   bus: Bus
   /** The connection of the token's owner, released when the feed ends. The feed tells nothing while it is away, and ends when it is lost. */
-  owner: Holding
+  owner: HeldConnection
   caller: Caller
   wanted: EventsParameters
   /** Read up to there already; undefined: begins with what is stored next. */
@@ -66,7 +66,7 @@ export class Feeds {
       const { first, last } = await bus.bounds()
       const { heartbeat_ms, recheck_ms } = this.limits
       const { standsStill } = this
-      feed.close = await begin(options, { writer, first, last, after: after ?? last, ended, heartbeat_ms, recheck_ms, standsStill })
+      feed.close = await startFeed(options, { writer, first, last, after: after ?? last, ended, heartbeat_ms, recheck_ms, standsStill })
     } catch (error) {
       ended()
       throw error
@@ -80,7 +80,7 @@ export class Feeds {
     const own = [...this.#open].filter((feed) => feed.token === token).length
     if (this.#open.size < this.limits.feeds && own < this.limits.feeds_a_token) return
     const detail = own < this.limits.feeds_a_token ? 'too many feeds are open' : 'this token has too many open feeds'
-    throw new HttpProblem(problemFor(503, { code: 'E014', detail, hint: 'close one, or try again', retry_after_ms: 5_000 }))
+    throw new HttpProblem(createProblem(503, { code: 'E014', detail, hint: 'close one, or try again', retry_after_ms: 5_000 }))
   }
 
   async close(): Promise<void> {
@@ -88,7 +88,7 @@ export class Feeds {
   }
 }
 
-interface Beginning {
+interface FeedStart {
   writer: StreamWriter
   first: number
   last: number
@@ -100,10 +100,10 @@ interface Beginning {
 }
 
 /** Gives what closes it. */
-async function begin(options: FeedOptions, beginning: Beginning): Promise<() => Promise<void>> {
+async function startFeed(options: FeedOptions, beginning: FeedStart): Promise<() => Promise<void>> {
   const { bus, owner, caller, wanted } = options
   const { writer, first, last, after, ended, heartbeat_ms, recheck_ms, standsStill } = beginning
-  const sight = new FeedSight(bus, caller)
+  const sight = new FeedVisibility(bus, caller)
   const seen = { subjects: bus.subjects, names: await askNames(bus) }
   const start = Math.min(after, last)
   let position = start
@@ -122,7 +122,7 @@ async function begin(options: FeedOptions, beginning: Beginning): Promise<() => 
     if (writer.closed) return
     const happening = happeningOf(stored, fact, seen)
     if (happening && isWanted(happening, wanted) && (await sight.sees(happening))) {
-      const told = await whole(bus, { happening, fact, seen })
+      const told = await completeEvent(bus, { happening, fact, seen })
       await connected(owner.bus, writer)
       await tell(block('passover', stored.sequence, told))
     }
@@ -164,7 +164,7 @@ function connected(owner: Bus, writer: StreamWriter): Promise<void> {
 
 /** Who is too slow is sent away; what is not written then is read again when it comes back. */
 function slow(error: unknown): void {
-  if (!(error instanceof SlowReader)) throw error
+  if (!(error instanceof SlowReaderError)) throw error
 }
 
 function block(event: string, id: number, data: object): string {
@@ -172,7 +172,7 @@ function block(event: string, id: number, data: object): string {
 }
 
 /** With what only its body tells; it is read for who sees the event alone. */
-async function whole(
+async function completeEvent(
   bus: Bus,
   { happening, fact, seen }: { happening: FeedEvent; fact: Fact; seen: Parameters<typeof happeningOf>[2] },
 ): Promise<FeedEvent> {

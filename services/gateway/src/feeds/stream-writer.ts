@@ -1,5 +1,5 @@
 /** The reader took nothing for too long. */
-export class SlowReader extends Error {}
+export class SlowReaderError extends Error {}
 
 const encoder = new TextEncoder()
 
@@ -34,7 +34,7 @@ export class StreamWriter {
     return this.#under_way > 0
   }
 
-  /** Settles when the reader has room for more. Rejects with SlowReader where it takes too long; the stream is cut then. */
+  /** Settles when the reader has room for more. Rejects with SlowReaderError where it takes too long; the stream is cut then. */
   async write(text: string): Promise<void> {
     if (this.#closed) return
     this.#under_way += 1
@@ -45,11 +45,11 @@ export class StreamWriter {
     try {
       const written = this.#writer.write(encoder.encode(text)).then(() => this.#writer.ready)
       if ((await Promise.race([written, late])) === 'late') {
-        this.#cut(new SlowReader())
-        throw new SlowReader()
+        this.#cut(new SlowReaderError())
+        throw new SlowReaderError()
       }
     } catch (error) {
-      if (error instanceof SlowReader) throw error
+      if (error instanceof SlowReaderError) throw error
       this.close()
     } finally {
       clearTimeout(timer)

@@ -1,7 +1,7 @@
 /** Nesting of a body. Values of unknown shape may be 32 deep; the shapes around them are a few levels more. */
-const MOST_DEPTH = 64
+const MAX_DEPTH = 64
 /** Values and members of a body: a policy of 10,000 pairs has fewer. */
-const MOST_VALUES = 300_000
+const MAX_VALUES = 300_000
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -25,9 +25,9 @@ export function tooComplex(bytes: Uint8Array): string | undefined {
     else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
       depth += 1
       values += 1
-      if (depth > MOST_DEPTH) return `it is nested more than ${MOST_DEPTH} deep`
+      if (depth > MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} deep`
     } else if (byte === CLOSE_LIST || byte === CLOSE_OBJECT) depth -= 1
-    if (values > MOST_VALUES) return `it has more than ${MOST_VALUES} values`
+    if (values > MAX_VALUES) return `it has more than ${MAX_VALUES} values`
   }
   return undefined
 }

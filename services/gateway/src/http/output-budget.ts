@@ -23,13 +23,13 @@ function* valuesIn(value: unknown): Generator<unknown> {
 }
 
 /** Lines of an output that are shown whole. Each costs some 100 bytes and a microsecond several times over. */
-const MOST_WHOLE_LINES = 500_000
+const MAX_WHOLE_LINES = 500_000
 
 /** Refuses (E041) to show files as whole that have too many lines: it would keep everybody else waiting for seconds. */
 export function requireFewLines(artifacts: unknown): void {
   let lines = 0
   for (const one of valuesIn(artifacts)) if (typeof one === 'string') lines += linesIn(one)
-  if (lines <= MOST_WHOLE_LINES) return
+  if (lines <= MAX_WHOLE_LINES) return
   throw new Failure('E041', `its changes have ${lines} lines, too many to show here`, { hint: 'passover approve --whole shows them' })
 }
 

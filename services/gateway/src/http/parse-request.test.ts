@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { waitOf } from './parse-request.js'
+import { parsePreferWait } from './parse-request.js'
 
 describe('Prefer: wait', () => {
   it.each([
@@ -11,6 +11,6 @@ describe('Prefer: wait', () => {
     ['wait=-1', 0],
     ['await=3', 0],
   ])('%s is %d ms', (prefer, ms) => {
-    expect(waitOf(prefer, 60_000)).toBe(ms)
+    expect(parsePreferWait(prefer, 60_000)).toBe(ms)
   })
 })

@@ -2,25 +2,27 @@ import { oneLine } from '@passover/core'
 import { fieldIssues, PROTO, parseJson } from '@passover/schemas'
 import type { z } from 'zod'
 import { tooComplex } from './json-complexity.js'
-import { HttpProblem, problemFor } from './problem.js'
+import { createProblem, HttpProblem } from './problem.js'
 import { stalled, type Uploads } from './uploads.js'
 
 /** Parses a part of a request. 400 naming each thing that is wrong. */
-export function parsed<T>(what: string, schema: z.ZodType<T> | undefined, value: unknown): T {
+export function parsePart<T>(what: string, schema: z.ZodType<T> | undefined, value: unknown): T {
   if (!schema) return undefined as T
   const result = schema.safeParse(value)
   if (result.success) return result.data
   const errors = fieldIssues(result.error.issues, 20).map(({ field, why }) => ({ path: field ? `${what}.${field}` : what, message: why }))
   const [first] = errors
-  throw new HttpProblem(problemFor(400, { code: 'E005', detail: `${first?.path}: ${first?.message}`, hint: 'see /openapi.json', errors }))
+  throw new HttpProblem(
+    createProblem(400, { code: 'E005', detail: `${first?.path}: ${first?.message}`, hint: 'see /openapi.json', errors }),
+  )
 }
 
 /** A query as an object; the same parameter twice is nobody's meaning. */
-export function queryOf(url: string): Record<string, string> {
+export function parseQuery(url: string): Record<string, string> {
   const found: Record<string, string> = Object.create(null)
   for (const [name, value] of new URL(url).searchParams) {
     if (name in found) {
-      throw new HttpProblem(problemFor(400, { code: 'E005', detail: `query.${name}: given twice`, hint: 'give each parameter once' }))
+      throw new HttpProblem(createProblem(400, { code: 'E005', detail: `query.${name}: given twice`, hint: 'give each parameter once' }))
     }
     found[name] = value
   }
@@ -35,35 +37,35 @@ interface Uploading {
 }
 
 /** The body as JSON: 415, 413, 400. */
-export async function jsonBody(request: Request, most: number, { uploads, token, charge }: Uploading): Promise<unknown> {
+export async function readJsonBody(request: Request, most: number, { uploads, token, charge }: Uploading): Promise<unknown> {
   const type = request.headers.get('content-type') ?? ''
   if (!/^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i.test(type)) {
     const detail = type === '' ? 'the body has no Content-Type' : `a body of type ${oneLine(type, 80)} is not taken`
-    throw new HttpProblem(problemFor(415, { code: 'E005', detail, hint: 'send JSON, with "Content-Type: application/json"' }))
+    throw new HttpProblem(createProblem(415, { code: 'E005', detail, hint: 'send JSON, with "Content-Type: application/json"' }))
   }
   const told = request.headers.get('content-length')
   const expected = told === null ? most : Math.min(most, Number(told) || 0)
   const bytes = await uploads.take(token, expected, () => readUpTo(request, most, uploads.stall_ms))
   charge(bytes.length)
   const complex = tooComplex(bytes)
-  if (complex) throw new HttpProblem(problemFor(400, { code: 'E005', detail: `the body is not read: ${complex}` }))
+  if (complex) throw new HttpProblem(createProblem(400, { code: 'E005', detail: `the body is not read: ${complex}` }))
   let text: string
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the body is not UTF-8' }))
+    throw new HttpProblem(createProblem(400, { code: 'E005', detail: 'the body is not UTF-8' }))
   }
   try {
     return parseJson(text, protoRefused)
   } catch (error) {
     if (error instanceof HttpProblem) throw error
     const why = error instanceof Error ? error.message : String(error)
-    throw new HttpProblem(problemFor(400, { code: 'E005', detail: `the body is no JSON: ${oneLine(why, 200)}` }))
+    throw new HttpProblem(createProblem(400, { code: 'E005', detail: `the body is no JSON: ${oneLine(why, 200)}` }))
   }
 }
 
 function protoRefused(): HttpProblem {
-  return new HttpProblem(problemFor(400, { code: 'E005', detail: `body: the name ${PROTO} is not allowed` }))
+  return new HttpProblem(createProblem(400, { code: 'E005', detail: `body: the name ${PROTO} is not allowed` }))
 }
 
 async function readUpTo(request: Request, most: number, stall_ms: number): Promise<Uint8Array> {
@@ -72,7 +74,7 @@ async function readUpTo(request: Request, most: number, stall_ms: number): Promi
   const chunks: Uint8Array[] = []
   let size = 0
   try {
-    for await (const chunk of flowing(request.body, stall_ms)) {
+    for await (const chunk of chunksOf(request.body, stall_ms)) {
       size += chunk.length
       if (size > most) throw tooLarge(most)
       chunks.push(chunk)
@@ -80,13 +82,13 @@ async function readUpTo(request: Request, most: number, stall_ms: number): Promi
   } catch (error) {
     if (error instanceof HttpProblem) throw error
     // The sender closed the connection: a network event, and the answer has no reader.
-    throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the body ended before it was complete' }))
+    throw new HttpProblem(createProblem(400, { code: 'E005', detail: 'the body ended before it was complete' }))
   }
   return Buffer.concat(chunks)
 }
 
 /** The chunks of a body. 408 where none comes for `stall_ms`. */
-async function* flowing(body: Request['body'], stall_ms: number): AsyncGenerator<Uint8Array> {
+async function* chunksOf(body: Request['body'], stall_ms: number): AsyncGenerator<Uint8Array> {
   const reader = body?.getReader()
   if (!reader) return
   let timer: NodeJS.Timeout | undefined
@@ -108,11 +110,13 @@ async function* flowing(body: Request['body'], stall_ms: number): AsyncGenerator
 
 function tooLarge(most: number): HttpProblem {
   const hint = 'pass fewer or smaller files; @passover/sdk takes larger contexts over NATS'
-  return new HttpProblem(problemFor(413, { code: 'E005', detail: `the body has more than ${most} bytes`, hint }), { connection: 'close' })
+  return new HttpProblem(createProblem(413, { code: 'E005', detail: `the body has more than ${most} bytes`, hint }), {
+    connection: 'close',
+  })
 }
 
 /** `Prefer: wait=30` (RFC 7240) in ms; 0: does not want to wait. */
-export function waitOf(prefer: string | null, most_ms: number): number {
+export function parsePreferWait(prefer: string | null, most_ms: number): number {
   const [, seconds] = /(?:^|[,;])\s*wait\s*=\s*"?(\d{1,5})"?\s*(?:$|[,;])/i.exec(prefer ?? '') ?? []
   return seconds === undefined ? 0 : Math.min(Number(seconds) * 1_000, most_ms)
 }

@@ -17,8 +17,8 @@ export class HttpProblem extends Error {
 }
 
 /** The file of tokens cannot be used: what the system, or its content, says. Nobody is let in by a file that is spoiled. */
-export class TokenFileFailed extends Error {
-  override readonly name = 'TokenFileFailed'
+export class TokenFileError extends Error {
+  override readonly name = 'TokenFileError'
   constructor(
     readonly path: string,
     readonly why: string,
@@ -27,9 +27,9 @@ export class TokenFileFailed extends Error {
   }
 }
 
-type Said = Omit<Problem, 'type' | 'title' | 'status'>
+type ProblemDetails = Omit<Problem, 'type' | 'title' | 'status'>
 
-export function problemFor(status: number, said: Said): Problem {
+export function createProblem(status: number, said: ProblemDetails): Problem {
   const { code } = said
   const title = code === 'INTERNAL' ? 'The gateway failed.' : ERRORS[code].sentence
   return { type: `urn:passover:error:${code}`, title, status, ...said }
@@ -51,16 +51,16 @@ export function problemOf(error: unknown): { problem: Problem; headers: Record<s
   if (error instanceof Failure) return answered(ofFailure(error))
   if (error instanceof PassOverError) return answered(ofPassError(error))
   if (error instanceof BusUnreachable)
-    return answered(problemFor(ERRORS.E040.http, { code: 'E040', detail: error.message, hint: error.hint }))
+    return answered(createProblem(ERRORS.E040.http, { code: 'E040', detail: error.message, hint: error.hint }))
   if (error instanceof BusReadError || error instanceof TableError) {
-    return answered(problemFor(ERRORS.E040.http, { code: 'E040', detail: 'the server could not be read just now', hint: 'try again' }))
+    return answered(createProblem(ERRORS.E040.http, { code: 'E040', detail: 'the server could not be read just now', hint: 'try again' }))
   }
-  if (error instanceof TokenFileFailed) {
+  if (error instanceof TokenFileError) {
     // Where it stands is not for who asks.
     const detail = 'the tokens of this gateway cannot be read just now; its log says more'
-    return { ...answered(problemFor(503, { code: 'E040', detail })), bug: true }
+    return { ...answered(createProblem(503, { code: 'E040', detail })), bug: true }
   }
-  return { ...answered(problemFor(500, { code: 'INTERNAL', detail: 'this is a fault of the gateway; its log says more' })), bug: true }
+  return { ...answered(createProblem(500, { code: 'INTERNAL', detail: 'this is a fault of the gateway; its log says more' })), bug: true }
 }
 
 function answered(problem: Problem): { problem: Problem; headers: Record<string, string> } {
@@ -77,7 +77,7 @@ function retryAfter({ retry_after_ms }: Problem): Record<string, string> {
 function ofFailure({ code, message, hint, faults }: Failure): Problem {
   const errors = faults?.map(({ path, message: why }) => ({ path: String(path ?? ''), message: String(why ?? '') }))
   const mend = hint ?? ERRORS[code].action
-  return problemFor(ERRORS[code].http, { code, detail: message, hint: mend, ...(errors ? { errors } : {}) })
+  return createProblem(ERRORS[code].http, { code, detail: message, hint: mend, ...(errors ? { errors } : {}) })
 }
 
 function ofPassError({ code, message, context }: PassOverError): Problem {
@@ -86,7 +86,7 @@ function ofPassError({ code, message, context }: PassOverError): Problem {
 
 /** As the error table has it. */
 export function problemOfCode(code: ErrorCode, detail: string): Problem {
-  return problemFor(ERRORS[code].http, { code, detail, hint: ERRORS[code].action })
+  return createProblem(ERRORS[code].http, { code, detail, hint: ERRORS[code].action })
 }
 
 function retryIn({ retry_after_ms }: Record<string, unknown>): { retry_after_ms?: number } {

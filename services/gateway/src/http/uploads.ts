@@ -1,4 +1,4 @@
-import { HttpProblem, problemFor } from './problem.js'
+import { createProblem, HttpProblem } from './problem.js'
 
 export interface UploadLimits {
   /** Bodies read at a time, of all and of one token. */
@@ -47,11 +47,11 @@ export class Uploads {
 
 function busy(detail: string): HttpProblem {
   const hint = 'send fewer at a time, or try again'
-  return new HttpProblem(problemFor(503, { code: 'E014', detail, hint, retry_after_ms: RETRY_MS }), { connection: 'close' })
+  return new HttpProblem(createProblem(503, { code: 'E014', detail, hint, retry_after_ms: RETRY_MS }), { connection: 'close' })
 }
 
 /** 408: the sender stopped sending. */
 export function stalled(ms: number): HttpProblem {
   const detail = `nothing of the body came for ${ms / 1_000} s`
-  return new HttpProblem(problemFor(408, { code: 'E005', detail, hint: 'send the whole body without a pause' }), { connection: 'close' })
+  return new HttpProblem(createProblem(408, { code: 'E005', detail, hint: 'send the whole body without a pause' }), { connection: 'close' })
 }

@@ -2,10 +2,10 @@ import type { Bus } from '@passover/bus'
 import { oneLine } from '@passover/core'
 import { askPasses, Failure, type PassRef } from '@passover/operator'
 import { type AnsweredPass, storedId } from '@passover/schemas'
-import { HttpProblem, problemFor } from '../http/problem.js'
+import { createProblem, HttpProblem } from '../http/problem.js'
 
 /** The one pass with that id. 404: none; 409: several, and from and to say which. */
-export async function namedPass(bus: Bus, ref: PassRef, wants: { history?: true; due?: true } = {}): Promise<AnsweredPass> {
+export async function findOnePass(bus: Bus, ref: PassRef, wants: { history?: true; due?: true } = {}): Promise<AnsweredPass> {
   const found = storedId.safeParse(ref.id).success ? await askPasses(bus, ref, wants) : []
   const [pass] = found
   if (found.length > 1) {
@@ -13,7 +13,7 @@ export async function namedPass(bus: Bus, ref: PassRef, wants: { history?: true;
       .slice(0, 5)
       .map(({ key }) => `${key.originator} → ${key.subagent}`)
       .join(', ')}`
-    throw new HttpProblem(problemFor(409, { code: 'E042', detail: `several passes have the id ${ref.id}`, hint }))
+    throw new HttpProblem(createProblem(409, { code: 'E042', detail: `several passes have the id ${ref.id}`, hint }))
   }
   if (pass) return pass
   throw new Failure('E041', `there is no pass ${oneLine(ref.id, 64)}`, { hint: 'GET /api/pass-over/passes lists them' })

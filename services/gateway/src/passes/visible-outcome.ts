@@ -3,9 +3,9 @@ import { readResult } from '@passover/operator'
 import type { AnsweredPass, PassError } from '@passover/schemas'
 import type { Caller } from '../auth/caller.js'
 import type { OutputBudget } from '../http/output-budget.js'
-import { withheldOf } from './output-visibility.js'
+import { hiddenReasonOfPass } from './output-visibility.js'
 
-export interface Outcome {
+export interface VisibleOutcome {
   output?: Record<string, unknown>
   error?: PassError
   raw_output?: unknown
@@ -13,8 +13,8 @@ export interface Outcome {
 }
 
 /** What came back, as far as this caller may see it now: an originator gets an output when it is released, and a person before that. */
-export async function outcomeOf(bus: Bus, caller: Caller, pass: AnsweredPass, budget: OutputBudget): Promise<Outcome> {
-  const withheld = withheldOf(caller, pass)
+export async function visibleOutcome(bus: Bus, caller: Caller, pass: AnsweredPass, budget: OutputBudget): Promise<VisibleOutcome> {
+  const withheld = hiddenReasonOfPass(caller, pass)
   if (withheld !== undefined) return { withheld }
   const result = await readResult(bus, pass, budget.takes)
   if (!result) return {}

@@ -1,6 +1,6 @@
 import { askAgents, askInbox, readPresence } from '@passover/operator'
 import { agentsPage, inboxPage, inboxParameters } from '@passover/schemas/http'
-import { itemFor } from '../passes/output-visibility.js'
+import { visibleItem } from '../passes/output-visibility.js'
 import { route } from '../route.js'
 
 export const listAgents = route({
@@ -41,6 +41,6 @@ export const listInbox = route({
       ...(cursor === undefined ? {} : { after: cursor }),
     }
     const { items, next, left_out } = await actor.as((bus) => askInbox(bus, filter))
-    return { status: 200, body: { items: items.map((item) => itemFor(caller, item)), cursor: next, left_out } }
+    return { status: 200, body: { items: items.map((item) => visibleItem(caller, item)), cursor: next, left_out } }
   },
 })

@@ -4,11 +4,11 @@ import { type AnsweredPass, sha256, type WorkOutput } from '@passover/schemas'
 import { type ApplyPlan, applyPlan, idPath, planParameters } from '@passover/schemas/http'
 import { type ApplyAuthorization, authorizeApply, loadDecision, reviewable, reviewReturn } from '@passover/sdk'
 import { OutputBudget, requireFewLines } from '../http/output-budget.js'
-import { namedPass } from '../passes/find-pass.js'
-import { outcomeOf } from '../passes/visible-outcome.js'
+import { findOnePass } from '../passes/find-pass.js'
+import { visibleOutcome } from '../passes/visible-outcome.js'
 import { route } from '../route.js'
 
-export const showPlan = route({
+export const getApplyPlan = route({
   method: 'get',
   path: '/api/pass-over/passes/{id}/plan',
   name: 'showPlan',
@@ -22,10 +22,10 @@ export const showPlan = route({
   problems: [404, 409],
   handle({ params, query, caller, actor, inside }) {
     return actor.as(async (bus) => {
-      const pass = await namedPass(bus, { id: params.id, from: query.from, to: query.to })
+      const pass = await findOnePass(bus, { id: params.id, from: query.from, to: query.to })
       const { output_bytes } = inside.options
       const budget = new OutputBudget(caller.kind === 'agent' ? Math.min(output_bytes, AGENT_BYTES) : output_bytes)
-      const { output, withheld } = await outcomeOf(bus, caller, pass, budget)
+      const { output, withheld } = await visibleOutcome(bus, caller, pass, budget)
       if (withheld !== undefined)
         throw new Failure('E041', `${params.id} has no plan here: ${withheld}`, { hint: 'passover approve shows it' })
       if (!output || !Array.isArray(output.artifacts)) {

@@ -1,7 +1,7 @@
 import { askQuery } from '@passover/operator'
 import { auditPage, auditParameters } from '@passover/schemas/http'
-import { entryFor } from '../passes/output-visibility.js'
-import { queryFrom } from '../passes/query-params.js'
+import { visibleEntry } from '../passes/output-visibility.js'
+import { toPassQuery } from '../passes/query-params.js'
 import { route } from '../route.js'
 
 export const listAudit = route({
@@ -14,8 +14,8 @@ export const listAudit = route({
   query: auditParameters,
   answers: { 200: { what: 'A page; with a cursor there may be more, also when it is not full', schema: auditPage } },
   async handle({ query, caller, actor }) {
-    const { entries, cursor, complete, scanned } = await actor.as((bus) => askQuery(bus, queryFrom(query)))
-    const ended = entries.map((one) => entryFor(caller, one)).filter((entry) => entry !== undefined)
+    const { entries, cursor, complete, scanned } = await actor.as((bus) => askQuery(bus, toPassQuery(query)))
+    const ended = entries.map((one) => visibleEntry(caller, one)).filter((entry) => entry !== undefined)
     return { status: 200, body: { entries: ended, cursor, complete, scanned } }
   },
 })

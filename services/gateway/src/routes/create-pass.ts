@@ -4,12 +4,12 @@ import { passId, sha256, type WorkOutput } from '@passover/schemas'
 import { createdPass, createPass } from '@passover/schemas/http'
 import type { PassHandle, PassOverOptions } from '@passover/sdk'
 import { z } from 'zod'
-import { waitOf } from '../http/parse-request.js'
-import { HttpProblem, problemFor, problemOf } from '../http/problem.js'
+import { parsePreferWait } from '../http/parse-request.js'
+import { createProblem, HttpProblem, problemOf } from '../http/problem.js'
 import { type Reply, route } from '../route.js'
 
 /** Whose id is given may have asked before: its result, or that the id was used for something else, is there at once. */
-const ASKED_BEFORE_MS = 500
+const EARLIER_REQUEST_WAIT_MS = 500
 
 const headers = z.object({
   /** Any text; the same one with the same request is the same pass. */
@@ -18,7 +18,7 @@ const headers = z.object({
   traceparent: z.string().optional(),
 })
 
-export const createAPass = route({
+export const createPassRoute = route({
   method: 'post',
   path: '/api/pass-over/passes',
   name: 'createPass',
@@ -30,12 +30,12 @@ export const createAPass = route({
   answers: { 200: { what: 'It came back', schema: createdPass }, 202: { what: 'The stream has taken it', schema: createdPass } },
   problems: [404, 409, 413, 422, 502, 503, 504],
   handle({ body, headers: given, caller, inside, request, actor }) {
-    const wait_ms = waitOf(request.headers.get('prefer'), inside.options.most_wait_ms)
+    const wait_ms = parsePreferWait(request.headers.get('prefer'), inside.options.most_wait_ms)
     const id = body.id ?? idFrom(given['idempotency-key'], caller.name)
     return actor.asAgent(async (agent) => {
       if (agent.awaited >= inside.options.awaited_an_agent) throw awaitsTooMany(agent.awaited, caller.name)
       const handle = agent.passOver({ ...optionsOf(body, id), traceparent: given.traceparent })
-      const wait = Math.max(wait_ms, id === undefined ? 0 : ASKED_BEFORE_MS)
+      const wait = Math.max(wait_ms, id === undefined ? 0 : EARLIER_REQUEST_WAIT_MS)
       return taken(handle, { originator: caller.name, wait_ms: wait })
     })
   },
@@ -45,7 +45,7 @@ export const createAPass = route({
 function awaitsTooMany(awaited: number, name: string): HttpProblem {
   const detail = `this gateway waits for ${awaited} returns for ${name} already`
   return new HttpProblem(
-    problemFor(503, { code: 'E014', detail, hint: 'ask again once some of these passes have ended', retry_after_ms: 1_000 }),
+    createProblem(503, { code: 'E014', detail, hint: 'ask again once some of these passes have ended', retry_after_ms: 1_000 }),
   )
 }
 

@@ -16,11 +16,11 @@ import type { AnsweredPass, InboxItem, PassKey } from '@passover/schemas'
 import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, idPath } from '@passover/schemas/http'
 import { requireOriginator } from '../auth/access.js'
 import { OutputBudget, requireFewLines } from '../http/output-budget.js'
-import { HttpProblem, problemFor } from '../http/problem.js'
-import { namedPass } from '../passes/find-pass.js'
+import { createProblem, HttpProblem } from '../http/problem.js'
+import { findOnePass } from '../passes/find-pass.js'
 import { type Reply, type Route, route } from '../route.js'
 
-export const cancelAPass = route({
+export const cancelPassRoute = route({
   method: 'post',
   path: '/api/pass-over/passes/{id}/cancel',
   name: 'cancelPass',
@@ -36,7 +36,7 @@ export const cancelAPass = route({
   problems: [404, 409],
   handle({ params, body, caller, actor }) {
     return actor.as(async (bus) => {
-      const pass = await namedPass(bus, { id: params.id, from: body.from, to: body.to })
+      const pass = await findOnePass(bus, { id: params.id, from: body.from, to: body.to })
       requireOriginator(caller, pass.key)
       if (!isOpen(pass.row)) return ended(pass)
       await publishCancel(bus, pass, body.reason)
@@ -53,10 +53,10 @@ type By = Names & { by?: string }
 function ended({ row, status }: AnsweredPass, by: By = {}): Reply {
   if (status === 'cancelled') return { status: 200, body: { id: row.id, cancelled: true, status, ...by } }
   const hint = 'what has ended stays as it ended'
-  throw new HttpProblem(problemFor(409, { code: 'E043', detail: `${row.id} has ended before: ${status}`, hint }))
+  throw new HttpProblem(createProblem(409, { code: 'E043', detail: `${row.id} has ended before: ${status}`, hint }))
 }
 
-function deciding(verdict: 'approve' | 'deny'): Route {
+function decisionRoute(verdict: 'approve' | 'deny'): Route {
   return route({
     method: 'post',
     path: `/api/pass-over/passes/{id}/${verdict}`,
@@ -70,25 +70,25 @@ function deciding(verdict: 'approve' | 'deny'): Route {
     problems: [404, 409, 412],
     handle: ({ params, body, actor, inside }) =>
       actor.as(async (bus) => {
-        const { key } = await namedPass(bus, { id: params.id, from: body.from, to: body.to })
+        const { key } = await findOnePass(bus, { id: params.id, from: body.from, to: body.to })
         return decideOn(bus, key, { ...body, verdict, budget: new OutputBudget(inside.options.output_bytes) })
       }),
   })
 }
 
-export const approvePass = deciding('approve')
-export const denyPass = deciding('deny')
+export const approvePassRoute = decisionRoute('approve')
+export const denyPassRoute = decisionRoute('deny')
 
-interface Deciding extends DecidePass {
+interface DecisionInput extends DecidePass {
   verdict: 'approve' | 'deny'
   budget: OutputBudget
 }
 
-async function decideOn(bus: Bus, { id, originator, subagent }: PassKey, given: Deciding): Promise<Reply> {
+async function decideOn(bus: Bus, { id, originator, subagent }: PassKey, given: DecisionInput): Promise<Reply> {
   const { verdict, reason, item, only, digest, binary, whole, despite_revocation } = given
   const ref = { id, from: originator, to: subagent }
   const confirm = async (due: InboxItem, returned: ShownReturn | undefined) => {
-    if (returned?.review && digest === undefined) throw new HttpProblem(problemFor(400, noDigest(id)))
+    if (returned?.review && digest === undefined) throw new HttpProblem(createProblem(400, noDigest(id)))
     return digest === undefined || same(shownDigest(due, returned), digest)
   }
   const read = (pass: AnsweredPass, due: InboxItem) => changesOf(bus, { pass, due }, given)
@@ -96,14 +96,14 @@ async function decideOn(bus: Bus, { id, originator, subagent }: PassKey, given: 
   const { document, sentence, exit } = await decideDue(bus, { ...what, read, confirm })
   if (exit === 0) return { status: 200, body: document }
   const [status, code] = exit === 4 ? ([403, 'E013'] as const) : ([409, 'E031'] as const)
-  throw new HttpProblem(problemFor(status, { code, detail: sentence, details: document }))
+  throw new HttpProblem(createProblem(status, { code, detail: sentence, details: document }))
 }
 
 /** The output whose changes are to be approved. Nothing else is looked at here, so nothing else is loaded. */
 async function changesOf(
   bus: Bus,
   { pass, due }: { pass: AnsweredPass; due: InboxItem },
-  { verdict, whole, budget }: Deciding,
+  { verdict, whole, budget }: DecisionInput,
 ): Promise<PassResult | undefined> {
   if (verdict === 'deny' || due.item !== 'apply') return undefined
   const result = await readResult(bus, pass, budget.takes)
@@ -127,5 +127,5 @@ function noDigest(id: string) {
 function same(waits: string, shown: string): true {
   if (waits === shown) return true
   const hint = 'look at it again: GET /api/pass-over/passes/{id}, and of changes …/plan'
-  throw new HttpProblem(problemFor(412, { code: 'E031', detail: 'something else waits than was shown, and nothing was decided', hint }))
+  throw new HttpProblem(createProblem(412, { code: 'E031', detail: 'something else waits than was shown, and nothing was decided', hint }))
 }

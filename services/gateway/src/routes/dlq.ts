@@ -12,12 +12,12 @@ import {
   settleLetter,
   shownLetter,
 } from '@passover/schemas/http'
-import { overridden } from '../auth/access.js'
+import { withMembers } from '../auth/access.js'
 import { OutputBudget } from '../http/output-budget.js'
-import { HttpProblem, problemFor } from '../http/problem.js'
+import { createProblem, HttpProblem } from '../http/problem.js'
 import { type Reply, route } from '../route.js'
 
-export const listLetters = route({
+export const listDeadLetters = route({
   method: 'get',
   path: '/api/pass-over/dlq',
   name: 'listDeadLetters',
@@ -47,7 +47,7 @@ async function letterOf(bus: Bus, ref: Ref) {
   return detail
 }
 
-export const showALetter = route({
+export const getDeadLetter = route({
   method: 'get',
   path: '/api/pass-over/dlq/{id}',
   name: 'showDeadLetter',
@@ -73,7 +73,7 @@ function bytesOf(data: Uint8Array): Pick<ShownLetter, 'data_base64' | 'text'> {
   }
 }
 
-export const requeueALetter = route({
+export const requeueDeadLetter = route({
   method: 'post',
   path: '/api/pass-over/dlq/{id}/requeue',
   name: 'requeueDeadLetter',
@@ -94,7 +94,7 @@ export const requeueALetter = route({
   },
 })
 
-export const dropALetter = route({
+export const dropDeadLetter = route({
   method: 'post',
   path: '/api/pass-over/dlq/{id}/drop',
   name: 'dropDeadLetter',
@@ -115,11 +115,11 @@ export const dropALetter = route({
 
 /** A shared connection for who would close one of its own. */
 function leased({ bus, release }: { bus: Bus; release: () => void }): Bus {
-  return overridden(bus, { [Symbol.asyncDispose]: async () => release() })
+  return withMembers(bus, { [Symbol.asyncDispose]: async () => release() })
 }
 
 function settled({ document, sentence, exit }: Done, { action, by }: { action: 'requeue' | 'drop'; by: string }): Reply {
-  if (exit !== 0) throw new HttpProblem(problemFor(exit === 4 ? 422 : 409, { code: 'E031', detail: sentence, details: document }))
+  if (exit !== 0) throw new HttpProblem(createProblem(exit === 4 ? 422 : 409, { code: 'E031', detail: sentence, details: document }))
   const done = document[action === 'requeue' ? 'requeued' : 'dropped'] === true
   const { id, requeued_as, status, unverified } = document
   return { status: 200, body: { id, action, done, by: document.by ?? by, unverified, requeued_as, status } }

@@ -1,13 +1,13 @@
 import type { Route } from '../route.js'
 import { listAgents, listInbox } from './agents.js'
-import { showPlan } from './apply-plan.js'
+import { getApplyPlan } from './apply-plan.js'
 import { listAudit } from './audit.js'
-import { createAPass } from './create-pass.js'
-import { approvePass, cancelAPass, denyPass } from './decisions.js'
-import { dropALetter, listLetters, requeueALetter, showALetter } from './dlq.js'
+import { createPassRoute } from './create-pass.js'
+import { approvePassRoute, cancelPassRoute, denyPassRoute } from './decisions.js'
+import { dropDeadLetter, getDeadLetter, listDeadLetters, requeueDeadLetter } from './dlq.js'
 import { followEvents } from './events.js'
-import { listPasses, showPass } from './passes.js'
-import { explainAPolicy, getPolicy, putPolicy } from './policy.js'
+import { getPass, listPasses } from './passes.js'
+import { explainPolicyRoute, getPolicy, putPolicy } from './policy.js'
 import { listReturns } from './returns.js'
 import { livez, metrics, openapi, readyz } from './system.js'
 
@@ -16,21 +16,21 @@ export const ROUTES: readonly Route[] = [
   listAudit,
   listReturns,
   listPasses,
-  createAPass,
-  showPass,
-  cancelAPass,
-  approvePass,
-  denyPass,
-  showPlan,
+  createPassRoute,
+  getPass,
+  cancelPassRoute,
+  approvePassRoute,
+  denyPassRoute,
+  getApplyPlan,
   listInbox,
   listAgents,
   getPolicy,
   putPolicy,
-  explainAPolicy,
-  listLetters,
-  showALetter,
-  requeueALetter,
-  dropALetter,
+  explainPolicyRoute,
+  listDeadLetters,
+  getDeadLetter,
+  requeueDeadLetter,
+  dropDeadLetter,
   followEvents,
   livez,
   readyz,

@@ -4,14 +4,14 @@ import type { AnsweredPass } from '@passover/schemas'
 import { auditParameters, idPath, passesPage, shownPass, showParameters } from '@passover/schemas/http'
 import type { Caller } from '../auth/caller.js'
 import { OutputBudget } from '../http/output-budget.js'
-import { waitOf } from '../http/parse-request.js'
-import { namedPass } from '../passes/find-pass.js'
-import { itemFor, recordFor } from '../passes/output-visibility.js'
-import { queryFrom } from '../passes/query-params.js'
-import { outcomeOf } from '../passes/visible-outcome.js'
+import { parsePreferWait } from '../http/parse-request.js'
+import { findOnePass } from '../passes/find-pass.js'
+import { visibleItem, visibleRecord } from '../passes/output-visibility.js'
+import { toPassQuery } from '../passes/query-params.js'
+import { visibleOutcome } from '../passes/visible-outcome.js'
 import { route } from '../route.js'
 
-const POLL_MS = 250
+const POLL_INTERVAL_MS = 250
 
 export const listPasses = route({
   method: 'get',
@@ -23,12 +23,12 @@ export const listPasses = route({
   query: auditParameters,
   answers: { 200: { what: 'A page; with a cursor there may be more', schema: passesPage } },
   async handle({ query, actor }) {
-    const { entries, cursor, complete, scanned } = await actor.as((bus) => askQuery(bus, queryFrom(query)))
+    const { entries, cursor, complete, scanned } = await actor.as((bus) => askQuery(bus, toPassQuery(query)))
     return { status: 200, body: { passes: entries.map(({ row }) => row), cursor, complete, scanned } }
   },
 })
 
-export const showPass = route({
+export const getPass = route({
   method: 'get',
   path: '/api/pass-over/passes/{id}',
   name: 'showPass',
@@ -40,14 +40,14 @@ export const showPass = route({
   answers: { 200: { what: 'The pass', schema: shownPass } },
   problems: [404, 409],
   handle({ params, query, caller, inside, request, actor }) {
-    const wait_ms = waitOf(request.headers.get('prefer'), inside.options.most_wait_ms)
+    const wait_ms = parsePreferWait(request.headers.get('prefer'), inside.options.most_wait_ms)
     return actor.as(async (bus) => {
       const wants: { due: true; history?: true } = { due: true, ...(query.history === 'true' ? { history: true as const } : {}) }
       const until = inside.clock.monotonic() + wait_ms
-      const look = () => namedPass(bus, { id: params.id, from: query.from, to: query.to }, wants)
+      const look = () => findOnePass(bus, { id: params.id, from: query.from, to: query.to }, wants)
       let pass = await look()
       while (isOpen(pass.row) && inside.clock.monotonic() < until && !request.signal.aborted) {
-        await new Promise((again) => setTimeout(again, POLL_MS))
+        await new Promise((again) => setTimeout(again, POLL_INTERVAL_MS))
         pass = await look()
       }
       return { status: 200, body: await shown(bus, caller, pass, new OutputBudget(inside.options.output_bytes)) }
@@ -57,8 +57,8 @@ export const showPass = route({
 
 async function shown(bus: Bus, caller: Caller, pass: AnsweredPass, budget: OutputBudget): Promise<object> {
   const { row, status, digest, deadline, decisions, revoked, history, below } = pass
-  const record = recordFor(caller, pass)
-  const due = pass.due && itemFor(caller, pass.due)
+  const record = visibleRecord(caller, pass)
+  const due = pass.due && visibleItem(caller, pass.due)
   return {
     pass: row,
     status,
@@ -70,6 +70,6 @@ async function shown(bus: Bus, caller: Caller, pass: AnsweredPass, budget: Outpu
     revoked,
     history,
     below,
-    ...(await outcomeOf(bus, caller, pass, budget)),
+    ...(await visibleOutcome(bus, caller, pass, budget)),
   }
 }

@@ -11,7 +11,7 @@ import {
   putPolicyParameters,
 } from '@passover/schemas/http'
 import { z } from 'zod'
-import { HttpProblem, problemFor, problemOf } from '../http/problem.js'
+import { createProblem, HttpProblem, problemOf } from '../http/problem.js'
 import { type Reply, route } from '../route.js'
 
 export const getPolicy = route({
@@ -31,7 +31,7 @@ export const getPolicy = route({
   },
 })
 
-export const explainAPolicy = route({
+export const explainPolicyRoute = route({
   method: 'get',
   path: '/api/pass-over/policy/explain',
   name: 'explainPolicy',
@@ -103,7 +103,9 @@ function published(version: number, { changed, warnings }: { changed: boolean; w
 }
 
 function overtaken(detail: string): HttpProblem {
-  return new HttpProblem(problemFor(412, { code: 'E031', detail, hint: 'GET it again, make the change upon that, and PUT with its ETag' }))
+  return new HttpProblem(
+    createProblem(412, { code: 'E031', detail, hint: 'GET it again, make the change upon that, and PUT with its ETag' }),
+  )
 }
 
 function baseOf(etag: string | undefined): number {
@@ -111,5 +113,5 @@ function baseOf(etag: string | undefined): number {
   if (etag?.startsWith('W/')) throw overtaken(`${etag} is a weak tag, and If-Match takes the tag of one version`)
   if (etag !== undefined) return Number(/\d+/.exec(etag)?.[0])
   const hint = 'GET /api/pass-over/policy, and send its ETag as If-Match'
-  throw new HttpProblem(problemFor(428, { code: 'E005', detail: 'If-Match does not say which version was changed', hint }))
+  throw new HttpProblem(createProblem(428, { code: 'E005', detail: 'If-Match does not say which version was changed', hint }))
 }

@@ -4,13 +4,13 @@ import type { AnsweredPass, PassError, PassRow, ReturnToContext, WorkControl, Wo
 import { returnsPage, returnsParameters } from '@passover/schemas/http'
 import type { Caller } from '../auth/caller.js'
 import { OutputBudget } from '../http/output-budget.js'
-import { queryFrom } from '../passes/query-params.js'
-import { outcomeOf } from '../passes/visible-outcome.js'
+import { toPassQuery } from '../passes/query-params.js'
+import { visibleOutcome } from '../passes/visible-outcome.js'
 import { route } from '../route.js'
 
 const DEFAULT_LIMIT = 20
 /** Passes read at a time. */
-const AT_A_TIME = 8
+const CONCURRENCY = 8
 
 export const listReturns = route({
   method: 'get',
@@ -23,7 +23,7 @@ export const listReturns = route({
   answers: { 200: { what: 'A page; with a cursor there may be more', schema: returnsPage } },
   handle({ query, caller, actor, inside }) {
     return actor.as(async (bus) => {
-      const { entries, cursor, complete, scanned } = await askQuery(bus, { limit: DEFAULT_LIMIT, ...queryFrom(query) })
+      const { entries, cursor, complete, scanned } = await askQuery(bus, { limit: DEFAULT_LIMIT, ...toPassQuery(query) })
       const returns = await contexts(
         bus,
         { caller, budget: new OutputBudget(inside.options.output_bytes) },
@@ -42,8 +42,8 @@ interface Reader {
 
 async function contexts(bus: Bus, reader: Reader, rows: PassRow[]): Promise<ReturnToContext[]> {
   const found: ReturnToContext[] = []
-  for (let at = 0; at < rows.length; at += AT_A_TIME) {
-    const some = rows.slice(at, at + AT_A_TIME).map(async ({ id, originator, subagent }) => {
+  for (let at = 0; at < rows.length; at += CONCURRENCY) {
+    const some = rows.slice(at, at + CONCURRENCY).map(async ({ id, originator, subagent }) => {
       const [pass] = await askPasses(bus, { id, from: originator, to: subagent })
       return pass && (await contextOf(bus, reader, pass))
     })
@@ -56,7 +56,7 @@ async function contexts(bus: Bus, reader: Reader, rows: PassRow[]): Promise<Retu
 async function contextOf(bus: Bus, { caller, budget }: Reader, pass: AnsweredPass): Promise<ReturnToContext | undefined> {
   const control = pass.control as WorkControl | undefined
   if (!control) return undefined
-  const outcome = await outcomeOf(bus, caller, pass, budget)
+  const outcome = await visibleOutcome(bus, caller, pass, budget)
   const { row, status, deadline } = pass
   return {
     session_id: control.session_id,

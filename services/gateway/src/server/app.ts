@@ -3,17 +3,17 @@ import { oneLine, printableJson } from '@passover/core'
 import { type Context, Hono } from 'hono'
 import { Actor, requireAccess } from '../auth/access.js'
 import { type Caller, callerOf, requireScope, type Tokens } from '../auth/caller.js'
-import { jsonBody, parsed, queryOf } from '../http/parse-request.js'
-import { HttpProblem, problemFor, problemOf, problemResponse } from '../http/problem.js'
+import { parsePart, parseQuery, readJsonBody } from '../http/parse-request.js'
+import { createProblem, HttpProblem, problemOf, problemResponse } from '../http/problem.js'
 import { Uploads } from '../http/uploads.js'
-import type { Inside, Reply, Route } from '../route.js'
+import type { HandlerContext, Reply, Route } from '../route.js'
 import { ROUTES } from '../routes/index.js'
 import { isLoopbackName } from './listen.js'
-import { Answers } from './pending-responses.js'
-import { Rates } from './token-bucket.js'
+import { PendingResponses } from './pending-responses.js'
+import { TokenBuckets } from './token-bucket.js'
 
 export interface AppDeps {
-  inside: Inside
+  inside: HandlerContext
   tokens: Tokens
   /** Who acts where nobody has a token; absent: everybody needs one. */
   open: Caller | undefined
@@ -22,11 +22,11 @@ export interface AppDeps {
 const HARDENING = { 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' }
 
 /** Every route behind the same gate: who asks, how often, what for, and whether what was sent is what the document says. */
-export function makeApp(deps: AppDeps): Hono {
+export function createApp(deps: AppDeps): Hono {
   const app = new Hono()
-  const rates = new Rates({ per_second: deps.inside.options.rate_per_second, burst: deps.inside.options.rate_burst })
+  const rates = new TokenBuckets({ per_second: deps.inside.options.rate_per_second, burst: deps.inside.options.rate_burst })
   const uploads = new Uploads(deps.inside.options)
-  const answers = new Answers(deps.inside.options)
+  const answers = new PendingResponses(deps.inside.options)
   app.use(async (context, next) => {
     requireReadable(context.req.raw.url)
     await next()
@@ -36,15 +36,15 @@ export function makeApp(deps: AppDeps): Hono {
       answer(context, route, { ...deps, rates, uploads, answers }),
     )
   }
-  app.notFound((context) => told(context, noRoute(context)))
-  app.onError((error, context) => told(context, error, deps.inside))
+  app.notFound((context) => logUnexpected(context, noRoute(context)))
+  app.onError((error, context) => logUnexpected(context, error, deps.inside))
   return app
 }
 
 interface Gate extends AppDeps {
-  rates: Rates
+  rates: TokenBuckets
   uploads: Uploads
-  answers: Answers
+  answers: PendingResponses
 }
 
 async function answer(context: Context, route: Route, gate: Gate): Promise<Response> {
@@ -55,7 +55,7 @@ async function answer(context: Context, route: Route, gate: Gate): Promise<Respo
     metrics.answered(route.name, response.status, performance.now() - begun)
     return response
   } catch (error) {
-    const response = told(context, error, gate.inside)
+    const response = logUnexpected(context, error, gate.inside)
     metrics.answered(route.name, response.status, performance.now() - begun)
     return response
   }
@@ -65,7 +65,7 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Resp
   const { inside, tokens, open, rates, uploads, answers } = gate
   const request = context.req.raw
   refuseForeign(request)
-  const caller = route.scope === undefined ? NOBODY : await callerOf(request.headers.get('authorization') ?? undefined, tokens, open)
+  const caller = route.scope === undefined ? NO_CALLER : await callerOf(request.headers.get('authorization') ?? undefined, tokens, open)
   if (caller === open) refuseNamed(request)
   if (route.scope !== undefined) {
     const rate = rates.take(caller.token, performance.now())
@@ -74,13 +74,13 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Resp
     requireAccess(caller, route.access)
   }
   const charge = (bytes: number) => rates.charge(caller.token, Math.floor(bytes / BYTES_A_REQUEST), performance.now())
-  const params = parsed('path', route.params, context.req.param())
-  const query = parsed('query', route.query, route.query ? queryOf(request.url) : undefined)
-  const headers = parsed('header', route.headers, Object.fromEntries(request.headers))
-  const body = parsed(
+  const params = parsePart('path', route.params, context.req.param())
+  const query = parsePart('query', route.query, route.query ? parseQuery(request.url) : undefined)
+  const headers = parsePart('header', route.headers, Object.fromEntries(request.headers))
+  const body = parsePart(
     'body',
     route.body,
-    route.body ? await jsonBody(request, inside.options.body_bytes, { uploads, token: caller.token, charge }) : undefined,
+    route.body ? await readJsonBody(request, inside.options.body_bytes, { uploads, token: caller.token, charge }) : undefined,
   )
   const reply = await route.handle({
     params,
@@ -106,17 +106,17 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Resp
 /** A body or an answer counts as one more request for each 256 KiB, since it takes longer to read or to make. */
 const BYTES_A_REQUEST = 256 * 1024
 
-const NOBODY: Caller = { name: '', kind: 'person', scopes: [], token: '' }
+const NO_CALLER: Caller = { name: '', kind: 'person', scopes: [], token: '' }
 
 /** Refuses an address (400) whose host is none, or whose path is not UTF-8. */
 function requireReadable(address: string): void {
   if (!URL.canParse(address)) {
-    throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the header Host names no host' }))
+    throw new HttpProblem(createProblem(400, { code: 'E005', detail: 'the header Host names no host' }))
   }
   try {
     decodeURIComponent(new URL(address).pathname)
   } catch {
-    throw new HttpProblem(problemFor(400, { code: 'E005', detail: 'the path is not percent-encoded UTF-8' }))
+    throw new HttpProblem(createProblem(400, { code: 'E005', detail: 'the path is not percent-encoded UTF-8' }))
   }
 }
 
@@ -125,7 +125,7 @@ function refuseForeign(request: Request): void {
   const { host } = new URL(request.url)
   const origin = request.headers.get('origin')
   if (origin !== null && (!URL.canParse(origin) || new URL(origin).host !== host)) {
-    throw new HttpProblem(problemFor(403, { code: 'E013', detail: 'a page of another site may not ask here' }))
+    throw new HttpProblem(createProblem(403, { code: 'E013', detail: 'a page of another site may not ask here' }))
   }
 }
 
@@ -134,13 +134,13 @@ function refuseNamed(request: Request): void {
   const { hostname } = new URL(request.url)
   if (!isLoopbackName(hostname)) {
     const detail = `without tokens this is for programs on this machine, by the name localhost or 127.0.0.1, and not "${oneLine(hostname, 80)}"`
-    throw new HttpProblem(problemFor(403, { code: 'E013', detail, hint: 'passover gateway token add makes a token' }))
+    throw new HttpProblem(createProblem(403, { code: 'E013', detail, hint: 'passover gateway token add makes a token' }))
   }
 }
 
 function tooMany(retry_after_ms: number): HttpProblem {
   const detail = 'too many requests with this token'
-  return new HttpProblem(problemFor(429, { code: 'E014', detail, hint: 'wait as long as Retry-After says', retry_after_ms }))
+  return new HttpProblem(createProblem(429, { code: 'E014', detail, hint: 'wait as long as Retry-After says', retry_after_ms }))
 }
 
 function respond({ status, headers = {} }: Reply, text: string | undefined): Response {
@@ -156,7 +156,7 @@ function hardened(response: Response): Response {
 }
 
 /** An answer in the form of RFC 9457. */
-function told(context: Context, error: unknown, inside?: Inside): Response {
+function logUnexpected(context: Context, error: unknown, inside?: HandlerContext): Response {
   const { problem, headers, bug } = problemOf(error)
   if (bug) inside?.log.error({ err: error, method: context.req.method, path: context.req.path }, 'a request failed')
   return hardened(problemResponse(problem, headers))
@@ -168,9 +168,9 @@ function noRoute(context: Context): HttpProblem {
   const here = ROUTES.filter((route) => new RegExp(`^${route.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path))
   const hint = 'GET /openapi.json says what there is'
   if (here.length === 0) {
-    return new HttpProblem(problemFor(404, { code: 'E042', detail: `there is no ${oneLine(path, 200)}`, hint }))
+    return new HttpProblem(createProblem(404, { code: 'E042', detail: `there is no ${oneLine(path, 200)}`, hint }))
   }
   const allow = here.map((route) => route.method.toUpperCase()).join(', ')
   const detail = `${oneLine(method, 20)} is not for ${oneLine(path, 200)}`
-  return new HttpProblem(problemFor(405, { code: 'E042', detail, hint: `it takes ${allow}` }), { allow })
+  return new HttpProblem(createProblem(405, { code: 'E042', detail, hint: `it takes ${allow}` }), { allow })
 }

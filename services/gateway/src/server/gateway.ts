@@ -3,13 +3,13 @@ import { type Clock, Health, healthLog, printableJson, type Tracing, tellReconne
 import type { HealthReport } from '@passover/schemas'
 import type { Hono } from 'hono'
 import type { Logger } from 'pino'
-import { type Caller, SCOPES, standsStill, type Tokens } from '../auth/caller.js'
-import { Acting, type ConnectAs } from '../auth/connection-pool.js'
+import { type Caller, isStillAuthorized, SCOPES, type Tokens } from '../auth/caller.js'
+import { type ConnectAs, ConnectionPool } from '../auth/connection-pool.js'
 import { Feeds } from '../feeds/feeds.js'
 import { Metrics } from '../metrics.js'
 import { type GatewaySettings, gatewayOptions } from '../options.js'
-import type { Inside } from '../route.js'
-import { makeApp } from './app.js'
+import type { HandlerContext } from '../route.js'
+import { createApp } from './app.js'
 import { isLoopbackName, type Listening, listen } from './listen.js'
 import { openApiDocument } from './openapi-document.js'
 
@@ -32,14 +32,14 @@ export interface Gateway extends AsyncDisposable {
   /** Answers without a socket: for tests, and for who serves it otherwise. */
   readonly app: Hono
   health(): HealthReport
-  /** Begins to listen. Throws PortTaken, CannotListen, NeedsTokens. */
+  /** Begins to listen. Throws PortTakenError, ListenError, NeedsTokensError. */
   listen(): Promise<Listening>
 }
 
 /** Where other machines reach it, somebody must say who they are. */
-export class NeedsTokens extends Error {}
+export class NeedsTokensError extends Error {}
 
-const AUDIT_EVERY_MS = 5_000
+const AUDIT_CHECK_INTERVAL_MS = 5_000
 
 export function startGateway(deps: GatewayDeps, settings: GatewaySettings = {}): Gateway {
   return new RunningGateway(deps, settings)
@@ -47,7 +47,7 @@ export function startGateway(deps: GatewayDeps, settings: GatewaySettings = {}):
 
 class RunningGateway implements Gateway {
   readonly app: Hono
-  readonly #inside: Inside
+  readonly #inside: HandlerContext
   readonly #deps: GatewayDeps
   readonly #health: Health
   #listening: Listening | undefined
@@ -63,13 +63,13 @@ class RunningGateway implements Gateway {
     watchConnection(this.#health, bus)
     tellReconnects(this.#health, bus)
     this.#health.watch('audit', 'needed', () => unless(this.#audit))
-    const acting = new Acting(deps.connect, clock, { ...options, tracing: deps.tracing })
+    const acting = new ConnectionPool(deps.connect, clock, { ...options, tracing: deps.tracing })
     const open = openCaller(deps, options.host)
-    const feeds = new Feeds(options, (caller) => standsStill(caller, deps.tokens, open))
+    const feeds = new Feeds(options, (caller) => isStillAuthorized(caller, deps.tokens, open))
     const metrics = new Metrics(bus, () => ({ feeds: feeds.size, identities: acting.size }))
     const document = `${printableJson(openApiDocument())}\n`
     this.#inside = { bus, clock, log, options, acting, feeds, metrics, health: () => this.#health.report(), document: () => document }
-    this.app = makeApp({ inside: this.#inside, tokens: deps.tokens, open })
+    this.app = createApp({ inside: this.#inside, tokens: deps.tokens, open })
     this.#health.begin()
     void this.#look()
   }
@@ -80,7 +80,7 @@ class RunningGateway implements Gateway {
 
   async listen(): Promise<Listening> {
     const { host, port } = this.#inside.options
-    if (!isLoopbackName(host) && !(await this.#deps.tokens.any())) throw new NeedsTokens(host)
+    if (!isLoopbackName(host) && !(await this.#deps.tokens.any())) throw new NeedsTokensError(host)
     this.#listening = await listen(this.app, { host, port })
     this.#deps.log.info({ url: this.#listening.url }, 'gateway listens')
     return this.#listening
@@ -90,7 +90,7 @@ class RunningGateway implements Gateway {
   async #look(): Promise<void> {
     const answer = await this.#deps.bus.ask({ op: 'time' }).catch(() => undefined)
     this.#audit = answer === undefined ? 'no audit service answers' : undefined
-    if (!this.#stopping) this.#looking = this.#deps.clock.after(AUDIT_EVERY_MS, () => void this.#look())
+    if (!this.#stopping) this.#looking = this.#deps.clock.after(AUDIT_CHECK_INTERVAL_MS, () => void this.#look())
   }
 
   [Symbol.asyncDispose](): Promise<void> {

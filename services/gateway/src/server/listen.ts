@@ -3,14 +3,14 @@ import type { AddressInfo, Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import { oneLine } from '@passover/core'
 import type { Hono } from 'hono'
-import { problemFor, problemResponse } from '../http/problem.js'
+import { createProblem, problemResponse } from '../http/problem.js'
 
 export interface Listening extends AsyncDisposable {
   readonly url: string
 }
 
 /** Another program has it. */
-export class PortTaken extends Error {
+export class PortTakenError extends Error {
   constructor(
     readonly host: string,
     readonly port: number,
@@ -20,7 +20,7 @@ export class PortTaken extends Error {
 }
 
 /** The address is none that this process may listen at. */
-export class CannotListen extends Error {
+export class ListenError extends Error {
   constructor(
     readonly host: string,
     readonly port: number,
@@ -31,18 +31,18 @@ export class CannotListen extends Error {
 }
 
 const HEADER_BYTES = 16 * 1024
-const HEADERS_MS = 10_000
-const REQUEST_MS = 60_000
-const DRAIN_MS = 3_000
+const HEADERS_TIMEOUT_MS = 10_000
+const REQUEST_TIMEOUT_MS = 60_000
+const DRAIN_TIMEOUT_MS = 3_000
 
-/** Serves it on a socket. Throws PortTaken, CannotListen. */
+/** Serves it on a socket. Throws PortTakenError, ListenError. */
 export async function listen(app: Hono, { host, port }: { host: string; port: number }): Promise<Listening> {
-  const serverOptions = { maxHeaderSize: HEADER_BYTES, headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS }
+  const serverOptions = { maxHeaderSize: HEADER_BYTES, headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: REQUEST_TIMEOUT_MS }
   const server = createServer(serverOptions, oneAtATime(getRequestListener(app.fetch, { errorHandler: unreadable })))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => refuse(error, socket))
   await new Promise<void>((listening, failed) => {
     server.once('error', ({ code, message }: NodeJS.ErrnoException) =>
-      failed(code === 'EADDRINUSE' ? new PortTaken(host, port) : new CannotListen(host, port, code ?? message)),
+      failed(code === 'EADDRINUSE' ? new PortTakenError(host, port) : new ListenError(host, port, code ?? message)),
     )
     server.listen(port, host, listening)
   })
@@ -72,7 +72,7 @@ function oneAtATime(listener: RequestListener): RequestListener {
 async function close(server: Server): Promise<void> {
   const closed = new Promise((resolve) => server.close(resolve))
   server.closeIdleConnections()
-  const late = setTimeout(() => server.closeAllConnections(), DRAIN_MS)
+  const late = setTimeout(() => server.closeAllConnections(), DRAIN_TIMEOUT_MS)
   await closed
   clearTimeout(late)
 }
@@ -80,7 +80,7 @@ async function close(server: Server): Promise<void> {
 /** Answers a request whose host or target cannot be read, so that it never gets to a route. */
 function unreadable(error: unknown): Response {
   const detail = `the request cannot be read: ${oneLine(error instanceof Error ? error.message : String(error), 200)}`
-  const response = problemResponse(problemFor(400, { code: 'E005', detail }))
+  const response = problemResponse(createProblem(400, { code: 'E005', detail }))
   response.headers.set('x-content-type-options', 'nosniff')
   return response
 }
@@ -92,7 +92,7 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
     error.code === 'HPE_HEADER_OVERFLOW'
       ? [431, 'Request Header Fields Too Large', `the headers have more than ${HEADER_BYTES} bytes`]
       : [400, 'Bad Request', 'this is no HTTP request']
-  const body = `${JSON.stringify(problemFor(Number(status), { code: 'E005', detail: String(detail) }))}\n`
+  const body = `${JSON.stringify(createProblem(Number(status), { code: 'E005', detail: String(detail) }))}\n`
   const head = `HTTP/1.1 ${status} ${text}\r\ncontent-type: application/problem+json; charset=utf-8\r\nx-content-type-options: nosniff\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
   socket.end(head + body)
 }

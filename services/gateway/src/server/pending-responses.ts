@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
-import { HttpProblem, problemFor } from '../http/problem.js'
+import { createProblem, HttpProblem } from '../http/problem.js'
 
-export interface AnswerLimits {
+export interface PendingResponseLimits {
   /** Bytes that readers have not taken yet, of all and of one token. */
   answers_bytes: number
   answers_bytes_a_token: number
@@ -10,15 +10,15 @@ export interface AnswerLimits {
 }
 
 /** Answers up to this are never refused: health checks and problems get through. */
-const SMALL_BYTES = 16 * 1024
+const ALWAYS_SENT_BYTES = 16 * 1024
 const RETRY_MS = 1_000
 
 /** Bounds what is kept in memory of answers that their readers do not take. */
-export class Answers {
+export class PendingResponses {
   readonly #tokens = new Map<string, number>()
   #bytes = 0
 
-  constructor(private readonly limits: AnswerLimits) {}
+  constructor(private readonly limits: PendingResponseLimits) {}
 
   /** Counts an answer until it was taken or its connection ended. 503 (E014) where too much waits already. */
   send(token: string, bytes: number, outgoing: ServerResponse): void {
@@ -26,9 +26,9 @@ export class Answers {
     const own = this.#tokens.get(token) ?? 0
     const fills = (waiting: number, most: number) => waiting > 0 && waiting + bytes > most
     const fillsOwn = fills(own, answers_bytes_a_token)
-    if (bytes > SMALL_BYTES && (fillsOwn || fills(this.#bytes, answers_bytes))) {
+    if (bytes > ALWAYS_SENT_BYTES && (fillsOwn || fills(this.#bytes, answers_bytes))) {
       const detail = fillsOwn ? 'answers to this token wait to be read' : 'too many answers wait to be read'
-      throw new HttpProblem(problemFor(503, { code: 'E014', detail, hint: 'read them, or ask again later', retry_after_ms: RETRY_MS }))
+      throw new HttpProblem(createProblem(503, { code: 'E014', detail, hint: 'read them, or ask again later', retry_after_ms: RETRY_MS }))
     }
     if (outgoing.closed || outgoing.destroyed) return
     this.#tokens.set(token, own + bytes)

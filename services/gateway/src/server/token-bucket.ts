@@ -1,5 +1,5 @@
 /** Buckets that fill steadily: one a token. Pure: time is passed in. */
-export class Rates {
+export class TokenBuckets {
   readonly #buckets = new Map<string, { left: number; at: number }>()
 
   constructor(private readonly limits: { per_second: number; burst: number }) {}

@@ -2,13 +2,13 @@ import type { AgentRecord } from '@passover/schemas'
 import { Command, Option } from 'commander'
 import type { AgentChange } from '../../agents/agent-record.js'
 import { action, type Context } from '../../connection/context.js'
-import { durationOption, nameOption, repeated, wholeNumber } from '../../input/options.js'
-import { typed } from '../../terminal/text.js'
+import { durationOption, integerOption, nameOption, repeatableOption } from '../../input/options.js'
+import { formatCommands } from '../../terminal/text.js'
 
-const MANY = 1_000_000_000
-const MOST_MEMORY_MB = 16_777_216
-const LEAST_PARTS = 1_048_576
-const MOST_PARTS = 2 ** 50
+const MAX_COUNT = 1_000_000_000
+const MAX_MEMORY_MB = 16_777_216
+const MIN_PARTS_BYTES = 1_048_576
+const MAX_PARTS_BYTES = 2 ** 50
 
 interface ChangeOptions {
   originates?: 'always' | 'within_a_pass' | 'never'
@@ -45,7 +45,7 @@ Examples:
 /** `passover agents set <name>` */
 export function setCommand(): Command {
   return described(new Command('set').description('change a registered agent; what is not named stays'))
-    .option('--unset <field>', 'take a default back; may be given several times', repeated)
+    .option('--unset <field>', 'take a default back; may be given several times', repeatableOption)
     .addHelpText('after', '\nExamples:\n  passover agents set builder --max-active 8\n  passover agents set builder --unset max_active')
     .action(action<ChangeOptions, [string]>((context, options, name) => change(context, { options, name, must_exist: true })))
 }
@@ -65,22 +65,26 @@ function described(command: Command): Command {
     .option('--durable-returns', 'returns wait for it while it is away')
     .option('--no-durable-returns', 'returns wait for it no longer')
     .option('--description <text>', 'what it is for')
-    .option('--skill <word>', 'what it can do; may be given several times', repeated)
+    .option('--skill <word>', 'what it can do; may be given several times', repeatableOption)
     .option('--output-schema <file>', 'a JSON Schema (2020-12) that its output must fit')
-    .option('--max-active <n>', 'open passes to it at a time', wholeNumber('--max-active', 1, MANY))
-    .option('--max-passes-per-minute <n>', 'passes to it that may begin within a minute', wholeNumber('--max-passes-per-minute', 1, MANY))
+    .option('--max-active <n>', 'open passes to it at a time', integerOption('--max-active', 1, MAX_COUNT))
+    .option(
+      '--max-passes-per-minute <n>',
+      'passes to it that may begin within a minute',
+      integerOption('--max-passes-per-minute', 1, MAX_COUNT),
+    )
     .option(
       '--max-compute-time <time>',
       "what its handler may take: 30s, 5m (default: the pass's timeout)",
       durationOption('--max-compute-time'),
     )
-    .option('--max-memory <mb>', 'what a command worker of it may use, MiB', wholeNumber('--max-memory', 1, MOST_MEMORY_MB))
+    .option('--max-memory <mb>', 'what a command worker of it may use, MiB', integerOption('--max-memory', 1, MAX_MEMORY_MB))
     .option(
       '--parts-bytes <n>',
       'most bytes that its bucket of large parts may hold',
-      wholeNumber('--parts-bytes', LEAST_PARTS, MOST_PARTS),
+      integerOption('--parts-bytes', MIN_PARTS_BYTES, MAX_PARTS_BYTES),
     )
-    .option('--default <field=value>', 'any other default preference of a subagent; may be given several times', repeated)
+    .option('--default <field=value>', 'any other default preference of a subagent; may be given several times', repeatableOption)
     .option('--file <path>', 'a JSON file with its record; flags win over it')
 }
 
@@ -92,7 +96,7 @@ interface Change {
 
 async function change(context: Context, { options, name, must_exist }: Change): Promise<number> {
   const { connectPerson } = await import('../../connection/connect-person.js')
-  const { namesOn, personText } = await import('../../connection/verified-names.js')
+  const { readNameVerification, formatPerson } = await import('../../connection/verified-names.js')
   const { readAgent, writeAgent } = await import('../../agents/agent-store.js')
   const { isActiveAgent } = await import('../../auth/find-keys.js')
   const wanted = await changeOf(context, name, options)
@@ -101,8 +105,8 @@ async function change(context: Context, { options, name, must_exist }: Change): 
   // It was added again while no server was up, so that the registry was not told.
   const returned = !must_exist && isActiveAgent(context.server(), name)
   const { record, before } = await writeAgent(bus, { ...wanted, ...(returned && { revoked_at: null }) })
-  const names = await namesOn(bus, context)
-  const by = personText(bus.identity, names)
+  const names = await readNameVerification(bus, context)
+  const by = formatPerson(bus.identity, names)
   context.terminal.show({ ...record, ...names }, () => changedText(record, { before, by }, options))
   return 0
 }
@@ -117,7 +121,7 @@ function changedText(
   const done = `${before ? 'Changed' : 'Registered'} ${name} as ${by}: ${receives}, originates ${roles.originates.replaceAll('_', ' ')}.`
   const unsaid = originates === undefined && roles.originates === 'within_a_pass' && before?.roles.originates !== 'within_a_pass'
   if (!unsaid) return done
-  return `${done}\n${typed(`  It passes over only while it works on a pass. To let it begin passes by itself: passover agents set ${name} --originates always`)}`
+  return `${done}\n${formatCommands(`  It passes over only while it works on a pass. To let it begin passes by itself: passover agents set ${name} --originates always`)}`
 }
 
 async function changeOf(context: Context, name: string, options: ChangeOptions): Promise<AgentChange> {

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { action, type Context } from '../../connection/context.js'
 import { usage } from '../../errors.js'
-import { typed } from '../../terminal/text.js'
+import { formatCommands } from '../../terminal/text.js'
 import { addCommand, setCommand } from './change.js'
 import { promptCommand } from './prompt.js'
 import { removeCommand } from './remove.js'
@@ -31,13 +31,15 @@ async function list(context: Context): Promise<number> {
   const { readAgents } = await import('@passover/operator')
   const { renderAgents } = await import('../../agents/render-list.js')
   const { revokedAgents } = await import('../../auth/find-keys.js')
-  const { namesOn } = await import('../../connection/verified-names.js')
+  const { readNameVerification } = await import('../../connection/verified-names.js')
   await using bus = await connectPerson(context)
-  const [lines, names] = await Promise.all([readAgents(bus), namesOn(bus, context)])
+  const [lines, names] = await Promise.all([readAgents(bus), readNameVerification(bus, context)])
   const revoked = revokedAgents(context.server())
   const agents = lines.map((line) => ({ ...line, ...names, ...(revoked.has(line.name) && { revoked_at: revoked.get(line.name) }) }))
   context.terminal.show(agents, () =>
-    agents.length === 0 ? typed('No agents. Start one: passover work <name> -- <command>') : renderAgents(agents, context.terminal),
+    agents.length === 0
+      ? formatCommands('No agents. Start one: passover work <name> -- <command>')
+      : renderAgents(agents, context.terminal),
   )
   return 0
 }

@@ -27,9 +27,9 @@ export function promptCommand(): Command {
 
 async function print(context: Context, options: PromptOptions, agent: string): Promise<number> {
   const { openPolicy } = await import('../../policy/session.js')
-  const { promptOf } = await import('../../agents/prompt.js')
+  const { buildAgentPrompt } = await import('../../agents/prompt.js')
   await using session = await openPolicy(context)
-  const made = await promptOf(session, agent, options.template)
+  const made = await buildAgentPrompt(session, agent, options.template)
   context.terminal.show(made, () => made.prompt)
   return 0
 }

@@ -1,9 +1,9 @@
 import { Command } from 'commander'
 import { action, type Context } from '../../connection/context.js'
 import { CliFailure } from '../../errors.js'
-import { agreed } from '../../input/confirm.js'
+import { confirmAction } from '../../input/confirm.js'
 import { nameOption } from '../../input/options.js'
-import { count, typed } from '../../terminal/text.js'
+import { count, formatCommands } from '../../terminal/text.js'
 
 interface RemoveOptions {
   dryRun?: true
@@ -23,12 +23,12 @@ export function removeCommand(): Command {
 
 async function remove(context: Context, options: RemoveOptions, name: string): Promise<number> {
   const { connectPerson } = await import('../../connection/connect-person.js')
-  const { openPassesTo, readAgent, takeOut } = await import('../../agents/agent-store.js')
-  const { namesOn, personText } = await import('../../connection/verified-names.js')
+  const { listOpenPassesTo, readAgent, removeAgent } = await import('../../agents/agent-store.js')
+  const { readNameVerification, formatPerson } = await import('../../connection/verified-names.js')
   const { readPresence } = await import('@passover/operator')
   await using bus = await connectPerson(context)
   await readAgent(bus, name)
-  const [{ passes, more }, presence] = await Promise.all([openPassesTo(bus, name), readPresence(bus, name)])
+  const [{ passes, more }, presence] = await Promise.all([listOpenPassesTo(bus, name), readPresence(bus, name)])
   const open = `${more ? 'more than ' : ''}${count(passes.length, 'pass', 'passes')}`
   const up = presence.get(name)?.instances ?? 0
   if (options.dryRun) {
@@ -41,11 +41,11 @@ async function remove(context: Context, options: RemoveOptions, name: string): P
       hint: `passover list --to ${name} shows them; --yes removes it all the same`,
     })
   }
-  await takeOut(bus, name)
-  const names = await namesOn(bus, context)
+  await removeAgent(bus, name)
+  const names = await readNameVerification(bus, context)
   context.terminal.show({ name, removed: true, by: bus.identity, ...names, open: passes.length, workers: up }, () =>
     [
-      `Removed ${name} as ${personText(bus.identity, names)}.${passes.length > 0 ? ` ${open} to it still open.` : ''}`,
+      `Removed ${name} as ${formatPerson(bus.identity, names)}.${passes.length > 0 ? ` ${open} to it still open.` : ''}`,
       ...stillUp(name, up),
     ].join('\n'),
   )
@@ -58,10 +58,10 @@ function stillUp(name: string, up: number): string[] {
   const workers = `${count(up, 'worker')} of it ${up === 1 ? 'is' : 'are'} still up and will get no passes`
   return [
     `  ${workers}: stop ${up === 1 ? 'it' : 'them'} (one that starts anew registers ${name} again where registration is open),`,
-    typed(`  or take it back: passover agents add ${name}`),
+    formatCommands(`  or take it back: passover agents add ${name}`),
   ]
 }
 
 async function mayRemove({ terminal }: Context, question: string): Promise<boolean> {
-  return terminal.interactive && (await agreed(question))
+  return terminal.interactive && (await confirmAction(question))
 }

@@ -16,7 +16,7 @@ async function show(context: Context, _options: object, name: string): Promise<n
   const { readAgent } = await import('../../agents/agent-store.js')
   const { askAgents, openQueued, readPresence, totalLoad } = await import('@passover/operator')
   const { revokedAgents } = await import('../../auth/find-keys.js')
-  const { namesOn } = await import('../../connection/verified-names.js')
+  const { readNameVerification } = await import('../../connection/verified-names.js')
   const { renderAgent } = await import('../../agents/render-agent.js')
   await using bus = await connectPerson(context)
   const [record, presence, load, rows, names] = await Promise.all([
@@ -24,7 +24,7 @@ async function show(context: Context, _options: object, name: string): Promise<n
     readPresence(bus, name),
     totalLoad(bus, name),
     askAgents(bus),
-    namesOn(bus, context),
+    readNameVerification(bus, context),
   ])
   const { instances: up = 0, running: busy = 0, places = 0 } = presence.get(name) ?? {}
   const open = rows.find(({ agent }) => agent.name === name)?.open ?? 0

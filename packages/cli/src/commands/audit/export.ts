@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { ExportFlags } from '../../audit/export.js'
 import { action } from '../../connection/context.js'
-import { parseTime } from '../../input/options.js'
+import { timeOption } from '../../input/options.js'
 
 /** `passover audit export` */
 export function registerExport(group: Command): void {
@@ -10,7 +10,7 @@ export function registerExport(group: Command): void {
     .description('write the audit log as files: <YYYY-MM>/session-<id>-passes.jsonl and audit-summary.json')
     .option('--out <folder>', "where to (default: the policy's audit.log_directory, else .opencode/pass-over-logs)")
     .option('--csv', 'also <YYYY-MM>/passes.csv of each month')
-    .option('--since <time>', 'asked for since then: 2h, 30m, 7d ago, or 2026-11-28[T14:30[:05]]; older lines stay', parseTime('--since'))
+    .option('--since <time>', 'asked for since then: 2h, 30m, 7d ago, or 2026-11-28[T14:30[:05]]; older lines stay', timeOption('--since'))
     .option('--session <id>', 'only those of this session')
     .addHelpText(
       'after',

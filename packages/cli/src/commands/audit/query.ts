@@ -1,14 +1,14 @@
 import type { Command } from 'commander'
-import { filterOptions } from '../../audit/filter-options.js'
+import { addFilterOptions } from '../../audit/filter-options.js'
 import type { QueryFlags } from '../../audit/query.js'
 import { action } from '../../connection/context.js'
-import { wholeNumber } from '../../input/options.js'
+import { integerOption } from '../../input/options.js'
 
 /** `passover audit query` */
 export function registerQuery(group: Command): void {
-  filterOptions(group.command('query').description('find recorded passes of any age, newest first'))
+  addFilterOptions(group.command('query').description('find recorded passes of any age, newest first'))
     .option('--text <words>', 'in its reason, objective or summary; case does not matter')
-    .option('--limit <n>', 'at most so many', wholeNumber('--limit', 1, 1_000_000), 50)
+    .option('--limit <n>', 'at most so many', integerOption('--limit', 1, 1_000_000), 50)
     .option('--cursor <cursor>', 'go on where the page before ended (same filters)')
     .option('--all', 'every one, page by page; with --jsonl as they come')
     .addHelpText(

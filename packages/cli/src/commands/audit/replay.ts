@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander'
 import { action } from '../../connection/context.js'
-import { durationOption, wholeNumber } from '../../input/options.js'
+import { durationOption, integerOption } from '../../input/options.js'
 import type { ReplayFlags } from '../../replay/run.js'
 
 /** `passover replay` */
@@ -16,7 +16,7 @@ export function replayCommand(): Command {
     .option('--what-if <policy file>', 'what this policy would have decided about the recorded requests; changes nothing')
     .option('--since <time>', 'with --what-if: only requests of the last so long', durationOption('--since'))
     .option('--archive <folder>', 'a saved archive, instead of the installation')
-    .option('--limit <n>', 'with --what-if: show at most so many differences', wholeNumber('--limit', 1, 100_000), 50)
+    .option('--limit <n>', 'with --what-if: show at most so many differences', integerOption('--limit', 1, 100_000), 50)
     .option(
       '--id-window <time>',
       'the id window of the installation (default: as its stream says; of a saved archive: as it was saved with, else 1h)',

@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
-import { type FilterFlags, filterOptions } from '../../audit/filter-options.js'
+import { addFilterOptions, type FilterFlags } from '../../audit/filter-options.js'
 import { action } from '../../connection/context.js'
 
 /** `passover audit stats` */
 export function registerStats(group: Command): void {
-  filterOptions(group.command('stats').description('count passes, and how long they took, by month, session, pair, status and error'))
+  addFilterOptions(group.command('stats').description('count passes, and how long they took, by month, session, pair, status and error'))
     .addHelpText('after', '\nExample:\n  passover audit stats --since 7d')
     .action(
       action<FilterFlags, []>(async (context, flags) => {

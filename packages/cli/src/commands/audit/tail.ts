@@ -1,13 +1,13 @@
 import type { Command } from 'commander'
-import { filterOptions } from '../../audit/filter-options.js'
+import { addFilterOptions } from '../../audit/filter-options.js'
 import type { TailFlags } from '../../audit/tail.js'
 import { action } from '../../connection/context.js'
-import { wholeNumber } from '../../input/options.js'
+import { integerOption } from '../../input/options.js'
 
 /** `passover audit tail` */
 export function registerTail(group: Command): void {
-  filterOptions(group.command('tail').description('follow passes as they end, each as its audit entry has it'))
-    .option('--count <n>', 'end after so many', wholeNumber('--count', 1, 1_000_000))
+  addFilterOptions(group.command('tail').description('follow passes as they end, each as its audit entry has it'))
+    .option('--count <n>', 'end after so many', integerOption('--count', 1, 1_000_000))
     .option('--custody', 'also what is held, erased, and removed from the archive')
     .addHelpText(
       'after',

@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander'
 import { action } from '../../connection/context.js'
-import { durationOption, wholeNumber } from '../../input/options.js'
+import { durationOption, integerOption } from '../../input/options.js'
 import type { VerifyFlags } from '../../verify/run.js'
 
 /** `passover verify` */
@@ -15,7 +15,7 @@ export function verifyCommand(): Command {
     .option(
       '--since <sequence>',
       'only from this sequence on; what began before is not judged',
-      wholeNumber('--since', 1, Number.MAX_SAFE_INTEGER),
+      integerOption('--since', 1, Number.MAX_SAFE_INTEGER),
     )
     .option('--expect <value>', 'a chain value of an earlier run: it must be met again', chainValue)
     .option(

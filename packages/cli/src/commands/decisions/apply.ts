@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { action } from '../../connection/context.js'
-import { refuseWithinWork } from './decide.js'
+import { requireOutsideWork } from './decide.js'
 
 interface ApplyFlags {
   from?: string
@@ -38,7 +38,7 @@ export function applyCommand(): Command {
         const { applyPass } = await import('../../apply/apply.js')
         const { openTracing } = await import('@passover/tracing')
         const { terminal, env, directory } = context
-        refuseWithinWork(context)
+        requireOutsideWork(context)
         context.announcedServer()
         const { revokedAgents } = await import('../../auth/find-keys.js')
         await using bus = await connectPerson(context)

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { action, type Context } from '../../connection/context.js'
 import { CliFailure } from '../../errors.js'
-import { typed } from '../../terminal/text.js'
+import { formatCommands } from '../../terminal/text.js'
 
 interface DecideOptions {
   from?: string
@@ -58,7 +58,7 @@ function numbers(text: string): number[] {
 }
 
 /** Refuses a decision by a command that `passover work` runs: an agent would approve its own work under its user's name. */
-export function refuseWithinWork({ env }: Pick<Context, 'env'>): void {
+export function requireOutsideWork({ env }: Pick<Context, 'env'>): void {
   if (!env.PASSOVER_PARENT) return
   throw new CliFailure('E013', 'a command that works on a pass cannot decide about passes', {
     hint: 'a person decides, in a terminal of their own: passover inbox',
@@ -69,7 +69,7 @@ export function refuseWithinWork({ env }: Pick<Context, 'env'>): void {
 async function run(context: Context, given: DecideOptions & { verdict: 'approve' | 'deny'; id: string }): Promise<number> {
   const { connectPerson } = await import('../../connection/connect-person.js')
   const { decideDue } = await import('@passover/operator')
-  refuseWithinWork(context)
+  requireOutsideWork(context)
   const { confirmDecision } = await import('../../passes/confirm-decision.js')
   await using bus = await connectPerson(context)
   const { revokedAgents } = await import('../../auth/find-keys.js')
@@ -78,6 +78,6 @@ async function run(context: Context, given: DecideOptions & { verdict: 'approve'
   const revoked = revokedAgents(context.server())
   const what = { ref: { id, from, to }, verdict, reason, item, only, accepts: { binary, whole }, despite_revocation, revoked }
   const decided = await decideDue(bus, { ...what, confirm })
-  context.terminal.show(decided.document, () => typed(decided.sentence))
+  context.terminal.show(decided.document, () => formatCommands(decided.sentence))
   return decided.exit
 }

@@ -1,8 +1,8 @@
 import type { DeadLetter } from '@passover/schemas'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { action, type Context } from '../../connection/context.js'
-import type { Choice } from '../../dead-letters/resolve-selected.js'
-import { nameOption, wholeNumber } from '../../input/options.js'
+import type { LetterSelection } from '../../dead-letters/resolve-selected.js'
+import { integerOption, nameOption } from '../../input/options.js'
 
 const STATES = ['pending', 'open', 'requeued', 'dropped'] as const satisfies readonly DeadLetter['state'][]
 
@@ -17,7 +17,7 @@ interface ListOptions extends Parties {
   before?: number
 }
 
-type SettleOptions = Omit<Choice, 'ids'> & { reason?: string }
+type SettleOptions = Omit<LetterSelection, 'ids'> & { reason?: string }
 
 /** `passover dlq list|show|requeue|drop` */
 export function dlqCommand(): Command {
@@ -36,12 +36,12 @@ export function dlqCommand(): Command {
 function listLetters(): Command {
   return parties(new Command('list').description('show what is dead, newest first'))
     .addOption(new Option('--state <state>', 'only those that stand there').choices([...STATES]))
-    .option('--limit <n>', 'at most so many', wholeNumber('--limit', 1, 10_000), 50)
+    .option('--limit <n>', 'at most so many', integerOption('--limit', 1, 10_000), 50)
     .option('--before <sequence>', 'go on after the last one shown', sequence)
     .action(
       action<ListOptions, []>(async (context, options) => {
-        const { runList } = await import('../../dead-letters/list.js')
-        return runList(context, options)
+        const { runDlqList } = await import('../../dead-letters/list.js')
+        return runDlqList(context, options)
       }),
     )
 }
@@ -55,8 +55,8 @@ function showLetter(): Command {
     .addHelpText('after', '\nExample:\n  passover dlq show bad-000000012')
     .action(
       action<Parties, [string]>(async (context, options, id) => {
-        const { runShow } = await import('../../dead-letters/show.js')
-        return runShow(context, { ...options, id })
+        const { runDlqShow } = await import('../../dead-letters/show.js')
+        return runDlqShow(context, { ...options, id })
       }),
     )
 }
@@ -76,16 +76,16 @@ function settling(verb: 'requeue' | 'drop', description: string): Command {
 
 async function settle(context: Context, verb: 'requeue' | 'drop', options: SettleOptions & { ids: string[] }): Promise<number> {
   const { connectAs, connectPerson } = await import('../../connection/connect-person.js')
-  const { settleChosen } = await import('../../dead-letters/resolve-selected.js')
+  const { resolveSelected } = await import('../../dead-letters/resolve-selected.js')
   await using bus = await connectPerson(context)
   const { reason } = options
   if (verb === 'drop') {
     const { dropLetter } = await import('@passover/operator')
-    return await settleChosen(context, { bus, choice: options, verb }, (detail) => dropLetter(bus, detail, reason))
+    return await resolveSelected(context, { bus, choice: options, verb }, (detail) => dropLetter(bus, detail, reason))
   }
   const { requeueLetter } = await import('@passover/operator')
   const asOriginator = (originator: string) => connectAs(originator, context.server())
-  return await settleChosen(context, { bus, choice: options, verb }, (detail) => requeueLetter(bus, asOriginator, { detail, reason }))
+  return await resolveSelected(context, { bus, choice: options, verb }, (detail) => requeueLetter(bus, asOriginator, { detail, reason }))
 }
 
 function parties(command: Command): Command {

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { action } from '../../connection/context.js'
-import { nameOption, wholeNumber } from '../../input/options.js'
+import { integerOption, nameOption } from '../../input/options.js'
 
 interface InboxOptions {
   from?: string
@@ -14,7 +14,7 @@ export function inboxCommand(): Command {
     .description('show what waits for a person: starts, results and changes')
     .option('--from <agent>', 'only what was asked for, however far down, on behalf of this agent', nameOption)
     .option('--mine', 'only what you may decide')
-    .option('--limit <n>', 'at most so many', wholeNumber('--limit', 1, 200), 50)
+    .option('--limit <n>', 'at most so many', integerOption('--limit', 1, 200), 50)
     .addHelpText(
       'after',
       '\nGrouped by the pass at the top of each chain, the oldest first. If more waits than fits, each agent gets a share of the page. What nobody decides before it expires is denied.\n\nExamples:\n  passover inbox\n  passover approve 0abcdef1 --item apply --only 1,3',

@@ -1,18 +1,18 @@
 import { Argument, Command, InvalidArgumentError, Option } from 'commander'
-import type { CheckOptions } from '../../auth/check.js'
+import type { AuthCheckOptions } from '../../auth/check.js'
 import type { TlsOptions } from '../../auth/init.js'
-import type { AddOptions, Kind } from '../../auth/manage-principals.js'
+import type { AuthAddOptions, PrincipalKind } from '../../auth/manage-principals.js'
 import { action } from '../../connection/context.js'
-import { durationOption, nameOption, wholeNumber } from '../../input/options.js'
+import { durationOption, integerOption, nameOption } from '../../input/options.js'
 
-export const TLS = 'encrypt connections, with a certificate of an own authority (for development)'
-export const TLS_CERT = 'certificate of the server, PEM'
-export const TLS_KEY = 'its private key, PEM'
-export const TLS_CA = 'the authority that signed it, PEM (default: one that the system trusts)'
+export const TLS_HELP = 'encrypt connections, with a certificate of an own authority (for development)'
+export const TLS_CERT_HELP = 'certificate of the server, PEM'
+export const TLS_KEY_HELP = 'its private key, PEM'
+export const TLS_CA_HELP = 'the authority that signed it, PEM (default: one that the system trusts)'
 
 const EXPIRES = 'validity, such as 12h or 30d'
 const CONNECTIONS = 'connections that an agent may have at a time'
-const MOST_CONNECTIONS = 65_536
+const MAX_CONNECTIONS = 65_536
 const OUT = 'where to write the credentials besides, mode 0600'
 /** As records name a service; agents and people have no dot in their names. */
 const SERVICE = /^passover\.(?:dispatcher|audit|notifier|gateway)$/
@@ -39,15 +39,15 @@ Examples:
 function init(): Command {
   return new Command('init')
     .description('create the keys of an isolated installation; you become its custodian')
-    .option('--tls', TLS)
-    .option('--tls-cert <file>', TLS_CERT)
-    .option('--tls-key <file>', TLS_KEY)
-    .option('--tls-ca <file>', TLS_CA)
+    .option('--tls', TLS_HELP)
+    .option('--tls-cert <file>', TLS_CERT_HELP)
+    .option('--tls-key <file>', TLS_KEY_HELP)
+    .option('--tls-ca <file>', TLS_CA_HELP)
     .addHelpText(
       'after',
       '\nRefuses where there are keys already. Writes the part of a nats-server configuration that isolation needs, too.',
     )
-    .action(action<TlsOptions, []>(async (context, options) => (await import('../../auth/init.js')).runInit(context, options)))
+    .action(action<TlsOptions, []>(async (context, options) => (await import('../../auth/init.js')).runAuthInit(context, options)))
 }
 
 function add(): Command {
@@ -64,7 +64,7 @@ function add(): Command {
     )
     .option('--no-subagent', 'passes may not go to it')
     .option('--expires <time>', EXPIRES, durationOption('--expires'))
-    .option('--connections <n>', `${CONNECTIONS} (default: 256)`, wholeNumber('--connections', 1, MOST_CONNECTIONS))
+    .option('--connections <n>', `${CONNECTIONS} (default: 256)`, integerOption('--connections', 1, MAX_CONNECTIONS))
     .option('--out <file>', OUT)
     .addHelpText(
       'after',
@@ -77,8 +77,13 @@ Examples:
   passover auth add person ann`,
     )
     .action(
-      action<AddOptions & { subagent: boolean }, [Kind, string]>(async (context, { subagent, ...options }, kind, name) =>
-        (await import('../../auth/manage-principals.js')).runAdd(context, { ...options, ...(subagent ? {} : { subagent }) }, kind, name),
+      action<AuthAddOptions & { subagent: boolean }, [PrincipalKind, string]>(async (context, { subagent, ...options }, kind, name) =>
+        (await import('../../auth/manage-principals.js')).runAuthAdd(
+          context,
+          { ...options, ...(subagent ? {} : { subagent }) },
+          kind,
+          name,
+        ),
       ),
     )
 }
@@ -88,12 +93,12 @@ function rotate(): Command {
     .description('issue new credentials in place, and revoke the ones before at once')
     .argument('<name>', 'as list shows it', recordName)
     .option('--expires <time>', `${EXPIRES} (default: as long as the ones before)`, durationOption('--expires'))
-    .option('--connections <n>', `${CONNECTIONS} (default: as before)`, wholeNumber('--connections', 1, MOST_CONNECTIONS))
+    .option('--connections <n>', `${CONNECTIONS} (default: as before)`, integerOption('--connections', 1, MAX_CONNECTIONS))
     .option('--out <file>', OUT)
     .addHelpText('after', '\nProcesses that read the credentials file by its path reconnect with the new ones by themselves.')
     .action(
-      action<AddOptions, [string]>(async (context, options, name) =>
-        (await import('../../auth/manage-principals.js')).runRotate(context, options, name),
+      action<AuthAddOptions, [string]>(async (context, options, name) =>
+        (await import('../../auth/manage-principals.js')).runAuthRotate(context, options, name),
       ),
     )
 }
@@ -104,7 +109,7 @@ function revoke(): Command {
     .argument('<name>', 'as list shows it', recordName)
     .action(
       action<object, [string]>(async (context, _options, name) =>
-        (await import('../../auth/manage-principals.js')).runRevoke(context, name),
+        (await import('../../auth/manage-principals.js')).runAuthRevoke(context, name),
       ),
     )
 }
@@ -112,7 +117,7 @@ function revoke(): Command {
 function list(): Command {
   return new Command('list')
     .description('show who has credentials: role, key, expiry, revoked')
-    .action(action<object, []>(async (context) => (await import('../../auth/manage-principals.js')).runList(context)))
+    .action(action<object, []>(async (context) => (await import('../../auth/manage-principals.js')).runAuthList(context)))
 }
 
 function check(): Command {
@@ -132,8 +137,8 @@ Examples:
   passover auth check alice --credentials alice.creds --as ann`,
     )
     .action(
-      action<CheckOptions, [string]>(async (context, options, agent) =>
-        (await import('../../auth/check.js')).runCheck(context, options, agent),
+      action<AuthCheckOptions, [string]>(async (context, options, agent) =>
+        (await import('../../auth/check.js')).runAuthCheck(context, options, agent),
       ),
     )
 }

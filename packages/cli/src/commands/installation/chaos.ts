@@ -2,18 +2,18 @@ import { Command, Option } from 'commander'
 import { action } from '../../connection/context.js'
 import { isNodeError } from '../../connection/project-directory.js'
 import { usage } from '../../errors.js'
-import { durationOption, wholeNumber } from '../../input/options.js'
+import { durationOption, integerOption } from '../../input/options.js'
 import type { ChaosFlags } from './run-chaos.js'
 
 /** `passover chaos` */
 export function chaosCommand(): Command {
   return new Command('chaos')
     .description('prove the promises: servers and processes of its own under load and trouble, then a checker reads what they left')
-    .option('--minutes <n>', 'how long there is load and trouble', wholeNumber('--minutes', 1, 1_440), 2)
-    .option('--seed <n>', 'which schedule (default: a new one, printed)', wholeNumber('--seed', 0, 2 ** 31))
+    .option('--minutes <n>', 'how long there is load and trouble', integerOption('--minutes', 1, 1_440), 2)
+    .option('--seed <n>', 'which schedule (default: a new one, printed)', integerOption('--seed', 0, 2 ** 31))
     .option('--faults <names>', 'only these, by commas (default: all that this machine can do)')
     .addOption(new Option('--nodes <n>', 'servers: a cluster of three, or one').choices(['3', '1']).default('3'))
-    .option('--rate <n>', 'passes asked for a second', wholeNumber('--rate', 1, 1_000), 12)
+    .option('--rate <n>', 'passes asked for a second', integerOption('--rate', 1, 1_000), 12)
     .option('--soak', 'watch memory, descriptors, consumers and subscriptions, and say which grow')
     .option('--isolated', 'each agent in an account of its own')
     .addOption(
@@ -34,14 +34,14 @@ export function chaosCommand(): Command {
     )
     .action(
       action<ChaosFlags, []>(async (context, flags) => {
-        const { runChaosCommand } = await import('./run-chaos.js').catch(refuseBundleAlone)
+        const { runChaosCommand } = await import('./run-chaos.js').catch(refuseWithoutChaosPackage)
         return runChaosCommand(context, flags)
       }),
     )
 }
 
 /** The container image has the bundle alone, without @passover/chaos, which starts files of its own as processes. */
-function refuseBundleAlone(error: unknown): never {
+function refuseWithoutChaosPackage(error: unknown): never {
   if (!isNodeError(error) || error.code !== 'ERR_MODULE_NOT_FOUND' || !error.message.includes('@passover/chaos')) throw error
   throw usage('passover chaos is not in the container image', 'run it where the package is installed: npx @passover/cli chaos')
 }

@@ -7,18 +7,18 @@ export interface CommandNode {
   options: OptionNode[]
   commands: CommandNode[]
   /** What its first argument names, where the server knows which there are. */
-  argument?: Values | undefined
+  argument?: CompletedValues | undefined
 }
 
 /** Values that only the server knows: names of agents, ids of passes. `passover completion <values>` prints them. */
-export type Values = 'agents' | 'ids'
+export type CompletedValues = 'agents' | 'ids'
 
 export interface OptionNode {
   flags: string[]
   description: string
   takesValue: boolean
   choices: string[]
-  values?: Values | undefined
+  values?: CompletedValues | undefined
 }
 
 /** Reads the tree off the program, so that completion never falls behind the commands. */
@@ -33,12 +33,12 @@ export function commandTree(command: Command): CommandNode {
 }
 
 /** What an argument is, by its name. In the commands of OTHERS such an argument is something else: a new name, a version, a token. */
-const ARGUMENTS: Record<string, Values> = { id: 'ids', ids: 'ids', agent: 'agents', name: 'agents', from: 'agents', to: 'agents' }
-const OTHERS = new Set(['add', 'diff', 'revoke'])
+const ARGUMENTS: Record<string, CompletedValues> = { id: 'ids', ids: 'ids', agent: 'agents', name: 'agents', from: 'agents', to: 'agents' }
+const DIGIT_PLACEHOLDER = new Set(['add', 'diff', 'revoke'])
 
-function argumentOf(command: Command): Values | undefined {
+function argumentOf(command: Command): CompletedValues | undefined {
   const [first] = command.registeredArguments
-  return first && !OTHERS.has(command.name()) ? ARGUMENTS[first.name()] : undefined
+  return first && !DIGIT_PLACEHOLDER.has(command.name()) ? ARGUMENTS[first.name()] : undefined
 }
 
 function optionNode(option: Option): OptionNode {
@@ -174,7 +174,7 @@ function zsh(tree: CommandNode): string {
       .filter(({ choices, values: asked }) => asked || choices.length > 0)
       .map((one) => [one.flag, one]),
   )
-  const asked = (kind: Values) => `candidates=(${'$'}{(f)"$(_passover_values ${kind})"})`
+  const asked = (kind: CompletedValues) => `candidates=(${'$'}{(f)"$(_passover_values ${kind})"})`
   return [
     '#compdef passover',
     '# passover completion for zsh: eval "$(passover completion zsh)"',
@@ -262,7 +262,7 @@ function fishLines(tree: CommandNode, typed: Typed): string[] {
   return lines
 }
 
-function fishValues(values: Values, { run }: Typed): string {
+function fishValues(values: CompletedValues, { run }: Typed): string {
   return `'(${run} completion ${values} 2>/dev/null)'`
 }
 

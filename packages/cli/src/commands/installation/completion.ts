@@ -1,9 +1,9 @@
 import { Command, InvalidArgumentError } from 'commander'
 import { action, type Context } from '../../connection/context.js'
-import { SHELLS, type Values } from './completion-scripts.js'
+import { type CompletedValues, SHELLS } from './completion-scripts.js'
 
 /** Passes whose ids are offered: the newest. */
-const MOST_IDS = 100
+const MAX_IDS = 100
 /** Other words are not offered: shells expand what they are offered. */
 const WORD = /^[A-Za-z0-9_-]+$/
 
@@ -17,7 +17,7 @@ export function completionCommand(program: () => Command): Command {
       '\nIt completes passover and npx passover. The scripts themselves call passover completion agents and passover completion ids:\nthese print the names of agents, and the ids of the newest passes.\n\nExample:\n  eval "$(passover completion bash)"',
     )
     .action(
-      action<object, ['bash' | 'zsh' | 'fish' | Values]>(async (context, _options, wanted) => {
+      action<object, ['bash' | 'zsh' | 'fish' | CompletedValues]>(async (context, _options, wanted) => {
         const { terminal } = context
         if (wanted === 'agents' || wanted === 'ids') {
           const words = (await wordsOf(context, wanted)).filter((word) => WORD.test(word))
@@ -37,10 +37,10 @@ function wantedOption(text: string): string {
   throw new InvalidArgumentError(`Allowed choices are ${SHELLS.join(', ')}.`)
 }
 
-async function wordsOf(context: Context, wanted: Values): Promise<string[]> {
+async function wordsOf(context: Context, wanted: CompletedValues): Promise<string[]> {
   const { connectPerson } = await import('../../connection/connect-person.js')
   const { askAgents, askList } = await import('@passover/operator')
   await using bus = await connectPerson(context)
   if (wanted === 'agents') return (await askAgents(bus)).map(({ agent }) => agent.name)
-  return [...new Set((await askList(bus, { limit: MOST_IDS })).passes.map(({ id }) => id))]
+  return [...new Set((await askList(bus, { limit: MAX_IDS })).passes.map(({ id }) => id))]
 }

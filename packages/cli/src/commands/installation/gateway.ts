@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { action, type Context } from '../../connection/context.js'
 import type { TokenOptions } from '../../gateway/tokens.js'
-import { durationOption, nameOption, repeated, wholeNumber } from '../../input/options.js'
+import { durationOption, integerOption, nameOption, repeatableOption } from '../../input/options.js'
 import { stopSignals } from '../../terminal/stop-signals.js'
 
 interface GatewayFlags {
@@ -16,7 +16,7 @@ const TOKENS = 'the file with the tokens (default: PASSOVER_GATEWAY_TOKENS, or t
 export function gatewayCommand(): Command {
   return new Command('gateway')
     .description('serve the HTTP API (OpenAPI document, events feed, metrics) until Ctrl-C')
-    .option('--port <n>', 'where it listens (default: 7420; 0: any free one)', wholeNumber('--port', 0, 65_535))
+    .option('--port <n>', 'where it listens (default: 7420; 0: any free one)', integerOption('--port', 0, 65_535))
     .option('--host <address>', 'who can reach it (default: 127.0.0.1, this machine only); others need tokens')
     .option('--tokens <file>', TOKENS)
     .addCommand(tokenCommand())
@@ -29,9 +29,9 @@ export function gatewayCommand(): Command {
 
 async function run(context: Context, { port, host, tokens }: GatewayFlags): Promise<number> {
   const { terminal } = context
-  const { serveGateway, tokensPath } = await import('../../gateway/serve.js')
+  const { serveGateway, resolveTokensFile } = await import('../../gateway/serve.js')
   using signals = stopSignals(() => {})
-  await using gateway = await serveGateway(context, context.announcedServer(), { port, host, tokens: tokensPath(context, tokens) })
+  await using gateway = await serveGateway(context, context.announcedServer(), { port, host, tokens: resolveTokensFile(context, tokens) })
   const { url } = gateway
   terminal.show(
     { state: 'running', url, document: `${url}/openapi.json` },
@@ -45,7 +45,7 @@ function tokenCommand(): Command {
   const add = new Command('add')
     .description('make a token that acts as you (--as), or as an agent')
     .option('--agent <name>', 'as this agent, which may pass work over', nameOption)
-    .option('--scope <scopes>', 'read, create, decide, admin (default: read,decide; of an agent: read,create)', repeated)
+    .option('--scope <scopes>', 'read, create, decide, admin (default: read,decide; of an agent: read,create)', repeatableOption)
     .option('--expires <time>', 'for so long: 12h, 30d', durationOption('--expires'))
     .option('--note <text>', 'what it is for')
     .option('--tokens <file>', TOKENS)

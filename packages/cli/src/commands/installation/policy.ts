@@ -1,19 +1,19 @@
 import { Command } from 'commander'
 import { action, type Context } from '../../connection/context.js'
 import { usage } from '../../errors.js'
-import { nameOption, wholeNumber } from '../../input/options.js'
+import { integerOption, nameOption } from '../../input/options.js'
 import type { EditOptions } from '../../policy/edit.js'
 import type { ExplainOptions } from '../../policy/explain.js'
-import type { PullOptions } from '../../policy/pull.js'
-import type { CheckOptions, PushOptions } from '../../policy/push.js'
+import type { PolicyPullOptions } from '../../policy/pull.js'
+import type { PolicyCheckOptions, PolicyPushOptions } from '../../policy/push.js'
 import type { PairOptions, SetOptions } from '../../policy/set.js'
 
 const FILE = 'the file (default: PASSOVER_CONFIG, else .opencode/pass-over.json or pass_over in .opencode/config.json, upward)'
 const REASON = 'why; it stands in the history'
 const MISSING = 'agents that are not registered yet are no error'
-const MOST_VERSIONS = 1_000_000_000
+const MAX_VERSIONS = 1_000_000_000
 
-const version = (name: string) => wholeNumber(name, 0, MOST_VERSIONS)
+const version = (name: string) => integerOption(name, 0, MAX_VERSIONS)
 
 /** `passover policy …` */
 export function policyCommand(): Command {
@@ -35,8 +35,8 @@ function check(): Command {
     .option('--offline', 'do not ask a server which agents there are')
     .option('--allow-missing', MISSING)
     .action(
-      action<CheckOptions, [string?]>(async (context, options, file) =>
-        (await import('../../policy/push.js')).runCheck(context, options, file),
+      action<PolicyCheckOptions, [string?]>(async (context, options, file) =>
+        (await import('../../policy/push.js')).runPolicyCheck(context, options, file),
       ),
     )
 }
@@ -50,8 +50,8 @@ function push(): Command {
     .option('--base <version>', 'only if this version is in force', version('--base'))
     .option('--allow-missing', MISSING)
     .action(
-      action<PushOptions, [string?]>(async (context, options, file) =>
-        (await import('../../policy/push.js')).runPush(context, options, file),
+      action<PolicyPushOptions, [string?]>(async (context, options, file) =>
+        (await import('../../policy/push.js')).runPolicyPush(context, options, file),
       ),
     )
 }
@@ -63,8 +63,8 @@ function pull(): Command {
     .option('--dry-run', 'show what would change')
     .option('--yes', 'write over what was never pushed')
     .action(
-      action<PullOptions, [string?]>(async (context, options, file) =>
-        (await import('../../policy/pull.js')).runPull(context, options, file),
+      action<PolicyPullOptions, [string?]>(async (context, options, file) =>
+        (await import('../../policy/pull.js')).runPolicyPull(context, options, file),
       ),
     )
 }
@@ -74,7 +74,7 @@ function edit(): Command {
     .description('change the live policy in $VISUAL or $EDITOR')
     .option('--reason <text>', REASON)
     .option('--allow-missing', MISSING)
-    .action(action<EditOptions, []>(async (context, options) => (await import('../../policy/edit.js')).runEdit(context, options)))
+    .action(action<EditOptions, []>(async (context, options) => (await import('../../policy/edit.js')).runPolicyEdit(context, options)))
 }
 
 function diff(): Command {
@@ -85,7 +85,7 @@ function diff(): Command {
     .option('--file <path>', 'the policy file')
     .action(
       action<{ file?: string }, [number?, number?]>(async (context, options, from, to) =>
-        (await import('../../policy/history.js')).runDiff(context, options, [from, to]),
+        (await import('../../policy/history.js')).runPolicyDiff(context, options, [from, to]),
       ),
     )
 }
@@ -93,9 +93,11 @@ function diff(): Command {
 function history(): Command {
   return new Command('history')
     .description('the versions: who published them, when, why, and what they changed')
-    .option('--limit <n>', 'how many at most', wholeNumber('--limit', 1, 10_000), 20)
+    .option('--limit <n>', 'how many at most', integerOption('--limit', 1, 10_000), 20)
     .action(
-      action<{ limit: number }, []>(async (context, options) => (await import('../../policy/history.js')).runHistory(context, options)),
+      action<{ limit: number }, []>(async (context, options) =>
+        (await import('../../policy/history.js')).runPolicyHistory(context, options),
+      ),
     )
 }
 
@@ -106,7 +108,7 @@ function rollback(): Command {
     .option('--reason <text>', REASON)
     .action(
       action<{ reason?: string }, [number]>(async (context, options, to) =>
-        (await import('../../policy/set.js')).runRollback(context, options, to),
+        (await import('../../policy/set.js')).runPolicyRollback(context, options, to),
       ),
     )
 }
@@ -122,7 +124,7 @@ function explain(): Command {
     .addHelpText('after', `\nExample:\n  passover policy explain alice audit --override '{"timeout_ms": 90000}'`)
     .action(
       action<ExplainOptions, [string, string]>(async (context, options, from, to) =>
-        (await import('../../policy/explain.js')).runExplain(context, options, from, to),
+        (await import('../../policy/explain.js')).runPolicyExplain(context, options, from, to),
       ),
     )
 }
@@ -144,7 +146,7 @@ function set(): Command {
     )
     .action(
       action<SetOptions, [string, string?]>(async (context, options, field, value) =>
-        (await import('../../policy/set.js')).runSet(context, options, field, value),
+        (await import('../../policy/set.js')).runPolicySet(context, options, field, value),
       ),
     )
 }
@@ -173,5 +175,5 @@ function pairSwitch(name: 'enable' | 'disable', description: string): Command {
 
 async function runSwitch(context: Context, options: PairOptions, pair: { from: string; to: string; enabled: boolean }): Promise<number> {
   if (!pair.enabled && !options.reason) throw usage('a pair is disabled for a reason', 'say it: --reason "…"')
-  return (await import('../../policy/set.js')).runPair(context, options, pair)
+  return (await import('../../policy/set.js')).runPolicyPair(context, options, pair)
 }

@@ -38,10 +38,10 @@ export interface ChaosFlags {
 }
 
 /** How often a run says how far it is, where that replaces what was said before, and where each time is a line. */
-const SAY_EVERY_MS = { live: 2_000, lines: 30_000 }
+const PROGRESS_INTERVAL_MS = { live: 2_000, lines: 30_000 }
 /** No service takes a shorter one. */
-const LEAST_WINDOW_MS = 1_000
-const ITSELF = [process.execPath, COMMAND_FILE]
+const MIN_ID_WINDOW_MS = 1_000
+const CLI_COMMAND = [process.execPath, COMMAND_FILE]
 
 /** Runs it, writes the report, prints the verdict. 1 where a promise was broken, the run failed, or it says nothing. */
 export async function runChaosCommand({ terminal, directory }: Context, flags: ChaosFlags): Promise<number> {
@@ -49,7 +49,7 @@ export async function runChaosCommand({ terminal, directory }: Context, flags: C
   // Its servers, workers and proxies would each fail in a way of their own.
   const few = tooFewFiles()
   if (few) throw new CliFailure('E030', few.message, { hint: few.hint })
-  if (flags.idWindow !== undefined && flags.idWindow < LEAST_WINDOW_MS) throw usage('--id-window takes at least 1s')
+  if (flags.idWindow !== undefined && flags.idWindow < MIN_ID_WINDOW_MS) throw usage('--id-window takes at least 1s')
   const dir = flags.report ? resolve(directory, flags.report) : await mkdtemp(join(tmpdir(), 'passover-chaos-'))
   await mkdir(dir, { recursive: true }).catch((error: Error) => {
     throw usage(`--report: ${error.message}`)
@@ -86,10 +86,10 @@ async function carriedOut(terminal: Terminal, options: ChaosOptions): Promise<Ch
   try {
     return await runChaos(options, {
       say: (text) => progress.say(text),
-      say_every_ms: progress.live ? SAY_EVERY_MS.live : SAY_EVERY_MS.lines,
+      say_every_ms: progress.live ? PROGRESS_INTERVAL_MS.live : PROGRESS_INTERVAL_MS.lines,
       stop: signals.signal,
       passover: VERSION,
-      command: ITSELF,
+      command: CLI_COMMAND,
     })
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)

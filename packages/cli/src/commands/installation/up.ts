@@ -2,15 +2,15 @@ import { Command, Option } from 'commander'
 import { action, type Context } from '../../connection/context.js'
 import { resolvePeople, type ServerSetting } from '../../connection/settings.js'
 import { usage } from '../../errors.js'
-import { wholeNumber } from '../../input/options.js'
-import type { Local } from '../../local/services.js'
-import type { Started } from '../../local/start.js'
+import { integerOption } from '../../input/options.js'
+import type { LocalInstallation } from '../../local/services.js'
+import type { StartResult } from '../../local/start.js'
 import { type StopSignals, stopSignals } from '../../terminal/stop-signals.js'
-import { shellWord, typed } from '../../terminal/text.js'
-import { TLS, TLS_CA, TLS_CERT, TLS_KEY } from './auth.js'
+import { formatCommands, shellWord } from '../../terminal/text.js'
+import { TLS_CA_HELP, TLS_CERT_HELP, TLS_HELP, TLS_KEY_HELP } from './auth.js'
 
 /** No service takes a shorter one. */
-const LEAST_WINDOW_MS = 1_000
+const MIN_ID_WINDOW_MS = 1_000
 
 interface UpOptions {
   port?: number
@@ -28,16 +28,16 @@ interface UpOptions {
 export function upCommand(): Command {
   return new Command('up')
     .description("run this project's server, dispatcher and audit until Ctrl-C")
-    .option('--port <n>', 'port of the server (default: the one it had, else a free one)', wholeNumber('--port', 1, 65_535))
-    .option('--http [port]', 'the HTTP API too, on this machine only (default port: 7420)', wholeNumber('--http', 0, 65_535))
+    .option('--port <n>', 'port of the server (default: the one it had, else a free one)', integerOption('--port', 1, 65_535))
+    .option('--http [port]', 'the HTTP API too, on this machine only (default port: 7420)', integerOption('--http', 0, 65_535))
     .addOption(
       new Option('--log <level>', 'how much goes into .passover/passover.log').choices(['error', 'warn', 'info', 'debug']).default('info'),
     )
     .option('--isolated', 'give each agent an account of its own, so that agents cannot act outside of their rights')
-    .option('--tls', TLS)
-    .option('--tls-cert <file>', TLS_CERT)
-    .option('--tls-key <file>', TLS_KEY)
-    .option('--tls-ca <file>', TLS_CA)
+    .option('--tls', TLS_HELP)
+    .option('--tls-cert <file>', TLS_CERT_HELP)
+    .option('--tls-key <file>', TLS_KEY_HELP)
+    .option('--tls-ca <file>', TLS_CA_HELP)
     .option('--adopt', 'use the data of a .passover/ that you did not make here: it was moved, restored or made by an older version')
     .addHelpText(
       'after',
@@ -65,8 +65,8 @@ async function alreadyUp({ terminal }: Context, { url, pid, project, started_at 
   const file = readServerFile(project)
   const starting = isStarting(file, pid)
   const http = starting ? undefined : file?.http
-  const wanted = otherPort(url, options.port)
-  const wanted_http = starting ? undefined : otherHttp(http, options.http)
+  const wanted = unmetPortRequest(url, options.port)
+  const wanted_http = starting ? undefined : unmetHttpRequest(http, options.http)
   const document = {
     state: starting ? 'starting' : 'already_running',
     url,
@@ -93,16 +93,16 @@ async function alreadyUp({ terminal }: Context, { url, pid, project, started_at 
   return 1
 }
 
-type Runs = Extract<Started, { kind: 'runs' }>
+type Runs = Extract<StartResult, { kind: 'runs' }>
 
 /** Where the HTTP API was asked for, and is not: a port, or any place at all. */
-export function otherHttp(http: string | undefined, asked: number | true | undefined): number | true | undefined {
+export function unmetHttpRequest(http: string | undefined, asked: number | true | undefined): number | true | undefined {
   if (asked === undefined || (http !== undefined && (asked === true || asked === 0))) return undefined
   return http !== undefined && Number(new URL(http).port) === asked ? undefined : asked
 }
 
 /** The port that was asked for, where the server that runs has another. */
-export function otherPort(url: string, port: number | undefined): number | undefined {
+export function unmetPortRequest(url: string, port: number | undefined): number | undefined {
   return port === undefined || url === '' || Number(new URL(url).port) === port ? undefined : port
 }
 
@@ -116,11 +116,11 @@ async function looksUp({ directory }: Context): Promise<boolean> {
   return isAlive(pid, undefined)
 }
 
-async function start(context: Context, options: UpOptions, progress: (text: string) => void): Promise<Started> {
+async function start(context: Context, options: UpOptions, progress: (text: string) => void): Promise<StartResult> {
   const { startLocal } = await import('../../local/start.js')
-  const { projectAbove } = await import('../../connection/project-directory.js')
-  const { settlePolicy } = await import('../../local/initial-policy.js')
-  const { askedPort } = await import('../../connection/health-port.js')
+  const { findProjectAbove } = await import('../../connection/project-directory.js')
+  const { publishInitialPolicy } = await import('../../local/initial-policy.js')
+  const { healthPortFrom } = await import('../../connection/health-port.js')
   const { dirname } = await import('node:path')
   const { ignoredText, searchProject } = await import('@passover/sdk/project')
   const { project, ignored } = searchProject(context.directory)
@@ -129,7 +129,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
   const external = await externalServer(context)
   if (external && options.isolated)
     throw usage('--isolated is for a server of the project’s own', 'passover auth init makes the keys for another server')
-  const above = project || external || context.flags.directory ? undefined : projectAbove(context.directory)
+  const above = project || external || context.flags.directory ? undefined : findProjectAbove(context.directory)
   if (above && context.terminal.mode === 'human')
     context.terminal.note(
       `Starting a project of its own in ${context.directory}. The one in ${above} is another, since no repository holds both; to use that: passover up --directory ${shellWord(above)}`,
@@ -138,7 +138,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
   if (tls && !options.isolated) throw usage('--tls goes with --isolated', 'passover up --isolated --tls')
   if (external && options.port) throw usage('--port is for a server of the project’s own', 'leave out --port, or --server and NATS_URL')
   const beforeRequests = async (server: ServerSetting) => {
-    const line = await settlePolicy(context, server)
+    const line = await publishInitialPolicy(context, server)
     if (line && context.terminal.mode === 'human') context.terminal.note(line)
   }
   return startLocal({
@@ -154,7 +154,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
     webhook: await webhookOf(context),
     beforeRequests,
     progress,
-    health_port: askedPort(context.env),
+    health_port: healthPortFrom(context.env),
     told: (text) => context.terminal.note(text),
   })
 }
@@ -181,7 +181,7 @@ function idWindowOf({ env }: Context): number | undefined {
   const text = env.PASSOVER_ID_WINDOW_MS
   if (!text) return undefined
   const window = Number(text)
-  if (Number.isSafeInteger(window) && window >= LEAST_WINDOW_MS) return window
+  if (Number.isSafeInteger(window) && window >= MIN_ID_WINDOW_MS) return window
   throw usage(`PASSOVER_ID_WINDOW_MS does not take "${text}"`, 'it takes a whole number of milliseconds, 1000 or more: 3600000 is an hour')
 }
 
@@ -195,13 +195,17 @@ async function externalServer({ flags, env, directory }: Context) {
 }
 
 /** The gateway stands before everything else that runs: it is there last, and gone first. */
-async function serveAll(context: Context, local: Local, { signals, http }: { signals: StopSignals; http: number | true | undefined }) {
+async function serveAll(
+  context: Context,
+  local: LocalInstallation,
+  { signals, http }: { signals: StopSignals; http: number | true | undefined },
+) {
   if (http === undefined) return await serve(context, local, { signals })
-  const { serveGateway, tokensOf } = await import('../../gateway/serve.js')
+  const { serveGateway, projectTokensFile } = await import('../../gateway/serve.js')
   const server: ServerSetting = { ...(await serverOf(context, local)), url: local.url }
   const port = http === true ? undefined : http
   try {
-    await using gateway = await serveGateway(context, server, { port, tokens: tokensOf(local.project) })
+    await using gateway = await serveGateway(context, server, { port, tokens: projectTokensFile(local.project) })
     await rememberHttp(local, gateway.url)
     return await serve(context, local, { signals, api: gateway.url })
   } finally {
@@ -210,13 +214,13 @@ async function serveAll(context: Context, local: Local, { signals, http }: { sig
 }
 
 /** So that a second `up` can say where it is. On somebody else's server there is no file to say it in. */
-async function rememberHttp({ project, server, health }: Local, http: string): Promise<void> {
+async function rememberHttp({ project, server, health }: LocalInstallation, http: string): Promise<void> {
   const { readServerFile, writeServerFile } = await import('../../connection/project-directory.js')
   const file = server && readServerFile(project)
   if (file) writeServerFile(project, { ...file, health, http })
 }
 
-async function serverOf(context: Context, { project }: Local): Promise<ServerSetting> {
+async function serverOf(context: Context, { project }: LocalInstallation): Promise<ServerSetting> {
   const external = await externalServer(context)
   if (external) return external
   const { readServerFile } = await import('../../connection/project-directory.js')
@@ -240,8 +244,8 @@ function nextSteps(isolated: boolean): string[] {
   ]
 }
 
-async function serve({ terminal, env }: Context, local: Local, { signals, api }: Serving): Promise<number> {
-  const { isIsolated } = await import('../../auth/isolated-project.js')
+async function serve({ terminal, env }: Context, local: LocalInstallation, { signals, api }: Serving): Promise<number> {
+  const { isIsolatedProject } = await import('../../auth/isolated-project.js')
   const { url, server, project } = local
   const { bold, dim, green } = terminal.colors
   terminal.show(
@@ -262,7 +266,7 @@ async function serve({ terminal, env }: Context, local: Local, { signals, api }:
         dim(`  health at ${local.health}/readyz`),
         '',
         'Next, in another terminal:',
-        ...nextSteps(isIsolated(project)).map((line) => typed(`  ${line}`, env)),
+        ...nextSteps(isIsolatedProject(project)).map((line) => formatCommands(`  ${line}`, env)),
         '',
         dim('Ctrl-C stops it.'),
       ].join('\n'),

@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander'
 import { action } from '../../connection/context.js'
 import { usage } from '../../errors.js'
-import { durationOption, nameOption, wholeNumber } from '../../input/options.js'
+import { durationOption, integerOption, nameOption } from '../../input/options.js'
 
 interface WorkOptions {
   concurrency: number
@@ -16,8 +16,8 @@ export function workCommand(): Command {
     .description('be a subagent: run a command for every pass')
     .argument('<agent>', 'the name to work under', nameOption)
     .argument('[command...]', 'the command and its arguments, after --')
-    .option('--concurrency <n>', 'passes at a time', wholeNumber('--concurrency', 1, 1000), 1)
-    .option('--replicas <n>', 'worker processes, each with --concurrency passes at a time', wholeNumber('--replicas', 1, 100), 1)
+    .option('--concurrency <n>', 'passes at a time', integerOption('--concurrency', 1, 1000), 1)
+    .option('--replicas <n>', 'worker processes, each with --concurrency passes at a time', integerOption('--replicas', 1, 100), 1)
     .addOption(
       new Option('--kill-after <time>', 'SIGKILL so long after SIGTERM, when a pass is ended')
         .argParser(durationOption('--kill-after'))

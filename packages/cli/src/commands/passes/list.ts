@@ -1,7 +1,7 @@
 import type { PassStatus } from '@passover/schemas'
 import { Command, Option } from 'commander'
 import { action } from '../../connection/context.js'
-import { PASS_STATUSES, wholeNumber } from '../../input/options.js'
+import { integerOption, PASS_STATUSES } from '../../input/options.js'
 
 const LEGEND = `
 STATUS, where a pass stands:
@@ -38,14 +38,14 @@ export function listCommand(): Command {
     .option('--to <agent>', 'only those that this subagent was asked for')
     .addOption(new Option('--status <status>', 'only those that stand there').choices(PASS_STATUSES))
     .option('--session <id>', 'only those of this session')
-    .option('--limit <n>', 'at most so many', wholeNumber('--limit', 1, 1000), 50)
+    .option('--limit <n>', 'at most so many', integerOption('--limit', 1, 1000), 50)
     .addHelpText('after', LEGEND)
     .action(
       action<ListOptions, []>(async (context, options) => {
         const { connectPerson } = await import('../../connection/connect-person.js')
         const { askList, noWorkersText, waitsForWorker, workersOf } = await import('@passover/operator')
-        const { renderRows } = await import('../../render/pass-rows.js')
-        const { noteIfUnknown } = await import('../../doctor/audit.js')
+        const { renderPassRows } = await import('../../render/pass-rows.js')
+        const { noteUnknownPerson } = await import('../../doctor/audit.js')
         await using bus = await connectPerson(context)
         const { passes, more } = await askList(bus, {
           limit: options.limit,
@@ -57,8 +57,8 @@ export function listCommand(): Command {
         const workers = await workersOf(bus, passes)
         const rows = passes.map((pass) => (waitsForWorker(pass) ? { ...pass, workers: workers.get(pass.subagent) ?? 0 } : pass))
         if (context.terminal.mode === 'jsonl') for (const row of rows) context.terminal.stream(row, () => undefined)
-        else context.terminal.show(rows, () => (passes.length === 0 ? 'No passes.' : renderRows(passes, bus.now(), context.terminal)))
-        if (passes.length === 0) await noteIfUnknown(bus, context.terminal)
+        else context.terminal.show(rows, () => (passes.length === 0 ? 'No passes.' : renderPassRows(passes, bus.now(), context.terminal)))
+        if (passes.length === 0) await noteUnknownPerson(bus, context.terminal)
         if (context.terminal.mode === 'human')
           for (const [name, count] of workers) if (count === 0) context.terminal.note(noWorkersText(name))
         if (more) context.terminal.note(moreText(passes.length, options.limit))

@@ -1,13 +1,13 @@
 import { Command, Option } from 'commander'
 import { action } from '../../connection/context.js'
 import { usage } from '../../errors.js'
-import { durationOption, nameOption, repeated } from '../../input/options.js'
+import { durationOption, nameOption, repeatableOption } from '../../input/options.js'
 import type { RequestOptions } from '../../passes/request.js'
 
 type GivenOptions = Omit<RequestOptions, 'to' | 'objective'> & { to?: string; objective?: string }
 
 /** What a request may ask for (max_timeout_ms). */
-const MOST_MS = 86_400_000
+const MAX_TIMEOUT_MS = 86_400_000
 
 /** `passover request` */
 export function requestCommand(): Command {
@@ -20,14 +20,14 @@ export function requestCommand(): Command {
     .option('--objective <text>', 'what is to be done, in place of the second argument')
     .option('--reason <text>', 'why it is passed over', 'request')
     .option('--background <text>', 'what the subagent should know besides')
-    .option('--file <path...>', 'files to pass along, binary ones as base64 (several, or several times)', repeated)
+    .option('--file <path...>', 'files to pass along, binary ones as base64 (several, or several times)', repeatableOption)
     .option(
       '--timeout <time>',
       'how long it may take in all, a hold not counted: 500ms, 30s, 5m (at most 24h; default: the policy’s, 30s)',
-      durationOption('--timeout', MOST_MS),
+      durationOption('--timeout', MAX_TIMEOUT_MS),
     )
     .addOption(new Option('--priority <slot>', 'how urgent').choices(['high', 'medium', 'low']).default('medium'))
-    .option('--constraint <word>', 'what the subagent must not do, such as read_only (several times)', repeated)
+    .option('--constraint <word>', 'what the subagent must not do, such as read_only (several times)', repeatableOption)
     .option('--session <id>', 'the session it belongs to')
     .option('--id <id>', 'its id, so that asking again gets the same result (9 to 64 of A-Z a-z 0-9 _ -)')
     .option('--hold', 'a person must approve before the work starts')

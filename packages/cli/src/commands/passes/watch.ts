@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { action } from '../../connection/context.js'
-import { wholeNumber } from '../../input/options.js'
+import { integerOption } from '../../input/options.js'
 
 interface WatchOptions {
   from?: string
@@ -18,7 +18,7 @@ export function watchCommand(): Command {
     .argument('[id]', 'only this pass')
     .option('--from <agent>', 'only what this agent asked for')
     .option('--to <agent>', 'only what this subagent was asked for')
-    .option('--count <n>', 'end after so many', wholeNumber('--count', 1, 1_000_000))
+    .option('--count <n>', 'end after so many', integerOption('--count', 1, 1_000_000))
     .option('--all', 'begin with everything that is stored')
     .option('--notifications', 'only returns that policy wants told, and what waits for a person')
     .option('--bell', 'ring at each notification, on a terminal')

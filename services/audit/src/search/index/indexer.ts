@@ -1,4 +1,4 @@
-import type { IdFinder } from '@passover/archive'
+import type { IdIndex } from '@passover/archive'
 import { type Entry, type Outcome, type Table, TableError, type TableExtent } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { keyText, type PassKey, type PassRecord } from '@passover/schemas'
@@ -47,7 +47,7 @@ export class Indexing implements Standing {
   constructor(private readonly deps: IndexingDeps) {}
 
   /** Fills itself, and then what finds ids in the archive; what could not be read is tried again until it is. Nobody waits for it. */
-  async prepare(finder: Pick<IdFinder, 'prepare' | 'damaged'>): Promise<void> {
+  async prepare(finder: Pick<IdIndex, 'prepare' | 'damaged'>): Promise<void> {
     const { clock, log } = this.deps
     let filled = false
     for (let wait = AGAIN_MS; !this.stop_.signal.aborted; wait = Math.min(2 * wait, MOST_AGAIN_MS)) {
@@ -61,14 +61,14 @@ export class Indexing implements Standing {
     }
   }
 
-  private async read(finder: Pick<IdFinder, 'prepare' | 'damaged'>): Promise<void> {
+  private async read(finder: Pick<IdIndex, 'prepare' | 'damaged'>): Promise<void> {
     await finder.prepare()
     const { damaged } = finder
     if (damaged.length > 0) this.deps.log.error({ segments: damaged }, 'indexes of the archive are damaged: what they say is not found')
   }
 
   /** What was sealed since is read, where that is not under way, so that who asks later need not wait for it. */
-  follow(finder: Pick<IdFinder, 'follow' | 'trouble'>): void {
+  follow(finder: Pick<IdIndex, 'follow' | 'trouble'>): void {
     if (this.stop_.signal.aborted) return
     const { log } = this.deps
     this.following ??= finder

@@ -1,28 +1,28 @@
-import type { Seeded } from '../seeded-random.js'
-import { BUILDER, type Errand, errand } from './load-plan.js'
+import type { SeededRandom } from '../seeded-random.js'
+import { BUILDER, type LoadRequest, planRequest } from './load-plan.js'
 
 /** Its passes wait for a person before they are dispatched. */
-export const GATE = 'gate'
+export const GATED_AGENT = 'gate'
 export const APPROVAL_EXPIRES_MS = 8_000
 
 /** The policy of a run: no loop breaker, since all passes are of few sessions; and a subagent whose passes are held. */
 export const CHAOS_POLICY = {
   defaults: { max_passes_per_session: 1_000_000_000 },
-  subagents: { [GATE]: { hold_before_dispatch: true, approval_expires_ms: APPROVAL_EXPIRES_MS } },
+  subagents: { [GATED_AGENT]: { hold_before_dispatch: true, approval_expires_ms: APPROVAL_EXPIRES_MS } },
 }
 
 /** One thing that an originator does in a run. */
-export interface ChaosErrand extends Errand {
+export interface ChaosRequest extends LoadRequest {
   to: string
   /** By the SDK's own retrying, which asks anew after what is recoverable. */
   retries: boolean
 }
 
 /** The errands of the load tests, and held ones, retries, and children that would close a loop (E003). */
-export function chaosErrand(seed: Seeded): ChaosErrand {
-  const made: ChaosErrand = { ...errand(seed), to: BUILDER, retries: false }
+export function planChaosRequest(seed: SeededRandom): ChaosRequest {
+  const made: ChaosRequest = { ...planRequest(seed), to: BUILDER, retries: false }
   const kind = seed.next()
-  if (kind < 0.1) return { ...made, to: GATE, plan: { ms: made.plan.ms } }
+  if (kind < 0.1) return { ...made, to: GATED_AGENT, plan: { ms: made.plan.ms } }
   if (kind < 0.15) return { ...made, times: 1, retries: true }
   if (kind < 0.2) {
     const back = { to: BUILDER, waits: true, plan: { ms: 0 } }
@@ -32,7 +32,7 @@ export function chaosErrand(seed: Seeded): ChaosErrand {
 }
 
 /** What an originator writes down, a JSON document a line. Times in ms of this machine. */
-export type HistoryLine =
+export type OriginatorLogLine =
   | { t: 'asked'; id: string; to: string; at: number; timeout_ms: number }
   /** The stream has taken its request. */
   | { t: 'stored'; id: string; at: number }

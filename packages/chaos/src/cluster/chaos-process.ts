@@ -1,15 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createWriteStream, type WriteStream } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { eventually } from '../wait-for.js'
+import { waitUntil } from '../wait-for.js'
 
 export type Role = 'service' | 'worker' | 'originator' | 'person'
 
 /** Compiled, wherever this runs from. */
 const ROLES = new URL('../../dist/roles/', import.meta.url)
-const READY_MS = 120_000
+const READY_TIMEOUT_MS = 120_000
 
-export interface ActorOptions {
+export interface ChaosProcessOptions {
   name: string
   kind: string
   role: Role
@@ -26,12 +26,12 @@ export interface ActorOptions {
 }
 
 /** A process that is started again whenever it was killed. */
-export class Actor implements AsyncDisposable {
+export class ChaosProcess implements AsyncDisposable {
   readonly name: string
   readonly kind: string
   /** When it was killed, ms. */
   readonly deaths: number[] = []
-  readonly #options: ActorOptions
+  readonly #options: ChaosProcessOptions
   readonly #log: WriteStream
   readonly #said = new Set<string>()
   #child: ChildProcess
@@ -41,7 +41,7 @@ export class Actor implements AsyncDisposable {
   #frozen = false
   #resources: { timers: number } | undefined
 
-  constructor(options: ActorOptions) {
+  constructor(options: ChaosProcessOptions) {
     this.name = options.name
     this.kind = options.kind
     this.#options = options
@@ -92,12 +92,12 @@ export class Actor implements AsyncDisposable {
   }
 
   /** Ready, in this life. */
-  ready(deadline_ms = READY_MS): Promise<boolean> {
+  ready(deadline_ms = READY_TIMEOUT_MS): Promise<boolean> {
     return this.hears('ready', deadline_ms)
   }
 
   hears(event: string, deadline_ms: number): Promise<boolean> {
-    return eventually(async () => this.said(event) || this.#ended, { deadline_ms, every_ms: 20 }).then(() => this.said(event))
+    return waitUntil(async () => this.said(event) || this.#ended, { deadline_ms, every_ms: 20 }).then(() => this.said(event))
   }
 
   tell(message: object): void {
