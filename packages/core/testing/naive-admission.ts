@@ -86,6 +86,7 @@ export function naiveAdmission(one: NaiveCase): Verdict {
   if (budget.passes !== undefined && budget.passes < 0) faults.add('E014 budget.passes')
   if (budget.time_ms === 0) faults.add('E014 budget.time_ms')
   for (const fault of limitFaults(one, p.max_passes_per_session as number)) faults.add(fault)
+  if (one.policy.pair?.max_active === undefined && one.counts.pair.active >= (p.max_open as number)) faults.add('E014 pair.max_open')
   if (p.hold_before_dispatch && one.counts.held >= (p.max_held as number)) faults.add('E014 originator.max_held')
   if (faults.size > 0) return { faults }
 

@@ -34,6 +34,7 @@ export const TABLE: [field: string, levels: string, narrower: string, standard: 
   ['max_active', 'ps', 'smaller', undefined],
   ['max_passes_per_session', 'pg', 'smaller', 1_000],
   ['max_held', 'pg', 'smaller', 1_000],
+  ['max_open', 'pg', 'smaller', 10_000],
   ['budget', 'opg', 'smaller', undefined],
   ['allow_widening', 'p', 'subset', ['timeout_ms', 'auto_return', 'notify_on_return']],
   ['approvers', 'pg', 'subset', undefined],

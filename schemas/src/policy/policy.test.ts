@@ -68,6 +68,7 @@ const FIELDS: [field: string, levels: string, value: unknown][] = [
   ['max_active', 'p s', 10],
   ['max_passes_per_session', 'p g', 100],
   ['max_held', 'p g', 100],
+  ['max_open', 'p g', 100],
   ['budget', 'o p g', { tokens: 5 }],
   ['allow_widening', 'p', ['timeout_ms', 'budget']],
   ['approvers', 'p g', ['maria']],

@@ -35,6 +35,12 @@ const mostHeld = (what: string) =>
     .describe(
       `Refuses a ${what} that would wait for a person's approval with E014 where so many passes of its originator wait for one already, to whichever subagent. Default 1,000.`,
     )
+const mostOpen = (what: string) =>
+  many
+    .optional()
+    .describe(
+      `Refuses a ${what} with E014 where so many passes of its originator to its subagent are open already, held ones too. A pair with a \`max_active\` of its own is bound by that instead. Default 10,000.`,
+    )
 const treeBudget = budget
   .optional()
   .describe(
@@ -145,6 +151,7 @@ export const agentPairPreference = strict({
   ...rates,
   max_passes_per_session: perSession('pass of this pair'),
   max_held: mostHeld('pass of this pair'),
+  max_open: mostOpen('pass of this pair'),
   budget: treeBudget,
   allow_widening: list(widenable, widenable.options.length)
     .optional()
@@ -208,6 +215,7 @@ export const policyDefaults = strict({
     ),
   max_passes_per_session: perSession('pass'),
   max_held: mostHeld('pass'),
+  max_open: mostOpen('pass'),
   budget: treeBudget,
   approvers: deciders,
 })
@@ -315,6 +323,8 @@ export const effectivePolicy = z.object({
   max_passes_per_session: many,
   /** Absent where an earlier version resolved it: 1,000. */
   max_held: many.optional(),
+  /** Absent where an earlier version resolved it: 10,000. */
+  max_open: many.optional(),
   budget: budget.optional(),
   allow_widening: list(widenable, widenable.options.length),
   approvers: list(person, LIMITS.approvers).optional(),

@@ -143,6 +143,39 @@ describe('held passes of one originator', () => {
   })
 })
 
+describe('open passes of one pair', () => {
+  test('are at most max_open, held ones too, over restarts; the next one begins when one has ended; max_active of the pair replaces it', async () => {
+    const limit = 4
+    const settings = policy({ defaults: { max_open: limit }, pairs: { 'bob->audit': { max_active: limit + 2 } } })
+    await using world = await World.start({ dispatchers: [settings] })
+    for (const name of ['audit', 'scout']) await world.agent(name)
+    await world.state(await world.ask({ override: { hold_before_dispatch: true }, timeout_ms: 300_000 }), 'held')
+    const mine = await ask(world, 12)
+    expect(mine.open).toHaveLength(limit - 1)
+    const mend = expect.stringContaining('passover cancel --from alice --to audit --all')
+    const full = { code: 'E014', details: { field: 'max_open', scope: 'pair', limit, count: limit, retry_after_ms: 1_000, mend } }
+    for (const error of mine.errors) expect(error).toMatchObject(full)
+    // Other pairs have their own: of the same originator, and to the same subagent.
+    expect((await ask(world, limit, { to: 'scout' })).open).toHaveLength(limit)
+    expect((await ask(world, limit + 4, { from: 'bob' })).open).toHaveLength(limit + 2)
+
+    for (const snapshot of [true, false]) {
+      await world.dispatchers.at(-1)?.drain()
+      const store = await world.bus.objects('snapshots')
+      if (!snapshot) for (const name of await store.list()) await store.delete(name)
+      const again = await world.dispatcher(settings)
+      const hasRead = () => again.health().checks.some(({ name, state }) => name === 'timekeeper' && state === 'ok')
+      await until(hasRead, { what: 'it has read the stream' })
+      const { errors } = await ask(world, 2)
+      expect(errors).toMatchObject([full, full])
+    }
+
+    await finish(world, mine.open[0]!)
+    await until(async () => (await ask(world, 1)).open.length === 1, { what: 'there is room for one more' })
+    expect((await ask(world, 3)).open).toHaveLength(0)
+  })
+})
+
 describe('rates and active passes', () => {
   test('one dispatcher lets through exactly max_active, whoever asks at once, and the next when one has ended', async () => {
     await using world = await World.start({ dispatchers: [policy({ subagents: { audit: { max_active: 10 } } })] })

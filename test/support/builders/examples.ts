@@ -344,6 +344,7 @@ export const policy: EffectivePolicy = {
   max_active: 10,
   max_passes_per_session: 1_000,
   max_held: 1_000,
+  max_open: 10_000,
   budget: { passes: 10 },
   allow_widening: ['timeout_ms', 'auto_return', 'notify_on_return'],
   approvers: ['maria'],

@@ -18,6 +18,22 @@ function limitOf(error: { code: string; context?: Record<string, unknown> }): st
   return `${error.code} ${error.context?.scope}.${error.context?.field} ${error.context?.limit}`
 }
 
+/** Outcomes of two passes, the second of which is asked for while the first one runs. */
+async function together(bench: Bench): Promise<unknown[]> {
+  let finish: () => void = () => undefined
+  const decided = new Promise<void>((resolve) => {
+    finish = resolve
+  })
+  await using _worker = await bench.works(() => decided.then(() => 'done'))
+  const first = outcomeOf(bench.ask())
+  await until(async () => (await bench.all.world.bus.workload(bench.to)).some(({ running }) => running > 0), { what: 'it runs' })
+  const asked = bench.ask()
+  const second = asked.then(({ status }) => status, limitOf)
+  await until(async () => (await bench.all.world.journal(bench.key(asked.id))).state !== 'none', { what: 'the second is decided' })
+  finish()
+  return [await first, await second]
+}
+
 export const LIMITS: Row[] = [
   {
     field: 'max_passes_per_minute',
@@ -39,22 +55,17 @@ export const LIMITS: Row[] = [
     field: 'max_active',
     what: 'one more than that at a time is E014',
     set: { subagent: { max_active: 1 } },
-    run: async (bench) => {
-      let finish: () => void = () => undefined
-      const decided = new Promise<void>((resolve) => {
-        finish = resolve
-      })
-      await using _worker = await bench.works(() => decided.then(() => 'done'))
-      const first = outcomeOf(bench.ask())
-      await until(async () => (await bench.all.world.bus.workload(bench.to)).some(({ running }) => running > 0), { what: 'it runs' })
-      const asked = bench.ask()
-      const second = asked.then(({ status }) => status, limitOf)
-      await until(async () => (await bench.all.world.journal(bench.key(asked.id))).state !== 'none', { what: 'the second is decided' })
-      finish()
-      return [await first, await second]
-    },
+    run: together,
     standard: ['completed', 'completed'],
     changed: ['completed', 'E014 subagent.max_active 1'],
+  },
+  {
+    field: 'max_open',
+    what: 'of the pair: one more than that at a time is E014',
+    set: { pair: { max_open: 1 } },
+    run: together,
+    standard: ['completed', 'completed'],
+    changed: ['completed', 'E014 pair.max_open 1'],
   },
   {
     field: 'max_passes_per_session',

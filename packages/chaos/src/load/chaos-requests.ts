@@ -5,9 +5,9 @@ import { BUILDER, type LoadRequest, planRequest } from './load-plan.js'
 export const GATED_AGENT = 'gate'
 export const APPROVAL_EXPIRES_MS = 8_000
 
-/** The policy of a run: no loop breaker, since all passes are of few sessions; and a subagent whose passes are held. */
+/** The policy of a run: no loop breaker and no bound of open passes, since all are of few sessions and pairs; and a subagent whose passes are held. */
 export const CHAOS_POLICY = {
-  defaults: { max_passes_per_session: 1_000_000_000 },
+  defaults: { max_passes_per_session: 1_000_000_000, max_open: 1_000_000_000 },
   subagents: { [GATED_AGENT]: { hold_before_dispatch: true, approval_expires_ms: APPROVAL_EXPIRES_MS } },
 }
 

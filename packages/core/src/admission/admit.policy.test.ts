@@ -168,6 +168,34 @@ describe('admission by the policy', () => {
     expect(held(999, { hold_before_dispatch: false }, false).kind).toBe('admit')
   })
 
+  it('bounds the open passes of every pair without a max_active of its own, at 10,000 where nobody says otherwise (E014)', () => {
+    const open = (count: number, entry: object = {}, ready = true) => {
+      const { policy } = pair({ max_passes_per_session: 1_000_000, ...entry })
+      return admit(admitInput({ policy, counts: counts(count, ready) }))
+    }
+    expect(open(9_999).kind).toBe('admit')
+    expect(open(10_000)).toMatchObject({
+      kind: 'refuse',
+      error: {
+        code: 'E014',
+        message: '10000 passes from alice to audit are open; at most 10000 may be (max_open)',
+        details: {
+          field: 'max_open',
+          scope: 'pair',
+          limit: 10_000,
+          count: 10_000,
+          mend: 'ask again later, cancel some (passover cancel --from alice --to audit --all), or raise max_open',
+        },
+      },
+    })
+    expect(open(10_000, { max_open: 10_001 }).kind).toBe('admit')
+    expect(open(3, { max_open: 3 })).toMatchObject({ error: { details: { limit: 3, policy_path: '$.pairs["alice->audit"].max_open' } } })
+    expect(open(10_000, { max_active: 10_001 }).kind).toBe('admit')
+    // Before everything stored was read, only a pair that seems to have reached the bound waits.
+    expect(open(9_999, {}, false).kind).toBe('admit')
+    expect(open(10_000, {}, false).kind).toBe('later')
+  })
+
   it("both bind: a pair's larger limit does not lift its subagent's, nor the registry's", () => {
     const document = { pairs: { 'alice->audit': { max_active: 9 } }, subagents: { audit: { max_active: 3 } } }
     expect(refusal({ policy: { version: 1, document }, counts: counts(3) }).details).toMatchObject({ scope: 'subagent', limit: 3 })

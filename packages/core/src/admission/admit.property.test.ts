@@ -33,6 +33,7 @@ const values = {
   max_active: limit,
   max_passes_per_session: limit,
   max_held: limit,
+  max_open: limit,
   approval_expires_ms: fc.constantFrom(1, 1_000, 604_800_000),
   budget,
 }
@@ -213,7 +214,7 @@ it('decides as a naive second implementation does, for thousands of policies, re
   )
   // Enough of each kind was compared.
   const times = (ending: string) => Object.entries(seen).reduce((sum, [told, n]) => sum + (told.startsWith(ending) ? n : 0), 0)
-  for (const ending of ['E001', 'E002', 'E003', 'E005', 'E010', 'E012', 'E013 ', 'E014 ', 'hold'])
+  for (const ending of ['E001', 'E002', 'E003', 'E005', 'E010', 'E012', 'E013 ', 'E014 ', 'E014 pair.max_open', 'hold'])
     expect([ending, times(ending) > 8]).toEqual([ending, true])
   expect(times('admit')).toBeGreaterThan(200)
 }, 120_000)

@@ -36,7 +36,7 @@ const NEWEST = 1
  * Fields that are newer than the newest base, with their values where a frame does not name them. They are in no base of their own, because
  * processes of earlier versions could not read a frame with an unknown base. Frames that those processes wrote get the same values.
  */
-const ADDED: Readonly<Partial<EffectivePolicy>> = { max_held: 1_000 }
+const ADDED: Readonly<Partial<EffectivePolicy>> = { max_held: 1_000, max_open: 10_000 }
 
 /** Both are made once for a policy: it is the same object for every pass of a pair. */
 const packed = new WeakMap<object, PolicyFrame>()

@@ -44,8 +44,8 @@ function* boundsOf({ pair, subagent }: Limits): Generator<Bound> {
 
 /**
  * Returns E014 where a limit is reached: a rate or a number of the pair, of the subagent, or of the originator's share of the subagent (all
- * bind); for a pass that would be held, the number of held passes of its originator; or the limit of the session. The error has the count, so
- * that the decision can be told again. `later`: it cannot be told yet.
+ * bind); the number of open passes of a pair without a `max_active` of its own; for a pass that would be held, the number of held passes of its
+ * originator; or the limit of the session. The error has the count, so that the decision can be told again. `later`: it cannot be told yet.
  */
 export function limitFault({ counts, limits, policy, key, root, counted, now }: Limited): PassError | 'later' | undefined {
   if (!counts) return undefined
@@ -55,6 +55,12 @@ export function limitFault({ counts, limits, policy, key, root, counted, now }: 
       const reached = counts.rate(bound.scope, bound.field, bound.limit, now)
       if (reached) return rateError(key, bound, reached)
     }
+  }
+  if (limits?.pair.max_active === undefined) {
+    const { max_open = SYSTEM_DEFAULTS.max_open } = policy
+    const reached = counts.rate('pair', 'max_active', max_open, now)
+    // Before everything stored was read, the count may be wrong: only pairs that seem to have reached the bound wait for it.
+    if (reached) return counts.ready ? openError(key, max_open, reached) : 'later'
   }
   if (policy.hold_before_dispatch) {
     if (!counts.ready) return 'later'
@@ -73,6 +79,12 @@ export function limitFault({ counts, limits, policy, key, root, counted, now }: 
   const details = { field: 'max_passes_per_session', scope: root ? 'tree' : 'session', limit, count }
   // Waiting never helps: a session that goes on keeps its count.
   return passError('E014', message, { ...details, recoverable: false, mend: root ? FEWER : ANOTHER_SESSION })
+}
+
+function openError({ originator, subagent }: PassKey, limit: number, reached: Reached): PassError {
+  const message = `${reached.count} passes from ${originator} to ${subagent} are open; at most ${limit} may be (max_open)`
+  const mend = `ask again later, cancel some (passover cancel --from ${originator} --to ${subagent} --all), or raise max_open`
+  return passError('E014', message, { field: 'max_open', scope: 'pair', limit, ...reached, mend })
 }
 
 function heldError({ originator }: PassKey, limit: number, reached: Reached): PassError {

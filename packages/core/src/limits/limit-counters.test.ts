@@ -135,7 +135,7 @@ describe('counting', () => {
     expect(counting.for(key(3)).session('other', 1)).toBeUndefined()
   })
 
-  it('tells a session that is full without a look at the passes of others, however many are under way', () => {
+  it('tells a session and a pair that are full without a look at the passes of others, however many are under way', () => {
     const counting = new Counting(() => undefined, HOUR_MS)
     for (let n = 1; n <= 9; n++) counting.take(key(n), n <= 3 ? 's' : `other ${n}`)
     counting.take(key(1), 's')
@@ -144,6 +144,9 @@ describe('counting', () => {
       using looks = vi.spyOn(Map.prototype, 'values')
       const counts = counting.for(key(99))
       const told = [counts.session('s', 3), counts.session('s', 4), counts.session('other 5', 2)]
+      const open = (limit: number) => counts.rate('pair', 'max_active', limit, T0)
+      expect([open(9), open(10)]).toEqual([{ count: 9, retry_after_ms: 1_000 }, undefined])
+      expect(counting.for(key(99, 'bob')).rate('pair', 'max_active', 1, T0)).toBeUndefined()
       looked = looks.mock.calls.length
       return told
     }

@@ -1,4 +1,4 @@
-import { keyText, type PassKey, type Step } from '@passover/schemas'
+import { keyText, type PassKey, pairKey, type Step } from '@passover/schemas'
 import { isSystemStep } from '../journal/request-matching.js'
 import { PassingMap } from '../runtime/churn-map.js'
 import { Sessions } from './session-counter.js'
@@ -50,6 +50,8 @@ export class Counting {
   readonly #tickets = new PassingMap<string, Ticket>()
   /** How many of them each session has: its limit binds always, and there are many while the fold is behind. */
   readonly #sessions = new Map<string, number>()
+  /** The same of each pair: `max_open` binds every pair that has no limit of its own. */
+  readonly #pairs = new Map<string, number>()
   /** Where nobody folds: the sessions of what was let through here, so that each such dispatcher is bounded by itself. */
   readonly #own: Sessions
 
@@ -69,7 +71,8 @@ export class Counting {
     const text = keyText(key)
     this.#drop(text)
     this.#tickets.set(text, { key, session, held })
-    if (session !== undefined) this.#sessions.set(session, this.#ofSession(session) + 1)
+    if (session !== undefined) add(this.#sessions, session, 1)
+    add(this.#pairs, pairOf(key), 1)
   }
 
   /** Its step is stored. The fold will read it, where there is one. */
@@ -94,6 +97,7 @@ export class Counting {
   clear(): void {
     this.#tickets.clear()
     this.#sessions.clear()
+    this.#pairs.clear()
   }
 
   for(key: PassKey): PassCounts {
@@ -117,7 +121,7 @@ export class Counting {
       session: (token, limit) => {
         const read = sessions.count(token)
         if (read + this.#tickets.size < limit) return undefined
-        const count = read + this.#ofSession(token)
+        const count = read + (this.#sessions.get(token) ?? 0)
         return count < limit ? undefined : { count }
       },
       held: (limit) => {
@@ -135,27 +139,34 @@ export class Counting {
     return count
   }
 
-  #underway(scope: RateScope, field: RateField, { originator, subagent }: PassKey): number {
+  #underway(scope: RateScope, field: RateField, pass: PassKey): number {
+    if (scope === 'pair') return this.#pairs.get(pairOf(pass)) ?? 0
+    const { originator, subagent } = pass
     let count = 0
     for (const { key, held } of this.#tickets.values()) {
-      if (key.subagent !== subagent || (scope !== 'subagent' && key.originator !== originator)) continue
+      if (key.subagent !== subagent || (scope === 'share' && key.originator !== originator)) continue
       if (!held || countsHeld(scope, field)) count += 1
     }
     return count
   }
 
-  #ofSession(token: string): number {
-    return this.#sessions.get(token) ?? 0
-  }
-
   #drop(text: string): Ticket | undefined {
     const ticket = this.#tickets.take(text)
-    if (ticket?.session === undefined) return ticket
-    const left = this.#ofSession(ticket.session) - 1
-    if (left > 0) this.#sessions.set(ticket.session, left)
-    else this.#sessions.delete(ticket.session)
+    if (!ticket) return undefined
+    if (ticket.session !== undefined) add(this.#sessions, ticket.session, -1)
+    add(this.#pairs, pairOf(ticket.key), -1)
     return ticket
   }
+}
+
+function pairOf({ originator, subagent }: PassKey): string {
+  return pairKey(originator, subagent)
+}
+
+function add(counts: Map<string, number>, name: string, more: 1 | -1): void {
+  const count = (counts.get(name) ?? 0) + more
+  if (count > 0) counts.set(name, count)
+  else counts.delete(name)
 }
 
 function readOf({ active, held, minute }: Tally, { scope, field, now }: { scope: RateScope; field: RateField; now: number }): number {

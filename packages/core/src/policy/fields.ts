@@ -60,6 +60,7 @@ export const POLICY_FIELDS = {
   max_active: { levels: PS, narrower: 'smaller' },
   max_passes_per_session: { levels: PG, narrower: 'smaller' },
   max_held: { levels: PG, narrower: 'smaller' },
+  max_open: { levels: PG, narrower: 'smaller' },
   budget: { levels: ['override', 'pair', 'global'], narrower: 'smaller' },
   allow_widening: { levels: ['pair'], narrower: 'subset' },
   approvers: { levels: PG, narrower: 'subset' },
@@ -92,5 +93,6 @@ export const SYSTEM_DEFAULTS = {
   lease_ms: 5_000,
   max_passes_per_session: 1_000,
   max_held: 1_000,
+  max_open: 10_000,
   allow_widening: ['timeout_ms', 'auto_return', 'notify_on_return'],
 } as const satisfies Partial<EffectivePolicy>

@@ -102,6 +102,13 @@ const CONFLICTS: Row[] = [
     '$.pairs["a->b"]',
   ],
   [
+    'a bound of open passes that the pair’s own max_active replaces',
+    { pairs: { 'a->b': { max_open: 5, max_active: 10 } } },
+    'warning',
+    '$.pairs["a->b"].max_open',
+    '$.pairs["a->b"].max_active',
+  ],
+  [
     'no tool in common',
     { pairs: { 'a->b': { tools: ['read'] } }, subagents: { b: { tools: ['edit'] } } },
     'error',

@@ -15,6 +15,7 @@ export function pairRules(document: PassOverPreferences): PolicyFault[] {
       ...leaseOfSubagent(document, pair),
       ...approversOf(document, pair),
       ...onlyParties(pair),
+      ...twoBounds(pair),
     ])
 }
 
@@ -67,4 +68,13 @@ function onlyParties(pair: PairEntry): PolicyFault[] {
   if (!first.value.every((name) => name === pair.from || name === pair.to)) return []
   const why = 'who takes part in a pass cannot approve it, so that nobody can'
   return [conflict({ severity: 'error', first, second: entryPlace(pair), why, suggestion: 'name a person who takes no part' })]
+}
+
+/** A pair's own max_active replaces max_open. */
+function twoBounds(pair: PairEntry): PolicyFault[] {
+  const first = said(pair, 'max_open')
+  const second = said(pair, 'max_active')
+  if (!first || !second) return []
+  const why = 'a pair with a max_active is bound by that alone, so that max_open never applies'
+  return [conflict({ severity: 'warning', first, second, why, suggestion: 'leave one of them out' })]
 }
