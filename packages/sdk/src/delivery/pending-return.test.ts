@@ -1,10 +1,10 @@
-import { journalFilter, type Step } from '@passover/schemas'
+import { journalFilter, makeId, type Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { PendingReturns } from '../returns/pending-returns.js'
 import { isBelievable } from './pending-return.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
-const now = { epoch: 2, clustered: false }
+const now = { epoch: 2, clustered: false, id_window_ms: 9_000 }
 const awaited = new PendingReturns().add({ key, digest: undefined, epoch: 2, quiet: false }, () => undefined)
 
 function returned(rest: Partial<Step> = {}): Step {
@@ -16,6 +16,13 @@ describe('isBelievable', () => {
   it('believes a guarded first attempt, and the system', () => {
     expect(isBelievable(awaited, returned(), now)).toBe(true)
     expect(isBelievable(awaited, returned({ by: 'passover', attempt: 0, guard: undefined }), now)).toBe(true)
+  })
+
+  // Found by simulation seed 960579247: the caller was told E013, and the pass had ended with E005.
+  it('reads what the system stored after the id had expired', () => {
+    const made = { ...awaited, key: { ...key, id: makeId('abcdefg', 1_000_000, { bytes: (n) => new Uint8Array(n) }) } }
+    expect(isBelievable(made, returned({ by: 'passover', time: 1_009_000 }), now)).toBe(true)
+    expect(isBelievable(made, returned({ by: 'passover', time: 1_009_001 }), now)).toBe(false)
   })
 
   it.each([

@@ -1,6 +1,7 @@
 import type { Hearing } from '@passover/bus'
 import type { PassOverError } from '@passover/core'
-import { journalFilter, type PassKey, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
+import { idTime, journalFilter, type PassKey, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
+import type { IdWindow } from '../journal/id-window.js'
 import type { PublishedRequest } from '../journal/poll.js'
 
 /** How a pass ended for its caller. */
@@ -47,14 +48,14 @@ export interface PendingReturn {
 /**
  * Whether a return that was heard counts without a read (decision 3). Its subscription was unbroken since before the request
  * was published, so that no held step, fence or earlier return can have been missed; then an attempt 1 whose guard the server checked
- * follows a step that can only be the work.
+ * follows a step that can only be the work. The system's counts where it cannot be a first step that was stored after its id had expired.
  */
 export function isBelievable(
   awaited: PendingReturn,
-  step: Pick<Step, 'by' | 'attempt' | 'guard'>,
-  now: { epoch: number; clustered: boolean },
+  step: Pick<Step, 'by' | 'attempt' | 'guard' | 'time'>,
+  now: { epoch: number; clustered: boolean } & IdWindow,
 ): boolean {
   if (now.clustered || awaited.epoch === undefined || awaited.epoch !== now.epoch || awaited.digest !== undefined) return false
-  if (step.by === SYSTEM) return true
+  if (step.by === SYSTEM) return step.time - (idTime(awaited.key.id) ?? step.time) <= now.id_window_ms
   return step.attempt === 1 && (step.guard?.sequence ?? 0) > 0 && step.guard?.subject === journalFilter(awaited.key)
 }

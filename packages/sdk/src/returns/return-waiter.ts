@@ -56,9 +56,11 @@ export class ReturnWaiter implements AsyncDisposable {
   #epoch = 0
   #closed = false
   readonly #undo: () => void
+  readonly #window: IdWindow
   readonly #notices: ReturnEvents | undefined
 
   constructor(deps: Deps, options: ReturnWaiterOptions) {
+    this.#window = options.window
     this.#notices = options.notices
     this.#deps = deps
     this.#name = options.name
@@ -172,8 +174,10 @@ export class ReturnWaiter implements AsyncDisposable {
     const waiting = this.#waiting.of(heard.key)
     if (waiting.length === 0) return
     const { by, stored } = heard
-    const returned = { by, attempt: Number(stored.headers.get(HEADER.attempt)), guard: this.#deps.bus.subjects.guardOf(stored) }
-    const now = { epoch: this.#epoch, clustered: !this.#ear.hearsDetours || this.#deps.bus.clustered }
+    const { time, headers } = stored
+    const returned = { by, time, attempt: Number(headers.get(HEADER.attempt)), guard: this.#deps.bus.subjects.guardOf(stored) }
+    const { id_window_ms } = this.#window
+    const now = { epoch: this.#epoch, clustered: !this.#ear.hearsDetours || this.#deps.bus.clustered, id_window_ms }
     for (const awaited of waiting.slice()) {
       if (isBelievable(awaited, returned, now)) this.#deliver(awaited, foundOf(heard))
       else {
