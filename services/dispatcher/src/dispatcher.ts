@@ -2,13 +2,13 @@ import { type Consumption, closingOnFailure, QuestionLimits, StoreWatch, waitFor
 import { Counting, Health, healthLog } from '@passover/core'
 import { type HealthReport, makeInstance, type PassKey, type Random } from '@passover/schemas'
 import type { Context } from './admission/context.js'
-import { Parents } from './admission/parent-lookup.js'
+import { ParentLookup } from './admission/parent-lookup.js'
 import { watchDispatcher } from './health.js'
 import { startAdmission } from './intake/consume-requests.js'
 import { ConsumerProgress } from './intake/consumer-progress.js'
-import { Budgets } from './limits/budget-store.js'
+import { BudgetStore } from './limits/budget-store.js'
 import { LivePolicy } from './limits/live-policy.js'
-import { WaterMark } from './limits/storage-backpressure.js'
+import { StorageBackpressure } from './limits/storage-backpressure.js'
 import { register } from './registry/register.js'
 import { Registry } from './registry/registry.js'
 import { WorkConsumers } from './registry/work-consumers.js'
@@ -19,7 +19,7 @@ import { Timekeeper } from './timekeeper/timekeeper.js'
 
 const DRAIN_MS = 10_000
 /** Stream and buckets of one installation are made within this. */
-const SAME_START_MS = 60_000
+const STARTUP_WINDOW_MS = 60_000
 
 /** A dispatcher that runs. */
 export interface Running extends AsyncDisposable {
@@ -39,20 +39,20 @@ export interface Running extends AsyncDisposable {
 export async function startDispatcher(deps: DispatcherDeps, settings: DispatcherSettings = {}): Promise<Running> {
   const options = dispatcherOptions.parse(settings)
   const begun: AsyncDisposable[] = []
-  return closingOnFailure(begun, () => start(deps, options, begun))
+  return closingOnFailure(begun, () => startParts(deps, options, begun))
 }
 
-async function start(deps: DispatcherDeps, options: DispatcherOptions, begun: AsyncDisposable[]): Promise<Running> {
+async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begun: AsyncDisposable[]): Promise<Running> {
   await waitForTime(deps.bus, deps.clock)
   const registry = await Registry.start(deps)
   begun.push(registry)
   const policy = await LivePolicy.start(deps, { fallback: options.policy, refresh_ms: options.policy_ms })
   begun.push(policy)
   const rules = { id_window_ms: options.id_window_ms }
-  const parents = new Parents(deps.bus, rules)
+  const parents = new ParentLookup(deps.bus, rules)
   let timekeeper: Timekeeper | undefined
   const counting = new Counting(() => timekeeper?.counts, 2 * options.id_window_ms)
-  const water = new WaterMark({ deps, options }, () => (timekeeper?.trouble === undefined ? timekeeper?.open : undefined))
+  const water = new StorageBackpressure({ deps, options }, () => (timekeeper?.trouble === undefined ? timekeeper?.open : undefined))
   const asksEarlier = (key: PassKey, sequence: number) => timekeeper?.asksEarlier(key, sequence)
   const shared = {
     deps,
@@ -65,10 +65,10 @@ async function start(deps: DispatcherDeps, options: DispatcherOptions, begun: As
     water,
     asksEarlier,
     stats: noStats(),
-    nonce: nonces(deps.random),
+    nonce: nonceGenerator(deps.random),
   }
-  const context: Context = Object.assign(shared, { budgets: await Budgets.start(shared) })
-  begun.push(stopping(context.budgets))
+  const context: Context = Object.assign(shared, { budgets: await BudgetStore.start(shared) })
+  begun.push(asDisposable(context.budgets))
   if (options.timekeeper) {
     timekeeper = await Timekeeper.start(context)
     begun.push(timekeeper)
@@ -79,7 +79,7 @@ async function start(deps: DispatcherDeps, options: DispatcherOptions, begun: As
   const consumers = new WorkConsumers(context, (subagent) => timekeeper?.workStart(subagent))
   consumers.start()
   water.start()
-  begun.push(stopping(consumers), stopping(water))
+  begun.push(asDisposable(consumers), asDisposable(water))
   const questions = new QuestionLimits()
   // An agent over its limit gets an empty answer, and asks again.
   const answer = (name: string, question: unknown) => questions.take(name, () => register(context, consumers, { name, question }))
@@ -87,7 +87,7 @@ async function start(deps: DispatcherDeps, options: DispatcherOptions, begun: As
   begun.push(answering)
   const health = new Health({ process: 'dispatcher', clock: deps.clock, onChange: healthLog(deps.log) })
   const stores = await watchStores(context, health)
-  begun.push(stopping(stores))
+  begun.push(asDisposable(stores))
   const onRestored = (what: string) => health.did('admission', what)
   const admission = options.admission ? await startAdmission(context, { timekeeper, onRestored }) : undefined
   const progress = new ConsumerProgress(context, (standing) => admission?.lookForSkipped(standing))
@@ -99,13 +99,13 @@ async function start(deps: DispatcherDeps, options: DispatcherOptions, begun: As
 }
 
 /** Makes nonces: unique to this process by its instance, to the attempt by a counter. */
-function nonces(random: Random): () => string {
+function nonceGenerator(random: Random): () => string {
   const instance = makeInstance(random)
   let made = 0
   return () => `${instance}${(made++).toString(36)}`
 }
 
-function stopping(part: { stop(): unknown }): AsyncDisposable {
+function asDisposable(part: { stop(): unknown }): AsyncDisposable {
   return {
     async [Symbol.asyncDispose]() {
       await part.stop()
@@ -129,7 +129,7 @@ async function watchStores(context: Context, health: Health): Promise<StoreWatch
     },
   })
   const [stream = 0, made = 0] = [stores.madeAt('stream'), stores.madeAt('budgets')]
-  if (made > stream + SAME_START_MS) budgets.lostBefore(made)
+  if (made > stream + STARTUP_WINDOW_MS) budgets.lostBefore(made)
   return stores
 }
 
@@ -137,7 +137,7 @@ interface Parts {
   admission: Consumption | undefined
   answering: Consumption
   consumers: WorkConsumers
-  water: WaterMark
+  water: StorageBackpressure
   timekeeper: Timekeeper | undefined
   stores: StoreWatch
   progress: ConsumerProgress

@@ -4,7 +4,7 @@ import type { DispatcherSettings } from './runtime/options.js'
 type Environment = Record<string, string | undefined>
 
 /** Everything that a dispatcher process is told by its environment. */
-export interface Told {
+export interface ProcessConfig {
   bus: Omit<BusOptions, 'identity'>
   settings: DispatcherSettings
   log_level: string
@@ -17,7 +17,7 @@ export interface Told {
  * PASSOVER_STORAGE_BYTES, PASSOVER_REPLICAS, PASSOVER_LOG_LEVEL.
  * `readFile` gives undefined for what is no file.
  */
-export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): Told {
+export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): ProcessConfig {
   return {
     bus: busFromEnvironment(env, readFile),
     settings: settingsOf(env, readFile),

@@ -2,7 +2,7 @@ import type { Consumption, StoreWatch } from '@passover/bus'
 import { type Finding, fine, type Health, tellReconnects, unless, watchConnection, watchStorage } from '@passover/core'
 import type { ConsumerProgress } from './intake/consumer-progress.js'
 import type { LivePolicy } from './limits/live-policy.js'
-import type { WaterMark } from './limits/storage-backpressure.js'
+import type { StorageBackpressure } from './limits/storage-backpressure.js'
 import type { DispatcherDeps } from './runtime/dependencies.js'
 import type { Timekeeper } from './timekeeper/timekeeper.js'
 
@@ -12,7 +12,7 @@ export interface Looked {
   policy: LivePolicy
   admission: Consumption | undefined
   timekeeper: Timekeeper | undefined
-  water: WaterMark
+  water: StorageBackpressure
   progress: ConsumerProgress
 }
 

@@ -20,7 +20,7 @@
  */
 
 export { type Running, startDispatcher } from './dispatcher.js'
-export { type Parties, type Reading, readRequest } from './messages/parse-request.js'
+export { type ParseResult, type Parties, parseRequest } from './messages/parse-request.js'
 export { dispatcherMetrics } from './metrics.js'
 export { runDispatcher } from './process.js'
 export type { DispatcherDeps } from './runtime/dependencies.js'

@@ -3,7 +3,7 @@ import type { NotifierSettings } from './options.js'
 
 type Environment = Record<string, string | undefined>
 
-export interface Told {
+export interface ProcessConfig {
   bus: Omit<BusOptions, 'identity'>
   settings: NotifierSettings
   log_level: string
@@ -13,7 +13,7 @@ export interface Told {
  * What busFromEnvironment reads, PASSOVER_WEBHOOK_URL, PASSOVER_WEBHOOK_SECRET (at least 16 characters) and
  * PASSOVER_LOG_LEVEL. The id window is the stream's. Throws where the webhook is not set.
  */
-export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): Told {
+export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): ProcessConfig {
   const settings = webhookFrom(env)
   if (!settings) throw new SettingError('PASSOVER_WEBHOOK_URL is not set: there is nobody to notify', 'set it to an http(s) address')
   return { bus: busFromEnvironment(env, readFile), settings, log_level: env.PASSOVER_LOG_LEVEL ?? 'info' }

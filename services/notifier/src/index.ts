@@ -10,7 +10,7 @@
  * I5  One agent's notices do not hold up another's: room, reads and posts are shared by the agents at the roots of passes.
  */
 export { webhookFrom } from './environment.js'
-export { PassReads } from './notification-reader.js'
+export { NotificationReader } from './notification-reader.js'
 export { type Notifier, type NotifierDeps, startNotifier } from './notifier.js'
 export { type NotifierSettings, notifierOptions } from './options.js'
 export { mayBeTold } from './parse-notifications.js'

@@ -1,16 +1,16 @@
 import type { Bus } from '@passover/bus'
 import type { Counted, JournalRules } from '@passover/core'
 import { type DecisionFact, keyText, type Notice, type Step } from '@passover/schemas'
-import { countedAtLeader, type ReadPass, readNotices } from './parse-notifications.js'
+import { countedAtLeader, type ReadPass, readNotifications } from './parse-notifications.js'
 
 /** A pass that is forgotten is read once more. */
-const READS_KEPT = 1_024
+const MAX_READS = 1_024
 
 /**
  * Reads passes and returns the notices of their messages. A subagent may store any number of returns that count for nothing, in a journal of
  * megabytes. One read serves all that are stored by then, and there is one read for each subagent at a time.
  */
-export class PassReads {
+export class NotificationReader {
   /** How far passes were read lately, and the return that counts. */
   readonly #reads = new Map<string, Pick<ReadPass, 'seen' | 'returned'>>()
   /** Subagents of which a journal is read for a return that may count for nothing. */
@@ -42,9 +42,9 @@ export class PassReads {
   }
 
   async #read(step: Pick<Step, 'key' | 'sequence'>): Promise<Notice[]> {
-    const { notices, ...read } = await readNotices(this.bus, step, this.rules)
+    const { notices, ...read } = await readNotifications(this.bus, step, this.rules)
     this.#reads.set(keyText(step.key), read)
-    for (const oldest of this.#reads.keys()) if (this.#reads.size > READS_KEPT) this.#reads.delete(oldest)
+    for (const oldest of this.#reads.keys()) if (this.#reads.size > MAX_READS) this.#reads.delete(oldest)
     return notices
   }
 

@@ -21,14 +21,14 @@ import {
   WIRE_VERSION,
 } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { PassReads } from './notification-reader.js'
+import { NotificationReader } from './notification-reader.js'
 import { type NotifierOptions, type NotifierSettings, notifierOptions } from './options.js'
 import { causedBy, journalBefore, mayBeTold } from './parse-notifications.js'
-import { Lane } from './sharing/delivery-lane.js'
+import { DeliveryLane } from './sharing/delivery-lane.js'
 import type { Sender } from './sharing/shared-slots.js'
-import { Taken } from './webhook/delivered-cache.js'
-import { again } from './webhook/retry.js'
-import { type Posted, post } from './webhook/webhook-client.js'
+import { DeliveredCache } from './webhook/delivered-cache.js'
+import { nextRetry } from './webhook/retry.js'
+import { type PostResult, postWebhook } from './webhook/webhook-client.js'
 
 export interface NotifierDeps {
   /** Connected as `passover`. */
@@ -47,12 +47,12 @@ export interface Notifier extends AsyncDisposable {
   health(): HealthReport
 }
 
-const UNREADABLE: Verdict = { retry: true, delay_ms: 1_000 }
+const RETRY_UNREADABLE: Verdict = { retry: true, delay_ms: 1_000 }
 /** What people are waited for is rarer than returns: a part of as many at a time. */
-const FEW = 4
+const MINOR_SHARE_DIVISOR = 4
 
 /** The message that notices are about. */
-type Told = Pick<Step, 'key' | 'sequence'>
+type NotifiedStep = Pick<Step, 'key' | 'sequence'>
 
 /** Starts telling whatever is stored from its first start on. Any number may run: they share the work. */
 export async function startNotifier(deps: NotifierDeps, settings: NotifierSettings): Promise<Notifier> {
@@ -66,9 +66,9 @@ export async function startNotifier(deps: NotifierDeps, settings: NotifierSettin
 
 class RunningNotifier implements Notifier {
   readonly counts = { posted: 0, failed: 0, given_up: 0 }
-  readonly #taken = new Taken()
-  readonly #reads: PassReads
-  readonly #lanes: Lane[] = []
+  readonly #taken = new DeliveredCache()
+  readonly #reads: NotificationReader
+  readonly #lanes: DeliveryLane[] = []
   #consumptions: Consumption[] = []
   /** Why the receiver did not take the last notice. */
   #refused: string | undefined
@@ -78,7 +78,7 @@ class RunningNotifier implements Notifier {
     private readonly deps: NotifierDeps,
     private readonly options: NotifierOptions,
   ) {
-    this.#reads = new PassReads(deps.bus, { id_window_ms: options.id_window_ms })
+    this.#reads = new NotificationReader(deps.bus, { id_window_ms: options.id_window_ms })
     this.#health = new Health({ process: 'notifier', clock: deps.clock, onChange: healthLog(deps.log) })
   }
 
@@ -88,7 +88,7 @@ class RunningNotifier implements Notifier {
 
   async begin(): Promise<void> {
     const { concurrency } = this.options
-    const few = Math.ceil(concurrency / FEW)
+    const few = Math.ceil(concurrency / MINOR_SHARE_DIVISOR)
     for (const [durable, most] of [
       [NOTIFIER, concurrency],
       [NOTIFIER_HELD, few],
@@ -117,14 +117,14 @@ class RunningNotifier implements Notifier {
   }
 
   #consume(durable: string, places: number): Promise<Consumption> {
-    const lane = new Lane(places, { judges: durable === NOTIFIER })
+    const lane = new DeliveryLane(places, { judges: durable === NOTIFIER })
     this.#lanes.push(lane)
     const onRestored = (what: string) => this.#health.did('consumer', what)
     return this.deps.bus.consume(durable, (delivery) => this.#handle(delivery, lane), { concurrency: lane.concurrency, onRestored })
   }
 
   /** I5: a delivery beyond its agent's share comes again later and holds up no other agent's meanwhile. */
-  async #handle(delivery: Delivery, lane: Lane): Promise<Verdict> {
+  async #handle(delivery: Delivery, lane: DeliveryLane): Promise<Verdict> {
     const fact = this.deps.bus.subjects.toFact(delivery)
     if (!mayBeTold(fact)) return { ok: true }
     const known = lane.rootOf(delivery)
@@ -153,7 +153,7 @@ class RunningNotifier implements Notifier {
   async #judged(
     delivery: Delivery,
     fact: Step | DecisionFact,
-    { sender, lane }: { sender: Sender; lane: Lane },
+    { sender, lane }: { sender: Sender; lane: DeliveryLane },
   ): Promise<Counted | Verdict> {
     const isIgnored = () => isUnguarded(fact) && lane.uncounted.floods(sender.agent, delivery)
     if (isIgnored()) return 'nothing'
@@ -164,7 +164,7 @@ class RunningNotifier implements Notifier {
   }
 
   /** Handles a return of a worker that has its share in hand: drops what came again if the worker floods, and others may wait behind it at the server. */
-  #leaveUnjudged(delivery: Delivery, { agent }: Sender, lane: Lane): Verdict {
+  #leaveUnjudged(delivery: Delivery, { agent }: Sender, lane: DeliveryLane): Verdict {
     const { delivered, pending = 0 } = delivery
     const drops = delivered > 1 && pending > 0 && lane.uncounted.floods(agent, delivery)
     return drops ? { ok: true } : this.#again()
@@ -172,7 +172,7 @@ class RunningNotifier implements Notifier {
 
   /** Returns the notices of a message, or the verdict on its delivery where they cannot be read now. */
   #noticesOf(fact: Step | DecisionFact, counted: Counted): Promise<Notice[] | Verdict> {
-    return this.#unlessUnreadable(fact, async () => (await this.#reads.noticesOf(fact, counted)) ?? UNREADABLE)
+    return this.#unlessUnreadable(fact, async () => (await this.#reads.noticesOf(fact, counted)) ?? RETRY_UNREADABLE)
   }
 
   async #unlessUnreadable<T>({ key }: Pick<Step, 'key'>, read: () => Promise<T>): Promise<T | Verdict> {
@@ -180,12 +180,12 @@ class RunningNotifier implements Notifier {
       return await read()
     } catch (error) {
       this.deps.log.warn({ ...key, err: error }, 'a pass cannot be read now')
-      return UNREADABLE
+      return RETRY_UNREADABLE
     }
   }
 
   /** Handles a delivery of an agent that has its share in hand: gives it up if it came again and again, its agent floods, and others may wait behind it at the server. */
-  async #leave(delivery: Delivery, step: Told, { root, lane }: { root: string; lane: Lane }): Promise<Verdict> {
+  async #leave(delivery: Delivery, step: NotifiedStep, { root, lane }: { root: string; lane: DeliveryLane }): Promise<Verdict> {
     const { delivered, pending = 0 } = delivery
     lane.pace.note(root, delivery)
     const lasts = delivered >= this.options.least_tries && this.#refused === undefined
@@ -203,10 +203,10 @@ class RunningNotifier implements Notifier {
   }
 
   /** I1: acknowledged when every notice was taken, or given up. */
-  async #tell(delivery: Delivery, step: Told, notices: Notice[]): Promise<Verdict> {
+  async #tell(delivery: Delivery, step: NotifiedStep, notices: Notice[]): Promise<Verdict> {
     for (const notice of notices) {
       if (this.#taken.has(delivery.sequence, notice.id)) continue
-      const posted = await post(this.options, notice, Date.now())
+      const posted = await postWebhook(this.options, notice, Date.now())
       if (!posted.ok) return await this.#failed(delivery, step, { notice, posted })
       this.#refused = undefined
       this.counts.posted++
@@ -217,12 +217,16 @@ class RunningNotifier implements Notifier {
     return { ok: true }
   }
 
-  async #failed(delivery: Delivery, step: Told, of: { notice: Notice; posted: Extract<Posted, { ok: false }> }): Promise<Verdict> {
+  async #failed(
+    delivery: Delivery,
+    step: NotifiedStep,
+    of: { notice: Notice; posted: Extract<PostResult, { ok: false }> },
+  ): Promise<Verdict> {
     const { notice, posted } = of
     this.counts.failed++
     this.#refused = `the webhook does not take notices: ${posted.why}`
     const age = this.deps.clock.now() - delivery.time
-    const next = again(delivery.delivered, age, { ...this.options, asked_ms: posted.retry_after_ms })
+    const next = nextRetry(delivery.delivered, age, { ...this.options, asked_ms: posted.retry_after_ms })
     if ('wait_ms' in next) {
       this.deps.log.warn({ id: notice.id, tries: delivery.delivered, why: posted.why, again_ms: next.wait_ms }, 'notice not taken')
       return { retry: true, delay_ms: next.wait_ms }
@@ -237,7 +241,7 @@ class RunningNotifier implements Notifier {
   }
 
   /** What nobody took is an event of its pass. */
-  async #bury(step: Told, why: string): Promise<boolean> {
+  async #bury(step: NotifiedStep, why: string): Promise<boolean> {
     const { bus } = this.deps
     const body: DeadLetterBody = { v: WIRE_VERSION, sequence: step.sequence, error: passError('E040', why) }
     const outcome = await bus.publish({

@@ -1,8 +1,8 @@
 import { type Bus, encode, readHeaders, type Stored, Subjects } from '@passover/bus'
 import type { Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { PassReads } from './notification-reader.js'
-import { readNotices } from './parse-notifications.js'
+import { NotificationReader } from './notification-reader.js'
+import { readNotifications } from './parse-notifications.js'
 
 const KEY = { originator: 'alice', subagent: 'scout', id: 'given-id-1' }
 const T0 = 1_800_000_000_000
@@ -28,7 +28,7 @@ async function told(body: object) {
   const guard = { 'Nats-Expected-Last-Subject-Sequence': '2' }
   const back = stored(3, subjects.return(KEY, 'scout'), { headers: { ...guard, 'Passover-Attempt': '1', 'Passover-Nonce': 'm' }, body })
   const bus = { subjects, journal: { history: async () => [work, back] } } as unknown as Bus
-  const { notices } = await readNotices(bus, subjects.toFact(back) as Step, { id_window_ms: 3_600_000 })
+  const { notices } = await readNotifications(bus, subjects.toFact(back) as Step, { id_window_ms: 3_600_000 })
   return notices.map((notice) => ('code' in notice ? notice.code : notice.event))
 }
 
@@ -62,7 +62,7 @@ describe('reading passes', () => {
       return [work, ...junk]
     }
     const newest = async (subject: string) => (subject === work.subject ? work : undefined)
-    const reads = new PassReads({ subjects, journal: { history, newest } } as unknown as Bus, { id_window_ms: 3_600_000 })
+    const reads = new NotificationReader({ subjects, journal: { history, newest } } as unknown as Bus, { id_window_ms: 3_600_000 })
     for (const one of junk) expect(await reads.noticesOf(subjects.toFact(one) as Step)).toEqual([])
     expect(read).toBe(1)
   })
@@ -70,7 +70,7 @@ describe('reading passes', () => {
   it('reads nothing for a return that the server stored as the first of its journal', async () => {
     const headers = { 'Passover-Attempt': '1', 'Passover-Nonce': 'm' }
     const first = stored(2, subjects.return(KEY, 'scout'), { headers, body: { v: 1 } })
-    const reads = new PassReads({ subjects, journal: {} } as unknown as Bus, { id_window_ms: 3_600_000 })
+    const reads = new NotificationReader({ subjects, journal: {} } as unknown as Bus, { id_window_ms: 3_600_000 })
     expect(await reads.judged(subjects.toFact(first) as Step)).toBe('nothing')
   })
 })

@@ -72,7 +72,7 @@ export async function countedAtLeader({ journal, subjects }: Bus, fact: Step | D
  * What is to be told about such a message: [] where it counts for nothing, or nobody wants it told (I2). Reads the
  * pass at the leader. Throws BusReadError where it cannot be read now.
  */
-export async function readNotices(bus: Bus, step: Pick<Step, 'key' | 'sequence'>, rules: JournalRules): Promise<ReadPass> {
+export async function readNotifications(bus: Bus, step: Pick<Step, 'key' | 'sequence'>, rules: JournalRules): Promise<ReadPass> {
   const stored = await bus.journal.history(step.key)
   const pass = tell(bus, step, { stored, rules })
   const notices = pass ? noticesOf(pass).filter(({ sequence }) => sequence === step.sequence) : []

@@ -25,7 +25,7 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     config: 'unreadable',
     breaks: 'decision 143',
     file: 'services/dispatcher/dist/messages/reject.js',
-    find: 'return keepDead(context, key, { sequence, error, data });',
+    find: 'return storeDeadLetter(context, key, { sequence, error, data });',
     put: 'return { ok: true };',
   },
   malformed_begun: {

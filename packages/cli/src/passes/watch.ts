@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import type { PassReads } from '@passover/notifier'
+import type { NotificationReader } from '@passover/notifier'
 import { Failure, findPass, type Happening, happeningOf, isOpen, standing } from '@passover/operator'
 import type { DecisionFact, Notice, Step } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
@@ -40,17 +40,17 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
   const names = await readNameVerification(bus, context)
   const { last } = await bus.bounds()
   const from = request.all ? 1 : last + 1
-  let reads: PassReads | undefined
+  let reads: NotificationReader | undefined
   await using _reader = await bus.follow({ from }, async (stored, fact) => {
     const happening = happeningOf(stored, fact, { subjects: bus.subjects, names })
     if (!happening || !isWantedFact(happening, request)) return
     if (!request.notifications) shown.add(happening, () => line(happening, terminal.colors.dim))
-    const { mayBeTold, PassReads } = await import('@passover/notifier')
+    const { mayBeTold, NotificationReader } = await import('@passover/notifier')
     if (!mayBeTold(fact)) return
     // Each costs reads: of what is long past only who wants notifications is told them.
     if (stored.sequence <= last && !request.notifications) return
     // The next message waits for it, so that a notification stands behind what it is about.
-    reads ??= new PassReads(bus, rules)
+    reads ??= new NotificationReader(bus, rules)
     for (const notice of await noticesFor(reads, fact, happening)) shown.add(notice, () => noticeLine(notice, context))
   })
   if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Watching; Ctrl-C ends it.')
@@ -99,7 +99,11 @@ class Shown {
 }
 
 /** What people are to be told of a message; nothing where the pass cannot be read any more. */
-async function noticesFor(reads: PassReads, fact: Step | DecisionFact, about: Happening): Promise<(Happening & { notice: Notice })[]> {
+async function noticesFor(
+  reads: NotificationReader,
+  fact: Step | DecisionFact,
+  about: Happening,
+): Promise<(Happening & { notice: Notice })[]> {
   const notices = await reads.noticesOf(fact).catch(() => undefined)
   return (notices ?? []).map((notice) => ({ ...about, kind: 'notification', notice }))
 }

@@ -1,7 +1,7 @@
 import type { ArchivedEvent } from '@passover/archive'
 import { decode, type MessageHeaders, readHeaders, Subjects } from '@passover/bus'
 import type { Recorded, RequestReading } from '@passover/core'
-import { readRequest } from '@passover/dispatcher'
+import { parseRequest } from '@passover/dispatcher'
 import { type Fact, HEADER, type Part, sha256 } from '@passover/schemas'
 
 /** A stored message for the rules of core: what they ask for is decoded when they ask, and once. */
@@ -55,7 +55,7 @@ export class StoredRecord implements Recorded {
   private read(): RequestReading {
     const { fact } = this
     if (fact.type !== 'request') return { ok: false, error: { code: 'E005', message: 'it is no request' } }
-    return readRequest({ headers: this.headers, data: this.event.data }, fact)
+    return parseRequest({ headers: this.headers, data: this.event.data }, fact)
   }
 }
 

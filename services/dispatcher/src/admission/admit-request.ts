@@ -3,56 +3,58 @@ import { type Admission, countToken, foldJournal, type JournalState, passError }
 import { idTime, type PassError, type Step } from '@passover/schemas'
 import { heldStep, systemReturn, workStep } from '../messages/journal-steps.js'
 import { firstDigest } from '../messages/read-journal.js'
-import { answerBad, idUsed, streamFull } from '../messages/reject.js'
+import { idConflict, rejectUnderBadId, streamFull } from '../messages/reject.js'
 import { inDecisionSpan, noteDecision } from '../messages/tracing.js'
 import type { Context } from './context.js'
-import { type Asked, type Begin, prepare } from './prepare.js'
+import { type PreparedAdmission, prepareAdmission, type ReceivedRequest } from './prepare.js'
 
 /** A first step may turn out to be late (rule 5) when it is published this close to the end of the id's window. */
 const LATE_MARGIN_MS = 30_000
 const RETRY_MS = 1_000
-const LATER_MS = 250
-const TALLY = { admit: 'admitted', hold: 'held', refuse: 'refused' } as const
+const LIMIT_RETRY_MS = 250
+const STAT_OF = { admit: 'admitted', hold: 'held', refuse: 'refused' } as const
 
 /** What may be published; what a limit counts may not be known yet. */
-type Begun = Exclude<Admission, { kind: 'later' }>
+type DecidedAdmission = Exclude<Admission, { kind: 'later' }>
 
 /** Where the journal stands after it: begun by this very attempt, or by another; or it is to be tried later. */
-type Stand = { by: 'me'; admission: Begun } | { by: 'other'; journal: JournalState } | { by: 'nobody' }
+type JournalOutcome = { by: 'me'; admission: DecidedAdmission } | { by: 'other'; journal: JournalState } | { by: 'nobody' }
 
 /**
  * Admits, holds or refuses one well-formed request: publishes the first step of its journal, expecting none.
  * The request is acknowledged only when its journal is begun (rule 7); nothing is read unless the publish is not "stored".
  */
-export function admitRequest(context: Context, asked: Asked): Promise<Verdict> {
-  return context.deps.tracing?.on ? inDecisionSpan(context, asked, (traced) => admitAsked(context, traced)) : admitAsked(context, asked)
+export function admitRequest(context: Context, asked: ReceivedRequest): Promise<Verdict> {
+  return context.deps.tracing?.on
+    ? inDecisionSpan(context, asked, (traced) => admitReceived(context, traced))
+    : admitReceived(context, asked)
 }
 
-async function admitAsked(context: Context, asked: Asked): Promise<Verdict> {
+async function admitReceived(context: Context, asked: ReceivedRequest): Promise<Verdict> {
   const { deps, water } = context
   const bytes = asked.delivery.data.byteLength
-  const taken = water.takes(bytes)
+  const taken = water.reserve(bytes)
   const fits = taken instanceof Promise ? await taken : taken
-  let begin: Begin
-  let stand: Advanced<Stand>
+  let begin: PreparedAdmission
+  let stand: Advanced<JournalOutcome>
   try {
-    const prepared = prepare(context, fits ? asked : { ...asked, full: true })
+    const prepared = prepareAdmission(context, fits ? asked : { ...asked, full: true })
     begin = prepared instanceof Promise ? await prepared : prepared
     if (deps.faults) await deps.faults.at('admission:before-publish')
     const tried = await advance(context, begin, begin.decide, begin.known)
-    stand = isTooMuch(tried) ? await publishSmaller(context, begin, tried) : tried
+    stand = isTooMuch(tried) ? await publishRefusal(context, begin, tried) : tried
   } finally {
-    if (fits) water.over(bytes)
+    if (fits) water.release(bytes)
   }
   if (deps.faults) await deps.faults.at('admission:after-publish')
-  const settled = stand.ok ? settle(context, asked, begin, stand.value) : retry(context, stand.outcome)
+  const settled = stand.ok ? answerDelivery(context, asked, begin, stand.value) : retry(context, stand.outcome)
   const verdict = settled instanceof Promise ? await settled : settled
   if (deps.faults && 'ok' in verdict) await deps.faults.at('admission:before-ack')
   return verdict
 }
 
 /** A small refusal may still fit where the work does not, and nobody has to wait for nothing. */
-function publishSmaller(context: Context, begin: Begin, { outcome }: TooMuch): Promise<Advanced<Stand>> {
+function publishRefusal(context: Context, begin: PreparedAdmission, { outcome }: TooMuch): Promise<Advanced<JournalOutcome>> {
   const error = outcome.reason === 'full' ? streamFull() : tooLarge()
   return advance(context, begin, () => ({ kind: 'refuse', error }))
 }
@@ -62,12 +64,17 @@ interface TooMuch {
   outcome: Extract<Outcome, { kind: 'refused' }>
 }
 
-function isTooMuch(tried: Advanced<Stand>): tried is TooMuch {
+function isTooMuch(tried: Advanced<JournalOutcome>): tried is TooMuch {
   return !tried.ok && tried.outcome.kind === 'refused' && (tried.outcome.reason === 'full' || tried.outcome.reason === 'too_large')
 }
 
-function advance(context: Context, begin: Begin, decide: Begin['decide'], known: Step[] = []): Promise<Advanced<Stand>> {
-  const plan = (steps: Step[]): Plan<Stand> => {
+function advance(
+  context: Context,
+  begin: PreparedAdmission,
+  decide: PreparedAdmission['decide'],
+  known: Step[] = [],
+): Promise<Advanced<JournalOutcome>> {
+  const plan = (steps: Step[]): Plan<JournalOutcome> => {
     const { journal } = foldJournal(steps, context.rules)
     if (journal.state !== 'none') return { done: { by: 'other', journal } }
     const admission = decide(context.deps.clock.now())
@@ -76,7 +83,7 @@ function advance(context: Context, begin: Begin, decide: Begin['decide'], known:
     return { publish: firstStep(context, begin, admission, journal.last), stored: () => ({ by: 'me', admission }) }
   }
   /** Somebody filled the journal up before it began: it ends as refused, guarded on what only the system may write. */
-  const too_long = (steps: Step[]): Plan<Stand> => {
+  const too_long = (steps: Step[]): Plan<JournalOutcome> => {
     const { journal } = foldJournal(steps, context.rules)
     if (journal.state !== 'none') return { done: { by: 'other', journal } }
     const error = passError('E013', 'the journal of this id holds more steps than a pass can have', { id: begin.key.id })
@@ -86,13 +93,13 @@ function advance(context: Context, begin: Begin, decide: Begin['decide'], known:
   return context.deps.bus.journal.advance(begin.key, plan, { read: 'leader', deadline_ms, known, too_long })
 }
 
-function refusal(context: Context, begin: Begin, error: PassError): Outgoing {
+function refusal(context: Context, begin: PreparedAdmission, error: PassError): Outgoing {
   const place = { subjects: context.deps.bus.subjects, key: begin.key, guard: 0, nonce: context.nonce() }
   const message = systemReturn(place, error, begin.answered)
   return { ...message, guard: { subject: message.subject, sequence: 0 } }
 }
 
-function firstStep(context: Context, begin: Begin, admission: Begun, guard: number): Outgoing {
+function firstStep(context: Context, begin: PreparedAdmission, admission: DecidedAdmission, guard: number): Outgoing {
   const place = { subjects: context.deps.bus.subjects, key: begin.key, guard, nonce: context.nonce(), first: true }
   const { answered } = begin
   switch (admission.kind) {
@@ -110,37 +117,47 @@ function firstStep(context: Context, begin: Begin, admission: Begun, guard: numb
 }
 
 /** What a begun journal means for the request that was delivered. */
-function settle(context: Context, asked: Asked, begin: Begin, stand: Stand): Verdict | Promise<Verdict> {
-  if (stand.by === 'nobody') return { retry: true, delay_ms: LATER_MS }
-  if (stand.by === 'other') return settleOther(context, asked, begin, stand.journal)
+function answerDelivery(
+  context: Context,
+  asked: ReceivedRequest,
+  begin: PreparedAdmission,
+  stand: JournalOutcome,
+): Verdict | Promise<Verdict> {
+  if (stand.by === 'nobody') return { retry: true, delay_ms: LIMIT_RETRY_MS }
+  if (stand.by === 'other') return answerOtherOwner(context, asked, begin, stand.journal)
   const now = context.deps.clock.now()
   context.counting.stored(begin.key, now)
   return now - askedAt(begin) < context.rules.id_window_ms - LATE_MARGIN_MS
-    ? begun(context, begin, stand.admission)
-    : settleLate(context, begin, stand.admission)
+    ? acknowledgeBegun(context, begin, stand.admission)
+    : answerLate(context, begin, stand.admission)
 }
 
-function begun({ stats, deps }: Context, { key, span, answered }: Begin, admission: Begun): Verdict {
-  stats[TALLY[admission.kind]]++
+function acknowledgeBegun({ stats, deps }: Context, { key, span, answered }: PreparedAdmission, admission: DecidedAdmission): Verdict {
+  stats[STAT_OF[admission.kind]]++
   if (span) noteDecision(span, admission, answered.policy_version)
   if (admission.kind === 'refuse') deps.log.info({ ...key, code: admission.error.code }, 'pass refused')
   return { ok: true }
 }
 
 /** Rule 5: a first step that was stored too late does not count, unless it says that the id expired. */
-async function settleLate(context: Context, begin: Begin, admission: Begun): Promise<Verdict> {
+async function answerLate(context: Context, begin: PreparedAdmission, admission: DecidedAdmission): Promise<Verdict> {
   const known = await context.deps.bus.journal.read(begin.key)
   const expired = askedAt(begin) + context.rules.id_window_ms + 1
   const counted = await advance(context, begin, (now) => begin.decide(Math.max(now, expired)), known)
-  return counted.ok ? begun(context, begin, admission) : retry(context, counted.outcome)
+  return counted.ok ? acknowledgeBegun(context, begin, admission) : retry(context, counted.outcome)
 }
 
-function askedAt({ key, answered }: Begin): number {
+function askedAt({ key, answered }: PreparedAdmission): number {
   return idTime(key.id) ?? answered.requested_at
 }
 
 /** Somebody began it: this request asks again, or its id was used for another request (docs/architecture/protocol.md#idempotency). */
-async function settleOther(context: Context, asked: Asked, begin: Begin, journal: JournalState): Promise<Verdict> {
+async function answerOtherOwner(
+  context: Context,
+  asked: ReceivedRequest,
+  begin: PreparedAdmission,
+  journal: JournalState,
+): Promise<Verdict> {
   context.counting.release(begin.key)
   const first = firstDigest(journal)
   const { digest, reply_type } = begin.answered
@@ -151,7 +168,7 @@ async function settleOther(context: Context, asked: Asked, begin: Begin, journal
   }
   const { delivery, parties } = asked
   const { sequence, time, data } = delivery
-  const answer = await answerBad(context, { parties, sequence, time, data, error: idUsed(begin.key.id), reply_type, digest })
+  const answer = await rejectUnderBadId(context, { parties, sequence, time, data, error: idConflict(begin.key.id), reply_type, digest })
   if (!answer.ok) return retry(context, answer.outcome)
   context.stats.bad++
   return { ok: true }

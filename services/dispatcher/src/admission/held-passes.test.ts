@@ -4,11 +4,11 @@ import { HEADER, type PassKey, passOverPreferences } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { heldStep } from '../messages/journal-steps.js'
-import { readRequest } from '../messages/parse-request.js'
+import { parseRequest } from '../messages/parse-request.js'
 import { dispatcherOptions } from '../runtime/options.js'
 import { noStats } from '../runtime/stats.js'
 import type { Context } from './context.js'
-import { decideHeld, driveHeld } from './held-passes.js'
+import { advanceHeldPass, decideHeld } from './held-passes.js'
 
 const START = 1_700_000_000_000
 const KEY: PassKey = { originator: 'alice', subagent: 'audit', id: 'pass-00000001' }
@@ -30,7 +30,7 @@ function scene(decision: { person?: string; headers?: Record<string, string>; re
     override: { hold_before_dispatch: true },
   }
   const asked = storedAs({ subject: subjects.request('audit', 'alice'), data: encode({ v: 1, request, parts: [] }, 'msgpack') }, 1)
-  const reading = readRequest(asked, KEY)
+  const reading = parseRequest(asked, KEY)
   if (!reading.ok) throw new Error(reading.error.message)
   const input: AdmitInput = {
     request: reading.value.request,
@@ -98,14 +98,14 @@ function withBase(data: Uint8Array, base: number): Uint8Array {
 describe('driveHeld', () => {
   test('leaves an approval undecided where the policy that the pass is held under cannot be read here', async () => {
     const { context, published } = scene({ base: 99 })
-    expect(await driveHeld(context, KEY)).toBe('failed')
+    expect(await advanceHeldPass(context, KEY)).toBe('failed')
     expect(await decideHeld(context, { key: KEY, item: 'dispatch', person: 'pat' })).toMatchObject({ retry: true })
     expect(published).toEqual([])
   })
 
   test('decides at each try: an approval that is not stored before its expiry ends the pass', async () => {
     const { context, published } = scene()
-    expect(await driveHeld(context, KEY)).toBe('moved on')
+    expect(await advanceHeldPass(context, KEY)).toBe('moved on')
     expect(published.map(({ subject }) => subject.split('.')[0])).toEqual(['work', 'return'])
     const body = decode(published[1]?.data ?? new Uint8Array(0))
     expect(body.ok && body.value).toMatchObject({ error: { code: 'E013', details: { approval: 'expired' } } })
@@ -118,7 +118,7 @@ describe('driveHeld', () => {
     ['whose header says the contrary', { headers: { [HEADER.verdict]: 'deny' } }],
   ])('a decision %s does not count', async (_, decision) => {
     const { context, published } = scene(decision)
-    expect(await driveHeld(context, KEY)).toBe('undecided')
+    expect(await advanceHeldPass(context, KEY)).toBe('undecided')
     expect(published).toEqual([])
   })
 })

@@ -1,10 +1,10 @@
 import { decode, type Outgoing, type Plan, type Stored, type Verdict } from '@passover/bus'
 import { type Admission, approveHeld, foldJournal, type JournalState, judgeDecision, openControl, passError } from '@passover/core'
 import { type DecisionBody, HEADER, type HeldEnvelope, type PassError, type PassKey, type Step, type WorkControl } from '@passover/schemas'
-import { type Answered, systemReturn, workStep } from '../messages/journal-steps.js'
-import { type ReadRequest, readRequest } from '../messages/parse-request.js'
+import { type RequestRef, systemReturn, workStep } from '../messages/journal-steps.js'
+import { type ParsedRequest, parseRequest } from '../messages/parse-request.js'
 import { inSpan } from '../messages/tracing.js'
-import { fits, partsRefusal, stowParts } from '../registry/parts-bucket.js'
+import { fitInMessage, partsRefusal, uploadParts } from '../registry/parts-bucket.js'
 import type { Context } from './context.js'
 
 const RETRY_MS = 1_000
@@ -29,24 +29,24 @@ interface HeldPass {
   traceparent: string | undefined
 }
 
-interface Counted {
+interface CountedDecision {
   person: string
   body: DecisionBody
 }
 
 /** What was found out about a decided pass before its step is planned. */
-type Ground = { end: PassError } | { request: ReadRequest }
+type DecisionContext = { end: PassError } | { request: ParsedRequest }
 
 /** How a held pass goes on: to its workers, or to its end. */
-type Conclusion = { request: ReadRequest; admission: Extract<Admission, { kind: 'admit' }> } | { end: PassError }
+type NextStep = { request: ParsedRequest; admission: Extract<Admission, { kind: 'admit' }> } | { end: PassError }
 
 /** `moved on`: it is no longer held, by this or by another. `undecided`: no decision about it counts. */
-export type Driven = 'moved on' | 'undecided' | 'failed'
+export type AdvanceResult = 'moved on' | 'undecided' | 'failed'
 
 /** The decision is acknowledged when the pass is no longer held, or when it does not count. */
 export async function decideHeld(context: Context, subject: DecisionSubject): Promise<Verdict> {
   if (subject.item !== ITEM) return { ok: true }
-  const driven = await driveHeld(context, subject.key)
+  const driven = await advanceHeldPass(context, subject.key)
   if (driven === 'failed') return { retry: true, delay_ms: RETRY_MS }
   await context.deps.faults?.at('decision:before-ack')
   return { ok: true }
@@ -56,18 +56,18 @@ export async function decideHeld(context: Context, subject: DecisionSubject): Pr
  * Lets a held pass go on as a person decided: the first decision of an approver that names its digest counts, whichever
  * of them is delivered first (I6).
  */
-export async function driveHeld(context: Context, key: PassKey): Promise<Driven> {
+export async function advanceHeldPass(context: Context, key: PassKey): Promise<AdvanceResult> {
   const pass = await readHeld(context, key)
   if (pass === 'moved on') return pass
   if (pass === 'unreadable') return 'failed'
   const counted = await firstThatCounts(context, pass)
   if (!counted) return 'undecided'
   const about = { key, parent: pass.traceparent, facts: { item: ITEM, decision: counted.body.verdict, person: counted.person } }
-  return inSpan(context, about, () => goOn(context, pass, counted))
+  return inSpan(context, about, () => applyDecision(context, pass, counted))
 }
 
-async function goOn(context: Context, pass: HeldPass, counted: Counted): Promise<Driven> {
-  const ground = await groundOf(context, pass, counted)
+async function applyDecision(context: Context, pass: HeldPass, counted: CountedDecision): Promise<AdvanceResult> {
+  const ground = await gatherContext(context, pass, counted)
   await context.deps.faults?.at('decision:before-publish')
   const stored = await publish(context, pass, { counted, ground })
   await context.deps.faults?.at('decision:after-publish')
@@ -108,7 +108,7 @@ function stepsOf(context: Context, history: Stored[]): Step[] {
   return history.map((stored) => context.deps.bus.subjects.toFact(stored)).filter((fact) => fact.type === 'step')
 }
 
-async function firstThatCounts(context: Context, pass: HeldPass): Promise<Counted | undefined> {
+async function firstThatCounts(context: Context, pass: HeldPass): Promise<CountedDecision | undefined> {
   const { registry, deps } = context
   const { control, journal, key } = pass
   const digest = journal.held.digest ?? control.digest
@@ -135,20 +135,20 @@ async function firstThatCounts(context: Context, pass: HeldPass): Promise<Counte
   return undefined
 }
 
-async function groundOf(context: Context, { key, control }: HeldPass, { person, body }: Counted): Promise<Ground> {
+async function gatherContext(context: Context, { key, control }: HeldPass, { person, body }: CountedDecision): Promise<DecisionContext> {
   if (body.verdict === 'deny') {
     const reason = body.reason === undefined ? '' : `: ${body.reason}`
     return { end: passError('E013', `${person} denied the dispatch${reason}`, { approval: 'denied', person }) }
   }
   if (!(await parentLives(context, control))) return { end: passError('E043', 'its parent ended before the approval') }
-  const request = await readAgain(context, control)
+  const request = await rereadRequest(context, control)
   if (!request) return { end: passError('E005', 'the request that was approved is no longer in the stream') }
   const admission = approveHeld(control, context.deps.clock.now())
   if (admission.kind !== 'admit') return { request }
   const kept = request.parts.filter(admission.keep)
-  if (fits(kept)) return { request: { ...request, parts: kept } }
+  if (fitInMessage(kept)) return { request: { ...request, parts: kept } }
   try {
-    return { request: { ...request, parts: await stowParts(context, key.originator, kept) } }
+    return { request: { ...request, parts: await uploadParts(context, key.originator, kept) } }
   } catch (error) {
     const refusal = partsRefusal(error)
     if (refusal) return { end: refusal }
@@ -163,27 +163,27 @@ async function parentLives(context: Context, { parent, proof = 0 }: WorkControl)
 }
 
 /** The context of a held pass is still where it came: in the request, read by its sequence at the leader. */
-async function readAgain(context: Context, control: WorkControl): Promise<ReadRequest | undefined> {
+async function rereadRequest(context: Context, control: WorkControl): Promise<ParsedRequest | undefined> {
   const stored = await context.deps.bus.journal.message(control.request_sequence)
   if (!stored) return undefined
   const parties = { originator: control.originating_agent_id, subagent: control.subagent_id }
-  const reading = readRequest(stored, parties)
+  const reading = parseRequest(stored, parties)
   return reading.ok && reading.value.digest === control.digest ? reading.value : undefined
 }
 
-interface Decided {
-  counted: Counted
-  ground: Ground
+interface DecidedPass {
+  counted: CountedDecision
+  ground: DecisionContext
 }
 
 /** True when the pass is no longer held: by this step, or by another one. What depends on the time is decided at each try. */
-async function publish(context: Context, pass: HeldPass, decided: Decided): Promise<boolean> {
+async function publish(context: Context, pass: HeldPass, decided: DecidedPass): Promise<boolean> {
   const { bus, log, clock } = context.deps
   const plan = (steps: Step[]): Plan<true> => {
     const { journal } = foldJournal(steps, context.rules)
     if (journal.state !== 'held') return { done: true }
-    const outcome = conclude(pass, decided, clock.now())
-    return { publish: nextStep(context, pass, { outcome, guard: journal.last }), stored: () => true }
+    const outcome = decideNextStep(pass, decided, clock.now())
+    return { publish: buildNextStep(context, pass, { outcome, guard: journal.last }), stored: () => true }
   }
   const known = stepsOf(context, pass.history)
   const advanced = await bus.journal.advance(pass.key, plan, { read: 'leader', known, deadline_ms: context.options.step_deadline_ms })
@@ -191,7 +191,7 @@ async function publish(context: Context, pass: HeldPass, decided: Decided): Prom
   return advanced.ok
 }
 
-function conclude({ control, expires_at }: HeldPass, { counted, ground }: Decided, now: number): Conclusion {
+function decideNextStep({ control, expires_at }: HeldPass, { counted, ground }: DecidedPass, now: number): NextStep {
   if ('end' in ground) return ground
   const { person } = counted
   if (expires_at <= now) return { end: passError('E013', 'the approval came after its expiry', { approval: 'expired', person }) }
@@ -200,7 +200,7 @@ function conclude({ control, expires_at }: HeldPass, { counted, ground }: Decide
   return { end: admission.kind === 'refuse' ? admission.error : passError('E013', 'the approved pass may not be dispatched') }
 }
 
-function nextStep(context: Context, pass: HeldPass, how: { outcome: Conclusion; guard: number }): Outgoing {
+function buildNextStep(context: Context, pass: HeldPass, how: { outcome: NextStep; guard: number }): Outgoing {
   const place = { subjects: context.deps.bus.subjects, key: pass.key, guard: how.guard, nonce: context.nonce() }
   const { outcome } = how
   if ('end' in outcome) return systemReturn(place, outcome.end, answeredOf(pass))
@@ -209,7 +209,7 @@ function nextStep(context: Context, pass: HeldPass, how: { outcome: Conclusion; 
   return workStep(place, { control, slot, parts: request.parts.filter(keep) }, pass.traceparent)
 }
 
-function answeredOf({ control, traceparent }: HeldPass): Answered {
+function answeredOf({ control, traceparent }: HeldPass): RequestRef {
   const { digest, request_sequence, requested_at, reply_type } = control
   return { digest, request_sequence, requested_at, reply_type, traceparent }
 }

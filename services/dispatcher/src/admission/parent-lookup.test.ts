@@ -1,7 +1,7 @@
 import { type Bus, encode, encodeHeaders, JournalTooLong, readHeaders, type Stored, Subjects } from '@passover/bus'
 import { HEADER, type PassKey, type Step } from '@passover/schemas'
 import { expect, test } from 'vitest'
-import { Parents } from './parent-lookup.js'
+import { ParentLookup } from './parent-lookup.js'
 
 const KEY: PassKey = { originator: 'alice', subagent: 'audit', id: 'pass-00000001' }
 const START = 1_700_000_000_000
@@ -33,7 +33,7 @@ function parentsOf(read: () => Step[]) {
       return read()
     },
   }
-  return { parents: new Parents({ subjects: new Subjects(), journal } as unknown as Bus, { id_window_ms: 3_600_000 }), asked }
+  return { parents: new ParentLookup({ subjects: new Subjects(), journal } as unknown as Bus, { id_window_ms: 3_600_000 }), asked }
 }
 
 test('is read as the leader has it, its work step once', async () => {

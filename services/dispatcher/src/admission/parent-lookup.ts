@@ -2,7 +2,7 @@ import { type Bus, decode, JournalTooLong, type Stored } from '@passover/bus'
 import { foldJournal, type JournalRules, type JournalState, openControl } from '@passover/core'
 import { keyText, type PassKey, type Step, type WorkControl, type WorkEnvelope } from '@passover/schemas'
 
-export interface Parent {
+export interface FoundParent {
   journal: JournalState
   control: WorkControl
 }
@@ -16,10 +16,10 @@ export type ClaimedParent = PassKey & {
 }
 
 /** Parents whose journal is too long to be read are refused unread from then on: it will not get shorter. */
-const MOST_CROWDED = 10_000
+const MAX_CROWDED = 10_000
 
 /** Reads parents for one dispatcher. */
-export class Parents {
+export class ParentLookup {
   readonly #bus: Bus
   readonly #rules: JournalRules
   readonly #crowded = new Set<string>()
@@ -34,7 +34,7 @@ export class Parents {
    * Ancestry, deadline and rights come from here, never from the request (P3). The step that the proof names is looked at
    * first, so that nobody makes a dispatcher read journals by guessing, and no journal is read further than an honest one goes.
    */
-  async read(claimed: ClaimedParent): Promise<Parent | undefined> {
+  async read(claimed: ClaimedParent): Promise<FoundParent | undefined> {
     const { originator, subagent, id } = claimed
     const key: PassKey = { originator, subagent, id }
     const text = keyText(key)
@@ -47,7 +47,10 @@ export class Parents {
     return this.#fold(key, { known, claimed })
   }
 
-  async #fold(key: PassKey, { known, claimed }: { known: WorkControl | undefined; claimed: ClaimedParent }): Promise<Parent | undefined> {
+  async #fold(
+    key: PassKey,
+    { known, claimed }: { known: WorkControl | undefined; claimed: ClaimedParent },
+  ): Promise<FoundParent | undefined> {
     const steps = await this.#steps(key)
     if (!steps) return undefined
     const { journal } = foldJournal(steps, this.#rules)
@@ -62,7 +65,7 @@ export class Parents {
       return await this.#bus.journal.read(key)
     } catch (error) {
       if (!(error instanceof JournalTooLong)) throw error
-      if (this.#crowded.size >= MOST_CROWDED) this.#crowded.clear()
+      if (this.#crowded.size >= MAX_CROWDED) this.#crowded.clear()
       this.#crowded.add(keyText(key))
       return undefined
     }

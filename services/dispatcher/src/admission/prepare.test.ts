@@ -1,8 +1,8 @@
 import type { WorkControl } from '@passover/schemas'
 import { describe, expect, it, test } from 'vitest'
-import type { ReadRequest } from '../messages/parse-request.js'
+import type { ParsedRequest } from '../messages/parse-request.js'
 import type { Context } from './context.js'
-import { prepare } from './prepare.js'
+import { prepareAdmission } from './prepare.js'
 
 const NOW = 1_800_000_000_000
 const AGENT = { roles: { originates: 'always', subagent: true }, registered_by: 'maria', updated_at: NOW }
@@ -68,9 +68,9 @@ function begun({ time = NOW, budget = { passes: 1 } as object | null, parts = []
     return_required: true,
     parent: { ...KEY, return_id: 'r', proof: 7 },
   }
-  const reading = { request, parts, digest: 'd', session_id: 's', reply_type: 'msgpack' } as unknown as ReadRequest
+  const reading = { request, parts, digest: 'd', session_id: 's', reply_type: 'msgpack' } as unknown as ParsedRequest
   const asked = { delivery: { sequence: 9, time } as never, parties: { originator: 'scout', subagent: 'audit' }, reading, full }
-  return { state, prepare: async () => await prepare(context, asked) }
+  return { state, prepare: async () => await prepareAdmission(context, asked) }
 }
 
 describe('a child of a pass that has a budget', () => {

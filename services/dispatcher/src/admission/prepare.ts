@@ -1,17 +1,17 @@
 import type { Delivery } from '@passover/bus'
 import { type Admission, type AdmitInput, admit, type Span, tokensOf } from '@passover/core'
 import { type Budget, keyText, type Part, type PassKey, type Step, traceIdOf, type WorkControl } from '@passover/schemas'
-import type { Answered } from '../messages/journal-steps.js'
-import type { Parties, ReadRequest } from '../messages/parse-request.js'
-import { stepsOf } from '../messages/read-journal.js'
+import type { RequestRef } from '../messages/journal-steps.js'
+import type { ParsedRequest, Parties } from '../messages/parse-request.js'
+import { readSteps } from '../messages/read-journal.js'
 import { streamFull } from '../messages/reject.js'
-import { fits, partsRefusal, stowParts } from '../registry/parts-bucket.js'
+import { fitInMessage, partsRefusal, uploadParts } from '../registry/parts-bucket.js'
 import type { Context } from './context.js'
 
-export interface Asked {
+export interface ReceivedRequest {
   delivery: Delivery
   parties: Parties
-  reading: ReadRequest
+  reading: ParsedRequest
   /** At the high-water mark: it gets no work, which would take the room of returns. */
   full?: boolean
   /** What is made of it, where that is traced here. */
@@ -19,9 +19,9 @@ export interface Asked {
 }
 
 /** One attempt to begin the journal that a request asks for. */
-export interface Begin {
+export interface PreparedAdmission {
   key: PassKey
-  answered: Answered
+  answered: RequestRef
   parts: Part[]
   input: AdmitInput
   decide: (now: number) => Admission
@@ -31,23 +31,23 @@ export interface Begin {
 }
 
 /** What was found out about a request's agents and its parent. */
-interface Ground {
+interface RequestParties {
   agents: Pick<AdmitInput['agents'], 'originator' | 'subagent'>
   parent: AdmitInput['parent']
 }
 
 /** At once, without a promise, where nothing has to be asked or stored first: that is the way of nearly every request. */
-export function prepare(context: Context, asked: Asked): Begin | Promise<Begin> {
+export function prepareAdmission(context: Context, asked: ReceivedRequest): PreparedAdmission | Promise<PreparedAdmission> {
   const { parties, reading } = asked
   const { registry } = context
   const originator = registry.get(parties.originator)
   const subagent = registry.get(parties.subagent)
   const known = (originator || registry.isUnknown(parties.originator)) && (subagent || registry.isUnknown(parties.subagent))
-  if (!known || reading.request.parent || !fits(reading.parts)) return prepareSlowly(context, asked)
-  return beginOf(context, asked, { agents: { originator, subagent }, parent: undefined })
+  if (!known || reading.request.parent || !fitInMessage(reading.parts)) return prepareSlowly(context, asked)
+  return makeAdmission(context, asked, { agents: { originator, subagent }, parent: undefined })
 }
 
-async function prepareSlowly(context: Context, asked: Asked): Promise<Begin> {
+async function prepareSlowly(context: Context, asked: ReceivedRequest): Promise<PreparedAdmission> {
   const { registry, parents } = context
   const { parties, reading } = asked
   const { parent } = reading.request
@@ -55,13 +55,17 @@ async function prepareSlowly(context: Context, asked: Asked): Promise<Begin> {
   const found = parent?.subagent === parties.originator ? await parents.read(parent) : undefined
   const originator = registry.get(parties.originator) ?? (await registry.load(parties.originator))
   const subagent = registry.get(parties.subagent) ?? (await registry.load(parties.subagent))
-  const begin = beginOf(context, asked, { agents: { originator, subagent }, parent: found })
+  const begin = makeAdmission(context, asked, { agents: { originator, subagent }, parent: found })
   if (found?.control.budget) await chargeBudget(context, begin, { parent: found.control, budget: found.control.budget })
-  if (!fits(begin.parts)) await stowOrRefuse(context, begin)
+  if (!fitInMessage(begin.parts)) await uploadOrRefuse(context, begin)
   return begin
 }
 
-function beginOf(context: Context, { delivery, parties, reading, span, full }: Asked, { agents, parent }: Ground): Begin {
+function makeAdmission(
+  context: Context,
+  { delivery, parties, reading, span, full }: ReceivedRequest,
+  { agents, parent }: RequestParties,
+): PreparedAdmission {
   const { deps, options, counting } = context
   const { request, digest, session_id, unnamed_session, reply_type } = reading
   const traceparent = reading.traceparent ?? span?.traceparent
@@ -95,7 +99,7 @@ function beginOf(context: Context, { delivery, parties, reading, span, full }: A
     const admission = admit(input)
     return full && admission.kind === 'admit' ? { kind: 'refuse', error: streamFull() } : admission
   }
-  const answered: Answered = {
+  const answered: RequestRef = {
     digest,
     request_sequence: delivery.sequence,
     requested_at: delivery.time,
@@ -107,7 +111,11 @@ function beginOf(context: Context, { delivery, parties, reading, span, full }: A
 }
 
 /** What a child takes is written down before its work step; asked again, it is found there. */
-async function chargeBudget(context: Context, begin: Begin, { parent, budget }: { parent: WorkControl; budget: Budget }): Promise<void> {
+async function chargeBudget(
+  context: Context,
+  begin: PreparedAdmission,
+  { parent, budget }: { parent: WorkControl; budget: Budget },
+): Promise<void> {
   const at = context.deps.clock.now()
   const wanted = begin.decide(at)
   if (wanted.kind !== 'admit' && wanted.kind !== 'hold') {
@@ -132,9 +140,9 @@ async function chargeBudget(context: Context, begin: Begin, { parent, budget }: 
 }
 
 /** Another request of its id took from other budgets, and may begin: this one has lost if it did, and is tried later while that is not known. */
-async function waitForOther({ deps }: Context, begin: Begin): Promise<void> {
+async function waitForOther({ deps }: Context, begin: PreparedAdmission): Promise<void> {
   begin.decide = () => ({ kind: 'later' })
-  begin.known = await stepsOf(deps.bus, begin.key)
+  begin.known = await readSteps(deps.bus, begin.key)
 }
 
 function unlessBegun(admission: Admission): Admission {
@@ -142,9 +150,9 @@ function unlessBegun(admission: Admission): Admission {
 }
 
 /** Refuses the pass where the originator's bucket cannot hold its parts. */
-async function stowOrRefuse(context: Context, begin: Begin): Promise<void> {
+async function uploadOrRefuse(context: Context, begin: PreparedAdmission): Promise<void> {
   try {
-    begin.parts = await stowAdmitted(context, begin)
+    begin.parts = await uploadAdmitted(context, begin)
   } catch (error) {
     const refusal = partsRefusal(error)
     if (!refusal) throw error
@@ -157,9 +165,9 @@ async function stowOrRefuse(context: Context, begin: Begin): Promise<void> {
 }
 
 /** Large parts go to the object store only for what will be admitted, and only those that policy lets through. */
-async function stowAdmitted(context: Context, { key, parts, decide }: Begin): Promise<Part[]> {
+async function uploadAdmitted(context: Context, { key, parts, decide }: PreparedAdmission): Promise<Part[]> {
   const admission = decide(context.deps.clock.now())
   if (admission.kind !== 'admit') return parts
   const kept = parts.filter(admission.keep)
-  return fits(kept) ? kept : stowParts(context, key.originator, kept)
+  return fitInMessage(kept) ? kept : uploadParts(context, key.originator, kept)
 }

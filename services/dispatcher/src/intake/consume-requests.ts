@@ -3,17 +3,17 @@ import { passError } from '@passover/core'
 import { admitRequest } from '../admission/admit-request.js'
 import type { Context } from '../admission/context.js'
 import { decideHeld } from '../admission/held-passes.js'
-import type { Asked } from '../admission/prepare.js'
-import { type Parties, type Reading, readRequest } from '../messages/parse-request.js'
-import { answerBad, answerMalformed } from '../messages/reject.js'
+import type { ReceivedRequest } from '../admission/prepare.js'
+import { type ParseResult, type Parties, parseRequest } from '../messages/parse-request.js'
+import { rejectMalformed, rejectUnderBadId } from '../messages/reject.js'
 import type { Timekeeper } from '../timekeeper/timekeeper.js'
-import { OutOfTurn } from './fair-scheduler.js'
+import { FairScheduler } from './fair-scheduler.js'
 
 const RETRY_MS = 1_000
 /** The timekeeper's reading, and the answers to earlier requests, are this close behind. */
-const LATER_MS = 50
+const EARLIER_REQUEST_RETRY_MS = 50
 const DRAIN_MS = 10_000
-const DECISIONS_AT_A_TIME = 64
+const DECISION_CONCURRENCY = 64
 const NOBODY = 'nobody'
 
 export interface AdmissionOptions {
@@ -31,13 +31,13 @@ export interface Admission extends Consumption {
 export async function startAdmission(context: Context, { timekeeper, onRestored }: AdmissionOptions): Promise<Admission> {
   const { bus } = context.deps
   const handleOne = (delivery: Delivery) => handle(context, delivery)
-  const turns = timekeeper && new OutOfTurn(context, timekeeper, handleOne)
+  const turns = timekeeper && new FairScheduler(context, timekeeper, handleOne)
   const concurrency = turns ? () => turns.concurrency : context.options.concurrency
   const inTurn = (delivery: Delivery) => {
     const early = turns?.delivered(delivery.sequence)
-    return early ? unlessSettled(context, delivery, early) : handle(context, delivery)
+    return early ? unlessAlreadyHandled(context, delivery, early) : handle(context, delivery)
   }
-  const decisions = await bus.consume(DECISIONS, handleOne, { concurrency: DECISIONS_AT_A_TIME, onRestored })
+  const decisions = await bus.consume(DECISIONS, handleOne, { concurrency: DECISION_CONCURRENCY, onRestored })
   const requests = await bus.consume(DISPATCHER, inTurn, { concurrency, onRestored })
   const drain = async (ms?: number) => {
     await Promise.all([requests.drain(ms), decisions.drain(ms), turns?.drain(ms ?? DRAIN_MS)])
@@ -54,7 +54,7 @@ export async function startAdmission(context: Context, { timekeeper, onRestored 
 }
 
 /** What was settled out of turn has its journal: it is acknowledged (I2). */
-async function unlessSettled(context: Context, delivery: Delivery, early: Promise<boolean>): Promise<Verdict> {
+async function unlessAlreadyHandled(context: Context, delivery: Delivery, early: Promise<boolean>): Promise<Verdict> {
   return (await early) ? { ok: true } : handle(context, delivery)
 }
 
@@ -76,21 +76,21 @@ function dispatch(context: Context, delivery: Delivery): Promise<Verdict> {
   const parsed = subjects.parse(delivery.subject)
   if (parsed.kind === 'request') return handleRequest(context, delivery, parsed)
   if (parsed.kind === 'decision') return decideHeld(context, parsed)
-  return handleNameless(context, delivery)
+  return rejectNameless(context, delivery)
 }
 
 function handleRequest(context: Context, delivery: Delivery, parties: Parties): Promise<Verdict> {
-  const reading = readRequest(delivery, parties)
+  const reading = parseRequest(delivery, parties)
   return reading.ok
     ? admitRequest(context, { delivery, parties, reading: reading.value })
-    : refuseBad(context, { delivery, parties }, reading)
+    : rejectRequest(context, { delivery, parties }, reading)
 }
 
-type BadReading = Extract<Reading, { ok: false }>
+type BadReading = Extract<ParseResult, { ok: false }>
 
-async function refuseBad(context: Context, { delivery, parties }: Omit<Asked, 'reading'>, bad: BadReading): Promise<Verdict> {
+async function rejectRequest(context: Context, { delivery, parties }: Omit<ReceivedRequest, 'reading'>, bad: BadReading): Promise<Verdict> {
   const { error, reply_type, id } = bad
-  const answer = await answerMalformed(context, {
+  const answer = await rejectMalformed(context, {
     parties,
     sequence: delivery.sequence,
     time: delivery.time,
@@ -99,7 +99,7 @@ async function refuseBad(context: Context, { delivery, parties }: Omit<Asked, 'r
     reply_type,
     id,
   })
-  if ('later' in answer) return { retry: true, delay_ms: LATER_MS }
+  if ('later' in answer) return { retry: true, delay_ms: EARLIER_REQUEST_RETRY_MS }
   if (!answer.ok) return { retry: true, delay_ms: RETRY_MS }
   context.stats.bad++
   context.deps.log.warn({ sequence: delivery.sequence, originator: parties.originator, reason: error.message }, 'request malformed')
@@ -108,11 +108,11 @@ async function refuseBad(context: Context, { delivery, parties }: Omit<Asked, 'r
 }
 
 /** A subject whose tokens are no names: there is nobody to answer, so it is kept and told under `nobody`. */
-async function handleNameless(context: Context, delivery: Delivery): Promise<Verdict> {
+async function rejectNameless(context: Context, delivery: Delivery): Promise<Verdict> {
   const parties: Parties = { originator: NOBODY, subagent: NOBODY }
   const error = passError('E005', 'the subject does not name an originator and a subagent')
   const { sequence, time, data } = delivery
-  const answer = await answerBad(context, { parties, sequence, time, data, error, reply_type: 'msgpack' })
+  const answer = await rejectUnderBadId(context, { parties, sequence, time, data, error, reply_type: 'msgpack' })
   if (!answer.ok) return { retry: true, delay_ms: RETRY_MS }
   context.stats.bad++
   context.deps.log.warn({ sequence }, 'request without names')

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { Context } from '../admission/context.js'
 import type { Timekeeper } from '../timekeeper/timekeeper.js'
-import { OutOfTurn } from './fair-scheduler.js'
+import { FairScheduler } from './fair-scheduler.js'
 
 const NOW = 1_000_000
 
@@ -11,7 +11,7 @@ function looked(...looks: { waiting: number; unanswered: number; mixed: boolean 
   const timekeeper = { backlog, unanswered: 0 }
   const options = { concurrency: 512, concurrency_crowded: 64, out_of_turn: 16, ahead: 16 }
   const context = { options, deps: { clock: { now: () => NOW } } } as unknown as Context
-  const turns = new OutOfTurn(context, timekeeper as unknown as Timekeeper, async () => ({ ok: true }))
+  const turns = new FairScheduler(context, timekeeper as unknown as Timekeeper, async () => ({ ok: true }))
   return looks.map(({ waiting, unanswered, mixed }) => {
     backlog.size = waiting
     backlog.mixed_at = mixed ? NOW - 1_000 : NOW - 10_000
@@ -47,7 +47,7 @@ it('admits what the durable is past and nothing answered, once it was so at two 
       bus: { journal: { message: async (sequence: number) => fact(sequence) } },
     },
   } as unknown as Context
-  const turns = new OutOfTurn(context, timekeeper as unknown as Timekeeper, async ({ sequence }) => {
+  const turns = new FairScheduler(context, timekeeper as unknown as Timekeeper, async ({ sequence }) => {
     handled.push(sequence)
     return { ok: true }
   })

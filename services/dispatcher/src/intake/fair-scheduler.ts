@@ -2,26 +2,26 @@ import type { ConsumerStanding, Delivery, Stored, Verdict } from '@passover/bus'
 import { within } from '@passover/core'
 import type { RequestFact } from '@passover/schemas'
 import type { Context } from '../admission/context.js'
-import { Pool } from '../runtime/job-pool.js'
+import { JobPool } from '../runtime/job-pool.js'
 import type { Timekeeper } from '../timekeeper/timekeeper.js'
 
 /** What came of a request out of turn is remembered until the durable delivers it too; of more than so many, the newest. */
-const REMEMBERED = 20_000
+const MAX_REMEMBERED = 20_000
 /** At most so many requests that were not delivered are looked for at a time. */
-const SKIPPED = 1_000
+const MAX_SKIPPED = 1_000
 /** Pairs that have asked within this ask at the same time. */
-const LATELY_MS = 2_000
+const RECENT_MS = 2_000
 
 /**
  * Admits out of turn what would wait behind the backlog of others (I9, decision 64). The timekeeper's fold knows what waits; each is read whole
  * by its sequence and handled as if it had been delivered. The guard of its journal makes it harmless that others do the same,
  * and the durable still delivers it: what is begun by then is only acknowledged.
  */
-export class OutOfTurn {
+export class FairScheduler {
   readonly #context: Context
   readonly #timekeeper: Timekeeper
   readonly #handle: (delivery: Delivery) => Promise<Verdict>
-  readonly #pool: Pool
+  readonly #pool: JobPool
   /** Whether each is settled, in the order in which they were begun. */
   readonly #early = new Map<number, Promise<boolean>>()
   /** Requests that the durable seemed past at the last look, without an answer. */
@@ -33,7 +33,7 @@ export class OutOfTurn {
     this.#context = context
     this.#timekeeper = timekeeper
     this.#handle = handle
-    this.#pool = new Pool(context.options.out_of_turn)
+    this.#pool = new JobPool(context.options.out_of_turn)
     timekeeper.onRequest = () => this.#look()
   }
 
@@ -52,7 +52,7 @@ export class OutOfTurn {
 
   get #isMixed(): boolean {
     const mixed_at = this.#timekeeper.backlog?.mixed_at ?? Number.NEGATIVE_INFINITY
-    return this.#context.deps.clock.now() - mixed_at < LATELY_MS
+    return this.#context.deps.clock.now() - mixed_at < RECENT_MS
   }
 
   /** The durable delivers it. Whether it is settled already; undefined: nothing was done about it out of turn. */
@@ -72,7 +72,7 @@ export class OutOfTurn {
   lookForSkipped({ pending, unacknowledged, settled }: ConsumerStanding): void {
     const { deps, options } = this.#context
     const isIdle = pending === 0 && unacknowledged === 0
-    const waiting = this.#timekeeper.unansweredBefore(deps.clock.now() - options.look_after_ms, SKIPPED)
+    const waiting = this.#timekeeper.unansweredBefore(deps.clock.now() - options.look_after_ms, MAX_SKIPPED)
     const suspects = new Set<number>()
     for (const fact of waiting) {
       if (this.#stopped || !(isIdle || fact.sequence <= settled)) continue
@@ -113,7 +113,7 @@ export class OutOfTurn {
 
   #remember(sequence: number, early: Promise<boolean>): void {
     this.#early.set(sequence, early)
-    if (this.#early.size <= REMEMBERED) return
+    if (this.#early.size <= MAX_REMEMBERED) return
     for (const oldest of this.#early.keys()) {
       this.#early.delete(oldest)
       return

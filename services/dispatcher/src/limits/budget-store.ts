@@ -1,13 +1,13 @@
 import { decode, type Table } from '@passover/bus'
 import { type Asking, type Charged, foldJournal, Ledger } from '@passover/core'
 import { type BudgetLedger, budgetLedger, keyText, type PassKey, parseKey } from '@passover/schemas'
-import { stepsOf } from '../messages/read-journal.js'
+import { readSteps } from '../messages/read-journal.js'
 import type { BaseContext } from '../runtime/base-context.js'
 
 /** A charge younger than this is looked after by who made it. */
-const YOUNG_MS = 2_000
+const MIN_AGE_MS = 2_000
 /** Ledgers that others made, a dispatcher that died among them, are looked through this often. */
-const ALL_EVERY = 60
+const ROUNDS_PER_SCAN = 60
 
 interface Job {
   /** `undefined`: what the tree took so far is not known. */
@@ -20,7 +20,7 @@ interface Job {
  * The ledgers of budgeted trees: charged by compare-and-set before a work step, and released when the pass ends without one.
  * A crash in between is mended here: a charge whose work is not known is looked at until its journal says what became of it.
  */
-export class Budgets {
+export class BudgetStore {
   readonly #context: BaseContext
   readonly #table: Table<BudgetLedger>
   readonly #jobs = new Map<string, Job[]>()
@@ -37,8 +37,8 @@ export class Budgets {
     this.#table = table
   }
 
-  static async start(context: BaseContext): Promise<Budgets> {
-    const budgets = new Budgets(context, await context.deps.bus.table('budgets', budgetLedger))
+  static async start(context: BaseContext): Promise<BudgetStore> {
+    const budgets = new BudgetStore(context, await context.deps.bus.table('budgets', budgetLedger))
     budgets.#later()
     return budgets
   }
@@ -66,7 +66,7 @@ export class Budgets {
 
   async #isLost(root: PassKey): Promise<boolean> {
     if (this.#lost === undefined || (await this.#table.get(keyOf(root)))) return false
-    const [first] = await stepsOf(this.#context.deps.bus, root)
+    const [first] = await readSteps(this.#context.deps.bus, root)
     return first !== undefined && first.time < this.#lost
   }
 
@@ -134,7 +134,7 @@ export class Budgets {
 
   async #round(): Promise<void> {
     try {
-      if (this.#rounds++ % ALL_EVERY === 0) await this.#findOthers()
+      if (this.#rounds++ % ROUNDS_PER_SCAN === 0) await this.#findOthers()
       for (const [name, root] of this.#unsure) if (!this.#stopped && (await this.#settle(root))) this.#unsure.delete(name)
     } finally {
       if (!this.#stopped) this.#later()
@@ -152,7 +152,7 @@ export class Budgets {
   async #settle(root: PassKey): Promise<boolean> {
     const entry = await this.#table.get(keyOf(root))
     const unsure = new Ledger(entry?.value).unsure()
-    const old = unsure.filter(({ at }) => this.#context.deps.clock.now() - at >= YOUNG_MS)
+    const old = unsure.filter(({ at }) => this.#context.deps.clock.now() - at >= MIN_AGE_MS)
     const became = await Promise.all(old.map(async ({ pass }) => ({ pass, what: await this.#becameOf(pass) })))
     const known = became.filter(({ what }) => what !== 'unknown')
     if (known.length > 0) {
@@ -167,7 +167,7 @@ export class Budgets {
   async #becameOf(pass: string): Promise<'work' | 'nothing' | 'unknown'> {
     const key = parseKey(pass)
     if (!key) return 'nothing'
-    const { journal } = foldJournal(await stepsOf(this.#context.deps.bus, key), this.#context.rules)
+    const { journal } = foldJournal(await readSteps(this.#context.deps.bus, key), this.#context.rules)
     if (journal.state === 'open') return 'work'
     if (journal.state !== 'done') return 'unknown'
     return journal.work ? 'work' : 'nothing'

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
-import { lookAfter, nextState, WaterMark } from './storage-backpressure.js'
+import { nextCheckDelay, nextIntakeState, StorageBackpressure } from './storage-backpressure.js'
 
 const MIB = 1 << 20
 
@@ -33,18 +33,18 @@ function markOn(stream: Stream) {
   }
   const clock = { after: (_ms: number, fn: () => void) => setImmediate(fn) }
   const context = { deps: { bus, clock, log: pino({ level: 'silent' }) }, options: {} } as unknown as ConstructorParameters<
-    typeof WaterMark
+    typeof StorageBackpressure
   >[0]
-  const mark = new WaterMark(context, () => stream.open)
+  const mark = new StorageBackpressure(context, () => stream.open)
   const ask = async (bytes: number, late: number) => {
-    const taken = await mark.takes(bytes)
+    const taken = await mark.reserve(bytes)
     if (taken) void stored(bytes, late)
     return taken
   }
   const stored = async (bytes: number, late: number) => {
     for (let n = 0; n < late; n++) await new Promise((next) => setImmediate(next))
     stream.bytes += bytes
-    mark.over(bytes)
+    mark.release(bytes)
   }
   /** Asks for so many at a time until one may not be admitted. What may is stored `late` rounds later. Gives the bytes of all that may. */
   const fill = async (bytes: number, { at_a_time = 1, late = 0 } = {}) => {
@@ -65,11 +65,11 @@ test.each([
   ['closed', 0.85, 'closed'],
   ['closed', 0.79, 'open'],
 ] as const)('%s at %d becomes %s', (requests, used, expected) => {
-  expect(nextState(requests, used)).toBe(expected)
+  expect(nextIntakeState(requests, used)).toBe(expected)
 })
 
 test('a stream that fills up is looked at more often', () => {
-  expect([0, 0.69, 0.7, 0.95].map((used) => lookAfter(used, 2_000))).toEqual([2_000, 2_000, 250, 250])
+  expect([0, 0.69, 0.7, 0.95].map((used) => nextCheckDelay(used, 2_000))).toEqual([2_000, 2_000, 250, 250])
 })
 
 // Fails where nothing is counted, and where what is on its way is not: what was asked for before the mark would be admitted beyond it.
@@ -83,17 +83,17 @@ test.each([
   expect(admitted).toBeLessThanOrEqual(5 * MIB)
   expect(admitted).toBeGreaterThan(4.8 * MIB)
   expect(asked.times).toBeLessThan(200)
-  expect(await mark.takes(MIB)).toBe(false)
+  expect(await mark.reserve(MIB)).toBe(false)
 })
 
 // Fails where what was on its way when a look began is counted against the room that it found.
 test('what is stored during a look is not counted twice: what fits is admitted by the next one', async () => {
   const stream = { bytes: 4 * MIB, max_bytes: 10 * MIB }
   const { mark } = markOn(stream)
-  expect(await mark.takes(3 * MIB)).toBe(true)
-  const second = mark.takes(1.5 * MIB)
+  expect(await mark.reserve(3 * MIB)).toBe(true)
+  const second = mark.reserve(1.5 * MIB)
   stream.bytes += 3 * MIB
-  mark.over(3 * MIB)
+  mark.release(3 * MIB)
   expect(await second).toBe(true)
 })
 
@@ -107,26 +107,26 @@ test('ten that admit at once stay below the mark together, but for one message e
 test('who stops still admits what fits, also where it has to wait for its share', async () => {
   const { mark } = markOn({ bytes: 4 * MIB, max_bytes: 10 * MIB })
   mark.stop()
-  expect(await Promise.all(Array.from({ length: 20 }, () => mark.takes(100_000)))).not.toContain(false)
+  expect(await Promise.all(Array.from({ length: 20 }, () => mark.reserve(100_000)))).not.toContain(false)
 })
 
 test('nobody waits until requests are closed, nor again for a server that did not say while the room last seen is enough', async () => {
   const changing = new Promise<void>(() => undefined)
   const closing = markOn({ bytes: 9 * MIB, max_bytes: 10 * MIB, changing })
-  expect([await closing.mark.takes(MIB), await closing.mark.takes(MIB), closing.asked.set]).toEqual([false, false, ['closed']])
+  expect([await closing.mark.reserve(MIB), await closing.mark.reserve(MIB), closing.asked.set]).toEqual([false, false, ['closed']])
   const stream: Stream = { bytes: 4 * MIB, max_bytes: 10 * MIB }
   const { mark, asked } = markOn(stream)
-  expect(await mark.takes(MIB)).toBe(true)
+  expect(await mark.reserve(MIB)).toBe(true)
   stream.fails = true
-  expect(await mark.takes(MIB)).toBe(true)
-  expect([mark.takes(MIB), mark.takes(MIB), asked.times]).toEqual([true, true, 2])
-  expect(mark.takes(MIB)).toBeInstanceOf(Promise)
+  expect(await mark.reserve(MIB)).toBe(true)
+  expect([mark.reserve(MIB), mark.reserve(MIB), asked.times]).toEqual([true, true, 2])
+  expect(mark.reserve(MIB)).toBeInstanceOf(Promise)
 })
 
 // Fails where only what is stored counts: a backlog of small requests is answered by returns that together are more than what is left above the mark.
 test('a return is kept room for, of each pass that is open', async () => {
   const { mark, asked } = markOn({ bytes: 4 * MIB, max_bytes: 10 * MIB, open: 5 * 1_024 })
-  expect(await mark.takes(MIB)).toBe(false)
+  expect(await mark.reserve(MIB)).toBe(false)
   expect(asked.set).toEqual(['closed'])
   expect(mark.state).toBe('closed')
 })
@@ -134,28 +134,28 @@ test('a return is kept room for, of each pass that is open', async () => {
 test('who does not know what is open lets requests in no more and admits none: another one sees more of the stream used', async () => {
   const closed = { bytes: MIB, max_bytes: 10 * MIB, requests: 'closed' }
   const [unknowing, knowing] = [markOn(closed), markOn({ ...closed, open: 7 })]
-  expect([await unknowing.mark.takes(MIB), await knowing.mark.takes(MIB)]).toEqual([false, true])
+  expect([await unknowing.mark.reserve(MIB), await knowing.mark.reserve(MIB)]).toEqual([false, true])
   expect([unknowing.asked.set, unknowing.mark.state, knowing.asked.set]).toEqual([[], 'closed', ['open']])
 })
 
 test('what others store is seen, and what is deleted makes room', async () => {
   const stream = { bytes: 0, max_bytes: 10 * MIB }
   const { mark, asked } = markOn(stream)
-  expect(await mark.takes(MIB)).toBe(true)
+  expect(await mark.reserve(MIB)).toBe(true)
   stream.bytes = 9.5 * MIB
-  expect([await mark.takes(2 * MIB), await mark.takes(2 * MIB)]).toEqual([false, false])
+  expect([await mark.reserve(2 * MIB), await mark.reserve(2 * MIB)]).toEqual([false, false])
   expect(asked.set).toEqual(['closed', 'closed'])
   stream.bytes = 2 * MIB
-  expect(await mark.takes(2 * MIB)).toBe(true)
+  expect(await mark.reserve(2 * MIB)).toBe(true)
 })
 
 test('little is admitted before anything is known, and all where there is no limit or nobody answers', async () => {
   const { mark, asked, fill } = markOn({ bytes: 0 })
-  expect([mark.takes(1_000), asked.times]).toEqual([true, 0])
+  expect([mark.reserve(1_000), asked.times]).toEqual([true, 0])
   expect(await fill(MIB, { at_a_time: 4 })).toBe(64 * MIB)
   expect(asked.times).toBe(1)
   const stuck = markOn({ bytes: 9.5 * MIB, max_bytes: 10 * MIB, stuck: true })
-  expect([await stuck.mark.takes(MIB), stuck.mark.state]).toEqual([false, 'open'])
+  expect([await stuck.mark.reserve(MIB), stuck.mark.state]).toEqual([false, 'open'])
   const silent = markOn({ bytes: 9 * MIB, max_bytes: 10 * MIB, fails: true })
-  expect(await silent.mark.takes(MIB)).toBe(true)
+  expect(await silent.mark.reserve(MIB)).toBe(true)
 })

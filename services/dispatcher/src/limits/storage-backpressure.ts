@@ -2,27 +2,27 @@ import type { StreamUsage } from '@passover/bus'
 import type { BaseContext } from '../runtime/base-context.js'
 
 /** Above this part of the stream's byte limit nobody takes requests, so that returns always fit; below the other one they do again. */
-const HIGH = 0.9
-const LOW = 0.8
+const HIGH_WATERMARK = 0.9
+const LOW_WATERMARK = 0.8
 /** From here on it is looked more often: what is stored between two looks must fit above the mark. */
-const NEAR = 0.7
-const OFTEN = 8
+const WARNING_LEVEL = 0.7
+const CHECK_SPEEDUP = 8
 /** A work step is so much larger than its request, with what the server keeps of each message; also of a request without a context. */
-const MORE_BYTES = 2_048
+const WORK_OVERHEAD_BYTES = 2_048
 /** Kept for the return of each pass that is open and of each request that has no answer: what has been taken must end. */
 const RETURN_BYTES = 1_024
 /** So much does no harm before the first look. */
-const UNLOOKED_BYTES = 262_144
+const INITIAL_ALLOWANCE_BYTES = 262_144
 /** This part of the room is let through before it is looked again, and not at once: what others let through is to be seen then. So many may do it. */
-const SHARE = 16
-const AGAIN_MS = 50
+const SHARE_DIVISOR = 16
+const RETRY_DELAY_MS = 50
 
 /**
  * Keeps room for returns (docs/architecture/storage.md#storage-backpressure): at the high-water mark `request.>` leaves the stream's subjects, so that
  * publishers hear at once that nobody takes requests; and what was asked for before that is not admitted beyond it, since its work would take
  * the room (decision 116). Every replica looks; the change is the same for all.
  */
-export class WaterMark {
+export class StorageBackpressure {
   readonly #context: Pick<BaseContext, 'deps' | 'options'>
   readonly #open: () => number | undefined
   #timer: Disposable | undefined
@@ -31,8 +31,8 @@ export class WaterMark {
   state: 'open' | 'closed' = 'open'
   #used = 0
   /** Bytes below the mark at the last look, and how many more of them may be let through without another one: others store too. */
-  #room = UNLOOKED_BYTES
-  #share = UNLOOKED_BYTES
+  #room = INITIAL_ALLOWANCE_BYTES
+  #share = INITIAL_ALLOWANCE_BYTES
   /** All bytes that were let through, and of them those that are no more on their way; and both when the last look began. */
   #through = 0
   #over = 0
@@ -48,17 +48,17 @@ export class WaterMark {
 
   /**
    * Whether the work that a request of so many bytes asks for stays below the mark; where the last look does not say, it looks. Who may
-   * admit it says `over` with the same number when it is stored, or never will be.
+   * admit it calls `release` with the same number when it is stored, or never will be.
    */
-  takes(request_bytes: number): boolean | Promise<boolean> {
-    const bytes = request_bytes + MORE_BYTES
+  reserve(request_bytes: number): boolean | Promise<boolean> {
+    const bytes = request_bytes + WORK_OVERHEAD_BYTES
     if (!this.#isShared(bytes)) return this.#takesLooking(bytes)
     this.#through += bytes
     return true
   }
 
-  over(request_bytes: number): void {
-    this.#over += request_bytes + MORE_BYTES
+  release(request_bytes: number): void {
+    this.#over += request_bytes + WORK_OVERHEAD_BYTES
   }
 
   #isShared(bytes: number): boolean {
@@ -78,12 +78,12 @@ export class WaterMark {
       }
       // What is on its way may be in what was seen already: only a look after it is over says whether there is room beside it.
       if (bytes > this.#room) return false
-      await new Promise<void>((later) => this.#context.deps.clock.after(AGAIN_MS, later))
+      await new Promise<void>((later) => this.#context.deps.clock.after(RETRY_DELAY_MS, later))
     }
   }
 
   start(): void {
-    this.#timer = this.#context.deps.clock.after(lookAfter(this.#used, this.#context.options.water_ms), () => {
+    this.#timer = this.#context.deps.clock.after(nextCheckDelay(this.#used, this.#context.options.water_ms), () => {
       void this.#look().finally(() => {
         if (!this.#stopped) this.start()
       })
@@ -120,10 +120,10 @@ export class WaterMark {
     const open = this.#open()
     const promised = bytes + (open ?? 0) * RETURN_BYTES
     this.#used = max_bytes === undefined ? 0 : promised / max_bytes
-    this.#room = max_bytes === undefined ? Number.POSITIVE_INFINITY : HIGH * max_bytes - promised
+    this.#room = max_bytes === undefined ? Number.POSITIVE_INFINITY : HIGH_WATERMARK * max_bytes - promised
     // Who closed them may have known of returns for which nothing could be kept here.
     if (requests === 'closed' && open === undefined) this.#room = 0
-    this.#share = this.#room / SHARE
+    this.#share = this.#room / SHARE_DIVISOR
     this.#looked = looked
     // Nobody who asks for room waits for this.
     this.#following ??= this.#follow(usage).finally(() => {
@@ -134,7 +134,7 @@ export class WaterMark {
 
   async #follow({ bytes, max_bytes, requests }: StreamUsage): Promise<void> {
     const { bus, log } = this.#context.deps
-    const wanted = nextState(requests, this.#used)
+    const wanted = nextIntakeState(requests, this.#used)
     this.state = requests
     if (wanted === requests || (wanted === 'open' && this.#open() === undefined)) return
     try {
@@ -149,12 +149,12 @@ export class WaterMark {
 }
 
 /** Between the marks it stays as it is. */
-export function nextState(requests: 'open' | 'closed', used: number): 'open' | 'closed' {
-  if (used >= HIGH) return 'closed'
-  return used < LOW ? 'open' : requests
+export function nextIntakeState(requests: 'open' | 'closed', used: number): 'open' | 'closed' {
+  if (used >= HIGH_WATERMARK) return 'closed'
+  return used < LOW_WATERMARK ? 'open' : requests
 }
 
 /** ms until the next look at a stream of which so much is used. */
-export function lookAfter(used: number, every_ms: number): number {
-  return used >= NEAR ? every_ms / OFTEN : every_ms
+export function nextCheckDelay(used: number, every_ms: number): number {
+  return used >= WARNING_LEVEL ? every_ms / CHECK_SPEEDUP : every_ms
 }

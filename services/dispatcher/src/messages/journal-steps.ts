@@ -17,7 +17,7 @@ import {
 export type ReplyType = 'msgpack' | 'json'
 
 /** What a request tells every first step that answers it. */
-export interface Answered {
+export interface RequestRef {
   digest: string
   /** Stream sequence and stored time (server ms) of the request. */
   request_sequence: number
@@ -29,7 +29,7 @@ export interface Answered {
 }
 
 /** What makes a step this publisher's own, at this place of the journal. */
-export interface Place {
+export interface StepPosition {
   subjects: Subjects
   key: PassKey
   /** Sequence of the journal's last step, 0 when there is none. */
@@ -40,12 +40,12 @@ export interface Place {
 }
 
 /** The work step: the pass is admitted. Parts travel as they are. */
-export function workStep(place: Place, work: { control: WorkControl; slot: Slot; parts: Part[] }, traceparent?: string): Outgoing {
+export function workStep(place: StepPosition, work: { control: WorkControl; slot: Slot; parts: Part[] }, traceparent?: string): Outgoing {
   const { control, slot, parts } = work
   const frame = packControl(control, 'work')
   intern(frame.policy)
   const body: WorkEnvelope = { v: WIRE_VERSION, control: frame, parts }
-  const headers = admitted(place, control, traceparent)
+  const headers = admissionHeaders(place, control, traceparent)
   headers[HEADER.timeout] = String(control.timeout_ms)
   return {
     subject: place.subjects.work(place.key, slot),
@@ -56,17 +56,17 @@ export function workStep(place: Place, work: { control: WorkControl; slot: Slot;
 }
 
 /** A first step that is stored after messages that count for nothing: its guard does not tell that it is the first. */
-function firstMark({ first, guard }: Place): Record<string, string> {
+function firstStepHeader({ first, guard }: StepPosition): Record<string, string> {
   return first && guard > 0 ? { [HEADER.first]: '1' } : {}
 }
 
 /** The held step: a person decides first. The context stays in the request that it names. */
-export function heldStep(place: Place, held: { control: WorkControl; expires_ms: number }, traceparent?: string): Outgoing {
+export function heldStep(place: StepPosition, held: { control: WorkControl; expires_ms: number }, traceparent?: string): Outgoing {
   const { control, expires_ms } = held
   const frame = packControl(control, 'held')
   intern(frame.policy)
   const body: HeldEnvelope = { v: WIRE_VERSION, control: frame, expires_ms }
-  const headers = admitted(place, control, traceparent)
+  const headers = admissionHeaders(place, control, traceparent)
   headers[HEADER.expires] = String(expires_ms)
   return {
     subject: place.subjects.held(place.key),
@@ -77,7 +77,7 @@ export function heldStep(place: Place, held: { control: WorkControl; expires_ms:
 }
 
 /** A return by the system. As a first step it names the request that it answers and carries its digest (rule 6). */
-export function systemReturn(place: Place, error: PassError, answered: Partial<Answered>): Outgoing {
+export function systemReturn(place: StepPosition, error: PassError, answered: Partial<RequestRef>): Outgoing {
   const body: ReturnEnvelope = { v: WIRE_VERSION, error }
   const json = answered.reply_type === 'json'
   return {
@@ -88,7 +88,7 @@ export function systemReturn(place: Place, error: PassError, answered: Partial<A
       ...(json && { [HEADER.contentType]: 'application/json' }),
       ...(answered.digest !== undefined && { [HEADER.digest]: answered.digest }),
       ...(answered.request_sequence !== undefined && { [HEADER.request]: String(answered.request_sequence) }),
-      ...firstMark(place),
+      ...firstStepHeader(place),
       ...(answered.requested_at !== undefined && { [HEADER.requestedAt]: String(answered.requested_at) }),
       ...(answered.policy_version !== undefined && { [HEADER.policy]: String(answered.policy_version) }),
       ...(answered.traceparent !== undefined && { [HEADER.traceparent]: answered.traceparent }),
@@ -98,13 +98,13 @@ export function systemReturn(place: Place, error: PassError, answered: Partial<A
   }
 }
 
-function admitted(place: Place, control: WorkControl, traceparent: string | undefined): Record<string, string> {
+function admissionHeaders(place: StepPosition, control: WorkControl, traceparent: string | undefined): Record<string, string> {
   const headers: Record<string, string> = {
     [HEADER.digest]: control.digest,
     [HEADER.request]: String(control.request_sequence),
     [HEADER.requestedAt]: String(control.requested_at),
     [HEADER.nonce]: place.nonce,
-    ...firstMark(place),
+    ...firstStepHeader(place),
   }
   const counted = countToken(control)
   if (counted !== undefined) headers[HEADER.session] = counted

@@ -3,7 +3,7 @@ import { requestDigest } from '@passover/core'
 import { HEADER, type Part, type RequestControl, sha256, type WorkContext } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { readRequest } from './parse-request.js'
+import { parseRequest } from './parse-request.js'
 
 const PARTIES = { originator: 'alice', subagent: 'audit' }
 const CONTEXT: WorkContext = {
@@ -31,14 +31,14 @@ function json(change: Record<string, unknown> = {}): Uint8Array {
   return encode({ ...REQUEST, work_context: CONTEXT, ...change }, 'json')
 }
 function errorOf(data: Uint8Array, values: Record<string, string> = {}) {
-  const reading = readRequest({ headers: headers(values), data }, PARTIES)
+  const reading = parseRequest({ headers: headers(values), data }, PARTIES)
   return reading.ok ? undefined : reading.error
 }
 
 describe('readRequest', () => {
   test('reads an envelope, and the same request as plain JSON gives the same digest', () => {
-    const packed = readRequest({ headers: headers(), data: envelope() }, PARTIES)
-    const plain = readRequest({ headers: headers(), data: json() }, PARTIES)
+    const packed = parseRequest({ headers: headers(), data: envelope() }, PARTIES)
+    const plain = parseRequest({ headers: headers(), data: json() }, PARTIES)
     if (!packed.ok || !plain.ok) throw new Error('not read')
     expect(packed.value).toMatchObject({ reply_type: 'msgpack', session_id: 'session-1', request: REQUEST })
     expect(plain.value).toMatchObject({ reply_type: 'json', session_id: 'session-1', request: REQUEST })
@@ -48,13 +48,13 @@ describe('readRequest', () => {
 
   test('finds the session in the context part when the envelope does not say it', () => {
     const data = encode({ v: 1, request: REQUEST, parts: splitContext(CONTEXT).parts }, 'msgpack')
-    const reading = readRequest({ headers: headers(), data }, PARTIES)
+    const reading = parseRequest({ headers: headers(), data }, PARTIES)
     expect(reading).toMatchObject({ ok: true, value: { session_id: 'session-1' } })
   })
 
   test('a part by reference is not opened', () => {
     const parts = [{ name: 'context', hash: sha256('x'), size: 1, owner: 'alice' }]
-    expect(readRequest({ headers: headers(), data: envelope({ parts }) }, PARTIES)).toMatchObject({ ok: true })
+    expect(parseRequest({ headers: headers(), data: envelope({ parts }) }, PARTIES)).toMatchObject({ ok: true })
   })
 
   test.each([
@@ -113,7 +113,7 @@ describe('readRequest', () => {
         fc.uint8Array({ maxLength: 400 }),
         fc.option(fc.constantFrom('application/json', 'application/msgpack', 'text/plain'), { nil: undefined }),
         (data, type) => {
-          const reading = readRequest({ headers: headers(type === undefined ? {} : { [HEADER.contentType]: type }), data }, PARTIES)
+          const reading = parseRequest({ headers: headers(type === undefined ? {} : { [HEADER.contentType]: type }), data }, PARTIES)
           return reading.ok || reading.error.code === 'E005'
         },
       ),
@@ -137,7 +137,7 @@ describe('readRequest', () => {
     )
     fc.assert(
       fc.property(field, fc.jsonValue(), (name, value) => {
-        const reading = readRequest({ headers: headers(), data: json({ [name]: value }) }, PARTIES)
+        const reading = parseRequest({ headers: headers(), data: json({ [name]: value }) }, PARTIES)
         return reading.ok || reading.error.code === 'E005'
       }),
     )

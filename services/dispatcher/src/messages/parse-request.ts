@@ -28,7 +28,7 @@ export interface RawRequest {
   data: Uint8Array
 }
 
-export interface ReadRequest {
+export interface ParsedRequest {
   request: RequestControl
   parts: Part[]
   digest: string
@@ -39,18 +39,18 @@ export interface ReadRequest {
 }
 
 /** `id`: of the pass that it asks for, where its header names one and nothing else in the request contradicts it. */
-export type Reading = { ok: true; value: ReadRequest } | { ok: false; error: PassError; reply_type: 'msgpack' | 'json'; id?: string }
+export type ParseResult = { ok: true; value: ParsedRequest } | { ok: false; error: PassError; reply_type: 'msgpack' | 'json'; id?: string }
 
-const MOST_ISSUES = 5
+const MAX_ISSUES = 5
 
 /**
  * Decodes and checks a stored request: its form, that subject, headers and body agree, that inlined parts are what their hashes say.
  * Never throws: whatever is wrong with it is E005 (docs/architecture/protocol.md#idempotency).
  */
-export function readRequest(raw: RawRequest, parties: Parties): Reading {
+export function parseRequest(raw: RawRequest, parties: Parties): ParseResult {
   const reply_type = bodyType(raw.data, raw.headers.get(HEADER.contentType))
   let id: string | undefined
-  const bad = (message: string, details?: Record<string, unknown>): Reading => ({
+  const bad = (message: string, details?: Record<string, unknown>): ParseResult => ({
     ok: false,
     reply_type,
     error: { code: 'E005', message, ...(details && { details }) },
@@ -66,7 +66,7 @@ export function readRequest(raw: RawRequest, parties: Parties): Reading {
     if (version) return bad(version.message, version.details)
     const form = readForm(decoded.value)
     if ('issues' in form) return bad(`the request is malformed: ${form.issues.join('; ')}`, { issues: form.issues })
-    const differs = disagreement(form.request, raw.headers, parties)
+    const differs = contradictionIn(form.request, raw.headers, parties)
     if (differs) return bad(differs.message, { field: differs.field })
     const broken = sameName(form.parts) ?? (form.cut_here ? undefined : brokenPart(form.parts, parties.originator))
     if (broken) return bad(broken)
@@ -77,7 +77,7 @@ export function readRequest(raw: RawRequest, parties: Parties): Reading {
     }
     const traceparent = soundTraceparent(raw.headers.get(HEADER.traceparent))
     const { request, parts, session_id } = form
-    const value: ReadRequest = { request, parts, session_id, digest, reply_type }
+    const value: ParsedRequest = { request, parts, session_id, digest, reply_type }
     if (form.unnamed_session) value.unnamed_session = true
     if (traceparent !== undefined) value.traceparent = traceparent
     return { ok: true, value }
@@ -110,11 +110,11 @@ function versionFault(body: unknown): { message: string; details: Record<string,
 }
 
 /** `cut_here`: the parts were made here, with their hashes, of a context that came whole. */
-type Form =
+type RequestForm =
   | { request: RequestControl; parts: Part[]; session_id: string; unnamed_session?: true | undefined; cut_here: boolean }
   | { issues: string[] }
 
-function readForm(body: unknown): Form {
+function readForm(body: unknown): RequestForm {
   if (isBody(body) && 'v' in body && 'request' in body) return readEnvelope(body)
   const parsed = passOverRequest.safeParse(body)
   if (!parsed.success) return { issues: issuesOf(parsed.error) }
@@ -122,14 +122,14 @@ function readForm(body: unknown): Form {
   return { request, parts: splitContext(work_context).parts, session_id: work_context.session_id ?? '', cut_here: true }
 }
 
-function readEnvelope(body: unknown): Form {
+function readEnvelope(body: unknown): RequestForm {
   const parsed = requestEnvelope.safeParse(body)
   if (!parsed.success) return { issues: issuesOf(parsed.error) }
   const { request, parts, session_id, unnamed_session } = parsed.data
   return { request, parts, session_id: session_id ?? sessionOf(parts), unnamed_session, cut_here: false }
 }
 
-function disagreement(
+function contradictionIn(
   request: RequestControl,
   headers: RawRequest['headers'],
   parties: Parties,
@@ -180,7 +180,7 @@ function sessionOf(parts: Part[]): string {
 }
 
 function issuesOf(error: z.ZodError): string[] {
-  const issues = issueTexts(error.issues, MOST_ISSUES, 'body').map(clip)
+  const issues = issueTexts(error.issues, MAX_ISSUES, 'body').map(clip)
   const more = error.issues.length - issues.length
   return more > 0 ? [...issues, `and ${more} more`] : issues
 }

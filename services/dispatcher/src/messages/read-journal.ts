@@ -3,7 +3,7 @@ import type { JournalState } from '@passover/core'
 import type { PassKey, Step } from '@passover/schemas'
 
 /** Of a journal that is too long to be read what is known of it: whether it was begun is in that. */
-export async function stepsOf(bus: Bus, key: PassKey): Promise<Step[]> {
+export async function readSteps(bus: Bus, key: PassKey): Promise<Step[]> {
   try {
     return await bus.journal.read(key)
   } catch (error) {

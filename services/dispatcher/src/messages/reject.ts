@@ -6,7 +6,7 @@ import { type ReplyType, systemReturn } from './journal-steps.js'
 import type { Parties } from './parse-request.js'
 
 /** The most bytes of a dead message that are kept for inspection. */
-const KEPT_BYTES = 512 * 1024
+const MAX_KEPT_BYTES = 512 * 1024
 const FULL_RETRY_AFTER_MS = 30_000
 
 /** A stored request that has no pass of its own: malformed, or about an id that is another request's. */
@@ -23,7 +23,7 @@ export interface BadRequest {
 }
 
 /** The id is another request's, live or ended, which stays untouched (docs/architecture/protocol.md#idempotency). */
-export function idUsed(id: string): PassError {
+export function idConflict(id: string): PassError {
   return passError('E005', `the id "${id}" was used before, for a different request`, { id, reason: 'id_used' })
 }
 
@@ -32,19 +32,19 @@ export function streamFull(): PassError {
 }
 
 /** What became of an answer that nobody else gives. */
-export type Answer = { ok: true } | { ok: false; outcome: Outcome }
+export type RejectResult = { ok: true } | { ok: false; outcome: Outcome }
 
 /**
  * Answers a request that cannot be read: under the id that its header names, so that its caller hears it, unless another request
  * began that pass (docs/architecture/malformed-requests.md). Not done where an earlier request without an answer may ask for the same pass: that one is answered first.
  */
-export async function answerMalformed(
+export async function rejectMalformed(
   context: BaseContext,
   bad: BadRequest & { id?: string | undefined },
-): Promise<Answer | { ok: false; later: true }> {
+): Promise<RejectResult | { ok: false; later: true }> {
   const { deps, options } = context
   const { id, sequence, data, error } = bad
-  if (id === undefined) return answerBad(context, bad)
+  if (id === undefined) return rejectUnderBadId(context, bad)
   const key: PassKey = { ...bad.parties, id }
   if (context.asksEarlier(key, sequence) !== false) return { ok: false, later: true }
   await deps.faults?.at('admission:before-bad-return')
@@ -65,22 +65,22 @@ export async function answerMalformed(
     too_long: () => ({ done: 'other' }),
   })
   if (!advanced.ok) return { ok: false, outcome: advanced.outcome }
-  if (advanced.value === 'other') return answerBad(context, bad)
+  if (advanced.value === 'other') return rejectUnderBadId(context, bad)
   if (advanced.value === 'repeated') return { ok: true }
   await deps.faults?.at('admission:before-dead-letter')
-  return keepDead(context, key, { sequence, error, data })
+  return storeDeadLetter(context, key, { sequence, error, data })
 }
 
 /**
  * Answers a request under `bad-<its sequence>` to the originator of its subject, and keeps the bytes of a malformed one.
  * Both are guarded, so that replicas and redeliveries store each once; a second one is an answer all the same.
  */
-export async function answerBad(context: BaseContext, bad: BadRequest): Promise<Answer> {
+export async function rejectUnderBadId(context: BaseContext, bad: BadRequest): Promise<RejectResult> {
   const { deps, options } = context
   const key: PassKey = { ...bad.parties, id: deps.bus.subjects.badId(bad.sequence) }
   if (bad.digest === undefined) {
     await deps.faults?.at('admission:before-dead-letter')
-    const kept = await keepDead(context, key, { sequence: bad.sequence, error: bad.error, data: bad.data })
+    const kept = await storeDeadLetter(context, key, { sequence: bad.sequence, error: bad.error, data: bad.data })
     if (!kept.ok) return kept
   }
   await deps.faults?.at('admission:before-bad-return')
@@ -103,14 +103,14 @@ export async function answerBad(context: BaseContext, bad: BadRequest): Promise<
 }
 
 /** Stores the `dead_letter` event of a pass, once: guarded by itself. */
-export async function keepDead(
+export async function storeDeadLetter(
   context: BaseContext,
   key: PassKey,
   dead: { sequence: number; error: PassError; data?: Uint8Array },
-): Promise<Answer> {
+): Promise<RejectResult> {
   const { bus } = context.deps
   const subject = bus.subjects.event(key, 'dead_letter', 'passover')
-  const bytes = dead.data?.subarray(0, KEPT_BYTES)
+  const bytes = dead.data?.subarray(0, MAX_KEPT_BYTES)
   const body: Omit<DeadLetterBody, 'bytes'> & { bytes?: Uint8Array } = {
     v: WIRE_VERSION,
     sequence: dead.sequence,
@@ -126,13 +126,13 @@ export async function keepDead(
   if (outcome.kind !== 'lost') return outcome.kind === 'stored' ? { ok: true } : { ok: false, outcome }
   // Another replica, or an earlier delivery of the same message, has stored it; or what stands there is about something else, a lost notice.
   const standing = await bus.journal.last(subject)
-  if (!standing || (bus.subjects.isTrusted(standing) && deadIn(standing) === dead.sequence)) return { ok: true }
+  if (!standing || (bus.subjects.isTrusted(standing) && deadLetterSequence(standing) === dead.sequence)) return { ok: true }
   const again = await publish(standing.sequence)
   return again.kind === 'stored' || again.kind === 'lost' ? { ok: true } : { ok: false, outcome: again }
 }
 
 /** Sequence of what a stored dead letter is about. */
-function deadIn({ data, headers }: Stored): unknown {
+function deadLetterSequence({ data, headers }: Stored): unknown {
   const decoded = decode(data, headers.get(HEADER.contentType))
   return decoded.ok ? (decoded.value as { sequence?: unknown } | null)?.sequence : undefined
 }

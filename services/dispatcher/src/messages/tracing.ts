@@ -1,13 +1,13 @@
 import type { Verdict } from '@passover/bus'
 import type { Admission, Span, SpanStart } from '@passover/core'
 import type { BaseContext } from '../runtime/base-context.js'
-import type { Parties, ReadRequest } from './parse-request.js'
+import type { ParsedRequest, Parties } from './parse-request.js'
 
 /**
  * What a dispatcher makes of a request, as a span of the pass's trace. Where no trace comes in, it begins one, so that who traces only its
  * services sees whole passes too.
  */
-export function inDecisionSpan<Asked extends { parties: Parties; reading: ReadRequest }>(
+export function inDecisionSpan<Asked extends { parties: Parties; reading: ParsedRequest }>(
   context: Pick<BaseContext, 'deps'>,
   asked: Asked,
   decide: (asked: Asked & { span: Span | undefined }) => Promise<Verdict>,

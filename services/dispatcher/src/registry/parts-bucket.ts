@@ -5,7 +5,7 @@ import type { BaseContext } from '../runtime/base-context.js'
 import type { Registry } from './registry.js'
 
 /** Whether parts travel inside a message (docs/architecture/protocol.md#payloads). */
-export function fits(parts: Part[]): boolean {
+export function fitInMessage(parts: Part[]): boolean {
   let total = 0
   for (const part of parts) {
     const bytes = part.data?.byteLength ?? 0
@@ -19,7 +19,7 @@ export function fits(parts: Part[]): boolean {
  * Moves large parts into the originator's bucket. Creates the bucket, with the configured limit, for a client that publishes requests without the
  * SDK.
  */
-export async function stowParts({ deps, options, registry }: Stowing, originator: string, parts: Part[]): Promise<Part[]> {
+export async function uploadParts({ deps, options, registry }: Stowing, originator: string, parts: Part[]): Promise<Part[]> {
   const parts_bytes = registry.get(originator)?.parts_bytes ?? options.parts_bytes
   await deps.bus.ensureAgent(originator, { subagent: false, max_attempts: 1, lease_ms: 1_000, parts_bytes })
   return deps.bus.parts.stow(originator, parts)

@@ -1,14 +1,14 @@
 import { passError } from '@passover/core'
 import type { AgentRecord, RegisterAnswer } from '@passover/schemas'
-import { keep, notStored, type RegistryContext, refused, TRIES, tell } from './update-agent.js'
+import { MAX_TRIES, notStoredAnswer, publishRecordEvent, type RegistryContext, refusedAnswer, storeRecord } from './update-agent.js'
 
 /**
  * An agent asks that returns wait for it while it is away. That stands in the registry, so that everybody knows for whom a return may
  * be late (E022), whichever of its processes asked: where registration is open by its own word, else by a person's.
  */
-export async function registerDelivery(context: RegistryContext, name: string): Promise<RegisterAnswer> {
+export async function registerDurableReturns(context: RegistryContext, name: string): Promise<RegisterAnswer> {
   const { registry, options, deps } = context
-  for (let tries = 0; tries < TRIES; tries++) {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     const { record: present, revision: over, isUnreadable } = await registry.writes.standing(name)
     if (isUnreadable) break
     if (present?.durable_returns) {
@@ -17,19 +17,19 @@ export async function registerDelivery(context: RegistryContext, name: string): 
     }
     const own = !present || present.registered_by === name
     if (options.registration === 'closed' || !own) {
-      return refused(
+      return refusedAnswer(
         passError('E013', `returns do not wait for "${name}": a person lets them by \`passover agents set ${name} --durable-returns\``),
       )
     }
     const from = (await deps.bus.bounds()).last + 1
     const record = asking(name, present, { from, now: deps.clock.now() })
-    if (!(await tell(context, record))) return notStored()
+    if (!(await publishRecordEvent(context, record))) return notStoredAnswer()
     // Somebody else may have been faster, with the same or something else that stands.
-    if ((await keep(context, { record, over })) !== 'kept') continue
+    if ((await storeRecord(context, { record, over })) !== 'kept') continue
     await deps.bus.ensureReturns(name, from)
     return { ok: true }
   }
-  return notStored()
+  return notStoredAnswer()
 }
 
 /** Nobody passes over to it yet; it goes on passing over as whoever is not registered. */

@@ -9,8 +9,8 @@ import {
   registerQuestion,
 } from '@passover/schemas'
 import { partsRefusal } from './parts-bucket.js'
-import { registerDelivery } from './register-durable-returns.js'
-import { keep, notStored, type RegistryContext, refused, TRIES, tell } from './update-agent.js'
+import { registerDurableReturns } from './register-durable-returns.js'
+import { MAX_TRIES, notStoredAnswer, publishRecordEvent, type RegistryContext, refusedAnswer, storeRecord } from './update-agent.js'
 import type { WorkConsumers } from './work-consumers.js'
 
 /**
@@ -25,9 +25,9 @@ export async function register(
   const { registry, options, deps } = context
   const name = agentName.safeParse(asked.name)
   const question = registerQuestion.safeParse(asked.question ?? {})
-  if (!name.success || !question.success) return refused(passError('E005', 'not a registration'))
+  if (!name.success || !question.success) return refusedAnswer(passError('E005', 'not a registration'))
   if (question.data.known) return known(await registry.table.get(name.data), { name: name.data, question: question.data })
-  if (question.data.durable_returns) return registerDelivery(context, name.data)
+  if (question.data.durable_returns) return registerDurableReturns(context, name.data)
   const { record: present, revision: over, isUnreadable } = await registry.writes.standing(name.data)
   // A later version registered it, and made what it needs.
   if (isUnreadable) return { ok: true }
@@ -36,22 +36,22 @@ export async function register(
   }
   const begins = present && !present.roles.subagent && present.registered_by === name.data && options.registration === 'open'
   if (present && !begins) {
-    if (!present.roles.subagent) return refused(notSubagent(name.data))
+    if (!present.roles.subagent) return refusedAnswer(notSubagent(name.data))
     return options.registration === 'open' ? describe(context, name.data, question.data) : { ok: true }
   }
   if (options.registration === 'closed') {
-    return refused(passError('E013', `"${name.data}" is not registered: a person adds it with \`passover agents add ${name.data}\``))
+    return refusedAnswer(passError('E013', `"${name.data}" is not registered: a person adds it with \`passover agents add ${name.data}\``))
   }
   const record = {
     ...newRecord(name.data, question.data, deps.clock.now()),
     ...(begins && present.durable_returns && { durable_returns: present.durable_returns }),
   }
   await deps.faults?.at('register:before-event')
-  const told = await tell(context, record)
-  if (!told) return notStored()
+  const told = await publishRecordEvent(context, record)
+  if (!told) return notStoredAnswer()
   await deps.faults?.at('register:before-record')
   // Another dispatcher may have been faster, with the same record or a person's.
-  await keep(context, { record, over })
+  await storeRecord(context, { record, over })
   await deps.faults?.at('register:before-consumers')
   await consumers.make(record)
   deps.log.info({ agent: record.name }, 'agent registered itself')
@@ -65,7 +65,7 @@ async function makeBucket({ deps, options }: RegistryContext, name: string, reco
     await deps.bus.ensureAgent(name, { subagent: false, max_attempts: 1, lease_ms: 1_000, parts_bytes })
   } catch (error) {
     const refusal = partsRefusal(error)
-    if (refusal) return refused(refusal)
+    if (refusal) return refusedAnswer(refusal)
     throw error
   }
   const parts = await deps.bus.partsUsage(name)
@@ -78,8 +78,8 @@ function known(
 ): RegisterAnswer {
   const record = entry?.value
   if (question.durable_returns)
-    return record?.durable_returns ? { ok: true } : refused(passError('E041', `returns do not wait for "${name}"`))
-  return record?.roles.subagent ? { ok: true } : refused(passError('E001', `"${name}" is not registered as a subagent`))
+    return record?.durable_returns ? { ok: true } : refusedAnswer(passError('E041', `returns do not wait for "${name}"`))
+  return record?.roles.subagent ? { ok: true } : refusedAnswer(passError('E001', `"${name}" is not registered as a subagent`))
 }
 
 function notSubagent(agent: string): PassError {
@@ -103,14 +103,14 @@ function described(record: AgentRecord, { description, skills, output_schema, li
 /** Says anew what it is for: only of what it registered itself, never of what a person said. */
 async function describe(context: RegistryContext, name: string, question: RegisterQuestion): Promise<RegisterAnswer> {
   const { deps, registry } = context
-  for (let tries = 0; tries < TRIES; tries++) {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     const { record: present, revision: over } = await registry.writes.standing(name)
     if (present?.registered_by !== name) return { ok: true }
     const made = described(present, question)
     if (canonicalJson(made) === canonicalJson(present)) return { ok: true }
     const record = { ...made, updated_at: deps.clock.now() }
-    if (!(await tell(context, record))) return notStored()
-    if ((await keep(context, { record, over })) === 'kept') return { ok: true }
+    if (!(await publishRecordEvent(context, record))) return notStoredAnswer()
+    if ((await storeRecord(context, { record, over })) === 'kept') return { ok: true }
   }
   // It is registered all the same, and may work.
   deps.log.warn({ agent: name }, 'its workers say different things of it at the same time: the last one stands')

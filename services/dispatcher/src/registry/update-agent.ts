@@ -5,7 +5,7 @@ import type { BaseContext } from '../runtime/base-context.js'
 import type { Registry } from './registry.js'
 
 /** Others change it at the same time: each try stores an event. */
-export const TRIES = 5
+export const MAX_TRIES = 5
 
 /** What a change of the registry needs. */
 export interface RegistryContext extends Pick<BaseContext, 'deps' | 'options'> {
@@ -13,22 +13,22 @@ export interface RegistryContext extends Pick<BaseContext, 'deps' | 'options'> {
 }
 
 /** A record's event is stored before the record, so that the stream alone tells who could do what. False: it was not. */
-export async function tell({ registry }: RegistryContext, record: AgentRecord): Promise<boolean> {
+export async function publishRecordEvent({ registry }: RegistryContext, record: AgentRecord): Promise<boolean> {
   return (await registry.writes.tell(record.name, record)).kind === 'stored'
 }
 
 /** The record, over the revision that it was made from. */
-export async function keep({ deps, registry }: RegistryContext, change: { record: AgentRecord; over: number }): Promise<AgentKept> {
+export async function storeRecord({ deps, registry }: RegistryContext, change: { record: AgentRecord; over: number }): Promise<AgentKept> {
   const kept = await registry.writes.keep(change)
   if (kept === 'untold')
     deps.log.warn({ agent: change.record.name }, 'the stream may tell of another record than stands: change the agent once more')
   return kept
 }
 
-export function refused(error: PassError): RegisterAnswer {
+export function refusedAnswer(error: PassError): RegisterAnswer {
   return { ok: false, error }
 }
 
-export function notStored(): RegisterAnswer {
-  return refused(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
+export function notStoredAnswer(): RegisterAnswer {
+  return refusedAnswer(passError('E014', 'the registration could not be stored', { retry_after_ms: 1_000 }))
 }

@@ -1,7 +1,7 @@
 import { resolvePolicy, SYSTEM_DEFAULTS } from '@passover/core'
 import { type AgentRecord, SLOTS } from '@passover/schemas'
 import type { LivePolicy } from '../limits/live-policy.js'
-import { Pool } from '../runtime/job-pool.js'
+import { JobPool } from '../runtime/job-pool.js'
 import type { RegistryContext } from './update-agent.js'
 
 /** Agents looked at in one round, so that thousands of them do not keep the server busy; of more, those that lack one are found by one listing. */
@@ -21,7 +21,7 @@ export type WorkStart = (subagent: string) => number | 'unknown' | undefined
 export class WorkConsumers {
   readonly #context: RegistryContext & { policy: LivePolicy }
   readonly #workStart: WorkStart
-  readonly #pool = new Pool(WIDTH)
+  readonly #pool = new JobPool(WIDTH)
   /** Since when (monotonic ms) each agent's consumers have been seen missing. */
   readonly #missing = new Map<string, number>()
   /** Settings that each agent's consumers and parts bucket were last given: policy and registry change while they exist. */

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
-import { Pool } from './job-pool.js'
+import { JobPool } from './job-pool.js'
 
 function gate(): { open: () => void; wait: Promise<void> } {
   let open: () => void = () => undefined
@@ -13,7 +13,7 @@ function gate(): { open: () => void; wait: Promise<void> } {
 
 describe('Pool', () => {
   test('runs at most its width at a time, in order', async () => {
-    const pool = new Pool(2)
+    const pool = new JobPool(2)
     const gates = [gate(), gate(), gate()]
     const begun: number[] = []
     gates.forEach((one, n) => {
@@ -34,7 +34,7 @@ describe('Pool', () => {
   })
 
   test('forgets what has not begun when cleared', async () => {
-    const pool = new Pool(1)
+    const pool = new JobPool(1)
     const first = gate()
     let ran = false
     pool.add(() => first.wait)
@@ -50,7 +50,7 @@ describe('Pool', () => {
   test('lets go of what ran, also while something always waits', async () => {
     setFlagsFromString('--expose-gc')
     const collect = runInNewContext('gc') as () => void
-    const pool = new Pool(1)
+    const pool = new JobPool(1)
     const jobs: WeakRef<() => Promise<void>>[] = []
     let finish: () => void = () => undefined
     const add = () => {
@@ -73,6 +73,6 @@ describe('Pool', () => {
   })
 
   test('is idle at once when nothing was added', async () => {
-    await expect(new Pool(1).idle()).resolves.toBeUndefined()
+    await expect(new JobPool(1).idle()).resolves.toBeUndefined()
   })
 })

@@ -1,5 +1,5 @@
 /** Runs queued jobs, at most `width` at a time; a job must not reject. */
-export class Pool {
+export class JobPool {
   readonly #width: number
   readonly #queue: (() => Promise<void>)[] = []
   readonly #idle: (() => void)[] = []

@@ -2,10 +2,10 @@ import type { Plan, Stored } from '@passover/bus'
 import { DISPATCHER, decode, JournalTooLong } from '@passover/bus'
 import { foldJournal, type JournalState, passError } from '@passover/core'
 import type { AdvisoryFact, PassError, PassKey, Step } from '@passover/schemas'
-import { type Answered, systemReturn } from '../messages/journal-steps.js'
-import { readRequest } from '../messages/parse-request.js'
-import { answerBad, keepDead } from '../messages/reject.js'
-import type { Keeper } from './end-pass.js'
+import { type RequestRef, systemReturn } from '../messages/journal-steps.js'
+import { parseRequest } from '../messages/parse-request.js'
+import { rejectUnderBadId, storeDeadLetter } from '../messages/reject.js'
+import type { TimekeeperContext } from './end-pass.js'
 
 /** The server's words about a message that it will not deliver again. */
 interface MaxDeliveries {
@@ -17,7 +17,7 @@ interface MaxDeliveries {
  * The server gave up a delivery (docs/architecture/dispatcher.md#timekeeper): work ends with E011, a request with a refusal, both with a dead letter (I5).
  * False: not settled yet, to be tried again.
  */
-export async function handleAdvisory(keeper: Keeper, fact: AdvisoryFact): Promise<boolean> {
+export async function handleAdvisory(keeper: TimekeeperContext, fact: AdvisoryFact): Promise<boolean> {
   const { bus } = keeper.deps
   const advisory = readAdvisory(await bus.journal.message(fact.sequence))
   const dead = advisory && (await bus.journal.message(advisory.stream_seq))
@@ -39,12 +39,16 @@ function readAdvisory(stored: Stored | undefined): MaxDeliveries | undefined {
   return { stream_seq: Number(value?.stream_seq), deliveries: Number(value?.deliveries ?? 0) }
 }
 
-function isWorkConsumer(keeper: Keeper, consumer: string, key: PassKey): boolean {
+function isWorkConsumer(keeper: TimekeeperContext, consumer: string, key: PassKey): boolean {
   const { subjects } = keeper.deps.bus
   return (['high', 'medium', 'low'] as const).some((slot) => subjects.workConsumer(key.subagent, slot) === consumer)
 }
 
-async function workDied(keeper: Keeper, key: PassKey, died: { dead: Stored; deliveries: number; advised: number }): Promise<boolean> {
+async function workDied(
+  keeper: TimekeeperContext,
+  key: PassKey,
+  died: { dead: Stored; deliveries: number; advised: number },
+): Promise<boolean> {
   const known = await steps(keeper, key)
   if (!known) return true
   const { journal } = foldJournal(known, keeper.rules)
@@ -52,7 +56,7 @@ async function workDied(keeper: Keeper, key: PassKey, died: { dead: Stored; deli
   if (journal.state !== 'open' || journal.valid > died.advised) return true
   const error = lostWork(journal, died.deliveries)
   await keeper.deps.faults?.at('advisory:before-dead-letter')
-  const kept = await keepDead(keeper, key, { sequence: died.dead.sequence, error })
+  const kept = await storeDeadLetter(keeper, key, { sequence: died.dead.sequence, error })
   return kept.ok && (await end(keeper, key, { known, error, expect: 'open', before: died.advised }))
 }
 
@@ -61,12 +65,12 @@ function lostWork(journal: Extract<JournalState, { state: 'open' }>, deliveries:
   return passError('E011', `no worker finished it: the last of ${attempt} attempts was lost`, { attempts: attempt, deliveries })
 }
 
-async function requestDied(keeper: Keeper, dead: Stored, parties: { originator: string; subagent: string }): Promise<boolean> {
-  const reading = readRequest(dead, parties)
+async function requestDied(keeper: TimekeeperContext, dead: Stored, parties: { originator: string; subagent: string }): Promise<boolean> {
+  const reading = parseRequest(dead, parties)
   const { sequence, time, data } = dead
   if (!reading.ok) {
     const { error, reply_type } = reading
-    return (await answerBad(keeper, { parties, sequence, time, data, error, reply_type })).ok
+    return (await rejectUnderBadId(keeper, { parties, sequence, time, data, error, reply_type })).ok
   }
   const { digest, reply_type, request } = reading.value
   const key = { ...parties, id: request.id }
@@ -74,13 +78,13 @@ async function requestDied(keeper: Keeper, dead: Stored, parties: { originator: 
   if (!known) return true
   if (foldJournal(known, keeper.rules).journal.state !== 'none') return true
   const error = passError('E014', 'no dispatcher could process the request', { retry_after_ms: 1_000 })
-  const kept = await keepDead(keeper, key, { sequence, error, data })
+  const kept = await storeDeadLetter(keeper, key, { sequence, error, data })
   const answered = { digest, request_sequence: sequence, requested_at: time, reply_type }
   return kept.ok && (await end(keeper, key, { known, error, expect: 'none', answered }))
 }
 
 /** Undefined: somebody fills the journal up, so that no advisory can be judged by it; the pass ends at its deadline. */
-async function steps(keeper: Keeper, key: PassKey): Promise<Step[] | undefined> {
+async function steps(keeper: TimekeeperContext, key: PassKey): Promise<Step[] | undefined> {
   try {
     return await keeper.deps.bus.journal.read(key)
   } catch (error) {
@@ -96,10 +100,10 @@ interface End {
   expect: 'open' | 'none'
   /** Nothing after this sequence may have counted. */
   before?: number
-  answered?: Answered
+  answered?: RequestRef
 }
 
-async function end(keeper: Keeper, key: PassKey, how: End): Promise<boolean> {
+async function end(keeper: TimekeeperContext, key: PassKey, how: End): Promise<boolean> {
   const { bus, faults } = keeper.deps
   const plan = (found: Step[]): Plan<boolean> => {
     const { journal } = foldJournal(found, keeper.rules)

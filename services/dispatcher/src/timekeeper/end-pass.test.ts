@@ -18,7 +18,7 @@ import { describe, expect, test } from 'vitest'
 import { dispatcherOptions } from '../runtime/options.js'
 import { noStats } from '../runtime/stats.js'
 import { handleAdvisory } from './advisories.js'
-import { endPass, type Keeper } from './end-pass.js'
+import { endPass, type TimekeeperContext } from './end-pass.js'
 
 const KEY: PassKey = { originator: 'alice', subagent: 'audit', id: 'pass-00000001' }
 const RULES = { id_window_ms: 3_600_000 }
@@ -56,7 +56,7 @@ function refusing(reads: Step[][], published: Outgoing[]): Journal['advance'] {
   }
 }
 
-function keeperOf(steps: Step[], journal: Partial<Journal>, loads: SlotLoad[] = []): Keeper {
+function keeperOf(steps: Step[], journal: Partial<Journal>, loads: SlotLoad[] = []): TimekeeperContext {
   const now = () => START + 5_000
   const clock: Clock = { now, monotonic: now, after: () => ({ [Symbol.dispose]: () => undefined }) }
   const bus = {
@@ -74,12 +74,12 @@ function keeperOf(steps: Step[], journal: Partial<Journal>, loads: SlotLoad[] = 
     options: dispatcherOptions.parse({}),
     rules: RULES,
     stats: noStats(),
-    registry: {} as Keeper['registry'],
-    parents: {} as Keeper['parents'],
-    policy: {} as Keeper['policy'],
-    counting: {} as Keeper['counting'],
-    budgets: {} as Keeper['budgets'],
-    water: {} as Keeper['water'],
+    registry: {} as TimekeeperContext['registry'],
+    parents: {} as TimekeeperContext['parents'],
+    policy: {} as TimekeeperContext['policy'],
+    counting: {} as TimekeeperContext['counting'],
+    budgets: {} as TimekeeperContext['budgets'],
+    water: {} as TimekeeperContext['water'],
     asksEarlier: () => false,
     nonce: () => `n${made++}`,
     open,

@@ -2,30 +2,33 @@ import type { Outcome, Outgoing, Plan } from '@passover/bus'
 import { type DueEnd, firstStepIsLate, foldJournal, type JournalRules, type JournalState, type OpenPasses, passError } from '@passover/core'
 import { keyText, type PassError, type Step, SYSTEM } from '@passover/schemas'
 import type { Context } from '../admission/context.js'
-import { type Answered, systemReturn } from '../messages/journal-steps.js'
-import { type Untried, untriedBy, untriedError } from './untried-work.js'
+import { type RequestRef, systemReturn } from '../messages/journal-steps.js'
+import { findUntried, type UntriedWork, untriedError } from './untried-work.js'
 
 /** What a stream without a leader was told is lost. Passes are to have ended soon after it has one again (P2), so that it is told anew. */
-const ANSWER_MS = 2_000
+const ANSWER_TIMEOUT_MS = 2_000
 
 /** What the parts of one timekeeper share: the dispatcher's context, and the fold of what is open. */
-export interface Keeper extends Context {
+export interface TimekeeperContext extends Context {
   open: OpenPasses
 }
 
 /** `ended`: it has its return, this one or another. `gone`: its journal was closed and deleted. `wait`: not due any more. */
-export type Ended = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: 'failed'; outcome: Outcome }
+export type EndResult = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: 'failed'; outcome: Outcome }
 
 /**
  * Publishes the terminal return that is due, after the last step seen; not stored, it goes by what the leader has (I4).
  * `answered` is given for a pass that never began: the return is its first step (rule 6).
  */
-export async function endPass(keeper: Keeper, due: DueEnd, answered?: Answered): Promise<Ended> {
+export async function endPass(keeper: TimekeeperContext, due: DueEnd, answered?: RequestRef): Promise<EndResult> {
   const { deps, options, open } = keeper
   let current = due
-  const untried = await untriedBy(keeper, due)
-  const publish = (message: Outgoing): Plan<Ended> => ({ publish: { ...message, answer_ms: ANSWER_MS }, stored: () => ({ kind: 'mine' }) })
-  const plan = (steps: Step[], tries: number): Plan<Ended> => {
+  const untried = await findUntried(keeper, due)
+  const publish = (message: Outgoing): Plan<EndResult> => ({
+    publish: { ...message, answer_ms: ANSWER_TIMEOUT_MS },
+    stored: () => ({ kind: 'mine' }),
+  })
+  const plan = (steps: Step[], tries: number): Plan<EndResult> => {
     if (tries > 0) {
       const settled = open.settle(current, steps, deps.clock.now())
       if (settled.kind !== 'again') return { done: { kind: settled.kind } }
@@ -35,7 +38,7 @@ export async function endPass(keeper: Keeper, due: DueEnd, answered?: Answered):
     return publish(current.last_resort === undefined ? message : lastResort(keeper, message, { due, steps }))
   }
   /** A journal that somebody fills up cannot be folded; only a return by the system in it is sure to be its end. */
-  const too_long = (steps: Step[]): Plan<Ended> => {
+  const too_long = (steps: Step[]): Plan<EndResult> => {
     if (isEnded(steps, keeper.rules)) return { done: { kind: 'ended' } }
     return publish(lastResort(keeper, returnOf(keeper, current, { answered, untried }), { due, steps }))
   }
@@ -49,12 +52,12 @@ export async function endPass(keeper: Keeper, due: DueEnd, answered?: Answered):
 }
 
 function returnOf(
-  keeper: Keeper,
+  keeper: TimekeeperContext,
   due: DueEnd,
-  { answered, untried }: { answered: Answered | undefined; untried: Untried | undefined },
+  { answered, untried }: { answered: RequestRef | undefined; untried: UntriedWork | undefined },
 ): Outgoing {
   const place = { subjects: keeper.deps.bus.subjects, key: due.key, guard: due.guard, nonce: keeper.nonce(), first: answered !== undefined }
-  return systemReturn(place, errorOf(due, keeper, untried), answered ?? toldBy(due.journal))
+  return systemReturn(place, errorOf(due, keeper, untried), answered ?? requestRefOf(due.journal))
 }
 
 function isEnded(steps: Step[], rules: JournalRules): boolean {
@@ -67,17 +70,17 @@ function isEnded(steps: Step[], rules: JournalRules): boolean {
  * Guards on the system's own returns alone, which no worker can store: however fast it stores steps, this one is taken. If a
  * real return came before it, every reader ignores this one. One that counts for nothing (rule 5) is the one expected.
  */
-function lastResort(keeper: Keeper, message: Outgoing, seen: { due: DueEnd; steps: Step[] }): Outgoing {
+function lastResort(keeper: TimekeeperContext, message: Outgoing, seen: { due: DueEnd; steps: Step[] }): Outgoing {
   const last = seen.steps.findLast(({ kind, by }) => kind === 'return' && by === SYSTEM)
   return { ...message, guard: { subject: keeper.deps.bus.subjects.return(seen.due.key, SYSTEM), sequence: last?.sequence ?? 0 } }
 }
 
-function toldBy(journal: JournalState): Partial<Answered> {
+function requestRefOf(journal: JournalState): Partial<RequestRef> {
   const step = journal.state === 'held' ? journal.held : journal.state === 'open' ? journal.work : undefined
   return { reply_type: step?.reply ?? 'msgpack', traceparent: step?.traceparent }
 }
 
-function errorOf(due: DueEnd, keeper: Keeper, untried: Untried | undefined): PassError {
+function errorOf(due: DueEnd, keeper: TimekeeperContext, untried: UntriedWork | undefined): PassError {
   const { journal, code, why } = due
   switch (why) {
     case 'deadline passed': {

@@ -2,7 +2,7 @@ import type { ObjectData } from '@passover/bus'
 import { type Clock, OpenPasses } from '@passover/core'
 import { expect, test } from 'vitest'
 import type { Context } from '../admission/context.js'
-import { Snapshots } from './snapshot-writer.js'
+import { SnapshotWriter } from './snapshot-writer.js'
 
 const EVERY_MS = 10_000
 const OPEN = 5_000
@@ -69,7 +69,7 @@ function snapshotsOf({ slice_ms = 0, piece_ms = 0 }) {
   const context = { deps: { clock, log: { warn: () => undefined } }, options: { snapshot_ms: EVERY_MS } } as unknown as Context
   let position = 0
   const known = () => ({ open, advisories: [], decided: [], position: ++position, time: START })
-  const snapshots = new Snapshots(context, { put } as never, { from: undefined, known })
+  const snapshots = new SnapshotWriter(context, { put } as never, { from: undefined, known })
   snapshots.schedule()
   return { snapshots, time, stored, goOn }
 }

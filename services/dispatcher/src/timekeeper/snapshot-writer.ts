@@ -1,6 +1,6 @@
 import type { ObjectStore } from '@passover/bus'
 import type { BaseContext } from '../runtime/base-context.js'
-import { type Known, packSnapshot, storeSnapshot } from './snapshot.js'
+import { packSnapshot, type SnapshotState, storeSnapshot } from './snapshot.js'
 
 /** So much of the time may be worked at snapshots: the more is open, the rarer they are. */
 const SHARE = 0.05
@@ -11,10 +11,10 @@ const WORK_MS = 1
 const REST_MS = 9
 
 /** Keeps what a timekeeper knows, now and then. */
-export class Snapshots {
+export class SnapshotWriter {
   readonly #context: BaseContext
   readonly #store: ObjectStore
-  readonly #known: () => Omit<Known, 'turn'> | undefined
+  readonly #known: () => Omit<SnapshotState, 'turn'> | undefined
   #timer: Disposable | undefined
   #stopped = false
   #saved: number
@@ -25,7 +25,11 @@ export class Snapshots {
   #saving: Promise<void> | undefined
 
   /** `known` gives undefined while nothing may be kept. */
-  constructor(context: BaseContext, store: ObjectStore, how: { from: Known | undefined; known: () => Omit<Known, 'turn'> | undefined }) {
+  constructor(
+    context: BaseContext,
+    store: ObjectStore,
+    how: { from: SnapshotState | undefined; known: () => Omit<SnapshotState, 'turn'> | undefined },
+  ) {
     this.#context = context
     this.#store = store
     this.#known = how.known

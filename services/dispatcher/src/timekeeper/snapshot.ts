@@ -16,7 +16,7 @@ const WRITTEN = 128 * 1024
 export type Rest = () => Promise<void>
 
 /** What a timekeeper knows, at a position of the stream. */
-export interface Known {
+export interface SnapshotState {
   open: OpenPasses
   /** Deliveries that the server gave up and that are not settled yet. */
   advisories: AdvisoryFact[]
@@ -49,7 +49,7 @@ interface Read {
  * never joined: ten MiB in one go keep everybody waiting.
  */
 export async function packSnapshot(
-  known: Omit<Known, 'turn'>,
+  known: Omit<SnapshotState, 'turn'>,
   { at_a_time = SLICE, rest = others }: { at_a_time?: number; rest?: Rest } = {},
 ): Promise<Uint8Array[]> {
   const { open, advisories, decided, position, time } = known
@@ -98,7 +98,7 @@ async function* resting(pieces: readonly Uint8Array[], rest: Rest): AsyncGenerat
 }
 
 /** The newest snapshot that is whole and fits the stream; undefined: the stream is to be read from its start. */
-export async function loadSnapshot(bus: Bus, store: ObjectStore, rules: OpenRules): Promise<Known | undefined> {
+export async function loadSnapshot(bus: Bus, store: ObjectStore, rules: OpenRules): Promise<SnapshotState | undefined> {
   const found = await Promise.all(NAMES.map((_, turn) => read(store, turn)))
   const newest = found.filter((one) => one !== undefined).sort((a, b) => b.snapshot.position - a.snapshot.position)
   for (const one of newest) {
@@ -108,7 +108,7 @@ export async function loadSnapshot(bus: Bus, store: ObjectStore, rules: OpenRule
   return undefined
 }
 
-async function restore(bus: Bus, { snapshot, turn }: Read, rules: OpenRules): Promise<Known | undefined> {
+async function restore(bus: Bus, { snapshot, turn }: Read, rules: OpenRules): Promise<SnapshotState | undefined> {
   const { position, time, advisories, decided } = snapshot
   // Another stream under the same name (made anew, restored from a backup) has something else at that sequence.
   const stored = await bus.journal.message(position)

@@ -2,7 +2,7 @@ import { type Bus, type Stored, Subjects } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
-import { Reading } from './stream-follower.js'
+import { FactStream } from './stream-follower.js'
 
 const headers = { get: () => undefined, last: () => undefined, pairs: () => [], text: () => '' }
 type Hear = (stored: Stored, fact: Fact) => void | Promise<void>
@@ -61,7 +61,7 @@ function streamOf() {
 describe('a reading', () => {
   test('that starts over tries until the stream can be read, and hears the old reader no more', async () => {
     const { state, told, deps, hearer, store, hand, settled } = streamOf()
-    await using reading = await new Reading(deps, hearer, { position: 0, time: 0 }).begin()
+    await using reading = await new FactStream(deps, hearer, { position: 0, time: 0 }).begin()
     await hand(0, store(7))
     state.failures = 3
     const over = hand(0, store(2))
@@ -77,7 +77,7 @@ describe('a reading', () => {
   test('at its beginning throws what it cannot read', async () => {
     const { state, deps, hearer } = streamOf()
     state.failures = 1
-    await expect(new Reading(deps, hearer, { position: 0, time: 0 }).begin()).rejects.toThrow('no leader')
+    await expect(new FactStream(deps, hearer, { position: 0, time: 0 }).begin()).rejects.toThrow('no leader')
   })
 
   type Stream = ReturnType<typeof streamOf>
@@ -99,7 +99,7 @@ describe('a reading', () => {
     ['ends before it went back', shorter, ['went back']],
   ])('reconnected to a stream that %s', async (_, change, expected) => {
     const stream = streamOf()
-    await using reading = await new Reading(stream.deps, stream.hearer, { position: 0, time: 0 }).begin()
+    await using reading = await new FactStream(stream.deps, stream.hearer, { position: 0, time: 0 }).begin()
     await stream.hand(0, stream.store(7))
     change(stream)
     stream.reconnect()

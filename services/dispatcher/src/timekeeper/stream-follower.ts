@@ -5,7 +5,7 @@ import type { DispatcherDeps } from '../runtime/dependencies.js'
 const RETRY_MS = 1_000
 
 /** What a reading tells. */
-export interface Hearer {
+export interface FactHandler {
   apply(fact: Fact): void
   /** All that was stored at the start was handed on. */
   caughtUp(): void
@@ -14,9 +14,9 @@ export interface Hearer {
 }
 
 /** The headers of everything that a timekeeper folds, in order, from a position on. It never ends by itself. */
-export class Reading implements AsyncDisposable {
+export class FactStream implements AsyncDisposable {
   readonly #deps: DispatcherDeps
-  readonly #hearer: Hearer
+  readonly #hearer: FactHandler
   #following: Following | undefined
   /** Counts readers: what an earlier one still hands on is not heard. */
   #reader = 0
@@ -26,7 +26,7 @@ export class Reading implements AsyncDisposable {
   #position: number
   #time: number
 
-  constructor(deps: DispatcherDeps, hearer: Hearer, from: { position: number; time: number }) {
+  constructor(deps: DispatcherDeps, hearer: FactHandler, from: { position: number; time: number }) {
     this.#deps = deps
     this.#hearer = hearer
     this.#position = from.position

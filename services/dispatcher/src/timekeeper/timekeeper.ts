@@ -2,20 +2,20 @@ import type { ObjectStore } from '@passover/bus'
 import { type Asked, type Backlog, type Due, type Folded, OpenPasses, type OpenRules, within } from '@passover/core'
 import { type AdvisoryFact, type Fact, keyText, type PassKey, type RequestFact } from '@passover/schemas'
 import type { Context } from '../admission/context.js'
-import { driveHeld } from '../admission/held-passes.js'
-import { Pool } from '../runtime/job-pool.js'
+import { advanceHeldPass } from '../admission/held-passes.js'
+import { JobPool } from '../runtime/job-pool.js'
 import { handleAdvisory } from './advisories.js'
 import { DecidedPasses } from './decided-passes.js'
-import { endPass, type Keeper } from './end-pass.js'
-import { type Known, loadSnapshot } from './snapshot.js'
-import { Snapshots } from './snapshot-writer.js'
-import { Reading } from './stream-follower.js'
-import { endUnadmitted, look } from './unanswered-requests.js'
+import { endPass, type TimekeeperContext } from './end-pass.js'
+import { loadSnapshot, type SnapshotState } from './snapshot.js'
+import { SnapshotWriter } from './snapshot-writer.js'
+import { FactStream } from './stream-follower.js'
+import { checkUnanswered, endUnanswered } from './unanswered-requests.js'
 
 /** Looks are for what was forgotten: in a backlog they must not take the server's time from admission. */
-const LOOKS = 4
+const CHECK_CONCURRENCY = 4
 /** The server's time is measured anew now and then: no timer trusts it for longer. */
-const LONGEST_MS = 30_000
+const MAX_TIMER_MS = 30_000
 const RETRY_MS = 1_000
 
 /**
@@ -24,15 +24,15 @@ const RETRY_MS = 1_000
  * ends nothing twice.
  */
 export class Timekeeper implements AsyncDisposable {
-  readonly #keeper: Keeper
-  readonly #snapshots: Snapshots
+  readonly #keeper: TimekeeperContext
+  readonly #snapshots: SnapshotWriter
   readonly #decided: DecidedPasses
-  readonly #endings: Pool
-  readonly #looks = new Pool(LOOKS)
+  readonly #endings: JobPool
+  readonly #looks = new JobPool(CHECK_CONCURRENCY)
   /** Passes and requests that are being ended or read: of this reading of the stream. */
   #busy = new Set<string>()
   readonly #advisories = new Map<number, AdvisoryFact>()
-  readonly #reading: Reading
+  readonly #reading: FactStream
   #timer: { at: number; handle: Disposable } | undefined
   #redrive: Disposable | undefined
   #acting = false
@@ -40,13 +40,13 @@ export class Timekeeper implements AsyncDisposable {
   /** Called when a request was read, once it acts. */
   onRequest: (() => void) | undefined
 
-  private constructor(keeper: Keeper, store: ObjectStore, from: Known | undefined) {
+  private constructor(keeper: TimekeeperContext, store: ObjectStore, from: SnapshotState | undefined) {
     this.#keeper = keeper
-    this.#endings = new Pool(keeper.options.endings)
+    this.#endings = new JobPool(keeper.options.endings)
     this.#decided = new DecidedPasses(keeper.options.redrive_ms)
-    this.#snapshots = new Snapshots(keeper, store, { from, known: () => this.#known() })
+    this.#snapshots = new SnapshotWriter(keeper, store, { from, known: () => this.#known() })
     const hearer = { apply: (fact: Fact) => this.#keep(fact), caughtUp: () => this.#act(), wentBack: () => this.#forgetAll() }
-    this.#reading = new Reading(keeper.deps, hearer, from ?? { position: 0, time: 0 })
+    this.#reading = new FactStream(keeper.deps, hearer, from ?? { position: 0, time: 0 })
   }
 
   static async start(context: Context): Promise<Timekeeper> {
@@ -130,7 +130,7 @@ export class Timekeeper implements AsyncDisposable {
     await this.drain(5_000)
   }
 
-  async #begin(known: Known | undefined): Promise<void> {
+  async #begin(known: SnapshotState | undefined): Promise<void> {
     for (const fact of known?.advisories ?? []) this.#advisories.set(fact.sequence, fact)
     this.#decided.restore(known?.decided ?? [])
     await this.#reading.begin()
@@ -138,7 +138,7 @@ export class Timekeeper implements AsyncDisposable {
     this.#driveLater()
   }
 
-  #known(): Omit<Known, 'turn'> | undefined {
+  #known(): Omit<SnapshotState, 'turn'> | undefined {
     if (!this.#acting) return undefined
     const { position, time } = this.#reading
     return { open: this.#keeper.open, advisories: [...this.#advisories.values()], decided: this.#decided.names(), position, time }
@@ -181,7 +181,7 @@ export class Timekeeper implements AsyncDisposable {
     if (at === undefined || (this.#timer && this.#timer.at <= at)) return
     this.#timer?.handle[Symbol.dispose]()
     const { clock } = this.#keeper.deps
-    this.#timer = { at, handle: clock.after(Math.min(LONGEST_MS, Math.max(0, at - clock.now())), () => this.#sweep()) }
+    this.#timer = { at, handle: clock.after(Math.min(MAX_TIMER_MS, Math.max(0, at - clock.now())), () => this.#sweep()) }
   }
 
   #sweep(): void {
@@ -198,18 +198,18 @@ export class Timekeeper implements AsyncDisposable {
     }
     const { request } = due
     this.#run(this.#endings, keyText(due.key), async () => {
-      if (request) return endUnadmitted(this.#keeper, due, request)
+      if (request) return endUnanswered(this.#keeper, due, request)
       const ended = await endPass(this.#keeper, due)
       if (ended.kind === 'mine') this.#keeper.stats.ended++
     })
   }
 
   async #lookAt(request: RequestFact): Promise<void> {
-    if (this.#keeper.open.awaits(request.sequence)) await look(this.#keeper, request)
+    if (this.#keeper.open.awaits(request.sequence)) await checkUnanswered(this.#keeper, request)
   }
 
   /** What fails comes up again: the fold gives out what is due until it has ended. What waits when the stream goes back is not begun. */
-  #run(pool: Pool, name: string, job: () => Promise<void>): void {
+  #run(pool: JobPool, name: string, job: () => Promise<void>): void {
     const busy = this.#busy
     if (!this.#acting || busy.has(name)) return
     busy.add(name)
@@ -260,7 +260,7 @@ export class Timekeeper implements AsyncDisposable {
     const isHeld = (key: PassKey) => this.#keeper.open.journalOf(key)?.state === 'held'
     for (const key of this.#decided.due(now, isHeld)) {
       this.#run(this.#endings, `decided ${keyText(key)}`, async () => {
-        if ((await driveHeld(this.#keeper, key)) !== 'failed') this.#decided.forget(key)
+        if ((await advanceHeldPass(this.#keeper, key)) !== 'failed') this.#decided.forget(key)
       })
     }
   }

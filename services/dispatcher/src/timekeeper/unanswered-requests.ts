@@ -1,32 +1,32 @@
 import { type DueEnd, foldJournal, resolvePolicy, SYSTEM_DEFAULTS } from '@passover/core'
 import type { PassKey, RequestFact } from '@passover/schemas'
-import type { Answered } from '../messages/journal-steps.js'
-import { type ReadRequest, readRequest } from '../messages/parse-request.js'
-import { firstDigest, stepsOf } from '../messages/read-journal.js'
-import { answerBad, answerMalformed, idUsed } from '../messages/reject.js'
-import { endPass, type Keeper } from './end-pass.js'
+import type { RequestRef } from '../messages/journal-steps.js'
+import { type ParsedRequest, parseRequest } from '../messages/parse-request.js'
+import { firstDigest, readSteps } from '../messages/read-journal.js'
+import { idConflict, rejectMalformed, rejectUnderBadId } from '../messages/reject.js'
+import { endPass, type TimekeeperContext } from './end-pass.js'
 
 /** A request as it stands at the leader. */
-type Reread = { kind: 'gone' | 'bad' | 'failed' } | { kind: 'read'; key: PassKey; reading: ReadRequest; answered: Answered }
+type RereadRequest = { kind: 'gone' | 'bad' | 'failed' } | { kind: 'read'; key: PassKey; reading: ParsedRequest; answered: RequestRef }
 
 /**
  * Reads a request whole that nothing answered for some seconds: it was answered after all, or is malformed, or waits for a
  * dispatcher until its true deadline (headers may lie). What the fold is not told here comes up again.
  */
-export async function look(keeper: Keeper, fact: RequestFact): Promise<void> {
+export async function checkUnanswered(keeper: TimekeeperContext, fact: RequestFact): Promise<void> {
   const { open, deps } = keeper
   const request = await reread(keeper, fact)
   if (request.kind === 'failed') return
   if (request.kind !== 'read') return open.forget(fact.sequence)
   const { key, reading, answered } = request
-  const { journal } = foldJournal(await stepsOf(deps.bus, key), keeper.rules)
+  const { journal } = foldJournal(await readSteps(deps.bus, key), keeper.rules)
   if (journal.state === 'none') return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(keeper, reading) })
   const first = firstDigest(journal)
-  if (first === undefined || first === answered.digest || (await refuseUsed(keeper, fact, request))) open.forget(fact.sequence)
+  if (first === undefined || first === answered.digest || (await rejectConflict(keeper, fact, request))) open.forget(fact.sequence)
 }
 
 /** Ends a pass that never began: its return is the answer to its request. */
-export async function endUnadmitted(keeper: Keeper, due: DueEnd, fact: RequestFact): Promise<void> {
+export async function endUnanswered(keeper: TimekeeperContext, due: DueEnd, fact: RequestFact): Promise<void> {
   const { open } = keeper
   const request = await reread(keeper, fact)
   if (request.kind === 'failed') return
@@ -38,11 +38,11 @@ export async function endUnadmitted(keeper: Keeper, due: DueEnd, fact: RequestFa
   if (ended.kind === 'mine') keeper.stats.ended++
 }
 
-async function reread(keeper: Keeper, fact: RequestFact): Promise<Reread> {
+async function reread(keeper: TimekeeperContext, fact: RequestFact): Promise<RereadRequest> {
   const stored = await keeper.deps.bus.journal.message(fact.sequence)
   if (!stored) return { kind: 'gone' }
   const parties = { originator: fact.originator, subagent: fact.subagent }
-  const reading = readRequest(stored, parties)
+  const reading = parseRequest(stored, parties)
   if (reading.ok) {
     const { digest, reply_type, traceparent, request } = reading.value
     const answered = { digest, request_sequence: stored.sequence, requested_at: stored.time, reply_type, traceparent }
@@ -51,20 +51,24 @@ async function reread(keeper: Keeper, fact: RequestFact): Promise<Reread> {
   await keeper.deps.faults?.at('look:before-publish')
   const { sequence, time, data } = stored
   const { error, reply_type, id } = reading
-  const answer = await answerMalformed(keeper, { parties, sequence, time, data, error, reply_type, id })
+  const answer = await rejectMalformed(keeper, { parties, sequence, time, data, error, reply_type, id })
   return { kind: answer.ok ? 'bad' : 'failed' }
 }
 
-async function refuseUsed(keeper: Keeper, fact: RequestFact, request: Extract<Reread, { kind: 'read' }>): Promise<boolean> {
+async function rejectConflict(
+  keeper: TimekeeperContext,
+  fact: RequestFact,
+  request: Extract<RereadRequest, { kind: 'read' }>,
+): Promise<boolean> {
   const { originator, subagent, sequence, time } = fact
   const { digest, reply_type } = request.answered
-  const error = idUsed(request.key.id)
+  const error = idConflict(request.key.id)
   const bad = { parties: { originator, subagent }, sequence, time, data: new Uint8Array(0), error, reply_type, digest }
-  return (await answerBad(keeper, bad)).ok
+  return (await rejectUnderBadId(keeper, bad)).ok
 }
 
 /** The timeout that admission would give it, as far as the request alone tells. */
-function timeoutOf(keeper: Keeper, { request }: ReadRequest): number {
+function timeoutOf(keeper: TimekeeperContext, { request }: ParsedRequest): number {
   const { originating_agent_id: from, subagent_id: to, timeout_ms, auto_apply_on_success, override } = request
   const asked = { ...(timeout_ms !== undefined && { timeout_ms }), ...(auto_apply_on_success !== undefined && { auto_apply_on_success }) }
   const policy = resolvePolicy(keeper.policy.current().document, { from, to, request: asked, ...(override && { override }) })

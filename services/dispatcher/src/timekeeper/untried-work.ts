@@ -4,7 +4,7 @@ import type { PassError } from '@passover/schemas'
 import type { BaseContext } from '../runtime/base-context.js'
 
 /** What is known of a pass whose time is over and that no worker was handed. */
-export interface Untried {
+export interface UntriedWork {
   /** Whether any worker of the subagent asks for work, or has some. */
   workers: boolean
 }
@@ -12,7 +12,7 @@ export interface Untried {
 type Looked = SlotLoad[] | undefined
 
 /** The end of a pass waits no longer than this for an explanation. */
-const LOOK_MS = 500
+const LOOKUP_TIMEOUT_MS = 500
 /** Looks under way, by subagent: passes that time out together share one. */
 const underWay = new WeakMap<Bus, Map<string, Promise<Looked>>>()
 
@@ -22,10 +22,10 @@ const underWay = new WeakMap<Bus, Map<string, Promise<Looked>>>()
  *
  * @returns undefined where somebody may have tried, or where that is not known
  */
-export async function untriedBy({ deps }: Pick<BaseContext, 'deps'>, { key, journal, why }: DueEnd): Promise<Untried | undefined> {
+export async function findUntried({ deps }: Pick<BaseContext, 'deps'>, { key, journal, why }: DueEnd): Promise<UntriedWork | undefined> {
   if (why !== 'deadline passed' || journal.state !== 'open' || journal.attempt > 1) return undefined
   const { by: slot, sequence, time } = journal.work
-  const loads = await within(deps.clock, LOOK_MS, look(deps.bus, key.subagent))
+  const loads = await within(deps.clock, LOOKUP_TIMEOUT_MS, look(deps.bus, key.subagent))
   const load = loads?.find((one) => one.slot === slot)
   // A consumer that was lost and made again does not know what the one before it handed out.
   if (!loads || !load || load.delivered >= sequence || load.created > time) return undefined
@@ -48,7 +48,7 @@ function look(bus: Bus, subagent: string): Promise<Looked> {
 /** Returns the E010 of a pass that nobody tried. It says no more than what the work consumers tell. */
 export function untriedError(
   { key: { subagent }, code }: Pick<DueEnd, 'key' | 'code'>,
-  { timeout_ms, untried }: { timeout_ms: number | undefined; untried: Untried },
+  { timeout_ms, untried }: { timeout_ms: number | undefined; untried: UntriedWork },
 ): PassError {
   const details = { timeout_ms, attempts: 0 }
   if (untried.workers) return passError(code, `no worker of ${subagent} took it within ${timeout_ms} ms`, details)

@@ -1,19 +1,19 @@
 /** Notices of one agent within a minute of the stream's time; an agent with more floods. */
-const MOST_A_MINUTE = 60
+const MAX_PER_MINUTE = 60
 const MINUTE_MS = 60_000
 /** Minutes of agents that are remembered. */
-const KEPT = 10_000
+const MAX_REMEMBERED = 10_000
 
 /**
  * Tells which agents made more notices within a minute than a person reads. It counts by the time at which a message was stored, so that what
  * piled up while a receiver was away does not look like a flood.
  */
-export class Pace {
+export class RateMeter {
   readonly #minutes = new Map<string, Set<number>>()
 
   constructor(
-    private readonly most = MOST_A_MINUTE,
-    private readonly kept = KEPT,
+    private readonly most = MAX_PER_MINUTE,
+    private readonly kept = MAX_REMEMBERED,
   ) {}
 
   /** Notes a delivery; a message that is delivered again counts once. */

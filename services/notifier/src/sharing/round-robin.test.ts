@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { Pace } from './rate-meter.js'
-import { Turns } from './round-robin.js'
+import { RateMeter } from './rate-meter.js'
+import { RoundRobin } from './round-robin.js'
 
 describe('turns', () => {
   it('gives a free place to the sender that waits longest for a turn, not to the one with the most entries', async () => {
-    const turns = new Turns(1)
+    const turns = new RoundRobin(1)
     const order: string[] = []
     const once = async (sender: string) => {
       const free = await turns.take(sender)
@@ -20,7 +20,7 @@ describe('turns', () => {
   })
 
   it('gives the parts of a sender turns of their own', async () => {
-    const turns = new Turns(1)
+    const turns = new RoundRobin(1)
     const order: string[] = []
     const once = async ([sender, part]: [string, string]) => {
       const free = await turns.take(sender, part)
@@ -42,7 +42,7 @@ describe('turns', () => {
   })
 
   it('gives nobody who waits a place once it is closed', async () => {
-    const turns = new Turns(1)
+    const turns = new RoundRobin(1)
     await turns.take('mallory')
     const waits = turns.take('bob')
     turns.close()
@@ -52,7 +52,7 @@ describe('turns', () => {
 
 describe('the pace of an agent', () => {
   it('is a flood by the minute in which messages were stored, each counted once', () => {
-    const pace = new Pace(2, 3)
+    const pace = new RateMeter(2, 3)
     const at = (sequence: number, time: number) => ({ sequence, time })
     for (const one of [at(1, 0), at(2, 1), at(2, 1), at(2, 1)]) pace.note('mallory', one)
     expect(pace.floods('mallory', at(2, 1))).toBe(false)

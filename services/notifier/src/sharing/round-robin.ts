@@ -4,7 +4,7 @@ type Entry = (free: (() => void) | undefined) => void
  * Places that senders take in turn; the parts of one sender take its turns in turn. A place that becomes free goes to the next sender that waits,
  * however many entries another sender has waiting. One sender alone uses all places.
  */
-export class Turns {
+export class RoundRobin {
   #free: number
   #closed = false
   /** Senders that wait and their parts, in the order of their turns, with entries in order of arrival. */

@@ -1,5 +1,5 @@
 import { FairPlaces } from '@passover/core'
-import { Turns } from './round-robin.js'
+import { RoundRobin } from './round-robin.js'
 
 /** An agent, and the other agent for which it sent a message, where its messages are shared by that too. */
 export interface Sender {
@@ -11,16 +11,16 @@ export interface Sender {
 const IN_HAND = 32
 
 /** Places that agents take in turn. How many deliveries may wait or run at a time is bounded, and so is each agent's share of them. */
-export class Share {
+export class SharedSlots {
   /** Deliveries that may wait and run at a time. */
   readonly room: number
   readonly #rooms: FairPlaces
-  readonly #turns: Turns
+  readonly #turns: RoundRobin
 
   constructor(places: number, inHand = IN_HAND) {
     this.room = places * inHand
     this.#rooms = new FairPlaces(this.room)
-    this.#turns = new Turns(places)
+    this.#turns = new RoundRobin(places)
   }
 
   /** Whether the agent has as much in hand as it may. */

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { Taken } from './delivered-cache.js'
+import { DeliveredCache } from './delivered-cache.js'
 
 it('remembers what was taken of a delivery until it is done, and of abandoned ones only the youngest', () => {
-  const taken = new Taken(3)
+  const taken = new DeliveredCache(3)
   for (let sequence = 1; sequence <= 3; sequence++) taken.add(sequence, 'a')
   taken.add(1, 'b')
   expect([taken.has(1, 'a'), taken.has(1, 'b'), taken.has(1, 'c')]).toEqual([true, true, false])

@@ -5,7 +5,7 @@ const MOST = 12_288
  * Notices of deliveries under way that were taken already: those of a step are told each on its own. Another replica may finish what
  * this one began, and nobody says so; what is forgotten is posted once more, with the same id (I1).
  */
-export class Taken {
+export class DeliveredCache {
   readonly #ids = new Map<number, Set<string>>()
 
   constructor(private readonly most = MOST) {}

@@ -1,19 +1,19 @@
 import { printableJson, SIGNATURE_HEADER, signWebhook } from '@passover/core'
 import type { Notice } from '@passover/schemas'
 
-export interface Receiver {
+export interface WebhookReceiver {
   url: string
   secret: string
   timeout_ms: number
 }
 
-export type Posted = { ok: true } | { ok: false; why: string; retry_after_ms?: number }
+export type PostResult = { ok: true } | { ok: false; why: string; retry_after_ms?: number }
 
 /**
  * Posts a notice once. Taken is whatever the receiver answers with 2xx; a redirect is a failure, since what is signed for one receiver
  * must not go to another (I3). `now` in ms.
  */
-export async function post(receiver: Receiver, notice: Notice, now: number): Promise<Posted> {
+export async function postWebhook(receiver: WebhookReceiver, notice: Notice, now: number): Promise<PostResult> {
   const body = printableJson(notice)
   const headers = {
     'Content-Type': 'application/json',
