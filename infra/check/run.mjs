@@ -17,6 +17,8 @@ const CHECKS = [
   ['json-output.md is what the code says', process.execPath, ['infra/setup/json-output.mjs', '--check']],
   ['the reference pages are what the code says', process.execPath, ['infra/setup/reference.mjs', '--check']],
   ['links of the documentation', process.execPath, ['infra/check/links.mjs']],
+  ['the API reports are what the packages export', process.execPath, ['infra/setup/api-report.mjs', '--check']],
+  ['packed packages resolve and have their files', process.execPath, ['infra/check/packages.mjs']],
   ['environment variables are documented', process.execPath, ['infra/check/variables.mjs']],
 ]
 

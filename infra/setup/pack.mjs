@@ -1,7 +1,7 @@
-import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
-import { join, relative, resolve } from 'node:path'
-import { prepare, ROOT } from './prepare.mjs'
+import { mkdirSync } from 'node:fs'
+import { relative, resolve } from 'node:path'
+import { prepare } from './prepare.mjs'
+import { packInto, publishedPackages } from './published.mjs'
 
 /**
  * `npm run pack -- <folder>`: set-up, then what other projects install: the SDK and the `passover` command with all that they stand on, as
@@ -19,15 +19,6 @@ const AGENTS = [
   '@passover/sdk',
 ]
 
-function packages() {
-  const folders = ['packages', 'services'].flatMap((above) => readdirSync(join(ROOT, above)).map((name) => join(above, name)))
-  return ['schemas', ...folders]
-    .filter((folder) => existsSync(join(ROOT, folder, 'package.json')))
-    .map((folder) => JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8')))
-    .filter(({ private: kept }) => kept !== true)
-    .map(({ name }) => name)
-}
-
 function usage() {
   process.stderr.write('Say where to: npm run pack -- <folder> [--agents]\n')
   process.exit(2)
@@ -40,11 +31,11 @@ await prepare()
 // npm runs scripts at the root; a folder is meant from where it was called.
 const into = resolve(process.env.INIT_CWD ?? process.cwd(), folder)
 mkdirSync(into, { recursive: true })
-const wanted = given.includes('--agents') ? AGENTS : packages()
-const args = ['pack', '--ignore-scripts', '--pack-destination', into, ...wanted.flatMap((name) => ['--workspace', name])]
-const { status, stderr } = spawnSync('npm', args, { cwd: ROOT, encoding: 'utf8', shell: process.platform === 'win32' })
-if (status !== 0) {
-  process.stderr.write(stderr)
+const wanted = given.includes('--agents') ? AGENTS : publishedPackages().map(({ manifest }) => manifest.name)
+try {
+  packInto(into, wanted)
+} catch (error) {
+  process.stderr.write(`${error.message}\n`)
   process.exit(1)
 }
 for (const name of wanted) process.stdout.write(`  ✓ ${name}\n`)

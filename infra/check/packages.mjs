@@ -1,0 +1,43 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core'
+import { publint } from 'publint'
+import { formatMessage } from 'publint/utils'
+import { packInto, publishedPackages } from '../setup/published.mjs'
+
+/**
+ * Packs every published package and checks the tarball: publint (does each file that the manifest names exist, and is it what the manifest says?) and
+ * Are The Types Wrong (does TypeScript resolve each entry to the types of what Node runs?). Any message is a failure.
+ */
+
+/** The packages are ES modules only: what `require` and the resolution of TypeScript before 4.7 find is not checked (profile `esm-only` of `attw`). */
+const NOT_SUPPORTED = new Set(['node10', 'node16-cjs'])
+
+async function lint(tarball) {
+  const { messages, pkg } = await publint({ pack: { tarball }, strict: true })
+  return messages.map((message) => `publint ${message.code}: ${formatMessage(message, pkg, { color: false })}`)
+}
+
+async function checkTypes(tarball) {
+  const { types, problems } = await checkPackage(createPackageFromTarballData(new Uint8Array(tarball)))
+  if (!types) return ['attw: the package has no types']
+  return problems.filter(({ resolutionKind }) => !NOT_SUPPORTED.has(resolutionKind)).map((problem) => `attw ${JSON.stringify(problem)}`)
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'passover-packages-'))
+try {
+  for (const [name, path] of packInto(
+    folder,
+    publishedPackages().map(({ manifest }) => manifest.name),
+  )) {
+    const bytes = readFileSync(path)
+    const tarball = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength)
+    for (const problem of [...(await lint(tarball)), ...(await checkTypes(tarball))]) {
+      process.stderr.write(`${name}: ${problem}\n`)
+      process.exitCode = 1
+    }
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}

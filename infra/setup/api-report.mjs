@@ -1,0 +1,103 @@
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join, relative, sep } from 'node:path'
+import { CompilerState, Extractor, ExtractorConfig } from '@microsoft/api-extractor'
+import { ROOT } from './prepare.mjs'
+
+/**
+ * Writes `api/<entry>.api.md` of the packages that other programs import: the declarations of everything that an entry point exports. With --check:
+ * exits 1 where a report is not what the build declares. A doc comment that is not valid TSDoc fails both.
+ *
+ * API Extractor reads the built declarations with the TypeScript that it brings (6), because TypeScript 7 has no compiler API that it could use.
+ */
+
+const PACKAGES = ['packages/sdk', 'packages/operator']
+const check = process.argv.includes('--check')
+
+/** Entry points with declarations. Those under `internal` are not for other programs and may change at any time. */
+function entryPoints(folder) {
+  const { exports } = JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8'))
+  return Object.entries(exports)
+    .filter(([path, { types }]) => types && !path.startsWith('./internal'))
+    .map(([path, { types }]) => ({
+      folder,
+      name: path === '.' ? 'index' : path.slice(2).replaceAll('/', '-'),
+      types: join(ROOT, folder, types),
+    }))
+}
+
+function configOf({ folder, name, types }, files) {
+  const projectFolder = join(ROOT, folder)
+  const compilerOptions = {
+    target: 'ES2022',
+    lib: ['ES2023', 'ESNext.Disposable'],
+    module: 'NodeNext',
+    moduleResolution: 'NodeNext',
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    skipLibCheck: true,
+    rootDir: ROOT,
+    types: ['node'],
+    // Without a tsconfig file, API Extractor finds no types from the package's folder upward.
+    typeRoots: [join(ROOT, 'node_modules', '@types')],
+  }
+  return ExtractorConfig.prepare({
+    configObject: {
+      projectFolder,
+      mainEntryPointFilePath: types,
+      newlineKind: 'lf',
+      // Declarations of the workspace are part of the report. The fields of zod schemas are not: schemas/json has them.
+      bundledPackages: ['@passover/*'],
+      compiler: { overrideTsconfig: { compilerOptions, files } },
+      apiReport: {
+        enabled: true,
+        reportFileName: name,
+        reportFolder: join(projectFolder, 'api'),
+        reportTempFolder: join(ROOT, 'node_modules', '.cache', 'passover-api', folder),
+      },
+      docModel: { enabled: false },
+      dtsRollup: { enabled: false },
+      tsdocMetadata: { enabled: false },
+      messages: {
+        extractorMessageReporting: {
+          default: { logLevel: 'warning' },
+          // No release tags: everything that is exported is public.
+          'ae-missing-release-tag': { logLevel: 'none' },
+          'ae-undocumented': { logLevel: 'none' },
+          // A type that an export mentions and nobody can import. The report names it.
+          'ae-forgotten-export': { logLevel: 'none', addToApiReportFile: true },
+        },
+        tsdocMessageReporting: { default: { logLevel: 'warning' }, 'tsdoc-escape-greater-than': { logLevel: 'none' } },
+      },
+    },
+    configObjectFullPath: undefined,
+    packageJsonFullPath: join(projectFolder, 'package.json'),
+  })
+}
+
+const entries = PACKAGES.flatMap(entryPoints)
+const files = entries.map(({ types }) => types)
+let compilerState
+for (const entry of entries) {
+  const config = configOf(entry, files)
+  mkdirSync(config.reportFolder, { recursive: true })
+  compilerState ??= CompilerState.create(config)
+  const report = relative(ROOT, config.reportFilePath).replaceAll(sep, '/')
+  const problems = []
+  const { apiReportChanged } = Extractor.invoke(config, {
+    compilerState,
+    localBuild: !check,
+    printApiReportDiff: check,
+    messageCallback(message) {
+      const { messageId, logLevel, text, sourceFilePath, sourceFileLine } = message
+      if (logLevel === 'none') return
+      message.handled = true
+      if (messageId === 'console-api-report-diff') problems.push(text)
+      // A report that has changed is told by the result; `console-preamble` and the like are no problems.
+      if (messageId.startsWith('console-') || (logLevel !== 'warning' && logLevel !== 'error')) return
+      problems.push(`${sourceFilePath ? `${relative(ROOT, sourceFilePath)}:${sourceFileLine}: ` : ''}${messageId}: ${text}`)
+    },
+  })
+  if (check && apiReportChanged) problems.push(`${report} is not what the code says; run \`node infra/setup/api-report.mjs\`.`)
+  for (const problem of problems) process.stderr.write(`${problem}\n`)
+  if (problems.length > 0) process.exitCode = 1
+}
