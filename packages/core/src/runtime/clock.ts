@@ -1,6 +1,6 @@
 /**
  * Time as it is handed in: only mains make one, so that tests and the simulation bring their own.
- * `Random` likewise comes from @passover/schemas.
+ * `Random` likewise comes from `@passover/schemas`.
  */
 export interface Clock {
   /** The server's time, ms since 1970. */

@@ -26,66 +26,164 @@ import type { Deps } from '../runtime/dependencies.js'
 import type { CrashIsolation } from '../worker/crash-isolation.js'
 import { type AgentDescription, startWorker, type Worker, type WorkerOptions } from '../worker/start-worker.js'
 
-/** An agent that is connected: it passes work over, and works. Disposing it drains its workers and closes the connection. */
+/** A connected agent: it passes work over and works as a subagent. Disposing it drains its workers and closes the connection. */
 export interface Agent extends AsyncDisposable {
+  /** The name that the agent is connected as. */
   readonly name: string
-  /** Passes that are waited for. */
+  /** Number of passes whose return this process waits for. */
   readonly awaited: number
   /** Whether the server can be reached now. */
   readonly connected: boolean
-  /** How it is now, and each of its workers: what is wrong, since when, and what was done about it. */
+  /**
+   * Reports the state of the connection and of each worker.
+   *
+   * @returns What is wrong, since when, and what was done about it.
+   */
   health(): HealthReport
   /**
-   * Passes work over to a subagent. Awaiting the handle gives every WorkOutput that a worker returned, whatever its status, and throws
-   * a PassOverError for what was refused, failed, timed out or was cancelled.
+   * Passes work over to a subagent.
+   *
+   * @param options - What is passed over, to whom, and on which terms.
+   * @returns A handle at once. Awaiting it resolves to the WorkOutput that the worker returned, whatever its `status`, or rejects with a
+   * PassOverError. Its `stored` settles when the stream has the request.
+   * @throws Nothing: every error rejects the handle, as a PassOverError with one of these codes:
+   *
+   * - E001: there is no such subagent. E002: too many delegations. E003: a delegation loop. E004: the policy disables the pair.
+   * - E005: an option is unknown or has a wrong value, or the id was used for another request. Nothing was stored.
+   * - E010: the deadline passed. E011: the handler threw, or its workers were lost. E012: the context is too large.
+   * - E013: not allowed, or a person denied it. E014: a limit or a budget is used up.
+   * - E021: the output is not valid. E022: the result is stored, but was not fetched in time.
+   * - E040: the server or a service cannot be reached. E043: the pass was cancelled.
+   * @example
+   * ```ts
+   * const handle = alice.passOver({ subagent: 'scout', reason: 'plan the change', work_context: { objective: 'find the callers of f' } })
+   * await handle.stored
+   * const output = await handle
+   * ```
    */
   passOver(options: PassOverOptions): PassHandle
-  /** The same, asking again after recoverable errors. */
+  /**
+   * Passes work over, and again after errors that can be recovered from.
+   *
+   * @param options - As for `passOver`.
+   * @param retry - `max_retries` (default 3), `retry_delay_ms` before the first retry (default 1,000 ms) and `backoff_multiplier` for each later one
+   * (default 2). A `retry_after_ms` that an error names is waited for where it is longer.
+   * @returns The output of the first attempt that returned one.
+   * @throws PassOverError with the code of the last attempt, as for `passOver`.
+   */
   passOverWithRetry(options: PassOverOptions, retry?: Partial<RetryOptions>): Promise<WorkOutput>
-  /** A pass that this agent asked for before, in this process or another. */
+  /**
+   * Makes a handle of a pass that this agent asked for before, in this process or another.
+   *
+   * @param id - The id of the pass.
+   * @param subagent - The agent that the pass went to.
+   * @returns A handle. It sends nothing before it is awaited or asked.
+   */
   handle(id: string, subagent: string): PassHandle
   /**
-   * Calls back for each return of a pass that this agent asks for from now on, in this process, as far as its policy wants that told
-   * (notify_on_return), also where nobody awaits its handle. Gives what ends that. Closing waits 10 s at most for a listener.
+   * Listens to the returns of passes that this agent asks for from now on, in this process, also where no code awaits the handle. The policy field
+   * `notify_on_return` says which returns. Closing the agent waits at most 10,000 ms for a listener.
+   *
+   * @param listener - Called once for each pass.
+   * @returns A function that ends the listening.
+   * @throws PassOverError with code E005: the listener is not a function.
    */
   onReturn(listener: ReturnListener): () => void
   /**
-   * Calls back for each return that nobody took, those of passes included that processes before this one asked for (`durable_returns`
-   * of connecting): once it is back, to one of its processes, at least once each. A return counts as delivered when the listener is done
-   * with it; one that it throws at, or that its process dies with, comes again. E005 where neither it nor a person asked for that; E013, E040.
+   * Receives the returns that no process took, also those of passes that earlier processes of this agent asked for. One process of the agent gets each
+   * return, at least once. The return counts as delivered when the listener is done; where it throws, or its process dies, the return is delivered again.
+   *
+   * @param listener - Called for each return.
+   * @returns An object that ends the listening when it is disposed.
+   * @throws PassOverError with code E005: neither `durable_returns` nor a person asked for durable returns. E013: the agent may not register. E040: the
+   * server or the dispatcher cannot be reached.
    */
   onDurableReturn(listener: DurableReturnListener): Promise<AsyncDisposable>
-  /** Works as this agent: runs the handler for each pass to it. E005, E013, E040. */
+  /**
+   * Works as this agent: registers it, and runs the handler for each pass to it.
+   *
+   * @param handler - Does the work of one pass.
+   * @param options - How many handlers run at a time, and what the registry says of the agent.
+   * @returns The worker, once it takes work.
+   * @throws PassOverError with code E005: an option is unknown or has a wrong value. E013: the agent may not register. E040: the server or the dispatcher
+   * cannot be reached.
+   * @example
+   * ```ts
+   * await using worker = await agent.onPass(async (pass) => `Hello, ${pass.objective}!`, { concurrency: 2 })
+   * ```
+   */
   onPass(handler: Handler, options?: WorkerOptions): Promise<Worker>
   /**
-   * Applies the approved file modifications of an output (or of the pass with that id): all of them or none, never over a file that is not
-   * as the subagent saw it; the conflicts are told. E013 where nobody approved and the policy asks for it.
+   * Applies the approved file modifications of an output in a directory: all of them, or none. A file that is not as the subagent saw it is a conflict.
+   *
+   * @param output - The output, or the id of its pass.
+   * @param options - Where, and which of the approved modifications.
+   * @returns What was written. Conflicts are in the result; where there is one, nothing was written.
+   * @throws PassOverError with code E005: `only` names a modification that does not exist. E013: the output is another agent's, was not approved, was denied
+   * or waits for its release. E040: the audit service does not answer. E041: there is no such pass, or it returned nothing. E042: several passes have the id;
+   * name the `subagent`.
+   * @example
+   * ```ts
+   * const { applied, conflicts } = await alice.apply(output, { directory: '/path/to/project' })
+   * for (const { path, why } of conflicts) console.error(`${path}: ${why}`)
+   * ```
    */
   apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied>
-  /** Puts back what a pass changed in the directory, where its files still are as applied. E041: nothing is applied. */
+  /**
+   * Restores the files that the modifications of a pass changed, where they are still as they were applied.
+   *
+   * @param id - The id of the pass, or its beginning.
+   * @param options - `directory`: where the modifications were applied (default: the agent's directory).
+   * @returns What was restored. Files that changed since are conflicts in the result.
+   * @throws PassOverError with code E041: nothing of this pass is applied there. E042: several passes begin with the id.
+   */
   undo(id: string, options?: Pick<ApplyOptions, 'directory'>): Promise<UndoResult>
 }
 
+/** How an agent behaves that is made of an existing connection (`createAgent`). */
 export interface AgentOptions {
+  /**
+   * Session of contexts that name none.
+   * @defaultValue A session of this connection.
+   */
   session_id?: string | undefined
+  /** Directory of contexts that name none, and where modifications are applied. */
   directory: string
-  /** Whether outputs that may apply themselves are applied in the directory (default false). */
+  /**
+   * Whether outputs that may be applied without a question are applied in the directory.
+   * @defaultValue `false`
+   */
   auto_apply?: boolean | undefined
-  /** Default: the stream's. */
+  /**
+   * How long an id of a pass stays reserved, in milliseconds.
+   * @defaultValue That of the stream.
+   */
   id_window_ms?: number | undefined
-  /** The id window for as long as nobody told the stream's (default: an hour). */
+  /**
+   * The id window until that of the stream is known, in milliseconds.
+   * @defaultValue 3,600,000 (one hour)
+   */
   unknown_window_ms?: number | undefined
-  /** What the registry is told when it begins to work. */
+  /** What the registry says of the agent once it works. */
   describes?: AgentDescription | undefined
-  /** As `onReturn`, from the beginning. */
+  /** A listener as for `onReturn`, from the beginning. */
   notify?: ReturnListener | undefined
-  /** Returns wait for it while it is away. */
+  /**
+   * Whether returns wait for the agent while it is away.
+   * @defaultValue `false`
+   */
   durable_returns?: boolean | undefined
   /** Shared by all agents of the process; absent: each worker isolates its own passes only. */
   isolation?: CrashIsolation | undefined
 }
 
-/** Makes an agent of a connection. The agent owns it. */
+/**
+ * Makes an agent of an existing connection. The agent owns the connection: disposing the agent closes it.
+ *
+ * @param deps - The connection, clock and randomness.
+ * @param options - How the agent behaves.
+ * @returns The agent.
+ */
 export function createAgent(deps: Deps, options: AgentOptions): Agent {
   return new ConnectedAgent(deps, options)
 }

@@ -17,42 +17,65 @@ import type { ReturnListener } from '../delivery/return-events.js'
 import type { FoundProject } from '../project/index.js'
 import type { AgentDescription } from '../worker/start-worker.js'
 
-/** How an agent connects. What is left out comes from the environment, then from the project's `.passover/`, then from defaults. */
+/** How an agent connects. Options that are left out come from the environment, then from the project's `.passover/`, then from defaults. */
 export interface ConnectOptions {
-  /** The agent's name (PASSOVER_AGENT). */
+  /**
+   * Name of the agent.
+   * @defaultValue The variable `PASSOVER_AGENT`. Without either, `connect` fails with E005.
+   */
   agent?: string | undefined
-  /** Addresses of the NATS server (PASSOVER_SERVER or NATS_URL, comma-separated), which may include user and password. */
+  /**
+   * Addresses of the NATS server. They may contain a user and a password.
+   * @defaultValue `PASSOVER_SERVER` or `NATS_URL` (comma-separated), else the server of the project, else `nats://127.0.0.1:4222`.
+   */
   servers?: string | string[] | undefined
   /**
-   * How to sign in (PASSOVER_CREDENTIALS: `user:password`, a token, an nkey seed, or the path of a credentials file; else NATS_CREDS, NATS_USER with
-   * NATS_PASSWORD, or NATS_TOKEN).
+   * Credentials of the agent.
+   * @defaultValue `PASSOVER_CREDENTIALS` (`user:password`, a token, an nkey seed, or the path of a credentials file), else `NATS_CREDS`, `NATS_USER` with
+   * `NATS_PASSWORD`, or `NATS_TOKEN`, else those that the project keeps for the agent.
    */
   credentials?: Credentials | undefined
-  /** How to check the server's certificate (PASSOVER_CA: the path of the authority's, PEM). */
+  /**
+   * Files that check the certificate of the server.
+   * @defaultValue `PASSOVER_CA`: the path of the certificate of the authority, in PEM.
+   */
   tls?: TlsFiles | undefined
-  /** Working directory that contexts name when they don't say one (default: the process's). */
+  /**
+   * Directory where the project is looked for. Contexts that name no directory name this one.
+   * @defaultValue The working directory of the process.
+   */
   directory?: string | undefined
   /**
-   * Whether an output is applied in the directory automatically when request, policy and output say so too. Files that run by themselves
-   * (hooks, CI, package scripts, …) never are. `directory` must be given, too.
-   * @defaultValue What the user's own `config.json` says of the directory (`auto_apply`), else false. Server and policy cannot turn it on.
+   * Whether an output is applied in `directory` without a question, where request, policy, output and rights allow it too. Files that run by themselves
+   * (hooks, CI, package scripts, …) are never applied so.
+   * @defaultValue `auto_apply` of the user's own `config.json` for `directory`, where that option is given, else `false`. Server and policy cannot turn it on.
    */
   auto_apply?: boolean | undefined
   /**
-   * Session that contexts name when they don't say one. Its passes count for `max_passes_per_session`.
-   * @defaultValue PASSOVER_SESSION, else a session of this connection, whose passes without a parent are not counted.
+   * Session of contexts that name none. Its passes count for `max_passes_per_session`.
+   * @defaultValue `PASSOVER_SESSION`, else a session of this connection, whose passes without a parent are not counted.
    */
   session_id?: string | undefined
-  /** Told of each return that policy wants told (see Agent.onReturn). */
+  /**
+   * Listens to returns from the beginning, as `Agent.onReturn` does.
+   * @defaultValue No listener.
+   */
   notify?: ReturnListener | undefined
   /**
-   * Returns wait for this agent while it is away, and are told to `onDurableReturn` when it is back; what is not taken by
-   * `return_deadline_ms` is recorded as E022, and can still be asked for. Default: false.
+   * Whether returns wait for this agent while it is away. `onDurableReturn` receives them. A return that is not taken within `return_deadline_ms` (a policy
+   * field, milliseconds) is recorded as E022, and can still be read by its id.
+   * @defaultValue `false`
    */
   durable_returns?: boolean | undefined
-  /** What the registry is told when it begins to work, where registration is open. */
+  /**
+   * What the registry says of the agent once it works, where registration is open.
+   * @defaultValue Nothing is changed in the registry.
+   */
   describes?: AgentDescription | undefined
-  /** Subject prefix (PASSOVER_PREFIX). */
+  /**
+   * Prefix of all subjects, streams and buckets.
+   * @defaultValue `PASSOVER_PREFIX`, else none.
+   */
   prefix?: string | undefined
 }
 

@@ -17,9 +17,19 @@ const REGISTRATION_CHECK_MS = 10_000
 const isolation = new CrashIsolation(machineTiming)
 
 /**
- * Connects as an agent: the sdk's main, the only place that makes a connection, a clock and randomness.
- * `connect('alice', { … })` names the agent first. Settings: argument > environment > the project's `.passover/` > nats://127.0.0.1:4222.
- * E005 for the name, E040 without a server, E030 for a project file that is not trusted.
+ * Connects as an agent. This is the only place of the SDK that makes a connection, a clock and randomness.
+ * Each setting is the argument, else the environment's, else the project's (`.passover/`), else the default.
+ *
+ * @param options - The name of the agent, or all options.
+ * @param more - The other options, where the first argument is the name.
+ * @returns The agent. Dispose it to drain its workers and close the connection.
+ * @throws PassOverError with code E005: no name or a malformed one, or an unknown or wrong option. E013: the agent has no credentials for the project, or
+ * they were revoked. E030: the only project file that was found is not trusted. E040: the server cannot be reached or refuses the credentials.
+ * @example
+ * ```ts
+ * await using alice = await connect('alice', { directory: '/path/to/project' })
+ * const output = await alice.passOver({ subagent: 'greeter', reason: 'politeness', work_context: { objective: 'world' } })
+ * ```
  */
 export async function connect(options: string | ConnectOptions = {}, more: Omit<ConnectOptions, 'agent'> = {}): Promise<Agent> {
   const given = mergeOptions(options, more)

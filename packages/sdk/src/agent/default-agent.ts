@@ -23,25 +23,68 @@ function currentAgent(): HandlerAgent | Promise<HandlerAgent> {
   return defaultAgent
 }
 
-/** Passes work over: as a child of the pass that is worked on, or as PASSOVER_AGENT. */
+/**
+ * Passes work over and waits for the return: inside a handler as a child of its pass, else as the agent that `PASSOVER_AGENT` names. The connection of that
+ * agent is made at the first call and shared; `disconnect` closes it.
+ *
+ * @param options - What is passed over, to whom, and on which terms.
+ * @returns What the worker returned, whatever its `status`.
+ * @throws PassOverError with the codes of `connect` and `Agent.passOver`.
+ * @example
+ * ```ts
+ * const output = await passOver({ subagent: 'greeter', reason: 'politeness', work_context: { objective: 'world' }, timeout_ms: 60_000 })
+ * ```
+ */
 export async function passOver(options: PassOverOptions): Promise<WorkOutput> {
   const agent = await currentAgent()
   return agent.passOver(options)
 }
 
-/** The same, asking again after recoverable errors. */
+/**
+ * Passes work over as `passOver` does, and again after errors that can be recovered from.
+ *
+ * @param options - As for `passOver`.
+ * @param retry - `max_retries` (default 3), `retry_delay_ms` (default 1,000 ms) and `backoff_multiplier` (default 2).
+ * @returns The output of the first attempt that returned one.
+ * @throws PassOverError with the code of the last attempt.
+ */
 export async function passOverWithRetry(options: PassOverOptions, retry?: Partial<RetryOptions>): Promise<WorkOutput> {
   const agent = await currentAgent()
   return agent.passOverWithRetry(options, retry)
 }
 
-/** Applies what was approved of an output (docs/architecture/protocol.md#release-and-apply), as the agent of the pass that is worked on, else as PASSOVER_AGENT. */
+/**
+ * Applies the approved file modifications of an output (docs/architecture/protocol.md#release-and-apply): inside a handler as the agent of its pass, else as
+ * the agent that `PASSOVER_AGENT` names.
+ *
+ * @param output - The output, or the id of its pass.
+ * @param options - Where, and which of the approved modifications.
+ * @returns What was written. Conflicts are in the result; where there is one, nothing was written.
+ * @throws PassOverError with the codes of `connect` and `Agent.apply`: E013 where no person approved and the policy asks for it.
+ * @example
+ * ```ts
+ * const { applied, conflicts } = await apply(output, { only: [1, 3] })
+ * ```
+ */
 export async function apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied> {
   const agent = await currentAgent()
   return agent.apply(output, options)
 }
 
-/** Works as `subagent` over a connection of its own, which closes with the worker. */
+/**
+ * Works as a subagent over a connection of its own, which closes with the worker.
+ *
+ * @param subagent - The name to work as.
+ * @param handler - Does the work of one pass.
+ * @param options - How many handlers run at a time, and what the registry says of the agent.
+ * @returns The worker, once it takes work.
+ * @throws PassOverError with the codes of `connect` and `Agent.onPass`.
+ * @example
+ * ```ts
+ * const worker = await onPass('greeter', async (pass) => `Hello, ${pass.objective}!`)
+ * drainOnSignals(worker)
+ * ```
+ */
 export async function onPass(subagent: string, handler: Handler, options: WorkerOptions = {}): Promise<Worker> {
   const agent = await connect(subagent)
   try {
@@ -71,14 +114,31 @@ function ownWorker(worker: Worker, agent: Agent): Worker {
   }
 }
 
-/** Returns the pass that is worked on. E005 outside a handler; E021: nothing was sent. */
+/**
+ * Returns the pass whose handler calls this, before the handler ends.
+ *
+ * @param output - Text, or the fields of the output.
+ * @returns A promise that settles when the return is stored.
+ * @throws PassOverError with code E005: called outside of a handler. E013: the pass was returned already, or has ended. E021: the output is not valid; nothing was
+ * sent. E040: the server did not store the return in time.
+ */
 export async function returnFromPassOver(output: HandlerResult): Promise<void> {
   const scope = currentScope()
   if (!scope) throw new PassOverError('E005', 'returnFromPassOver() was called outside a handler')
   await scope.pass.return(output)
 }
 
-/** Closes the connection that bare calls share, if there is one. */
+/**
+ * Closes the connection that `passOver`, `passOverWithRetry` and `apply` share outside of handlers. Does nothing where there is none. The next call
+ * connects again.
+ *
+ * @returns A promise that settles when the connection is closed.
+ * @example
+ * ```ts
+ * const output = await passOver({ subagent: 'greeter', reason: 'politeness', work_context: { objective: 'world' } })
+ * await disconnect()
+ * ```
+ */
 export async function disconnect(): Promise<void> {
   const open = defaultAgent
   defaultAgent = undefined

@@ -5,13 +5,18 @@ const SAME_MS = 100
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
 /**
- * For the main of an agent's process: at the first SIGTERM or SIGINT it takes no more passes, lets running handlers finish (each worker waits
- * its `drain_ms`, then aborts them and hands their work back), closes its connection and exits with `process.exitCode`. A second signal ends
- * the process at once, as if nobody had listened. Disposing of what it gives undoes it.
+ * Drains an agent or a worker at the first SIGTERM or SIGINT, for the main module of its process: it takes no more passes, waits for running handlers (each worker
+ * for its `drain_ms`, then it aborts them and hands their work back), closes the connection and exits with `process.exitCode`. A second signal
+ * ends the process at once, as if there were no listener.
  *
- *     const agent = await connect('audit')
- *     await agent.onPass(handler)
- *     drainOnSignals(agent)
+ * @param agent - What is disposed at the signal.
+ * @returns An object that removes the listeners when it is disposed.
+ * @example
+ * ```ts
+ * const agent = await connect('audit')
+ * await agent.onPass(handler)
+ * drainOnSignals(agent)
+ * ```
  */
 export function drainOnSignals(agent: AsyncDisposable): Disposable {
   const undo = () => {

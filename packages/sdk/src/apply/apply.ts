@@ -7,16 +7,32 @@ import { type Applied, applySelected, type ToApply } from './apply-selected.js'
 import { type ApplyAuthorization, applyDecision, authorizeApply } from './authorize.js'
 import { type ApplyHome, recoverDirectory } from './journal/recover.js'
 
+/** Where an output is applied, and which part of it. */
 export interface ApplyOptions {
-  /** Nothing is written outside (default: the agent's directory). */
+  /**
+   * The directory. Nothing outside of it is written.
+   * @defaultValue The directory of the agent.
+   */
   directory?: string | undefined
-  /** Fewer than were approved: their numbers, 1-based, as `passover show` prints them. */
+  /**
+   * Numbers of the modifications to apply, from 1, as `passover show` prints them. They narrow what was approved.
+   * @defaultValue All that were approved.
+   */
   only?: readonly number[] | undefined
-  /** Also contents that are no text. */
+  /**
+   * Whether contents that are not text are applied too.
+   * @defaultValue `false`
+   */
   binary?: boolean | undefined
-  /** Of an id that several passes share. */
+  /**
+   * The agent that the pass went to, where several passes have the same id.
+   * @defaultValue None is needed where the id is unique.
+   */
   subagent?: string | undefined
-  /** Who is recorded where nobody had to approve (default: the agent). */
+  /**
+   * Who is recorded as having applied it, where no person had to approve.
+   * @defaultValue The name of the agent.
+   */
   applied_by?: string | undefined
 }
 

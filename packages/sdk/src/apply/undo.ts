@@ -53,7 +53,7 @@ function nothingApplied(sets: StoredSet[], { directory, id }: { directory: strin
  * Restores what a pass changed in the directory, where every file still is as it was applied; the newest set first, each whole or not at
  * all. Recorded as an `applied` event that says `undone`. An application that a killed process left half done is rolled back.
  *
- * @throws {PassOverError} E041: there is nothing to undo, or it was undone already (`undone_by`).
+ * @throws PassOverError with code E041: there is nothing to undo, or it was undone already (`undone_by`).
  */
 export async function undoApplied(home: ApplyHome, { id, undone_by }: { id: string; undone_by: string }): Promise<UndoResult> {
   const { directory } = home

@@ -1,6 +1,11 @@
 import type { PassOverReturnMarker, WorkOutput } from '@passover/schemas'
 
-/** Stands in the session's history where the work came back; its counterpart is the handle's `marker`. */
+/**
+ * Makes the entry for the history of the session where the work came back. Its counterpart is the `marker` of the handle.
+ *
+ * @param output - What the pass returned.
+ * @returns The entry.
+ */
 export function returnMarker(output: WorkOutput): PassOverReturnMarker {
   const { returned_at } = output.metadata
   return {

@@ -43,15 +43,30 @@ export interface PassOverOptions {
    * @defaultValue The policy's, else 30,000.
    */
   timeout_ms?: number | undefined
-  /** Settings of the pair for this pass alone. They may narrow what the policy allows; a setting that would widen it is E013. */
+  /**
+   * Policy settings for this pass alone. They may narrow what the policy allows; a setting that would widen it is E013.
+   * @defaultValue The policy as it is.
+   */
   override?: AgentPairOverride | undefined
-  /** What the subagent must not do, such as `'read_only'` or `'no_external_calls'`. Those of the parent pass are added to them. */
+  /**
+   * What the subagent must not do, such as `'read_only'` or `'no_external_calls'`. Those of the parent pass are added.
+   * @defaultValue None.
+   */
   constraints?: string[] | undefined
-  /** The kind of output that is wanted. The subagent is told; the output is not checked against it. */
+  /**
+   * The kind of output that is wanted. The subagent sees it; the output is not checked against it.
+   * @defaultValue None.
+   */
   expected_output_type?: ExpectedOutputType | undefined
-  /** Asks that proposed changes are applied without a question. It takes effect only where policy and the user's own setting allow it too. */
+  /**
+   * Asks that proposed changes are applied without a question. It takes effect only where policy, output and the user's own setting allow it too.
+   * @defaultValue `false`
+   */
   auto_apply_on_success?: boolean | undefined
-  /** Limits of everything that is done for this pass, passes below it included. One that is exceeded is E014. */
+  /**
+   * Limits of this pass and of all passes below it: `passes`, `tokens`, and `time_ms` in milliseconds. Beyond one, a pass is refused with E014.
+   * @defaultValue The policy's, else none.
+   */
   budget?: Budget | undefined
   /**
    * The pass's own id, 9 to 64 characters of A-Z a-z 0-9 _ -. Passing over again with the same id and the same request gets the stored state
@@ -59,13 +74,25 @@ export interface PassOverOptions {
    * @defaultValue A new id.
    */
   id?: string | undefined
-  /** The id of the pass that this one tries again, for the audit trail. */
+  /**
+   * The id of the pass that this one tries again, for the audit trail.
+   * @defaultValue None.
+   */
   retry_of?: string | undefined
-  /** How many attempts were made for it before this one, for the audit trail and the limit of retries. */
+  /**
+   * Number of attempts that were made before, for the audit trail and the limit of retries.
+   * @defaultValue `0`
+   */
   attempts_made?: number | undefined
-  /** The person on whose behalf it is asked for, for the audit trail. It gives no right. Passes below inherit it. */
+  /**
+   * The person on whose behalf the work is passed over, for the audit trail. It gives no right. Passes below inherit it.
+   * @defaultValue That of the parent pass.
+   */
   user_id?: string | undefined
-  /** An id of the caller's own that links this pass to other records. Passes below inherit it. */
+  /**
+   * An id of the caller that links this pass to other records. Passes below inherit it.
+   * @defaultValue That of the parent pass.
+   */
   trace_id?: string | undefined
   /**
    * W3C traceparent of what this pass continues, where the process's own OpenTelemetry does not say it. A malformed one is ignored.
@@ -77,7 +104,10 @@ export interface PassOverOptions {
    * @defaultValue The pass whose handler calls, if one does.
    */
   parent?: ParentProof | undefined
-  /** Aborting it cancels the pass (E043). */
+  /**
+   * Cancels the pass when it is aborted. The pass then ends with E043.
+   * @defaultValue None.
+   */
   signal?: AbortSignal | undefined
 }
 

@@ -1,18 +1,36 @@
 import type { PassOverMarker, PassStatus, WorkOutput } from '@passover/schemas'
 
-/** A pass that was asked for. Awaiting it gives its WorkOutput, or throws a PassOverError. */
+/** A pass that was asked for. Awaiting it resolves to its WorkOutput, or rejects with a PassOverError. */
 export interface PassHandle extends Promise<WorkOutput> {
+  /** The id of the pass. */
   readonly id: string
+  /** The agent that the pass went to. */
   readonly subagent: string
-  /** Settles when the stream has taken the request; for who does not wait for the return. */
+  /** Settles when the stream has stored the request, for callers that do not wait for the return. */
   readonly stored: Promise<void>
-  /** Stands in the session's history where the work went out; undefined for a pass that another call asked for. */
+  /** The entry for the history of the session where the work went out. `undefined` for a pass that another call asked for. */
   readonly marker: PassOverMarker | undefined
-  /** As awaiting the handle. */
+  /**
+   * Waits for the return, as awaiting the handle does.
+   *
+   * @returns The output.
+   * @throws PassOverError with the codes of `Agent.passOver`.
+   */
   result(): Promise<WorkOutput>
-  /** Where it stands, by the audit or, if that does not answer, by its journal. E041: there is no such pass. */
+  /**
+   * Reads where the pass stands: from the audit service, else from the journal of the pass.
+   *
+   * @returns The status.
+   * @throws PassOverError with code E040: the server cannot be reached. E041: there is no such pass.
+   */
   status(): Promise<PassStatus>
-  /** Asks for its end; the pass and all below it end with E043. Settles when the cancel is stored. */
+  /**
+   * Cancels the pass and all passes below it. They end with E043.
+   *
+   * @param reason - Why, for people and the audit trail.
+   * @returns A promise that settles when the cancel is stored.
+   * @throws PassOverError with code E013: the agent may not cancel the pass. E040: the server cannot be reached.
+   */
   cancel(reason?: string): Promise<void>
 }
 

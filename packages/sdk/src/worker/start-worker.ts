@@ -13,40 +13,71 @@ import { Heartbeat } from './heartbeat.js'
 import { register } from './register.js'
 import { WorkerLoop } from './worker-loop.js'
 
-/** What the registry is told of a subagent, where registration is open; a person's word about it stands. */
+/** What the registry says of a subagent, where registration is open. What a person set there is kept. */
 export interface AgentDescription {
-  /** What it is for. */
+  /**
+   * What the agent is for.
+   * @defaultValue None.
+   */
   description?: string | undefined
+  /**
+   * What the agent can do, as words that others search for.
+   * @defaultValue None.
+   */
   skills?: string[] | undefined
-  /** A JSON Schema (2020-12) that its output must fit (E021). */
+  /**
+   * A JSON Schema (2020-12) that its outputs must fit. One that does not is E021.
+   * @defaultValue Outputs are not checked against a schema.
+   */
   output_schema?: Record<string, unknown> | undefined
-  /** Limits on itself: passes open at a time and begun within a minute, a handler's time (ms), a command's memory (MiB). */
+  /**
+   * Limits that the agent sets itself: passes that are open at a time, passes that begin within a minute, time of a handler (milliseconds), memory of a
+   * command (MiB).
+   * @defaultValue No limits of its own.
+   */
   limits?: OwnLimits | undefined
 }
 
-/** How a worker works. What it says of itself wins over what `connect` was told. */
+/** How a worker works. Its description replaces what `connect` was given. */
 export interface WorkerOptions extends AgentDescription {
-  /** Handlers that run at a time (default 8). */
+  /**
+   * Number of handlers that run at a time.
+   * @defaultValue `8`
+   */
   concurrency?: number | undefined
-  /** How long a drain waits for running handlers before it aborts them and hands their work back, ms (default 10,000). */
+  /**
+   * How long a drain waits for running handlers before it aborts them and hands their work back, in milliseconds, at most 86,400,000 (24 hours).
+   * @defaultValue `10_000`
+   */
   drain_ms?: number | undefined
   /**
-   * Told what happens to the worker, in place of stderr: it waits, the server is lost or found again, and what became of each attempt at a
-   * pass, once the server has said so: returned, failed, discarded.
+   * Receives what happens to the worker: it begins to wait, the server is lost or found again, and the end of each attempt at a pass, once the server has
+   * stored it.
+   * @defaultValue Lines on stderr.
    */
   log?: WorkerLogger | undefined
 }
 
-/** Takes work until it is drained. */
+/** A worker that takes passes until it is drained. Disposing it drains it. */
 export interface Worker extends AsyncDisposable {
+  /** The agent that it works as. */
   readonly subagent: string
-  /** Handlers that run now. */
+  /** Number of handlers that run now. */
   readonly running: number
-  /** How it is now. */
+  /**
+   * Reports the state of the worker.
+   *
+   * @returns What is wrong, since when, and what was done about it.
+   */
   health(): HealthReport
-  /** Takes no more, waits for running handlers at most so long (ms), then aborts them and hands their work back. Idempotent. */
+  /**
+   * Takes no more passes, waits for running handlers, then aborts those that still run and hands their work back. A second call waits for the same drain.
+   *
+   * @param ms - How long to wait for handlers, in milliseconds (default: `drain_ms`).
+   * @returns A promise that settles when the worker is drained.
+   */
   drain(ms?: number): Promise<void>
-  /** Settles when it is drained. */
+  /** Settles when the worker is drained. */
   readonly closed: Promise<void>
 }
 
