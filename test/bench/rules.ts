@@ -1,5 +1,5 @@
 import { cpus } from 'node:os'
-import { type AdmitInput, admit, Counting, foldJournal, OpenPasses, resolvePolicy, validateChain } from '@passover/core'
+import { type AdmitInput, admit, foldJournal, LimitCounters, OpenPasses, resolvePolicy, validateChain } from '@passover/core'
 import { type AgentRecord, type PassOverPreferences, passOverPreferences, type RequestControl } from '@passover/schemas'
 
 /**
@@ -82,7 +82,7 @@ function admission(policy: PassOverPreferences, change: Partial<RequestControl> 
 }
 
 const OPEN = new OpenPasses({ id_window_ms: 3_600_000, look_after_ms: 5_000 })
-const COUNTING = new Counting(() => ({ open: OPEN, ready: true }), 7_200_000)
+const COUNTING = new LimitCounters(() => ({ open: OPEN, ready: true }), 7_200_000)
 
 /** The same within a parent that is open. */
 function childAdmission(policy: PassOverPreferences): AdmitInput {

@@ -1,4 +1,4 @@
-import { type Bus, type Delivery, deliveriesOf, type Stored } from '@passover/bus'
+import { type Bus, type Delivery, deliveriesOf, type StoredMessage } from '@passover/bus'
 import type { PassKey, Step } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../support/processes/until.js'
@@ -176,7 +176,7 @@ describe.each(Object.entries(BUS_MAKERS))('a bus over %s', (_, make) => {
     const key = newKey()
     const before = [await stored(work(key))]
     before.push(await stored(back(key, before[0] as number)))
-    const read: Stored[] = []
+    const read: StoredMessage[] = []
     await using reader = await bus.follow({ filters: [bus.subjects.journal(key)], headers_only: true }, async (one) => {
       await Promise.resolve()
       read.push(one)
@@ -194,8 +194,8 @@ describe.each(Object.entries(BUS_MAKERS))('a bus over %s', (_, make) => {
     const alice = await home.open('alice')
     const heard: number[] = []
     const detours: string[] = []
-    await alice.hearReturns('alice', key.id, ({ stored: one }) => heard.push(one.sequence))
-    await alice.hearDetours('alice', ({ id }) => detours.push(id))
+    await alice.subscribeReturns('alice', key.id, ({ stored: one }) => heard.push(one.sequence))
+    await alice.subscribeIntermediateSteps('alice', ({ id }) => detours.push(id))
     const first = await stored(work(key))
     await bus.publish(guarded(bus.subjects.fence(key, key.subagent), key, 0))
     await bus.publish(back(key, 0))

@@ -1,6 +1,6 @@
 import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import { connect } from '@nats-io/transport-node'
-import { Link } from './connection/connection.js'
+import { Connection } from './connection/connection.js'
 import {
   authentication,
   type Credentials,
@@ -9,7 +9,7 @@ import {
   type TlsFiles,
   tlsOptions,
 } from './connection/credentials.js'
-import { Replies } from './connection/reply-mux.js'
+import { ReplyMux } from './connection/reply-mux.js'
 import { withoutSecrets } from './connection/server-address.js'
 import { NatsBus } from './nats-bus.js'
 import { inboxPrefixOf, Subjects } from './subjects/subjects.js'
@@ -52,9 +52,9 @@ export async function openBus(options: BusOptions): Promise<Bus> {
   const subjects = new Subjects(options.prefix, options.stream)
   const inboxPrefix = options.inbox_prefix ?? inboxPrefixOf(options.identity)
   const nc = await dial(options, { timeout_ms, inboxPrefix })
-  const link = new Link(nc, inboxPrefix, options.onError ?? warn)
+  const link = new Connection(nc, inboxPrefix, options.onError ?? warn)
   const refused: { error?: Error } = {}
-  const replies = new Replies(link, (error) => {
+  const replies = new ReplyMux(link, (error) => {
     refused.error = error
     link.report(error)
   })

@@ -12,13 +12,13 @@
 
 export { type AccessFor, authFolderOf, authorityPath, credentialsPath, type ProjectAccess, projectAccess } from './auth/project-access.js'
 export { type AgentCheck, type AgentCheckOptions, checkAgent, isRestricted, type ProbeResult } from './auth-check/check-agent.js'
-export { ClockKeeper } from './clock/clock-sync.js'
+export { ClockSync } from './clock/clock-sync.js'
 export { machineTiming, type Timing } from './clock/timing.js'
 export { waitForTime } from './clock/wait-for-time.js'
 export type { BodyType, CodecError, Decoded } from './codec/codec.js'
 export { bodyType, CONTENT_TYPE, decode, decodeTrusted, encode } from './codec/codec.js'
 export { intern } from './codec/interned-values.js'
-export { type Listed, Roster } from './collections/indexed-set.js'
+export { type IndexedItem, IndexedSet } from './collections/indexed-set.js'
 export {
   busFromEnvironment,
   DEFAULT_SERVER,
@@ -43,11 +43,11 @@ export type { Grant, PermissionContext } from './permissions/grants.js'
 export { permissionTable } from './permissions/permission-table.js'
 export type { Principal } from './permissions/permissions.js'
 export { grantsFor, permissionsFor, userOf, usersFor } from './permissions/permissions.js'
-export { type AgentKept, AgentRecords, type AgentStanding } from './registry/agent-registry.js'
-export { type PolicyDraft, type PolicyOutcome, type PolicyStand, PolicyStore } from './registry/policy-store.js'
-export { type Untold, untoldEntries, untoldText } from './registry/unannounced-entries.js'
-export { believedAgents, ToldAgents } from './registry/verified-agents.js'
-export { type ContenderFolder, type Contending, contend } from './service/file-lock.js'
+export { type AgentKept, AgentRegistry, type AgentStanding } from './registry/agent-registry.js'
+export { type CurrentPolicy, type PolicyDraft, type PolicyOutcome, PolicyStore } from './registry/policy-store.js'
+export { type UnannouncedEntry, unannouncedEntries, unannouncedText } from './registry/unannounced-entries.js'
+export { VerifiedAgents, verifiedAgents } from './registry/verified-agents.js'
+export { acquireFileLock, type LockDirectory, type LockOptions } from './service/file-lock.js'
 export { type HealthEndpoint, healthPort, serveHealth } from './service/health-endpoint.js'
 export { counter, gauge, metricsText, processMetrics } from './service/metrics.js'
 export { QuestionLimits } from './service/question-limits.js'
@@ -64,7 +64,7 @@ export { DECISIONS, DISPATCHER, deliveriesOf, NOTIFIER, NOTIFIER_DECISIONS, NOTI
 export { DEFAULT_ID_WINDOW_MS, otherIdWindow } from './topology/id-window.js'
 export { StoreWatch } from './topology/store-watch.js'
 export type { AskOptions, Bus, EnsureAgent, Service, TopologyOptions } from './types/bus.js'
-export type { Consumption, Delivery, PullEnd, PullOptions, Verdict, WorkSource } from './types/deliveries.js'
+export type { AckDecision, Consumption, Delivery, PullEnd, PullOptions, WorkSource } from './types/deliveries.js'
 export type { Difference, NoReply } from './types/errors.js'
 export {
   BusReadError,
@@ -80,8 +80,15 @@ export {
 export type { AccountLimits, ConsumerStanding, Inspection, SlotLoad, StreamUsage } from './types/inspection.js'
 export type { Advanced, AdvanceOptions, Journal, Plan } from './types/journal.js'
 export type { Entry, ObjectData, ObjectStore, PartStore, Table, TableBytes, TableExtent, TableReadOptions } from './types/stores.js'
-export type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './types/subscriptions.js'
-export { HeaderIndex } from './wire/header-scanner.js'
+export type {
+  FollowOptions,
+  LiveSubscription,
+  ReceivedReturn,
+  StreamSubscription,
+  SubscribeOptions,
+  WaitedFor,
+} from './types/subscriptions.js'
+export { HeaderScanner } from './wire/header-scanner.js'
 export { encodeHeaders, readHeaders } from './wire/headers.js'
 export { distrust } from './wire/message-origin.js'
-export type { Guard, HeaderName, MessageHeaders, Outcome, Outgoing, Stored } from './wire/messages.js'
+export type { Guard, HeaderName, MessageHeaders, PublishMessage, PublishResult, StoredMessage } from './wire/messages.js'

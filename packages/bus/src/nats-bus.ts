@@ -1,25 +1,25 @@
 import type { Fact, Slot } from '@passover/schemas'
 import type { z } from 'zod'
-import { within } from './clock/with-timeout.js'
-import { Opened } from './collections/disposable-set.js'
-import type { Link } from './connection/connection.js'
-import { NOTHING, type Replies } from './connection/reply-mux.js'
+import { withTimeout } from './clock/with-timeout.js'
+import { DisposableSet } from './collections/disposable-set.js'
+import type { Connection } from './connection/connection.js'
+import { NOTHING, type ReplyMux } from './connection/reply-mux.js'
 import { consumeDurable } from './consumers/durable-settings.js'
-import type { StreamReader } from './consumers/ordered-consumer.js'
+import type { OrderedConsumer } from './consumers/ordered-consumer.js'
 import { StreamWorkSource } from './consumers/work-source.js'
 import { followStream } from './journal/follow-stream.js'
 import { StreamJournal } from './journal/stream-journal.js'
 import type { BusContext } from './messaging/bus-context.js'
 import { JetStreamApi } from './messaging/jetstream-api.js'
 import { Publisher } from './messaging/publisher.js'
-import { Answering, ask } from './messaging/request-reply.js'
-import { askWaiting, hear, hearSteps } from './messaging/return-subscription.js'
+import { ask, QuestionService } from './messaging/request-reply.js'
+import { askIfWaited, subscribeToReturns, subscribeToSteps } from './messaging/return-subscription.js'
 import { ServerTime } from './server-time.js'
 import { KvTable, mendOf } from './stores/kv-table.js'
-import { BucketObjects, mannerOf } from './stores/object-store.js'
+import { BucketObjects, objectStoreMode } from './stores/object-store.js'
 import { BucketPartStore } from './stores/part-store.js'
 import type { Subjects } from './subjects/subjects.js'
-import { consumerStanding, inspect, lackConsumers, returnsKept, workload } from './topology/inspect.js'
+import { consumerStanding, findMissingConsumers, inspect, listReturnConsumers, workload } from './topology/inspect.js'
 import { partsBytes } from './topology/storage-plan.js'
 import { partsUsage } from './topology/storage-reservation.js'
 import { streamInfo, streamUsage } from './topology/stream-info.js'
@@ -34,15 +34,22 @@ import {
   storesOf,
 } from './topology/topology.js'
 import type { AskOptions, Bus, Denied, EnsureAgent, Service, TopologyOptions } from './types/bus.js'
-import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from './types/deliveries.js'
+import type { AckDecision, ConsumeSettings, Consumption, Delivery, WorkSource } from './types/deliveries.js'
 import type { ConsumerStanding, Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './types/inspection.js'
 import type { ObjectStore, Table } from './types/stores.js'
-import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './types/subscriptions.js'
-import type { Outcome, Outgoing, Stored } from './wire/messages.js'
+import type {
+  FollowOptions,
+  LiveSubscription,
+  ReceivedReturn,
+  StreamSubscription,
+  SubscribeOptions,
+  WaitedFor,
+} from './types/subscriptions.js'
+import type { PublishMessage, PublishResult, StoredMessage } from './wire/messages.js'
 
 interface BusParts {
-  link: Link
-  replies: Replies
+  link: Connection
+  replies: ReplyMux
   subjects: Subjects
   identity: string
   timeout_ms: number
@@ -57,13 +64,13 @@ export class NatsBus implements Bus {
   readonly journal: StreamJournal
   readonly parts: BucketPartStore
   readonly closed: Promise<Error | undefined>
-  readonly #link: Link
-  readonly #replies: Replies
+  readonly #link: Connection
+  readonly #replies: ReplyMux
   readonly #api: JetStreamApi
   readonly #publisher: Publisher
   readonly #context: BusContext
   readonly #time: ServerTime
-  readonly #opened = new Opened()
+  readonly #opened = new DisposableSet()
   #closing: Promise<void> | undefined
 
   constructor({ link, replies, subjects, identity, timeout_ms }: BusParts) {
@@ -122,24 +129,29 @@ export class NatsBus implements Bus {
     return { subscriptions, pending: this.#replies.pending, open: this.#opened.size, listeners }
   }
 
-  publish(message: Outgoing): Promise<Outcome> {
+  publish(message: PublishMessage): Promise<PublishResult> {
     return this.#publisher.publish(message)
   }
 
-  async hearReturns(originator: string, prefixOrId: string, onHeard: (heard: Heard) => void, also: HearAlso = {}): Promise<Hearing> {
-    return hear(this.#link, this.subjects, { subject: this.subjects.returnedTo(originator, prefixOrId), onHeard, ...also })
+  async subscribeReturns(
+    originator: string,
+    prefixOrId: string,
+    onHeard: (heard: ReceivedReturn) => void,
+    also: SubscribeOptions = {},
+  ): Promise<LiveSubscription> {
+    return subscribeToReturns(this.#link, this.subjects, { subject: this.subjects.returnedTo(originator, prefixOrId), onHeard, ...also })
   }
 
-  isWaitedFor(key: Heard['key'], returned: number): Promise<WaitedFor> {
-    return askWaiting(this.#replies, this.subjects, { key, returned })
+  isWaitedFor(key: ReceivedReturn['key'], returned: number): Promise<WaitedFor> {
+    return askIfWaited(this.#replies, this.subjects, { key, returned })
   }
 
-  async hearDetours(originator: string, onDetour: (key: Heard['key']) => void): Promise<Hearing> {
-    return hearSteps(this.#link, this.subjects, { subjects: this.subjects.detours(originator), onStep: onDetour })
+  async subscribeIntermediateSteps(originator: string, onDetour: (key: ReceivedReturn['key']) => void): Promise<LiveSubscription> {
+    return subscribeToSteps(this.#link, this.subjects, { subjects: this.subjects.detours(originator), onStep: onDetour })
   }
 
-  async hearEndings(subagent: string, onHeard: (heard: Heard) => void): Promise<Hearing> {
-    return hear(this.#link, this.subjects, { subject: this.subjects.endings(subagent), onHeard })
+  async subscribeTerminations(subagent: string, onHeard: (heard: ReceivedReturn) => void): Promise<LiveSubscription> {
+    return subscribeToReturns(this.#link, this.subjects, { subject: this.subjects.endings(subagent), onHeard })
   }
 
   work(subagent: string, slot: Slot): WorkSource {
@@ -147,12 +159,19 @@ export class NatsBus implements Bus {
     return this.#opened.add(new StreamWorkSource({ ...this.#context, onClose }, subagent, slot))
   }
 
-  async consume(durable: string, handler: (delivery: Delivery) => Promise<Verdict>, options: ConsumeSettings = {}): Promise<Consumption> {
+  async consume(
+    durable: string,
+    handler: (delivery: Delivery) => Promise<AckDecision>,
+    options: ConsumeSettings = {},
+  ): Promise<Consumption> {
     const consumption = consumeDurable(this.#context, { durable, handler }, options)
     return this.#opened.addUntil(consumption.closed, consumption)
   }
 
-  async follow(options: FollowOptions, onMessage: (stored: Stored, fact: Fact) => void | Promise<void>): Promise<Following> {
+  async follow(
+    options: FollowOptions,
+    onMessage: (stored: StoredMessage, fact: Fact) => void | Promise<void>,
+  ): Promise<StreamSubscription> {
     const reader = await followStream(this.#context, options, onMessage)
     return this.#opened.addUntil(reader.closed, reader)
   }
@@ -177,12 +196,12 @@ export class NatsBus implements Bus {
   }
 
   async table<T>(bucket: string, schema: z.ZodType<T>): Promise<Table<T>> {
-    const track = (reader: StreamReader) => void this.#opened.addUntil(reader.closed, reader)
+    const track = (reader: OrderedConsumer) => void this.#opened.addUntil(reader.closed, reader)
     return new KvTable({ ...this.#context, bucket: this.subjects.bucket(bucket), mend: mendOf(bucket), track }, schema)
   }
 
   async objects(bucket: string): Promise<ObjectStore> {
-    return new BucketObjects({ ...this.#context, bucket: this.subjects.bucket(bucket), ...mannerOf(bucket) })
+    return new BucketObjects({ ...this.#context, bucket: this.subjects.bucket(bucket), ...objectStoreMode(bucket) })
   }
 
   ask(question: unknown, { service = 'ask', ...options }: AskOptions = {}): Promise<unknown> {
@@ -190,7 +209,7 @@ export class NatsBus implements Bus {
   }
 
   async answer(handler: (asker: string, question: unknown) => Promise<unknown>, service: Service = 'ask'): Promise<Consumption> {
-    const answering = new Answering(this.#context, service, handler)
+    const answering = new QuestionService(this.#context, service, handler)
     await this.#link.nc.flush().catch(() => undefined)
     return this.#opened.addUntil(answering.closed, answering)
   }
@@ -244,11 +263,11 @@ export class NatsBus implements Bus {
   removeReturns(name: string): Promise<void> {
     return removeReturns(this.#api, this.subjects, name)
   }
-  returnsKept(): Promise<string[]> {
-    return returnsKept(this.#api, this.subjects)
+  listReturnConsumers(): Promise<string[]> {
+    return listReturnConsumers(this.#api, this.subjects)
   }
-  lackConsumers(agents: readonly Consuming[]): Promise<string[]> {
-    return lackConsumers(this.#api, this.subjects, agents)
+  findMissingConsumers(agents: readonly Consuming[]): Promise<string[]> {
+    return findMissingConsumers(this.#api, this.subjects, agents)
   }
   ensureNotifiers(): Promise<void> {
     return ensureNotifiers(this.#api, this.subjects)
@@ -267,7 +286,7 @@ export class NatsBus implements Bus {
     await this.#opened.close()
     // What was published just now should reach the server before we go.
     this.#link.flush()
-    if (this.#link.connected) await within(FLUSH_MS, this.#link.nc.flush())
+    if (this.#link.connected) await withTimeout(FLUSH_MS, this.#link.nc.flush())
     await this.#replies[Symbol.asyncDispose]()
     await this.#link.nc.close()
   }

@@ -1,4 +1,4 @@
-import { ClockKeeper } from './clock/clock-sync.js'
+import { ClockSync } from './clock/clock-sync.js'
 import type { ServerClock } from './clock/server-clock.js'
 import { idWindowIn, idWindowTold } from './topology/id-window.js'
 import type { StreamInfo } from './topology/stream-info.js'
@@ -12,14 +12,14 @@ interface Sources {
 /** The server's time as one connection knows it, and the id window, which comes with it: whoever tells the one tells the other. */
 export class ServerTime {
   readonly clock: ServerClock
-  readonly #keeper: ClockKeeper
+  readonly #keeper: ClockSync
   readonly #sources: Sources
   #connectedAt = performance.now()
   #idWindow: number | undefined
 
   constructor(sources: Sources) {
     this.#sources = sources
-    this.#keeper = new ClockKeeper({
+    this.#keeper = new ClockSync({
       stream: async () => Date.parse((await this.info()).ts),
       service: async (timeout_ms) => {
         const answer = await sources.service(timeout_ms)

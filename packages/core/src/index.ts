@@ -25,8 +25,9 @@ export {
   takenModifications,
 } from './approval/modifications.js'
 export { type NoticedPass, noticesOf } from './approval/notifications.js'
-export { awaitsApproval, awaitsOf, decidableUntil, releaseExpiry } from './approval/pending-approval.js'
+export { approvalDeadline, awaitsApproval, pendingApproval, releaseExpiry } from './approval/pending-approval.js'
 export {
+  evaluateRelease,
   hasBlocker,
   hasCritical,
   hasIssue,
@@ -34,11 +35,10 @@ export {
   type Release,
   releaseDenied,
   releaseExpired,
-  releaseOf,
   shouldNotify,
 } from './approval/release-rules.js'
 export { auditRecord } from './audit/audit-record.js'
-export { Custody, type CustodyCounted, type CustodySaid, entriesOf } from './audit/custody-log.js'
+export { type AcceptedCustodyEvent, CustodyLog, type CustodyMessage, entriesOf } from './audit/custody-log.js'
 export { blockedPort } from './blocked-ports.js'
 export { foldCase, runsByItself } from './changes/runs-by-itself.js'
 export { type FramedStep, openControl, packControl } from './codec/control-codec.js'
@@ -51,68 +51,68 @@ export type { PassHistory, ReturnedBody } from './journal/pass-history.js'
 export { type Delivery, passStatus } from './journal/pass-status.js'
 export { requestDigest } from './journal/request-digest.js'
 export { answersRequest, isExpiry, isSystemStep, requestNamed, requestTime } from './journal/request-matching.js'
-export { type Counted, countedByWork, mayCount } from './journal/return-counting.js'
+export { judgeReturnByWork, mayCount, type ReturnValidity } from './journal/return-counting.js'
 export {
   deadlineOf,
+  EMPTY_JOURNAL,
   firstStepIsLate,
   foldJournal,
   type JournalRules,
   type JournalState,
   type Next,
-  NONE,
   next,
 } from './journal/state-machine.js'
-export { type Asking, type Charged, type Grant, Ledger, type UsedUp } from './limits/budget-ledger.js'
-export { FairPlaces } from './limits/fair-slots.js'
-export { Counting, type Folded, type PassCounts, type Reached } from './limits/limit-counters.js'
+export { type BudgetExhausted, type BudgetRequest, type ChargeResult, type Grant, Ledger } from './limits/budget-ledger.js'
+export { FairSlots } from './limits/fair-slots.js'
+export { type CountSource, LimitCounters, type LimitReached, type PassCounts } from './limits/limit-counters.js'
 export { countToken, rootSession, type SessionName } from './limits/session-counter.js'
-export type { Due, DueEnd, DueLook, OpenRules, Settled } from './open-passes/due-actions.js'
-export { Backlog } from './open-passes/fair-queue.js'
-export type { Asked, Why } from './open-passes/open-pass.js'
+export type { Due, DueEnd, DueLook, DueResolution, OpenRules } from './open-passes/due-actions.js'
+export { FairQueue } from './open-passes/fair-queue.js'
+export type { EndReason, PendingRequest } from './open-passes/open-pass.js'
 export { OpenPasses } from './open-passes/open-passes.js'
 export type { OpenSnapshot } from './open-passes/snapshot.js'
-export { joinSlices } from './open-passes/snapshot-chunks.js'
-export { type Timed, Timers } from './open-passes/timer-queue.js'
+export { joinSnapshotChunks } from './open-passes/snapshot-chunks.js'
+export { type Timed, TimerQueue } from './open-passes/timer-queue.js'
 export type { Level, ResolvedPolicy } from './policy/base-policy.js'
-export { type PolicyPlace, pathText, type Segment, valueAt } from './policy/document-path.js'
+export { type PathSegment, type PolicyPlace, pathText, valueAt } from './policy/document-path.js'
 export { type ExplainedField, type ExplainedPolicy, explainPolicy } from './policy/explain-policy.js'
 export { POLICY_FIELDS, type PolicyField, type PolicyFieldName, type PolicyLevel, SYSTEM_DEFAULTS } from './policy/fields.js'
 export type { KnownAgents } from './policy/lint/agent-rules.js'
 export { REGISTRY } from './policy/lint/agent-rules.js'
 export { checkPolicy, faultKey } from './policy/lint/lint-policy.js'
-export { type PolicyFault, type ReadPolicy, readPolicy, shown } from './policy/parse-policy.js'
+export { formatValue, type PolicyFault, type ReadPolicy, readPolicy } from './policy/parse-policy.js'
 export { type PolicyInput, type PolicyVerdict, resolvePolicy } from './policy/resolve-policy.js'
-export { nearest } from './policy/suggestions.js'
-export { settlementOf } from './results/dead-letter-resolution.js'
+export { closestMatch } from './policy/suggestions.js'
+export { deadLetterResolution } from './results/dead-letter-resolution.js'
 export {
   type CheckSchema,
+  constraintFault,
+  type OutputConstraints,
+  outputConstraints,
   type SchemaVerdict,
   schemaFor,
   schemaToCheck,
-  type Terms,
-  termsFault,
-  termsOf,
   toolFault,
 } from './results/output-constraints.js'
-export { withStandIns } from './results/part-placeholders.js'
+export { withPartPlaceholders } from './results/part-placeholders.js'
 export { attemptsOf, planRetry, RETRY_DEFAULTS, type Retry, type RetryInput, type RetryOptions } from './results/retry-policy.js'
 export { type Acceptance, acceptError, acceptReturn, completeOutput, isWorkersError, type RunFacts } from './results/validate-return.js'
-export { PassingMap } from './runtime/churn-map.js'
+export { ChurnMap } from './runtime/churn-map.js'
 export type { Clock } from './runtime/clock.js'
 export {
   type Finding,
-  fine,
   Health,
   type HealthChange,
   healthLog,
+  healthy,
   joinReports,
   tellReconnects,
-  unless,
+  unhealthyIf,
   watchConnection,
   watchStorage,
 } from './runtime/health.js'
 export type { Span, SpanFacts, SpanName, SpanStart, Tracing } from './runtime/tracing.js'
-export { within } from './runtime/with-timeout.js'
+export { withTimeout } from './runtime/with-timeout.js'
 export {
   cut,
   cutStart,
@@ -127,30 +127,30 @@ export {
   visibleLines,
 } from './text/index.js'
 export {
-  type Beginning,
-  type Decidable,
-  decideAgain,
+  type ChangedDecision,
   type ErasedDigest,
   type FieldDifference,
-  type GoodReading,
+  type FirstStep,
   NO_COUNTS,
-  type Otherwise,
   outcomeText,
+  type ParsedRequest,
   RETENTION_SLACK_MS,
-  type Recorded,
+  type RecordedMessage,
+  RemovalChecker,
   type RemovalFault,
-  Removals,
-  type RemovedTold,
+  type RemovedSegmentEntry,
+  type ReplayInput,
   type RequestReading,
   type Retention,
-  Retentions,
+  RetentionHistory,
+  replayDecision,
   StreamVerifier,
   VERIFY_RULES,
   type VerifyCounts,
   type VerifyFinding,
   type VerifyOptions,
   type VerifyRule,
-  Versions,
+  VersionHistory,
   type WhatIf,
   whatIf,
 } from './verify/index.js'

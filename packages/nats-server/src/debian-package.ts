@@ -10,7 +10,7 @@ const run = promisify(execFile)
 const SUITE = 'forky'
 const PACKAGE = 'nats-server'
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
-const MOST_MIRRORS = 3
+const MAX_MIRRORS = 3
 const SYSTEM_LISTS = '/var/lib/apt/lists'
 
 /** Base addresses of the archives in what `apt-get indextargets` or `apt-get update --print-uris` say, Debian's own first. */
@@ -34,7 +34,7 @@ export async function fromDebian({ folder, env, progress }: Fetching): Promise<s
   const mirrors = await configuredMirrors(apt)
   if (mirrors.length === 0) throw new Error('apt has no sources here')
   const failures: string[] = []
-  for (const mirror of mirrors.slice(0, MOST_MIRRORS)) {
+  for (const mirror of mirrors.slice(0, MAX_MIRRORS)) {
     progress(`Looking for Debian’s nats-server (suite ${SUITE}) at the mirror that apt is set up with`)
     try {
       return await download(apt, { mirror, folder, env })

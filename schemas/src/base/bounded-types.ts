@@ -47,7 +47,7 @@ function bounded(min: number, max: number) {
 }
 
 /** Issues of one list after which no more of its elements are looked at: nobody reads a hundred thousand of them. */
-const MOST_ISSUES = 20
+const MAX_ISSUES = 20
 
 /**
  * A list whose length is looked at before its elements are, and whose elements are looked at until there are enough
@@ -74,7 +74,7 @@ interface Elements {
 function elements<P>(item: z.ZodType, { payload, input, context }: Elements): P {
   const output: unknown[] = new Array(input.length)
   payload.value = output
-  for (let i = 0; i < input.length && payload.issues.length < MOST_ISSUES; i++) {
+  for (let i = 0; i < input.length && payload.issues.length < MAX_ISSUES; i++) {
     const result = item._zod.run({ value: input[i], issues: [] }, context) as z.core.ParsePayload
     output[i] = result.value
     if (result.issues.length > 0) payload.issues.push(...z.core.util.prefixIssues(i, result.issues))
@@ -211,8 +211,8 @@ function unreadable(error: unknown): string {
 }
 
 /** What a search through any value looks at, at most. */
-const MOST_SEARCHED = 200_000
-const MOST_DEEP = 500
+const MAX_SEARCHED = 200_000
+const MAX_DEEP = 500
 
 /**
  * Returns the first field of a value that is circular, or that throws when it is read (a getter, a Proxy). It looks at each object once, for
@@ -224,7 +224,7 @@ export function oddField(whole: unknown): FieldFault | undefined {
   const visit = (value: unknown): FieldFault | undefined => {
     if (typeof value !== 'object' || value === null) return undefined
     if (above.has(value)) return here('is circular: it refers back to an object that contains it')
-    if (seen.has(value) || seen.size >= MOST_SEARCHED || above.size >= MOST_DEEP) return undefined
+    if (seen.has(value) || seen.size >= MAX_SEARCHED || above.size >= MAX_DEEP) return undefined
     seen.add(value)
     above.add(value)
     const found = visitMembers(value)

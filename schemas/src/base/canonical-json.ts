@@ -14,7 +14,7 @@ const names = new Map<string, string>()
 const MAX_NAMES = 512
 /** So many are sorted faster by insertion than by the library. */
 const FEW = 16
-const LONGEST_NAME = 40
+const MAX_NAME = 40
 
 /**
  * The same for plain values, several times as fast: it stands in the way of every pass. What is anything but plain (a toJSON, a surrogate,
@@ -76,7 +76,7 @@ function sortedKeys(record: object): string[] {
 function written(key: string): string | undefined {
   if (!isWellFormed(key)) return undefined
   const name = `${JSON.stringify(key)}:`
-  if (key.length <= LONGEST_NAME && names.size < MAX_NAMES) names.set(key, name)
+  if (key.length <= MAX_NAME && names.size < MAX_NAMES) names.set(key, name)
   return name
 }
 

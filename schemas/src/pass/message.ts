@@ -48,7 +48,7 @@ function compiled<T extends z.ZodType>(schema: T, tooMany: Run, rare = 0): T {
 }
 
 /** Beyond these the compiled code, one large function that never gets warm on rare messages, is the slower one. */
-const MOST_COMPILED = 10_000
+const MAX_COMPILED = 10_000
 
 /** `large`: not for the compiled code, which neither counts an object's keys nor refuses `__proto__`. */
 type Extent = 'small' | 'large' | 'too many'
@@ -75,5 +75,5 @@ function extentOf(message: unknown): Extent {
     values += keys
     wide ||= keys > LIMITS.keys
   }
-  return wide || values > MOST_COMPILED ? 'large' : 'small'
+  return wide || values > MAX_COMPILED ? 'large' : 'small'
 }

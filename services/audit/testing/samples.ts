@@ -1,4 +1,4 @@
-import { encode, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { encode, readHeaders, type StoredMessage, Subjects } from '@passover/bus'
 import { type Fact, HEADER, keyText, type PassKey } from '@passover/schemas'
 import { PassMemory } from '../src/pass/pass-memory.js'
 
@@ -9,7 +9,7 @@ export const T0 = 1_800_000_000_000
 export const subjects = new Subjects()
 
 export interface Message {
-  stored: Stored
+  stored: StoredMessage
   fact: Fact
 }
 

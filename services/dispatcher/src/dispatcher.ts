@@ -1,5 +1,5 @@
 import { type Consumption, closingOnFailure, QuestionLimits, StoreWatch, waitForTime } from '@passover/bus'
-import { Counting, Health, healthLog } from '@passover/core'
+import { Health, healthLog, LimitCounters } from '@passover/core'
 import { type HealthReport, makeInstance, type PassKey, type Random } from '@passover/schemas'
 import type { Context } from './admission/context.js'
 import { ParentLookup } from './admission/parent-lookup.js'
@@ -51,7 +51,7 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
   const rules = { id_window_ms: options.id_window_ms }
   const parents = new ParentLookup(deps.bus, rules)
   let timekeeper: Timekeeper | undefined
-  const counting = new Counting(() => timekeeper?.counts, 2 * options.id_window_ms)
+  const counting = new LimitCounters(() => timekeeper?.counts, 2 * options.id_window_ms)
   const water = new StorageBackpressure({ deps, options }, () => (timekeeper?.trouble === undefined ? timekeeper?.open : undefined))
   const asksEarlier = (key: PassKey, sequence: number) => timekeeper?.asksEarlier(key, sequence)
   const shared = {

@@ -1,5 +1,5 @@
 import type { Consumption, StoreWatch } from '@passover/bus'
-import { type Finding, fine, type Health, tellReconnects, unless, watchConnection, watchStorage } from '@passover/core'
+import { type Finding, type Health, healthy, tellReconnects, unhealthyIf, watchConnection, watchStorage } from '@passover/core'
 import type { ConsumerProgress } from './intake/consumer-progress.js'
 import type { LivePolicy } from './limits/live-policy.js'
 import type { StorageBackpressure } from './limits/storage-backpressure.js'
@@ -21,22 +21,22 @@ export function watchDispatcher(health: Health, { bus }: DispatcherDeps, looked:
   watchConnection(health, bus)
   tellReconnects(health, bus)
   health.watch('stream', 'needed', () => gone(stores.streamTrouble))
-  health.watch('buckets', 'needed', () => unless(stores.bucketTrouble))
+  health.watch('buckets', 'needed', () => unhealthyIf(stores.bucketTrouble))
   health.watch('policy', 'needed', () => policyFinding(policy))
-  if (admission) health.watch('admission', 'needed', () => unless(admission.trouble))
-  if (timekeeper) health.watch('timekeeper', 'needed', () => unless(timekeeper.trouble))
+  if (admission) health.watch('admission', 'needed', () => unhealthyIf(admission.trouble))
+  if (timekeeper) health.watch('timekeeper', 'needed', () => unhealthyIf(timekeeper.trouble))
   watchStorage(health, bus)
-  health.watch('consumers', 'needed', () => unless(progress.trouble))
-  health.watch('room', 'told', () => unless(water.state === 'closed' ? 'the stream is nearly full: no requests are taken' : undefined))
+  health.watch('consumers', 'needed', () => unhealthyIf(progress.trouble))
+  health.watch('room', 'told', () => unhealthyIf(water.state === 'closed' ? 'the stream is nearly full: no requests are taken' : undefined))
 }
 
 /** A restart would only make a new, empty stream, if it were allowed to (decision 55). */
 function gone(trouble: string | undefined): Finding {
-  return trouble === undefined ? fine() : { state: 'failed', what: trouble, restart_helps: false }
+  return trouble === undefined ? healthy() : { state: 'failed', what: trouble, restart_helps: false }
 }
 
 /** One that is not valid is its author's affair: the last good one is in force. */
 function policyFinding(policy: LivePolicy): Finding {
   const { trouble } = policy
-  return trouble === undefined ? fine(policy.complaint || `version ${policy.current().version} is in force`) : unless(trouble)
+  return trouble === undefined ? healthy(policy.complaint || `version ${policy.current().version} is in force`) : unhealthyIf(trouble)
 }

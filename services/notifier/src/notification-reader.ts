@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import type { Counted, JournalRules } from '@passover/core'
+import type { JournalRules, ReturnValidity } from '@passover/core'
 import { type DecisionFact, keyText, type Notice, type Step } from '@passover/schemas'
 import { countedAtLeader, type ReadPass, readNotifications } from './parse-notifications.js'
 
@@ -26,7 +26,7 @@ export class NotificationReader {
    *
    * @throws BusReadError where it cannot be judged now
    */
-  judged(fact: Step | DecisionFact): Promise<Counted> {
+  judged(fact: Step | DecisionFact): Promise<ReturnValidity> {
     return countedAtLeader(this.bus, fact)
   }
 
@@ -35,7 +35,7 @@ export class NotificationReader {
    *
    * @throws BusReadError where the pass cannot be read now
    */
-  async noticesOf(fact: Step | DecisionFact, judged?: Counted): Promise<Notice[] | undefined> {
+  async noticesOf(fact: Step | DecisionFact, judged?: ReturnValidity): Promise<Notice[] | undefined> {
     const counted = judged ?? (await this.judged(fact))
     if (counted === 'nothing') return []
     return counted === 'counts' ? await this.#read(fact) : await this.#readDoubted(fact)

@@ -1,4 +1,5 @@
 import {
+  type AckDecision,
   type Bus,
   CONTENT_TYPE,
   type Consumption,
@@ -7,9 +8,8 @@ import {
   NOTIFIER,
   NOTIFIER_DECISIONS,
   NOTIFIER_HELD,
-  type Verdict,
 } from '@passover/bus'
-import { type Clock, type Counted, Health, healthLog, passError, tellReconnects, unless, watchConnection } from '@passover/core'
+import { type Clock, type ReturnValidity, Health, healthLog, passError, tellReconnects, unhealthyIf, watchConnection } from '@passover/core'
 import {
   type DeadLetterBody,
   type DecisionFact,
@@ -47,7 +47,7 @@ export interface Notifier extends AsyncDisposable {
   health(): HealthReport
 }
 
-const RETRY_UNREADABLE: Verdict = { retry: true, delay_ms: 1_000 }
+const RETRY_UNREADABLE: AckDecision = { retry: true, delay_ms: 1_000 }
 /** What people are waited for is rarer than returns: a part of as many at a time. */
 const MINOR_SHARE_DIVISOR = 4
 
@@ -97,8 +97,8 @@ class RunningNotifier implements Notifier {
       this.#consumptions.push(await this.#consume(durable, most))
     watchConnection(this.#health, this.deps.bus)
     tellReconnects(this.#health, this.deps.bus)
-    this.#health.watch('consumer', 'needed', () => unless(this.#consumptions.map(({ trouble }) => trouble).find(Boolean)))
-    this.#health.watch('receiver', 'told', () => unless(this.#refused))
+    this.#health.watch('consumer', 'needed', () => unhealthyIf(this.#consumptions.map(({ trouble }) => trouble).find(Boolean)))
+    this.#health.watch('receiver', 'told', () => unhealthyIf(this.#refused))
     this.#health.begin()
   }
 
@@ -124,7 +124,7 @@ class RunningNotifier implements Notifier {
   }
 
   /** I5: a delivery beyond its agent's share comes again later and holds up no other agent's meanwhile. */
-  async #handle(delivery: Delivery, lane: DeliveryLane): Promise<Verdict> {
+  async #handle(delivery: Delivery, lane: DeliveryLane): Promise<AckDecision> {
     const fact = this.deps.bus.subjects.toFact(delivery)
     if (!mayBeTold(fact)) return { ok: true }
     const known = lane.rootOf(delivery)
@@ -154,7 +154,7 @@ class RunningNotifier implements Notifier {
     delivery: Delivery,
     fact: Step | DecisionFact,
     { sender, lane }: { sender: Sender; lane: DeliveryLane },
-  ): Promise<Counted | Verdict> {
+  ): Promise<ReturnValidity | AckDecision> {
     const isIgnored = () => isUnguarded(fact) && lane.uncounted.floods(sender.agent, delivery)
     if (isIgnored()) return 'nothing'
     // Many of the same worker may have been judged before its turn.
@@ -164,18 +164,18 @@ class RunningNotifier implements Notifier {
   }
 
   /** Handles a return of a worker that has its share in hand: drops what came again if the worker floods, and others may wait behind it at the server. */
-  #leaveUnjudged(delivery: Delivery, { agent }: Sender, lane: DeliveryLane): Verdict {
+  #leaveUnjudged(delivery: Delivery, { agent }: Sender, lane: DeliveryLane): AckDecision {
     const { delivered, pending = 0 } = delivery
     const drops = delivered > 1 && pending > 0 && lane.uncounted.floods(agent, delivery)
     return drops ? { ok: true } : this.#again()
   }
 
   /** Returns the notices of a message, or the verdict on its delivery where they cannot be read now. */
-  #noticesOf(fact: Step | DecisionFact, counted: Counted): Promise<Notice[] | Verdict> {
+  #noticesOf(fact: Step | DecisionFact, counted: ReturnValidity): Promise<Notice[] | AckDecision> {
     return this.#unlessUnreadable(fact, async () => (await this.#reads.noticesOf(fact, counted)) ?? RETRY_UNREADABLE)
   }
 
-  async #unlessUnreadable<T>({ key }: Pick<Step, 'key'>, read: () => Promise<T>): Promise<T | Verdict> {
+  async #unlessUnreadable<T>({ key }: Pick<Step, 'key'>, read: () => Promise<T>): Promise<T | AckDecision> {
     try {
       return await read()
     } catch (error) {
@@ -185,7 +185,7 @@ class RunningNotifier implements Notifier {
   }
 
   /** Handles a delivery of an agent that has its share in hand: gives it up if it came again and again, its agent floods, and others may wait behind it at the server. */
-  async #leave(delivery: Delivery, step: NotifiedStep, { root, lane }: { root: string; lane: DeliveryLane }): Promise<Verdict> {
+  async #leave(delivery: Delivery, step: NotifiedStep, { root, lane }: { root: string; lane: DeliveryLane }): Promise<AckDecision> {
     const { delivered, pending = 0 } = delivery
     lane.pace.note(root, delivery)
     const lasts = delivered >= this.options.least_tries && this.#refused === undefined
@@ -198,12 +198,12 @@ class RunningNotifier implements Notifier {
   }
 
   /** Not all at once. */
-  #again(): Verdict {
+  #again(): AckDecision {
     return { retry: true, delay_ms: this.options.first_wait_ms * (0.5 + Math.random()) }
   }
 
   /** I1: acknowledged when every notice was taken, or given up. */
-  async #tell(delivery: Delivery, step: NotifiedStep, notices: Notice[]): Promise<Verdict> {
+  async #tell(delivery: Delivery, step: NotifiedStep, notices: Notice[]): Promise<AckDecision> {
     for (const notice of notices) {
       if (this.#taken.has(delivery.sequence, notice.id)) continue
       const posted = await postWebhook(this.options, notice, Date.now())
@@ -221,7 +221,7 @@ class RunningNotifier implements Notifier {
     delivery: Delivery,
     step: NotifiedStep,
     of: { notice: Notice; posted: Extract<PostResult, { ok: false }> },
-  ): Promise<Verdict> {
+  ): Promise<AckDecision> {
     const { notice, posted } = of
     this.counts.failed++
     this.#refused = `the webhook does not take notices: ${posted.why}`

@@ -1,4 +1,4 @@
-import { type Bus, encode, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { type Bus, encode, readHeaders, type StoredMessage, Subjects } from '@passover/bus'
 import type { Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { NotificationReader } from './notification-reader.js'
@@ -8,7 +8,7 @@ const KEY = { originator: 'alice', subagent: 'scout', id: 'given-id-1' }
 const T0 = 1_800_000_000_000
 const subjects = new Subjects()
 
-function stored(sequence: number, subject: string, of: { headers: Record<string, string>; body: unknown }): Stored {
+function stored(sequence: number, subject: string, of: { headers: Record<string, string>; body: unknown }): StoredMessage {
   const guard = {
     'Nats-Expected-Last-Subject-Sequence': String(sequence - 2),
     'Nats-Expected-Last-Subject-Sequence-Subject': subjects.journal(KEY),

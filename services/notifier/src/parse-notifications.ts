@@ -1,11 +1,10 @@
-import { type Bus, decode, type Stored } from '@passover/bus'
+import { type Bus, decode, type StoredMessage } from '@passover/bus'
 import {
   acceptReturn,
   auditRecord,
-  type Counted,
-  countedByWork,
   foldJournal,
   type JournalRules,
+  judgeReturnByWork,
   mayCount,
   type NoticedPass,
   noticesOf,
@@ -13,7 +12,8 @@ import {
   outputIn,
   type PassHistory,
   type ReturnedBody,
-  withStandIns,
+  type ReturnValidity,
+  withPartPlaceholders,
 } from '@passover/core'
 import {
   type ControlFrame,
@@ -55,14 +55,14 @@ export function journalBefore({ key, guard }: Step): number | undefined {
  * Judges a return by its pass's work, as the leader has it, so that returns of passes that nobody asked for cost little. `unclear`: the journal must be
  * read, which may be large. Everything else counts until it is read.
  */
-export async function countedAtLeader({ journal, subjects }: Bus, fact: Step | DecisionFact): Promise<Counted> {
+export async function countedAtLeader({ journal, subjects }: Bus, fact: Step | DecisionFact): Promise<ReturnValidity> {
   if (fact.type !== 'step' || fact.kind !== 'return') return 'counts'
   // The server stored a return with such a guard only if nothing was in its journal.
   if (!mayCount(fact) || journalBefore(fact) === 0) return 'nothing'
   if (fact.by === SYSTEM) return 'counts'
   const works = await Promise.all(SLOTS.map((slot) => journal.newest(subjects.work(fact.key, slot))))
   const steps = works.flatMap((stored) => (stored ? [subjects.toFact(stored)] : []))
-  return countedByWork(
+  return judgeReturnByWork(
     fact,
     steps.filter((step) => step.type === 'step'),
   )
@@ -86,7 +86,11 @@ export interface ReadPass {
   returned: number | undefined
 }
 
-function tell(bus: Bus, { key }: Pick<Step, 'key'>, { stored, rules }: { stored: Stored[]; rules: JournalRules }): NoticedPass | undefined {
+function tell(
+  bus: Bus,
+  { key }: Pick<Step, 'key'>,
+  { stored, rules }: { stored: StoredMessage[]; rules: JournalRules },
+): NoticedPass | undefined {
   const facts = stored.map((message) => ({ message, fact: bus.subjects.toFact(message) }))
   const steps = facts.flatMap(({ fact }) => (fact.type === 'step' ? [fact] : []))
   const { journal } = foldJournal(steps, rules)
@@ -111,17 +115,17 @@ function tell(bus: Bus, { key }: Pick<Step, 'key'>, { stored, rules }: { stored:
   return { record: auditRecord(history, rules), control, output: accepted?.ok ? accepted.output : undefined, return_digest }
 }
 
-function controlIn(stored: Stored | undefined, step: Step): WorkControl | undefined {
+function controlIn(stored: StoredMessage | undefined, step: Step): WorkControl | undefined {
   const frame = stored && bodyOf(stored)?.control
   return isJson(frame) && frame.policy ? openControl(frame as ControlFrame, step) : undefined
 }
 
 /** Artifacts that travel apart are not fetched: nothing is told of what is in them. */
-function envelopeIn(stored: Stored, key: PassKey): ReturnedBody {
+function envelopeIn(stored: StoredMessage, key: PassKey): ReturnedBody {
   const body = bodyOf(stored)
   if (!body) return { v: 1, output: {} }
   if ('error' in body) return errorOf(body)
-  return { v: 1, output: withStandIns(outputIn(body, key)) }
+  return { v: 1, output: withPartPlaceholders(outputIn(body, key)) }
 }
 
 /** As its originator reads it: no output, whatever stands beside the error. */
@@ -129,7 +133,7 @@ function errorOf({ output: _, brief: __, ...rest }: Json): ReturnedBody {
   return rest as unknown as ReturnedBody
 }
 
-function bodyOf({ data, headers }: Stored): Json | undefined {
+function bodyOf({ data, headers }: StoredMessage): Json | undefined {
   const decoded = decode(data, headers.get(HEADER.contentType))
   return decoded.ok && isJson(decoded.value) ? decoded.value : undefined
 }

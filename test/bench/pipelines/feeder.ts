@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { setPriority } from 'node:os'
-import { type Bus, encode, type Following, openBus, splitContext } from '@passover/bus'
+import { type Bus, encode, openBus, type StreamSubscription, splitContext } from '@passover/bus'
 import { admit, completeOutput, countToken, packControl, packOutput, packSequences, requestDigest } from '@passover/core'
 import {
   type AgentRecord,
@@ -54,7 +54,7 @@ class Feeder {
 
   private constructor(private readonly bus: Bus) {}
 
-  static async open(servers: string): Promise<{ feeder: Feeder; reader: Following }> {
+  static async open(servers: string): Promise<{ feeder: Feeder; reader: StreamSubscription }> {
     const bus = await openBus({ servers: [servers], identity: 'passover' })
     const feeder = new Feeder(bus)
     // As everywhere: it stays for good, and the stream's first sequence with it.

@@ -1,4 +1,4 @@
-import { AgentRecords, type Bus, decode, openBus, type Table, type Timing } from '@passover/bus'
+import { AgentRegistry, type Bus, decode, openBus, type Table, type Timing } from '@passover/bus'
 import { type AgentBody, type AgentRecord, agentRecord } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -12,7 +12,7 @@ const ROUNDS = 8
 describe('records of agents', () => {
   let bus: Bus
   let table: Table<AgentRecord>
-  let records: AgentRecords
+  let records: AgentRegistry
   let disposed: AsyncDisposable[] = []
   let made = 0
 
@@ -21,7 +21,7 @@ describe('records of agents', () => {
     bus = await openBus({ servers: nats.servers, identity: 'passover' })
     await bus.ensureTopology()
     table = await bus.table('agents', agentRecord)
-    records = new AgentRecords(bus, table)
+    records = new AgentRegistry(bus, table)
     disposed = [bus, nats]
   })
   afterAll(async () => {
@@ -35,7 +35,7 @@ describe('records of agents', () => {
     const { revision: over } = await records.standing(name)
     return {
       tell: () => records.tell(name, record(name, description)),
-      keep: (through = table) => new AgentRecords(bus, through).keep({ record: record(name, description), over }),
+      keep: (through = table) => new AgentRegistry(bus, through).keep({ record: record(name, description), over }),
     }
   }
 
@@ -133,7 +133,7 @@ describe('records of agents', () => {
     expect(await late.keep(disturbed('bytesOf', () => written(name, 'other')))).toBe('lost')
     expect(await told(name)).toEqual(['quick', 'late', 'other', 'quick', 'other'])
     expect(
-      await new AgentRecords(
+      await new AgentRegistry(
         bus,
         disturbed('delete', () => written(name, 'third')),
       ).remove(name),
@@ -143,7 +143,7 @@ describe('records of agents', () => {
     // One that was not there.
     const never = `agent-${made++}`
     expect(
-      await new AgentRecords(
+      await new AgentRegistry(
         bus,
         disturbed('delete', () => written(never, 'first')),
       ).remove(never),
@@ -169,8 +169,8 @@ describe('records of agents', () => {
     const silent = replaced(bus, { publish: async () => ({ kind: 'unknown', description: 'no answer' }) })
     const { revision } = await records.standing(name)
     const nobodyHasIt = replaced(table, { bytesOf: async () => undefined })
-    expect(await new AgentRecords(bus, nobodyHasIt, quickly).keep({ record: record(name, 'late'), over: revision - 1 })).toBe('untold')
-    expect(await new AgentRecords(silent, table, quickly).keep({ record: record(name, 'late'), over: revision - 1 })).toBe('untold')
+    expect(await new AgentRegistry(bus, nobodyHasIt, quickly).keep({ record: record(name, 'late'), over: revision - 1 })).toBe('untold')
+    expect(await new AgentRegistry(silent, table, quickly).keep({ record: record(name, 'late'), over: revision - 1 })).toBe('untold')
     expect((await records.standing(name)).revision).toBe(revision)
     expect(await late.keep()).toBe('lost')
   })

@@ -1,4 +1,4 @@
-import type { Bus, Stored } from '@passover/bus'
+import type { Bus, StoredMessage } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { busOn, freshKey } from '../../support/fixtures/bus.js'
@@ -70,7 +70,7 @@ describe('following the stream', () => {
 
   test('with nothing to read is caught up at once and hears what comes then', async () => {
     const { last } = await bus.bounds()
-    const seen: Stored[] = []
+    const seen: StoredMessage[] = []
     await using reader = await bus.follow({ from: last + 1 }, (stored) => void seen.push(stored))
     await within(reader.caughtUp, 'caught up')
     expect(reader.position).toBe(last)

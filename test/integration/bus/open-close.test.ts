@@ -20,8 +20,8 @@ describe('opening and closing', () => {
     const table = await bus.table('policy', z.unknown())
     const round = async () => {
       const opened: AsyncDisposable[] = [
-        await bus.hearReturns('alice', '0abcdefg', () => undefined),
-        await bus.hearEndings('audit', () => undefined),
+        await bus.subscribeReturns('alice', '0abcdefg', () => undefined),
+        await bus.subscribeTerminations('audit', () => undefined),
         await bus.onDecided('alice', () => undefined),
         await bus.answer(async () => undefined),
         await bus.consume(DISPATCHER, async () => ({ ok: true })),
@@ -62,7 +62,7 @@ describe('opening and closing', () => {
     const ticking = timers()
     const bus = await busOn(nats, { identity: 'closing' })
     const table = await bus.table('policy', z.unknown())
-    await bus.hearReturns('alice', '0abcdefg', () => undefined)
+    await bus.subscribeReturns('alice', '0abcdefg', () => undefined)
     await bus.follow({}, () => undefined)
     await table.watch(() => undefined)
     await bus.answer(async () => undefined)
@@ -84,7 +84,7 @@ describe('opening and closing', () => {
     const bus = await busOn(nats)
     await bus.ensureTopology()
     let heard = 0
-    await using _hearing = await bus.hearReturns('alice', '0abcdefg', () => {
+    await using _hearing = await bus.subscribeReturns('alice', '0abcdefg', () => {
       heard += 1
       throw new Error('listener broke')
     })

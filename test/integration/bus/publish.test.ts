@@ -1,4 +1,4 @@
-import type { Bus, Outcome } from '@passover/bus'
+import type { Bus, PublishResult } from '@passover/bus'
 import { BusUnreachable, encode } from '@passover/bus'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { busOn, freshKey } from '../../support/fixtures/bus.js'
@@ -31,7 +31,7 @@ describe('guarded publish', () => {
     const outcomes = await Promise.all(tries)
     const won = outcomes.filter((outcome) => outcome.kind === 'stored')
     expect(won).toHaveLength(1)
-    const [{ sequence }] = won as [Extract<Outcome, { kind: 'stored' }>]
+    const [{ sequence }] = won as [Extract<PublishResult, { kind: 'stored' }>]
     expect(outcomes.filter((outcome) => outcome.kind !== 'stored')).toEqual(Array(59).fill({ kind: 'lost', last: sequence }))
     await other[Symbol.asyncDispose]()
   })
@@ -114,7 +114,7 @@ describe('a full stream', () => {
     await using nats = await natsFixture()
     const bus = await busOn(nats)
     await bus.ensureTopology({ max_bytes: 200_000 })
-    const outcomes: Outcome[] = []
+    const outcomes: PublishResult[] = []
     for (let i = 0; i < 10; i += 1)
       outcomes.push(await bus.publish({ subject: bus.subjects.request('audit', 'alice'), data: new Uint8Array(50_000) }))
     expect(outcomes[0]).toMatchObject({ kind: 'stored' })

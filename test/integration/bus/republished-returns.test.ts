@@ -1,5 +1,5 @@
 import { connect } from '@nats-io/transport-node'
-import { type Bus, encode, type Heard } from '@passover/bus'
+import { type Bus, encode, type ReceivedReturn } from '@passover/bus'
 import { HEADER, type PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { busOn, freshKey } from '../../support/fixtures/bus.js'
@@ -24,13 +24,13 @@ describe.each([undefined, 'space.one'])('hearing returns (prefix %s)', (prefix) 
     const key = freshKey()
     const given = freshKey({ id: 'my-own-id' })
     const bad = freshKey({ id: s.badId(7) })
-    const heard: Record<string, Heard[]> = { instance: [], id: [], bad: [], other: [], endings: [] }
-    const into = (name: string) => (one: Heard) => void heard[name]?.push(one)
-    await using _a = await bus.hearReturns('alice', '0abcdefg', into('instance'))
-    await using _b = await bus.hearReturns('alice', 'my-own-id', into('id'))
-    await using _c = await bus.hearReturns('alice', bad.id, into('bad'))
-    await using _d = await bus.hearReturns('bob', '0abcdefg', into('other'))
-    await using _e = await bus.hearEndings('audit', into('endings'))
+    const heard: Record<string, ReceivedReturn[]> = { instance: [], id: [], bad: [], other: [], endings: [] }
+    const into = (name: string) => (one: ReceivedReturn) => void heard[name]?.push(one)
+    await using _a = await bus.subscribeReturns('alice', '0abcdefg', into('instance'))
+    await using _b = await bus.subscribeReturns('alice', 'my-own-id', into('id'))
+    await using _c = await bus.subscribeReturns('alice', bad.id, into('bad'))
+    await using _d = await bus.subscribeReturns('bob', '0abcdefg', into('other'))
+    await using _e = await bus.subscribeTerminations('audit', into('endings'))
     const guard = { subject: s.journal(key), sequence: 0 }
     const headers = { [HEADER.attempt]: '1' }
     expect(await bus.publish({ subject: s.return(key, 'audit'), data: encode('first'), guard, headers })).toMatchObject({ kind: 'stored' })
@@ -55,9 +55,11 @@ describe.each([undefined, 'space.one'])('hearing returns (prefix %s)', (prefix) 
     const s = bus.subjects
     const bobs = freshKey({ originator: 'bob' })
     const own = freshKey({ originator: 'mallory', subagent: 'mallory' })
-    const heard: Heard[] = []
+    const heard: ReceivedReturn[] = []
     const suspects: PassKey[] = []
-    await using _hearing = await bus.hearReturns('bob', '0abcdefg', (one) => heard.push(one), { onSuspect: (key) => suspects.push(key) })
+    await using _hearing = await bus.subscribeReturns('bob', '0abcdefg', (one) => heard.push(one), {
+      onSuspect: (key) => suspects.push(key),
+    })
     await bus.publish({
       subject: s.return(own, 'mallory'),
       headers: { 'Nats-Stream': s.stream, 'Nats-Subject': s.return(bobs, 'audit'), 'Nats-Sequence': '1' },

@@ -1,4 +1,4 @@
-import { type Bus, type Delivery, DISPATCHER, type Verdict } from '@passover/bus'
+import { type AckDecision, type Bus, type Delivery, DISPATCHER } from '@passover/bus'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { busOn, freshKey } from '../../support/fixtures/bus.js'
 import { staysTrue, until, within } from '../../support/processes/until.js'
@@ -127,7 +127,7 @@ describe('consuming a durable', () => {
     let running = 0
     let most = 0
     const seen: number[] = []
-    const handler = async (delivery: Delivery): Promise<Verdict> => {
+    const handler = async (delivery: Delivery): Promise<AckDecision> => {
       running += 1
       most = Math.max(most, running)
       await new Promise((done) => setImmediate(done))
@@ -146,14 +146,14 @@ describe('consuming a durable', () => {
     const later = await ask(1)
     await staysTrue(() => seen.length === 500, { what: 'nothing comes after the drain', for_ms: 200 })
     const last: number[] = []
-    await using _next = await bus.consume(DISPATCHER, async (one) => ({ ok: last.push(one.sequence) > 0 }) as Verdict)
+    await using _next = await bus.consume(DISPATCHER, async (one) => ({ ok: last.push(one.sequence) > 0 }) as AckDecision)
     await until(() => last.length === 1, { what: 'the next consumption takes it' })
     expect(last).toEqual(later)
   })
 
   test('what throws or asks for it comes again, what is fatal does not, and the process lives', async () => {
     const counts = new Map<string, number>()
-    const verdicts: Record<string, () => Promise<Verdict>> = {
+    const verdicts: Record<string, () => Promise<AckDecision>> = {
       thrower: () => Promise.reject(new Error('handler broke')),
       again: async () => ({ retry: true, delay_ms: 50 }),
       fatal: async () => ({ fatal: 'poison' }),
@@ -174,7 +174,7 @@ describe('consuming a durable', () => {
 
   test('gives a delivery to nobody else while it is handled, however long that takes', async () => {
     const delivered: number[] = []
-    const handler = async (one: Delivery): Promise<Verdict> => {
+    const handler = async (one: Delivery): Promise<AckDecision> => {
       delivered.push(one.delivered)
       await new Promise((done) => setTimeout(done, 7_000))
       return { ok: true }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { healthPort, openBus, processMetrics, serveHealth } from '@passover/bus'
-import { fine, Health, unless } from '@passover/core'
+import { Health, healthy, unhealthyIf } from '@passover/core'
 import { healthReport } from '@passover/schemas'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { byHand, untilReady } from '../../support/attacks/broken-topology.js'
@@ -19,8 +19,8 @@ describe('the endpoints', () => {
       clock: { now: () => 1, monotonic: () => 1, after: () => ({ [Symbol.dispose]: () => undefined }) },
       onChange: () => undefined,
     })
-    health.watch('a', 'needed', () => unless(trouble))
-    health.watch('b', 'needed', () => (trouble === 'dead' ? { state: 'failed', what: 'dead', restart_helps: true } : fine()))
+    health.watch('a', 'needed', () => unhealthyIf(trouble))
+    health.watch('b', 'needed', () => (trouble === 'dead' ? { state: 'failed', what: 'dead', restart_helps: true } : healthy()))
     await using endpoint = await serveHealth(() => health.report(), 0)
     expect(new URL(endpoint.url).hostname).toBe('127.0.0.1')
     const codes = async () => Promise.all(['livez', 'readyz'].map(async (path) => (await fetch(`${endpoint.url}/${path}`)).status))

@@ -163,7 +163,7 @@ describe('a return whose originator is away', () => {
 
   it('waits no longer once a person says so: the server keeps no place for it, and makes it anew when asked', async () => {
     const { world } = all
-    const place = async () => (await world.bus.returnsKept()).includes('erin')
+    const place = async () => (await world.bus.listReturnConsumers()).includes('erin')
     const waits = { subagent: false, durable_returns: { from: 1 } }
     await world.agentRecord('erin', waits)
     await until(place, { what: 'returns wait for erin', ...wait })

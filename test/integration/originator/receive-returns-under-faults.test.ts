@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type Bus, type Heard, openBus } from '@passover/bus'
+import { type Bus, openBus, type ReceivedReturn } from '@passover/bus'
 import { createAgent, type Pass } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../../support/builders/agents.js'
@@ -30,14 +30,15 @@ afterAll(() => all?.[Symbol.asyncDispose]())
 const asks = (reason: string) => ({ subagent: 'echo', reason, work_context: { objective: 'o' }, timeout_ms: 300_000 })
 
 /** An agent of its own session; `hear` stands between the connection and what the agent hears. */
-async function agentOn(name: string, session_id: string, hear?: (heard: Heard, on: (heard: Heard) => void) => void) {
+async function agentOn(name: string, session_id: string, hear?: (heard: ReceivedReturn, on: (heard: ReceivedReturn) => void) => void) {
   const bus = await openBus({ servers: all.world.nats.servers, identity: name, onError: () => undefined })
   const deps = { bus: hear ? hearing(bus, hear) : bus, clock: clockOf(bus), random: { bytes: (n: number) => randomBytes(n) } }
   return createAgent(deps, { directory: '/p', session_id })
 }
 
-function hearing(bus: Bus, hear: (heard: Heard, on: (heard: Heard) => void) => void): Bus {
-  const hearReturns: Bus['hearReturns'] = (originator, id, on, also) => bus.hearReturns(originator, id, (heard) => hear(heard, on), also)
+function hearing(bus: Bus, hear: (heard: ReceivedReturn, on: (heard: ReceivedReturn) => void) => void): Bus {
+  const hearReturns: Bus['subscribeReturns'] = (originator, id, on, also) =>
+    bus.subscribeReturns(originator, id, (heard) => hear(heard, on), also)
   return new Proxy(bus, {
     get(target, name) {
       if (name === 'hearReturns') return hearReturns

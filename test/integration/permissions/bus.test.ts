@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import type { Bus, Delivery, Heard, Principal } from '@passover/bus'
+import type { Bus, Delivery, Principal, ReceivedReturn } from '@passover/bus'
 import type { Part, PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -46,8 +46,8 @@ describe.each(PERMITTED_MODES)('the bus under permissions, $mode', ({ start }) =
   it('carries a pass from the request to the heard return', async () => {
     const { alice, audit, dispatcher } = bus
     const { subjects } = alice
-    const heard = new Promise<Heard>((resolve) => void alice.hearReturns('alice', key.id.slice(0, 8), resolve))
-    await audit.hearEndings('audit', () => {})
+    const heard = new Promise<ReceivedReturn>((resolve) => void alice.subscribeReturns('alice', key.id.slice(0, 8), resolve))
+    await audit.subscribeTerminations('audit', () => {})
     await alice.onDecided('alice', () => {})
     await using admission = await dispatcher.consume('dispatcher', async (request) => {
       if (request.subject !== subjects.request('audit', 'alice')) return { ok: true }
@@ -147,7 +147,7 @@ describe.each(PERMITTED_MODES)('the bus under permissions, $mode', ({ start }) =
       kind: 'refused',
       reason: 'permission',
     })
-    await expect(audit.hearReturns('alice', key.id.slice(0, 8), () => {})).rejects.toThrow(/permission/i)
+    await expect(audit.subscribeReturns('alice', key.id.slice(0, 8), () => {})).rejects.toThrow(/permission/i)
     await expect(audit.follow({}, () => {})).rejects.toThrow()
   })
 

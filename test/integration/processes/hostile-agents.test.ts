@@ -68,7 +68,7 @@ describe.concurrent('a dishonest worker', () => {
     const key = await pass.key()
     const journal = await here.world.state(key, 'open')
     const heard: number[] = []
-    await using _hearing = await here.world.bus.hearReturns('bob', key.id, ({ stored }) => heard.push(stored.sequence))
+    await using _hearing = await here.world.bus.subscribeReturns('bob', key.id, ({ stored }) => heard.push(stored.sequence))
     const forged = { 'Nats-Sequence': '1', 'Nats-Subject': 'return.bob.other.someone-else.other', 'Nats-Stream': 'OTHER' }
     const forgery = sequenceOf(await forgedReturn(key, 'forged', { headers: forged, guard: journal.last }))
     await until(async () => (await violations(key)).length === 1, { what: 'the forgery is recorded', deadline_ms: 20_000 })

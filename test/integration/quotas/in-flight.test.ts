@@ -4,7 +4,7 @@ import { connect as connectSocket, type Socket } from 'node:net'
 import { CONTENT_TYPE, PartError } from '@passover/bus'
 import { timeAnswer } from '@passover/schemas'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { InFlight } from '../../../packages/bus/src/stores/byte-limiter.js'
+import { ByteLimiter } from '../../../packages/bus/src/stores/byte-limiter.js'
 import { GatewayWorld } from '../../support/fixtures/gateway.js'
 import { until } from '../../support/processes/until.js'
 import { type PermittedAgents, permittedAgents } from '../../support/servers/permitted-agents.js'
@@ -38,7 +38,7 @@ it('loads no more of a part than it may have, whatever its owner wrote about it'
 })
 
 it('bounds the bytes that are loaded at a time, and loads in order', async () => {
-  const loading = new InFlight(100)
+  const loading = new ByteLimiter(100)
   const [begun, done]: [string[], (() => void)[]] = [[], []]
   const load = (name: string, bytes: number) =>
     loading.do(bytes, async () => {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { folderArchive } from '@passover/archive'
-import { believedAgents, encode } from '@passover/bus'
+import { encode, verifiedAgents } from '@passover/bus'
 import { verifyArchive } from '@passover/cli'
 import { passError } from '@passover/core'
 import { startNotifier } from '@passover/notifier'
@@ -100,7 +100,7 @@ describe('what an agent has the server write', () => {
     await expect(ask()).rejects.toMatchObject({ code: 'E013' })
     // Nor is a record that its writer told no event of.
     await table.put('ghost', { ...narrow, name: 'ghost' })
-    expect([...(await believedAgents(world.person)).keys()].sort()).toEqual(['alice', 'scout'])
+    expect([...(await verifiedAgents(world.person)).keys()].sort()).toEqual(['alice', 'scout'])
     await table.delete('ghost')
     await registerAgent(world.person, narrow)
   })

@@ -1,4 +1,4 @@
-import { encode, PolicyStore, untoldEntries } from '@passover/bus'
+import { encode, PolicyStore, unannouncedEntries } from '@passover/bus'
 import { decide } from '@passover/operator'
 import { HEADER, type PassKey, policyDigest } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -88,10 +88,10 @@ describe('what an agent has the server publish', () => {
     const forged = await newest('agent.maria')
     expect(await violation(forged.sequence)).toMatch(/^agent\.maria: /)
     await bounce('$KV.agents.judge', encode(record))
-    const untold = await until(async () => ((await untoldEntries(world.person)).length > 0 ? untoldEntries(world.person) : undefined), {
-      what: 'the record is named',
-      deadline_ms: 20_000,
-    })
+    const untold = await until(
+      async () => ((await unannouncedEntries(world.person)).length > 0 ? unannouncedEntries(world.person) : undefined),
+      { what: 'the record is named', deadline_ms: 20_000 },
+    )
     expect(untold).toEqual([{ bucket: 'agents', key: 'judge', revision: expect.any(Number) }])
     // It still may not originate by itself.
     await using _worker = await world.agents.scout.onPass(() => 'done')

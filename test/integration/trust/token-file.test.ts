@@ -1,7 +1,7 @@
 import { mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { contend } from '@passover/bus'
+import { acquireFileLock } from '@passover/bus'
 import { TokenFile, TokenFileError } from '@passover/gateway'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 
@@ -17,7 +17,10 @@ const person = (name: string) => ({ name, kind: 'person', scopes: ['read'] }) as
 
 /** What a process that is gone has left: this one's number, and another beginning. */
 async function deadContender(): Promise<void> {
-  const own = await contend({ folder: { names: async () => [], at: (name) => join(folder, name) }, prefix: 'tokens.json.lock-' }, 'aa')
+  const own = await acquireFileLock(
+    { folder: { names: async () => [], at: (name) => join(folder, name) }, prefix: 'tokens.json.lock-' },
+    'aa',
+  )
   if ('held_by' in own) throw new Error('not alone')
   const name = (await readdir(folder)).find((one) => one.includes('.lock-')) ?? ''
   await own[Symbol.asyncDispose]()
@@ -42,7 +45,7 @@ it('one contender at a time has what is contended for, and a foreign one is wait
   let most = 0
   const take = async (nonce: number) => {
     for (let tries = 0; ; tries++) {
-      const lock = await contend(contending, `${nonce}x${tries}`)
+      const lock = await acquireFileLock(contending, `${nonce}x${tries}`)
       if ('held_by' in lock) {
         await new Promise((again) => setTimeout(again, Math.random() * 20))
         continue
@@ -57,7 +60,7 @@ it('one contender at a time has what is contended for, and a foreign one is wait
   await Promise.all(Array.from({ length: 12 }, (_, n) => take(n)))
   expect(most).toBe(1)
   await writeFile(join(folder, `l-1.1.ff.${Buffer.from(`not ${hostname()}`).toString('hex')}`), '')
-  expect(await contend(contending, 'late')).toEqual({ held_by: 1 })
+  expect(await acquireFileLock(contending, 'late')).toEqual({ held_by: 1 })
 })
 
 // Fails where it is as long in the way as one that changes a directory.
@@ -67,7 +70,7 @@ it('who died in a container while changing tokens is in the way for half a minut
   await writeFile(left, '')
   await utimes(left, ago, ago)
   const folderOf = { names: () => readdir(folder), at: (name: string) => join(folder, name) }
-  expect(await contend({ folder: folderOf, prefix: 'tokens.json.lock-' }, 'other')).toEqual({ held_by: 1 })
+  expect(await acquireFileLock({ folder: folderOf, prefix: 'tokens.json.lock-' }, 'other')).toEqual({ held_by: 1 })
   await new TokenFile(path).add(person('maria'))
   expect(await readdir(folder)).toEqual(['tokens.json'])
 })

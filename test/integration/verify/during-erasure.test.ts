@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ARCHIVE_BUCKET, folderArchive, SEGMENT_SIZE } from '@passover/archive'
-import { type Bus, decode, type Stored } from '@passover/bus'
+import { type Bus, decode, type StoredMessage } from '@passover/bus'
 import { type Verdict, verifyAndSave, verifyArchive, verifyLive } from '@passover/cli'
 import type { Part } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -39,7 +39,7 @@ describe('verify while a session is erased', () => {
   }
   // A story's digest is none.
   const told = ({ shown, counts }: Verdict) => ({ faults: shown.filter(({ rule }) => rule !== 'digest'), erased: counts.erased })
-  const saysDone = ({ data }: Stored) => {
+  const saysDone = ({ data }: StoredMessage) => {
     const read = decode(data)
     return read.ok && (read.value as { kind?: unknown }).kind === 'done'
   }

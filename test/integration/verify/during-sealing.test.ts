@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ARCHIVE_BUCKET, folderArchive, Manifest, SEGMENT_SIZE } from '@passover/archive'
 import type { AuditRunning } from '@passover/audit'
-import { type Bus, encode, PolicyStore, type Stored } from '@passover/bus'
+import { type Bus, encode, PolicyStore, type StoredMessage } from '@passover/bus'
 import { verifyArchive, verifyLive } from '@passover/cli'
 import type { Fact } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -54,7 +54,7 @@ describe('verify while the audit seals, deletes and removes', () => {
       now: () => bus.now() + (read > 0 ? HOUR_MS : 0),
       follow(options: Parameters<Bus['follow']>[0], onMessage: Parameters<Bus['follow']>[1]) {
         if (options.filters) return bus.follow(options, onMessage)
-        return bus.follow(options, async (stored: Stored, fact: Fact) => {
+        return bus.follow(options, async (stored: StoredMessage, fact: Fact) => {
           // The server sends what it had when it was asked; it is asked for a part of it at a time.
           if (read++ === 1) await meanwhile()
           if (read <= 1 || (await bus.journal.message(stored.sequence))) return onMessage(stored, fact)

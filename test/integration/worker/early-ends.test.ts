@@ -58,7 +58,7 @@ describe('work that is over before it began', () => {
     await until(() => gate.hits === 1, { what: 'the attempt is being begun' })
     // What its worker hears comes on the same connection.
     let ended = false
-    await using _hearing = await world.buses.get(slow)?.hearEndings('slow', () => {
+    await using _hearing = await world.buses.get(slow)?.subscribeTerminations('slow', () => {
       ended = true
     })
     await handle.cancel()

@@ -1,4 +1,4 @@
-import { decode, encode, type Outgoing } from '@passover/bus'
+import { decode, encode, type PublishMessage } from '@passover/bus'
 
 /**
  * How a request leaves its sender so that no dispatcher of this version can read it. `nameless` and `another` are answered under a name of
@@ -19,7 +19,7 @@ interface Envelope {
 }
 
 /** The same bytes each time, as those of one sender are. */
-export function spoil(message: Outgoing, how: Spoilt): Outgoing {
+export function spoil(message: PublishMessage, how: Spoilt): PublishMessage {
   const { headers = {}, data = new Uint8Array(0) } = message
   const half = data.subarray(0, data.length >> 1)
   if (how === 'cut') return { ...message, data: half }

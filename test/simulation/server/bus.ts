@@ -1,29 +1,29 @@
 import {
+  type AckDecision,
   type ApiReply,
   type Bus,
   BusReadError,
-  ClockKeeper,
+  ClockSync,
   type Consumption,
   type Delivery,
   type EnsureAgent,
-  type Following,
   type FollowOptions,
-  type Heard,
-  type Hearing,
   type Inspection,
+  type LiveSubscription,
   type ObjectStore,
-  type Outcome,
-  type Outgoing,
   type PartStore,
+  type PublishMessage,
+  type PublishResult,
+  type ReceivedReturn,
   type Service,
   type SlotLoad,
-  type Stored,
+  type StoredMessage,
   StreamJournal,
+  type StreamSubscription,
   type StreamUsage,
   type Subjects,
   type Table,
   type Timing,
-  type Verdict,
   type WorkSource,
 } from '@passover/bus'
 import { type Fact, SLOTS, type Slot } from '@passover/schemas'
@@ -49,7 +49,7 @@ export class SimBus implements Bus {
   readonly server: SimServer
   readonly line: Line
   readonly timing: Timing
-  readonly #time: ClockKeeper
+  readonly #time: ClockSync
   readonly #publisher: SimPublisher
   readonly #ears: SimEars
   #connected_at: number
@@ -66,7 +66,7 @@ export class SimBus implements Bus {
     const api = { call: this.#call, direct: this.#direct }
     this.journal = new StreamJournal({ api, publisher: this.#publisher }, this.subjects, this.timing)
     const stream = async () => this.must(await line.request(() => server.world.now, TIMEOUT_MS), 'time')
-    this.#time = new ClockKeeper({ stream, service: (timeout_ms) => this.ask({ op: 'time' }, { timeout_ms }) }, this.timing)
+    this.#time = new ClockSync({ stream, service: (timeout_ms) => this.ask({ op: 'time' }, { timeout_ms }) }, this.timing)
     this.#connected_at = this.timing.monotonic()
     this.closed = new Promise((resolve) => {
       this.#close = () => resolve(undefined)
@@ -116,7 +116,7 @@ export class SimBus implements Bus {
     return () => this.line.onReconnect.delete(listener)
   }
 
-  publish(message: Outgoing): Promise<Outcome> {
+  publish(message: PublishMessage): Promise<PublishResult> {
     return this.#publisher.publish(message)
   }
 
@@ -125,7 +125,7 @@ export class SimBus implements Bus {
     return this.must(answer, call) as ApiReply<T>
   }
 
-  readonly #direct = async (_stream: string, subject: string, timeout_ms = TIMEOUT_MS): Promise<Stored | undefined> => {
+  readonly #direct = async (_stream: string, subject: string, timeout_ms = TIMEOUT_MS): Promise<StoredMessage | undefined> => {
     const { stream, world } = this.server
     const lag = this.clustered && world.dice.hits(this.line.weather.lag) ? world.dice.whole(1, this.line.weather.lag_by ?? 12) : 0
     const ask = () => ({ stored: stream.lastOf(subject, lag > 0 ? stream.changes - lag : undefined) })
@@ -138,15 +138,15 @@ export class SimBus implements Bus {
     return answer.value
   }
 
-  hearReturns(
+  subscribeReturns(
     originator: string,
     prefixOrId: string,
-    onHeard: (heard: Heard) => void,
-    { onSuspect }: { onSuspect?: (key: Heard['key']) => void } = {},
-  ): Promise<Hearing> {
+    onHeard: (heard: ReceivedReturn) => void,
+    { onSuspect }: { onSuspect?: (key: ReceivedReturn['key']) => void } = {},
+  ): Promise<LiveSubscription> {
     return this.#ears.open([{ filter: this.subjects.returnedTo(originator, prefixOrId), hear: this.#believed(onHeard, onSuspect) }])
   }
-  hearDetours(originator: string, onDetour: (key: Heard['key']) => void): Promise<Hearing> {
+  subscribeIntermediateSteps(originator: string, onDetour: (key: ReceivedReturn['key']) => void): Promise<LiveSubscription> {
     const hear = ({ subject }: { subject: string }) => {
       const parsed = this.subjects.parse(subject)
       if (parsed.kind === 'step') onDetour(parsed.key)
@@ -157,11 +157,11 @@ export class SimBus implements Bus {
   async isWaitedFor(): Promise<'nobody'> {
     return 'nobody'
   }
-  hearEndings(subagent: string, onHeard: (heard: Heard) => void): Promise<Hearing> {
+  subscribeTerminations(subagent: string, onHeard: (heard: ReceivedReturn) => void): Promise<LiveSubscription> {
     return this.#ears.open([{ filter: this.subjects.endings(subagent), hear: this.#believed(onHeard) }])
   }
-  #believed(onHeard: (heard: Heard) => void, onSuspect?: (key: Heard['key']) => void) {
-    return ({ heard }: { heard?: Heard }) => {
+  #believed(onHeard: (heard: ReceivedReturn) => void, onSuspect?: (key: ReceivedReturn['key']) => void) {
+    return ({ heard }: { heard?: ReceivedReturn }) => {
       if (!heard) return
       if (this.subjects.isTrusted(heard.stored)) onHeard(heard)
       else onSuspect?.(heard.key)
@@ -173,12 +173,15 @@ export class SimBus implements Bus {
   }
   async consume(
     durable: string,
-    handler: (delivery: Delivery) => Promise<Verdict>,
+    handler: (delivery: Delivery) => Promise<AckDecision>,
     options: { concurrency?: number | (() => number) } = {},
   ): Promise<Consumption> {
     return new SimConsumption(this, { durable, handler, concurrency: options.concurrency ?? 64 })
   }
-  async follow(options: FollowOptions, onMessage: (stored: Stored, fact: Fact) => void | Promise<void>): Promise<Following> {
+  async follow(
+    options: FollowOptions,
+    onMessage: (stored: StoredMessage, fact: Fact) => void | Promise<void>,
+  ): Promise<StreamSubscription> {
     return await SimFollowing.open(this, options, onMessage)
   }
 
@@ -237,11 +240,11 @@ export class SimBus implements Bus {
   async ensureNotifiers(): Promise<void> {}
   async ensureReturns(): Promise<void> {}
   async removeReturns(): Promise<void> {}
-  async returnsKept(): Promise<string[]> {
+  async listReturnConsumers(): Promise<string[]> {
     return []
   }
   /** Of so few agents each is looked at. */
-  async lackConsumers(): Promise<string[]> {
+  async findMissingConsumers(): Promise<string[]> {
     return []
   }
   /** No store is ever lost here. */

@@ -1,4 +1,4 @@
-import type { Hearing } from '@passover/bus'
+import type { LiveSubscription } from '@passover/bus'
 import { type Line, TIMEOUT_MS } from './network-line.js'
 import type { Ear, SimServer } from './server.js'
 
@@ -13,7 +13,7 @@ export class SimEars {
     this.#line = line
   }
 
-  async open(wanted: Omit<Ear, 'line'>[]): Promise<Hearing> {
+  async open(wanted: Omit<Ear, 'line'>[]): Promise<LiveSubscription> {
     const line = this.#line
     const { ears } = this.#server
     const own = wanted.map((ear) => ({ ...ear, line }))

@@ -1,4 +1,4 @@
-import type { Consumption, Delivery, MessageHeaders, PullEnd, PullOptions, Verdict, WorkSource } from '@passover/bus'
+import type { AckDecision, Consumption, Delivery, MessageHeaders, PullEnd, PullOptions, WorkSource } from '@passover/bus'
 import type { Slot } from '@passover/schemas'
 import type { SimBus } from './bus.js'
 import type { Handed, Pull, SimConsumer } from './consumer.js'
@@ -148,7 +148,7 @@ export class SimWorkSource implements WorkSource {
 interface Consuming {
   durable: string
   concurrency: number | (() => number)
-  handler: (delivery: Delivery) => Promise<Verdict>
+  handler: (delivery: Delivery) => Promise<AckDecision>
 }
 
 /** As the real one: at most so many handlers at a time, renewed while they run, and the durable made anew when it is gone. */
@@ -235,7 +235,7 @@ export class SimConsumption implements Consumption {
 
   async #handle(delivery: Delivery): Promise<void> {
     this.#running.set(delivery, 0)
-    const verdict = await this.#options.handler(delivery).catch((): Verdict => ({ retry: true, delay_ms: 1_000 }))
+    const verdict = await this.#options.handler(delivery).catch((): AckDecision => ({ retry: true, delay_ms: 1_000 }))
     if ('ok' in verdict) delivery.ack()
     else if ('fatal' in verdict) delivery.term()
     else delivery.nak(backedOff(verdict.delay_ms, delivery.delivered))

@@ -1,4 +1,4 @@
-import type { Following, FollowOptions, Stored } from '@passover/bus'
+import type { FollowOptions, StoredMessage, StreamSubscription } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import type { SimBus } from './bus.js'
 import { TIMEOUT_MS } from './network-line.js'
@@ -7,10 +7,10 @@ import type { Kept } from './stream.js'
 const THROWN_MS = 1_000
 const NOTHING = new Uint8Array(0)
 
-type OnMessage = (stored: Stored, fact: Fact) => void | Promise<void>
+type OnMessage = (stored: StoredMessage, fact: Fact) => void | Promise<void>
 
 /** An ordered reader: every stored message once and in order; after a broken connection it goes on where it was. */
-export class SimFollowing implements Following {
+export class SimFollowing implements StreamSubscription {
   readonly caughtUp: Promise<void>
   readonly closed: Promise<void>
   position: number
@@ -94,7 +94,7 @@ export class SimFollowing implements Following {
 
   #hand(kept: Kept): Promise<void> | undefined {
     this.#taken = kept.sequence
-    const stored: Stored = this.#options.headers_only ? { ...kept, data: NOTHING } : kept
+    const stored: StoredMessage = this.#options.headers_only ? { ...kept, data: NOTHING } : kept
     try {
       const pending = this.#onMessage(stored, this.#bus.subjects.toFact(stored))
       if (pending) return pending

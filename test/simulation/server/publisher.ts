@@ -1,4 +1,4 @@
-import { encodeHeaders, type Outcome, type Outgoing } from '@passover/bus'
+import { encodeHeaders, type PublishMessage, type PublishResult } from '@passover/bus'
 import { type Spoilt, spoil } from '../plans/spoil.js'
 import { type Answer, type Line, TIMEOUT_MS } from './network-line.js'
 import type { SimServer } from './server.js'
@@ -15,16 +15,16 @@ export class SimPublisher {
     this.#identity = identity
   }
 
-  publish(message: Outgoing): Promise<Outcome> {
+  publish(message: PublishMessage): Promise<PublishResult> {
     return new Promise((resolve) => this.send(message, resolve))
   }
 
-  send(message: Outgoing, settle: (outcome: Outcome) => void): void {
+  send(message: PublishMessage, settle: (outcome: PublishResult) => void): void {
     const spoilt = this.#spoilt(message)
     const { subject, headers, data = new Uint8Array(0), guard } = spoilt === undefined ? message : spoil(message, spoilt)
     const expected = guard ? guardLines(subject, guard) : ''
     const sent = { subject, block: encodeHeaders(headers, expected), data, guard, sent_at: this.#server.world.now, spoilt }
-    const ask = (): Outcome | undefined => this.#server.publish(sent, this.#identity)
+    const ask = (): PublishResult | undefined => this.#server.publish(sent, this.#identity)
     const { process, weather } = this.#line
     const send = () => this.#line.requestThen(ask, TIMEOUT_MS, (answer) => settle(outcomeOf(answer, weather.clustered)))
     const { store_ms = 0 } = weather
@@ -33,7 +33,7 @@ export class SimPublisher {
   }
 
   /** A request tells in its context which planned pass it asks for. */
-  #spoilt({ subject, data = new Uint8Array(0) }: Outgoing): Spoilt | undefined {
+  #spoilt({ subject, data = new Uint8Array(0) }: PublishMessage): Spoilt | undefined {
     if (this.#server.spoilt.size === 0 || !subject.startsWith('request.')) return undefined
     const text = Buffer.from(data).toString('latin1')
     for (const [name, how] of this.#server.spoilt) if (text.includes(`"objective":"${name}"`)) return how
@@ -47,7 +47,7 @@ function guardLines(subject: string, guard: { subject: string; sequence: number 
 }
 
 /** In a cluster a refusal does not name what was stored instead. */
-function outcomeOf(answer: Answer<Outcome>, clustered: boolean): Outcome {
+function outcomeOf(answer: Answer<PublishResult>, clustered: boolean): PublishResult {
   if ('none' in answer) return { kind: 'unknown', description: answer.none }
   return clustered && answer.value.kind === 'lost' ? { kind: 'lost' } : answer.value
 }

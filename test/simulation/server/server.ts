@@ -4,8 +4,8 @@ import {
   deliveriesOf,
   type EnsureAgent,
   encodeHeaders,
-  type Heard,
-  type Outcome,
+  type PublishResult,
+  type ReceivedReturn,
   type Subjects,
 } from '@passover/bus'
 import { SLOTS } from '@passover/schemas'
@@ -27,7 +27,7 @@ export interface Ear {
 
 export interface CoreMessage {
   subject: string
-  heard?: Heard
+  heard?: ReceivedReturn
   data?: unknown
   reply?: (value: unknown) => void
 }
@@ -87,7 +87,7 @@ export class SimServer {
     })
   }
 
-  publish(sent: Sent, by: string): Outcome {
+  publish(sent: Sent, by: string): PublishResult {
     for (const ear of this.ears) {
       if (ear.hear && matches(ear.filter, sent.subject)) ear.line.down(() => ear.hear({ subject: sent.subject }), 'core')
     }
@@ -182,7 +182,7 @@ export class SimServer {
     if (parsed.kind !== 'step' || parsed.step !== 'return') return
     const { key, by } = parsed
     const subject = this.subjects.returned(key, by)
-    const heard: Heard = { key, by, stored: kept }
+    const heard: ReceivedReturn = { key, by, stored: kept }
     for (const ear of this.ears) if (matches(ear.filter, subject)) ear.line.down(() => ear.hear({ subject, heard }), 'core')
   }
 

@@ -4,8 +4,8 @@ import {
   encode,
   type ObjectData,
   type ObjectStore,
-  type Outcome,
   type PartStore,
+  type PublishResult,
   type Table,
   TableError,
   type TableExtent,
@@ -58,7 +58,7 @@ export class SimTableClient<T> implements Table<T> {
     return this.#written(await this.#write(key, encode(value), revision))
   }
 
-  send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: Outcome) => void): void {
+  send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: PublishResult) => void): void {
     const ask = () => ({ revision: this.#table.write(key, data, revision) })
     this.#bus.line.requestThen(ask, TIMEOUT_MS, (answer) => {
       if ('none' in answer) settle({ kind: 'unknown', description: answer.none })

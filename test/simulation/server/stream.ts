@@ -1,4 +1,4 @@
-import { type Guard, type MessageHeaders, type Outcome, readHeaders, type Stored } from '@passover/bus'
+import { type Guard, type MessageHeaders, type PublishResult, readHeaders, type StoredMessage } from '@passover/bus'
 import type { Spoilt } from '../plans/spoil.js'
 
 /** A message to store, as it stands on the wire. */
@@ -15,7 +15,7 @@ export interface Sent {
 }
 
 /** A stored message; `gone_at` is the change that deleted it. */
-export interface Kept extends Stored {
+export interface Kept extends StoredMessage {
   headers: MessageHeaders
   stored_at: number
   gone_at: number
@@ -65,7 +65,7 @@ export class SimStream {
   }
 
   /** Stores it, or says that its guard does not hold. */
-  store(sent: Sent, about: { time: number; by: string }): Outcome & { kept?: Kept } {
+  store(sent: Sent, about: { time: number; by: string }): PublishResult & { kept?: Kept } {
     const { guard } = sent
     if (guard) {
       const last = this.lastOf(guard.subject)?.sequence ?? 0

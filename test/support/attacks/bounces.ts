@@ -1,5 +1,5 @@
 import { headers as natsHeaders } from '@nats-io/transport-node'
-import { type Bus, decode, type Stored } from '@passover/bus'
+import { type Bus, decode, type StoredMessage } from '@passover/bus'
 import { HEADER, violationBody } from '@passover/schemas'
 import { expect } from 'vitest'
 import { until } from '../processes/until.js'
@@ -30,7 +30,7 @@ export function bounceBy(agent: string, probe: Probe): Bounce {
 }
 
 /** Waits until a message after `after` is stored under a subject. */
-export function newestOf(bus: Bus, subject: string, after = 0): Promise<Stored> {
+export function newestOf(bus: Bus, subject: string, after = 0): Promise<StoredMessage> {
   const found = async () => {
     const message = await bus.journal.newest(subject)
     return message && message.sequence > after ? message : undefined

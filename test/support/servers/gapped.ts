@@ -2,7 +2,7 @@ import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
-import type { Bus, Following, FollowOptions, Stored } from '@passover/bus'
+import type { Bus, FollowOptions, StoredMessage, StreamSubscription } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { replaced } from '../fixtures/audit.js'
 import { until } from '../processes/until.js'
@@ -93,8 +93,8 @@ function servedBy(node: NatsNode, bus: Bus): Bus {
     return opened
   }
   return replaced(bus, {
-    follow: (options: FollowOptions, onMessage: (stored: Stored, fact: Fact) => void | Promise<void>) =>
-      oneByOne(async (): Promise<Following> => {
+    follow: (options: FollowOptions, onMessage: (stored: StoredMessage, fact: Fact) => void | Promise<void>) =>
+      oneByOne(async (): Promise<StreamSubscription> => {
         for (;;) {
           const before = await readersOn(node)
           let begin: () => void = () => undefined

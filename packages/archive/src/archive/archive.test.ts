@@ -1,4 +1,4 @@
-import { BusReadError, encode, ObjectError, type ObjectStore, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { BusReadError, encode, ObjectError, type ObjectStore, readHeaders, type StoredMessage, Subjects } from '@passover/bus'
 import { type Fact, HEADER, type PassKey, sha256 } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { eventOf } from '../segment/buffer.js'
@@ -12,7 +12,7 @@ const T0 = 1_800_000_000_000
 const subjects = new Subjects()
 
 interface Message {
-  stored: Stored
+  stored: StoredMessage
   fact: Fact
 }
 
@@ -48,7 +48,7 @@ function archiveOf(newest: number, messages: Message[]) {
   return { archive: new Archive(manifest as unknown as Manifest, store as unknown as ObjectStore), read, objects, store, entries }
 }
 
-const requestIn = (stored: Stored) => {
+const requestIn = (stored: StoredMessage) => {
   const fact = subjects.toFact(stored)
   return fact.type === 'step' ? fact.request : undefined
 }

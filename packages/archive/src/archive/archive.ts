@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { ObjectError, type ObjectStore, readHeaders, type Stored } from '@passover/bus'
+import { ObjectError, type ObjectStore, readHeaders, type StoredMessage } from '@passover/bus'
 import { idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
 import { Chain, decodeFrames, type Frame, GENESIS, SegmentDamaged, segmentOf, segmentRange } from '../segment/format.js'
 import { decodeIndex, type IndexedPass } from '../segment/pass-index.js'
@@ -34,11 +34,11 @@ interface Index {
 }
 
 /** Not sealed yet, or no longer kept. */
-const NO_MESSAGES: ReadonlyMap<number, Stored> = new Map()
+const NO_MESSAGES: ReadonlyMap<number, StoredMessage> = new Map()
 
 /** Reads what was archived. */
 export class Archive {
-  private readonly segments = new ReadCache<ReadonlyMap<number, Stored>>(CACHED_SEGMENTS)
+  private readonly segments = new ReadCache<ReadonlyMap<number, StoredMessage>>(CACHED_SEGMENTS)
   private readonly indexes = new ReadCache<Index>(CACHED_INDEXES)
   /** Hashes of the ids that begin in a segment; undefined: it is not known. */
   private readonly begun = new ReadCache<{ ids: Uint32Array | undefined }>(CACHED_FIRST_STEPS)
@@ -57,8 +57,11 @@ export class Archive {
   }
 
   /** The archived messages of these sequences, in order; those that no segment holds are left out. */
-  async messages(sequences: readonly number[], keep: (stored: Stored) => Stored = (stored) => stored): Promise<Stored[]> {
-    const found: Stored[] = []
+  async messages(
+    sequences: readonly number[],
+    keep: (stored: StoredMessage) => StoredMessage = (stored) => stored,
+  ): Promise<StoredMessage[]> {
+    const found: StoredMessage[] = []
     for (const sequence of [...sequences].sort((a, b) => a - b)) {
       const message = (await this.segment(segmentOf(sequence))).get(sequence)
       if (message) found.push(keep(message))
@@ -70,7 +73,7 @@ export class Archive {
    * Sequences of a pass by the indexes, newest segments first, down to what is older than the request which its steps name
    * (`requestIn`) by `EARLY_MESSAGE_MS`, or older than its id. Its messages may be far apart. Throws SegmentDamaged where an index may say more.
    */
-  async sequencesOf(key: PassKey, requestIn: (stored: Stored) => number | undefined = () => undefined): Promise<number[]> {
+  async sequencesOf(key: PassKey, requestIn: (stored: StoredMessage) => number | undefined = () => undefined): Promise<number[]> {
     const since = (idTime(key.id) ?? 0) - ID_AHEAD_MS
     const found: number[] = []
     let lowest = 0
@@ -137,7 +140,7 @@ export class Archive {
    * Whether a message of a sealed segment keeps a part, as `kept` reads messages. Indexes say only which segments to read: they have hashes, and
    * those of earlier versions also list parts that another agent only named. A damaged segment may keep any. Undefined: not all indexes were read yet.
    */
-  async keepsPart(part: string, kept: (stored: Stored) => Iterable<string>): Promise<boolean | undefined> {
+  async keepsPart(part: string, kept: (stored: StoredMessage) => Iterable<string>): Promise<boolean | undefined> {
     const segments = await this.finder.segmentsNaming(part)
     if (!segments) return undefined
     for (const k of segments) {
@@ -151,7 +154,7 @@ export class Archive {
     return false
   }
 
-  private async readParts(k: number, kept: (stored: Stored) => Iterable<string>): Promise<{ names: ReadonlySet<string> | 'any' }> {
+  private async readParts(k: number, kept: (stored: StoredMessage) => Iterable<string>): Promise<{ names: ReadonlySet<string> | 'any' }> {
     try {
       const names = new Set<string>()
       for (const stored of (await this.segment(k)).values()) for (const name of kept(stored)) names.add(name)
@@ -217,7 +220,7 @@ export class Archive {
     if (entry) await this.finder.renew(entry)
   }
 
-  private segment(k: number): Promise<ReadonlyMap<number, Stored>> {
+  private segment(k: number): Promise<ReadonlyMap<number, StoredMessage>> {
     return this.segments.of(
       k,
       () => this.readSegment(k),
@@ -225,10 +228,10 @@ export class Archive {
     )
   }
 
-  private async readSegment(k: number): Promise<ReadonlyMap<number, Stored>> {
+  private async readSegment(k: number): Promise<ReadonlyMap<number, StoredMessage>> {
     const { frames } = (await readStanding(this.manifest, this.objects, k)) ?? {}
     if (!frames) return NO_MESSAGES
-    const messages = new Map<number, Stored>()
+    const messages = new Map<number, StoredMessage>()
     for (const frame of frames) {
       if (frame.kind === 'event') messages.set(frame.event.sequence, { ...frame.event, headers: readHeaders(frame.event.headers) })
     }
@@ -360,6 +363,6 @@ export function checkFrames(entry: ManifestEntry, frames: readonly Frame[]): str
 const EMPTY = new Uint8Array(0)
 
 /** Subject, time and headers are enough, and bodies would be held until all are read. */
-function withoutBody(stored: Stored): Stored {
+function withoutBody(stored: StoredMessage): StoredMessage {
   return { ...stored, data: EMPTY }
 }

@@ -1,4 +1,4 @@
-import { CONTENT_TYPE, encode, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { CONTENT_TYPE, encode, readHeaders, type StoredMessage, Subjects } from '@passover/bus'
 import { HEADER } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { eventOf, SegmentBuffer } from './buffer.js'
@@ -10,19 +10,19 @@ const subjects = new Subjects()
 const PART = { name: 'big', hash: 'c'.repeat(64), size: 300_000, owner: 'alice' }
 
 /** A work step, which may refer to a large part. */
-function stored(sequence: number, parts: object[] = []): Stored {
+function stored(sequence: number, parts: object[] = []): StoredMessage {
   const subject = subjects.step('work', { originator: 'alice', subagent: 'audit', id: `some-pass-${sequence}` }, 'medium')
   const headers = readHeaders(`NATS/1.0\r\n${HEADER.contentType}: ${CONTENT_TYPE.msgpack}\r\n\r\n`)
   return { sequence, time: sequence * 10, subject, headers, data: encode({ v: 1, parts }) }
 }
 
-function buffered(...messages: Stored[]): SegmentBuffer {
+function buffered(...messages: StoredMessage[]): SegmentBuffer {
   const buffer = new SegmentBuffer(0)
   for (const message of messages) buffer.add(message, subjects.toFact(message), 'session-1')
   return buffer
 }
 
-const erasedOf = (message: Stored): ErasedEntry => ({
+const erasedOf = (message: StoredMessage): ErasedEntry => ({
   sequence: message.sequence,
   time: message.time,
   digest: encodeFrame(eventOf(message)).digest,
@@ -31,8 +31,13 @@ const framesOf = ({ frames }: SegmentBuffer) =>
   [...decodeFrames(frames?.raw ?? new Uint8Array())].map((frame) => `${frame.kind} ${sequenceOf(frame)}`)
 
 describe('a segment of which entries are erased before it is sealed', () => {
-  const [one, two, three, four] = [stored(1), stored(2, [PART]), stored(3, [PART]), stored(4)] as [Stored, Stored, Stored, Stored]
-  const erased = (...messages: Stored[]) => new Map(messages.map((message) => [message.sequence, erasedOf(message)]))
+  const [one, two, three, four] = [stored(1), stored(2, [PART]), stored(3, [PART]), stored(4)] as [
+    StoredMessage,
+    StoredMessage,
+    StoredMessage,
+    StoredMessage,
+  ]
+  const erased = (...messages: StoredMessage[]) => new Map(messages.map((message) => [message.sequence, erasedOf(message)]))
 
   it('has their digests where they stood, also where they were gone before it read them, so that its chain is the same', () => {
     const whole = buffered(one, two, three, four)

@@ -1,4 +1,4 @@
-import type { Stored } from '@passover/bus'
+import type { StoredMessage } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import {
   type ArchivedEvent,
@@ -60,7 +60,7 @@ export class SegmentBuffer {
     private readonly limit = MAX_BUFFERED_BYTES,
   ) {}
 
-  add(stored: Stored, fact: Fact, session: string | undefined): void {
+  add(stored: StoredMessage, fact: Fact, session: string | undefined): void {
     this.note(stored)
     this.index.add(fact, session)
     for (const part of ownedParts(stored, fact)) this.index.addPart(part, stored.sequence)
@@ -179,6 +179,6 @@ export class SegmentBuffer {
 }
 
 /** A stored message as it is archived. */
-export function eventOf({ sequence, time, subject, headers, data }: Stored): ArchivedEvent {
+export function eventOf({ sequence, time, subject, headers, data }: StoredMessage): ArchivedEvent {
   return { sequence, time, subject, headers: headers.text(), data }
 }

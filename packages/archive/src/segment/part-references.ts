@@ -1,4 +1,4 @@
-import { decode, partToken, type Stored } from '@passover/bus'
+import { decode, partToken, type StoredMessage } from '@passover/bus'
 import { type Fact, HEADER, part } from '@passover/schemas'
 
 /** A part that lies apart says whose bucket it is in; nothing else that is stored has a member of that name as a rule. */
@@ -8,7 +8,7 @@ const OWNER = Buffer.from('owner')
  * Returns the large parts, as `<owner>/<token>`, that a message keeps: those of the agent whose bytes it carries. Any agent that knows a hash can
  * name a part of another one, which keeps nothing. Looks for the word before it decodes: hardly any message has such parts.
  */
-export function ownedParts({ data, headers }: Pick<Stored, 'data' | 'headers'>, fact: Fact): string[] {
+export function ownedParts({ data, headers }: Pick<StoredMessage, 'data' | 'headers'>, fact: Fact): string[] {
   const owner = partsOwner(fact)
   if (owner === undefined) return []
   if (data.length === 0 || !Buffer.from(data.buffer, data.byteOffset, data.byteLength).includes(OWNER)) return []

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { PassThrough, Readable, Transform, type Writable } from 'node:stream'
 import { promisify } from 'node:util'
 import { createGzip, gzip } from 'node:zlib'
-import type { Bus, ObjectStore, Stored } from '@passover/bus'
+import type { Bus, ObjectStore, StoredMessage } from '@passover/bus'
 import { sha256 } from '@passover/schemas'
 import { eventOf, type SegmentBuffer, type SegmentFacts } from './buffer.js'
 import { type ArchivedEvent, Chain, type ErasedEntry, encodeErased, encodeFrame } from './format.js'
@@ -98,7 +98,7 @@ class SegmentWriter {
     this.erased = [...(erased?.values() ?? [])].sort((a, b) => a.sequence - b.sequence)
   }
 
-  async add(message: Stored): Promise<void> {
+  async add(message: StoredMessage): Promise<void> {
     await this.erasedBefore(message.sequence)
     // Where its erasure is under way it stands there still.
     const erased = this.erased[0]?.sequence === message.sequence ? this.erased.shift() : undefined

@@ -9,10 +9,10 @@ interface TimeSources {
   service: (timeout_ms: number) => Promise<unknown>
 }
 
-const EVERY_MS = 60_000
+const INTERVAL_MS = 60_000
 /** While it is known by slow answers alone: those of a busy moment are soon over, those of a long way never. */
-const SLOWLY_MS = 10_000
-const AGAIN_MS = 2_000
+const SLOW_INTERVAL_MS = 10_000
+const RETRY_DELAY_MS = 2_000
 /** Of an answer this quick the half is no matter to anybody. */
 const QUICK_MS = 20
 /** Samples for one measure, unless one was quick: the next one mostly is, and the clock keeps the best. */
@@ -20,7 +20,7 @@ const SAMPLES = 3
 const SERVICE_TIMEOUT_MS = 1_000
 
 /** Measures the server's clock now and every minute, sooner while nobody tells it, or the stream tells it slowly. */
-export class ClockKeeper {
+export class ClockSync {
   readonly clock: ServerClock
   readonly #timing: Timing
   readonly #sources: TimeSources
@@ -39,7 +39,7 @@ export class ClockKeeper {
     this.#timer?.[Symbol.dispose]()
     const known = (await this.measure().catch(() => false)) || this.#spares
     this.#timer?.[Symbol.dispose]()
-    if (!this.#stopped) this.#timer = this.#timing.after(known ? this.#rest_ms : AGAIN_MS, () => void this.keep())
+    if (!this.#stopped) this.#timer = this.#timing.after(known ? this.#rest_ms : RETRY_DELAY_MS, () => void this.keep())
   }
 
   /** One service answers everybody: who has the time from it does not ask it the more for being slow. */
@@ -48,7 +48,7 @@ export class ClockKeeper {
   }
 
   get #rest_ms(): number {
-    return this.#spares || this.clock.uncertain_ms <= QUICK_MS / 2 ? EVERY_MS : SLOWLY_MS
+    return this.#spares || this.clock.uncertain_ms <= QUICK_MS / 2 ? INTERVAL_MS : SLOW_INTERVAL_MS
   }
 
   stop(): void {

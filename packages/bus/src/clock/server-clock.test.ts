@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { BusReadError } from '../types/errors.js'
-import { ClockKeeper } from './clock-sync.js'
+import { ClockSync } from './clock-sync.js'
 import { ServerClock } from './server-clock.js'
 
 // Both clocks stand still but where a test moves them: between two looks at them somebody else may have the processor.
@@ -63,14 +63,14 @@ describe('the keeper of the clock', () => {
       if (asked === 1) await vi.advanceTimersByTimeAsync(300)
       return time
     }
-    const keeper = new ClockKeeper({ stream: slowOnce, service: async () => undefined })
+    const keeper = new ClockSync({ stream: slowOnce, service: async () => undefined })
     expect(await keeper.measure()).toBe(true)
     expect(asked).toBe(2)
     expect(Math.abs(off(keeper.clock) - 5_000)).toBeLessThan(50)
   })
 
   it('is not measured by answers that are all slow', async () => {
-    const keeper = new ClockKeeper({
+    const keeper = new ClockSync({
       stream: async () => {
         await vi.advanceTimersByTimeAsync(260)
         return Date.now() + 5_000
@@ -91,7 +91,7 @@ describe('the keeper of the clock', () => {
       await vi.advanceTimersByTimeAsync(answer)
       return Date.now() + 5_000
     }
-    const keeper = new ClockKeeper({ stream, service: async () => undefined })
+    const keeper = new ClockSync({ stream, service: async () => undefined })
     return { keeper, asked: () => asked }
   }
 
@@ -141,7 +141,7 @@ describe('the keeper of the clock', () => {
       await vi.advanceTimersByTimeAsync(takes)
       return { now: Date.now() + 5_000 }
     }
-    const keeper = new ClockKeeper({ stream: () => Promise.reject(new BusReadError('not allowed', 'permission')), service })
+    const keeper = new ClockSync({ stream: () => Promise.reject(new BusReadError('not allowed', 'permission')), service })
     const askedIn = async (ms: number) => {
       const before = asked
       await vi.advanceTimersByTimeAsync(ms)

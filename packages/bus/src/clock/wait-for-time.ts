@@ -1,7 +1,7 @@
 import type { Bus } from '../types/bus.js'
 import type { Timing } from './timing.js'
 
-const AGAIN_MS = 500
+const RETRY_DELAY_MS = 500
 
 /**
  * Waits until the server has told its time. A service calls this before it judges deadlines: one that starts while the server does not answer
@@ -15,6 +15,6 @@ export async function waitForTime(bus: Bus, clock: Pick<Timing, 'after'>): Promi
   // On a closed connection the caller's next request throws the reason.
   while (!bus.clockKnown && !closed) {
     await bus.measureClock().catch(() => false)
-    if (!bus.clockKnown) await new Promise<void>((resolve) => clock.after(AGAIN_MS, resolve))
+    if (!bus.clockKnown) await new Promise<void>((resolve) => clock.after(RETRY_DELAY_MS, resolve))
   }
 }

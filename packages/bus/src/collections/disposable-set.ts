@@ -1,5 +1,5 @@
 /** What stands open on a connection: each until it closes by itself, all of it before the connection does. */
-export class Opened {
+export class DisposableSet {
   readonly #all = new Set<AsyncDisposable>()
 
   get size(): number {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { type Listed, Roster } from './indexed-set.js'
+import { type IndexedItem, IndexedSet } from './indexed-set.js'
 
-interface Named extends Listed {
+interface Named extends IndexedItem {
   name: string
 }
 
-const named = (name: string): Named => ({ name, place: 0 })
-const names = (roster: Roster<Named>) =>
+const named = (name: string): Named => ({ name, index: 0 })
+const names = (roster: IndexedSet<Named>) =>
   roster
     .all()
     .map(({ name }) => name)
@@ -14,7 +14,7 @@ const names = (roster: Roster<Named>) =>
 
 describe('Roster', () => {
   it('has each item once, and loses exactly the one that is removed', () => {
-    const roster = new Roster<Named>()
+    const roster = new IndexedSet<Named>()
     const [a, b, c] = [named('a'), named('b'), named('c')]
     for (const one of [a, b, c, b]) roster.add(one)
     expect([names(roster), roster.size]).toEqual([['a', 'b', 'c'], 3])
@@ -26,13 +26,13 @@ describe('Roster', () => {
   })
 
   it('does not take one for another that stands where it would', () => {
-    const roster = new Roster<Named>()
+    const roster = new IndexedSet<Named>()
     roster.add(named('a'))
     expect([roster.has(named('a')), roster.remove(named('a')), roster.size]).toEqual([false, false, 1])
   })
 
   it('may change while its items are gone through', () => {
-    const roster = new Roster<Named>()
+    const roster = new IndexedSet<Named>()
     for (const name of ['a', 'b', 'c', 'd']) roster.add(named(name))
     const seen: string[] = []
     for (const one of roster.all()) {

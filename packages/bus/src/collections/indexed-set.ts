@@ -1,13 +1,13 @@
 /** What can be in a roster keeps its place there; any number before it ever was in one. */
-export interface Listed {
-  place: number
+export interface IndexedItem {
+  index: number
 }
 
 /**
  * What is under way, in no order. Not a set: of one that many pass through, tables that were left behind keep alive what stood in
  * them (decision 62); and an item finds its own place without being looked for.
  */
-export class Roster<T extends Listed> {
+export class IndexedSet<T extends IndexedItem> {
   readonly #items: T[] = []
 
   get size(): number {
@@ -16,11 +16,11 @@ export class Roster<T extends Listed> {
 
   add(item: T): void {
     if (this.has(item)) return
-    item.place = this.#items.push(item) - 1
+    item.index = this.#items.push(item) - 1
   }
 
   has(item: T): boolean {
-    return this.#items[item.place] === item
+    return this.#items[item.index] === item
   }
 
   /** False: it was not in it. */
@@ -28,8 +28,8 @@ export class Roster<T extends Listed> {
     if (!this.has(item)) return false
     const last = this.#items.pop()
     if (last && last !== item) {
-      this.#items[item.place] = last
-      last.place = item.place
+      this.#items[item.index] = last
+      last.index = item.index
     }
     return true
   }

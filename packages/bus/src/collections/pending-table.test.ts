@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Slots } from './pending-table.js'
+import { PendingTable } from './pending-table.js'
 
 describe('Slots', () => {
   it('gives each that waits a number of its own, and each back once', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(400), { maxLength: 2_000 }), (steps) => {
-        const slots = new Slots<string>()
+        const slots = new PendingTable<string>()
         const waiting = new Map<number, string>()
         const given = new Set<number>()
         for (const [at, step] of steps.entries()) {
@@ -30,7 +30,7 @@ describe('Slots', () => {
   })
 
   it('has nothing under what is no number of its own', () => {
-    const slots = new Slots<string>()
+    const slots = new PendingTable<string>()
     const number = slots.add('one')
     for (const other of [number + 64, number + 1, -1, 0.5, Number.NaN, Number.POSITIVE_INFINITY]) expect(slots.take(other)).toBeUndefined()
     expect(slots.take(number)).toBe('one')

@@ -1,11 +1,11 @@
-const FEWEST = 64
+const INITIAL_SIZE = 64
 
 /**
  * What waits for an answer, each under a number that it is given. Not a map: a map that many pass through makes its table anew every
  * few hundred of them, and a table that was left behind keeps alive what stood in it, until old memory is swept (decision 62).
  */
-export class Slots<T> {
-  #places: ({ number: number; item: T } | undefined)[] = new Array(FEWEST).fill(undefined)
+export class PendingTable<T> {
+  #places: ({ number: number; item: T } | undefined)[] = new Array(INITIAL_SIZE).fill(undefined)
   #next = 0
   #size = 0
 

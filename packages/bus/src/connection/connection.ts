@@ -2,10 +2,10 @@ import type { NatsConnection, PublishOptions, Status, Subscription } from '@nats
 import { createInbox, errors } from '@nats-io/transport-node'
 import type { Denied } from '../types/bus.js'
 import { asClientHeaders } from '../wire/headers.js'
-import { type ClientParser, Inbound } from '../wire/protocol-reader.js'
-import type { Arrived } from '../wire/raw-message.js'
-import { Gathering } from '../wire/write-batcher.js'
-import { Outbox, type SendOptions } from '../wire/write-buffer.js'
+import { type ClientParser, ProtocolReader } from '../wire/protocol-reader.js'
+import type { ReceivedMessage } from '../wire/raw-message.js'
+import { WriteBatcher } from '../wire/write-batcher.js'
+import { type SendOptions, WriteBuffer } from '../wire/write-buffer.js'
 
 /** Listeners of one kind; removing is idempotent. */
 class Listeners<A extends unknown[]> {
@@ -48,7 +48,7 @@ const GATHERED_BYTES = 64 * 1024
  * One connection, as the rest of the bus sees it.
  * A callback that throws would end the client's reader for good without a word: every one is run guarded here.
  */
-export class Link {
+export class Connection {
   readonly nc: NatsConnection
   /** The identity's inbox prefix; permissions pin it. */
   readonly inboxPrefix: string
@@ -58,11 +58,11 @@ export class Link {
   readonly onRefused = new Listeners<[subject: string]>()
   readonly #report: (error: unknown) => void
   readonly #flush = () => this.flush()
-  readonly #outbox = new Outbox()
+  readonly #outbox = new WriteBuffer()
   readonly #raw: RawConnection['protocol']
   /** Who hears what, by the client's number of the subscription. */
-  readonly #heard = new Map<number, (message: Arrived) => void>()
-  readonly #gathering = new Gathering()
+  readonly #heard = new Map<number, (message: ReceivedMessage) => void>()
+  readonly #gathering = new WriteBatcher()
   #connected = true
   /** Why the server ended the last connection, and why it lets in no other. */
   #ended: Exclude<Denied, 'refused'> | undefined
@@ -142,7 +142,7 @@ export class Link {
 
   subscribe(
     subject: string,
-    onMessage: (message: Arrived) => void,
+    onMessage: (message: ReceivedMessage) => void,
     options: { queue?: string; onRefused?: (error: Error) => void } = {},
   ): Subscription {
     const subscription = this.nc.subscribe(subject, {
@@ -170,8 +170,8 @@ export class Link {
   /** The client makes a parser for each connection. Where a later version hides it, the client reads all by itself. */
   #adopt(): void {
     const raw = this.#raw
-    if (typeof raw?.parser?.state !== 'number' || raw.parser instanceof Inbound) return
-    raw.parser = new Inbound(raw.parser, (sid) => this.#heard.get(sid))
+    if (typeof raw?.parser?.state !== 'number' || raw.parser instanceof ProtocolReader) return
+    raw.parser = new ProtocolReader(raw.parser, (sid) => this.#heard.get(sid))
   }
 
   async #listen(): Promise<void> {

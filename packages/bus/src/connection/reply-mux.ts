@@ -1,11 +1,11 @@
-import { Slots } from '../collections/pending-table.js'
+import { PendingTable } from '../collections/pending-table.js'
 import type { NoReply } from '../types/errors.js'
 import { headersOf } from '../wire/headers.js'
-import type { Arrived } from '../wire/raw-message.js'
-import type { Link } from './connection.js'
+import type { ReceivedMessage } from '../wire/raw-message.js'
+import type { Connection } from './connection.js'
 
 /** What came of a message that wanted a reply. */
-export type Reply = { message: Arrived } | { none: NoReply }
+export type Reply = { message: ReceivedMessage } | { none: NoReply }
 
 export interface Question {
   subject: string
@@ -29,15 +29,15 @@ const EMPTY = new Uint8Array(0)
  * Requests and replies over one own inbox subscription, with one sweep for all timeouts.
  * The client's request makes timers and races a message; this costs a map entry.
  */
-export class Replies implements AsyncDisposable {
-  readonly #link: Link
+export class ReplyMux implements AsyncDisposable {
+  readonly #link: Connection
   readonly #base: string
-  readonly #waiting = new Slots<Waiting>()
+  readonly #waiting = new PendingTable<Waiting>()
   readonly #undo: (() => void)[]
   #sweep: NodeJS.Timeout | undefined
   #closed = false
 
-  constructor(link: Link, onInboxRefused: (error: Error) => void) {
+  constructor(link: Connection, onInboxRefused: (error: Error) => void) {
     this.#link = link
     this.#base = `${link.inbox()}.`
     const subscription = link.subscribe(`${this.#base}*`, (message) => this.#onMessage(message), { onRefused: onInboxRefused })
@@ -81,7 +81,7 @@ export class Replies implements AsyncDisposable {
     return this.#link.connected && data.length > this.#link.maxPayload - 4096 ? 'too_large' : 'disconnected'
   }
 
-  #onMessage(message: Arrived): void {
+  #onMessage(message: ReceivedMessage): void {
     const token = Number(message.subject.slice(this.#base.length))
     const empty = message.data.length === 0
     const none = empty && headersOf(message).status.code === 503

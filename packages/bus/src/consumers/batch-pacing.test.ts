@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { Gulps } from './batch-pacing.js'
+import { BatchPacer } from './batch-pacing.js'
 
 /** What came in ms: enough for gulps, and too little. */
 const MANY = { came: 40, ms: 30 }
@@ -10,7 +10,7 @@ describe('a reader in gulps', () => {
   afterEach(() => vi.useRealTimers())
 
   it('waits for each message where few come', () => {
-    const gulps = new Gulps()
+    const gulps = new BatchPacer()
     const next = vi.fn()
     gulps.after({ end: 'full', is_gulp: false, ...FEW }, next)
     gulps.after({ end: 'empty', is_gulp: false, ...MANY }, next)
@@ -21,7 +21,7 @@ describe('a reader in gulps', () => {
   })
 
   it('rests before each gulp while many come, and asks for nothing before what it asked for has come', () => {
-    const gulps = new Gulps()
+    const gulps = new BatchPacer()
     const next = vi.fn()
     gulps.after({ end: 'full', is_gulp: false, ...MANY }, next)
     expect(gulps.on).toBe(true)
@@ -38,14 +38,14 @@ describe('a reader in gulps', () => {
   })
 
   it('does not rest where it is behind', () => {
-    const gulps = new Gulps()
+    const gulps = new BatchPacer()
     gulps.after({ end: 'full', is_gulp: true, came: 512, ms: 3 }, () => undefined)
     expect(gulps.on).toBe(true)
     expect(gulps.waits(0)).toBe(false)
   })
 
   it('is over when three gulps in a row bring little, not when who stores falters for two', () => {
-    const gulps = new Gulps()
+    const gulps = new BatchPacer()
     const next = vi.fn()
     const brings = (came: number) => {
       gulps.after({ end: 'empty', is_gulp: true, came, ms: 2 }, next)
@@ -61,7 +61,7 @@ describe('a reader in gulps', () => {
   })
 
   it('is stopped in its rest', () => {
-    const gulps = new Gulps()
+    const gulps = new BatchPacer()
     const next = vi.fn()
     gulps.after({ end: 'full', is_gulp: false, ...MANY }, next)
     gulps.stop()

@@ -1,10 +1,10 @@
 import type { PullEnd } from '../types/deliveries.js'
 
 /** From so many messages a millisecond on, waiting for each costs more than it brings: 300 passes a second. */
-const MANY_A_MS = 1
+const BATCHING_RATE = 1
 const REST_MS = 10
 /** So many gulps in a row that bring less than half as many: few come now. Who stores them may falter for one or two. */
-const LITTLE = 3
+const MAX_SMALL_BATCHES = 3
 
 /** How a pull ended, what came meanwhile, and whether it asked only for what was there. */
 export interface Pulled {
@@ -19,7 +19,7 @@ export interface Pulled {
  * at a time, some hundred times a second: on busy processors each time costs somebody a turn. In gulps it asks for what is there, and rests.
  * Who reads so is behind by a rest at most; where fewer messages come, it waits for each as before.
  */
-export class Gulps {
+export class BatchPacer {
   #on = false
   /** How many of the last ones brought little. */
   #little = 0
@@ -37,8 +37,8 @@ export class Gulps {
 
   /** A pull ended; `next` is called after the rest, if there is one. */
   after({ end, is_gulp, came, ms }: Pulled, next: () => void): void {
-    this.#little = is_gulp && 2 * came < MANY_A_MS * REST_MS ? this.#little + 1 : 0
-    this.#on = is_gulp ? this.#little < LITTLE : end === 'full' && came >= MANY_A_MS * ms
+    this.#little = is_gulp && 2 * came < BATCHING_RATE * REST_MS ? this.#little + 1 : 0
+    this.#on = is_gulp ? this.#little < MAX_SMALL_BATCHES : end === 'full' && came >= BATCHING_RATE * ms
     // A gulp that was full left something behind.
     if (!this.#on || (is_gulp && end === 'full')) return
     clearTimeout(this.#rest)

@@ -1,8 +1,8 @@
 import { prefix } from '@passover/schemas'
-import type { Link } from '../connection/connection.js'
+import type { Connection } from '../connection/connection.js'
 import type { Delivery } from '../types/deliveries.js'
 import { headersOf, type RawHeaders } from '../wire/headers.js'
-import type { Arrived } from '../wire/raw-message.js'
+import type { ReceivedMessage } from '../wire/raw-message.js'
 
 const TEXT = new TextEncoder()
 const ACK = TEXT.encode('+ACK')
@@ -69,14 +69,14 @@ export class StreamDelivery implements Delivery {
   readonly consumer_sequence: number
   /** Messages of the consumer that follow this one. */
   readonly pending: number
-  readonly #message: Arrived
+  readonly #message: ReceivedMessage
   readonly #reply: string
-  readonly #link: Link
+  readonly #link: Connection
   #headers: RawHeaders | undefined
   #data: Uint8Array | undefined
   #answered = false
 
-  constructor(message: Arrived, reply: string, { link, tokens }: { link: Link; tokens: AckTokens }) {
+  constructor(message: ReceivedMessage, reply: string, { link, tokens }: { link: Connection; tokens: AckTokens }) {
     this.sequence = tokens.sequence
     this.time = tokens.time
     this.delivered = tokens.delivered

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Link } from '../connection/connection.js'
-import type { Verdict } from '../types/deliveries.js'
-import { type ConsumeOptions, DurableConsumption } from './durable-consumer.js'
+import type { Connection } from '../connection/connection.js'
+import type { AckDecision } from '../types/deliveries.js'
+import { type ConsumeOptions, DurableConsumer } from './durable-consumer.js'
 
 /** A server that delivers what it is told to, and keeps what it was answered. */
 function fakeServer() {
@@ -38,7 +38,7 @@ function fakeServer() {
   return {
     sent,
     pulls: () => pulls,
-    link: link as unknown as Link,
+    link: link as unknown as Connection,
     give: (sequence: number, delivered = 1) =>
       deliver({ subject: 's', reply: `$JS.ACK.S.c.${delivered}.${sequence}.1.1000000000.0`, data: new Uint8Array(0) }),
     refuses: (subject: string) => {
@@ -48,8 +48,8 @@ function fakeServer() {
   }
 }
 
-const consume = (link: Link, options: Partial<ConsumeOptions>) =>
-  new DurableConsumption(link, { stream: 'S', durable: 'd', concurrency: 4, handler: async () => ({ ok: true }), ...options })
+const consume = (link: Connection, options: Partial<ConsumeOptions>) =>
+  new DurableConsumer(link, { stream: 'S', durable: 'd', concurrency: 4, handler: async () => ({ ok: true }), ...options })
 const settled = () => new Promise((done) => setImmediate(done))
 
 describe('consuming a durable', () => {
@@ -58,8 +58,8 @@ describe('consuming a durable', () => {
 
   it('renews what is running every third of the ack wait, until it ends, and not for ever', async () => {
     const server = fakeServer()
-    let finish: (verdict: Verdict) => void = () => undefined
-    const handler = () => new Promise<Verdict>((resolve) => (finish = resolve))
+    let finish: (verdict: AckDecision) => void = () => undefined
+    const handler = () => new Promise<AckDecision>((resolve) => (finish = resolve))
     const consumption = consume(server.link, { ack_wait_ms: 3_000, handler })
     server.give(7)
     vi.advanceTimersByTime(2_100)

@@ -1,6 +1,6 @@
-import { type Listed, Roster } from '../collections/indexed-set.js'
-import type { Link } from '../connection/connection.js'
-import type { Consumption, Delivery, PullEnd, Verdict } from '../types/deliveries.js'
+import { type IndexedItem, IndexedSet } from '../collections/indexed-set.js'
+import type { Connection } from '../connection/connection.js'
+import type { AckDecision, Consumption, Delivery, PullEnd } from '../types/deliveries.js'
 import { Puller } from './pull-requests.js'
 
 export interface ConsumeOptions {
@@ -8,7 +8,7 @@ export interface ConsumeOptions {
   durable: string
   /** A function is asked whenever more could be taken. */
   concurrency: number | (() => number)
-  handler: (delivery: Delivery) => Promise<Verdict>
+  handler: (delivery: Delivery) => Promise<AckDecision>
   /** Running deliveries are renewed every third of it; without it none is. */
   ack_wait_ms?: number | undefined
   /** Up to where all that was delivered is acknowledged: where a durable that is made anew goes on, which else would deliver everything. */
@@ -19,7 +19,7 @@ export interface ConsumeOptions {
 }
 
 const PULL_EXPIRES_MS = 5_000
-const AGAIN_MS = 500
+const RETRY_DELAY_MS = 500
 /** A durable that is gone is not made anew sooner: a server that starts says `gone` for a while, too. */
 const RESTORE_WAIT_MS = 1_000
 const DRAIN_MS = 10_000
@@ -37,7 +37,7 @@ const MAX_NAK_MS = 15_000
 /** Asked for anew when so much of the room is neither running nor on its way. */
 const REFILL = 0.25
 
-interface Running extends Listed {
+interface Running extends IndexedItem {
   delivery: Delivery
   /** How often it was renewed. */
   renewed: number
@@ -47,14 +47,14 @@ interface Running extends Listed {
  * Consumes a durable with at most `concurrency` handlers at a time.
  * What breaks a pull (restart, lost consumer, lost connection) only delays the next one.
  */
-export class DurableConsumption implements Consumption {
+export class DurableConsumer implements Consumption {
   readonly closed: Promise<void>
   readonly #options: ConsumeOptions
   readonly #puller: Puller
-  readonly #link: Link
+  readonly #link: Connection
   readonly #undos: (() => void)[]
   #resolveClosed: () => void = () => undefined
-  readonly #running = new Roster<Running>()
+  readonly #running = new IndexedSet<Running>()
   #renewing: NodeJS.Timeout | undefined
   #settling: NodeJS.Timeout | undefined
   #settled: number | undefined
@@ -66,7 +66,7 @@ export class DurableConsumption implements Consumption {
   #waiting: NodeJS.Timeout | undefined
   #onIdle: (() => void) | undefined
 
-  constructor(link: Link, options: ConsumeOptions) {
+  constructor(link: Connection, options: ConsumeOptions) {
     this.#link = link
     this.#options = options
     this.#puller = new Puller(link, options.stream, options.durable)
@@ -152,7 +152,7 @@ export class DurableConsumption implements Consumption {
     if (end === 'gone') this.#waiting ??= setTimeout(() => void this.#restore(), RESTORE_WAIT_MS).unref()
     this.#trouble = troubleOf(end, this.#options.durable)
     const refused = end === 'empty' && performance.now() - since < PULL_EXPIRES_MS / 2 && this.#running.size === 0
-    if (end === 'failed' || refused) this.#waiting ??= setTimeout(() => this.#wake(), AGAIN_MS).unref()
+    if (end === 'failed' || refused) this.#waiting ??= setTimeout(() => this.#wake(), RETRY_DELAY_MS).unref()
     this.#refill()
   }
 
@@ -186,7 +186,7 @@ export class DurableConsumption implements Consumption {
   }
 
   async #handle(delivery: Delivery): Promise<void> {
-    const running: Running = { place: 0, delivery, renewed: 0 }
+    const running: Running = { index: 0, delivery, renewed: 0 }
     this.#running.add(running)
     try {
       answer(delivery, await this.#options.handler(delivery))
@@ -213,7 +213,7 @@ function troubleOf(end: PullEnd, durable: string): string | undefined {
   return end === 'failed' ? `nothing can be taken from the consumer ${durable}` : undefined
 }
 
-function answer(delivery: Delivery, verdict: Verdict): void {
+function answer(delivery: Delivery, verdict: AckDecision): void {
   if ('ok' in verdict) delivery.ack()
   else if ('fatal' in verdict) delivery.term(verdict.fatal)
   else delivery.nak(backedOff(verdict.delay_ms, delivery.delivered))

@@ -3,7 +3,7 @@ import { DECISIONS, DISPATCHER, DISPATCHER_ACK_WAIT_MS, NOTIFIER_ACK_WAIT_MS, NO
 import { settledUpTo } from '../topology/ensure-resource.js'
 import { ensureDecisions, ensureNotifier, ensureRequests } from '../topology/topology.js'
 import type { ConsumeSettings } from '../types/deliveries.js'
-import { type ConsumeOptions, DurableConsumption } from './durable-consumer.js'
+import { type ConsumeOptions, DurableConsumer } from './durable-consumer.js'
 
 const CONCURRENCY = 64
 /** Durables that are made anew by whoever misses them. */
@@ -24,11 +24,11 @@ export function consumeDurable(
   { link, api, subjects, identity }: BusContext,
   { durable, handler }: Pick<ConsumeOptions, 'durable' | 'handler'>,
   { concurrency = CONCURRENCY, onRestored }: ConsumeSettings,
-): DurableConsumption {
+): DurableConsumer {
   const { stream } = subjects
   const ensure = RESTORED[durable]
   const waits = { ...ACK_WAITS, [subjects.returnsConsumer(identity)]: RETURNS_ACK_WAIT_MS }
-  return new DurableConsumption(link, {
+  return new DurableConsumer(link, {
     stream,
     durable,
     concurrency,

@@ -1,5 +1,5 @@
 import { nuid } from '@nats-io/transport-node'
-import type { Link } from '../connection/connection.js'
+import type { Connection } from '../connection/connection.js'
 import type { JetStreamApi } from '../messaging/jetstream-api.js'
 
 interface Wanted {
@@ -21,13 +21,13 @@ interface ConsumerState {
 const INACTIVE_NS = 60_000_000_000
 
 /** The short-lived consumers that one reader has, one after the other: without acknowledgments, in memory. */
-export class ReadConsumers {
-  readonly #link: Link
+export class EphemeralConsumers {
+  readonly #link: Connection
   readonly #api: JetStreamApi
   readonly #wanted: Wanted
   readonly #stale = new Set<string>()
 
-  constructor({ link, api }: { link: Link; api: JetStreamApi }, wanted: Wanted) {
+  constructor({ link, api }: { link: Connection; api: JetStreamApi }, wanted: Wanted) {
     this.#link = link
     this.#api = api
     this.#wanted = wanted

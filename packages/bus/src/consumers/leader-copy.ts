@@ -2,7 +2,7 @@ import pLimit from 'p-limit'
 import { BusReadError } from '../types/errors.js'
 
 /** Only a reader that catches up where much was deleted has many questions. */
-const AT_ONCE = 16
+const CONCURRENCY = 16
 
 interface Found {
   sequence: number
@@ -23,7 +23,7 @@ const ALL = '>'
 export class LeaderCopy {
   readonly #reads: LeaderReads
   readonly #filters: readonly string[]
-  readonly #limit = pLimit(AT_ONCE)
+  readonly #limit = pLimit(CONCURRENCY)
 
   constructor(reads: LeaderReads, filters: readonly string[] | undefined) {
     this.#reads = reads

@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
-import type { Link } from '../connection/connection.js'
+import type { Connection } from '../connection/connection.js'
 import type { JetStreamApi } from '../messaging/jetstream-api.js'
 import { LeaderCopy } from './leader-copy.js'
-import { type ReaderOptions, StreamReader } from './ordered-consumer.js'
+import { OrderedConsumer, type ReaderOptions } from './ordered-consumer.js'
 
 /** A server as far as a reader sees it: consumers that it made, and a way to deliver on the newest. */
 function fakeServer(lastSequence = 100) {
@@ -47,7 +47,7 @@ function fakeServer(lastSequence = 100) {
     /** Ends the newest pull as the server does when its time is over. */
     endPull: () =>
       deliver({ subject: pull, data: new Uint8Array(0), headers: Object.assign(new Map(), { status: '408 Request Timeout' }) }),
-    context: { link: link as unknown as Link, api: api as unknown as JetStreamApi },
+    context: { link: link as unknown as Connection, api: api as unknown as JetStreamApi },
     give: (sequence: number, consumerSequence: number, pending = 5) =>
       deliver({ subject: 's', reply: `$JS.ACK.S.c.1.${sequence}.${consumerSequence}.1000000000.${pending}`, data: new Uint8Array(0) }),
   }
@@ -56,7 +56,7 @@ function fakeServer(lastSequence = 100) {
 const settled = () => new Promise((done) => setImmediate(done))
 
 async function reader(server: ReturnType<typeof fakeServer>, options: Partial<ReaderOptions>) {
-  return new StreamReader(server.context, { stream: 'S', start: 1, onMessage: () => undefined, ...options }).open()
+  return new OrderedConsumer(server.context, { stream: 'S', start: 1, onMessage: () => undefined, ...options }).open()
 }
 
 describe('an ordered reader', () => {

@@ -1,14 +1,14 @@
-import type { Link } from '../connection/connection.js'
+import type { Connection } from '../connection/connection.js'
 import type { JetStreamApi } from '../messaging/jetstream-api.js'
 import { BusReadError } from '../types/errors.js'
-import type { Following } from '../types/subscriptions.js'
-import { Gulps } from './batch-pacing.js'
+import type { StreamSubscription } from '../types/subscriptions.js'
+import { BatchPacer } from './batch-pacing.js'
 import type { StreamDelivery } from './delivery.js'
-import { ReadConsumers } from './ephemeral-consumers.js'
+import { EphemeralConsumers } from './ephemeral-consumers.js'
 import type { LeaderCopy } from './leader-copy.js'
 import { Puller } from './pull-requests.js'
-import { Handing } from './sequential-dispatcher.js'
-import { KnownStream } from './stream-identity.js'
+import { SequentialDispatcher } from './sequential-dispatcher.js'
+import { StreamIdentity } from './stream-identity.js'
 
 export interface ReaderOptions {
   stream: string
@@ -31,7 +31,7 @@ const PULL_EXPIRES_MS = 5_000
 /** Until it is caught up: what it waits for may have been deleted before it came. */
 const CATCHING_EXPIRES_MS = 1_000
 const MAX_BYTES = 8 * 1024 * 1024
-const AGAIN_MS = 250
+const RETRY_DELAY_MS = 250
 
 /**
  * An ordered reader: every stored message once, in order, also across reconnects, restarts and lost consumers.
@@ -39,13 +39,13 @@ const AGAIN_MS = 250
  * from the message after the last one handed on whenever anything is doubtful. A jump between stream sequences is believed only when
  * the stream's leader has nothing there either, since a replica can lack messages.
  */
-export class StreamReader implements Following {
+export class OrderedConsumer implements StreamSubscription {
   readonly closed: Promise<void>
   readonly caughtUp: Promise<void>
-  readonly #link: Link
+  readonly #link: Connection
   readonly #options: ReaderOptions
-  readonly #consumers: ReadConsumers
-  readonly #stream: KnownStream
+  readonly #consumers: EphemeralConsumers
+  readonly #stream: StreamIdentity
   readonly #undo: () => void
   readonly #window: number
   #resolveClosed: () => void = () => undefined
@@ -55,7 +55,7 @@ export class StreamReader implements Following {
   #nothingBehind = false
   #position: number
   /** The message that it is handling is never read anew. */
-  readonly #handing: Handing
+  readonly #handing: SequentialDispatcher
   #puller: Puller | undefined
   #consumer = ''
   /** Who serves the consumer, as far as it was told. */
@@ -70,16 +70,16 @@ export class StreamReader implements Following {
   #making = false
   #isClosed = false
   #trouble: string | undefined
-  readonly #gulps = new Gulps()
+  readonly #gulps = new BatchPacer()
 
-  constructor(context: { link: Link; api: JetStreamApi }, options: ReaderOptions) {
+  constructor(context: { link: Connection; api: JetStreamApi }, options: ReaderOptions) {
     this.#link = context.link
     this.#options = options
-    this.#consumers = new ReadConsumers(context, options)
-    this.#stream = new KnownStream(context.api, options.stream)
+    this.#consumers = new EphemeralConsumers(context, options)
+    this.#stream = new StreamIdentity(context.api, options.stream)
     this.#window = options.headers_only ? WINDOW_HEADERS : WINDOW
     this.#position = typeof options.start === 'number' ? Math.max(0, options.start - 1) : 0
-    this.#handing = new Handing({
+    this.#handing = new SequentialDispatcher({
       handle: options.onMessage,
       onHandled: (delivery) => this.#onHandled(delivery),
       onIdle: () => this.#onIdle(),
@@ -145,7 +145,7 @@ export class StreamReader implements Following {
       await this.#make()
     } catch (error) {
       this.#trouble = error instanceof Error ? error.message : String(error)
-      this.#later(AGAIN_MS)
+      this.#later(RETRY_DELAY_MS)
     } finally {
       this.#making = false
     }
@@ -207,7 +207,7 @@ export class StreamReader implements Following {
     const odd = nothing && ms < expires_ms / 2
     if (end === 'gone' || end === 'failed' || odd) {
       this.#trouble = end === 'gone' ? 'its consumer is gone' : 'nothing can be read now'
-      return this.#later(AGAIN_MS)
+      return this.#later(RETRY_DELAY_MS)
     }
     if (this.#options.in_gulps && this.#isCaughtUp) {
       this.#gulps.after({ end, is_gulp, came: this.#expected - before, ms }, () => this.#pull())
@@ -243,7 +243,7 @@ export class StreamReader implements Following {
     const isBehind = await this.#isBehind(leader, puller).catch(() => true)
     this.#confirming = false
     if (puller !== this.#puller) return this.#checkCaughtUp()
-    if (isBehind) return this.#later(AGAIN_MS)
+    if (isBehind) return this.#later(RETRY_DELAY_MS)
     this.#isCaughtUp = true
     this.#resolveCaughtUp()
   }
@@ -302,7 +302,7 @@ export class StreamReader implements Following {
       } catch (error) {
         trouble = error instanceof Error ? error.message : String(error)
         this.#trouble = trouble
-        await new Promise((again) => setTimeout(again, AGAIN_MS).unref())
+        await new Promise((again) => setTimeout(again, RETRY_DELAY_MS).unref())
       }
     }
   }

@@ -1,8 +1,8 @@
 import type { Subscription } from '@nats-io/transport-node'
-import type { Link } from '../connection/connection.js'
+import type { Connection } from '../connection/connection.js'
 import type { PullEnd } from '../types/deliveries.js'
 import { headersOf } from '../wire/headers.js'
-import type { Arrived } from '../wire/raw-message.js'
+import type { ReceivedMessage } from '../wire/raw-message.js'
 import { parseAck, StreamDelivery } from './delivery.js'
 
 export interface PullRequest {
@@ -31,7 +31,7 @@ const TEXT = new TextEncoder()
  * Deliveries do not say which pull they belong to: they are counted to the oldest, and a status corrects the count.
  */
 export class Puller implements AsyncDisposable {
-  readonly #link: Link
+  readonly #link: Connection
   readonly #subject: string
   readonly #open = new Map<string, Open>()
   readonly #undo: () => void
@@ -46,7 +46,7 @@ export class Puller implements AsyncDisposable {
   #latest: ((delivery: StreamDelivery) => void) | undefined
   #closed = false
 
-  constructor(link: Link, stream: string, consumer: string) {
+  constructor(link: Connection, stream: string, consumer: string) {
     this.#link = link
     this.#subject = `$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`
     const undoDisconnect = link.onDisconnect.add(() => this.#endAll('failed'))
@@ -104,7 +104,7 @@ export class Puller implements AsyncDisposable {
     this.#subscription = undefined
   }
 
-  #onMessage(message: Arrived): void {
+  #onMessage(message: ReceivedMessage): void {
     const { reply } = message
     const tokens = reply ? parseAck(reply) : undefined
     if (!reply || !tokens) {
@@ -126,7 +126,7 @@ export class Puller implements AsyncDisposable {
     return this.#oldest
   }
 
-  #onStatus(message: Arrived): void {
+  #onStatus(message: ReceivedMessage): void {
     const token = message.subject.slice(this.#inbox.length + 1)
     const headers = headersOf(message)
     const { code, description } = headers.status

@@ -1,6 +1,6 @@
 import type { StreamDelivery } from './delivery.js'
 
-export interface HandingOptions {
+export interface SequentialDispatcherOptions {
   handle: (delivery: StreamDelivery) => void | Promise<void>
   onHandled: (delivery: StreamDelivery) => void
   /** Nothing is queued or being handled any more. */
@@ -8,14 +8,14 @@ export interface HandingOptions {
   report: (error: unknown) => void
 }
 
-const THROWN_MS = 1_000
+const RETRY_DELAY_MS = 1_000
 
 /**
  * Hands messages to a handler in order, one at a time. One that throws is called again with the same message: nothing is skipped.
  * A handler that answers at once costs no promise.
  */
-export class Handing {
-  readonly #options: HandingOptions
+export class SequentialDispatcher {
+  readonly #options: SequentialDispatcherOptions
   #queue: StreamDelivery[] = []
   #busy = false
   #closed = false
@@ -26,7 +26,7 @@ export class Handing {
   /** Sequence of the message that is being handled, or was last. */
   #taken = 0
 
-  constructor(options: HandingOptions) {
+  constructor(options: SequentialDispatcherOptions) {
     this.#options = options
   }
 
@@ -125,7 +125,7 @@ export class Handing {
         break
       } catch (error) {
         this.#options.report(error)
-        await new Promise((resolve) => setTimeout(resolve, THROWN_MS).unref())
+        await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY_MS).unref())
         if (this.#closed) return
         work = this.#hand(delivery)
       }

@@ -6,7 +6,7 @@ interface StreamState {
 }
 
 /** Whether a stream is still the one that was read: one of the same name may have been made anew, however much it holds by now. */
-export class KnownStream {
+export class StreamIdentity {
   readonly #api: JetStreamApi
   readonly #stream: string
   #created: string | undefined

@@ -1,5 +1,5 @@
 import type { Slot } from '@passover/schemas'
-import type { Link } from '../connection/connection.js'
+import type { Connection } from '../connection/connection.js'
 import type { JetStreamApi } from '../messaging/jetstream-api.js'
 import { API_ERROR } from '../messaging/jetstream-api.js'
 import type { Subjects } from '../subjects/subjects.js'
@@ -8,7 +8,7 @@ import { BusReadError } from '../types/errors.js'
 import { Puller } from './pull-requests.js'
 
 interface SourceContext {
-  link: Link
+  link: Connection
   api: JetStreamApi
   subjects: Subjects
   onClose: (source: AsyncDisposable) => void

@@ -1,29 +1,29 @@
 import type { Fact } from '@passover/schemas'
 import { LeaderCopy } from '../consumers/leader-copy.js'
-import { StreamReader } from '../consumers/ordered-consumer.js'
+import { OrderedConsumer } from '../consumers/ordered-consumer.js'
 import type { BusContext } from '../messaging/bus-context.js'
 import { BusReadError } from '../types/errors.js'
 import type { FollowOptions } from '../types/subscriptions.js'
 import { isBare, needsBody } from '../wire/message-origin.js'
-import type { Stored } from '../wire/messages.js'
-import { JournalReads } from './journal-reader.js'
+import type { StoredMessage } from '../wire/messages.js'
+import { JournalReader } from './journal-reader.js'
 
 /** Reads the main stream: each message is handed on with what its subject and headers say. */
 export function followStream(
   { link, api, subjects }: BusContext,
   { filters, from, headers_only, in_gulps, onWentBack }: FollowOptions,
-  onMessage: (stored: Stored, fact: Fact) => void | Promise<void>,
-): Promise<StreamReader> {
+  onMessage: (stored: StoredMessage, fact: Fact) => void | Promise<void>,
+): Promise<OrderedConsumer> {
   const { stream } = subjects
-  const reads = new JournalReads(api, subjects)
+  const reads = new JournalReader(api, subjects)
   /** Reads the body of a message without headers: only its body shows who published it. */
-  const whole = (stored: Stored): void | Promise<void> => {
+  const whole = (stored: StoredMessage): void | Promise<void> => {
     if (!isBare(stored.headers) || !needsBody(subjects.parse(stored.subject).kind)) return onMessage(stored, subjects.toFact(stored))
     return reads.message(stored.sequence).then((read) => (read ? onMessage(read, subjects.toFact(read)) : undefined))
   }
   // A single server has no other copies. There the readers ask nothing.
   const isClustered = link.nc.info?.cluster !== undefined
-  const reader = new StreamReader(
+  const reader = new OrderedConsumer(
     { link, api },
     {
       stream,

@@ -6,12 +6,12 @@ import type { Subjects } from '../subjects/subjects.js'
 import { BusReadError, JournalTooLong } from '../types/errors.js'
 import type { Cut } from '../types/journal.js'
 import { headersFromBase64 } from '../wire/headers.js'
-import type { Stored } from '../wire/messages.js'
+import type { StoredMessage } from '../wire/messages.js'
 
 /** What it reads by. */
 export interface JournalApi {
   call<T>(call: string, body?: unknown, timeout_ms?: number): Promise<ApiReply<T>>
-  direct(stream: string, subject: string, timeout_ms?: number): Promise<Stored | undefined>
+  direct(stream: string, subject: string, timeout_ms?: number): Promise<StoredMessage | undefined>
 }
 
 /** When a read must have ended, by the monotonic clock, and who may end it earlier. */
@@ -52,7 +52,7 @@ const EMPTY = new Uint8Array(0)
 const READ_MS = 2_000
 
 /** Reads journals, and what else is stored of a pass. */
-export class JournalReads {
+export class JournalReader {
   readonly #api: JournalApi
   readonly #subjects: Subjects
 
@@ -74,23 +74,23 @@ export class JournalReads {
     return this.#steps(inOrder(found))
   }
 
-  last(subject: string): Promise<Stored | undefined> {
+  last(subject: string): Promise<StoredMessage | undefined> {
     return this.#api.direct(this.#subjects.stream, subject)
   }
 
-  first(filter: string, from: number): Promise<Stored | undefined> {
+  first(filter: string, from: number): Promise<StoredMessage | undefined> {
     return this.#get({ seq: Math.max(1, from), next_by_subj: filter })
   }
 
-  newest(filter: string): Promise<Stored | undefined> {
+  newest(filter: string): Promise<StoredMessage | undefined> {
     return this.#get({ last_by_subj: filter })
   }
 
-  message(sequence: number): Promise<Stored | undefined> {
+  message(sequence: number): Promise<StoredMessage | undefined> {
     return this.#get({ seq: sequence })
   }
 
-  async history(key: PassKey, from: number, onCut?: (what: Cut) => void): Promise<Stored[]> {
+  async history(key: PassKey, from: number, onCut?: (what: Cut) => void): Promise<StoredMessage[]> {
     const decisions = this.#all(this.#subjects.decisions(key), { from, ...OTHER_EVENTS })
     const [steps, decided, events] = await Promise.all([this.#stepsOf(key, from), decisions, this.#events(key, from)])
     if (steps.cut) onCut?.('steps')
@@ -107,7 +107,7 @@ export class JournalReads {
   }
 
   /** The first steps of a journal; where there are too many, also the last of every subject that it can have. */
-  async #stepsOf(key: PassKey, from: number, until?: Until): Promise<Found<Stored>> {
+  async #stepsOf(key: PassKey, from: number, until?: Until): Promise<Found<StoredMessage>> {
     const all = await this.#all(this.#subjects.journal(key), { from, ...STEPS, until })
     if (!all.cut) return all
     const known = new Set(all.found.map((stored) => stored.sequence))
@@ -123,12 +123,12 @@ export class JournalReads {
     return [s.held(key), ...works, s.fence(key, key.subagent), s.return(key, key.subagent), s.return(key, SYSTEM)]
   }
 
-  #steps(stored: Stored[]): Step[] {
+  #steps(stored: StoredMessage[]): Step[] {
     return stored.map((one) => this.#subjects.toFact(one)).filter((fact) => fact.type === 'step')
   }
 
   /** An agent may publish events without end, each as large as a message: what is read of them is bounded for each kind, and progress is left out. */
-  async #events(key: PassKey, from: number): Promise<Found<Stored> & { progress?: boolean }> {
+  async #events(key: PassKey, from: number): Promise<Found<StoredMessage> & { progress?: boolean }> {
     const { found, cut } = await this.#all(this.#subjects.events(key), { from, ...EVENTS })
     const next = found.at(-1)
     if (!cut || !next) return { found, cut }
@@ -151,9 +151,9 @@ export class JournalReads {
    * All messages that match a filter. The last one is asked for first, so that no search runs on behind it, nor at all where there is none: by a
    * wildcard that one costs 20 ms at 200,000 messages, in which nobody else is served, every other 0.3.
    */
-  async #all(filter: string, { from, max, max_bytes, until }: Range): Promise<Found<Stored>> {
+  async #all(filter: string, { from, max, max_bytes, until }: Range): Promise<Found<StoredMessage>> {
     const start = Math.max(1, from)
-    const found: Stored[] = []
+    const found: StoredMessage[] = []
     let bytes = 0
     const last = await this.#get({ last_by_subj: filter }, until)
     for (let next = start; last && next <= last.sequence; ) {
@@ -167,7 +167,7 @@ export class JournalReads {
     return { found, cut: false }
   }
 
-  async #get(query: { seq: number; next_by_subj?: string } | { last_by_subj: string }, until?: Until): Promise<Stored | undefined> {
+  async #get(query: { seq: number; next_by_subj?: string } | { last_by_subj: string }, until?: Until): Promise<StoredMessage | undefined> {
     if (until && isOver(until)) throw new BusReadError(`read of ${this.#subjects.stream}: no time left`, 'timeout')
     const reply = await this.#api.call<MsgGetAnswer>(`STREAM.MSG.GET.${this.#subjects.stream}`, query, timeLeft(until))
     if (!reply.ok) {
@@ -188,6 +188,6 @@ function timeLeft(until: Until | undefined): number | undefined {
   return until && Math.min(READ_MS, Math.max(1, until.deadline - until.timing.monotonic()))
 }
 
-function inOrder(found: (Stored | undefined)[]): Stored[] {
+function inOrder(found: (StoredMessage | undefined)[]): StoredMessage[] {
   return found.filter((stored) => stored !== undefined).sort((a, b) => a.sequence - b.sequence)
 }

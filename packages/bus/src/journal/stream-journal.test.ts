@@ -3,14 +3,17 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Subjects } from '../subjects/subjects.js'
 import { BusReadError } from '../types/errors.js'
 import type { Plan } from '../types/journal.js'
-import type { Outcome } from '../wire/messages.js'
+import type { PublishResult } from '../wire/messages.js'
 import type { JournalApi } from './journal-reader.js'
 import { type JournalPublisher, StreamJournal } from './stream-journal.js'
 
 const KEY = { originator: 'alice', subagent: 'audit', id: 'a-pass-of-hers' }
 const subjects = new Subjects()
-const lost: Outcome = { kind: 'lost' }
-const publisher: JournalPublisher = { publish: async () => lost, send: (_: unknown, settle: (outcome: Outcome) => void) => settle(lost) }
+const lost: PublishResult = { kind: 'lost' }
+const publisher: JournalPublisher = {
+  publish: async () => lost,
+  send: (_: unknown, settle: (outcome: PublishResult) => void) => settle(lost),
+}
 const plan = (_: Step[]): Plan<string> => ({
   publish: { subject: subjects.return(KEY, 'passover'), guard: { subject: subjects.journal(KEY), sequence: 1 } },
   stored: () => 'stored',

@@ -5,13 +5,13 @@ import { API_ERROR } from '../messaging/jetstream-api.js'
 import type { Subjects } from '../subjects/subjects.js'
 import { BusReadError, JournalTooLong } from '../types/errors.js'
 import type { Advanced, AdvanceOptions, Cut, Journal, Plan } from '../types/journal.js'
-import type { Outcome, Outgoing, Stored } from '../wire/messages.js'
-import { isOver, type JournalApi, JournalReads, type Until } from './journal-reader.js'
+import type { PublishMessage, PublishResult, StoredMessage } from '../wire/messages.js'
+import { isOver, type JournalApi, JournalReader, type Until } from './journal-reader.js'
 
 /** What it publishes by. `send` settles exactly once, perhaps before it returns. */
 export interface JournalPublisher {
-  publish(message: Outgoing): Promise<Outcome>
-  send(message: Outgoing, settle: (outcome: Outcome) => void): void
+  publish(message: PublishMessage): Promise<PublishResult>
+  send(message: PublishMessage, settle: (outcome: PublishResult) => void): void
 }
 
 type Plans<T> = (steps: Step[], tries: number, refused_by?: number) => Plan<T>
@@ -21,14 +21,14 @@ const DEADLINE_MS = 15_000
 /** Reads and advances journals. Knows no rules: what to publish next is the caller's plan. */
 export class StreamJournal implements Journal {
   readonly #api: JournalApi
-  readonly #reads: JournalReads
+  readonly #reads: JournalReader
   readonly #publisher: JournalPublisher
   readonly #subjects: Subjects
   readonly #timing: Timing
 
   constructor({ api, publisher }: { api: JournalApi; publisher: JournalPublisher }, subjects: Subjects, timing: Timing = machineTiming) {
     this.#api = api
-    this.#reads = new JournalReads(api, subjects)
+    this.#reads = new JournalReader(api, subjects)
     this.#publisher = publisher
     this.#timing = timing
     this.#subjects = subjects
@@ -40,19 +40,19 @@ export class StreamJournal implements Journal {
   glimpse(key: PassKey): Promise<Step[]> {
     return this.#reads.glimpse(key)
   }
-  last(subject: string): Promise<Stored | undefined> {
+  last(subject: string): Promise<StoredMessage | undefined> {
     return this.#reads.last(subject)
   }
-  first(filter: string, from: number): Promise<Stored | undefined> {
+  first(filter: string, from: number): Promise<StoredMessage | undefined> {
     return this.#reads.first(filter, from)
   }
-  newest(filter: string): Promise<Stored | undefined> {
+  newest(filter: string): Promise<StoredMessage | undefined> {
     return this.#reads.newest(filter)
   }
-  message(sequence: number): Promise<Stored | undefined> {
+  message(sequence: number): Promise<StoredMessage | undefined> {
     return this.#reads.message(sequence)
   }
-  history(key: PassKey, from = 1, onCut?: (what: Cut) => void): Promise<Stored[]> {
+  history(key: PassKey, from = 1, onCut?: (what: Cut) => void): Promise<StoredMessage[]> {
     return this.#reads.history(key, from, onCut)
   }
 
@@ -78,7 +78,7 @@ export class StreamJournal implements Journal {
   }
 
   /** After a publish whose outcome was not `stored`. */
-  async #planAnew<T>(key: PassKey, plan: Plans<T>, options: AdvanceOptions<T> & { deadline: number; outcome: Outcome }) {
+  async #planAnew<T>(key: PassKey, plan: Plans<T>, options: AdvanceOptions<T> & { deadline: number; outcome: PublishResult }) {
     const until: Until = { deadline: options.deadline, timing: this.#timing, signal: options.signal }
     const backoff = new Backoff(this.#timing)
     for (let tries = 1, { outcome } = options; ; tries += 1) {

@@ -1,8 +1,8 @@
-import type { Replies, Reply } from '../connection/reply-mux.js'
+import type { Reply, ReplyMux } from '../connection/reply-mux.js'
 import { NOTHING } from '../connection/reply-mux.js'
 import { BusReadError } from '../types/errors.js'
 import { headersOf } from '../wire/headers.js'
-import type { Stored } from '../wire/messages.js'
+import type { StoredMessage } from '../wire/messages.js'
 
 /** What the JetStream API answered. */
 export type ApiReply<T> = { ok: true; value: T } | { ok: false; err_code: number; code: number; description: string }
@@ -45,10 +45,10 @@ export function jsonOf(data: Uint8Array): Record<string, unknown> | undefined {
 
 /** The JetStream API over the bus's own inbox. Throws BusReadError when no answer comes. */
 export class JetStreamApi {
-  readonly #replies: Replies
+  readonly #replies: ReplyMux
   readonly #timeout: number
 
-  constructor(replies: Replies, timeout_ms: number) {
+  constructor(replies: ReplyMux, timeout_ms: number) {
     this.#replies = replies
     this.#timeout = timeout_ms
   }
@@ -77,22 +77,22 @@ export class JetStreamApi {
   }
 
   /** The last message of an exact subject by direct get. */
-  async direct(stream: string, subject: string, timeout_ms = this.#timeout): Promise<Stored | undefined> {
+  async direct(stream: string, subject: string, timeout_ms = this.#timeout): Promise<StoredMessage | undefined> {
     return directAnswer(subject, await this.raw(`DIRECT.GET.${stream}.${subject}`, undefined, timeout_ms))
   }
 
   /** The message of a sequence, by direct get. Not for agents. */
-  async directAt(stream: string, sequence: number): Promise<Stored | undefined> {
+  async directAt(stream: string, sequence: number): Promise<StoredMessage | undefined> {
     return directAnswer('', await this.raw(`DIRECT.GET.${stream}`, { seq: sequence }))
   }
 
   /** The first message of a subject at or after a sequence, by direct get. Not for agents: the question is in its body. */
-  async directNext(stream: string, query: { seq: number; next_by_subj: string }): Promise<Stored | undefined> {
+  async directNext(stream: string, query: { seq: number; next_by_subj: string }): Promise<StoredMessage | undefined> {
     return directAnswer(query.next_by_subj, await this.raw(`DIRECT.GET.${stream}`, query))
   }
 }
 
-function directAnswer(subject: string, reply: Reply): Stored | undefined {
+function directAnswer(subject: string, reply: Reply): StoredMessage | undefined {
   if ('none' in reply) throw new BusReadError(`direct get of ${subject}: ${reply.none}`, reply.none)
   const headers = headersOf(reply.message)
   const { code, description } = headers.status

@@ -1,10 +1,10 @@
-import type { Link } from '../connection/connection.js'
-import type { Replies } from '../connection/reply-mux.js'
+import type { Connection } from '../connection/connection.js'
+import type { ReplyMux } from '../connection/reply-mux.js'
 import { NOTHING } from '../connection/reply-mux.js'
 import { GUARD_SEQUENCE, GUARD_SUBJECT } from '../subjects/subject-facts.js'
 import type { NoReply } from '../types/errors.js'
 import { encodeHeaders } from '../wire/headers.js'
-import type { Guard, Outcome, Outgoing } from '../wire/messages.js'
+import type { Guard, PublishMessage, PublishResult } from '../wire/messages.js'
 import { API_ERROR, jsonOf } from './jetstream-api.js'
 
 /** Storage of stream, account or host is used up (err_codes of the server). */
@@ -22,24 +22,24 @@ interface PubAck {
 
 /** Guarded publishing, pipelined over the bus's one inbox: as many at a time as the caller likes. */
 export class Publisher {
-  readonly #link: Link
-  readonly #replies: Replies
+  readonly #link: Connection
+  readonly #replies: ReplyMux
   readonly #timeout: number
   /** Why the server stores nothing, by its last answer to a publish: its storage is full, or a stream is sealed. */
   refusing: string | undefined
 
-  constructor(link: Link, replies: Replies, timeout_ms: number) {
+  constructor(link: Connection, replies: ReplyMux, timeout_ms: number) {
     this.#link = link
     this.#replies = replies
     this.#timeout = timeout_ms
   }
 
-  publish(message: Outgoing): Promise<Outcome> {
+  publish(message: PublishMessage): Promise<PublishResult> {
     return new Promise((resolve) => this.send(message, resolve))
   }
 
   /** `settle` is called exactly once, perhaps before this returns. */
-  send(message: Outgoing, settle: (outcome: Outcome) => void): void {
+  send(message: PublishMessage, settle: (outcome: PublishResult) => void): void {
     const { subject, guard } = message
     const data = message.data ?? NOTHING
     const headers = guard ? guarded(message, guard) : message.headers && encodeHeaders(message.headers)
@@ -53,7 +53,7 @@ export class Publisher {
     this.#replies.send(question, (reply) => settle('none' in reply ? unanswered(reply.none, subject) : this.#told(reply.message.data)))
   }
 
-  #told(data: Uint8Array): Outcome {
+  #told(data: Uint8Array): PublishResult {
     const outcome = outcomeOf(data)
     if (outcome.kind === 'stored') this.refusing = undefined
     else if (outcome.kind === 'refused' || outcome.kind === 'unknown') this.refusing = refusalIn(data) ?? this.refusing
@@ -73,7 +73,7 @@ function refusalIn(data: Uint8Array): string | undefined {
 }
 
 /** Without a subject the server takes the message's own. */
-function guarded({ subject, headers }: Outgoing, guard: Guard): string {
+function guarded({ subject, headers }: PublishMessage, guard: Guard): string {
   const expected = `${GUARD_SEQUENCE}: ${guard.sequence}\r\n`
   return encodeHeaders(headers, guard.subject === subject ? expected : `${expected}${GUARD_SUBJECT}: ${guard.subject}\r\n`)
 }
@@ -84,7 +84,7 @@ function sizeOf(data: Uint8Array, headers: string | undefined, limit: number): n
   return headers === undefined || size * 3 <= limit ? size : data.length + Buffer.byteLength(headers) + OVERHEAD_BYTES
 }
 
-function unanswered(none: NoReply, subject: string): Outcome {
+function unanswered(none: NoReply, subject: string): PublishResult {
   switch (none) {
     case 'permission':
       return { kind: 'refused', reason: 'permission', description: `no permission to publish to ${subject}` }
@@ -101,7 +101,7 @@ const STREAM = Buffer.from('{"stream":"')
 const SEQUENCE = Buffer.from('","seq":')
 const QUOTE = 0x22
 const ZERO = 0x30
-const MOST_DIGITS = 15
+const MAX_DIGITS = 15
 const END = 0x7d
 
 /** The sequence in `{"stream":"…","seq":123}`, as nearly every acknowledgment is; undefined: it may say more. */
@@ -110,7 +110,7 @@ function plainSequence(data: Uint8Array): number | undefined {
   if (data[last] !== END) return undefined
   let value = 0
   let at = last - 1
-  for (let unit = 1, digits = 0; digits < MOST_DIGITS; digits += 1, unit *= 10, at -= 1) {
+  for (let unit = 1, digits = 0; digits < MAX_DIGITS; digits += 1, unit *= 10, at -= 1) {
     const digit = (data[at] ?? 0) - ZERO
     if (digit < 0 || digit > 9) break
     value += digit * unit
@@ -127,7 +127,7 @@ function standsAt(data: Uint8Array, text: Uint8Array, from: number): boolean {
 }
 
 /** Reads a publish acknowledgment. */
-export function outcomeOf(data: Uint8Array): Outcome {
+export function outcomeOf(data: Uint8Array): PublishResult {
   const sequence = plainSequence(data)
   if (sequence !== undefined) return { kind: 'stored', sequence }
   const ack = jsonOf(data) as PubAck | undefined

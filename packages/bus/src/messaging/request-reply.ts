@@ -1,12 +1,12 @@
 import { HEADER } from '@passover/schemas'
 import { CONTENT_TYPE, decode, encode } from '../codec/codec.js'
-import type { Link } from '../connection/connection.js'
-import { NOTHING, type Replies } from '../connection/reply-mux.js'
+import type { Connection } from '../connection/connection.js'
+import { NOTHING, type ReplyMux } from '../connection/reply-mux.js'
 import type { Subjects } from '../subjects/subjects.js'
 import type { AskOptions, Service } from '../types/bus.js'
 import type { Consumption } from '../types/deliveries.js'
 import { encodeHeaders, headersOf } from '../wire/headers.js'
-import type { Arrived } from '../wire/raw-message.js'
+import type { ReceivedMessage } from '../wire/raw-message.js'
 
 /** Replicas of a service share its questions. */
 const QUEUE = 'passover'
@@ -14,7 +14,7 @@ const TIMEOUT_MS = 2_000
 
 /** Core request; undefined when nobody answers in time, or when the answer is empty or cannot be decoded. A service without an answer sends an empty one. */
 export async function ask(
-  replies: Replies,
+  replies: ReplyMux,
   subject: string,
   options: Pick<AskOptions, 'timeout_ms' | 'onUnanswered'> & { question: unknown },
 ): Promise<unknown> {
@@ -38,22 +38,22 @@ function isInbox(reply: string): boolean {
 }
 
 /** Answers a service's questions, each in the form in which it was asked. A handler that throws is reported, and its asker gets an empty answer. */
-export class Answering implements Consumption {
+export class QuestionService implements Consumption {
   readonly closed: Promise<void>
   /** The server refused the subscription; undefined: it did not. */
   trouble: string | undefined
-  readonly #link: Link
+  readonly #link: Connection
   readonly #subscription
   readonly #under = new Set<Promise<void>>()
 
   constructor(
-    context: { link: Link; subjects: Subjects },
+    context: { link: Connection; subjects: Subjects },
     service: Service,
     handler: (asker: string, question: unknown) => Promise<unknown>,
   ) {
     const { link, subjects } = context
     this.#link = link
-    const onMessage = (message: Arrived) => {
+    const onMessage = (message: ReceivedMessage) => {
       const parsed = subjects.parse(message.subject)
       const asker = parsed.kind === 'ask' ? parsed.asker : parsed.kind === 'register' ? parsed.agent : undefined
       if (asker === undefined || !message.reply || !isInbox(message.reply)) return
@@ -84,7 +84,7 @@ export class Answering implements Consumption {
     return this.drain()
   }
 
-  async #answer(message: Arrived, asker: string, handler: (asker: string, question: unknown) => Promise<unknown>): Promise<void> {
+  async #answer(message: ReceivedMessage, asker: string, handler: (asker: string, question: unknown) => Promise<unknown>): Promise<void> {
     let data: Uint8Array = NOTHING
     let options = {}
     try {

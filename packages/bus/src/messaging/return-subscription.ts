@@ -1,18 +1,18 @@
 import { errors } from '@nats-io/transport-node'
 import type { PassKey } from '@passover/schemas'
-import type { Link } from '../connection/connection.js'
-import type { Replies } from '../connection/reply-mux.js'
+import type { Connection } from '../connection/connection.js'
+import type { ReplyMux } from '../connection/reply-mux.js'
 import type { Subjects } from '../subjects/subjects.js'
 import { BusReadError } from '../types/errors.js'
-import type { HearAlso, Heard, Hearing, WaitedFor } from '../types/subscriptions.js'
+import type { LiveSubscription, ReceivedReturn, SubscribeOptions, WaitedFor } from '../types/subscriptions.js'
 import { headersOf } from '../wire/headers.js'
 import { distrust } from '../wire/message-origin.js'
-import type { Stored } from '../wire/messages.js'
-import type { Arrived } from '../wire/raw-message.js'
+import type { StoredMessage } from '../wire/messages.js'
+import type { ReceivedMessage } from '../wire/raw-message.js'
 
-export interface HearOptions extends HearAlso {
+export interface HearOptions extends SubscribeOptions {
   subject: string
-  onHeard: (heard: Heard) => void
+  onHeard: (heard: ReceivedReturn) => void
 }
 
 const ASK_MS = 1_000
@@ -25,27 +25,27 @@ const DECODER = new TextDecoder()
  * Hears returns that the stream republished. Anybody can make the server send a stored message to any subject by naming it as reply:
  * a message counts only if the last `Nats-Stream` and `Nats-Subject`, which the server appends, name exactly this return.
  */
-export async function hear(link: Link, subjects: Subjects, options: HearOptions): Promise<Hearing> {
-  return listen(link, [options.subject], (message) => {
+export async function subscribeToReturns(link: Connection, subjects: Subjects, options: HearOptions): Promise<LiveSubscription> {
+  return subscribeAll(link, [options.subject], (message) => {
     // Nothing that the stream republishes wants an answer.
     if (message.reply) {
       answerWaiting(link, subjects, { message, reply: message.reply, isWaited: options.isWaited })
       return
     }
-    const heard = believe(message, subjects)
+    const heard = verifyRepublished(message, subjects)
     if (heard.kind === 'heard') options.onHeard(heard.heard)
     else if (heard.kind === 'suspect') options.onSuspect?.(heard.key)
   })
 }
 
 interface AskedWaiting {
-  message: Arrived
+  message: ReceivedMessage
   reply: string
   isWaited: HearOptions['isWaited']
 }
 
 /** To processes of the same name only: nobody else has an inbox there. */
-function answerWaiting(link: Link, subjects: Subjects, { message, reply, isWaited }: AskedWaiting): void {
+function answerWaiting(link: Connection, subjects: Subjects, { message, reply, isWaited }: AskedWaiting): void {
   const parsed = subjects.parse(message.subject)
   const returned = Number(textOf(message))
   if (!isWaited || parsed.kind !== 'returned' || !Number.isSafeInteger(returned) || !reply.startsWith(`${link.inboxPrefix}.`)) return
@@ -53,7 +53,7 @@ function answerWaiting(link: Link, subjects: Subjects, { message, reply, isWaite
 }
 
 /** Asks under the subject on which the return itself would be heard, so that whoever waits is asked, and the server knows if nobody does. */
-export async function askWaiting(replies: Replies, subjects: Subjects, pass: { key: PassKey; returned: number }): Promise<WaitedFor> {
+export async function askIfWaited(replies: ReplyMux, subjects: Subjects, pass: { key: PassKey; returned: number }): Promise<WaitedFor> {
   const subject = subjects.returned(pass.key, pass.key.originator)
   const reply = await replies.request({ subject, data: TEXT.encode(String(pass.returned)), timeout_ms: ASK_MS })
   if ('none' in reply) return reply.none === 'no_responders' ? 'nobody' : 'silent'
@@ -61,25 +61,25 @@ export async function askWaiting(replies: Replies, subjects: Subjects, pass: { k
 }
 
 /** Hears that steps are published, stored or not. */
-export async function hearSteps(
-  link: Link,
+export async function subscribeToSteps(
+  link: Connection,
   subjects: Subjects,
   options: { subjects: string[]; onStep: (key: PassKey) => void },
-): Promise<Hearing> {
-  return listen(link, options.subjects, (message) => {
+): Promise<LiveSubscription> {
+  return subscribeAll(link, options.subjects, (message) => {
     const parsed = subjects.parse(message.subject)
     if (parsed.kind === 'step') options.onStep(parsed.key)
   })
 }
 
 /** Throws what the server has against a subscription: BusReadError where it is not permitted. */
-async function listen(link: Link, wanted: string[], onMessage: (message: Arrived) => void): Promise<Hearing> {
+async function subscribeAll(link: Connection, wanted: string[], onMessage: (message: ReceivedMessage) => void): Promise<LiveSubscription> {
   const refused: { error?: Error } = {}
   const onRefused = (error: Error): void => {
     refused.error = error
   }
   const subscriptions = wanted.map((subject) => link.subscribe(subject, onMessage, { onRefused }))
-  const hearing: Hearing = {
+  const hearing: LiveSubscription = {
     get closed() {
       return subscriptions.some((one) => one.isClosed())
     },
@@ -95,10 +95,10 @@ async function listen(link: Link, wanted: string[], onMessage: (message: Arrived
   throw error instanceof errors.PermissionViolationError ? new BusReadError(error.message, 'permission') : error
 }
 
-type Belief = { kind: 'heard'; heard: Heard } | { kind: 'suspect'; key: PassKey } | { kind: 'noise' }
+type Belief = { kind: 'heard'; heard: ReceivedReturn } | { kind: 'suspect'; key: PassKey } | { kind: 'noise' }
 
 /** Judges a message heard under a `returned` subject. */
-export function believe(message: Arrived, subjects: Subjects): Belief {
+export function verifyRepublished(message: ReceivedMessage, subjects: Subjects): Belief {
   const parsed = subjects.parse(message.subject)
   if (parsed.kind !== 'returned') return { kind: 'noise' }
   const { key, by } = parsed
@@ -108,12 +108,12 @@ export function believe(message: Arrived, subjects: Subjects): Belief {
   const time = Date.parse(headers.last('Nats-Time-Stamp') ?? '')
   const ours = headers.last('Nats-Stream') === subjects.stream && headers.last('Nats-Subject') === subject
   if (!ours || !Number.isSafeInteger(sequence) || sequence <= 0 || Number.isNaN(time)) return { kind: 'suspect', key }
-  const stored: Stored = { subject, sequence, time, headers: headers.asStored(), data: message.data }
+  const stored: StoredMessage = { subject, sequence, time, headers: headers.asStored(), data: message.data }
   // The stream stored an answer that the server published on a client's behalf.
   if (distrust('step', stored) !== undefined) return { kind: 'suspect', key }
   return { kind: 'heard', heard: { key, by, stored } }
 }
 
-function textOf(message: Arrived): string {
+function textOf(message: ReceivedMessage): string {
   return DECODER.decode(message.data)
 }

@@ -6,7 +6,7 @@ import { parseAck } from '../consumers/delivery.js'
 import { endOf } from '../consumers/pull-requests.js'
 import { Subjects } from '../subjects/subjects.js'
 import { outcomeOf } from './publisher.js'
-import { believe } from './return-subscription.js'
+import { verifyRepublished } from './return-subscription.js'
 
 const ack = (value: unknown) => outcomeOf(new TextEncoder().encode(JSON.stringify(value)))
 const refused = (err_code: number, description: string, code = 400) =>
@@ -74,7 +74,7 @@ describe('a heard return', () => {
   const heard = (subject: string, lines: string[]) => {
     const text = Buffer.from(`NATS/1.0\r\n${lines.join('\r\n')}\r\n\r\n`)
     const message = { subject, data: new Uint8Array(0), _rdata: text, _msg: { hdr: text.length } }
-    return believe(message, s)
+    return verifyRepublished(message, s)
   }
   const server = [
     'Nats-Stream: PASSOVER',

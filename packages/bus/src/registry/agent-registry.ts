@@ -4,7 +4,7 @@ import { machineTiming, type Timing } from '../clock/timing.js'
 import { CONTENT_TYPE, decode, encode } from '../codec/codec.js'
 import type { Bus } from '../types/bus.js'
 import type { Table } from '../types/stores.js'
-import type { Outcome } from '../wire/messages.js'
+import type { PublishResult } from '../wire/messages.js'
 
 /** Some seconds: a replica that is asked may be behind. */
 const TRIES = 10
@@ -26,7 +26,7 @@ export type AgentKept = 'kept' | 'lost' | 'untold'
  * an agent the events may be in the other order than the records: the second writer publishes the stored record once more
  * (docs/architecture/dispatcher.md#other-duties).
  */
-export class AgentRecords {
+export class AgentRegistry {
   readonly #bus: Bus
   readonly #table: Table<AgentRecord>
   readonly #timing: Timing
@@ -46,7 +46,7 @@ export class AgentRecords {
   }
 
   /** The event of a change. Without a record: taken out. */
-  tell(name: string, record?: AgentRecord): Promise<Outcome> {
+  tell(name: string, record?: AgentRecord): Promise<PublishResult> {
     const body: AgentBody = record ? { v: WIRE_VERSION, name, record } : { v: WIRE_VERSION, name }
     return this.#bus.publish({
       subject: this.#bus.subjects.agent(this.#bus.identity),
@@ -62,7 +62,7 @@ export class AgentRecords {
   }
 
   /** Takes an agent out, whoever changes it meanwhile, and whatever version wrote it. `lost`: others go on changing it. */
-  async remove(name: string): Promise<Outcome> {
+  async remove(name: string): Promise<PublishResult> {
     let over = -1
     for (let tries = 0; tries < TRIES; tries++) {
       const found = await this.#newer(name, over)

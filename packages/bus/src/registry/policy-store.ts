@@ -18,10 +18,10 @@ import { machineTiming, type Timing } from '../clock/timing.js'
 import { CONTENT_TYPE, decode, encode } from '../codec/codec.js'
 import type { Bus } from '../types/bus.js'
 import type { Table } from '../types/stores.js'
-import type { Stored } from '../wire/messages.js'
+import type { StoredMessage } from '../wire/messages.js'
 
 /** How the bucket's `current` stands. `revision` is what the next write of it expects; 0: there is none. */
-export type PolicyStand =
+export type CurrentPolicy =
   | { kind: 'none'; revision: 0 }
   | { kind: 'valid'; value: PolicyVersion; revision: number }
   | { kind: 'invalid'; why: string; revision: number }
@@ -66,7 +66,7 @@ export class PolicyStore {
     return new PolicyStore(bus, await bus.table('policy', z.unknown()), timing)
   }
 
-  async stand(): Promise<PolicyStand> {
+  async stand(): Promise<CurrentPolicy> {
     const entry = await this.table.get(CURRENT)
     return entry ? this.#standOf(entry.value, entry.revision) : { kind: 'none', revision: 0 }
   }
@@ -134,7 +134,7 @@ export class PolicyStore {
    * Calls back with `current` as it stands and whenever it changes; what was deleted, or cannot be confirmed just now, is not told. One that
    * throws is told of the next change: whoever lives by the policy reads it now and then besides.
    */
-  watch(onChange: (stand: PolicyStand) => void): Promise<{ ready: Promise<void> } & AsyncDisposable> {
+  watch(onChange: (stand: CurrentPolicy) => void): Promise<{ ready: Promise<void> } & AsyncDisposable> {
     return this.table.watch((_, value) => {
       if (value === undefined) return
       void this.#standOf(value, 0)
@@ -147,7 +147,7 @@ export class PolicyStore {
    * The bucket names a version, the stream says it: what counts is the event at the named sequence, read from the leader. Else
    * whoever may write the bucket could put a policy into force that nobody published.
    */
-  async #standOf(value: unknown, revision: number): Promise<PolicyStand> {
+  async #standOf(value: unknown, revision: number): Promise<CurrentPolicy> {
     const parsed = policyVersion.safeParse(value)
     if (!parsed.success) return { kind: 'invalid', why: issueTexts(parsed.error.issues, 5, 'the stored version').join('; '), revision }
     const { version, digest, document, sequence } = parsed.data
@@ -206,7 +206,7 @@ export class PolicyStore {
     }
   }
 
-  #read(stored: Stored): PolicyVersion | undefined {
+  #read(stored: StoredMessage): PolicyVersion | undefined {
     const parsed = this.#bus.subjects.parseTrusted(stored)
     const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
     const body = policyBody.safeParse(decoded.ok ? decoded.value : undefined)
@@ -217,7 +217,7 @@ export class PolicyStore {
   }
 
   /** Only the last of them comes into force: nobody must follow versions that were replaced already. False: somebody was faster. */
-  async #enforce(pending: PolicyVersion[], stand: PolicyStand): Promise<boolean> {
+  async #enforce(pending: PolicyVersion[], stand: CurrentPolicy): Promise<boolean> {
     const newest = pending.at(-1)
     for (const one of pending) {
       const key = `version.${one.version}`

@@ -1,20 +1,20 @@
 import { agentRecord } from '@passover/schemas'
 import type { Bus } from '../types/bus.js'
 import { PolicyStore } from './policy-store.js'
-import { ToldAgents } from './verified-agents.js'
+import { VerifiedAgents } from './verified-agents.js'
 
 /** An entry of a bucket without an event that says the same: every reader skips it. */
-export interface Untold {
+export interface UnannouncedEntry {
   bucket: 'agents' | 'policy'
   key: string
   revision: number
 }
 
 /** Returns entries of the registry and of the policy that have no event, or that the server wrote on a client's behalf. */
-export async function untoldEntries(bus: Bus): Promise<Untold[]> {
-  await using told = await ToldAgents.open(bus)
+export async function unannouncedEntries(bus: Bus): Promise<UnannouncedEntry[]> {
+  await using told = await VerifiedAgents.open(bus)
   const agents = await bus.table('agents', agentRecord)
-  const found: Untold[] = []
+  const found: UnannouncedEntry[] = []
   for await (const { key, value, revision } of agents.entries())
     if (!(await told.hasBy(key, value))) found.push({ bucket: 'agents', key, revision })
   for (const entry of await agents.bounced()) found.push({ bucket: 'agents', ...entry })
@@ -25,6 +25,6 @@ export async function untoldEntries(bus: Bus): Promise<Untold[]> {
   return found
 }
 
-export function untoldText({ bucket, key, revision }: Untold): string {
+export function unannouncedText({ bucket, key, revision }: UnannouncedEntry): string {
   return `${key} (revision ${revision}) of the bucket ${bucket} has no event that says the same`
 }

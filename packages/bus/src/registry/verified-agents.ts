@@ -3,17 +3,17 @@ import { machineTiming, type Timing } from '../clock/timing.js'
 import { decode } from '../codec/codec.js'
 import type { Bus } from '../types/bus.js'
 import type { Table } from '../types/stores.js'
-import type { Stored } from '../wire/messages.js'
+import type { StoredMessage } from '../wire/messages.js'
 
 /** The server shows a stored event to a reader within so long. */
 const BEHIND_MS = 2_000
-const LOOK_MS = 10
+const POLL_INTERVAL_MS = 10
 
 /**
  * The registry as the events under `agent.*` tell it. The bucket `agents` is a copy: a record there counts only if an event has said it,
  * so writing the bucket grants no right. A record whose event was not read yet waits for it.
  */
-export class ToldAgents implements AsyncDisposable {
+export class VerifiedAgents implements AsyncDisposable {
   readonly #bus: Bus
   readonly #timing: Timing
   /** Digests of the records that events told, by the agent's name. */
@@ -32,8 +32,8 @@ export class ToldAgents implements AsyncDisposable {
   }
 
   /** Settles when all events are read that were stored before. */
-  static async open(bus: Bus, timing: Timing = machineTiming): Promise<ToldAgents> {
-    const agents = new ToldAgents(bus, timing)
+  static async open(bus: Bus, timing: Timing = machineTiming): Promise<VerifiedAgents> {
+    const agents = new VerifiedAgents(bus, timing)
     const reader = await bus.follow({ filters: [bus.subjects.all('agent')] }, (stored, fact) => {
       if (fact.type !== 'untrusted') agents.#take(stored)
       agents.#position = stored.sequence
@@ -69,7 +69,7 @@ export class ToldAgents implements AsyncDisposable {
     const newest = await this.#bus.journal.newest(this.#bus.subjects.all('agent'))
     const until = this.#timing.monotonic() + BEHIND_MS
     while (newest && this.#position < newest.sequence && this.#timing.monotonic() < until)
-      await new Promise<void>((done) => this.#timing.after(LOOK_MS, done))
+      await new Promise<void>((done) => this.#timing.after(POLL_INTERVAL_MS, done))
     return this.has(name, record)
   }
 
@@ -87,7 +87,7 @@ export class ToldAgents implements AsyncDisposable {
     for (const one of this.#opened.splice(0)) await one[Symbol.asyncDispose]()
   }
 
-  #take({ data, headers }: Stored): void {
+  #take({ data, headers }: StoredMessage): void {
     const decoded = decode(data, headers.get(HEADER.contentType))
     const body = agentBody.safeParse(decoded.ok ? decoded.value : undefined)
     if (!body.success) return
@@ -106,8 +106,8 @@ export class ToldAgents implements AsyncDisposable {
 }
 
 /** Returns the records of the registry that an event told, by name. */
-export async function believedAgents(bus: Bus): Promise<Map<string, AgentRecord>> {
-  await using told = await ToldAgents.open(bus)
+export async function verifiedAgents(bus: Bus): Promise<Map<string, AgentRecord>> {
+  await using told = await VerifiedAgents.open(bus)
   const table = await bus.table('agents', agentRecord)
   const agents = new Map<string, AgentRecord>()
   for await (const { key, value } of table.entries()) if (key === value.name && (await told.hasBy(key, value))) agents.set(key, value)

@@ -4,14 +4,14 @@ import { hostname } from 'node:os'
 import { isAlive, processStarted } from '@passover/nats-server/process-liveness'
 
 /** The folder in which contenders write down their names. */
-export interface ContenderFolder {
+export interface LockDirectory {
   names(): Promise<string[]>
   /** How the file of that name is reached. */
   at(name: string): string
 }
 
-export interface Contending {
-  folder: ContenderFolder
+export interface LockOptions {
+  folder: LockDirectory
   /** Names of contenders for the same thing begin so. */
   prefix: string
   /** A holder elsewhere cannot be looked at: after so long, longer than any holds it, it is taken for dead. */
@@ -25,7 +25,7 @@ const FOREIGN_MS = 600_000
  * one: so a dead holder's file can be removed by anybody, whatever happens in between, and a lock that was taken over is never removed by
  * who judged the one before it. Gives what releases it, or the process that is in the way. `nonce`: made anew each time. Throws what the system says to a file that cannot be made.
  */
-export async function contend(contending: Contending, nonce: string): Promise<AsyncDisposable | { held_by: number }> {
+export async function acquireFileLock(contending: LockOptions, nonce: string): Promise<AsyncDisposable | { held_by: number }> {
   const { folder, prefix } = contending
   const before = await livingOthers(contending, undefined)
   if (before !== undefined) return { held_by: before }
@@ -44,7 +44,7 @@ export async function contend(contending: Contending, nonce: string): Promise<As
 }
 
 /** The process of another living contender; the files of dead ones are removed. */
-async function livingOthers(contending: Contending, own: string | undefined): Promise<number | undefined> {
+async function livingOthers(contending: LockOptions, own: string | undefined): Promise<number | undefined> {
   const { folder, prefix } = contending
   let living: number | undefined
   for (const name of await folder.names()) {
@@ -56,7 +56,7 @@ async function livingOthers(contending: Contending, own: string | undefined): Pr
   return living
 }
 
-async function lives({ folder, prefix, foreign_ms = FOREIGN_MS }: Contending, name: string): Promise<boolean> {
+async function lives({ folder, prefix, foreign_ms = FOREIGN_MS }: LockOptions, name: string): Promise<boolean> {
   const [pid = '', started = '', , where] = name.slice(prefix.length).split('.')
   if (where === here()) return isAlive(Number(pid), decodeURIComponent(started))
   const found = await stat(folder.at(name)).catch(ignoreMissing)

@@ -14,7 +14,7 @@ const HOST = '127.0.0.1'
 const OK = 200
 const NOT_NOW = 503
 /** Any program of this machine can connect, so what connections can take from the thread of the service is bounded. */
-const MOST_CONNECTIONS = 64
+const MAX_CONNECTIONS = 64
 const REQUEST_MS = 10_000
 const METRICS_KEPT_MS = 1_000
 
@@ -41,7 +41,7 @@ export async function serveHealth(
   const server = createServer(timeouts, (request, response) => void answer(told, request, response))
   // Requests that follow on the same connection are refused before they cost anything.
   server.maxRequestsPerSocket = 1
-  server.on('connection', endingOldest(MOST_CONNECTIONS))
+  server.on('connection', endingOldest(MAX_CONNECTIONS))
   await new Promise<void>((listening, failed) => {
     server.once('error', failed)
     server.listen(port, HOST, listening)

@@ -86,13 +86,13 @@ export async function runService(start: () => Promise<Running>, options: Service
   let isReached = false
   for (;;) {
     try {
-      return await runToItsEnd(await start())
+      return await runUntilClosed(await start())
     } catch (error) {
       isReached ||= error instanceof BusReadError && error.passing
       if (isReached && isPassing(error)) {
         const line = `the server does not answer while this service starts; waiting for it: ${error.message}`
         if (options.repeats.tell(line, performance.now()) !== undefined) say(line)
-        await setTimeout(AGAIN_MS)
+        await setTimeout(RETRY_DELAY_MS)
         continue
       }
       const failure = startFailure(error)
@@ -118,7 +118,7 @@ export async function closingOnFailure<T>(opened: AsyncDisposable[], start: () =
 }
 
 /** Between two attempts to start. */
-const AGAIN_MS = 500
+const RETRY_DELAY_MS = 500
 /** Exit code of E040. */
 const UNREACHABLE = 5
 
@@ -133,7 +133,7 @@ function startFailure(error: unknown): { text: string; exit: number } | undefine
 }
 
 /** At the first SIGTERM or SIGINT it finishes what is under way, and the process ends. */
-async function runToItsEnd(running: Running): Promise<void> {
+async function runUntilClosed(running: Running): Promise<void> {
   const stop = () => void running.drain(DRAIN_MS).then(() => process.exit(0))
   process.once('SIGTERM', stop)
   process.once('SIGINT', stop)

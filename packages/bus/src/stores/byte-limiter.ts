@@ -4,7 +4,7 @@ interface Waiting {
 }
 
 /** Bounds the bytes that are loaded at the same time; what is larger than all of them is loaded alone. First come, first served. */
-export class InFlight {
+export class ByteLimiter {
   readonly #most: number
   readonly #waiting: Waiting[] = []
   #bytes = 0

@@ -1,14 +1,14 @@
 import { errorText } from '@passover/schemas'
 import type { z } from 'zod'
 import { decode, encode } from '../codec/codec.js'
-import type { Link } from '../connection/connection.js'
-import { StreamReader } from '../consumers/ordered-consumer.js'
+import type { Connection } from '../connection/connection.js'
+import { OrderedConsumer } from '../consumers/ordered-consumer.js'
 import { API_ERROR, type JetStreamApi } from '../messaging/jetstream-api.js'
 import type { Publisher } from '../messaging/publisher.js'
 import { BusReadError } from '../types/errors.js'
 import type { Entry, Table, TableExtent, TableReadOptions } from '../types/stores.js'
 import { isBare, isServerAnswer, serverHeader } from '../wire/message-origin.js'
-import type { Outcome, Stored } from '../wire/messages.js'
+import type { PublishResult, StoredMessage } from '../wire/messages.js'
 
 const OPERATION = 'KV-Operation'
 const KEY = /^[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*$/
@@ -20,7 +20,7 @@ interface StreamInfo {
 }
 
 interface TableContext {
-  link: Link
+  link: Connection
   api: JetStreamApi
   publisher: Publisher
   /** Name of the bucket as the server knows it. */
@@ -28,7 +28,7 @@ interface TableContext {
   /** How an entry that cannot be used comes back, for the report about it. */
   mend: string
   /** Has the bus close what is open when it closes. */
-  track: (reader: StreamReader) => void
+  track: (reader: OrderedConsumer) => void
 }
 
 const MENDS: Record<string, string> = {
@@ -44,8 +44,8 @@ export function mendOf(bucket: string): string {
 /** A write that did not happen as asked; the outcome says how. */
 export class TableError extends Error {
   override readonly name = 'TableError'
-  readonly outcome: Outcome
-  constructor(message: string, outcome: Outcome) {
+  readonly outcome: PublishResult
+  constructor(message: string, outcome: PublishResult) {
     super(message)
     this.outcome = outcome
   }
@@ -90,7 +90,7 @@ export class KvTable<T> implements Table<T> {
     return this.#guarded(key, value, revision)
   }
 
-  send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: Outcome) => void): void {
+  send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: PublishResult) => void): void {
     const subject = this.#subject(key)
     const message = revision === undefined ? { subject, data } : { subject, data, guard: { subject, sequence: revision } }
     this.#context.publisher.send(message, settle)
@@ -150,7 +150,7 @@ export class KvTable<T> implements Table<T> {
   }
 
   async read(onEntry: Parameters<Table<T>['read']>[0], { from = 1, filter = '>', signal }: TableReadOptions = {}): Promise<void> {
-    const hand = (stored: Stored) => {
+    const hand = (stored: StoredMessage) => {
       if (signal?.aborted || this.#isBounced(stored)) return undefined
       const data = isDeleted(stored) ? undefined : stored.data
       return onEntry({ key: stored.subject.slice(this.#base.length), data, revision: stored.sequence })
@@ -185,7 +185,7 @@ export class KvTable<T> implements Table<T> {
 
   /** Reads what is there now. A bucket keeps one message a key, so that any range of it holds newest values only. */
   async *#collect(filter: string, start: number | 'last_per_subject'): AsyncIterable<Entry<T>> {
-    const found: Stored[] = []
+    const found: StoredMessage[] = []
     const reader = await this.#reader(filter, start, (stored) => void found.push(stored))
     try {
       await Promise.race([reader.caughtUp, reader.closed])
@@ -198,10 +198,10 @@ export class KvTable<T> implements Table<T> {
     }
   }
 
-  #reader(filter: string, start: number | 'last_per_subject', onMessage: (stored: Stored) => void): Promise<StreamReader> {
+  #reader(filter: string, start: number | 'last_per_subject', onMessage: (stored: StoredMessage) => void): Promise<OrderedConsumer> {
     if (!FILTER.test(filter)) throw new TypeError(`not a key filter: ${JSON.stringify(filter.slice(0, 80))}`)
     const options = { stream: this.#stream, filters: [this.#base + filter], start, onMessage }
-    return new StreamReader(this.#context, options).open()
+    return new OrderedConsumer(this.#context, options).open()
   }
 
   #subject(key: string): string {
@@ -215,28 +215,28 @@ export class KvTable<T> implements Table<T> {
     return outcome.kind === 'lost' ? undefined : this.#must(key, outcome)
   }
 
-  #must(key: string, outcome: Outcome): number {
+  #must(key: string, outcome: PublishResult): number {
     if (outcome.kind === 'stored') return outcome.sequence
     const why = 'description' in outcome ? outcome.description : outcome.kind
     throw new TableError(`${this.#context.bucket}: ${key} was not written: ${why}`, outcome)
   }
 
   /** Whether the server wrote the value on a client's behalf. Reports it; callers skip it. */
-  #isBounced(stored: Stored): boolean {
+  #isBounced(stored: StoredMessage): boolean {
     const why = this.#whyBounced(stored)
     if (why === undefined) return false
     this.#reportLeftOut(stored, `the server wrote it on a client's behalf: ${why}`)
     return true
   }
 
-  #reportLeftOut({ subject, sequence }: Stored, why: string): void {
+  #reportLeftOut({ subject, sequence }: StoredMessage, why: string): void {
     const { bucket, link, mend } = this.#context
     const what = `the entry ${subject.slice(this.#base.length)} (revision ${sequence}) of the bucket ${bucket} is left out`
     link.report(new BusReadError(`${what}: ${why}. ${mend}`, 'refused_by_server'))
   }
 
   /** A value of ours has no headers either, so an answer of the server without headers is told from it by its body, which no schema accepts. */
-  #whyBounced({ headers, data }: Stored): string | undefined {
+  #whyBounced({ headers, data }: StoredMessage): string | undefined {
     const header = serverHeader(headers)
     if (header !== undefined) return `it has the header ${header}`
     if (!isServerAnswer(data) || !isBare(headers)) return undefined
@@ -244,7 +244,7 @@ export class KvTable<T> implements Table<T> {
     return decoded.ok && this.#schema.safeParse(decoded.value).success ? undefined : 'its body is an answer'
   }
 
-  #value(stored: Stored): T | undefined {
+  #value(stored: StoredMessage): T | undefined {
     if (isDeleted(stored) || this.#isBounced(stored)) return undefined
     const decoded = decode(stored.data)
     const parsed = decoded.ok ? this.#schema.safeParse(decoded.value) : undefined
@@ -254,7 +254,7 @@ export class KvTable<T> implements Table<T> {
   }
 }
 
-function isDeleted(stored: Stored): boolean {
+function isDeleted(stored: StoredMessage): boolean {
   const operation = stored.headers.get(OPERATION)
   return operation === 'DEL' || operation === 'PURGE' || stored.headers.get('Nats-Marker-Reason') !== undefined
 }

@@ -1,13 +1,13 @@
 import { beforeEach, expect, it, vi } from 'vitest'
 import { readHeaders } from '../wire/headers.js'
-import type { Outgoing, Stored } from '../wire/messages.js'
+import type { PublishMessage, StoredMessage } from '../wire/messages.js'
 import { BucketObjects } from './object-store.js'
 import type { ObjectContext } from './object-stream.js'
 
 /** What a reader hands on: the last of each subject, as far as the replica is on which it reads. */
 interface Read {
   filters: string[]
-  onMessage: (stored: Stored) => void
+  onMessage: (stored: StoredMessage) => void
 }
 const server = vi.hoisted(() => ({ read: (_: Read): void => undefined }))
 vi.mock('../consumers/ordered-consumer.js', () => ({
@@ -33,7 +33,7 @@ const matches = (filter: string, subject: string) => (filter.endsWith('>') ? sub
 
 /** A bucket on a server that stores what it is told. */
 class Server {
-  stored: Stored[] = []
+  stored: StoredMessage[] = []
   calls: string[] = []
   last = 0
   /** What some replica has not got yet, by the filter that is read. */
@@ -68,12 +68,12 @@ class Server {
         this.stored = this.stored.filter(({ subject }) => subject !== filter)
       },
     }
-    const publisher = { publish: async (message: Outgoing) => this.publish(message) }
+    const publisher = { publish: async (message: PublishMessage) => this.publish(message) }
     const context = { link: { maxPayload: 1_000_000 }, api, publisher, bucket: 'b', overwrites }
     return new BucketObjects({ ...(context as unknown as ObjectContext), chunk_bytes: 4 })
   }
 
-  publish({ subject, data = new Uint8Array(), guard }: Outgoing) {
+  publish({ subject, data = new Uint8Array(), guard }: PublishMessage) {
     this.onPublish(subject)
     if (guard && (this.stored.findLast((one) => one.subject === guard.subject)?.sequence ?? 0) !== guard.sequence) return { kind: 'lost' }
     if (subject.includes('.M.')) this.stored = this.stored.filter((one) => one.subject !== subject)

@@ -16,7 +16,7 @@ const OVERWRITTEN = new Set(['archive'])
 const ROLLUP = { 'Nats-Rollup': 'sub' }
 
 /** How the objects of a bucket are written, and removed. */
-export function mannerOf(bucket: string): { chunk_bytes: number; overwrites: boolean } {
+export function objectStoreMode(bucket: string): { chunk_bytes: number; overwrites: boolean } {
   return { chunk_bytes: BESIDE_OTHERS.has(bucket) ? BESIDE_BYTES : CHUNK_BYTES, overwrites: OVERWRITTEN.has(bucket) }
 }
 

@@ -1,15 +1,15 @@
 import { nuid } from '@nats-io/transport-node'
-import { within } from '../clock/with-timeout.js'
-import type { Link } from '../connection/connection.js'
-import { StreamReader } from '../consumers/ordered-consumer.js'
+import { withTimeout } from '../clock/with-timeout.js'
+import type { Connection } from '../connection/connection.js'
+import { OrderedConsumer } from '../consumers/ordered-consumer.js'
 import { API_ERROR, type JetStreamApi, jsonOf } from '../messaging/jetstream-api.js'
 import type { Publisher } from '../messaging/publisher.js'
 import { BusReadError } from '../types/errors.js'
 import { serverHeader } from '../wire/message-origin.js'
-import type { Outcome, Outgoing, Stored } from '../wire/messages.js'
+import type { PublishMessage, PublishResult, StoredMessage } from '../wire/messages.js'
 
 export interface ObjectContext {
-  link: Link
+  link: Connection
   api: JetStreamApi
   publisher: Publisher
   bucket: string
@@ -77,7 +77,7 @@ export class ObjectStream {
   }
 
   /** Throws where it is not stored, or nobody knows. */
-  async publish(message: Outgoing): Promise<number> {
+  async publish(message: PublishMessage): Promise<number> {
     return storedAt(await this.#context.publisher.publish(message))
   }
 
@@ -111,18 +111,18 @@ export class ObjectStream {
   }
 
   /** The last chunk of each writing, up to a mark. */
-  async lastChunks(onChunk: (id: string, stored: Stored) => void, mark: Mark): Promise<void> {
+  async lastChunks(onChunk: (id: string, stored: StoredMessage) => void, mark: Mark): Promise<void> {
     const base = this.chunk('').length
     await this.#read('C', mark, (stored) => onChunk(stored.subject.slice(base), stored))
   }
 
   /** The last message of each subject; of chunks only their headers. Throws BusReadError where the mark does not come. */
-  async #read(what: 'C' | 'M', mark: Mark | undefined, onMessage: (stored: Stored) => void): Promise<void> {
+  async #read(what: 'C' | 'M', mark: Mark | undefined, onMessage: (stored: StoredMessage) => void): Promise<void> {
     let [isThere, arrived]: [boolean, () => void] = [false, () => undefined]
     const there = new Promise<void>((resolve) => {
       arrived = resolve
     })
-    await using reader = await new StreamReader(this.#context, {
+    await using reader = await new OrderedConsumer(this.#context, {
       stream: this.name,
       filters: [`$O.${this.#context.bucket}.${what}.>`, ...(mark && what === 'M' ? [this.chunk(mark.id)] : [])],
       start: 'last_per_subject',
@@ -135,7 +135,7 @@ export class ObjectStream {
       },
     }).open()
     if (!mark) return await Promise.race([reader.caughtUp, reader.closed])
-    await within(BEHIND_MS, Promise.race([there, reader.closed]))
+    await withTimeout(BEHIND_MS, Promise.race([there, reader.closed]))
     if (!isThere) throw new BusReadError(`${this.name}: not read up to ${mark.sequence}`, 'timeout')
   }
 
@@ -169,7 +169,7 @@ export class ObjectStream {
   }
 }
 
-function storedAt(outcome: Outcome): number {
+function storedAt(outcome: PublishResult): number {
   if (outcome.kind === 'stored') return outcome.sequence
   const why = 'description' in outcome ? outcome.description : outcome.kind
   if (outcome.kind === 'unknown') throw new BusReadError(`object: ${why}`, 'timeout')

@@ -4,7 +4,7 @@ import { createCipheriv, createHash } from 'node:crypto'
  * A part as it lies in its bucket: named and enciphered by keys that follow from its hash. A direct get answers a wildcard too, with
  * the newest message that matches, so a bucket's names and bytes are no secret from whoever may read any part of it; the hash is.
  */
-export interface Seal {
+export interface PartCipher {
   /** Stands in the subjects in place of the hash. */
   token: string
   /** Enciphers a chunk, or deciphers it: the same operation. */
@@ -17,7 +17,7 @@ export function partToken(hash: string): string {
 }
 
 /** The seal of a part's hash. Equal bytes have equal seals, so that a part is stored once. */
-export function sealOf(hash: string): Seal {
+export function partCipher(hash: string): PartCipher {
   const key = createHash('sha256').update(`passover part key ${hash}`).digest()
   return {
     token: partToken(hash),

@@ -1,7 +1,7 @@
 import { type Part, sha256 } from '@passover/schemas'
 import { expect, test } from 'vitest'
 import { Subjects } from '../subjects/subjects.js'
-import type { Outcome, Outgoing } from '../wire/messages.js'
+import type { PublishMessage, PublishResult } from '../wire/messages.js'
 import { BucketPartStore } from './part-store.js'
 
 const MIB = 1024 * 1024
@@ -13,11 +13,11 @@ function part(n: number, bytes: number): Part {
 
 /** A store whose server acknowledges a message at the end of the turn in which it came. */
 function setUp(
-  outcomeOf: (message: Outgoing) => Outcome = () => ({ kind: 'stored', sequence: 1 }),
+  outcomeOf: (message: PublishMessage) => PublishResult = () => ({ kind: 'stored', sequence: 1 }),
   storedAt: (subject: string) => Uint8Array | undefined = () => undefined,
 ) {
   const seen = { under_way: 0, most: 0, stored: 0 }
-  const publish = async (message: Outgoing): Promise<Outcome> => {
+  const publish = async (message: PublishMessage): Promise<PublishResult> => {
     seen.under_way += message.data?.length ?? 0
     seen.most = Math.max(seen.most, seen.under_way)
     await new Promise((later) => setImmediate(later))
@@ -42,7 +42,7 @@ test('has no more than 8 MiB on their way to the server, however many parts are 
 })
 
 test('leaves what is stored of a part as it is where that is the same, and says where it is not', async () => {
-  const exists: Outcome = { kind: 'refused', reason: 'exists', description: 'maximum messages per subject exceeded' }
+  const exists: PublishResult = { kind: 'refused', reason: 'exists', description: 'maximum messages per subject exceeded' }
   const stored = new Map<string, Uint8Array>()
   const first = setUp((message) => {
     stored.set(message.subject, message.data as Uint8Array)
@@ -56,7 +56,7 @@ test('leaves what is stored of a part as it is where that is the same, and says 
   await expect(again(chunks)).rejects.toMatchObject({ name: 'BusReadError', reason: 'timeout' })
 })
 
-test.each<[string, Outcome, string]>([
+test.each<[string, PublishResult, string]>([
   ['nobody answered', { kind: 'unknown', description: 'timeout' }, 'timeout'],
   ['no stream takes it', { kind: 'refused', reason: 'closed', description: 'no stream' }, 'no_responders'],
   ['it is not permitted', { kind: 'refused', reason: 'permission', description: 'no' }, 'permission'],

@@ -1,6 +1,6 @@
 import type { Part } from '@passover/schemas'
 import { sha256 } from '@passover/schemas'
-import type { Link } from '../connection/connection.js'
+import type { Connection } from '../connection/connection.js'
 import type { JetStreamApi } from '../messaging/jetstream-api.js'
 import { API_ERROR, jsonOf } from '../messaging/jetstream-api.js'
 import type { Publisher } from '../messaging/publisher.js'
@@ -8,24 +8,24 @@ import type { Subjects } from '../subjects/subjects.js'
 import { refused } from '../topology/ensure-resource.js'
 import { BusReadError, PartError, PartsFullError, PartTakenError, type ReadFailure } from '../types/errors.js'
 import type { PartStore } from '../types/stores.js'
-import type { Outcome, Outgoing } from '../wire/messages.js'
-import { InFlight } from './byte-limiter.js'
-import { type Seal, sealOf } from './part-encryption.js'
+import type { PublishMessage, PublishResult } from '../wire/messages.js'
+import { ByteLimiter } from './byte-limiter.js'
+import { type PartCipher, partCipher } from './part-encryption.js'
 import { type LoadedPart, tooLarge } from './payload-parts.js'
 
 const CHUNK_BYTES = 512 * 1024
-const AT_ONCE = 8
+const CONCURRENCY = 8
 const MAX_CHUNKS = 16_384
 /** Largest part that is loaded, and bytes of parts that one process loads at a time. */
-const MOST_PART_BYTES = 256 * 1024 * 1024
-const MOST_LOADING_BYTES = 128 * 1024 * 1024
+const MAX_PART_BYTES = 256 * 1024 * 1024
+const MAX_LOADING_BYTES = 128 * 1024 * 1024
 /**
  * Bytes of parts that one process has on their way to the server. Each message must be acknowledged within the publish timeout, which begins when
  * it is sent, so that what waits behind others must not be sent yet.
  */
-const MOST_STORING_BYTES = 8 * 1024 * 1024
+const MAX_STORING_BYTES = 8 * 1024 * 1024
 /** Bytes of all parts of one output, where its reader allows no other number: a worker chooses what it returns. */
-const MOST_OUTPUT_BYTES = 64 * 1024 * 1024
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 
 interface PartMeta {
   size: number
@@ -49,14 +49,14 @@ interface Place {
  * bucket and which leaves no consumer behind. Only the hash opens a part (see Seal).
  */
 export class BucketPartStore implements PartStore {
-  readonly #link: Link
+  readonly #link: Connection
   readonly #api: JetStreamApi
   readonly #publisher: Publisher
   readonly #subjects: Subjects
-  readonly #loading = new InFlight(MOST_LOADING_BYTES)
-  readonly #storing = new InFlight(MOST_STORING_BYTES)
+  readonly #loading = new ByteLimiter(MAX_LOADING_BYTES)
+  readonly #storing = new ByteLimiter(MAX_STORING_BYTES)
 
-  constructor(context: { link: Link; api: JetStreamApi; publisher: Publisher; subjects: Subjects }) {
+  constructor(context: { link: Connection; api: JetStreamApi; publisher: Publisher; subjects: Subjects }) {
     this.#link = context.link
     this.#api = context.api
     this.#publisher = context.publisher
@@ -69,7 +69,7 @@ export class BucketPartStore implements PartStore {
 
   async fetch(part: Part): Promise<Uint8Array> {
     const { owner } = part
-    if (!part.data && part.size > MOST_PART_BYTES) throw tooLargeToLoad(part.name, part.size, MOST_PART_BYTES)
+    if (!part.data && part.size > MAX_PART_BYTES) throw tooLargeToLoad(part.name, part.size, MAX_PART_BYTES)
     const found = part.data ?? (owner === undefined ? undefined : await this.#loading.do(part.size, () => this.#load(owner, part)))
     if (!found || found === 'unanswered')
       throw new PartError(`part ${part.name} is not there (${part.hash.slice(0, 12)})`, 'missing', found !== undefined)
@@ -102,7 +102,7 @@ export class BucketPartStore implements PartStore {
   }
 
   remove(owner: string, hash: string): Promise<void> {
-    return this.removeToken(owner, sealOf(hash).token)
+    return this.removeToken(owner, partCipher(hash).token)
   }
 
   async removeToken(owner: string, token: string): Promise<void> {
@@ -119,20 +119,20 @@ export class BucketPartStore implements PartStore {
     throw refused(`stream ${stream}`, reply)
   }
 
-  #place(owner: string, { token }: Pick<Seal, 'token'>): Place {
+  #place(owner: string, { token }: Pick<PartCipher, 'token'>): Place {
     const at = (what: 'C' | 'M') => `${this.#subjects.parts(owner, what)}.${token}`
     return { stream: `OBJ_${this.#subjects.partsBucket(owner)}`, base: { C: at('C'), M: at('M') } }
   }
 
   /** Where earlier versions stored parts. */
-  #earlierPlace(owner: string, { token }: Pick<Seal, 'token'>): Place {
+  #earlierPlace(owner: string, { token }: Pick<PartCipher, 'token'>): Place {
     const at = (what: 'C' | 'M') => `${this.#subjects.earlierParts(owner, what)}.${token}`
     return { stream: `OBJ_${this.#subjects.partsBucket(owner)}`, base: { C: at('C'), M: at('M') } }
   }
 
   async #move(owner: string, part: Part): Promise<Part> {
     const { data, ...rest } = part
-    const seal = sealOf(part.hash)
+    const seal = partCipher(part.hash)
     const { base, stream } = this.#place(owner, seal)
     if (!data) return part
     const stored = await this.#get(stream, base.M)
@@ -150,7 +150,7 @@ export class BucketPartStore implements PartStore {
   }
 
   /** Stores a message of a part. An earlier upload of the same part, even half of one, stored the same bytes, which stay as they are. */
-  async #put(owner: string, stream: string, message: Outgoing & { data: Uint8Array }): Promise<void> {
+  async #put(owner: string, stream: string, message: PublishMessage & { data: Uint8Array }): Promise<void> {
     const outcome = await this.#publisher.publish(message)
     if (outcome.kind === 'stored') return
     if (outcome.kind === 'refused' && outcome.reason === 'exists') {
@@ -166,11 +166,11 @@ export class BucketPartStore implements PartStore {
   }
 
   async #load(owner: string, part: Part): Promise<Found> {
-    const seal = sealOf(part.hash)
+    const seal = partCipher(part.hash)
     return (await this.#loadFrom(this.#place(owner, seal), seal, part)) ?? this.#loadFrom(this.#earlierPlace(owner, seal), seal, part)
   }
 
-  async #loadFrom({ base, stream }: Place, seal: Seal, part: Part): Promise<Found> {
+  async #loadFrom({ base, stream }: Place, seal: PartCipher, part: Part): Promise<Found> {
     const found = await this.#get(stream, base.M)
     if (found === 'unanswered') return found
     const meta = found && (jsonOf(found) as PartMeta | undefined)
@@ -203,7 +203,7 @@ export class BucketPartStore implements PartStore {
 /** Bytes, none, or nobody who could say. */
 type Found = Uint8Array | 'unanswered' | undefined
 
-function failureOf(outcome: Exclude<Outcome, { kind: 'stored' }>): ReadFailure {
+function failureOf(outcome: Exclude<PublishResult, { kind: 'stored' }>): ReadFailure {
   if (outcome.kind === 'unknown') return 'timeout'
   if (outcome.kind === 'refused' && outcome.reason === 'closed') return 'no_responders'
   return outcome.kind === 'refused' && outcome.reason === 'permission' ? 'permission' : 'refused_by_server'
@@ -215,7 +215,7 @@ function failureOf(outcome: Exclude<Outcome, { kind: 'stored' }>): ReadFailure {
  * @param most - bytes that all of them may have, known before any is loaded
  * @throws PartError
  */
-export async function loadParts(store: Pick<PartStore, 'fetch'>, parts: Part[], most = MOST_OUTPUT_BYTES): Promise<LoadedPart[]> {
+export async function loadParts(store: Pick<PartStore, 'fetch'>, parts: Part[], most = MAX_OUTPUT_BYTES): Promise<LoadedPart[]> {
   const odd = parts.find(({ size }) => !Number.isSafeInteger(size) || size < 0)
   // A sender may write anything there: with a negative size the others would seem to fit.
   if (odd) throw new PartError('the size of a part is no whole number of bytes', 'differs')
@@ -242,6 +242,6 @@ async function inTurns<T>(count: number, work: (n: number) => Promise<T>): Promi
   const runner = async () => {
     for (let n = next++; n < count; n = next++) results[n] = await work(n)
   }
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE, count) }, runner))
+  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, count) }, runner))
   return results
 }

@@ -1,8 +1,8 @@
 import type { ErrorCode, EventKind, Fact, PassKey, Step, StepKind } from '@passover/schemas'
 import { ERROR_CODES, HEADER, parseKey, SYSTEM, soundTraceparent } from '@passover/schemas'
-import { HeaderIndex } from '../wire/header-scanner.js'
+import { HeaderScanner } from '../wire/header-scanner.js'
 import { distrust } from '../wire/message-origin.js'
-import type { Guard, Stored } from '../wire/messages.js'
+import type { Guard, StoredMessage } from '../wire/messages.js'
 
 /** What a subject says. `unknown`: none of ours, or one with tokens that no honest publisher uses. */
 export type ParsedSubject =
@@ -54,7 +54,7 @@ function code(text: string | undefined): ErrorCode | undefined {
   return text === undefined ? undefined : ERROR_CODES.find((known) => known === text)
 }
 
-const STEP = new HeaderIndex({ ...HEADER, guard_sequence: GUARD_SEQUENCE, guard_subject: GUARD_SUBJECT })
+const STEP = new HeaderScanner({ ...HEADER, guard_sequence: GUARD_SEQUENCE, guard_subject: GUARD_SUBJECT })
 const { at: AT } = STEP
 
 /** What the server checked when it stored a message, its subject without prefix; undefined: nothing. */
@@ -68,7 +68,7 @@ function guard(sequence: number, subject: string, prefix: string): Guard {
 }
 
 /** Reads a step from its parsed subject and its headers; what they lack or mangle is left out. */
-function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: Stored, prefix: string): Step {
+function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: StoredMessage, prefix: string): Step {
   const values = STEP.firsts(stored.headers)
   const parent = values[AT.parent]
   const guarded = whole(values[AT.guard_sequence])
@@ -104,7 +104,7 @@ function isOfDispatcher({ step, by }: Extract<ParsedSubject, { kind: 'step' }>):
 }
 
 /** What a headers-only reader knows of a stored message (see Subjects.toFact). */
-export function factOf(parsed: ParsedSubject, stored: Stored, prefix: string): Fact {
+export function factOf(parsed: ParsedSubject, stored: StoredMessage, prefix: string): Fact {
   const untrusted = distrust(parsed.kind, stored)
   return untrusted === undefined ? trustedFact(parsed, stored, prefix) : untrustedFact(parsed, stored, untrusted)
 }
@@ -113,7 +113,7 @@ export function factOf(parsed: ParsedSubject, stored: Stored, prefix: string): F
  * A step and a request that are not believed keep their places: a guard names the step's sequence, and a request is answered. Nothing of
  * what their headers say is taken over. Of everything else only the pass is known.
  */
-function untrustedFact(parsed: ParsedSubject, { subject, sequence, time }: Stored, untrusted: string): Fact {
+function untrustedFact(parsed: ParsedSubject, { subject, sequence, time }: StoredMessage, untrusted: string): Fact {
   if (parsed.kind === 'step')
     return { type: 'step', kind: parsed.step, key: parsed.key, by: parsed.by, sequence, time, attempt: 0, untrusted }
   if (parsed.kind === 'request') {
@@ -124,7 +124,7 @@ function untrustedFact(parsed: ParsedSubject, { subject, sequence, time }: Store
   return { type: 'untrusted', of: parsed.kind, subject, ...key, sequence, time, untrusted }
 }
 
-function trustedFact(parsed: ParsedSubject, stored: Stored, prefix: string): Fact {
+function trustedFact(parsed: ParsedSubject, stored: StoredMessage, prefix: string): Fact {
   const { sequence, time, headers } = stored
   switch (parsed.kind) {
     case 'step':

@@ -3,7 +3,7 @@ import { EVENT_KINDS, SLOTS, STEP_KINDS } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { RawHeaders } from '../wire/headers.js'
-import type { Stored } from '../wire/messages.js'
+import type { StoredMessage } from '../wire/messages.js'
 import type { ParsedSubject } from './subject-facts.js'
 import { Subjects } from './subjects.js'
 
@@ -177,7 +177,7 @@ describe('subjects', () => {
   })
 })
 
-function stored(subject: string, headers: Record<string, string>): Stored {
+function stored(subject: string, headers: Record<string, string>): StoredMessage {
   const block = Object.entries(headers).map(([name, value]) => `\r\n${name}: ${value}`)
   return { subject, sequence: 9, time: 1000, headers: new RawHeaders(`NATS/1.0${block.join('')}\r\n\r\n`), data: new Uint8Array(0) }
 }

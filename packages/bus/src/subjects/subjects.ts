@@ -1,7 +1,7 @@
 import type { EventKind, Fact, PassKey, Slot, StepKind } from '@passover/schemas'
 import { STEP_KINDS, SYSTEM } from '@passover/schemas'
 import { distrust, type Published } from '../wire/message-origin.js'
-import type { Guard, Stored } from '../wire/messages.js'
+import type { Guard, StoredMessage } from '../wire/messages.js'
 import { factOf, guardOf, type ParsedSubject } from './subject-facts.js'
 import { ID, ID_HEAD, ITEM, NAME, parseSubject, UNKNOWN } from './subject-parser.js'
 
@@ -213,7 +213,7 @@ export class Subjects {
   }
 
   /** What a headers-only reader knows of a stored message. Hostile headers are left out, never thrown at. */
-  toFact(stored: Stored): Fact {
+  toFact(stored: StoredMessage): Fact {
     return factOf(this.parse(stored.subject), stored, this.prefix)
   }
 
@@ -229,7 +229,7 @@ export class Subjects {
   }
 
   /** Its guard alone, for who needs no more of a step. */
-  guardOf(stored: Stored): Guard | undefined {
+  guardOf(stored: StoredMessage): Guard | undefined {
     return guardOf(stored.headers, stored.subject, this.prefix)
   }
 

@@ -67,7 +67,7 @@ function refuseOther({ stream }: Subjects, { kept, read_as, wanted, hint }: Comp
 }
 
 /** A look costs nothing: the bus learns the window with everything that it asks of the stream's configuration, every minute at least. */
-const LOOK_MS = 1_000
+const POLL_INTERVAL_MS = 1_000
 
 /**
  * Settles with the window that the stream has now, once it is not the one that a process began with. Such a process judges by another rule than
@@ -82,7 +82,7 @@ export function otherIdWindow(bus: Pick<Bus, 'idWindow' | 'closed'>, began: numb
     const look = () => {
       const now = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
       if (now !== began) settle(now)
-      else if (!closed) timing.after(LOOK_MS, look)
+      else if (!closed) timing.after(POLL_INTERVAL_MS, look)
     }
     look()
   })

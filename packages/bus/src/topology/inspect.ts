@@ -1,5 +1,5 @@
 import { SLOTS } from '@passover/schemas'
-import type { Link } from '../connection/connection.js'
+import type { Connection } from '../connection/connection.js'
 import type { JetStreamApi } from '../messaging/jetstream-api.js'
 import type { Subjects } from '../subjects/subjects.js'
 import { BusReadError } from '../types/errors.js'
@@ -57,14 +57,14 @@ export async function workload(api: JetStreamApi, subjects: Subjects, subagent: 
 }
 
 /** Agents for which returns wait. */
-export async function returnsKept(api: JetStreamApi, subjects: Subjects): Promise<string[]> {
+export async function listReturnConsumers(api: JetStreamApi, subjects: Subjects): Promise<string[]> {
   const ours = subjects.returnsConsumer('x').slice(0, -1)
   const names = await listed<string>(api, `CONSUMER.NAMES.${subjects.stream}`, 'consumers')
   return names.filter((name) => name.startsWith(ours)).map((name) => name.slice(ours.length))
 }
 
 /** Of these agents those that lack a consumer that they should have, by one listing of all. */
-export async function lackConsumers(api: JetStreamApi, subjects: Subjects, agents: readonly Consuming[]): Promise<string[]> {
+export async function findMissingConsumers(api: JetStreamApi, subjects: Subjects, agents: readonly Consuming[]): Promise<string[]> {
   const names = new Set(await listed<string>(api, `CONSUMER.NAMES.${subjects.stream}`, 'consumers'))
   const wanted = ({ name, work, returns }: Consuming) => [
     ...(work ? SLOTS.map((slot) => subjects.workConsumer(name, slot)) : []),
@@ -74,7 +74,12 @@ export async function lackConsumers(api: JetStreamApi, subjects: Subjects, agent
 }
 
 /** What `passover doctor` looks at. */
-export async function inspect(context: { link: Link; api: JetStreamApi; subjects: Subjects; skew: () => number }): Promise<Inspection> {
+export async function inspect(context: {
+  link: Connection
+  api: JetStreamApi
+  subjects: Subjects
+  skew: () => number
+}): Promise<Inspection> {
   const { link, api, subjects } = context
   const info = link.nc.info
   const rtt_ms = await link.nc.rtt()
@@ -108,11 +113,11 @@ export async function inspect(context: { link: Link; api: JetStreamApi; subjects
   }
 }
 
-const MOST_CONSUMERS = 200
+const MAX_CONSUMERS = 200
 
 async function pausedOf(api: JetStreamApi, subjects: Subjects, names: readonly string[]): Promise<string[]> {
   const own = names.filter((name) => !name.startsWith('work_') && !name.startsWith('returns_'))
-  const looked = [...own, ...names.filter((name) => !own.includes(name)).slice(0, MOST_CONSUMERS)]
+  const looked = [...own, ...names.filter((name) => !own.includes(name)).slice(0, MAX_CONSUMERS)]
   const paused: string[] = []
   for (const name of looked) if ((await consumerStanding(api, subjects, name))?.paused) paused.push(name)
   return paused
@@ -155,12 +160,12 @@ async function accountOf(api: JetStreamApi): Promise<Pick<Inspection, 'account' 
   }
 }
 
-const MOST_CLOCKS = 16
+const MAX_CLOCKS = 16
 
 /** Leaders answer with their own clocks: what they say is compared with the moment between question and answer. */
 async function clocksOf(api: JetStreamApi, streams: readonly string[]): Promise<Inspection['clocks']> {
   const found = new Map<string, number>()
-  for (const name of streams.slice(0, MOST_CLOCKS)) {
+  for (const name of streams.slice(0, MAX_CLOCKS)) {
     const asked = Date.now()
     const reply = await api.call<StreamInfo>(`STREAM.INFO.${name}`)
     const leader = reply.ok ? reply.value.cluster?.leader : undefined

@@ -17,10 +17,10 @@ export const STREAM_BYTES: readonly number[] = Array.from({ length: 9 }, (_, n) 
  */
 export const TOTAL_SHARE = 2.5
 /** Smallest limit of a bucket: the bucket of an agent holds at least one part. */
-export const LEAST_BUCKET_BYTES = MIB
+export const MIN_BUCKET_BYTES = MIB
 
-export const MOST_PARTS_BYTES = 256 * MIB
-const LEAST_PARTS_BYTES = 8 * MIB
+export const MAX_PARTS_BYTES = 256 * MIB
+const MIN_PARTS_BYTES = 8 * MIB
 const PARTS_SHARE = 1 / 64
 
 interface Share {
@@ -53,8 +53,8 @@ export function bucketBytes(kind: 'KV' | 'OBJ', bucket: string, stream_bytes: nu
 
 /** Returns the default byte limit of an agent's parts bucket. Bounded also where the stream is not. */
 export function partsBytes(stream_bytes: number | undefined): number {
-  if (stream_bytes === undefined || stream_bytes <= 0) return MOST_PARTS_BYTES
-  return Math.min(MOST_PARTS_BYTES, Math.max(LEAST_PARTS_BYTES, Math.floor(stream_bytes * PARTS_SHARE)))
+  if (stream_bytes === undefined || stream_bytes <= 0) return MAX_PARTS_BYTES
+  return Math.min(MAX_PARTS_BYTES, Math.max(MIN_PARTS_BYTES, Math.floor(stream_bytes * PARTS_SHARE)))
 }
 
 /**

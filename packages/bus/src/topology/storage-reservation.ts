@@ -6,7 +6,7 @@ import type { PartsUsage } from '../types/inspection.js'
 import type { Config, Loose } from './config-diff.js'
 import { streamConfig } from './configs.js'
 import { ensureStream, refused } from './ensure-resource.js'
-import { LEAST_BUCKET_BYTES, streamSizes, TOTAL_SHARE } from './storage-plan.js'
+import { MIN_BUCKET_BYTES, streamSizes, TOTAL_SHARE } from './storage-plan.js'
 
 interface Info {
   config: Config & { max_bytes?: number }
@@ -55,7 +55,7 @@ export async function ensureBounded(api: JetStreamApi, wanted: Config, loose: Lo
     try {
       return await ensureStream(api, { ...wanted, max_bytes }, (field, found) => field === 'max_bytes' || loose(field, found))
     } catch (error) {
-      if (!(error instanceof NoStorageError) || max_bytes / 2 < LEAST_BUCKET_BYTES) throw error
+      if (!(error instanceof NoStorageError) || max_bytes / 2 < MIN_BUCKET_BYTES) throw error
     }
   }
 }

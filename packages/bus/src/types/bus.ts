@@ -1,13 +1,13 @@
 import type { Fact, PassKey, Slot } from '@passover/schemas'
 import type { z } from 'zod'
 import type { Subjects } from '../subjects/subjects.js'
-import type { Outcome, Outgoing, Stored } from '../wire/messages.js'
-import type { ConsumeSettings, Consumption, Delivery, Verdict, WorkSource } from './deliveries.js'
+import type { PublishMessage, PublishResult, StoredMessage } from '../wire/messages.js'
+import type { AckDecision, ConsumeSettings, Consumption, Delivery, WorkSource } from './deliveries.js'
 import type { NoReply } from './errors.js'
 import type { ConsumerStanding, Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './inspection.js'
 import type { Journal } from './journal.js'
 import type { ObjectStore, PartStore, Table } from './stores.js'
-import type { Following, FollowOptions, HearAlso, Heard, Hearing, WaitedFor } from './subscriptions.js'
+import type { FollowOptions, LiveSubscription, ReceivedReturn, StreamSubscription, SubscribeOptions, WaitedFor } from './subscriptions.js'
 
 /** Why a server lets a connection in no more: its credentials were revoked, have expired, or are refused for a reason that it does not say. */
 export type Denied = 'revoked' | 'expired' | 'refused'
@@ -41,23 +41,28 @@ export interface Bus extends AsyncDisposable {
   /** Settles when the connection is closed for good. */
   readonly closed: Promise<Error | undefined>
 
-  publish(message: Outgoing): Promise<Outcome>
+  publish(message: PublishMessage): Promise<PublishResult>
   readonly journal: Journal
   /** `returned.<originator>.<prefix>.>` or, with a whole id, `returned.<originator>.<prefix>.<rest>.>` */
-  hearReturns(originator: string, prefixOrId: string, onHeard: (heard: Heard) => void, also?: HearAlso): Promise<Hearing>
+  subscribeReturns(
+    originator: string,
+    prefixOrId: string,
+    onHeard: (heard: ReceivedReturn) => void,
+    also?: SubscribeOptions,
+  ): Promise<LiveSubscription>
   /** Asks the process that would hear the return of this pass, stored at `returned`, whether it has to do with it yet. */
   isWaitedFor(key: PassKey, returned: number): Promise<WaitedFor>
   /**
    * Calls back when a held step or a fence is published for a pass of `originator`, stored or not: such a pass does not go straight from
    * its work to its return. A hint and no more, for anybody may cause it.
    */
-  hearDetours(originator: string, onDetour: (key: PassKey) => void): Promise<Hearing>
+  subscribeIntermediateSteps(originator: string, onDetour: (key: PassKey) => void): Promise<LiveSubscription>
   /** System returns for passes that `subagent` works on: `returned.*.*.*.<subagent>.passover`. */
-  hearEndings(subagent: string, onHeard: (heard: Heard) => void): Promise<Hearing>
+  subscribeTerminations(subagent: string, onHeard: (heard: ReceivedReturn) => void): Promise<LiveSubscription>
   work(subagent: string, slot: Slot): WorkSource
   /** A durable consumer's deliveries, at most `concurrency` at a time. */
-  consume(durable: string, handler: (delivery: Delivery) => Promise<Verdict>, options?: ConsumeSettings): Promise<Consumption>
-  follow(options: FollowOptions, onMessage: (stored: Stored, fact: Fact) => void | Promise<void>): Promise<Following>
+  consume(durable: string, handler: (delivery: Delivery) => Promise<AckDecision>, options?: ConsumeSettings): Promise<Consumption>
+  follow(options: FollowOptions, onMessage: (stored: StoredMessage, fact: Fact) => void | Promise<void>): Promise<StreamSubscription>
   /** Sequence of the last stored message, and of the first one still there. */
   bounds(): Promise<{ first: number; last: number }>
   /** How full the stream is (max_bytes undefined: no limit of its own), and whether it takes requests. */
@@ -99,9 +104,9 @@ export interface Bus extends AsyncDisposable {
   /** That durable, where nothing shall wait for the agent any more. Idempotent. */
   removeReturns(agent: string): Promise<void>
   /** Agents that have such a durable. */
-  returnsKept(): Promise<string[]>
+  listReturnConsumers(): Promise<string[]>
   /** Of these agents those that lack a consumer that they should have; one question, however many there are. */
-  lackConsumers(agents: readonly Consuming[]): Promise<string[]>
+  findMissingConsumers(agents: readonly Consuming[]): Promise<string[]>
   /** The durables of the notifiers, which begin at what is stored next. */
   ensureNotifiers(): Promise<void>
   /** How full an agent's parts bucket is; undefined: it has none. */

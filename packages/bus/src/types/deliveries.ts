@@ -1,8 +1,8 @@
 import type { Slot } from '@passover/schemas'
-import type { Stored } from '../wire/messages.js'
+import type { StoredMessage } from '../wire/messages.js'
 
 /** A delivery that must be answered. */
-export interface Delivery extends Stored {
+export interface Delivery extends StoredMessage {
   /** 1 for the first delivery. */
   delivered: number
   /** Sequence of the delivery at its consumer; going back means that the consumer was made anew. */
@@ -19,7 +19,7 @@ export interface Delivery extends Stored {
 }
 
 /** What became of a delivery: acknowledged, given back, or terminated and told. */
-export type Verdict = { ok: true } | { retry: true; delay_ms?: number } | { fatal: string }
+export type AckDecision = { ok: true } | { retry: true; delay_ms?: number } | { fatal: string }
 
 export interface Consumption extends AsyncDisposable {
   /** Why nothing is delivered now; undefined: nothing is known to be wrong. */

@@ -1,8 +1,8 @@
 import type { PassKey, Step } from '@passover/schemas'
-import type { Outcome, Outgoing, Stored } from '../wire/messages.js'
+import type { PublishMessage, PublishResult, StoredMessage } from '../wire/messages.js'
 
 /** What to do next about a journal, having seen its steps. */
-export type Plan<T> = { done: T } | { publish: Outgoing; stored: (sequence: number) => T }
+export type Plan<T> = { done: T } | { publish: PublishMessage; stored: (sequence: number) => T }
 
 export interface AdvanceOptions<T = unknown> {
   /** `leader`: STREAM.MSG.GET, what is not found is not there. `glimpse`: exact direct gets, for agents. */
@@ -21,7 +21,7 @@ export interface AdvanceOptions<T = unknown> {
   signal?: AbortSignal
 }
 
-export type Advanced<T> = { ok: true; value: T } | { ok: false; outcome: Outcome }
+export type Advanced<T> = { ok: true; value: T } | { ok: false; outcome: PublishResult }
 
 /** What of a pass was not read, since there is too much of it. */
 export type Cut = 'steps' | 'events' | 'progress'
@@ -33,18 +33,18 @@ export interface Journal {
   /** Steps that exact direct gets find; nothing found is no proof. */
   glimpse(key: PassKey): Promise<Step[]>
   /** One step or event with its body: the last message of an exact subject, by direct get. */
-  last(subject: string): Promise<Stored | undefined>
+  last(subject: string): Promise<StoredMessage | undefined>
   /** The first message at or after `from` that a filter matches, as the leader has it; the newest one of all. Not for agents. */
-  first(filter: string, from: number): Promise<Stored | undefined>
-  newest(filter: string): Promise<Stored | undefined>
+  first(filter: string, from: number): Promise<StoredMessage | undefined>
+  newest(filter: string): Promise<StoredMessage | undefined>
   /** One stored message by sequence, from the leader. */
-  message(sequence: number): Promise<Stored | undefined>
+  message(sequence: number): Promise<StoredMessage | undefined>
   /**
    * Everything stored of a pass, in order: its request, steps, events, decisions. Leader; not for agents. Of a journal that is too
    * long it has the first steps and the last of every subject, and calls `onCut` with `steps`: those must not be folded as if they were all.
    * With `events`: there are more events of some kind than are read one by one; with `progress`: reports of progress were left out.
    */
-  history(key: PassKey, from?: number, onCut?: (what: Cut) => void): Promise<Stored[]>
+  history(key: PassKey, from?: number, onCut?: (what: Cut) => void): Promise<StoredMessage[]>
   /** Deletes one message for good (audit only); true when it is gone, also when it was before. `overwrite`: its bytes on disk, too. */
   deleteMessage(sequence: number, how?: 'overwrite'): Promise<boolean>
   /**

@@ -1,5 +1,5 @@
 import type { Part } from '@passover/schemas'
-import type { Outcome } from '../wire/messages.js'
+import type { PublishResult } from '../wire/messages.js'
 
 /** Large parts by content hash in the object buckets `parts_<agent>`. */
 export interface PartStore {
@@ -61,7 +61,7 @@ export interface Table<T> {
   /** Compare-and-set; undefined: someone was faster. */
   update(key: string, value: T, revision: number): Promise<number | undefined>
   /** `update`, with revision 0 `create`, without one `put`, for who writes many: encoded already, without a promise, and told how it went as it went. */
-  send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: Outcome) => void): void
+  send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: PublishResult) => void): void
   /** With a revision compare-and-set; false: someone was faster. */
   delete(key: string, revision?: number): Promise<boolean>
   /** Takes an entry out without a trace of its key, its bytes on disk overwritten; false: the bucket forbids that, and they lie there until the server compacts. */

@@ -1,5 +1,5 @@
 import type { PassKey } from '@passover/schemas'
-import type { Stored } from '../wire/messages.js'
+import type { StoredMessage } from '../wire/messages.js'
 
 export interface FollowOptions {
   /** Subject filters; all when left out. */
@@ -17,7 +17,7 @@ export interface FollowOptions {
  * An ordered reader: every stored message once, in order, also across reconnects.
  * A handler that throws is called again with the same message after a second: nothing is skipped.
  */
-export interface Following extends AsyncDisposable {
+export interface StreamSubscription extends AsyncDisposable {
   /** Sequence of the last message handed on (0: none). */
   readonly position: number
   /** Why nothing is read now; undefined: nothing is known to be wrong. */
@@ -28,13 +28,13 @@ export interface Following extends AsyncDisposable {
 }
 
 /** A return as the stream republished it, its server headers checked. */
-export interface Heard {
+export interface ReceivedReturn {
   key: PassKey
   by: string
-  stored: Stored
+  stored: StoredMessage
 }
 
-export interface HearAlso {
+export interface SubscribeOptions {
   /** Something came under a return's subject that the stream did not republish: the journal should be read. */
   onSuspect?: ((key: PassKey) => void) | undefined
   /** Answers other processes of the same name: whether this return is waited for, or being handed over, here. */
@@ -44,6 +44,6 @@ export interface HearAlso {
 /** `nobody`: no process hears that pass's return. `silent`: one does, and did not answer. */
 export type WaitedFor = 'waited' | 'not_waited' | 'nobody' | 'silent'
 
-export interface Hearing extends AsyncDisposable {
+export interface LiveSubscription extends AsyncDisposable {
   readonly closed: boolean
 }

@@ -14,7 +14,7 @@ interface Known {
  * Names of headers that a reader asks for together. They are found in one pass over the block, and no name is cut out of it to be
  * compared: who reads every message asks for a dozen, and a search for each costs several times as much.
  */
-export class HeaderIndex<F extends string> {
+export class HeaderScanner<F extends string> {
   readonly #names: readonly string[]
   readonly #known = new Map<number, Known>()
   /** Where the value of each field stands in what `firsts` gives. */

@@ -2,7 +2,7 @@ import { headers as clientHeaders } from '@nats-io/transport-node'
 import { HEADER } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { HeaderIndex } from './header-scanner.js'
+import { HeaderScanner } from './header-scanner.js'
 import { encodeHeaders, headersFromBase64, headersOf, RawHeaders } from './headers.js'
 
 const block = (...lines: string[]) => new RawHeaders(`NATS/1.0\r\n${lines.join('\r\n')}\r\n\r\n`)
@@ -53,7 +53,7 @@ describe('headers', () => {
   })
 
   it('asked for together are the first value of each, as one by one', () => {
-    const index = new HeaderIndex(HEADER)
+    const index = new HeaderScanner(HEADER)
     const names = Object.values(HEADER)
     // Names that differ from ours in one place only must not be taken for them.
     const near = fc
@@ -70,7 +70,7 @@ describe('headers', () => {
         expect(index.firsts({ get: (name: string) => headers.get(name) } as never)).toEqual(firsts)
       }),
     )
-    expect(() => new HeaderIndex({ a: 'Passover-Id', b: 'Xassover-Id' })).toThrow(TypeError)
+    expect(() => new HeaderScanner({ a: 'Passover-Id', b: 'Xassover-Id' })).toThrow(TypeError)
   })
 
   it("are read from the client's own map where its message hides the bytes", () => {

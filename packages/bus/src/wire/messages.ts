@@ -14,7 +14,7 @@ export interface MessageHeaders {
 }
 
 /** A message as the stream stores it. */
-export interface Stored {
+export interface StoredMessage {
   subject: string
   sequence: number
   /** Server's time, ms. */
@@ -25,7 +25,7 @@ export interface Stored {
 }
 
 /** A message to store. Without a guard the server stores it whatever came before. */
-export interface Outgoing {
+export interface PublishMessage {
   subject: string
   headers?: Partial<Record<string, string>>
   data?: Uint8Array
@@ -41,7 +41,7 @@ export interface Guard {
 }
 
 /** Anything but `stored` proves nothing but that I did not win: read the journal (docs/architecture/protocol.md#publishing-a-step). */
-export type Outcome =
+export type PublishResult =
   | { kind: 'stored'; sequence: number }
   /** The guard did not hold; in a cluster mostly without `last`. */
   | { kind: 'lost'; last?: number }

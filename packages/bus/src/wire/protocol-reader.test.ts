@@ -2,8 +2,8 @@ import { createRequire } from 'node:module'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { headersOf } from './headers.js'
-import { type ClientParser, Inbound } from './protocol-reader.js'
-import type { Arrived } from './raw-message.js'
+import { type ClientParser, ProtocolReader } from './protocol-reader.js'
+import type { ReceivedMessage } from './raw-message.js'
 
 interface ParserEvent {
   kind: number
@@ -54,7 +54,7 @@ function listening() {
 }
 
 function heardBy(all: string[], sid: number) {
-  return (message: Arrived): void => {
+  return (message: ReceivedMessage): void => {
     const { subject, reply = '', data } = message
     const headers = headersOf(message).text()
     all.push(
@@ -102,7 +102,7 @@ describe('what the socket gives', () => {
           const alone = listening()
           alone.client.parse(bytes)
           const both = listening()
-          const inbound = new Inbound(both.client, (sid) => (sid < OURS ? heardBy(both.all, sid) : undefined))
+          const inbound = new ProtocolReader(both.client, (sid) => (sid < OURS ? heardBy(both.all, sid) : undefined))
           for (const piece of cut(bytes, places)) inbound.parse(piece)
           expect(both.all).toEqual(alone.all)
         },
@@ -113,7 +113,7 @@ describe('what the socket gives', () => {
 
   it('does not pass through the client’s parser where the bus subscribed and the message is whole', () => {
     const { client, ours, all } = listening()
-    const inbound = new Inbound(client, (sid) => (sid < OURS ? heardBy(all, sid) : undefined))
+    const inbound = new ProtocolReader(client, (sid) => (sid < OURS ? heardBy(all, sid) : undefined))
     inbound.parse(Buffer.from('MSG a 1 2\r\nxx\r\nHMSG b 2 r 12 13\r\nNATS/1.0\r\n\r\ny\r\n'))
     expect(all).toHaveLength(2)
     expect(ours).toEqual([])
@@ -122,7 +122,7 @@ describe('what the socket gives', () => {
   it('is the client’s own until its parser is between two commands', () => {
     const { client, ours, all } = listening()
     client.parse(Buffer.from('MSG a 1 2\r\nx'))
-    const inbound = new Inbound(client, (sid) => (sid < OURS ? heardBy(all, sid) : undefined))
+    const inbound = new ProtocolReader(client, (sid) => (sid < OURS ? heardBy(all, sid) : undefined))
     inbound.parse(Buffer.from('x\r\nMSG b 1 1\r\ny\r\n'))
     expect(ours.map(({ subject }) => subject)).toEqual(['a', 'b'])
     inbound.parse(Buffer.from('MSG c 1 1\r\nz\r\n'))
@@ -133,14 +133,14 @@ describe('what the socket gives', () => {
   it.each(['MSG a 1 x\r\n', 'HMSG a 1 9 3\r\n', 'MSG a\r\n', 'what is this\r\n'])(
     'that is no command is the client’s to refuse: %j',
     (line) => {
-      const inbound = new Inbound(listening().client, () => undefined)
+      const inbound = new ProtocolReader(listening().client, () => undefined)
       expect(() => inbound.parse(Buffer.from(line))).toThrow(/error/i)
     },
   )
 
   it('keeps a line without an end only so long', () => {
     const { client, all } = listening()
-    const inbound = new Inbound(client, () => undefined)
+    const inbound = new ProtocolReader(client, () => undefined)
     const info = `INFO {"a":"${'x'.repeat(100_000)}"}`
     inbound.parse(Buffer.from(info))
     inbound.parse(Buffer.from('\r\nMSG a 9 2\r\nxx\r\n'))

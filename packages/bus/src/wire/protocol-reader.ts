@@ -1,4 +1,4 @@
-import { type Arrived, Message } from './raw-message.js'
+import { Message, type ReceivedMessage } from './raw-message.js'
 
 /** The client's own reader of the protocol. */
 export interface ClientParser {
@@ -7,7 +7,7 @@ export interface ClientParser {
 }
 
 /** Who hears a subscription's messages; undefined: it is none of the bus's. */
-export type FindHearer = (sid: number) => ((message: Arrived) => void) | undefined
+export type FindHearer = (sid: number) => ((message: ReceivedMessage) => void) | undefined
 
 /** Between two commands of the server. */
 const AT_START = 0
@@ -16,9 +16,9 @@ const CR = 0x0d
 const LF = 0x0a
 const [H, M, S, G] = [0x48, 0x4d, 0x53, 0x47]
 const ZERO = 0x30
-const MOST_DIGITS = 9
+const MAX_DIGITS = 9
 /** A longer line without an end is left to the client, which knows what to say about it. */
-const LONGEST_LINE = 64 * 1024
+const MAX_LINE = 64 * 1024
 /** Most words behind the verb of a message's line: subject, subscription, reply, bytes of headers, bytes. */
 const WORDS = 5
 
@@ -30,7 +30,7 @@ const ends: number[] = new Array(WORDS).fill(0)
  * whoever subscribed through the bus. Everything else goes to the client's parser as it came: what its own subscriptions wait for, a
  * message that is not whole yet, every other command. The client looks at each byte of a line twice and makes a dozen objects a message.
  */
-export class Inbound implements ClientParser {
+export class ProtocolReader implements ClientParser {
   readonly #client: ClientParser
   readonly #find: FindHearer
   /** False until the client's parser is between two commands: until then all is its own. */
@@ -82,7 +82,7 @@ export class Inbound implements ClientParser {
 
   /** A line that has no end yet. */
   #keep(bytes: Buffer, at: number): void {
-    if (bytes.length - at <= LONGEST_LINE) this.#rest = Buffer.from(bytes.subarray(at))
+    if (bytes.length - at <= MAX_LINE) this.#rest = Buffer.from(bytes.subarray(at))
     else this.#give(bytes, at, bytes.length)
   }
 
@@ -149,7 +149,7 @@ function wordsOf(bytes: Buffer, from: number): number {
 function numberAt(bytes: Buffer, word: number): number {
   const from = (ends[word - 1] ?? 0) + 1
   const to = ends[word] ?? 0
-  let value = to - from > MOST_DIGITS ? Number.NaN : 0
+  let value = to - from > MAX_DIGITS ? Number.NaN : 0
   for (let i = from; i < to; i += 1) {
     const digit = (bytes[i] ?? 0) - ZERO
     value = digit >= 0 && digit <= 9 ? value * 10 + digit : Number.NaN

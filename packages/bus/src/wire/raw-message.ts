@@ -1,7 +1,7 @@
 import type { MsgHdrs } from '@nats-io/transport-node'
 
 /** A message as the bus reads it; the client's own has all of this. */
-export interface Arrived {
+export interface ReceivedMessage {
   readonly subject: string
   readonly reply?: string | undefined
   readonly data: Uint8Array
@@ -17,7 +17,7 @@ export interface Place {
 }
 
 /** A message within what the socket gave. Its body is cut out when it is asked for. */
-export class Message implements Arrived {
+export class Message implements ReceivedMessage {
   readonly subject: string
   readonly #bytes: Buffer
   readonly #place: Place

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import { Gathering } from './write-batcher.js'
+import { WriteBatcher } from './write-batcher.js'
 
 /** Whether each of these writes, one every 3 ms, would have waited for more. */
 function waits(...writes: number[]): boolean[] {
-  const gathering = new Gathering()
+  const gathering = new WriteBatcher()
   return writes.map((messages, n) => {
     const waited = gathering.inNoHurry(3 * n)
     gathering.wrote(messages, 3 * n)
@@ -28,7 +28,7 @@ it('after what came in one go at most two wait that bring little', () => {
 })
 
 it('nobody waits after a pause', () => {
-  const gathering = new Gathering()
+  const gathering = new WriteBatcher()
   gathering.wrote(60, 0)
   expect(gathering.inNoHurry(19)).toBe(true)
   expect(gathering.inNoHurry(20)).toBe(false)

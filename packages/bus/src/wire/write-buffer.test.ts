@@ -1,9 +1,9 @@
 import type { NatsConnection } from '@nats-io/transport-node'
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
-import { Link } from '../connection/connection.js'
+import { Connection } from '../connection/connection.js'
 import { encodeHeaders } from './headers.js'
-import { Outbox, type SendOptions } from './write-buffer.js'
+import { type SendOptions, WriteBuffer } from './write-buffer.js'
 
 interface Message {
   subject: string
@@ -42,7 +42,7 @@ describe('messages on their way out', () => {
   it('are the bytes that the protocol wants, in order, whatever their size and whenever they are taken', () => {
     fc.assert(
       fc.property(fc.array(fc.array(message, { maxLength: 6 }), { maxLength: 5 }), (turns) => {
-        const outbox = new Outbox()
+        const outbox = new WriteBuffer()
         const taken = turns.map((turn) => {
           for (const { subject, data, options } of turn) outbox.add(subject, data, options)
           expect(outbox.messages).toBe(turn.length)
@@ -65,7 +65,7 @@ describe('a connection', () => {
   it('hands what was sent in one turn to the client in one piece, and refuses what is no subject', async () => {
     const sent: string[] = []
     const nc = { ...silent, protocol: { sendCommand: (bytes: Uint8Array) => sent.push(Buffer.from(bytes).toString()) } }
-    const link = new Link(nc as unknown as NatsConnection, '_INBOX', () => undefined)
+    const link = new Connection(nc as unknown as NatsConnection, '_INBOX', () => undefined)
     expect(link.send('a.b', new Uint8Array(0), { reply: 'r' })).toBe(true)
     await Promise.resolve()
     expect(link.send('c', Buffer.from('x'))).toBe(true)
@@ -79,7 +79,7 @@ describe('a connection', () => {
   it('gathers more while writes are of many messages, for a moment or until it is enough; not after a pause, nor for a dozen in flight', async () => {
     const sent: number[] = []
     const nc = { ...silent, protocol: { sendCommand: (bytes: Uint8Array) => sent.push(bytes.length) } }
-    const link = new Link(nc as unknown as NatsConnection, '_INBOX', () => undefined)
+    const link = new Connection(nc as unknown as NatsConnection, '_INBOX', () => undefined)
     const turn = () => new Promise((done) => setImmediate(done))
     vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] })
     try {
@@ -125,7 +125,7 @@ describe('a connection', () => {
     const sent: unknown[] = []
     const publish = (subject: string, data: Uint8Array, options: { reply?: string; headers?: { encode(): Uint8Array } }) =>
       sent.push([subject, Buffer.from(data).toString(), options.reply, options.headers && Buffer.from(options.headers.encode()).toString()])
-    const link = new Link({ ...silent, publish } as unknown as NatsConnection, '_INBOX', () => undefined)
+    const link = new Connection({ ...silent, publish } as unknown as NatsConnection, '_INBOX', () => undefined)
     link.send('a', Buffer.from('x'), { reply: 'r', headers: encodeHeaders({ A: 'b' }) })
     link.send('b', Buffer.from('y'))
     expect(sent).toEqual([

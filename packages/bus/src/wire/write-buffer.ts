@@ -6,7 +6,7 @@ export interface SendOptions {
 
 const CHUNK_BYTES = 64 * 1024
 /** Most bytes of one character in UTF-8, as far as a string counts it. */
-const WIDEST = 3
+const MAX_CHARACTER_BYTES = 3
 const CRLF = 2
 const CR = 0x0d
 const LF = 0x0a
@@ -15,7 +15,7 @@ const LF = 0x0a
  * Messages on their way out, as the bytes that the server reads. The client's own publish cuts each message into four pieces, checks
  * both subjects again, and joins the pieces later; here each is written once, behind the one before it.
  */
-export class Outbox {
+export class WriteBuffer {
   #chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
   /** Bytes of the chunk before `from` were taken already, and may still lie in the socket's queue. */
   #from = 0
@@ -55,7 +55,7 @@ export class Outbox {
 
   /** False, and nothing written: the text has characters of several bytes, so that the length it tells of itself is wrong. */
   #write(text: string, data: Uint8Array, width: 'ascii' | 'wide' = 'ascii'): boolean {
-    this.#reserve(text.length * WIDEST + data.length + CRLF)
+    this.#reserve(text.length * MAX_CHARACTER_BYTES + data.length + CRLF)
     const chunk = this.#chunk
     const written = chunk.write(text, this.#to)
     if (written !== text.length && width === 'ascii') return false

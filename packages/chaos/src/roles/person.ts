@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { encode, openBus, type Stored } from '@passover/bus'
+import { encode, openBus, type StoredMessage } from '@passover/bus'
 import { HEADER, type PassKey } from '@passover/schemas'
 import { credentialsIn } from '../cluster/access.js'
 import { pause } from '../wait-for.js'
@@ -25,7 +25,7 @@ await retryUntilDone(() =>
 report('ready')
 
 /** The same pass is decided alike by each of its lives. */
-async function decide(stored: Stored, key: PassKey): Promise<void> {
+async function decide(stored: StoredMessage, key: PassKey): Promise<void> {
   const chosen = createHash('sha256').update(key.id).digest()
   const kind = (chosen[0] ?? 0) % 5
   const digest = stored.headers.get(HEADER.digest)

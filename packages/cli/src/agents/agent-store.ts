@@ -1,4 +1,4 @@
-import { AgentRecords, type Bus, believedAgents, type Outcome } from '@passover/bus'
+import { AgentRegistry, type Bus, type PublishResult, verifiedAgents } from '@passover/bus'
 import { askList, requireCompiling } from '@passover/operator'
 import { type AgentRecord, agentRecord, type PassRow } from '@passover/schemas'
 import { CliFailure } from '../errors.js'
@@ -9,7 +9,7 @@ const MAX_OPEN_PASSES = 1_000
 
 /** The record of an agent. E041: there is none. */
 export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
-  const record = (await believedAgents(bus)).get(name)
+  const record = (await verifiedAgents(bus)).get(name)
   if (record) return record
   throw unknownAgentError(name)
 }
@@ -23,7 +23,7 @@ export function unknownAgentError(name: string): CliFailure {
 
 /** Registers or changes an agent: the event first, then the record, so that the stream alone tells who could do what. */
 export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ record: AgentRecord; before: AgentRecord | undefined }> {
-  const records = new AgentRecords(bus, await bus.table('agents', agentRecord))
+  const records = new AgentRegistry(bus, await bus.table('agents', agentRecord))
   const { record: before, revision: over, isUnreadable } = await records.standing(change.name)
   if (isUnreadable)
     throw new CliFailure('E031', `${change.name} was registered by a later version of passover`, { hint: 'change it with that version' })
@@ -37,7 +37,7 @@ export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ recor
 
 /** Takes an agent out of the registry: passes to it are refused from then on. */
 export async function removeAgent(bus: Bus, name: string): Promise<void> {
-  stored(await new AgentRecords(bus, await bus.table('agents', agentRecord)).remove(name))
+  stored(await new AgentRegistry(bus, await bus.table('agents', agentRecord)).remove(name))
 }
 
 /** Open passes to an agent; `more`: there are more than are told. */
@@ -46,7 +46,7 @@ export async function listOpenPassesTo(bus: Bus, name: string): Promise<{ passes
   return { passes: lists.flatMap(({ passes }) => passes), more: lists.some(({ more }) => more) }
 }
 
-function stored(outcome: Outcome): void {
+function stored(outcome: PublishResult): void {
   if (outcome.kind === 'lost') throw notStored('somebody else goes on changing it')
   if (outcome.kind !== 'stored') throw notStored(outcome.description)
 }

@@ -1,4 +1,4 @@
-import { type Bus, decode, type Stored, type Subjects } from '@passover/bus'
+import { type Bus, decode, type StoredMessage, type Subjects } from '@passover/bus'
 import { askPasses, standing } from '@passover/operator'
 import { type CustodyBody, custodyBody, HEADER, type PassKey, passRecord, type QueriedPass, SYSTEM } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
@@ -78,7 +78,7 @@ async function passesOf(bus: Bus, { originator, subagent, id }: PassKey): Promis
 
 /** Undefined: nothing that counts. */
 function saidIn(
-  { sequence, time, subject, headers, data }: Stored,
+  { sequence, time, subject, headers, data }: StoredMessage,
   { subjects, names }: { subjects: Subjects; names: Names },
 ): CustodyLine | undefined {
   const parsed = subjects.parse(subject)

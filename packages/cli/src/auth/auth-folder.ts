@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { authorityPath, contend, credentialsPath } from '@passover/bus'
+import { acquireFileLock, authorityPath, credentialsPath } from '@passover/bus'
 import { CliFailure } from '../errors.js'
 import { type AuthRecords, type PrincipalRecord, parseRecords } from './principal-records.js'
 import { writePrivateFile } from './private-file.js'
@@ -100,7 +100,7 @@ export class AuthFolder {
   async #lock(): Promise<AsyncDisposable> {
     const folder = { names: () => readdir(this.path), at: (name: string) => join(this.path, name) }
     for (let tries = 0; ; tries++) {
-      const lock = await contend({ folder, prefix: LOCK_PREFIX }, randomBytes(12).toString('hex'))
+      const lock = await acquireFileLock({ folder, prefix: LOCK_PREFIX }, randomBytes(12).toString('hex'))
       if (!('held_by' in lock)) return lock
       if (tries >= LOCK_ATTEMPTS)
         throw new CliFailure('E014', `process ${lock.held_by} changes ${this.path}`, { hint: 'try again when it is done' })

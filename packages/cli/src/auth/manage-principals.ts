@@ -1,5 +1,5 @@
 import { dirname } from 'node:path'
-import { believedAgents, type Principal } from '@passover/bus'
+import { type Principal, verifiedAgents } from '@passover/bus'
 import { writeAgent } from '../agents/agent-store.js'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
@@ -109,7 +109,7 @@ async function tellRegistry(context: Context, { name, revoked_at, originates, su
   let registry_told = false
   try {
     await using bus = await connectPerson(context)
-    const isKnown = (await believedAgents(bus)).has(name)
+    const isKnown = (await verifiedAgents(bus)).has(name)
     const rights = isKnown
       ? {}
       : { originates: originates === false ? ('never' as const) : ('always' as const), subagent: subagent !== false }
@@ -215,7 +215,7 @@ async function publish(
 async function register(context: Context, principal: Extract<Principal, { role: 'agent' }>, options: AuthAddOptions): Promise<boolean> {
   try {
     await using bus = await connectPerson(context)
-    const known = (await believedAgents(bus)).get(principal.name)
+    const known = (await verifiedAgents(bus)).get(principal.name)
     const asked = options.originates !== undefined || options.subagent !== undefined
     if (known && !asked && known.revoked_at === undefined) return true
     const roles = known && !asked ? {} : { originates: options.originates ?? 'always', subagent: principal.subagent }

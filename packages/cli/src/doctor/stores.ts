@@ -1,4 +1,4 @@
-import { type Bus, type Inspection, untoldEntries, untoldText } from '@passover/bus'
+import { type Bus, type Inspection, unannouncedEntries, unannouncedText } from '@passover/bus'
 import { count } from '../terminal/text.js'
 import { broken, type Check, ok, warning } from './check.js'
 import type { ServerSettings } from './server-settings.js'
@@ -78,9 +78,9 @@ function mib(bytes: number): string {
 
 /** Checks that the registry and the policy in force agree with their events. */
 export async function checkTrust(bus: Bus): Promise<Check[]> {
-  const untold = await untoldEntries(bus)
+  const untold = await unannouncedEntries(bus)
   if (untold.length === 0) return [ok('events', 'registry and policy agree with their events')]
-  const shown = untold.slice(0, MAX_SHOWN).map(untoldText).join('; ')
+  const shown = untold.slice(0, MAX_SHOWN).map(unannouncedText).join('; ')
   const more = untold.length > MAX_SHOWN ? `; ${count(untold.length - MAX_SHOWN, 'more entry', 'more entries')}` : ''
   const mend = 'find out who wrote it; passover agents set or passover policy push writes it again, with its event'
   return [broken('events', `${shown}${more}: readers skip it`, mend)]

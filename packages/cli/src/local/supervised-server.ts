@@ -1,4 +1,4 @@
-import { fine, type Health } from '@passover/core'
+import { type Health, healthy } from '@passover/core'
 import type { RunningServer, ServerExit } from '@passover/nats-server'
 
 /** So many starts within a minute are no accident any more: what ends it must be looked at. */
@@ -40,7 +40,7 @@ export class SupervisedServer {
       this.#giveUp = resolve
     })
     options.health.watch('server', 'needed', () =>
-      this.#down === undefined ? fine() : { state: 'recovering', what: `${this.#down}; it is started again` },
+      this.#down === undefined ? healthy() : { state: 'recovering', what: `${this.#down}; it is started again` },
     )
     this.#watch()
   }

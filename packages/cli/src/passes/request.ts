@@ -1,5 +1,5 @@
-import { type Bus, believedAgents } from '@passover/bus'
-import { modificationsIn, nearest } from '@passover/core'
+import { type Bus, verifiedAgents } from '@passover/bus'
+import { closestMatch, modificationsIn } from '@passover/core'
 import { noWorkersText, workersFor } from '@passover/operator'
 import { type ParentProof, parentProof, type WorkOutput } from '@passover/schemas'
 import type { Agent, PassHandle, PassOverOptions } from '@passover/sdk'
@@ -191,7 +191,7 @@ function interrupted({ terminal }: Context, id: string): number {
 async function hasNoWorker(person: string, server: ServerSetting, to: string): Promise<boolean> {
   try {
     await using bus = await connectAs(person, server)
-    const known = (await believedAgents(bus)).get(to)
+    const known = (await verifiedAgents(bus)).get(to)
     return known?.roles.subagent === true && (await workersFor(bus, to)) === 0
   } catch {
     return false
@@ -209,12 +209,12 @@ async function noWorkerHint(error: unknown, bus: Bus, to: string): Promise<strin
 async function otherNameHint(error: unknown, bus: Bus, to: string): Promise<string | undefined> {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'E001') return undefined
   const names = await namesIn(bus).catch((): string[] => [])
-  const close = names.includes(to) ? undefined : nearest(to, names)
+  const close = names.includes(to) ? undefined : closestMatch(to, names)
   return close && `Did you mean ${close}? \`passover agents\` lists those there are.`
 }
 
 async function namesIn(bus: Bus): Promise<string[]> {
-  return [...(await believedAgents(bus)).values()].filter(({ roles }) => roles.subagent).map(({ name }) => name)
+  return [...(await verifiedAgents(bus)).values()].filter(({ roles }) => roles.subagent).map(({ name }) => name)
 }
 
 /** A refusal by policy says where the project's file has the rule. */

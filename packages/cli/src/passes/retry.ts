@@ -1,5 +1,5 @@
 import { eventOf } from '@passover/archive'
-import { type Bus, BusReadError, joinContext, loadParts, PartError, type Stored } from '@passover/bus'
+import { type Bus, BusReadError, joinContext, loadParts, PartError, type StoredMessage } from '@passover/bus'
 import { findPass, isOpen, type PassRef, refuseEndedParent, standing } from '@passover/operator'
 import { type AnsweredPass, LIMITS, type PassRow } from '@passover/schemas'
 import type { PassOverOptions } from '@passover/sdk'
@@ -61,7 +61,7 @@ function noLongerStored({ id }: PassRow, why: string): CliFailure {
 }
 
 /** Not everybody may read the archive. */
-async function requestOf(bus: Bus, pass: AnsweredPass): Promise<Stored | undefined> {
+async function requestOf(bus: Bus, pass: AnsweredPass): Promise<StoredMessage | undefined> {
   try {
     return await new StoredRequests(bus).of(pass)
   } catch (error) {

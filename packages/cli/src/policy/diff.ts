@@ -1,10 +1,10 @@
-import { isBody, pathText, type Segment, shown } from '@passover/core'
+import { formatValue, isBody, type PathSegment, pathText } from '@passover/core'
 import type { PassOverPreferences } from '@passover/schemas'
 
 /** One setting that two documents say differently; undefined: not at all. */
 export interface Difference {
   path: string
-  at: Segment[]
+  at: PathSegment[]
   before: unknown
   after: unknown
 }
@@ -17,7 +17,7 @@ export function diffPolicies(before: PassOverPreferences, after: PassOverPrefere
   return differing([], before, after)
 }
 
-function differing(at: Segment[], before: unknown, after: unknown): Difference[] {
+function differing(at: PathSegment[], before: unknown, after: unknown): Difference[] {
   if (isBody(before) && isBody(after)) {
     const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((key) => !IMPLIED.has(key))
     return keys.flatMap((key) => differing([...at, key], own(before, key), own(after, key)))
@@ -44,8 +44,8 @@ export function withoutImplied(value: unknown): unknown {
 
 /** A difference in a line. */
 export function describeDifference({ path, before, after }: Difference): string {
-  if (before === undefined) return `+ ${path} ${shown(after)}`
-  return after === undefined ? `- ${path} ${shown(before)}` : `~ ${path} ${shown(before)} → ${shown(after)}`
+  if (before === undefined) return `+ ${path} ${formatValue(after)}`
+  return after === undefined ? `- ${path} ${formatValue(before)}` : `~ ${path} ${formatValue(before)} → ${formatValue(after)}`
 }
 
 const NAMED = 2

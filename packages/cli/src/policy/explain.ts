@@ -1,4 +1,4 @@
-import { type ExplainedField, explainPolicy, PassOverError, shown } from '@passover/core'
+import { type ExplainedField, explainPolicy, formatValue, PassOverError } from '@passover/core'
 import { inForce, invalidPolicy, sameDocument } from '@passover/operator'
 import { type AgentRecord, agentPairOverride, issueTexts, type PassOverPreferences, requestControl } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
@@ -75,7 +75,7 @@ const ORIGINATES = {
 type Row = ExplainedField & { line: string | undefined }
 
 function valuesOf({ value, also, share }: Row, from: string): string {
-  const values = [value, ...also.map((one) => one.value)].map((one) => (one === undefined ? 'none' : shown(one))).join(' and ')
+  const values = [value, ...also.map((one) => one.value)].map((one) => (one === undefined ? 'none' : formatValue(one))).join(' and ')
   return share === undefined ? values : `${values}, ${from} at most ${share}`
 }
 
@@ -104,7 +104,7 @@ function overruled({ said, place, also }: Row): string {
   const holding = new Set([place, ...also].map(({ path }) => path))
   return said
     .filter(({ path, level }) => !holding.has(path) && level !== 'system')
-    .map(({ level, value }) => `${level} ${shown(value)}`)
+    .map(({ level, value }) => `${level} ${formatValue(value)}`)
     .join(', ')
 }
 

@@ -1,4 +1,4 @@
-import { checkPolicy, type KnownAgents, type PolicyFault, pathText, readPolicy, type Segment } from '@passover/core'
+import { checkPolicy, type KnownAgents, type PathSegment, type PolicyFault, pathText, readPolicy } from '@passover/core'
 import { type FaultInFile, schemaFaults } from '@passover/operator'
 import type { PassOverPreferences } from '@passover/schemas'
 import { findNodeAtLocation, getNodeValue, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
@@ -174,7 +174,7 @@ export function locateInPolicyFile(context: Pick<Context, 'directory' | 'env'>, 
 const SEGMENT = /\.([A-Za-z_$][\w$]*)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]/g
 
 /** The parts of a path as core writes it. */
-export function parsePolicyPath(path: string): Segment[] {
+export function parsePolicyPath(path: string): PathSegment[] {
   return [...path.matchAll(SEGMENT)].map(
     ([, word, index, quoted]) => word ?? (index === undefined ? String(JSON.parse(quoted ?? '""')) : Number(index)),
   )

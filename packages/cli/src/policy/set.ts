@@ -1,4 +1,4 @@
-import { nearest, POLICY_FIELDS, type PolicyFault, readPolicy, type Segment } from '@passover/core'
+import { closestMatch, type PathSegment, POLICY_FIELDS, type PolicyFault, readPolicy } from '@passover/core'
 import { faultText, gate, type InForce, inForce, invalidPolicy, jsonFault, sameDocument, versionOf } from '@passover/operator'
 import { type PassOverPreferences, type PolicyVersion, pairKey, parsePairKey } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
@@ -121,12 +121,12 @@ async function tell(context: Context, session: PolicySession, done: Changed): Pr
   return 0
 }
 
-function placeOf({ pair, to, global }: SetOptions, field: string): Segment[] {
+function placeOf({ pair, to, global }: SetOptions, field: string): PathSegment[] {
   const given = [pair, to, global].filter((one) => one !== undefined)
   if (given.length !== 1) throw usage('say where it holds, once', 'one of --pair <from->to>, --to <subagent>, --global')
   const [name = ''] = field.split('.')
   if (name !== 'require_confirmation' && !Object.hasOwn(POLICY_FIELDS, name)) {
-    const close = nearest(name, [...Object.keys(POLICY_FIELDS), 'require_confirmation'])
+    const close = closestMatch(name, [...Object.keys(POLICY_FIELDS), 'require_confirmation'])
     throw usage(`there is no setting ${name}`, close ? `did you mean ${close}?` : 'passover policy explain <from> <to> lists them')
   }
   if (pair !== undefined && !parsePairKey(pair))
@@ -154,11 +154,11 @@ function settingOf(field: string, text: string): unknown {
 }
 
 /** A copy of the document in which one setting is another, or is gone; what becomes empty by it goes too. */
-function withSetting(document: PassOverPreferences, at: Segment[], value: unknown): PassOverPreferences {
+function withSetting(document: PassOverPreferences, at: PathSegment[], value: unknown): PassOverPreferences {
   return replaced(document as Record<string, unknown>, at, value) ?? {}
 }
 
-function replaced(record: Record<string, unknown>, [key, ...rest]: Segment[], value: unknown): Record<string, unknown> | undefined {
+function replaced(record: Record<string, unknown>, [key, ...rest]: PathSegment[], value: unknown): Record<string, unknown> | undefined {
   const copy = { ...record }
   const name = String(key)
   const present = Object.hasOwn(copy, name) ? copy[name] : undefined

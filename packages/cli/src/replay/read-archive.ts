@@ -1,5 +1,5 @@
 import { type ArchivedEvent, type ArchiveSource, keyOfFact } from '@passover/archive'
-import { type JournalState, NONE, next } from '@passover/core'
+import { EMPTY_JOURNAL, type JournalState, next } from '@passover/core'
 import { type Fact, HEADER, keyText, type PassKey } from '@passover/schemas'
 import { StoredRecord, subjectsFrom } from '../stored-messages/stored-record.js'
 import { type ArchiveVisitor, walkArchive } from '../stored-messages/walk-archive.js'
@@ -75,7 +75,7 @@ class ArchivedPassReader implements ArchiveVisitor {
     const text = keyText(key)
     if (this.journals.has(text)) return true
     const is = named.has(key) || (session !== undefined && sessionIn(recorded) === session)
-    if (is) this.journals.set(text, NONE)
+    if (is) this.journals.set(text, EMPTY_JOURNAL)
     return is
   }
 
@@ -96,7 +96,7 @@ class ArchivedPassReader implements ArchiveVisitor {
 
   private stepOf(step: Extract<Fact, { type: 'step' }>, key: PassKey): Pick<PlaybackEntry, 'detail' | 'ignored'> {
     const text = keyText(key)
-    const { journal, ignored } = next(this.journals.get(text) ?? NONE, step, { id_window_ms: this.wanted.id_window_ms })
+    const { journal, ignored } = next(this.journals.get(text) ?? EMPTY_JOURNAL, step, { id_window_ms: this.wanted.id_window_ms })
     this.journals.set(text, journal)
     const detail = step.kind === 'return' ? (step.code ?? step.status) : undefined
     return { ...(detail === undefined ? {} : { detail }), ...(ignored === undefined ? {} : { ignored }) }

@@ -1,4 +1,4 @@
-import { type Bus, decode, encode, type Outgoing, type Stored } from '@passover/bus'
+import { type Bus, decode, encode, type PublishMessage, type StoredMessage } from '@passover/bus'
 import { isBody } from '@passover/core'
 import { HEADER, keyText, type Part, type PassKey, passOverRequest, requestEnvelope, sha256 } from '@passover/schemas'
 
@@ -19,7 +19,7 @@ export type Resubmission =
  * A recorded request as it is asked for again in another namespace: under a new id, with `retry_of` as its link. A child is not asked for: its
  * parent lives only where it was, and makes it anew there. `run` tells one replay from another.
  */
-export function prepareResubmit(of: PassKey, stored: Stored | undefined, run: string): Resubmission {
+export function prepareResubmit(of: PassKey, stored: StoredMessage | undefined, run: string): Resubmission {
   if (!stored) return { ok: false, of, why: 'its request is no longer there' }
   const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
   const body = decoded.ok && isBody(decoded.value) ? decoded.value : {}
@@ -45,7 +45,7 @@ export async function copyParts(live: Bus, shadow: Bus, again: Extract<Resubmiss
 }
 
 /** The request as it goes out in the other namespace, by its originator's name there. */
-export function resubmitMessage(shadow: Bus, again: Extract<Resubmission, { ok: true }>, body: Record<string, unknown>): Outgoing {
+export function resubmitMessage(shadow: Bus, again: Extract<Resubmission, { ok: true }>, body: Record<string, unknown>): PublishMessage {
   const { of, id, form, timeout_ms } = again
   return {
     subject: shadow.subjects.request(of.subagent, of.originator),

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { ArchiveUnreadable, folderArchive } from '@passover/archive'
-import type { FieldDifference, Otherwise } from '@passover/core'
+import type { ChangedDecision, FieldDifference } from '@passover/core'
 import { askList, findPass, invalidPolicy } from '@passover/operator'
 import { type AnsweredPass, keyText } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
@@ -143,13 +143,13 @@ async function anyKey(): Promise<boolean> {
 async function replayWhatIf(context: Context, flags: ReplayFlags & { whatIf: string }): Promise<number> {
   const { terminal, directory } = context
   const document = await policyIn(context, flags.whatIf)
-  const kept: Otherwise[] = []
+  const kept: ChangedDecision[] = []
   const progress = terminal.progress()
   const options = {
     document,
     session: flags.session,
     since: flags.since === undefined ? undefined : Date.now() - flags.since,
-    onOtherwise: (found: Otherwise) => {
+    onOtherwise: (found: ChangedDecision) => {
       if (terminal.mode === 'jsonl') terminal.stream(found, () => undefined)
       else if (kept.length < flags.limit) kept.push(found)
     },
@@ -194,7 +194,7 @@ async function policyIn({ directory, env }: Context, path: string) {
 }
 
 /** The differences for people. */
-export function whatIfText(counts: WhatIfCounts, kept: readonly Otherwise[]): string {
+export function whatIfText(counts: WhatIfCounts, kept: readonly ChangedDecision[]): string {
   const { decided, otherwise, same, taken, kinds } = counts
   const lines = [
     `${count(decided, 'request')} decided again: ${otherwise} otherwise, ${same} the same, ${taken} taken as recorded (a limit, the time or a person had decided).`,

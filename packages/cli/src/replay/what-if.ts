@@ -1,6 +1,6 @@
 import { ARCHIVE_BUCKET, type ArchiveSource, eventOf, liveArchive, Manifest, sequenceAfter } from '@passover/archive'
 import type { Bus, Subjects } from '@passover/bus'
-import { type Beginning, Counting, type ErasedDigest, OpenPasses, type Otherwise, StreamVerifier, whatIf } from '@passover/core'
+import { type ChangedDecision, type ErasedDigest, type FirstStep, LimitCounters, OpenPasses, StreamVerifier, whatIf } from '@passover/core'
 import type { PassKey, PassOverPreferences } from '@passover/schemas'
 import { readRange } from '../stored-messages/read-range.js'
 import { StoredRecord, subjectsFrom } from '../stored-messages/stored-record.js'
@@ -13,7 +13,7 @@ export interface WhatIfOptions {
   /** Server ms. */
   since?: number | undefined
   until?: number | undefined
-  onOtherwise(found: Otherwise): void
+  onOtherwise(found: ChangedDecision): void
   onProgress?: ((events: number) => void) | undefined
   /** Before the next segment of an archive is read. */
   onSegment?: (() => Promise<void>) | undefined
@@ -37,7 +37,7 @@ export class WhatIfRun implements ArchiveVisitor {
   readonly counts: WhatIfCounts = { events: 0, decided: 0, same: 0, otherwise: 0, taken: 0, kinds: {} }
   private readonly verifier: StreamVerifier
   private readonly open: OpenPasses
-  private readonly counting: Counting
+  private readonly counting: LimitCounters
   private subjects: Subjects | undefined
 
   constructor(
@@ -47,7 +47,7 @@ export class WhatIfRun implements ArchiveVisitor {
     const { id_window_ms } = options
     this.subjects = subjects
     this.open = new OpenPasses({ id_window_ms, look_after_ms: id_window_ms })
-    this.counting = new Counting(() => ({ open: this.open, ready: true }), 2 * id_window_ms)
+    this.counting = new LimitCounters(() => ({ open: this.open, ready: true }), 2 * id_window_ms)
     this.verifier = new StreamVerifier({ id_window_ms, from: 1, onFinding: () => undefined, onBegin: (beginning) => this.begin(beginning) })
   }
 
@@ -71,7 +71,7 @@ export class WhatIfRun implements ArchiveVisitor {
   /** What is damaged is for `verify` to say. */
   fault(): void {}
 
-  private begin(beginning: Beginning): void {
+  private begin(beginning: FirstStep): void {
     if (!this.isAsked(beginning)) return
     const { counts, options } = this
     counts.decided++
@@ -87,7 +87,7 @@ export class WhatIfRun implements ArchiveVisitor {
     options.onOtherwise(otherwise)
   }
 
-  private isAsked({ asked }: Beginning): boolean {
+  private isAsked({ asked }: FirstStep): boolean {
     const { session, since, until } = this.options
     const { time } = asked.fact
     if ((since !== undefined && time < since) || (until !== undefined && time > until)) return false

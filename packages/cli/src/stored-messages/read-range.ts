@@ -1,4 +1,4 @@
-import type { Bus, Stored } from '@passover/bus'
+import type { Bus, StoredMessage } from '@passover/bus'
 
 export interface ReadRange {
   from: number
@@ -6,7 +6,11 @@ export interface ReadRange {
 }
 
 /** Hands on what the stream holds of these sequences, in order. */
-export async function readRange(bus: Bus, { from, up_to }: ReadRange, onMessage: (stored: Stored) => Promise<void> | void): Promise<void> {
+export async function readRange(
+  bus: Bus,
+  { from, up_to }: ReadRange,
+  onMessage: (stored: StoredMessage) => Promise<void> | void,
+): Promise<void> {
   if (from > up_to) return
   let done: () => void = () => undefined
   const reached = new Promise<void>((resolve) => {
@@ -23,7 +27,11 @@ export async function readRange(bus: Bus, { from, up_to }: ReadRange, onMessage:
 }
 
 /** Hands on what was said about custody and policy, which never leaves the stream. */
-export async function readCustodyAndPolicy(bus: Bus, { from, up_to }: ReadRange, onMessage: (stored: Stored) => void): Promise<void> {
+export async function readCustodyAndPolicy(
+  bus: Bus,
+  { from, up_to }: ReadRange,
+  onMessage: (stored: StoredMessage) => void,
+): Promise<void> {
   if (from > up_to) return
   await using reader = await bus.follow({ filters: [bus.subjects.all('custody'), bus.subjects.all('policy')], from }, (stored) => {
     if (stored.sequence >= from && stored.sequence <= up_to) onMessage(stored)

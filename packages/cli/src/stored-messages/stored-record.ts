@@ -1,11 +1,11 @@
 import type { ArchivedEvent } from '@passover/archive'
 import { decode, type MessageHeaders, readHeaders, Subjects } from '@passover/bus'
-import type { Recorded, RequestReading } from '@passover/core'
+import type { RecordedMessage, RequestReading } from '@passover/core'
 import { parseRequest } from '@passover/dispatcher'
 import { type Fact, HEADER, type Part, sha256 } from '@passover/schemas'
 
 /** A stored message for the rules of core: what they ask for is decoded when they ask, and once. */
-export class StoredRecord implements Recorded {
+export class StoredRecord implements RecordedMessage {
   readonly fact: Fact
   readonly version: 'policy' | 'agent' | 'custody' | undefined
   readonly sender: string | undefined

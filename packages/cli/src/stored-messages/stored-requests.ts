@@ -1,5 +1,5 @@
 import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
-import type { Bus, Stored } from '@passover/bus'
+import type { Bus, StoredMessage } from '@passover/bus'
 import type { AnsweredPass } from '@passover/schemas'
 
 /** Reads the requests of passes, from the stream or, once they have left it, from the archive. The archive is opened when it is first needed. */
@@ -12,7 +12,7 @@ export class StoredRequests {
   }
 
   /** The request of a pass that was asked for with its history; undefined: it is stored nowhere. Throws BusReadError. */
-  async of({ history = [] }: Pick<AnsweredPass, 'history'>): Promise<Stored | undefined> {
+  async of({ history = [] }: Pick<AnsweredPass, 'history'>): Promise<StoredMessage | undefined> {
     const sequence = history.find(({ kind }) => kind === 'request')?.sequence
     if (sequence === undefined) return undefined
     const stored = await this.#bus.journal.message(sequence)

@@ -14,7 +14,7 @@ import {
   sequenceOf,
   validateSegment,
 } from '@passover/archive'
-import type { ErasedDigest, RemovedTold } from '@passover/core'
+import type { ErasedDigest, RemovedSegmentEntry } from '@passover/core'
 import { type PassKey, sha256 } from '@passover/schemas'
 
 /** The chain's value after an entry: what a later look is held against. */
@@ -30,7 +30,7 @@ export interface ArchiveVisitor {
   /** `pass`: the one that it belonged to, where the index still says so. */
   erased(entry: ErasedDigest, pass?: PassKey): void
   /** A segment that retention removed, after what is kept of it. */
-  removed?(told: RemovedTold): void
+  removed?(told: RemovedSegmentEntry): void
   fault(fault: ArchiveFault): void
   /** The digests that come after a value of the chain. */
   chain?(before: string, digests: readonly Uint8Array[]): void

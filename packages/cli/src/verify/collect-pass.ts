@@ -8,7 +8,7 @@ import {
   readSegment,
   segmentOf,
 } from '@passover/archive'
-import { type Bus, BusReadError, PartError, type Stored, type Subjects } from '@passover/bus'
+import { type Bus, BusReadError, PartError, type StoredMessage, type Subjects } from '@passover/bus'
 import { isSystemStep } from '@passover/core'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { readIdWindow } from '../connection/id-window.js'
@@ -111,7 +111,7 @@ export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: 
 async function messagesOf({ bus, archive, left_out }: Sources, key: PassKey): Promise<ArchivedEvent[]> {
   const name = keyText(key)
   const live = await bus.journal.history(key, 1, (what) => void left_out.add(`${what} of ${name} in the stream`))
-  const requestIn = (stored: Stored) => {
+  const requestIn = (stored: StoredMessage) => {
     const fact = bus.subjects.toFact(stored)
     return fact.type === 'step' ? fact.request : undefined
   }
@@ -140,7 +140,7 @@ class RemainingRoom {
 
   constructor(private readonly subjects: Subjects) {}
 
-  takes(stored: Stored): boolean {
+  takes(stored: StoredMessage): boolean {
     const fact = this.subjects.toFact(stored)
     const kind = fact.type === 'event' ? fact.kind : 'journal'
     const most = fact.type === 'event' ? KIND_LIMITS : PASS_LIMITS

@@ -1,6 +1,6 @@
 import { type ErasedEntry, eventOf, type Manifest, segmentOf } from '@passover/archive'
 import type { Bus } from '@passover/bus'
-import { Custody, entriesOf } from '@passover/core'
+import { CustodyLog, entriesOf } from '@passover/core'
 import { StoredRecord } from '../stored-messages/stored-record.js'
 
 /**
@@ -8,7 +8,7 @@ import { StoredRecord } from '../stored-messages/stored-record.js'
  * anything leaves, so who misses something and looks again finds them.
  */
 export class ErasedDuringRead {
-  private readonly custody = new Custody()
+  private readonly custody = new CustodyLog()
   private readonly entries = new Map<number, ErasedEntry>()
 
   constructor(
@@ -53,7 +53,7 @@ export class ErasedDuringRead {
 
 /** What tombstones stand for by now, and whether an erasure is not done yet that has some. */
 export async function readErasures(bus: Bus): Promise<{ entries: number; going: boolean }> {
-  const custody = new Custody()
+  const custody = new CustodyLog()
   await using reader = await bus.follow({ filters: [bus.subjects.all('custody')] }, (stored) => {
     const { sequence, time } = stored
     const recorded = new StoredRecord(eventOf(stored), bus.subjects)

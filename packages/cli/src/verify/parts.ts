@@ -1,6 +1,6 @@
 import { type ArchiveSource, eventOf } from '@passover/archive'
 import { type Bus, BusReadError, PartError, type PartStore, partToken } from '@passover/bus'
-import { RETENTION_SLACK_MS, type Recorded, Retentions } from '@passover/core'
+import { RETENTION_SLACK_MS, type RecordedMessage, RetentionHistory } from '@passover/core'
 import { keyText, type Part, part, type Step, sha256 } from '@passover/schemas'
 import { StoredRecord } from '../stored-messages/stored-record.js'
 import type { FindingEntry, Findings } from './findings.js'
@@ -43,7 +43,7 @@ export class ReferencedParts {
   ) {}
 
   /** A work step's are those that its worker got; a return's are its large artifacts. They are looked at by `settle`. */
-  see(recorded: Recorded): void {
+  see(recorded: RecordedMessage): void {
     const { fact } = recorded
     if (fact.type !== 'step') return
     for (const named of referencedParts(recorded)) this.waiting.push({ step: fact, named })
@@ -105,7 +105,7 @@ function foreignOwner({ kind, by }: Step, { owner }: Part): string | undefined {
 }
 
 /** The parts of a work step or a return whose bytes lie elsewhere. */
-export function referencedParts(recorded: Recorded): Part[] {
+export function referencedParts(recorded: RecordedMessage): Part[] {
   const { fact } = recorded
   if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'return')) return []
   const { parts } = (recorded.body() ?? {}) as { parts?: unknown }
@@ -188,8 +188,8 @@ function cached(ask: (sequence: number) => Promise<boolean>): (sequence: number)
 }
 
 /** By the versions of the policy in the stream, which never leave it. */
-async function retentionsOf(bus: Bus): Promise<Retentions> {
-  const retentions = new Retentions(true)
+async function retentionsOf(bus: Bus): Promise<RetentionHistory> {
+  const retentions = new RetentionHistory(true)
   await using reader = await bus.follow({ filters: [bus.subjects.all('policy')] }, (stored) => {
     const recorded = new StoredRecord(eventOf(stored), bus.subjects)
     retentions.take({ body: recorded.body(), time: stored.time })

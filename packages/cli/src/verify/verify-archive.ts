@@ -1,6 +1,6 @@
 import { type ArchivedEvent, type ArchiveFault, type ArchiveSource, Chain } from '@passover/archive'
 import type { Subjects } from '@passover/bus'
-import { type ErasedDigest, Removals, type RemovedTold, StreamVerifier, type VerifyCounts } from '@passover/core'
+import { type ErasedDigest, RemovalChecker, type RemovedSegmentEntry, StreamVerifier, type VerifyCounts } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
 import { StoredRecord, subjectsFrom } from '../stored-messages/stored-record.js'
 import { type ArchiveVisitor, type ArchiveWalk, type ChainValue, walkArchive } from '../stored-messages/walk-archive.js'
@@ -73,7 +73,7 @@ export class Verification implements ArchiveVisitor {
   /** Whether the chain passed through the value that was expected: one that was told of a segment that was open then lies in the middle of it. */
   met = false
   readonly parts: ReferencedParts | undefined
-  private readonly removals: Removals
+  private readonly removals: RemovalChecker
   private subjects: Subjects | undefined
 
   constructor(
@@ -82,7 +82,7 @@ export class Verification implements ArchiveVisitor {
   ) {
     this.subjects = subjects
     this.parts = options.parts && new ReferencedParts(options.parts, this.findings)
-    this.removals = new Removals({
+    this.removals = new RemovalChecker({
       whole: ((options.from ?? 1) <= 1 || options.early === true) && !options.selection,
       ends: options.early ? 'now' : 'saved',
     })
@@ -113,7 +113,7 @@ export class Verification implements ArchiveVisitor {
     this.told()
   }
 
-  removed(told: RemovedTold): void {
+  removed(told: RemovedSegmentEntry): void {
     this.verifier.removed(told)
     this.removals.take(told)
   }

@@ -11,7 +11,7 @@ import {
   sequenceAfter,
   sequenceOf,
 } from '@passover/archive'
-import { type Bus, untoldEntries, untoldText } from '@passover/bus'
+import { type Bus, unannouncedEntries, unannouncedText } from '@passover/bus'
 import { askIndex } from '@passover/operator'
 import { readCustodyAndPolicy, readRange } from '../stored-messages/read-range.js'
 import { walkArchive } from '../stored-messages/walk-archive.js'
@@ -87,8 +87,8 @@ export async function verifyLive(bus: Bus, options: VerifyLiveOptions): Promise<
   const since = options.from ?? 1
   const span = { from: Math.max(from, next), up_to: bounds.last, chained: since <= next, unbroken: Math.max(since, next) }
   await verifyTail({ bus, judging, manifest, source, walked, saved }, span)
-  for (const entry of await untoldEntries(bus))
-    judging.findings.remark({ rule: 'trust', what: `${untoldText(entry)}: every reader skips it` })
+  for (const entry of await unannouncedEntries(bus))
+    judging.findings.remark({ rule: 'trust', what: `${unannouncedText(entry)}: every reader skips it` })
   const index = await verifyIndex(bus, judging.findings)
   const unsaved = saved && erased && (await endSaved(bus, saved, erased))
   judging.finish({ now: bus.now(), read_at, begins: walked.begins })

@@ -5,7 +5,7 @@ import { limitFault } from '../limits/check-limits.js'
 import { countedSession, countToken } from '../limits/session-counter.js'
 import { basePolicy, type ResolvedPolicy } from '../policy/base-policy.js'
 import { resolvePolicy } from '../policy/resolve-policy.js'
-import { present } from '../runtime/omit-undefined.js'
+import { omitUndefined } from '../runtime/omit-undefined.js'
 import { validateChain } from './chain.js'
 import { contextFault, keeps, sizeOf } from './check-context.js'
 import { type ParentBound, parentBound, parentFault } from './check-parent.js'
@@ -172,7 +172,7 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
     session_id: input.session_id,
     context_bytes: decided.context_bytes,
     reply_type: input.reply_type,
-    ...present({
+    ...omitUndefined({
       expected_output_type: request.expected_output_type,
       override: overridesOf(request),
       retry_of: request.retry_of,
@@ -195,7 +195,7 @@ function localPerson({ local_person, subject }: AdmitInput, parent: WorkControl 
 /** All that the request changes of the policy, so that the record can tell it: its own two settings, and its inline override, which wins. */
 function overridesOf({ timeout_ms, auto_apply_on_success, override }: AdmitInput['request']): WorkControl['override'] {
   if (timeout_ms === undefined && auto_apply_on_success === undefined) return override
-  const all: Record<string, unknown> = present({ timeout_ms, auto_apply: auto_apply_on_success })
+  const all: Record<string, unknown> = omitUndefined({ timeout_ms, auto_apply: auto_apply_on_success })
   for (const [field, value] of Object.entries(override ?? {})) if (value !== undefined) all[field] = value
   return all as WorkControl['override']
 }

@@ -1,6 +1,6 @@
 import type { AgentRecord, Part, PassError, PassOverPreferences, RequestControl, Slot, WorkControl } from '@passover/schemas'
 import type { JournalState } from '../journal/state-machine.js'
-import type { Charged } from '../limits/budget-ledger.js'
+import type { ChargeResult } from '../limits/budget-ledger.js'
 import type { PassCounts } from '../limits/limit-counters.js'
 
 /** Everything that admission looks at; all of it was read before, at the leader where it matters. Times in server ms. */
@@ -36,7 +36,7 @@ export interface AdmitInput {
   /** What the dispatcher counts; absent: no limit binds. */
   counts?: PassCounts | undefined
   /** What it took from the budgets above it; absent: there are none, or it has not asked yet. */
-  charged?: Charged | undefined
+  charged?: ChargeResult | undefined
 }
 
 export interface ParentPass {

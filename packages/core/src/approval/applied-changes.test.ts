@@ -1,7 +1,7 @@
 import type { AppliedBody, RecordedDecision } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { applicationOf } from './applied-changes.js'
+import { appliedChanges } from './applied-changes.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'x'.repeat(32) }
 
@@ -25,7 +25,7 @@ const approvals = ['maria', 'pat'].map((person) => ({
   time: 1,
   counts: true,
 }))
-const told = (...bodies: Parameters<typeof events>) => applicationOf({ key, events: events(...bodies) }, approvals)
+const told = (...bodies: Parameters<typeof events>) => appliedChanges({ key, events: events(...bodies) }, approvals)
 
 describe('applicationOf', () => {
   it('tells what stands, and since when', () => {
@@ -42,7 +42,7 @@ describe('applicationOf', () => {
   it('names nobody but the sender and persons whose approval counts', () => {
     const [maria] = approvals
     const by = (decisions: RecordedDecision[], sender?: string) =>
-      applicationOf({ key, events: events({ digests: ['a'], ...(sender && { sender }) }) }, decisions).applied_by
+      appliedChanges({ key, events: events({ digests: ['a'], ...(sender && { sender }) }) }, decisions).applied_by
     expect(by(approvals)).toBe('maria')
     expect(by([], 'maria')).toBe('maria')
     for (const other of [{ counts: false }, { item: 'dispatch' as const }, { verdict: 'deny' as const }, { person: 'pat' }])

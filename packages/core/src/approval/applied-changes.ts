@@ -11,12 +11,12 @@ export interface Application {
   record?: NonNullable<PassRecord['application']>
 }
 
-interface Told {
+interface AppliedBy {
   at: number
   by: string
 }
 
-interface Standing extends Told {
+interface EffectiveChange extends AppliedBy {
   sender: string
 }
 
@@ -28,15 +28,15 @@ interface Standing extends Told {
  *
  * @param known - Digests of the output's modifications; others are left out. Absent: not all of the output is here, and any may be one of it.
  */
-export function applicationOf(
+export function appliedChanges(
   pass: Pick<PassHistory, 'key' | 'events'>,
   decisions: readonly RecordedDecision[],
   known?: ReadonlySet<string>,
 ): Application {
   const { originator } = pass.key
-  const standing = new Map<string, Standing>()
+  const standing = new Map<string, EffectiveChange>()
   const ever = new Set<string>()
-  let last: Told | undefined
+  let last: AppliedBy | undefined
   const approvers = new Set(decisions.filter(approvesChanges).map(({ person }) => person))
   for (const { body, sender } of bodiesOf(pass)) {
     const { applied_at: at, applied_by, digests = [''] } = body
@@ -76,7 +76,7 @@ function bodiesOf({ key, events }: Pick<PassHistory, 'key' | 'events'>): { body:
   })
 }
 
-function modificationsOf(ever: ReadonlySet<string>, standing: ReadonlyMap<string, Standing>): Record<string, 'applied' | 'undone'> {
+function modificationsOf(ever: ReadonlySet<string>, standing: ReadonlyMap<string, EffectiveChange>): Record<string, 'applied' | 'undone'> {
   const named = [...ever].filter((digest) => digest !== '')
   return Object.fromEntries(named.map((digest) => [digest, standing.has(digest) ? ('applied' as const) : ('undone' as const)]))
 }

@@ -1,8 +1,8 @@
 import { type DecisionBody, type DecisionFact, decisionBody, type PassKey, type RecordedDecision } from '@passover/schemas'
 import type { PassHistory } from '../journal/pass-history.js'
 import type { JournalState } from '../journal/state-machine.js'
-import { present } from '../runtime/omit-undefined.js'
-import { decidableUntil } from './pending-approval.js'
+import { omitUndefined } from '../runtime/omit-undefined.js'
+import { approvalDeadline } from './pending-approval.js'
 
 /** What a decision is judged by. */
 export interface DecisionRules {
@@ -123,13 +123,13 @@ function bodyOf(decision: Stored): unknown {
 function saidBy({ verdict, digest, reason }: Stored, body: unknown): Pick<RecordedDecision, 'verdict' | 'digest' | 'reason'> | undefined {
   const parsed = decisionBody.safeParse(body)
   const said = parsed.success ? parsed.data : { verdict, digest: digest ?? '', reason }
-  return said.verdict && { verdict: said.verdict, digest: said.digest, ...present({ reason: said.reason }) }
+  return said.verdict && { verdict: said.verdict, digest: said.digest, ...omitUndefined({ reason: said.reason }) }
 }
 
 /** What an application takes, kept of the decision that counts alone: there is no end to those that do not. */
 function takenBy(item: string, body: unknown): Pick<RecordedDecision, 'modifications'> {
   const parsed = item === 'apply' ? decisionBody.safeParse(body) : undefined
-  return present({ modifications: parsed?.data?.modifications })
+  return omitUndefined({ modifications: parsed?.data?.modifications })
 }
 
 /** Undefined: nothing of this item was shown, so no decision about it counts. */
@@ -138,7 +138,7 @@ function rulesOf(item: string, seen: Parameters<typeof objection>[2]): DecisionR
   const { key, control } = pass
   const { ancestors, local_person } = control ?? {}
   const rules = { key, approvers: control?.policy.approvers, ancestors, local_person }
-  const expires_at = decidableUntil({ journal, control, decisions: seen.decisions }, item)
+  const expires_at = approvalDeadline({ journal, control, decisions: seen.decisions }, item)
   if (item === 'return' || item === 'apply') return hasOutput(pass) ? { ...rules, digest: pass.return_digest, expires_at } : undefined
   if (item !== 'dispatch') return rules
   const held = 'held' in journal ? journal.held : undefined

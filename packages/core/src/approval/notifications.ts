@@ -8,8 +8,8 @@ import {
   type WorkControl,
   type WorkOutput,
 } from '@passover/schemas'
-import { present } from '../runtime/omit-undefined.js'
-import { hasIssue, releaseOf, shouldNotify } from './release-rules.js'
+import { omitUndefined } from '../runtime/omit-undefined.js'
+import { evaluateRelease, hasIssue, shouldNotify } from './release-rules.js'
 
 /** A pass as its stored messages tell it. */
 export interface NoticedPass {
@@ -59,7 +59,7 @@ function returnOf(pass: NoticedPass, sequence: number): ReturnNotice {
     findings: { error: count('error'), warning: count('warning'), info: count('info') },
     changes: artifacts.filter(({ type }) => type === 'file_modification').length,
     applied: entry?.applied ?? false,
-    ...present({ code: error?.code, decision: output?.summary.decision, awaits: awaits?.item }),
+    ...omitUndefined({ code: error?.code, decision: output?.summary.decision, awaits: awaits?.item }),
   }
 }
 
@@ -70,7 +70,7 @@ function approvalOf(pass: NoticedPass): ApprovalNotice | undefined {
   const sequence = dueSince(record, awaits.item)
   const digest = awaits.item === 'dispatch' ? control.digest : return_digest
   if (sequence === undefined || digest === undefined) return undefined
-  const release = output && awaits.item === 'return' ? releaseOf(output, control.policy, false) : undefined
+  const release = output && awaits.item === 'return' ? evaluateRelease(output, control.policy, false) : undefined
   return {
     v: 1,
     event: 'approval',
@@ -81,7 +81,7 @@ function approvalOf(pass: NoticedPass): ApprovalNotice | undefined {
     item: awaits.item,
     digest,
     expires_at: awaits.expires_at,
-    ...present({ why: release && !release.deliver ? release.why : undefined, approvers: control.policy.approvers }),
+    ...omitUndefined({ why: release && !release.deliver ? release.why : undefined, approvers: control.policy.approvers }),
   }
 }
 
@@ -94,5 +94,5 @@ function dueSince({ sequences, decisions }: PassRecord, item: ApprovalNotice['it
 
 function aboutOf({ record, control }: NoticedPass): Pick<Notice, 'pass' | 'root' | 'reason'> & { session_id?: string } {
   const { key, root, session_id, reason = '' } = record
-  return { pass: key, root: control?.root ?? root ?? key, reason, ...present({ session_id }) }
+  return { pass: key, root: control?.root ?? root ?? key, reason, ...omitUndefined({ session_id }) }
 }

@@ -2,7 +2,7 @@ import type { EffectivePolicy, RecordedDecision, WorkOutput } from '@passover/sc
 import { describe, expect, it } from 'vitest'
 import { control, output, RULES, step, T0 } from '../../testing/samples.js'
 import { foldJournal } from '../journal/state-machine.js'
-import { awaitsOf, decidableUntil } from './pending-approval.js'
+import { approvalDeadline, pendingApproval } from './pending-approval.js'
 
 const DAY = 86_400_000
 const CHANGE = {
@@ -25,7 +25,7 @@ function awaits(more: { steps?: (typeof HELD)[]; output?: WorkOutput; policy?: P
   const { journal } = foldJournal(more.steps ?? [WORK, RETURN], RULES)
   const asked = control()
   const policy = { ...asked.policy, ...more.policy }
-  return awaitsOf({ journal, control: { policy }, output: more.output, decisions: more.decisions ?? [] })
+  return pendingApproval({ journal, control: { policy }, output: more.output, decisions: more.decisions ?? [] })
 }
 
 const partial = output({ status: 'partial' })
@@ -61,7 +61,7 @@ describe('what of a pass waits for a person', () => {
   it('is nothing of a pass that the system ended, or whose control frame is unknown', () => {
     const { journal } = foldJournal([WORK, RETURN], RULES)
     expect(awaits({ steps: [WORK, step('return', 15, { by: 'passover', attempt: 0, code: 'E010' })] })).toBeUndefined()
-    expect(awaitsOf({ journal, output: partial, decisions: [] })).toBeUndefined()
+    expect(pendingApproval({ journal, output: partial, decisions: [] })).toBeUndefined()
   })
 })
 
@@ -69,8 +69,8 @@ describe('until when a decision counts', () => {
   it('has no end for what has no expiry', () => {
     const { journal } = foldJournal([WORK, RETURN], RULES)
     const pass = { journal, control: control(), decisions: [] }
-    expect(decidableUntil(pass, 'gate')).toBe(Number.POSITIVE_INFINITY)
-    expect(decidableUntil(pass, 'dispatch')).toBe(Number.POSITIVE_INFINITY)
-    expect(decidableUntil({ ...pass, control: undefined }, 'return')).toBe(Number.POSITIVE_INFINITY)
+    expect(approvalDeadline(pass, 'gate')).toBe(Number.POSITIVE_INFINITY)
+    expect(approvalDeadline(pass, 'dispatch')).toBe(Number.POSITIVE_INFINITY)
+    expect(approvalDeadline({ ...pass, control: undefined }, 'return')).toBe(Number.POSITIVE_INFINITY)
   })
 })

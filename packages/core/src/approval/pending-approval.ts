@@ -1,10 +1,10 @@
 import type { Awaits, EffectivePolicy, RecordedDecision, WorkControl, WorkOutput } from '@passover/schemas'
 import type { JournalState } from '../journal/state-machine.js'
 import { SYSTEM_DEFAULTS } from '../policy/fields.js'
-import { releaseOf } from './release-rules.js'
+import { evaluateRelease } from './release-rules.js'
 
 /** What a pass's messages say of what a person may have to decide. */
-export interface Deciding {
+export interface ApprovalState {
   journal: JournalState
   control?: Pick<WorkControl, 'policy'> | undefined
   /** Of the worker's return, where that is acceptable. */
@@ -18,20 +18,20 @@ export interface Deciding {
  * modifications is to be applied. A counted decision ends the wait, so does the time in `expires_at` (server ms), which is
  * for whoever knows the time to see.
  */
-export function awaitsOf(pass: Deciding): Awaits | undefined {
+export function pendingApproval(pass: ApprovalState): Awaits | undefined {
   const { journal, output } = pass
   if (journal.state === 'held') {
     return decided(pass, 'dispatch')
       ? undefined
-      : { item: 'dispatch', since: journal.held.time, expires_at: decidableUntil(pass, 'dispatch') }
+      : { item: 'dispatch', since: journal.held.time, expires_at: approvalDeadline(pass, 'dispatch') }
   }
   if (journal.state !== 'done' || !output || !pass.control) return undefined
   const release = decided(pass, 'return')
-  if (!release && !releaseOf(output, pass.control.policy, false).deliver) {
-    return { item: 'return', since: journal.return.time, expires_at: decidableUntil(pass, 'return') }
+  if (!release && !evaluateRelease(output, pass.control.policy, false).deliver) {
+    return { item: 'return', since: journal.return.time, expires_at: approvalDeadline(pass, 'return') }
   }
   if (release?.verdict === 'deny' || decided(pass, 'apply') || !awaitsApproval(output, pass.control.policy)) return undefined
-  return { item: 'apply', since: applicableSince(pass), expires_at: decidableUntil(pass, 'apply') }
+  return { item: 'apply', since: applicableSince(pass), expires_at: approvalDeadline(pass, 'apply') }
 }
 
 /** Whether an output proposes changes that only a person may say yes to. */
@@ -40,7 +40,7 @@ export function awaitsApproval(output: Pick<WorkOutput, 'artifacts'>, policy: Pi
 }
 
 /** Until when a decision about an item counts, server ms: from when the item fell due, as long as the policy lets an approval take. */
-export function decidableUntil(pass: Pick<Deciding, 'journal' | 'control' | 'decisions'>, item: string): number {
+export function approvalDeadline(pass: Pick<ApprovalState, 'journal' | 'control' | 'decisions'>, item: string): number {
   const { journal, control } = pass
   if (item === 'dispatch') {
     const held = 'held' in journal ? journal.held : undefined
@@ -56,7 +56,7 @@ export function releaseExpiry(since: number, policy: Pick<EffectivePolicy, 'appr
 }
 
 /** A released output can be applied from its release on. */
-function applicableSince(pass: Pick<Deciding, 'journal' | 'decisions'>): number {
+function applicableSince(pass: Pick<ApprovalState, 'journal' | 'decisions'>): number {
   return decided(pass, 'return')?.time ?? returnedAt(pass.journal) ?? 0
 }
 
@@ -64,6 +64,6 @@ function returnedAt(journal: JournalState): number | undefined {
   return journal.state === 'done' ? journal.return.time : undefined
 }
 
-function decided({ decisions }: Pick<Deciding, 'decisions'>, item: string) {
+function decided({ decisions }: Pick<ApprovalState, 'decisions'>, item: string) {
   return decisions.find((decision) => decision.item === item && decision.counts !== false)
 }

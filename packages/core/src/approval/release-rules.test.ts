@@ -1,7 +1,7 @@
 import type { WorkArtifact, WorkOutput } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { control, output } from '../../testing/samples.js'
-import { hasBlocker, hasCritical, hasIssue, mayAutoApply, releaseOf, shouldNotify } from './release-rules.js'
+import { evaluateRelease, hasBlocker, hasCritical, hasIssue, mayAutoApply, shouldNotify } from './release-rules.js'
 
 const finding = (severity: 'error' | 'warning' | 'info'): WorkArtifact => ({ type: 'finding', severity, category: 'c', message: 'm' })
 const summary = (more: Partial<WorkOutput['summary']>): WorkOutput['summary'] => ({ ...output().summary, ...more })
@@ -32,34 +32,37 @@ describe('what an output is', () => {
 
 describe('releaseOf', () => {
   it('delivers at once what completed without blockers (1)', () => {
-    expect(releaseOf(CLEAN, NONE, false)).toEqual({ deliver: true, because: 'completed_without_blockers' })
-    expect(releaseOf(WARNED, NONE, false)).toEqual({ deliver: true, because: 'completed_without_blockers' })
+    expect(evaluateRelease(CLEAN, NONE, false)).toEqual({ deliver: true, because: 'completed_without_blockers' })
+    expect(evaluateRelease(WARNED, NONE, false)).toEqual({ deliver: true, because: 'completed_without_blockers' })
   })
 
   it('delivers what passes an automatic review (2)', () => {
     const review = { auto_review: true, auto_return: false }
-    expect(releaseOf(PARTIAL, review, false)).toEqual({ deliver: true, because: 'review_passed' })
-    expect(releaseOf(BLOCKED, review, false)).toEqual({ deliver: true, because: 'review_passed' })
-    expect(releaseOf(CRITICAL, review, false)).toMatchObject({ deliver: false })
+    expect(evaluateRelease(PARTIAL, review, false)).toEqual({ deliver: true, because: 'review_passed' })
+    expect(evaluateRelease(BLOCKED, review, false)).toEqual({ deliver: true, because: 'review_passed' })
+    expect(evaluateRelease(CRITICAL, review, false)).toMatchObject({ deliver: false })
   })
 
   it.each(['failed', 'aborted'] as const)('delivers what %s: only work that was done can wait (3)', (status) => {
-    expect(releaseOf(output({ status, artifacts: [finding('error')] }), NONE, false)).toEqual({ deliver: true, because: 'not_releasable' })
+    expect(evaluateRelease(output({ status, artifacts: [finding('error')] }), NONE, false)).toEqual({
+      deliver: true,
+      because: 'not_releasable',
+    })
   })
 
   it('delivers what a person approved (4)', () => {
-    expect(releaseOf(CRITICAL, NONE, true)).toEqual({ deliver: true, because: 'approved' })
-    expect(releaseOf(PARTIAL, NONE, true)).toEqual({ deliver: true, because: 'approved' })
+    expect(evaluateRelease(CRITICAL, NONE, true)).toEqual({ deliver: true, because: 'approved' })
+    expect(evaluateRelease(PARTIAL, NONE, true)).toEqual({ deliver: true, because: 'approved' })
   })
 
   it('delivers what policy returns by itself (5)', () => {
-    expect(releaseOf(CRITICAL, { auto_review: false, auto_return: true }, false)).toEqual({ deliver: true, because: 'auto_return' })
+    expect(evaluateRelease(CRITICAL, { auto_review: false, auto_return: true }, false)).toEqual({ deliver: true, because: 'auto_return' })
   })
 
   it('keeps the rest, and says why', () => {
-    expect(releaseOf(CRITICAL, NONE, false)).toEqual({ deliver: false, why: 'something critical was found' })
-    expect(releaseOf(REJECTED, NONE, false)).toEqual({ deliver: false, why: 'the subagent decided rejected' })
-    expect(releaseOf(PARTIAL, NONE, false)).toEqual({ deliver: false, why: 'the work is only partly done' })
+    expect(evaluateRelease(CRITICAL, NONE, false)).toEqual({ deliver: false, why: 'something critical was found' })
+    expect(evaluateRelease(REJECTED, NONE, false)).toEqual({ deliver: false, why: 'the subagent decided rejected' })
+    expect(evaluateRelease(PARTIAL, NONE, false)).toEqual({ deliver: false, why: 'the work is only partly done' })
   })
 })
 

@@ -9,7 +9,7 @@ export type Release =
     }
   | { deliver: false; why: string }
 
-type Judged = Pick<WorkOutput, 'status' | 'artifacts' | 'summary'>
+type ReleasableOutput = Pick<WorkOutput, 'status' | 'artifacts' | 'summary'>
 
 /** A finding of severity error. */
 export function hasCritical({ artifacts }: Pick<WorkOutput, 'artifacts'>): boolean {
@@ -17,27 +17,31 @@ export function hasCritical({ artifacts }: Pick<WorkOutput, 'artifacts'>): boole
 }
 
 /** Something critical, or a decision that stops the work. */
-export function hasBlocker(output: Judged): boolean {
+export function hasBlocker(output: ReleasableOutput): boolean {
   const { decision } = output.summary
   return hasCritical(output) || decision === 'blocked' || decision === 'rejected'
 }
 
 /** Any finding, or work that was not completed. */
-export function hasIssue({ status, artifacts, summary }: Judged): boolean {
+export function hasIssue({ status, artifacts, summary }: ReleasableOutput): boolean {
   return status !== 'completed' || summary.findings.length > 0 || artifacts.some(({ type }) => type === 'finding')
 }
 
 /** Whether a worker's output is delivered at once or waits for a person (docs/architecture/protocol.md#release-and-apply). */
-export function releaseOf(output: Judged, policy: Pick<EffectivePolicy, 'auto_review' | 'auto_return'>, approved: boolean): Release {
+export function evaluateRelease(
+  output: ReleasableOutput,
+  policy: Pick<EffectivePolicy, 'auto_review' | 'auto_return'>,
+  approved: boolean,
+): Release {
   if (output.status !== 'completed' && output.status !== 'partial') return { deliver: true, because: 'not_releasable' }
   if (output.status === 'completed' && !hasBlocker(output)) return { deliver: true, because: 'completed_without_blockers' }
   if (policy.auto_review && !hasCritical(output)) return { deliver: true, because: 'review_passed' }
   if (approved) return { deliver: true, because: 'approved' }
   if (policy.auto_return) return { deliver: true, because: 'auto_return' }
-  return { deliver: false, why: heldWhy(output) }
+  return { deliver: false, why: holdReason(output) }
 }
 
-function heldWhy(output: Judged): string {
+function holdReason(output: ReleasableOutput): string {
   if (hasCritical(output)) return 'something critical was found'
   if (hasBlocker(output)) return `the subagent decided ${output.summary.decision}`
   return 'the work is only partly done'
@@ -55,7 +59,7 @@ export function releaseExpired(why: string): PassError {
 }
 
 /** Whether the originator is told of the return beyond getting it. */
-export function shouldNotify(output: Judged, policy: Pick<EffectivePolicy, 'notify_on_return'>): boolean {
+export function shouldNotify(output: ReleasableOutput, policy: Pick<EffectivePolicy, 'notify_on_return'>): boolean {
   if (policy.notify_on_return === 'only_issues') return hasIssue(output)
   return policy.notify_on_return === 'always'
 }

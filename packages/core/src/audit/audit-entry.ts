@@ -14,7 +14,7 @@ import type { PassHistory } from '../journal/pass-history.js'
 import { passStatus } from '../journal/pass-status.js'
 import { requestTime } from '../journal/request-matching.js'
 import type { JournalState } from '../journal/state-machine.js'
-import { present } from '../runtime/omit-undefined.js'
+import { omitUndefined } from '../runtime/omit-undefined.js'
 
 /** What a pass's messages say together. */
 export interface Told {
@@ -57,7 +57,7 @@ export function auditEntry(told: Told): PassOverAuditEntry {
     policy_applied: control ? `${control.policy_name} v${control.policy_version}` : '',
     policy_overrides: overridesOf(pass),
     summary: summaryOf(told),
-    ...present({
+    ...omitUndefined({
       user_id: control?.user_id ?? request?.user_id,
       started_at,
       completed_at,
@@ -90,7 +90,7 @@ export function metadataOf(told: Told): PassOverMetadata {
     wall_time_ms: Math.max(0, (ended_at ?? created_at) - created_at),
     subagent_compute_ms: output?.metadata.subagent_compute_ms ?? 0,
     applied: application.applied,
-    ...present({
+    ...omitUndefined({
       started_at,
       completed_at,
       returned_at: output ? ended_at : undefined,
@@ -136,7 +136,7 @@ function runTimes({ pass, journal, output }: Told): {
 /** The request's own overrides and its inline ones, which win; the control frame has them all. */
 function overridesOf({ control, request }: PassHistory): Record<string, unknown> {
   if (control?.override) return control.override
-  const own = present({ timeout_ms: request?.timeout_ms, auto_apply: request?.auto_apply_on_success })
+  const own = omitUndefined({ timeout_ms: request?.timeout_ms, auto_apply: request?.auto_apply_on_success })
   return { ...own, ...request?.override }
 }
 

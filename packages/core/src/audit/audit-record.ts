@@ -1,16 +1,16 @@
 import { type PassError, type PassRecord, type RecordedDecision, SYSTEM, type WorkOutput } from '@passover/schemas'
-import { applicationOf } from '../approval/applied-changes.js'
+import { appliedChanges } from '../approval/applied-changes.js'
 import { countedDecisions } from '../approval/decisions.js'
 import { modificationsIn } from '../approval/modifications.js'
-import { awaitsOf, decidableUntil } from '../approval/pending-approval.js'
-import { releaseDenied, releaseExpired, releaseOf } from '../approval/release-rules.js'
+import { approvalDeadline, pendingApproval } from '../approval/pending-approval.js'
+import { evaluateRelease, releaseDenied, releaseExpired } from '../approval/release-rules.js'
 import { type PassHistory, sorted } from '../journal/pass-history.js'
 import { passStatus } from '../journal/pass-status.js'
 import { foldJournal, type JournalRules, type JournalState } from '../journal/state-machine.js'
-import { settlementOf } from '../results/dead-letter-resolution.js'
+import { deadLetterResolution } from '../results/dead-letter-resolution.js'
 import { hasReferences } from '../results/part-placeholders.js'
 import { acceptError, acceptReturn } from '../results/validate-return.js'
-import { present } from '../runtime/omit-undefined.js'
+import { omitUndefined } from '../runtime/omit-undefined.js'
 import { auditEntry, metadataOf, type Told } from './audit-entry.js'
 
 /**
@@ -21,7 +21,7 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
   const pass = sorted(history)
   const { journal, ignored } = foldJournal(pass.steps, rules)
   const said = tell(pass, journal, rules.names)
-  const told: Told = { ...said, application: applicationOf(pass, said.decisions, modificationsKnown(said)) }
+  const told: Told = { ...said, application: appliedChanges(pass, said.decisions, modificationsKnown(said)) }
   const ended = journal.state === 'done'
   return {
     v: 1,
@@ -36,21 +36,21 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
     ...timesOf(told),
     sequences: sequencesOf(pass, journal),
     ...(ended ? { entry: auditEntry(told), metadata: metadataOf(told) } : {}),
-    ...present({ error: told.error ?? withheld(told) }),
+    ...omitUndefined({ error: told.error ?? withheld(told) }),
     decisions: told.decisions,
-    ...present({
+    ...omitUndefined({
       awaits:
         told.expired === undefined
-          ? awaitsOf({ journal, control: pass.control, output: told.output, decisions: told.decisions })
+          ? pendingApproval({ journal, control: pass.control, output: told.output, decisions: told.decisions })
           : undefined,
       application: marked(told.application.record, pass, rules.names),
       settlement: marked(
-        settlementOf(pass.events, ({ sequence }) => !pass.violated?.includes(sequence)),
+        deadLetterResolution(pass.events, ({ sequence }) => !pass.violated?.includes(sequence)),
         pass,
         rules.names,
       ),
     }),
-    ...(told.output ? present({ output_unchecked: pass.schema_unchecked }) : {}),
+    ...(told.output ? omitUndefined({ output_unchecked: pass.schema_unchecked }) : {}),
     ...(ignored.length > 0 ? { violations: ignored.map(({ step, why }) => ({ sequence: step.sequence, what: why })) } : {}),
   }
 }
@@ -86,13 +86,13 @@ function tell(pass: PassHistory, journal: JournalState, names: 'unverified' | un
 /** Why it must be released and is not; undefined: it need not, or somebody decided. */
 function awaitsFor(output: WorkOutput, { pass, decisions }: Said): string | undefined {
   if (!pass.control || releaseDecision(decisions)) return undefined
-  const release = releaseOf(output, pass.control.policy, false)
+  const release = evaluateRelease(output, pass.control.policy, false)
   return release.deliver ? undefined : release.why
 }
 
 /** The system said so when the time was over, by the server's clock; said earlier it says nothing. */
 function isExpired({ pass, journal, decisions }: Said): boolean {
-  const until = decidableUntil({ journal, control: pass.control, decisions }, 'return')
+  const until = approvalDeadline({ journal, control: pass.control, decisions }, 'return')
   return pass.events.some(({ kind, sender, time }) => kind === 'expired' && sender === SYSTEM && time >= until)
 }
 
@@ -102,7 +102,7 @@ function isExpired({ pass, journal, decisions }: Said): boolean {
  */
 function withheld({ pass, decisions, output, expired }: Told): PassError | undefined {
   if (expired !== undefined) return releaseExpired(expired)
-  if (!output || !pass.control || releaseOf(output, pass.control.policy, false).deliver) return undefined
+  if (!output || !pass.control || evaluateRelease(output, pass.control.policy, false).deliver) return undefined
   const release = releaseDecision(decisions)
   return release?.verdict === 'deny' ? releaseDenied(release) : undefined
 }
@@ -114,7 +114,7 @@ function releaseDecision(decisions: readonly RecordedDecision[]): RecordedDecisi
 function identityOf({ pass, journal }: Told): Partial<PassRecord> {
   const { control } = pass
   const digest = control?.digest ?? (journal.state === 'done' ? journal.return.digest : undefined)
-  return present({
+  return omitUndefined({
     session_id: control?.session_id ?? pass.session_id,
     reason: control?.reason ?? pass.request?.reason,
     priority: control?.priority ?? pass.request?.priority,
@@ -138,7 +138,7 @@ function timesOf({ pass, journal }: Told): Partial<PassRecord> {
   const held = 'held' in journal ? journal.held : undefined
   const work = 'work' in journal ? journal.work : undefined
   const expiry = held?.expires_ms === undefined ? undefined : held.time + held.expires_ms
-  return present({
+  return omitUndefined({
     requested_at: pass.control?.requested_at ?? pass.requests[0]?.time,
     held_at: held?.time,
     admitted_at: work?.time,
@@ -155,7 +155,7 @@ function sequencesOf(pass: PassHistory, journal: JournalState): PassRecord['sequ
     name in journal ? (journal as Partial<Record<typeof name, { sequence: number }>>)[name]?.sequence : undefined
   return {
     requests: pass.requests.map(({ sequence }) => sequence),
-    ...present({ held: step('held'), work: step('work'), return: step('return') }),
+    ...omitUndefined({ held: step('held'), work: step('work'), return: step('return') }),
     fences: pass.steps.filter(({ kind }) => kind === 'fence').map(({ sequence }) => sequence),
     ...(late.length > 0 ? { late } : {}),
     last: Math.max(0, ...all),

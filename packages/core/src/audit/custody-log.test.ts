@@ -1,13 +1,13 @@
 import type { ErasedPass } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { Custody, entriesOf, ToldRuns } from './custody-log.js'
+import { CustodyLog, entriesOf, SegmentRanges } from './custody-log.js'
 
 const KEY = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
 const PASS: ErasedPass = { pass: 'a'.repeat(64), frames: [[3, 30, new Uint8Array(32)]], parts: [] }
 
 /** A fold, and what it is told next. */
 function folding() {
-  const custody = new Custody()
+  const custody = new CustodyLog()
   let sequence = 100
   const say = (sender: string, body: unknown) => custody.take({ sequence: ++sequence, time: sequence * 10, sender, body })
   return { custody, say: (sender: string, body: Record<string, unknown>) => say(sender, { v: 1, ...body }), raw: say }
@@ -115,7 +115,7 @@ describe('told runs', () => {
   })
 
   it('takes what goes on where the last ended for one run; the last that tells of a segment counts', () => {
-    const told = new ToldRuns()
+    const told = new SegmentRanges()
     expect(told.of(0)).toBeUndefined()
     for (const one of [run(2, 3), run(4, 4), run(7, 7)]) told.add(one)
     expect([1, 2, 4, 5, 7, 8].map((k) => told.of(k))).toEqual([undefined, run(2, 4), run(2, 4), undefined, run(7, 7), undefined])

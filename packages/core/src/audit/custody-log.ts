@@ -11,7 +11,7 @@ import {
 } from '@passover/schemas'
 
 /** A message of `custody.<sender>`, its body decoded. */
-export interface CustodySaid {
+export interface CustodyMessage {
   sequence: number
   time: number
   sender: string
@@ -19,19 +19,19 @@ export interface CustodySaid {
 }
 
 /** What of a message counted; undefined: nothing, as of what the audit says about no erasure that waits. */
-export type CustodyCounted = CustodyBody | undefined
+export type AcceptedCustodyEvent = CustodyBody | undefined
 
 /**
  * What is held, what was erased (decision 100) and what was removed (decision 113): the fold of the custody events in order. A person holds, releases
  * and asks for an erasure; what became of an erasure, and what retention takes out of the archive, only the audit says.
  */
-export class Custody {
+export class CustodyLog {
   private readonly held = new Map<number, CustodyHold>()
   private readonly erased = new Map<number, CustodyErasure>()
   /** By the hash of its id: the erasure that a pass was part of. */
   private readonly ids = new Map<string, number>()
   /** Segments whose removal was told, or which had been removed before that was so. */
-  private readonly left = new ToldRuns()
+  private readonly left = new SegmentRanges()
   /** From which event on removals are told; undefined: they are not. */
   removals_since: number | undefined
   /** Sequence of the last event. */
@@ -45,7 +45,7 @@ export class Custody {
     return [...this.erased.values()]
   }
 
-  take(said: CustodySaid): CustodyCounted {
+  take(said: CustodyMessage): AcceptedCustodyEvent {
     this.position = said.sequence
     const parsed = custodyBody.safeParse(said.body)
     if (!parsed.success) return undefined
@@ -54,7 +54,7 @@ export class Custody {
     return counts ? data : undefined
   }
 
-  private asked({ sequence, time, sender: by }: CustodySaid, body: CustodyBody): boolean {
+  private asked({ sequence, time, sender: by }: CustodyMessage, body: CustodyBody): boolean {
     switch (body.kind) {
       case 'hold':
         this.held.set(sequence, { hold: sequence, scope: body.scope, reason: body.reason, by, time })
@@ -82,7 +82,7 @@ export class Custody {
     }
   }
 
-  private did({ sequence }: CustodySaid, body: CustodyBody): boolean {
+  private did({ sequence }: CustodyMessage, body: CustodyBody): boolean {
     if (body.kind !== 'removals' && body.kind !== 'removed') return this.done(body)
     if (body.kind === 'removals') {
       if (this.removals_since !== undefined) return false
@@ -144,7 +144,7 @@ export class Custody {
    * The run in which the removal of a segment was told last. It may stand all the same: it is removed afterwards, what is held by then stays, and an
    * archive that was lost and sealed anew has another chain.
    */
-  toldOf(k: number): ReturnType<ToldRuns['of']> {
+  toldOf(k: number): ReturnType<SegmentRanges['of']> {
     return this.left.of(k)
   }
 
@@ -162,7 +162,7 @@ export function entriesOf(passes: readonly ErasedPass[]): { sequence: number; ti
 type Run = Pick<SegmentRun, 'from' | 'to' | 'chain_before' | 'chain_after'>
 
 /** Segments of which something was told. What goes on where the last ended, as it mostly does, is one run with it. */
-export class ToldRuns {
+export class SegmentRanges {
   private readonly runs: Run[] = []
 
   add({ from, to, chain_before, chain_after }: Run): void {

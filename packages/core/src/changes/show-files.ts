@@ -32,21 +32,21 @@ export interface ShowOptions {
   steps?: number | undefined
 }
 
-const MOST_STEPS = 12_000_000
+const MAX_STEPS = 12_000_000
 /** Line edits in one file: 1,000 lines replaced. */
-const MOST_EDITS_IN_FILE = 2_000
+const MAX_EDITS_IN_FILE = 2_000
 /** Characters of both sides that are compared at most, in one file and in all. */
-const MOST_TEXT_IN_FILE = 4 * 1024 * 1024
-const MOST_TEXT = 16 * 1024 * 1024
-const MOST_LINES_IN_FILE = 100_000
+const MAX_TEXT_IN_FILE = 4 * 1024 * 1024
+const MAX_TEXT = 16 * 1024 * 1024
+const MAX_LINES_IN_FILE = 100_000
 const CONTEXT_LINES = 3
 
 /**
  * Shows what would be written, file by file. Every reader that a person approves from uses this function: terminal, HTTP and inbox.
  * Diffs are bounded by counting, not by time, so that all of them show the same.
  */
-export function showFiles(effects: readonly FileEffect[], { whole = false, steps = MOST_STEPS }: ShowOptions = {}): ShownFile[] {
-  const left: Budget = { steps, text: MOST_TEXT, whole }
+export function showFiles(effects: readonly FileEffect[], { whole = false, steps = MAX_STEPS }: ShowOptions = {}): ShownFile[] {
+  const left: Budget = { steps, text: MAX_TEXT, whole }
   return effects.map((effect) => showFile(effect, left))
 }
 
@@ -120,7 +120,7 @@ function patchOf(path: string, before: TextForm | undefined, after: TextForm | u
   const names = { from: before ? `a/${path}` : '/dev/null', to: after ? `b/${path}` : '/dev/null' }
   const [from, to] = [written(before), written(after)]
   const size = from.length + to.length
-  const fits = size <= Math.min(MOST_TEXT_IN_FILE, left.text) && countLines(from) + countLines(to) <= MOST_LINES_IN_FILE
+  const fits = size <= Math.min(MAX_TEXT_IN_FILE, left.text) && countLines(from) + countLines(to) <= MAX_LINES_IN_FILE
   const patch = fits ? searchPatch(names, from, to, left) : undefined
   if (patch) left.text -= size
   return patch ?? (left.whole ? wholePatch(names, from, to) : undefined)
@@ -146,7 +146,7 @@ function searchPatch({ from, to }: Names, old: string, content: string, left: Bu
   // Against nothing there is nothing to search for.
   if (old === '' || content === '') return wholePatch({ from, to }, old, content)
   const lines = countLines(old) + countLines(content)
-  const maxEditLength = Math.min(MOST_EDITS_IN_FILE, editsWithin(left.steps, lines))
+  const maxEditLength = Math.min(MAX_EDITS_IN_FILE, editsWithin(left.steps, lines))
   const patch = structuredPatch(from, to, old, content, undefined, undefined, { context: CONTEXT_LINES, maxEditLength })
   const edits = patch ? patch.hunks.flatMap((hunk) => hunk.lines).filter((line) => !line.startsWith(' ')).length : maxEditLength
   left.steps = Math.max(0, left.steps - stepsOf(edits, lines))

@@ -4,9 +4,9 @@ import { binaryType, type TextForm } from './content.js'
 import { runsByItself } from './runs-by-itself.js'
 
 /** Characters that are searched. More is shown only on request, with every hidden character visible. */
-const MOST_SEARCHED = 4 * 1024 * 1024
+const MAX_SEARCHED = 4 * 1024 * 1024
 /** Characters and words that one warning names at most. */
-const MOST_NAMED = 12
+const MAX_NAMED = 12
 const WORD = /[\p{L}\p{M}\p{N}_]+/gu
 const LATIN = /\p{Script=Latin}/u
 /** Scripts with letters that look like Latin ones. */
@@ -28,7 +28,7 @@ export interface Warned {
 /** Lists what an approver has to know about a change and could miss in its diff. */
 export function warningsOf(change: Warned): ChangeWarning[] {
   const { path, bytes } = change
-  const added = change.added.join('').slice(0, MOST_SEARCHED)
+  const added = change.added.join('').slice(0, MAX_SEARCHED)
   const runs = runsByItself(path)
   return [
     ...(runs === undefined ? [] : [{ kind: 'runs_by_itself' as const, message: `this file runs by itself: ${runs}` }]),
@@ -48,8 +48,8 @@ function hidden(where: string, text: string, also: readonly string[] = []): Chan
 }
 
 function named(names: readonly string[]): string {
-  const more = names.length - MOST_NAMED
-  return `${names.slice(0, MOST_NAMED).join(' ')}${more > 0 ? ` and ${more} more` : ''}`
+  const more = names.length - MAX_NAMED
+  return `${names.slice(0, MAX_NAMED).join(' ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
 function mixedScripts(text: string): ChangeWarning[] {

@@ -1,6 +1,6 @@
 import { journalFilter, type Step, SYSTEM } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { countedByWork } from './return-counting.js'
+import { judgeReturnByWork } from './return-counting.js'
 
 const KEY = { originator: 'alice', subagent: 'scout', id: 'given-id-1' }
 const work = { type: 'step', kind: 'work', key: KEY, by: 'medium', sequence: 4, time: 1, attempt: 1 } as Step
@@ -27,6 +27,6 @@ describe('countedByWork', () => {
     ['is of a later attempt', returned({ attempt: 2 }), [work], 'unclear'],
     ['follows a work that is not believed', returned(), [{ ...work, untrusted: 'x' }], 'unclear'],
   ])('of a return that %s', (_, step, works, counted) => {
-    expect(countedByWork(step, works)).toBe(counted)
+    expect(judgeReturnByWork(step, works)).toBe(counted)
   })
 })

@@ -1,7 +1,7 @@
 import { journalFilter, type Step, SYSTEM } from '@passover/schemas'
 
 /** Whether a stored return is the one that ended its pass. `unclear`: the whole journal must be read to say so. */
-export type Counted = 'counts' | 'nothing' | 'unclear'
+export type ReturnValidity = 'counts' | 'nothing' | 'unclear'
 
 /** Whether any journal could count this return (I2), by its headers alone. */
 export function mayCount({ key, by, attempt, untrusted }: Step): boolean {
@@ -12,7 +12,7 @@ export function mayCount({ key, by, attempt, untrusted }: Step): boolean {
  * Judges a return by the work steps of its pass, before anything else of the journal is read: a subagent may store any number of returns, for ids
  * that nobody asked it for too. The system's are few, and taken to count until the journal says otherwise.
  */
-export function countedByWork(returned: Step, works: readonly Step[]): Counted {
+export function judgeReturnByWork(returned: Step, works: readonly Step[]): ReturnValidity {
   const { key, by, attempt, guard } = returned
   if (!mayCount(returned)) return 'nothing'
   if (by === SYSTEM) return 'counts'

@@ -2,7 +2,7 @@ import type { Step, StepKind } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { KEY, RULES, step, T0, timedId, WINDOW } from '../../testing/samples.js'
-import { firstStepIsLate, foldJournal, type JournalState, NONE, next } from './state-machine.js'
+import { EMPTY_JOURNAL, firstStepIsLate, foldJournal, type JournalState, next } from './state-machine.js'
 
 function fold(...steps: Step[]): JournalState {
   return foldJournal(steps, RULES).journal
@@ -26,7 +26,7 @@ const journals = fc
 
 describe('next', () => {
   it('folds held, work, fence, return into one life', () => {
-    expect(fold()).toEqual(NONE)
+    expect(fold()).toEqual(EMPTY_JOURNAL)
     const held = step('held', 3)
     expect(fold(held)).toEqual({ state: 'held', last: 3, valid: 3, held })
     const work = step('work', 5)
@@ -84,7 +84,7 @@ describe('next', () => {
   it('never lets more than one return count, attempts go up by one, closed stay closed', () => {
     fc.assert(
       fc.property(journals, (steps) => {
-        let journal: JournalState = NONE
+        let journal: JournalState = EMPTY_JOURNAL
         let returns = 0
         for (const one of steps) {
           const after = next(journal, one, RULES)

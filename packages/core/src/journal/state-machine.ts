@@ -17,7 +17,7 @@ export type JournalState =
   /** `attempt`: the newest that began, 0 when none did. */
   | ({ state: 'done'; attempt: number; held?: Step; work?: Step; return: Step } & Seen)
 
-export const NONE: JournalState = Object.freeze({ state: 'none', last: 0, valid: 0 })
+export const EMPTY_JOURNAL: JournalState = Object.freeze({ state: 'none', last: 0, valid: 0 })
 
 export interface JournalRules {
   /** How long an id may be used after its time (docs/architecture/protocol.md#ids). */
@@ -48,7 +48,7 @@ export function foldJournal(
   rules: JournalRules,
 ): { journal: JournalState; ignored: { step: Step; why: string }[] } {
   const ignored: { step: Step; why: string }[] = []
-  let journal = NONE
+  let journal = EMPTY_JOURNAL
   for (const step of steps) {
     const after = next(journal, step, rules)
     journal = after.journal

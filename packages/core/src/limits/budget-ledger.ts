@@ -5,7 +5,7 @@ type Account = BudgetLedger['accounts'][string]
 type Charge = BudgetLedger['charges'][string]
 
 /** A pass that wants to begin below one that has a budget. Passes by their text. */
-export interface Asking {
+export interface BudgetRequest {
   pass: string
   parent: { pass: string; budget: Budget }
   /** Estimate of its context, and its timeout. */
@@ -16,14 +16,14 @@ export interface Asking {
 }
 
 /** A budget that has nothing left. */
-export interface UsedUp {
+export interface BudgetExhausted {
   field: 'budget.passes' | 'budget.tokens' | 'budget.time_ms'
   limit: number
   count: number
 }
 
 /** `lost`: what the tree took before is not known any more, so that nothing can be granted from it. */
-export type Charged = { ok: true; grant: Grant } | { ok: false; used_up: UsedUp } | { ok: false; lost: true }
+export type ChargeResult = { ok: true; grant: Grant } | { ok: false; used_up: BudgetExhausted } | { ok: false; lost: true }
 
 /** What a pass was granted: its own time, and what those below it may use of every budget above. */
 export interface Grant {
@@ -58,7 +58,7 @@ export class Ledger {
     return [...this.#charges].flatMap(([pass, { sure, at }]) => (sure ? [] : [{ pass, at }]))
   }
 
-  charge(asking: Asking): Charged | 'taken' {
+  charge(asking: BudgetRequest): ChargeResult | 'taken' {
     const { pass, parent, tokens, at } = asking
     const present = this.#charges.get(pass)
     if (present) return this.#chargeAgain(present, asking)
@@ -77,7 +77,7 @@ export class Ledger {
    * Until its work step is known, a request of the same id that asks for more may be the one that begins: the most that is asked for is taken.
    * Where one below another parent may begin, it is `taken`.
    */
-  #chargeAgain(present: Charge, { pass, parent, tokens }: Asking): Charged | 'taken' {
+  #chargeAgain(present: Charge, { pass, parent, tokens }: BudgetRequest): ChargeResult | 'taken' {
     const { under, time_ms, sure } = present
     if (!sure && under !== parent.pass) return 'taken'
     const more = tokens - present.tokens
@@ -124,7 +124,7 @@ export class Ledger {
   }
 }
 
-function usedUp(accounts: readonly Account[], tokens: number): UsedUp | undefined {
+function usedUp(accounts: readonly Account[], tokens: number): BudgetExhausted | undefined {
   for (const account of accounts) {
     const { limit, ...used } = account
     if (limit.passes !== undefined && used.passes >= limit.passes)
@@ -137,13 +137,13 @@ function usedUp(accounts: readonly Account[], tokens: number): UsedUp | undefine
   return undefined
 }
 
-function tokensUsedUp(accounts: readonly Account[], tokens: number): UsedUp | undefined {
+function tokensUsedUp(accounts: readonly Account[], tokens: number): BudgetExhausted | undefined {
   for (const { limit, tokens: count } of accounts)
     if (limit.tokens !== undefined && count + tokens > limit.tokens) return { field: 'budget.tokens', limit: limit.tokens, count }
   return undefined
 }
 
-function full(): UsedUp {
+function full(): BudgetExhausted {
   return { field: 'budget.passes', limit: LEDGER_PASSES, count: LEDGER_PASSES }
 }
 

@@ -1,7 +1,7 @@
 import type { Budget, PassError } from '@passover/schemas'
 import { passError } from '../errors.js'
 import { smallerBudget } from '../policy/narrowing.js'
-import type { Charged } from './budget-ledger.js'
+import type { ChargeResult } from './budget-ledger.js'
 
 const ANOTHER_TREE = 'pass it over outside of this tree of passes, or begin the tree anew with a larger budget'
 
@@ -18,7 +18,7 @@ export interface Budgeted {
  * A budget counts what happens below the pass that has it: passes, their contexts' tokens (4 bytes each), their timeouts. The
  * pass's own context and timeout must fit by themselves. Once it took from the budgets above, their rest is what it may grant.
  */
-export function budgeted(own: (Budget | undefined)[], parent: Budget | undefined, charged: Charged | undefined): Budgeted {
+export function budgeted(own: (Budget | undefined)[], parent: Budget | undefined, charged: ChargeResult | undefined): Budgeted {
   const allowance = smallerBudget(...own, childBudget(parent))
   const grant = charged?.ok ? charged.grant : undefined
   return {
@@ -29,7 +29,7 @@ export function budgeted(own: (Budget | undefined)[], parent: Budget | undefined
 }
 
 /** E014 where nothing is left of a budget. */
-export function budgetFault({ allowance }: Budgeted, charged: Charged | undefined): PassError | undefined {
+export function budgetFault({ allowance }: Budgeted, charged: ChargeResult | undefined): PassError | undefined {
   if (charged?.ok === false && 'lost' in charged) {
     const message =
       'What its tree took of its budget is not known any more (the bucket of budgets was lost), so nothing more is granted of it'

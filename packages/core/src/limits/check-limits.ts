@@ -1,8 +1,8 @@
 import type { EffectivePolicy, PassError, PassKey } from '@passover/schemas'
 import { passError } from '../errors.js'
-import { type Limits, shareOf } from '../policy/base-policy.js'
+import { type Limits, originatorShare } from '../policy/base-policy.js'
 import { SYSTEM_DEFAULTS } from '../policy/fields.js'
-import type { PassCounts, RateField, Reached } from './limit-counters.js'
+import type { LimitReached, PassCounts, RateField } from './limit-counters.js'
 import type { RateScope } from './sliding-window.js'
 
 const FIELDS = ['max_passes_per_minute', 'max_active'] as const
@@ -38,7 +38,7 @@ function* boundsOf({ pair, subagent }: Limits): Generator<Bound> {
     const all = subagent[field]
     if (all === undefined) continue
     yield { scope: 'subagent', field, limit: all }
-    if (own === undefined) yield { scope: 'share', field, limit: shareOf(all), of: all }
+    if (own === undefined) yield { scope: 'share', field, limit: originatorShare(all), of: all }
   }
 }
 
@@ -81,19 +81,19 @@ export function limitFault({ counts, limits, policy, key, root, counted, now }: 
   return passError('E014', message, { ...details, recoverable: false, mend: root ? FEWER : ANOTHER_SESSION })
 }
 
-function openError({ originator, subagent }: PassKey, limit: number, reached: Reached): PassError {
+function openError({ originator, subagent }: PassKey, limit: number, reached: LimitReached): PassError {
   const message = `${reached.count} passes from ${originator} to ${subagent} are open; at most ${limit} may be (max_open)`
   const mend = `ask again later, cancel some (passover cancel --from ${originator} --to ${subagent} --all), or raise max_open`
   return passError('E014', message, { field: 'max_open', scope: 'pair', limit, ...reached, mend })
 }
 
-function heldError({ originator }: PassKey, limit: number, reached: Reached): PassError {
+function heldError({ originator }: PassKey, limit: number, reached: LimitReached): PassError {
   const message = `${reached.count} passes of ${originator} wait for a person's approval; at most ${limit} may (max_held)`
   const mend = `decide about some or cancel them (passover list --from ${originator} --status held), or raise max_held`
   return passError('E014', message, { field: 'max_held', scope: 'originator', limit, ...reached, mend })
 }
 
-function rateError({ originator, subagent }: PassKey, { scope, field, limit, of }: Bound, reached: Reached): PassError {
+function rateError({ originator, subagent }: PassKey, { scope, field, limit, of }: Bound, reached: LimitReached): PassError {
   const whose = scope === 'subagent' ? `to ${subagent}` : `from ${originator} to ${subagent}`
   const what = field === 'max_active' ? 'are open at a time' : 'began within the last minute'
   const counted = `${reached.count} passes ${whose} ${what}`

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { FairPlaces } from './fair-slots.js'
+import { FairSlots } from './fair-slots.js'
 
 /** Takes as many places as there are. */
-function takeAll(places: FairPlaces, sender: string, part?: string): number {
+function takeAll(places: FairSlots, sender: string, part?: string): number {
   let taken = 0
   while (places.take(sender, part)) taken += 1
   return taken
@@ -10,12 +10,12 @@ function takeAll(places: FairPlaces, sender: string, part?: string): number {
 
 describe('fair places', () => {
   it('gives one sender half, and one that holds none a place', () => {
-    const places = new FairPlaces(12)
+    const places = new FairSlots(12)
     expect([takeAll(places, 'mallory'), takeAll(places, 'bob'), takeAll(places, 'alice')]).toEqual([6, 3, 2])
   })
 
   it('keeps a place for another part of the same sender, and for other senders', () => {
-    const places = new FairPlaces(12)
+    const places = new FairSlots(12)
     expect(takeAll(places, 'audit', 'mallory')).toBe(4)
     expect(places.hasRoom('audit', 'bob')).toBe(true)
     expect(takeAll(places, 'audit', 'bob')).toBe(2)
@@ -24,7 +24,7 @@ describe('fair places', () => {
   })
 
   it('gives a place again that was freed', () => {
-    const places = new FairPlaces(2)
+    const places = new FairSlots(2)
     const free = places.take('audit', 'bob')
     expect(places.take('audit', 'bob')).toBeUndefined()
     free?.()

@@ -2,7 +2,7 @@
  * Places that several senders share. A sender takes another place only while it holds fewer than are free, so one sender alone gets half
  * of them, k busy senders get `count / (k + 1)` each, and a sender that holds none finds one however many messages others have stored.
  */
-export class FairPlaces {
+export class FairSlots {
   readonly #count: number
   readonly #held = new Map<string, number>()
   #taken = 0

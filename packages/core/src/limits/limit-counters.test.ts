@@ -3,17 +3,17 @@ import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { step, T0, timedId } from '../../testing/samples.js'
 import { OpenPasses } from '../open-passes/open-passes.js'
-import { joinSlices } from '../open-passes/snapshot-chunks.js'
+import { joinSnapshotChunks } from '../open-passes/snapshot-chunks.js'
 import { basePolicy } from '../policy/base-policy.js'
 import { limitFault } from './check-limits.js'
-import { Counting } from './limit-counters.js'
+import { LimitCounters } from './limit-counters.js'
 
 const HOUR_MS = 3_600_000
 const RULES = { id_window_ms: HOUR_MS, look_after_ms: 5_000 }
 const id = (n: number, time = T0) => timedId(time, `p${n}`.padEnd(14, '0'))
 const key = (n: number, originator = 'alice', subagent = 'audit', time = T0): PassKey => ({ originator, subagent, id: id(n, time) })
 
-const countingOf = (open: OpenPasses) => new Counting(() => ({ open, ready: true }), HOUR_MS)
+const countingOf = (open: OpenPasses) => new LimitCounters(() => ({ open, ready: true }), HOUR_MS)
 
 describe('counting', () => {
   it('counts each pass once, whether it is under way or read, and whatever the order; never past a limit', () => {
@@ -123,7 +123,7 @@ describe('counting', () => {
   })
 
   it('a step that is read takes no ticket of another pass, and a refusal takes its own', () => {
-    const counting = new Counting(() => undefined, HOUR_MS)
+    const counting = new LimitCounters(() => undefined, HOUR_MS)
     counting.take(key(1), 's')
     counting.take(key(2), 's')
     counting.read(step('fence', 5, { key: key(1) }))
@@ -136,7 +136,7 @@ describe('counting', () => {
   })
 
   it('tells a session and a pair that are full without a look at the passes of others, however many are under way', () => {
-    const counting = new Counting(() => undefined, HOUR_MS)
+    const counting = new LimitCounters(() => undefined, HOUR_MS)
     for (let n = 1; n <= 9; n++) counting.take(key(n), n <= 3 ? 's' : `other ${n}`)
     counting.take(key(1), 's')
     let looked = 0
@@ -154,7 +154,7 @@ describe('counting', () => {
   })
 
   it('where nobody folds it counts what it let through itself, rates not at all', () => {
-    const counting = new Counting(() => undefined, HOUR_MS)
+    const counting = new LimitCounters(() => undefined, HOUR_MS)
     for (let n = 1; n <= 3; n++) {
       counting.take(key(n), 's')
       counting.stored(key(n), T0)
@@ -257,7 +257,7 @@ describe('counts over restarts', () => {
     open.apply(step('return', 21, { key: key(1, 'alice', 'audit', T0 + 1), by: 'passover', attempt: 0, time: T0 + 21 }))
     const slices = [...open.slices(3)]
     expect(slices.length).toBeGreaterThan(5)
-    const joined = joinSlices(slices)
+    const joined = joinSnapshotChunks(slices)
     for (const snapshot of [open.snapshot(), joined]) {
       const again = OpenPasses.restore(JSON.parse(JSON.stringify(snapshot)), RULES)
       const counting = countingOf(again!)

@@ -1,19 +1,19 @@
 import { keyText, type PassKey, pairKey, type Step } from '@passover/schemas'
 import { isSystemStep } from '../journal/request-matching.js'
-import { PassingMap } from '../runtime/churn-map.js'
-import { Sessions } from './session-counter.js'
-import type { RateScope, Tallies, Tally } from './sliding-window.js'
+import { ChurnMap } from '../runtime/churn-map.js'
+import { SessionCounter } from './session-counter.js'
+import type { PairCounter, PairCounters, RateScope } from './sliding-window.js'
 
 const MINUTE_MS = 61_000
 /** Nobody knows when one of the active passes ends. */
-const LOOK_AGAIN_MS = 1_000
+const RETRY_DELAY_MS = 1_000
 /** Nor when a person decides about one that is held. */
-const LOOK_AGAIN_HELD_MS = 60_000
+const HELD_RETRY_DELAY_MS = 60_000
 
 export type RateField = 'max_passes_per_minute' | 'max_active'
 
 /** A limit that is reached, with what was counted. */
-export interface Reached {
+export interface LimitReached {
   count: number
   /** When there may be room again; of a session never. */
   retry_after_ms?: number
@@ -23,10 +23,10 @@ export interface Reached {
 export interface PassCounts {
   /** False: not everything stored has been read, so rates and active passes cannot be told. */
   readonly ready: boolean
-  rate(scope: RateScope, field: RateField, limit: number, now: number): Reached | undefined
-  session(token: string, limit: number): Reached | undefined
+  rate(scope: RateScope, field: RateField, limit: number, now: number): LimitReached | undefined
+  session(token: string, limit: number): LimitReached | undefined
   /** Held passes of its originator, to any subagent. */
-  held(limit: number): Reached | undefined
+  held(limit: number): LimitReached | undefined
 }
 
 interface Ticket {
@@ -36,8 +36,8 @@ interface Ticket {
 }
 
 /** The fold that counts. `ready`: it has read everything that was stored when it began. */
-export interface Folded {
-  open: { readonly tallies: Tallies; readonly sessions: Sessions }
+export interface CountSource {
+  open: { readonly tallies: PairCounters; readonly sessions: SessionCounter }
   ready: boolean
 }
 
@@ -45,20 +45,20 @@ export interface Folded {
  * The counts of one dispatcher: what its fold has read, and what it has let through itself that the fold has not
  * read yet, each pass once. Other dispatchers' passes that are on their way are what a limit is overshot by at most.
  */
-export class Counting {
-  readonly #folded: () => Folded | undefined
-  readonly #tickets = new PassingMap<string, Ticket>()
+export class LimitCounters {
+  readonly #folded: () => CountSource | undefined
+  readonly #tickets = new ChurnMap<string, Ticket>()
   /** How many of them each session has: its limit binds always, and there are many while the fold is behind. */
   readonly #sessions = new Map<string, number>()
   /** The same of each pair: `max_open` binds every pair that has no limit of its own. */
   readonly #pairs = new Map<string, number>()
   /** Where nobody folds: the sessions of what was let through here, so that each such dispatcher is bounded by itself. */
-  readonly #own: Sessions
+  readonly #own: SessionCounter
 
   /** `folded` gives undefined where nobody folds. */
-  constructor(folded: () => Folded | undefined, keep_ms: number) {
+  constructor(folded: () => CountSource | undefined, keep_ms: number) {
     this.#folded = folded
-    this.#own = new Sessions(keep_ms)
+    this.#own = new SessionCounter(keep_ms)
   }
 
   /** Passes let through that the fold has not read yet. */
@@ -102,7 +102,7 @@ export class Counting {
 
   for(key: PassKey): PassCounts {
     const folded = this.#folded()
-    const { tallies, sessions }: { tallies?: Tallies; sessions: Sessions } = folded?.open ?? { sessions: this.#own }
+    const { tallies, sessions }: { tallies?: PairCounters; sessions: SessionCounter } = folded?.open ?? { sessions: this.#own }
     return {
       ready: folded?.ready === true,
       rate: (scope, field, limit, now) => {
@@ -113,7 +113,7 @@ export class Counting {
         const underway = this.#underway(scope, field, key)
         const count = read + underway
         if (count < limit) return undefined
-        if (field === 'max_active') return { count, retry_after_ms: LOOK_AGAIN_MS }
+        if (field === 'max_active') return { count, retry_after_ms: RETRY_DELAY_MS }
         // What is under way began just now.
         const retry_after_ms = tally && underway < limit ? tally.minute.freesIn(limit - underway, now) : MINUTE_MS
         return { count, retry_after_ms }
@@ -128,7 +128,7 @@ export class Counting {
         const read = tallies?.held(key.originator) ?? 0
         if (read + this.#tickets.size < limit) return undefined
         const count = read + this.#heldUnderway(key.originator)
-        return count < limit ? undefined : { count, retry_after_ms: LOOK_AGAIN_HELD_MS }
+        return count < limit ? undefined : { count, retry_after_ms: HELD_RETRY_DELAY_MS }
       },
     }
   }
@@ -169,7 +169,7 @@ function add(counts: Map<string, number>, name: string, more: 1 | -1): void {
   else counts.delete(name)
 }
 
-function readOf({ active, held, minute }: Tally, { scope, field, now }: { scope: RateScope; field: RateField; now: number }): number {
+function readOf({ active, held, minute }: PairCounter, { scope, field, now }: { scope: RateScope; field: RateField; now: number }): number {
   if (field === 'max_passes_per_minute') return minute.count(now)
   return countsHeld(scope, field) ? active : active - held
 }

@@ -1,8 +1,8 @@
 import { keyText, sha256, type WorkControl } from '@passover/schemas'
 
 /** Sessions of one generation; when there are more, the quietest are forgotten sooner. */
-const MOST = 200_000
-const TOKENS_KEPT = 10_000
+const MAX_SESSIONS = 200_000
+const MAX_CACHED_TOKENS = 10_000
 const TOKEN_LENGTH = 16
 
 export type PackedSession = [token: string, count: number, generation: 'now' | 'before']
@@ -11,7 +11,7 @@ export type PackedSession = [token: string, count: number, generation: 'now' | '
  * How many passes each session had. A session is kept for `keep_ms` after its last pass at least, and at most twice as long:
  * two generations take turns, and a session that goes on is carried over with its count. Times are those of the facts.
  */
-export class Sessions {
+export class SessionCounter {
   readonly #keep_ms: number
   #now = new Map<string, number>()
   #before = new Map<string, number>()
@@ -23,7 +23,7 @@ export class Sessions {
 
   add(token: string, time: number): void {
     this.turned ??= time
-    if (time - this.turned >= this.#keep_ms || this.#now.size >= MOST) this.#turn(time)
+    if (time - this.turned >= this.#keep_ms || this.#now.size >= MAX_SESSIONS) this.#turn(time)
     this.#now.set(token, this.count(token) + 1)
   }
 
@@ -56,7 +56,7 @@ export class Sessions {
 }
 
 /** What tells which count a pass is added to. */
-export type Counted = Pick<WorkControl, 'root' | 'originating_agent_id' | 'session_id' | 'parent' | 'unnamed_session'>
+export type CountedPass = Pick<WorkControl, 'root' | 'originating_agent_id' | 'session_id' | 'parent' | 'unnamed_session'>
 
 const known = new Map<string, string>()
 
@@ -65,13 +65,13 @@ const known = new Map<string, string>()
  * originator named; where none was named, it counts for nothing. A child counts for what its originator asks for within the root's tree,
  * whatever session it claims (I3). So only an agent's own passes add to a count that limits it.
  */
-export function countToken({ root, originating_agent_id, session_id, parent, unnamed_session }: Counted): string | undefined {
+export function countToken({ root, originating_agent_id, session_id, parent, unnamed_session }: CountedPass): string | undefined {
   if (parent) return short(`tree ${originating_agent_id} ${keyText(root)}`)
   if (unnamed_session || session_id === '') return undefined
   const name = `${originating_agent_id} ${session_id}`
   const found = known.get(name)
   if (found !== undefined) return found
-  if (known.size >= TOKENS_KEPT) known.clear()
+  if (known.size >= MAX_CACHED_TOKENS) known.clear()
   const token = short(`session ${name}`)
   known.set(name, token)
   return token

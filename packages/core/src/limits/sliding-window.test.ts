@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Minute, Tallies } from './sliding-window.js'
+import { PairCounters, SlidingWindowCounter } from './sliding-window.js'
 
 const T0 = 1_800_000_000_000
 
@@ -9,7 +9,7 @@ describe('a minute', () => {
     const waits = fc.array(fc.record({ wait: fc.integer({ min: 0, max: 40_000 }), add: fc.boolean() }), { maxLength: 80 })
     fc.assert(
       fc.property(waits, fc.integer({ min: 1, max: 9 }), (steps, limit) => {
-        const minute = new Minute()
+        const minute = new SlidingWindowCounter()
         const times: number[] = []
         let now = T0
         const naive = (at: number) => times.filter((time) => Math.floor(at / 1_000) - Math.floor(time / 1_000) <= 60).length
@@ -21,7 +21,7 @@ describe('a minute', () => {
           const frees = minute.freesIn(limit, now)
           expect(naive(now + frees)).toBeLessThan(limit)
           if (frees > 0) expect(naive(now + frees - 1)).toBeGreaterThanOrEqual(limit)
-          const again = new Minute().unpack(minute.pack())
+          const again = new SlidingWindowCounter().unpack(minute.pack())
           expect(again.count(now)).toBe(minute.count(now))
           expect(again.freesIn(limit, now)).toBe(frees)
         }
@@ -30,7 +30,7 @@ describe('a minute', () => {
   })
 
   it('bears a clock that steps back, and never counts what is older than a minute', () => {
-    const minute = new Minute()
+    const minute = new SlidingWindowCounter()
     minute.add(T0)
     minute.add(T0 - 30_000)
     minute.add(T0 - 70_000)
@@ -52,7 +52,7 @@ describe('tallies', () => {
     })
     fc.assert(
       fc.property(fc.array(op, { maxLength: 60 }), (ops) => {
-        const tallies = new Tallies()
+        const tallies = new PairCounters()
         const open: { from: string; to: string; held: boolean }[] = []
         const begun: { from: string; to: string; time: number }[] = []
         let now = T0
@@ -87,7 +87,7 @@ describe('tallies', () => {
   })
 
   it('forget pairs that fell silent, and keep those with something open', () => {
-    const tallies = new Tallies()
+    const tallies = new PairCounters()
     for (let n = 0; n < 1_000; n++) {
       tallies.begun(key(`from-${n}`, 'x'), T0, false)
       if (n > 0) tallies.ended(key(`from-${n}`, 'x'), false)

@@ -7,10 +7,10 @@ const SECONDS = 61
 const SWEEP_MS = 120_000
 
 /** A minute as a snapshot has it: its newest second, and the number of each second, the newest first. */
-export type PackedMinute = [subagent: string, originator: string, newest: number, ...counts: number[]]
+export type PackedWindow = [subagent: string, originator: string, newest: number, ...counts: number[]]
 
 /** How many passes began within the last minute, counted by the second. Fixed in memory; O(1) an event. */
-export class Minute {
+export class SlidingWindowCounter {
   readonly #slots = new Uint32Array(SECONDS)
   #newest = 0
   #total = 0
@@ -38,8 +38,8 @@ export class Minute {
     return 0
   }
 
-  copy(): Minute {
-    const copy = new Minute()
+  copy(): SlidingWindowCounter {
+    const copy = new SlidingWindowCounter()
     copy.#slots.set(this.#slots)
     copy.#newest = this.#newest
     copy.#total = this.#total
@@ -73,16 +73,16 @@ export class Minute {
 }
 
 /** What is counted of a pair, or of all passes to a subagent. */
-export interface Tally {
+export interface PairCounter {
   /** Passes that began, held ones too, and did not end. */
   active: number
   /** Those of them that wait for a person to approve their start. */
   held: number
-  readonly minute: Minute
+  readonly minute: SlidingWindowCounter
 }
 
-interface SubagentTally extends Tally {
-  readonly pairs: Map<string, Tally>
+interface SubagentTally extends PairCounter {
+  readonly pairs: Map<string, PairCounter>
 }
 
 /**
@@ -95,7 +95,7 @@ export type RateScope = 'pair' | 'subagent' | 'share'
  * Passes by pair and by subagent: what is open, and what began within a minute; and held passes by originator. O(1) an event; what fell silent is
  * forgotten.
  */
-export class Tallies {
+export class PairCounters {
   readonly #subagents = new Map<string, SubagentTally>()
   readonly #held = new Map<string, number>()
   #swept = 0
@@ -137,7 +137,7 @@ export class Tallies {
     this.#add(key, -1, held)
   }
 
-  of(scope: RateScope, { originator, subagent }: Pick<PassKey, 'originator' | 'subagent'>): Tally | undefined {
+  of(scope: RateScope, { originator, subagent }: Pick<PassKey, 'originator' | 'subagent'>): PairCounter | undefined {
     const all = this.#subagents.get(subagent)
     return scope === 'subagent' ? all : all?.pairs.get(originator)
   }
@@ -158,12 +158,12 @@ export class Tallies {
   }
 
   /** The minutes of all pairs as they are at this call, whatever is counted while it goes on; those of the subagents are their sums. */
-  pack(): Generator<PackedMinute> {
-    const minutes: [subagent: string, originator: string, minute: Minute][] = []
+  pack(): Generator<PackedWindow> {
+    const minutes: [subagent: string, originator: string, minute: SlidingWindowCounter][] = []
     for (const [subagent, { pairs }] of this.#subagents) {
       for (const [originator, { minute }] of pairs) minutes.push([subagent, originator, minute.copy()])
     }
-    return (function* (): Generator<PackedMinute> {
+    return (function* (): Generator<PackedWindow> {
       for (const [subagent, originator, minute] of minutes) {
         const packed = minute.pack()
         if (packed.length > 1) yield [subagent, originator, ...packed]
@@ -171,7 +171,7 @@ export class Tallies {
     })()
   }
 
-  unpack([subagent, originator, newest, ...counts]: PackedMinute): void {
+  unpack([subagent, originator, newest, ...counts]: PackedWindow): void {
     for (const [back, count] of counts.entries()) {
       if (count === 0) continue
       const all = this.#subagent(subagent)
@@ -184,7 +184,7 @@ export class Tallies {
   #subagent(name: string): SubagentTally {
     let tally = this.#subagents.get(name)
     if (!tally) {
-      tally = { active: 0, held: 0, minute: new Minute(), pairs: new Map() }
+      tally = { active: 0, held: 0, minute: new SlidingWindowCounter(), pairs: new Map() }
       this.#subagents.set(name, tally)
     }
     return tally
@@ -192,7 +192,7 @@ export class Tallies {
 
   #sweep(time: number): void {
     this.#swept = time
-    const isSilent = ({ active, minute }: Tally) => active === 0 && minute.count(time) === 0
+    const isSilent = ({ active, minute }: PairCounter) => active === 0 && minute.count(time) === 0
     for (const [name, all] of this.#subagents) {
       for (const [originator, pair] of all.pairs) if (isSilent(pair)) all.pairs.delete(originator)
       if (all.pairs.size === 0) this.#subagents.delete(name)
@@ -200,10 +200,10 @@ export class Tallies {
   }
 }
 
-function pairOf({ pairs }: SubagentTally, originator: string): Tally {
+function pairOf({ pairs }: SubagentTally, originator: string): PairCounter {
   let tally = pairs.get(originator)
   if (!tally) {
-    tally = { active: 0, held: 0, minute: new Minute() }
+    tally = { active: 0, held: 0, minute: new SlidingWindowCounter() }
     pairs.set(originator, tally)
   }
   return tally

@@ -1,10 +1,10 @@
 import { type PassKey, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
 import { type JournalRules, type JournalState, next } from '../journal/state-machine.js'
 import { SYSTEM_DEFAULTS } from '../policy/fields.js'
-import type { Verdict } from './open-pass.js'
+import type { EndVerdict } from './open-pass.js'
 
 /** Refusals by newer steps that change nothing, after which the end no longer waits for its turn in the journal. */
-const STARVED = SYSTEM_DEFAULTS.max_attempts + 2
+const MAX_REFUSALS = SYSTEM_DEFAULTS.max_attempts + 2
 
 export interface OpenRules extends JournalRules {
   /** How long a request may go unanswered before it is read whole. */
@@ -14,7 +14,7 @@ export interface OpenRules extends JournalRules {
 }
 
 /** A pass that must be ended now. */
-export interface DueEnd extends Verdict {
+export interface DueEnd extends EndVerdict {
   kind: 'end'
   key: PassKey
   /** What the return's guard expects: the last step seen, counted or not; 0 for a pass that never began. */
@@ -42,7 +42,7 @@ export interface DueLook {
 export type Due = DueEnd | DueLook
 
 /** What to do after the end's publish was not stored and the journal was read at the leader. */
-export type Settled =
+export type DueResolution =
   /** It has its return: nothing to do. */
   | { kind: 'ended' }
   /** The step that was expected is gone: the journal was closed and deleted. Stop. */
@@ -68,6 +68,6 @@ export function since(due: DueEnd, found: readonly Step[], rules: JournalRules):
 /** What `due` says of its refusals; a return of the system that counts for nothing may already stand there. */
 export function lastResort(refusals: number, found: readonly Step[]): Pick<DueEnd, 'refusals' | 'last_resort'> {
   if (refusals === 0) return {}
-  if (refusals < STARVED) return { refusals }
+  if (refusals < MAX_REFUSALS) return { refusals }
   return { refusals, last_resort: found.findLast(({ kind, by }) => kind === 'return' && by === SYSTEM)?.sequence ?? 0 }
 }

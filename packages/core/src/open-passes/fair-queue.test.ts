@@ -1,19 +1,19 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Backlog, type Waiting } from './fair-queue.js'
+import { FairQueue, type Waiting } from './fair-queue.js'
 
 function asked(sequence: number, originator = 'alice', subagent = 'audit'): Waiting {
   return { fact: { sequence, time: 1_000 + sequence, originator, subagent } }
 }
 
-function backlog(...items: Waiting[]): Backlog<Waiting> {
-  const made = new Backlog<Waiting>()
+function backlog(...items: Waiting[]): FairQueue<Waiting> {
+  const made = new FairQueue<Waiting>()
   for (const item of items) made.add(item)
   return made
 }
 
 const flood = (count: number, from = 1) => Array.from({ length: count }, (_, n) => asked(from + n, 'mallory'))
-const taken = (made: Backlog<Waiting>, ahead: number) => made.take(ahead)?.fact.sequence
+const taken = (made: FairQueue<Waiting>, ahead: number) => made.take(ahead)?.fact.sequence
 
 describe('what comes out of turn', () => {
   it('is the first of a line with more than so many before it, however many those are', () => {
@@ -81,7 +81,7 @@ it('counts what waits, whatever happens to it, and keeps the order of every line
   )
   fc.assert(
     fc.property(fc.array(event, { maxLength: 300 }), (events) => {
-      const made = new Backlog<Waiting>()
+      const made = new FairQueue<Waiting>()
       let waiting: Waiting[] = []
       let [last, reached] = [0, 0]
       for (const one of events) {

@@ -18,7 +18,7 @@ interface Line<T> {
  * of a pair's line that has more than so many others before it, one line after the other; the line that is first of all never does. So
  * however many lines there are, before a line's turn each other one has had at most one.
  */
-export class Backlog<T extends Waiting> {
+export class FairQueue<T extends Waiting> {
   readonly #order = new Queue<T>()
   /** In the order in which they have their turns. */
   readonly #lines = new Map<string, Line<T>>()

@@ -2,7 +2,7 @@ import { type ErrorCode, type Fact, keyText, type PassKey, type Step, type StepK
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { T0, timedId } from '../../testing/samples.js'
-import { firstStepIsLate, foldJournal, type JournalState, NONE, next } from '../journal/state-machine.js'
+import { EMPTY_JOURNAL, firstStepIsLate, foldJournal, type JournalState, next } from '../journal/state-machine.js'
 import type { DueEnd } from './due-actions.js'
 import { OpenPasses } from './open-passes.js'
 
@@ -252,7 +252,7 @@ describe('the protocol, played at random', () => {
     expect(world.publish(world.drafts.pop() as Draft)).toBe(true)
     world.now += 2 * WINDOW + 10
     world.delete(ROOT, 99)
-    expect(world.journal(ROOT)).toEqual(NONE)
+    expect(world.journal(ROOT)).toEqual(EMPTY_JOURNAL)
     expect(world.publish(world.drafts.shift() as Draft)).toBe(true)
     expect(world.journal(ROOT)).toMatchObject({ state: 'none', valid: 0 })
     world.settle()

@@ -23,7 +23,7 @@ export interface OpenPass extends Timed {
 }
 
 /** What it keeps of a request that no first step has answered yet. */
-export interface Asked extends Timed, Waiting {
+export interface PendingRequest extends Timed, Waiting {
   kind: 'asked'
   fact: RequestFact
   /** The pass it asks for, as its header claims or as it was learned from the body. */
@@ -34,7 +34,7 @@ export interface Asked extends Timed, Waiting {
   cancelled: boolean
 }
 
-export type Why =
+export type EndReason =
   | 'cancelled'
   | 'deadline passed'
   | 'approval expired'
@@ -44,9 +44,9 @@ export type Why =
   | 'parent ended'
   | 'earlier attempt'
 
-export interface Verdict {
+export interface EndVerdict {
   code: ErrorCode
-  why: Why
+  why: EndReason
 }
 
 /** A copy of a step with only what the timekeeper needs: nonce, digest and guard would be most of its memory. */
@@ -63,7 +63,7 @@ export function begunStep(journal: LiveJournal): Step {
 }
 
 /** Why a child may live no longer, if so (rule 3): its proof must name its parent's last counted step, and that one be open. */
-export function cascade(journal: LiveJournal, parent: OpenPass | undefined): Verdict | undefined {
+export function cascade(journal: LiveJournal, parent: OpenPass | undefined): EndVerdict | undefined {
   const step = begunStep(journal)
   if (!step.parent) return undefined
   if (parent?.journal.state !== 'open') return { code: 'E043', why: 'parent ended' }
@@ -71,7 +71,7 @@ export function cascade(journal: LiveJournal, parent: OpenPass | undefined): Ver
 }
 
 /** When a pass must have ended, and how it ends then: at its deadline, its approval's expiry, or its parent's deadline. */
-export function expiry(journal: LiveJournal, parent: OpenPass | undefined): Verdict & { at: number } {
+export function expiry(journal: LiveJournal, parent: OpenPass | undefined): EndVerdict & { at: number } {
   if (journal.state === 'open') return { at: deadlineOf(journal.work), code: 'E010', why: 'deadline passed' }
   const approval = journal.held.time + (journal.held.expires_ms ?? SYSTEM_DEFAULTS.approval_expires_ms)
   const bound = parent?.journal.state === 'open' ? parent.journal.deadline : Number.POSITIVE_INFINITY
@@ -84,25 +84,25 @@ export function verdictOf(
   journal: LiveJournal,
   known: { cancelled: boolean; parent: OpenPass | undefined },
   now: number,
-): Verdict | undefined {
+): EndVerdict | undefined {
   if (known.cancelled) return { code: 'E043', why: 'cancelled' }
   const { at, code, why } = expiry(journal, known.parent)
   return at <= now ? { code, why } : cascade(journal, known.parent)
 }
 
 /** How a pass that never began ends: one whose first step would come too late to count (rule 5) as E005, whatever else it is. */
-export function askedVerdict(asked: Asked & { key: PassKey }, now: number, rules: JournalRules): Verdict {
+export function pendingRequestVerdict(asked: PendingRequest & { key: PassKey }, now: number, rules: JournalRules): EndVerdict {
   const late = firstStepIsLate({ key: asked.key, time: now, requested_at: asked.fact.time }, rules)
   if (late) return { code: 'E005', why: 'id expired' }
   return asked.cancelled ? { code: 'E043', why: 'cancelled' } : { code: 'E010', why: 'never admitted' }
 }
 
 /** Originator and subagent of a request are those of its subject, whatever the body says. */
-export function askedKey({ originator, subagent }: RequestFact, id: string): PassKey {
+export function requestKey({ originator, subagent }: RequestFact, id: string): PassKey {
   return { originator, subagent, id }
 }
 
 /** Sequence of what began it: tells apart what is due at the same time. */
-export function orderOf(item: OpenPass | Asked): number {
+export function orderOf(item: OpenPass | PendingRequest): number {
   return item.kind === 'asked' ? item.fact.sequence : begunStep(item.journal).sequence
 }

@@ -5,7 +5,7 @@ import { step, T0, timedId } from '../../testing/samples.js'
 import { foldJournal, type JournalState, next } from '../journal/state-machine.js'
 import type { Due } from './due-actions.js'
 import { OpenPasses } from './open-passes.js'
-import { joinSlices } from './snapshot-chunks.js'
+import { joinSnapshotChunks } from './snapshot-chunks.js'
 
 /** Short, so that timeouts, looks and an expired id all fall within a stream of some dozens of messages. */
 const WINDOW = 1_000
@@ -287,7 +287,7 @@ describe('the fold of open passes', () => {
         // Packed only when the fold has gone on: a snapshot is of the moment at which it was begun.
         const slices = before.slices(3)
         for (const one of told.slice(cut)) apply(before, one)
-        const joined = joinSlices(slices)
+        const joined = joinSnapshotChunks(slices)
         expect(joined).toEqual(whole)
         const restored = OpenPasses.restore(JSON.parse(JSON.stringify(joined)), RULES)
         if (!restored) throw new Error('not restored')

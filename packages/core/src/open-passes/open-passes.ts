@@ -1,16 +1,26 @@
 import { type EventFact, type Fact, isPassId, keyText, type PassKey, type RequestFact, type Step } from '@passover/schemas'
-import { type JournalState, NONE, next } from '../journal/state-machine.js'
-import { Sessions } from '../limits/session-counter.js'
-import { Tallies } from '../limits/sliding-window.js'
-import { type Due, type DueEnd, lastResort, type OpenRules, type Settled, since } from './due-actions.js'
-import type { Backlog } from './fair-queue.js'
-import { type Asked, askedKey, askedVerdict, begunStep, type OpenPass, orderOf, slimStep, type Verdict, verdictOf } from './open-pass.js'
+import { EMPTY_JOURNAL, type JournalState, next } from '../journal/state-machine.js'
+import { SessionCounter } from '../limits/session-counter.js'
+import { PairCounters } from '../limits/sliding-window.js'
+import { type Due, type DueEnd, type DueResolution, lastResort, type OpenRules, since } from './due-actions.js'
+import type { FairQueue } from './fair-queue.js'
+import {
+  begunStep,
+  type EndVerdict,
+  type OpenPass,
+  orderOf,
+  type PendingRequest,
+  pendingRequestVerdict,
+  requestKey,
+  slimStep,
+  verdictOf,
+} from './open-pass.js'
 import { OpenRequests } from './open-requests.js'
-import { OpenTree } from './pass-tree.js'
-import { Cancels } from './pending-cancels.js'
+import { PassTree } from './pass-tree.js'
+import { PendingCancels } from './pending-cancels.js'
 import { emptySnapshot, type OpenSnapshot, unpackAsked, unpackPass } from './snapshot.js'
-import { slicesOf } from './snapshot-chunks.js'
-import { Timers } from './timer-queue.js'
+import { snapshotChunks } from './snapshot-chunks.js'
+import { TimerQueue } from './timer-queue.js'
 
 const AGAIN_AFTER_MS = 5_000
 
@@ -20,20 +30,20 @@ const AGAIN_AFTER_MS = 5_000
  */
 export class OpenPasses {
   readonly #rules: Required<Omit<OpenRules, 'names'>>
-  readonly #timers = new Timers<OpenPass | Asked>()
-  readonly #cancels: Cancels
-  readonly #tree = new OpenTree(this.#timers)
+  readonly #timers = new TimerQueue<OpenPass | PendingRequest>()
+  readonly #cancels: PendingCancels
+  readonly #tree = new PassTree(this.#timers)
   readonly #requests: OpenRequests
   /** What limits are counted by: passes of pairs and subagents, and of sessions. */
-  readonly tallies = new Tallies()
-  readonly sessions: Sessions
+  readonly tallies = new PairCounters()
+  readonly sessions: SessionCounter
   #position = 0
 
   constructor(rules: OpenRules) {
     this.#rules = { again_after_ms: AGAIN_AFTER_MS, ...rules }
-    this.#cancels = new Cancels(rules.id_window_ms)
+    this.#cancels = new PendingCancels(rules.id_window_ms)
     this.#requests = new OpenRequests({ timers: this.#timers, cancels: this.#cancels, look_after_ms: rules.look_after_ms })
-    this.sessions = new Sessions(2 * rules.id_window_ms)
+    this.sessions = new SessionCounter(2 * rules.id_window_ms)
   }
 
   /** Passes that began and did not end. */
@@ -47,7 +57,7 @@ export class OpenPasses {
   }
 
   /** Requests that no dispatcher has been given yet. */
-  get backlog(): Backlog<Asked> {
+  get backlog(): FairQueue<PendingRequest> {
     return this.#requests.backlog
   }
 
@@ -112,7 +122,7 @@ export class OpenPasses {
   learn(sequence: number, body: { key: Pick<PassKey, 'id'>; timeout_ms: number }): void {
     const asked = this.#requests.get(sequence)
     if (!asked) return
-    const key = askedKey(asked.fact, body.key.id)
+    const key = requestKey(asked.fact, body.key.id)
     const text = keyText(key)
     if (this.#tree.has(text)) this.forget(sequence)
     else this.#requests.learn(asked, { key, text, timeout_ms: body.timeout_ms })
@@ -124,7 +134,7 @@ export class OpenPasses {
   }
 
   /** Having read all its steps from the leader after `due` was not stored: what now. */
-  settle(due: DueEnd, found: readonly Step[], now: number): Settled {
+  settle(due: DueEnd, found: readonly Step[], now: number): DueResolution {
     const { journal, starved } = since(due, found, this.#rules)
     if (journal.state === 'done') {
       if (due.request) this.forget(due.request.sequence)
@@ -154,7 +164,7 @@ export class OpenPasses {
   slices(size: number): Generator<OpenSnapshot> {
     const { tallies, sessions } = this
     const fold = { position: this.#position, cancels: this.#cancels, passes: this.#tree, requests: this.#requests, tallies, sessions }
-    return slicesOf(fold, size)
+    return snapshotChunks(fold, size)
   }
 
   /** The fold as it was; what is due is given out anew. Undefined: not a snapshot that can be used. */
@@ -184,7 +194,7 @@ export class OpenPasses {
   }
 
   #request(fact: RequestFact): void {
-    const key = fact.id !== undefined && isPassId(fact.id) ? askedKey(fact, fact.id) : undefined
+    const key = fact.id !== undefined && isPassId(fact.id) ? requestKey(fact, fact.id) : undefined
     const text = key && keyText(key)
     if (text !== undefined && this.#tree.has(text)) return
     this.#requests.add({ kind: 'asked', fact, key, text, cancelled: text !== undefined && this.#cancels.has(text, fact.time) })
@@ -205,7 +215,7 @@ export class OpenPasses {
   #step(step: Step): void {
     const text = keyText(step.key)
     const pass = this.#tree.get(text)
-    const { journal, ignored } = next(pass?.journal ?? NONE, slimStep(step), this.#rules)
+    const { journal, ignored } = next(pass?.journal ?? EMPTY_JOURNAL, slimStep(step), this.#rules)
     if (ignored === undefined) this.#requests.answered(step, text)
     if (journal.state === 'none') return
     if (journal.state === 'done') this.#end(text, step.time)
@@ -236,11 +246,11 @@ export class OpenPasses {
     return { kind: 'end', key: pass.key, code, why, guard: pass.journal.last, journal: pass.journal, ...refusals }
   }
 
-  #askedDue(asked: Asked, now: number): Due {
+  #askedDue(asked: PendingRequest, now: number): Due {
     const { key, fact, timeout_ms, cancelled } = asked
     if (!key || (timeout_ms === undefined && !cancelled)) return { kind: 'look', request: fact }
-    const verdict = askedVerdict({ ...asked, key }, now, this.#rules)
-    return { kind: 'end', key, ...verdict, guard: 0, journal: NONE, request: fact }
+    const verdict = pendingRequestVerdict({ ...asked, key }, now, this.#rules)
+    return { kind: 'end', key, ...verdict, guard: 0, journal: EMPTY_JOURNAL, request: fact }
   }
 
   /** Refusals by newer steps of this end so far: remembered with the pass, as `due` may be given out anew. */
@@ -251,10 +261,10 @@ export class OpenPasses {
     return refusals
   }
 
-  #stillDue(journal: Exclude<JournalState, { state: 'done' }>, due: DueEnd, now: number): Verdict | undefined {
+  #stillDue(journal: Exclude<JournalState, { state: 'done' }>, due: DueEnd, now: number): EndVerdict | undefined {
     const text = keyText(due.key)
     const asked = due.request && this.#requests.get(due.request.sequence)
-    if (journal.state === 'none') return asked && askedVerdict({ ...asked, key: due.key }, now, this.#rules)
+    if (journal.state === 'none') return asked && pendingRequestVerdict({ ...asked, key: due.key }, now, this.#rules)
     const cancelled = this.#tree.get(text)?.cancelled || asked?.cancelled || this.#cancels.has(text, begunStep(journal).time)
     return verdictOf(journal, { cancelled, parent: this.#tree.parentOf(journal) }, now)
   }

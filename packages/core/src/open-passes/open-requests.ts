@@ -1,14 +1,14 @@
 import { keyText, type PassKey, type Step } from '@passover/schemas'
 import { answersRequest } from '../journal/request-matching.js'
-import { PassingMap } from '../runtime/churn-map.js'
-import { Backlog } from './fair-queue.js'
-import type { Asked, OpenPass } from './open-pass.js'
-import type { Cancels } from './pending-cancels.js'
-import type { Timers } from './timer-queue.js'
+import { ChurnMap } from '../runtime/churn-map.js'
+import { FairQueue } from './fair-queue.js'
+import type { OpenPass, PendingRequest } from './open-pass.js'
+import type { PendingCancels } from './pending-cancels.js'
+import type { TimerQueue } from './timer-queue.js'
 
 interface Shared {
-  timers: Timers<OpenPass | Asked>
-  cancels: Cancels
+  timers: TimerQueue<OpenPass | PendingRequest>
+  cancels: PendingCancels
   /** How long a request may go unanswered before it is read whole. */
   look_after_ms: number
 }
@@ -16,10 +16,10 @@ interface Shared {
 /** Requests that no first step has answered: what is known of each, and when it is due. */
 export class OpenRequests {
   /** Those that no dispatcher has been given yet. */
-  readonly backlog = new Backlog<Asked>()
-  readonly #pending = new Pending()
-  readonly #timers: Timers<OpenPass | Asked>
-  readonly #cancels: Cancels
+  readonly backlog = new FairQueue<PendingRequest>()
+  readonly #pending = new RequestIndex()
+  readonly #timers: TimerQueue<OpenPass | PendingRequest>
+  readonly #cancels: PendingCancels
   readonly #look_after_ms: number
 
   constructor({ timers, cancels, look_after_ms }: Shared) {
@@ -32,7 +32,7 @@ export class OpenRequests {
     return this.#pending.size
   }
 
-  get(sequence: number): Asked | undefined {
+  get(sequence: number): PendingRequest | undefined {
     return this.#pending.get(sequence)
   }
 
@@ -40,11 +40,11 @@ export class OpenRequests {
     return this.#pending.asksEarlier(key, sequence)
   }
 
-  values(): Iterable<Asked> {
+  values(): Iterable<PendingRequest> {
     return this.#pending.values()
   }
 
-  add(asked: Asked): void {
+  add(asked: PendingRequest): void {
     const { fact, cancelled, timeout_ms } = asked
     this.#pending.add(asked)
     this.backlog.add(asked)
@@ -52,7 +52,7 @@ export class OpenRequests {
   }
 
   /** What its body says: which pass it asks for, and that one's timeout by policy. */
-  learn(asked: Asked, said: { key: PassKey; text: string; timeout_ms: number }): void {
+  learn(asked: PendingRequest, said: { key: PassKey; text: string; timeout_ms: number }): void {
     const { fact } = asked
     this.#pending.name(asked, said.key, said.text)
     asked.timeout_ms = said.timeout_ms
@@ -84,30 +84,30 @@ export class OpenRequests {
 }
 
 /** Requests that no first step has answered yet: by sequence, and by the pass they ask for. */
-class Pending {
-  readonly #bySequence = new PassingMap<number, Asked>()
+class RequestIndex {
+  readonly #bySequence = new ChurnMap<number, PendingRequest>()
   /** Mostly one request a pass: a set only where there are several. */
-  readonly #byName = new PassingMap<string, Asked | Set<Asked>>()
+  readonly #byName = new ChurnMap<string, PendingRequest | Set<PendingRequest>>()
 
   get size(): number {
     return this.#bySequence.size
   }
 
-  get(sequence: number): Asked | undefined {
+  get(sequence: number): PendingRequest | undefined {
     return this.#bySequence.get(sequence)
   }
 
-  values(): Iterable<Asked> {
+  values(): Iterable<PendingRequest> {
     return this.#bySequence.values()
   }
 
-  named(text: string): Asked[] {
+  named(text: string): PendingRequest[] {
     const found = this.#byName.get(text)
     if (!found) return []
     return found instanceof Set ? [...found] : [found]
   }
 
-  add(asked: Asked): void {
+  add(asked: PendingRequest): void {
     this.#bySequence.set(asked.fact.sequence, asked)
     this.#index(asked, nameOf(asked))
   }
@@ -118,26 +118,26 @@ class Pending {
   }
 
   /** Gives a request the name of the pass that it asks for. */
-  name(asked: Asked, key: PassKey, text: string): void {
+  name(asked: PendingRequest, key: PassKey, text: string): void {
     this.#unindex(asked)
     asked.key = key
     asked.text = text
     this.#index(asked, text)
   }
 
-  remove(sequence: number): Asked | undefined {
+  remove(sequence: number): PendingRequest | undefined {
     const asked = this.#bySequence.take(sequence)
     if (asked) this.#unindex(asked)
     return asked
   }
 
-  #index(asked: Asked, text: string): void {
+  #index(asked: PendingRequest, text: string): void {
     const present = this.#byName.get(text)
     if (present instanceof Set) present.add(asked)
     else this.#byName.set(text, present ? new Set([present, asked]) : asked)
   }
 
-  #unindex(asked: Asked): void {
+  #unindex(asked: PendingRequest): void {
     const text = nameOf(asked)
     const present = this.#byName.get(text)
     if (present instanceof Set) present.delete(asked)
@@ -146,7 +146,7 @@ class Pending {
 }
 
 /** The pass that a request asks for; while that is not known, its two agents. */
-function nameOf({ text, fact }: Asked): string {
+function nameOf({ text, fact }: PendingRequest): string {
   return text ?? pairOf(fact)
 }
 

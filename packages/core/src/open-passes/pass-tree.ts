@@ -1,14 +1,24 @@
 import { keyText } from '@passover/schemas'
-import { PassingMap } from '../runtime/churn-map.js'
-import { type Asked, begunStep, cascade, expiry, type LiveJournal, type OpenPass, orderOf, type Verdict, verdictOf } from './open-pass.js'
-import type { Timers } from './timer-queue.js'
+import { ChurnMap } from '../runtime/churn-map.js'
+import {
+  begunStep,
+  cascade,
+  type EndVerdict,
+  expiry,
+  type LiveJournal,
+  type OpenPass,
+  orderOf,
+  type PendingRequest,
+  verdictOf,
+} from './open-pass.js'
+import type { TimerQueue } from './timer-queue.js'
 
 /** Passes that began and did not end, each below the one that it names as its parent, and when each is due. */
-export class OpenTree {
-  readonly #passes = new PassingMap<string, OpenPass>()
-  readonly #timers: Timers<OpenPass | Asked>
+export class PassTree {
+  readonly #passes = new ChurnMap<string, OpenPass>()
+  readonly #timers: TimerQueue<OpenPass | PendingRequest>
 
-  constructor(timers: Timers<OpenPass | Asked>) {
+  constructor(timers: TimerQueue<OpenPass | PendingRequest>) {
     this.#timers = timers
   }
 
@@ -74,7 +84,7 @@ export class OpenTree {
   }
 
   /** How a pass that is due ends. */
-  endingOf({ journal, cancelled }: OpenPass, now: number): Verdict {
+  endingOf({ journal, cancelled }: OpenPass, now: number): EndVerdict {
     const parent = this.parentOf(journal)
     return verdictOf(journal, { cancelled, parent }, now) ?? expiry(journal, parent)
   }

@@ -1,4 +1,4 @@
-const MOST = 10_000
+const MAX_CANCELS = 10_000
 
 /** Early cancels of one originator's passes, oldest first. */
 interface Own {
@@ -11,7 +11,7 @@ interface Own {
  * They hold for one id window, after which no first step counts (rule 5). Bounded in number for each originator, so that
  * nobody's made-up ids push out another's.
  */
-export class Cancels {
+export class PendingCancels {
   readonly #byOriginator = new Map<string, Own>()
   readonly #window_ms: number
 
@@ -32,7 +32,7 @@ export class Cancels {
     own.times.delete(text)
     own.times.set(text, time)
     for (const [oldest, at] of own.times) {
-      if (own.times.size <= MOST && time - at <= this.#window_ms) break
+      if (own.times.size <= MAX_CANCELS && time - at <= this.#window_ms) break
       own.times.delete(oldest)
     }
     this.#byOriginator.delete(originator)

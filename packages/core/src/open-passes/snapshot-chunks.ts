@@ -1,19 +1,19 @@
-import type { Sessions } from '../limits/session-counter.js'
-import type { Tallies } from '../limits/sliding-window.js'
+import type { SessionCounter } from '../limits/session-counter.js'
+import type { PairCounters } from '../limits/sliding-window.js'
 import type { LiveJournal } from './open-pass.js'
 import type { OpenRequests } from './open-requests.js'
-import type { OpenTree } from './pass-tree.js'
-import type { Cancels } from './pending-cancels.js'
+import type { PassTree } from './pass-tree.js'
+import type { PendingCancels } from './pending-cancels.js'
 import { emptySnapshot, type OpenSnapshot, packAsked, packPass } from './snapshot.js'
 
 /** What a snapshot is made of. */
 interface Fold {
   position: number
-  cancels: Cancels
-  passes: OpenTree
+  cancels: PendingCancels
+  passes: PassTree
   requests: OpenRequests
-  tallies: Tallies
-  sessions: Sessions
+  tallies: PairCounters
+  sessions: SessionCounter
 }
 
 /** Of cancels too: slices after the first have had some. */
@@ -25,7 +25,7 @@ type Entry = [list: (typeof LISTS)[number], entry: unknown]
  * them nowhere else. Only references are taken at once; each slice is packed when it is asked for, whatever the fold has been told by then:
  * journals and facts are replaced, never changed.
  */
-export function slicesOf(fold: Fold, size: number): Generator<OpenSnapshot> {
+export function snapshotChunks(fold: Fold, size: number): Generator<OpenSnapshot> {
   const entries = entriesOf(fold)
   const empty = () => emptySnapshot(fold.position)
   const first = { ...empty(), cancels: fold.cancels.entries(), turned: fold.sessions.turned ?? null }
@@ -33,7 +33,7 @@ export function slicesOf(fold: Fold, size: number): Generator<OpenSnapshot> {
 }
 
 /** Slices put together. */
-export function joinSlices(slices: Iterable<OpenSnapshot>): OpenSnapshot | undefined {
+export function joinSnapshotChunks(slices: Iterable<OpenSnapshot>): OpenSnapshot | undefined {
   let whole: OpenSnapshot | undefined
   for (const slice of slices) {
     if (!whole) whole = slice

@@ -1,8 +1,8 @@
 import { keyText, type PassKey, parseKey, type Step } from '@passover/schemas'
 import { deadlineOf } from '../journal/state-machine.js'
 import type { PackedSession } from '../limits/session-counter.js'
-import type { PackedMinute } from '../limits/sliding-window.js'
-import type { Asked, LiveJournal, OpenPass } from './open-pass.js'
+import type { PackedWindow } from '../limits/sliding-window.js'
+import type { LiveJournal, OpenPass, PendingRequest } from './open-pass.js'
 
 /** Fields in which a live journal travels in a snapshot; undefined is null there. */
 type PackedStep = (string | number | null)[]
@@ -34,7 +34,7 @@ export interface OpenSnapshot {
   passes: PackedPass[]
   asked: PackedAsked[]
   cancels: [string, number][]
-  minutes: PackedMinute[]
+  minutes: PackedWindow[]
   sessions: PackedSession[]
   /** When the generations of sessions took turns. */
   turned: number | null
@@ -71,13 +71,18 @@ export function unpackPass(packed: PackedPass): OpenPass {
   return { kind: 'pass', text: packed.key, key, journal: { state: 'held', last, valid, held }, cancelled }
 }
 
-export function packAsked({ fact, key, timeout_ms, cancelled }: Pick<Asked, 'fact' | 'key' | 'timeout_ms' | 'cancelled'>): PackedAsked {
+export function packAsked({
+  fact,
+  key,
+  timeout_ms,
+  cancelled,
+}: Pick<PendingRequest, 'fact' | 'key' | 'timeout_ms' | 'cancelled'>): PackedAsked {
   const { originator, subagent, sequence, time } = fact
   const claimed = { claimed_id: fact.id ?? null, claimed_timeout_ms: fact.timeout_ms ?? null }
   return { originator, subagent, sequence, time, ...claimed, id: key?.id ?? null, timeout_ms: timeout_ms ?? null, cancelled }
 }
 
-export function unpackAsked(packed: PackedAsked): Asked {
+export function unpackAsked(packed: PackedAsked): PendingRequest {
   const { originator, subagent, sequence, time, cancelled } = packed
   const claimed = { id: packed.claimed_id ?? undefined, timeout_ms: packed.claimed_timeout_ms ?? undefined }
   const fact = { type: 'request' as const, originator, subagent, sequence, time, ...claimed }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Timed, Timers } from './timer-queue.js'
+import { type Timed, TimerQueue } from './timer-queue.js'
 
 interface Item extends Timed {
   name: number
@@ -8,7 +8,7 @@ interface Item extends Timed {
 
 describe('Timers', () => {
   it('gives out in order of time, then of number', () => {
-    const timers = new Timers<Item>()
+    const timers = new TimerQueue<Item>()
     const items = [0, 1, 2, 3].map((name): Item => ({ name }))
     const [a, b, c, d] = items as [Item, Item, Item, Item]
     timers.set(a, 30, 1)
@@ -28,7 +28,7 @@ describe('Timers', () => {
     const op = fc.record({ item: fc.nat(9), at: fc.nat(50), drop: fc.boolean(), take: fc.nat(9).map((n) => n === 0) })
     fc.assert(
       fc.property(fc.array(op, { maxLength: 100 }), (list) => {
-        const timers = new Timers<Item>()
+        const timers = new TimerQueue<Item>()
         const items = Array.from({ length: 10 }, (_, name): Item => ({ name }))
         const naive = new Map<Item, number>()
         for (const { item: i, at, drop, take } of list) {
@@ -51,7 +51,7 @@ describe('Timers', () => {
   })
 
   it('keeps its order when it sweeps out what was dropped', () => {
-    const timers = new Timers<Item>()
+    const timers = new TimerQueue<Item>()
     const items = Array.from({ length: 5_000 }, (_, name): Item => ({ name }))
     for (const item of items) timers.set(item, (item.name * 7_919) % 5_000, item.name)
     for (const item of items) if (item.name % 10 !== 0) timers.drop(item)

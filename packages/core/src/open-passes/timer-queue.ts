@@ -17,7 +17,7 @@ const DEAD_ALLOWED = 1024
  * When each item wants to be looked at: a heap whose dead entries are skipped when they come up, and swept out when they
  * outnumber the living. Each change costs O(log n) on average. Items of the same time come in the order of their number.
  */
-export class Timers<T extends Timed> {
+export class TimerQueue<T extends Timed> {
   #queue = new TinyQueue<Timer>([], sooner)
   #living = 0
 

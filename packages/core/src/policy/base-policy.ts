@@ -1,5 +1,5 @@
 import { type AgentRecord, type EffectivePolicy, type PassOverPreferences, pairKey } from '@passover/schemas'
-import { present } from '../runtime/omit-undefined.js'
+import { omitUndefined } from '../runtime/omit-undefined.js'
 import { MAX_APPROVAL_EXPIRES_MS, POLICY_FIELDS, type PolicyField, type PolicyFieldName, SYSTEM_DEFAULTS } from './fields.js'
 import { isWider, narrowest } from './narrowing.js'
 
@@ -27,7 +27,7 @@ export interface Limits {
  * Returns what one originator may have of a subagent's limit: half, rounded up. A pair with the same limit of its own is bound by that
  * instead, since a person said what its originator may have.
  */
-export function shareOf(limit: number): number {
+export function originatorShare(limit: number): number {
   return Math.ceil(limit / 2)
 }
 
@@ -42,7 +42,7 @@ export type Layers = Partial<Record<Level, Record<string, unknown>>>
 /** Most specific first. */
 export const BELOW_REQUEST = ['pair', 'subagent', 'registry', 'global', 'system'] as const
 const FIELDS = Object.entries(POLICY_FIELDS) as [PolicyFieldName, PolicyField][]
-const PAIRS_KEPT = 10_000
+const MAX_CACHED_PAIRS = 10_000
 
 /** Resolving is the costly part of admission and changes only with the document or the agent's record. */
 const known = new WeakMap<PassOverPreferences, Map<string, { agent: AgentRecord | undefined; resolved: ResolvedPolicy }>>()
@@ -58,7 +58,7 @@ export function basePolicy(
   const present = ofDocument.get(name)
   if (present && present.agent === agent) return present.resolved
   const resolved = resolve(layersOf(policy, pair, agent), pair)
-  if (ofDocument.size >= PAIRS_KEPT) ofDocument.clear()
+  if (ofDocument.size >= MAX_CACHED_PAIRS) ofDocument.clear()
   known.set(policy, ofDocument.set(name, { agent, resolved }))
   return resolved
 }
@@ -84,7 +84,7 @@ function resolve(layers: Layers, pair: { from: string; to: string }): ResolvedPo
 
 function limitsOf({ pair, subagent, registry }: Layers): Limits | undefined {
   const rates = (...levels: (Rates | undefined)[]): Rates =>
-    present({
+    omitUndefined({
       max_passes_per_minute: levels.find((level) => level?.max_passes_per_minute !== undefined)?.max_passes_per_minute,
       max_active: levels.find((level) => level?.max_active !== undefined)?.max_active,
     })
@@ -121,7 +121,7 @@ const NOTHING: Found = { value: undefined, source: 'system' }
 
 /** Where each field may stand below a request, most specific first. */
 const SOURCES = Object.fromEntries(
-  FIELDS.map(([name, field]) => [name, BELOW_REQUEST.filter((source) => mayStand(field, source))]),
+  FIELDS.map(([name, field]) => [name, BELOW_REQUEST.filter((source) => isAllowedAt(field, source))]),
 ) as Record<PolicyFieldName, (typeof BELOW_REQUEST)[number][]>
 
 function valueAt(name: PolicyFieldName, source: Level, layers: Layers): unknown {
@@ -136,7 +136,7 @@ function saidOf(name: PolicyFieldName, layers: Layers): Found[] {
   return SOURCES[name].map((source) => ({ value: valueAt(name, source, layers), source })).filter(({ value }) => value !== undefined)
 }
 
-export function mayStand(field: PolicyField, source: (typeof BELOW_REQUEST)[number]): boolean {
+export function isAllowedAt(field: PolicyField, source: (typeof BELOW_REQUEST)[number]): boolean {
   return source === 'system' || field.levels.includes(source === 'registry' ? 'subagent' : source)
 }
 

@@ -1,7 +1,7 @@
 import type { PassError, PassOverPreferences } from '@passover/schemas'
 import { pairKey } from '@passover/schemas'
-import { BELOW_REQUEST, type Level, layersOf, mayStand, shareOf } from './base-policy.js'
-import { type PolicyPlace, pathText, type Segment } from './document-path.js'
+import { BELOW_REQUEST, isAllowedAt, type Level, layersOf, originatorShare } from './base-policy.js'
+import { type PathSegment, type PolicyPlace, pathText } from './document-path.js'
 import { POLICY_FIELDS, type PolicyField, type PolicyFieldName } from './fields.js'
 import { type PolicyInput, resolvePolicy } from './resolve-policy.js'
 
@@ -41,12 +41,12 @@ export function explainPolicy(
   const fields = (Object.entries(POLICY_FIELDS) as [PolicyFieldName, PolicyField][]).map(([field, row]): ExplainedField => {
     const level = sources[field]
     const value: unknown = effective[field]
-    const said = BELOW_REQUEST.filter((one) => mayStand(row, one)).flatMap((one) => {
+    const said = BELOW_REQUEST.filter((one) => isAllowedAt(row, one)).flatMap((one) => {
       const own: unknown = layers[one]?.[nameAt(one, field, row)]
       return own === undefined ? [] : [placeFor(one, { field, row, input, value: own })]
     })
     const also = level === 'pair' && BOTH_BIND.has(field) ? said.filter((one) => one.level !== 'pair').slice(0, 1) : []
-    const share = BOTH_BIND.has(field) && level !== 'pair' && typeof value === 'number' ? { share: shareOf(value) } : {}
+    const share = BOTH_BIND.has(field) && level !== 'pair' && typeof value === 'number' ? { share: originatorShare(value) } : {}
     return { field, value, level, place: placeFor(level, { field, row, input, value }), also, ...share, said }
   })
   return { ok: true, value: { policy_name, overridden, fields } }
@@ -65,7 +65,7 @@ interface Where {
 
 function placeFor(level: Level, { field, row, input, value }: Where): PolicyPlace {
   const name = nameAt(level, field, row)
-  const inDocument = (at: Segment[]): PolicyPlace => ({ level, path: pathText(at), at, value })
+  const inDocument = (at: PathSegment[]): PolicyPlace => ({ level, path: pathText(at), at, value })
   switch (level) {
     case 'pair':
       return inDocument(['pairs', pairKey(input.from, input.to), name])

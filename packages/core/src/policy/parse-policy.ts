@@ -11,9 +11,9 @@ import {
 } from '@passover/schemas'
 import { isBody } from '../codec/output-codec.js'
 import { cut } from '../text/index.js'
-import { levelOf, type PolicyPlace, pathText, placeOf, type Segment, valueAt } from './document-path.js'
+import { levelOf, type PathSegment, type PolicyPlace, pathText, placeOf, valueAt } from './document-path.js'
 import { POLICY_FIELDS, type PolicyField, type PolicyLevel } from './fields.js'
-import { expectedOf, nearest, rewritten } from './suggestions.js'
+import { closestMatch, describeExpected, suggestRewrite } from './suggestions.js'
 
 /** One thing that is wrong with a policy document, for a person who will mend it. */
 export interface PolicyFault {
@@ -48,11 +48,11 @@ export function readPolicy(value: unknown): ReadPolicy {
  * integer there.
  */
 function boundedIssues(issues: Issue[], value: unknown): Issue[] {
-  if (!issues.some((issue) => isBeyond(valueAt(value, issue.path as Segment[])))) return issues
+  if (!issues.some((issue) => isBeyond(valueAt(value, issue.path as PathSegment[])))) return issues
   const { error } = passOverPreferences.safeParse(withinIntegers(value))
-  const byPath = new Map(error?.issues.map((issue) => [pathText(issue.path as Segment[]), issue]))
+  const byPath = new Map(error?.issues.map((issue) => [pathText(issue.path as PathSegment[]), issue]))
   return issues.map(
-    (issue) => (isBeyond(valueAt(value, issue.path as Segment[])) && byPath.get(pathText(issue.path as Segment[]))) || issue,
+    (issue) => (isBeyond(valueAt(value, issue.path as PathSegment[])) && byPath.get(pathText(issue.path as PathSegment[]))) || issue,
   )
 }
 
@@ -69,7 +69,7 @@ function withinIntegers(value: unknown): unknown {
 type Issue = Extract<ReturnType<typeof passOverPreferences.safeParse>, { success: false }>['error']['issues'][number]
 
 function faultsOf(issue: Issue, value: unknown): PolicyFault[] {
-  const at = issue.path as Segment[]
+  const at = issue.path as PathSegment[]
   if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => unknownKey([...at, key], value))
   const level = levelOf(at)
   const name = at.at(-1)
@@ -79,20 +79,20 @@ function faultsOf(issue: Issue, value: unknown): PolicyFault[] {
     return [fault({ code: 'E031', at, value, expected: `at most ${issue.maximum}, the bound of the system`, other: bound })]
   }
   const found = valueAt(value, at)
-  const suggestion = rewritten(found, name) ?? ('values' in issue ? nearest(found, issue.values as unknown[]) : undefined)
-  return [fault({ code: 'E030', at, value, expected: expectedOf(issue), suggestion: suggestion && `did you mean ${suggestion}?` })]
+  const suggestion = suggestRewrite(found, name) ?? ('values' in issue ? closestMatch(found, issue.values as unknown[]) : undefined)
+  return [fault({ code: 'E030', at, value, expected: describeExpected(issue), suggestion: suggestion && `did you mean ${suggestion}?` })]
 }
 
-function protoFault(at: Segment[], value: unknown): PolicyFault {
+function protoFault(at: PathSegment[], value: unknown): PolicyFault {
   const place = placeOf(at, valueAt(value, at))
   const { path } = place
   const message = `${path}: this name is not allowed`
-  return { code: 'E030', severity: 'error', message, path, places: [place], found: shown(place.value), expected: 'another name' }
+  return { code: 'E030', severity: 'error', message, path, places: [place], found: formatValue(place.value), expected: 'another name' }
 }
 
 interface Found {
   code: PolicyFault['code']
-  at: Segment[]
+  at: PathSegment[]
   /** The whole document. */
   value: unknown
   expected: string
@@ -102,7 +102,7 @@ interface Found {
 
 function fault({ code, at, value, expected, suggestion, other }: Found): PolicyFault {
   const place = placeOf(at, valueAt(value, at))
-  const found = shown(place.value)
+  const found = formatValue(place.value)
   const { path } = place
   const message = `${path} is ${found}, expected ${expected}`
   const places = other ? [place, other] : [place]
@@ -112,7 +112,7 @@ function fault({ code, at, value, expected, suggestion, other }: Found): PolicyF
 const LONGEST = 80
 const ENTRIES_SHOWN = 100
 
-export function shown(value: unknown): string {
+export function formatValue(value: unknown): string {
   // JSON would say null.
   if (typeof value === 'number' && !Number.isFinite(value)) return value < 0 ? 'a number below -1e308' : 'a number above 1e308'
   if (isBody(value) && Object.keys(value).length > ENTRIES_SHOWN) return `an object with ${Object.keys(value).length} entries`
@@ -121,7 +121,7 @@ export function shown(value: unknown): string {
 }
 
 /** A key that nobody knows, or that is known at another level: then both places are named. */
-function unknownKey(at: Segment[], value: unknown): PolicyFault {
+function unknownKey(at: PathSegment[], value: unknown): PolicyFault {
   const key = String(at.at(-1))
   const place = placeOf(at, valueAt(value, at))
   const level = levelOf(at)
@@ -136,7 +136,7 @@ function unknownKey(at: Segment[], value: unknown): PolicyFault {
     return { ...common, code: 'E031', message, expected, places: [place, ...others], ...(suggestion ? { suggestion } : {}) }
   }
   const known = keysAt(at.slice(0, -1))
-  const close = nearest(key, known)
+  const close = closestMatch(key, known)
   const expected = `one of: ${known.join(', ')}`
   const message = `${place.path}: there is no setting ${JSON.stringify(key)} here`
   return { ...common, code: 'E030', message, expected, places: [place], ...(close ? { suggestion: `did you mean ${close}?` } : {}) }
@@ -163,7 +163,7 @@ function levelsOf(key: string): PolicyLevel[] {
 }
 
 /** The keys that may stand in the object at a place. */
-function keysAt(at: Segment[]): string[] {
+function keysAt(at: PathSegment[]): string[] {
   if (at.at(-1) === 'budget') return Object.keys(budget.shape)
   const [section] = at
   if (at.length === 0) return Object.keys(passOverPreferences.shape)
@@ -188,7 +188,7 @@ function keyFaults(value: unknown): PolicyFault[] {
       message,
       path: place.path,
       places: [place],
-      found: shown(pairs[key]),
+      found: formatValue(pairs[key]),
       expected,
       ...suggestion,
     }
@@ -198,7 +198,7 @@ function keyFaults(value: unknown): PolicyFault[] {
 /** An entry that names another than its key does; not looked at by zod either while anything else is wrong. */
 function nameFaults(value: unknown): PolicyFault[] {
   const entries = (section: 'pairs' | 'subagents') => Object.entries(isBody(value) && isBody(value[section]) ? value[section] : {})
-  const differing = (at: Segment[], wanted: string): PolicyFault[] => {
+  const differing = (at: PathSegment[], wanted: string): PolicyFault[] => {
     const said = valueAt(value, at)
     if (typeof said !== 'string' || said === wanted) return []
     return [

@@ -1,7 +1,7 @@
 import type { AgentPairOverride, AgentRecord, EffectivePolicy, PassError, PassOverPreferences } from '@passover/schemas'
 import { isBody } from '../codec/output-codec.js'
 import { passError } from '../errors.js'
-import { present } from '../runtime/omit-undefined.js'
+import { omitUndefined } from '../runtime/omit-undefined.js'
 import { basePolicy, type Level, type ResolvedPolicy } from './base-policy.js'
 import { POLICY_FIELDS, type PolicyField, type PolicyFieldName } from './fields.js'
 import { isWider } from './narrowing.js'
@@ -47,7 +47,7 @@ function changedByOwn(base: ResolvedPolicy, request: NonNullable<PolicyInput['re
 
 function changed(base: ResolvedPolicy, override: [string, unknown][], request: PolicyInput['request']): PolicyVerdict {
   const inline = override.filter(([, value]) => value !== undefined)
-  const own = Object.entries(present({ timeout_ms: request?.timeout_ms, auto_apply: request?.auto_apply_on_success }))
+  const own = Object.entries(omitUndefined({ timeout_ms: request?.timeout_ms, auto_apply: request?.auto_apply_on_success }))
   if (inline.length === 0 && own.length === 0) return { ok: true, value: base }
 
   const effective = copyOf<unknown>(base.effective)
@@ -57,7 +57,7 @@ function changed(base: ResolvedPolicy, override: [string, unknown][], request: P
     const error = fieldFault(name, value, base.effective)
     if (error) return { ok: false, error }
     const before = effective[name]
-    effective[name] = isBody(before) && isBody(value) ? { ...before, ...present(value) } : value
+    effective[name] = isBody(before) && isBody(value) ? { ...before, ...omitUndefined(value) } : value
     sources[name] = source
     overridden ||= JSON.stringify(effective[name]) !== JSON.stringify(before)
   }

@@ -1,5 +1,5 @@
 import { distance } from 'fastest-levenshtein'
-import type { Segment } from './document-path.js'
+import type { PathSegment } from './document-path.js'
 
 /** What a schema has against a value, as far as it is told. */
 interface Issue {
@@ -26,7 +26,7 @@ const KINDS: Record<string, string> = {
 const UNITS: Record<string, string> = { string: ' characters', array: ' entries', set: ' entries', object: ' entries' }
 
 /** What may stand there, in words. */
-export function expectedOf(issue: Issue): string {
+export function describeExpected(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
       return KINDS[issue.expected ?? ''] ?? issue.message
@@ -44,22 +44,22 @@ export function expectedOf(issue: Issue): string {
 }
 
 /** Further away than this share of its letters, a word is another word. */
-const NEAR = 0.4
+const MAX_DISTANCE_SHARE = 0.4
 
 /** The word that was probably meant. */
-export function nearest(given: unknown, known: readonly unknown[]): string | undefined {
+export function closestMatch(given: unknown, known: readonly unknown[]): string | undefined {
   if (typeof given !== 'string') return undefined
   const words = known
     .filter((word) => typeof word === 'string')
     .map((word) => ({ word, far: distance(given.toLowerCase(), word.toLowerCase()) }))
   const [best] = words.sort((a, b) => a.far - b.far)
-  return best && best.far <= Math.max(2, Math.floor(best.word.length * NEAR)) ? best.word : undefined
+  return best && best.far <= Math.max(2, Math.floor(best.word.length * MAX_DISTANCE_SHARE)) ? best.word : undefined
 }
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** A value of the wrong kind that plainly says something: `"true"`, `"30"`, `"30s"` for milliseconds. */
-export function rewritten(found: unknown, name: Segment | undefined): string | undefined {
+export function suggestRewrite(found: unknown, name: PathSegment | undefined): string | undefined {
   if (typeof found !== 'string') return undefined
   const text = found.trim()
   if (/^(true|false|\d+)$/.test(text)) return `${text} without quotes`

@@ -1,7 +1,7 @@
 import type { WorkArtifact } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { control, KEY, output } from '../../testing/samples.js'
-import { schemaToCheck, termsOf, toolFault } from './output-constraints.js'
+import { outputConstraints, schemaToCheck, toolFault } from './output-constraints.js'
 import { acceptReturn } from './validate-return.js'
 
 const ran = (tool_name: string): WorkArtifact => ({
@@ -40,8 +40,10 @@ describe('the output_schema of a pass', () => {
     expect(schemaToCheck(of({}))).toBeUndefined()
     expect(schemaToCheck(of({ output_schema: schema }))).toBe(schema)
     expect(schemaToCheck(of({ output_schema: schema, validate_output: false }))).toBeUndefined()
-    expect(await termsOf('it', of({ output_schema: schema }), check)).toMatchObject({ schema_faults: ['{"type":"object"} of it'] })
-    expect(await termsOf('it', of({}), check)).toEqual({ rights: control().rights })
-    expect(await termsOf('it', of({ output_schema: schema }), undefined)).toEqual({ rights: control().rights })
+    expect(await outputConstraints('it', of({ output_schema: schema }), check)).toMatchObject({
+      schema_faults: ['{"type":"object"} of it'],
+    })
+    expect(await outputConstraints('it', of({}), check)).toEqual({ rights: control().rights })
+    expect(await outputConstraints('it', of({ output_schema: schema }), undefined)).toEqual({ rights: control().rights })
   })
 })

@@ -2,7 +2,7 @@ import type { EffectivePolicy, PassError, Rights, WorkControl, WorkOutput } from
 import { passError } from '../errors.js'
 
 /** What a pass itself says about its return, beside what every output must be. */
-export interface Terms {
+export interface OutputConstraints {
   /** What the subagent was told that it may do. */
   rights?: Pick<Rights, 'can_run_tools' | 'tools'> | undefined
   /** What the subagent's output_schema has against it, found where a hostile schema can be killed. */
@@ -12,7 +12,10 @@ export interface Terms {
 const ISSUES_SHOWN = 10
 
 /** E013 for what the rights forbid, E021 for what the output_schema has against it; both name the field. */
-export function termsFault(output: Pick<WorkOutput, 'artifacts'>, { rights, schema_faults }: Terms): PassError | undefined {
+export function constraintFault(
+  output: Pick<WorkOutput, 'artifacts'>,
+  { rights, schema_faults }: OutputConstraints,
+): PassError | undefined {
   const forbidden = rights && firstForbidden(output, rights)
   if (forbidden) return forbidden
   const faults = schema_faults?.slice(0, ISSUES_SHOWN) ?? []
@@ -20,7 +23,10 @@ export function termsFault(output: Pick<WorkOutput, 'artifacts'>, { rights, sche
   return passError('E021', `The output fails its output_schema: ${faults.join('; ')}`, { field: 'output_schema', issues: faults })
 }
 
-function firstForbidden({ artifacts }: Pick<WorkOutput, 'artifacts'>, rights: NonNullable<Terms['rights']>): PassError | undefined {
+function firstForbidden(
+  { artifacts }: Pick<WorkOutput, 'artifacts'>,
+  rights: NonNullable<OutputConstraints['rights']>,
+): PassError | undefined {
   for (const artifact of artifacts) {
     const fault = artifact.type === 'tool_result' ? toolFault(artifact.tool_name, rights) : undefined
     if (fault) return fault
@@ -29,7 +35,7 @@ function firstForbidden({ artifacts }: Pick<WorkOutput, 'artifacts'>, rights: No
 }
 
 /** E013 unless a pass with these rights may run the tool: `can_run_tools`, and `tools` where it lists any. */
-export function toolFault(tool: string, rights: NonNullable<Terms['rights']>): PassError | undefined {
+export function toolFault(tool: string, rights: NonNullable<OutputConstraints['rights']>): PassError | undefined {
   if (!rights.can_run_tools) return passError('E013', `This pass may run no tools, and ${tool} was`, { field: 'can_run_tools', tool })
   if (!rights.tools || rights.tools.includes(tool)) return undefined
   return passError('E013', `This pass may not run the tool ${tool}`, { field: 'tools', tool, allowed: rights.tools })
@@ -53,11 +59,11 @@ export type SchemaVerdict = { faults: readonly string[] } | { unchecked: string 
 export type CheckSchema = (schema: unknown, value: unknown, subagent: string) => Promise<SchemaVerdict>
 
 /** The terms of a pass whose output is at hand; where there is nobody to apply a schema, only the rights. */
-export async function termsOf(
+export async function outputConstraints(
   output: unknown,
   control: Pick<WorkControl, 'policy' | 'rights' | 'subagent_id'>,
   check: CheckSchema | undefined,
-): Promise<Terms> {
+): Promise<OutputConstraints> {
   const { rights } = control
   const schema = schemaFor(output, control)
   if (!schema || !check) return { rights }

@@ -14,12 +14,12 @@ const FINDING = { type: 'finding', severity: 'error', category: '?', message: '?
  * The output with an empty artifact of its kind in the place of each that travels apart, and of a text that does its beginning: it counts
  * as one, and the rest can be checked.
  */
-export function withStandIns(output: Record<string, unknown>): Record<string, unknown> {
+export function withPartPlaceholders(output: Record<string, unknown>): Record<string, unknown> {
   // Copied only where something is to be put in: nearly all outputs are small and whole.
   if (!hasReferences(output)) return output
   const filled = { ...output }
   const { artifacts, output: text } = output
-  if (Array.isArray(artifacts)) filled.artifacts = artifacts.map((one: unknown) => (isReference(one) ? standIn(one) : one))
+  if (Array.isArray(artifacts)) filled.artifacts = artifacts.map((one: unknown) => (isReference(one) ? placeholderFor(one) : one))
   if (isReference(text)) filled.output = typeof text.begins === 'string' ? text.begins : ''
   return filled
 }
@@ -36,7 +36,7 @@ function isReference(value: unknown): value is Reference {
 }
 
 /** What decides whether a person is asked is told beside the reference. */
-function standIn({ kind, severity }: Reference): unknown {
+function placeholderFor({ kind, severity }: Reference): unknown {
   if (kind === 'file_modification') return CHANGE
   return kind === 'finding' && severity === 'error' ? FINDING : OTHER
 }

@@ -16,7 +16,7 @@ import { contradictionIn } from '../approval/modifications.js'
 import { isBody } from '../codec/output-codec.js'
 import { passError } from '../errors.js'
 import { oneLine } from '../text/index.js'
-import { type Terms, termsFault } from './output-constraints.js'
+import { constraintFault, type OutputConstraints } from './output-constraints.js'
 
 export type Acceptance = { ok: true; output: WorkOutput } | { ok: false; error: PassError }
 
@@ -27,7 +27,7 @@ const ISSUES_SHOWN = 10
  * it says it is of another pass or goes to someone else, or shows what the pass's rights forbid. Worker, originator and
  * audit ask the same.
  */
-export function acceptReturn(output: unknown, pass: PassKey, terms: Terms = {}): Acceptance {
+export function acceptReturn(output: unknown, pass: PassKey, terms: OutputConstraints = {}): Acceptance {
   const parsed = workOutput.safeParse(output)
   if (!parsed.success) {
     const base = isBody(output) ? output.unknown_base : undefined
@@ -40,7 +40,7 @@ export function acceptReturn(output: unknown, pass: PassKey, terms: Terms = {}):
     const issues = issueTexts(parsed.error.issues, ISSUES_SHOWN)
     return { ok: false, error: passError('E021', `Not a WorkOutput: ${issues.join('; ')}`, { issues }) }
   }
-  const fault = identityFault(parsed.data, pass) ?? contradictionFault(parsed.data) ?? termsFault(parsed.data, terms)
+  const fault = identityFault(parsed.data, pass) ?? contradictionFault(parsed.data) ?? constraintFault(parsed.data, terms)
   return fault ? { ok: false, error: fault } : { ok: true, output: parsed.data }
 }
 

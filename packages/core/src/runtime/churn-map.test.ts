@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { PassingMap } from './churn-map.js'
+import { ChurnMap } from './churn-map.js'
 
 const step = fc.record({ what: fc.constantFrom('set', 'delete', 'take', 'clear'), key: fc.nat(12), value: fc.nat() })
 
@@ -8,7 +8,7 @@ describe('PassingMap', () => {
   it('is a map', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
-        const [passing, plain] = [new PassingMap<number, { value: number }>(), new Map<number, { value: number }>()]
+        const [passing, plain] = [new ChurnMap<number, { value: number }>(), new Map<number, { value: number }>()]
         for (const { what, key, value } of steps) {
           if (what === 'set') {
             passing.set(key, { value })
@@ -32,7 +32,7 @@ describe('PassingMap', () => {
   })
 
   it('may lose what comes later while it is gone through', () => {
-    const passing = new PassingMap<string, { n: number }>()
+    const passing = new ChurnMap<string, { n: number }>()
     for (const [n, key] of ['a', 'b', 'c'].entries()) passing.set(key, { n })
     const seen: number[] = []
     for (const [key, { n }] of passing) {

@@ -7,7 +7,7 @@ interface Cell<V> {
  * behind keeps alive what stood in it, and all that this names, until old memory is swept; so a fifth of a process's time went into the
  * garbage collector (decision 62). Here what is taken out is let go of at once. In the order in which keys were set first.
  */
-export class PassingMap<K extends string | number, V extends object> {
+export class ChurnMap<K extends string | number, V extends object> {
   readonly #cells = new Map<K, Cell<V>>()
 
   get size(): number {

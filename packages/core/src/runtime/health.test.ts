@@ -1,6 +1,6 @@
 import { healthReport } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { type Finding, fine, Health, type HealthChange, joinReports, tellReconnects, unless, watchConnection } from './health.js'
+import { type Finding, Health, type HealthChange, healthy, joinReports, tellReconnects, unhealthyIf, watchConnection } from './health.js'
 
 function world() {
   const changes: HealthChange[] = []
@@ -21,13 +21,13 @@ function world() {
 describe('health', () => {
   it('is ready while all that is needed is ok, whatever is only told', () => {
     const { health } = world()
-    let needed: Finding = fine()
+    let needed: Finding = healthy()
     health.watch('consumer', 'needed', () => needed)
-    health.watch('presence', 'told', () => unless('cannot be written'))
+    health.watch('presence', 'told', () => unhealthyIf('cannot be written'))
     expect(health.report()).toMatchObject({ live: true, ready: true })
-    needed = unless('it is gone')
+    needed = unhealthyIf('it is gone')
     expect(health.report()).toMatchObject({ live: true, ready: false, checks: [{ state: 'recovering', what: 'it is gone' }, {}] })
-    needed = fine('all of it')
+    needed = healthy('all of it')
     expect(health.report()).toMatchObject({ ready: true, checks: [{ state: 'ok', what: 'all of it' }, {}] })
     expect(healthReport.parse(health.report())).toEqual(health.report())
   })
@@ -44,7 +44,7 @@ describe('health', () => {
   it('says since when, and tells each change once', () => {
     const { health, changes, at } = world()
     let trouble: string | undefined
-    health.watch('stream', 'needed', () => unless(trouble))
+    health.watch('stream', 'needed', () => unhealthyIf(trouble))
     health.report()
     expect(changes).toEqual([])
     at(2_000)
@@ -69,7 +69,7 @@ describe('health', () => {
   it('tells what is wrong from the beginning, and looks by itself until it is stopped', () => {
     const { health, changes, timers } = world()
     let trouble: string | undefined = 'not yet'
-    health.watch('policy', 'needed', () => unless(trouble))
+    health.watch('policy', 'needed', () => unhealthyIf(trouble))
     health.begin()
     expect(changes.map(({ was }) => was)).toEqual([undefined])
     trouble = undefined
@@ -98,8 +98,8 @@ describe('health', () => {
   it('joins the reports of several parts', () => {
     const one = world()
     const other = world()
-    one.health.watch('a', 'needed', () => fine())
-    other.health.watch('a', 'needed', () => unless('no'))
+    one.health.watch('a', 'needed', () => healthy())
+    other.health.watch('a', 'needed', () => unhealthyIf('no'))
     const joined = joinReports('up', [one.health.report(), other.health.report()])
     expect(joined).toMatchObject({ process: 'up', live: true, ready: false })
     expect(joined.checks.map(({ name, state }) => [name, state])).toEqual([

@@ -20,8 +20,8 @@ export interface HealthOptions {
   onChange: (change: HealthChange) => void
 }
 
-const EVERY_MS = 500
-const LONGEST_TEXT = 1_024
+const INTERVAL_MS = 500
+const MAX_TEXT = 1_024
 const OK: Finding = { state: 'ok' }
 
 interface Log {
@@ -42,12 +42,12 @@ export function healthLog(log: Log): HealthOptions['onChange'] {
 }
 
 /** Everything is as it should be. */
-export function fine(what?: string): Finding {
+export function healthy(what?: string): Finding {
   return what === undefined ? OK : { state: 'ok', what }
 }
 
 /** `undefined`: nothing is wrong. */
-export function unless(trouble: string | undefined): Finding {
+export function unhealthyIf(trouble: string | undefined): Finding {
   return trouble === undefined ? OK : { state: 'recovering', what: trouble }
 }
 
@@ -94,7 +94,7 @@ export class Health {
   begin(): void {
     if (this.#stopped) return
     this.#look()
-    this.#timer = this.#options.clock.after(EVERY_MS, () => this.begin())
+    this.#timer = this.#options.clock.after(INTERVAL_MS, () => this.begin())
   }
 
   stop(): void {
@@ -130,7 +130,7 @@ function looked(look: () => Finding): Finding {
 }
 
 function short(text: string): string {
-  return cut(text, LONGEST_TEXT)
+  return cut(text, MAX_TEXT)
 }
 
 function verdict(checks: readonly HealthCheck[]): Pick<HealthReport, 'live' | 'ready'> {
@@ -155,8 +155,10 @@ interface Connected {
 
 /** What every connected process needs: the server, and its time. Who only asks and works is slower without the time, and no more. */
 export function watchConnection(health: Health, bus: Connected, clock: HealthCheck['weight'] = 'needed'): void {
-  health.watch('connection', 'needed', () => unless(bus.connected ? undefined : unconnected(bus)))
-  health.watch('clock', clock, () => unless(bus.clockMeasured ? undefined : 'the server’s time is not measured since the last connect'))
+  health.watch('connection', 'needed', () => unhealthyIf(bus.connected ? undefined : unconnected(bus)))
+  health.watch('clock', clock, () =>
+    unhealthyIf(bus.clockMeasured ? undefined : 'the server’s time is not measured since the last connect'),
+  )
 }
 
 function unconnected({ denied }: Connected): string {
@@ -166,7 +168,7 @@ function unconnected({ denied }: Connected): string {
 
 /** A server that refuses every write: what is running cannot return. */
 export function watchStorage(health: Health, bus: { readonly refusing: string | undefined }): void {
-  health.watch('storage', 'needed', () => unless(bus.refusing))
+  health.watch('storage', 'needed', () => unhealthyIf(bus.refusing))
 }
 
 /** For processes that live as long as their connection: that one was lost and is there again stays told, also when nobody looked meanwhile. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { within } from './with-timeout.js'
+import { withTimeout } from './with-timeout.js'
 
 /** Falls due when the test says so. */
 function byHand() {
@@ -13,14 +13,14 @@ function byHand() {
 
 it('gives what comes in time, and leaves no timer behind', async () => {
   const { clock, due } = byHand()
-  expect(await within(clock, 10, Promise.resolve('there'))).toBe('there')
-  await expect(within(clock, 10, Promise.reject(new Error('failed')))).rejects.toThrow('failed')
+  expect(await withTimeout(clock, 10, Promise.resolve('there'))).toBe('there')
+  await expect(withTimeout(clock, 10, Promise.reject(new Error('failed')))).rejects.toThrow('failed')
   expect(due).toEqual([])
 })
 
 it('gives nothing where it takes longer', async () => {
   const { clock, due } = byHand()
-  const late = within(clock, 10, new Promise(() => undefined))
+  const late = withTimeout(clock, 10, new Promise(() => undefined))
   due[0]?.()
   expect(await late).toBeUndefined()
 })

@@ -1,5 +1,5 @@
 const FIRST_MS = 10_000
-const LONGEST_MS = 600_000
+const MAX_DELAY_MS = 600_000
 /** More lines than these at once are a flood of different ones. */
 const KEPT = 1_000
 
@@ -28,7 +28,7 @@ export class Repeats {
     }
     // After a whole interval without the line, this is a new problem.
     const lasts = before !== undefined && now < before.next + before.wait_ms
-    const wait_ms = lasts ? Math.min(LONGEST_MS, 2 * before.wait_ms) : FIRST_MS
+    const wait_ms = lasts ? Math.min(MAX_DELAY_MS, 2 * before.wait_ms) : FIRST_MS
     this.#told.delete(line)
     if (this.#told.size >= KEPT) this.#forgetOldest()
     this.#told.set(line, { next: now + wait_ms, wait_ms, left_out: 0 })

@@ -1,27 +1,27 @@
 import { appliedBody, type EventFact, keyText, type PassKey, type Step, SYSTEM } from '@passover/schemas'
 import { answersRequest, requestNamed } from '../journal/request-matching.js'
-import { type JournalRules, type JournalState, NONE, next } from '../journal/state-machine.js'
+import { EMPTY_JOURNAL, type JournalRules, type JournalState, next } from '../journal/state-machine.js'
 import { ancestryFault } from './rules/ancestry.js'
 import { appliedFault, dispatchFault, heldDiffers, undoneRemark } from './rules/approval.js'
-import { type Beginning, judgeBeginning, type Objection } from './rules/first-step.js'
+import { type FirstStep, judgeBeginning, type RuleViolation } from './rules/first-step.js'
 import { overdue } from './rules/overdue.js'
 import { judgeReturn, type Returned } from './rules/return.js'
 import { guardedBefore, guardFault } from './rules/step-guard.js'
 import { type ErasedDigest, Erasures } from './state/erasures.js'
 import { bodyOf, partsIn, setFrame } from './state/message-bodies.js'
 import { known, type ParentNamed, parentNamedBy, parentOf } from './state/parent-reference.js'
-import { PassBook } from './state/pass-registry.js'
-import { Recent } from './state/recent-entries.js'
+import { PassRegistry } from './state/pass-registry.js'
+import { RecentEntries } from './state/recent-entries.js'
 import {
-  type AskedTold,
   NO_COUNTS,
-  type PassTold,
-  type Recorded,
+  type PassState,
+  type RecordedMessage,
+  type RequestState,
   type VerifyCounts,
   type VerifyFinding,
   type VerifyRule,
 } from './state/recorded-message.js'
-import { Versions } from './state/version-history.js'
+import { VersionHistory } from './state/version-history.js'
 
 export interface VerifyOptions extends JournalRules {
   /** The first sequence that is read: what lies before it is not known. 1: everything. */
@@ -32,9 +32,9 @@ export interface VerifyOptions extends JournalRules {
   slack_ms?: number
   onFinding(finding: VerifyFinding): void
   /** Called with each step that readers believe. Not called with those that they pass over. */
-  onCounted?: ((recorded: Recorded) => void) | undefined
+  onCounted?: ((recorded: RecordedMessage) => void) | undefined
   /** Told of each request and of the first step that answers it. */
-  onBegin?: ((beginning: Beginning) => void) | undefined
+  onBegin?: ((beginning: FirstStep) => void) | undefined
 }
 
 const SLACK_MS = 60_000
@@ -46,16 +46,16 @@ const UNTRUSTED_KEPT = 10_000
  */
 export class StreamVerifier {
   readonly counts: VerifyCounts = { ...NO_COUNTS }
-  private readonly book = new PassBook()
+  private readonly book = new PassRegistry()
   private readonly erasures: Erasures
-  private readonly versions: Versions
+  private readonly versions: VersionHistory
   /** Of passes that have not begun: the last step that counts for nothing. */
-  private readonly beforeFirst = new Recent<number>(UNTRUSTED_KEPT)
+  private readonly beforeFirst = new RecentEntries<number>(UNTRUSTED_KEPT)
   private last = 0
   private time = 0
 
   constructor(private readonly options: VerifyOptions) {
-    this.versions = new Versions(options.from <= 1 && !options.selection)
+    this.versions = new VersionHistory(options.from <= 1 && !options.selection)
     this.erasures = new Erasures(options.from)
   }
 
@@ -64,7 +64,7 @@ export class StreamVerifier {
     return this.book.open.size + this.book.asking.size
   }
 
-  add(recorded: Recorded): void {
+  add(recorded: RecordedMessage): void {
     const { fact } = recorded
     this.counts.messages++
     if (fact.sequence <= this.last) this.find('fault', { rule: 'journal', what: `comes after ${this.last}` }, fact)
@@ -103,7 +103,7 @@ export class StreamVerifier {
     for (const finding of this.erasures.missing()) onFinding(finding)
   }
 
-  private step(recorded: Recorded, step: Step): void {
+  private step(recorded: RecordedMessage, step: Step): void {
     this.counts.steps++
     if (step.untrusted !== undefined) {
       this.untrustedStep(step, step.untrusted)
@@ -145,13 +145,13 @@ export class StreamVerifier {
   }
 
   /** What was erased since it was asked for may have been of this pass. */
-  private noteErased(pass: PassTold, { request, sequence }: Step): void {
+  private noteErased(pass: PassState, { request, sequence }: Step): void {
     const since = pass.steps[0]?.request ?? pass.steps[0]?.sequence ?? request ?? sequence
     if (this.erasures.namelessSince(since)) pass.erased = true
   }
 
   /** What a step of a pass that is not open begins; undefined: nothing can be said about it. */
-  private begin(recorded: Recorded, step: Step): PassTold | undefined {
+  private begin(recorded: RecordedMessage, step: Step): PassState | undefined {
     if (this.book.hasEnded(step.key)) {
       // After it was deleted from the stream a request for it is answered as expired; anything else is passed over by every reader.
       const expired = step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
@@ -169,7 +169,7 @@ export class StreamVerifier {
     this.counts.passes++
     if (!unseen || step.kind !== 'return') {
       const pass = this.book.begin(step, unseen)
-      if (!unseen) pass.journal = { ...NONE, last: before }
+      if (!unseen) pass.journal = { ...EMPTY_JOURNAL, last: before }
       return pass
     }
     this.options.onCounted?.(recorded)
@@ -177,7 +177,7 @@ export class StreamVerifier {
     return undefined
   }
 
-  private first(recorded: Recorded, step: Step, pass: PassTold): void {
+  private first(recorded: RecordedMessage, step: Step, pass: PassState): void {
     setFrame(pass, recorded, step)
     const asked = this.answered(step)
     if (pass.partial) return
@@ -192,7 +192,7 @@ export class StreamVerifier {
       const parent = this.parent(named)
       const { id_window_ms, onBegin } = this.options
       const { versions } = this
-      const beginning: Beginning = {
+      const beginning: FirstStep = {
         recorded,
         step,
         asked,
@@ -211,18 +211,18 @@ export class StreamVerifier {
     if (pass.control) this.ancestry(step, pass)
   }
 
-  private ancestry(step: Step, pass: PassTold): void {
+  private ancestry(step: Step, pass: PassState): void {
     const { control } = pass
     if (!control) return
     const what = ancestryFault(control, step, this.parent(control.parent && { key: control.parent, proof: control.proof }))
     if (what !== undefined) this.find('fault', { rule: 'ancestry', what }, step)
   }
 
-  private parent(named: ParentNamed | undefined): PassTold | 'unseen' | undefined {
+  private parent(named: ParentNamed | undefined): PassState | 'unseen' | undefined {
     return named && parentOf(named, this.book, this.erasures)
   }
 
-  private afterHold(recorded: Recorded, step: Step, pass: PassTold): void {
+  private afterHold(recorded: RecordedMessage, step: Step, pass: PassState): void {
     setFrame(pass, recorded, step)
     const { journal } = pass
     if (pass.partial || journal.state !== 'open' || !journal.held) return
@@ -231,7 +231,7 @@ export class StreamVerifier {
     if (what !== undefined) this.find('fault', { rule: 'approval', what }, step)
   }
 
-  private ends(recorded: Recorded, step: Step, { pass, before }: { pass: PassTold; before: JournalState }): void {
+  private ends(recorded: RecordedMessage, step: Step, { pass, before }: { pass: PassState; before: JournalState }): void {
     this.counts.returns++
     this.counts.ended++
     const judged: Returned = before.state === 'none' ? { whole: true } : judgeReturn(recorded, step, { ...pass, journal: before })
@@ -245,7 +245,7 @@ export class StreamVerifier {
     this.book.end(pass)
   }
 
-  private event(recorded: Recorded, fact: EventFact): void {
+  private event(recorded: RecordedMessage, fact: EventFact): void {
     const { key, kind, sender } = fact
     if (kind === 'cancel' && (sender !== key.subagent || sender === key.originator)) this.book.cancel(fact)
     const pass = this.book.find(key)
@@ -265,7 +265,7 @@ export class StreamVerifier {
     if (undone !== undefined) this.find('remark', { rule: 'approval', what: undone }, fact)
   }
 
-  private version(recorded: Recorded): void {
+  private version(recorded: RecordedMessage): void {
     if (recorded.version === 'agent') this.versions.agent(recorded)
     if (recorded.version === 'custody') this.erasures.take(recorded)
     if (recorded.version !== 'policy') return
@@ -275,11 +275,11 @@ export class StreamVerifier {
     if (remark !== undefined) this.find('remark', { rule: 'policy', what: remark }, recorded.fact)
   }
 
-  private answered(step: Step): AskedTold | undefined {
+  private answered(step: Step): RequestState | undefined {
     return this.book.answered(step, (fact) => answersRequest(step, fact))
   }
 
-  private find(severity: VerifyFinding['severity'], { rule, what }: Objection, fact: Found): void {
+  private find(severity: VerifyFinding['severity'], { rule, what }: RuleViolation, fact: Found): void {
     const by = writerOf(fact)
     this.options.onFinding({
       severity,

@@ -5,8 +5,8 @@ import type { PassCounts } from '../limits/limit-counters.js'
 import type { Level } from '../policy/base-policy.js'
 import { POLICY_FIELDS, type PolicyFieldName } from '../policy/fields.js'
 import { resolvePolicy } from '../policy/resolve-policy.js'
-import { type Beginning, isOfTheMoment, parentNamed } from './rules/first-step.js'
-import { decideAgain, type GoodReading, isSame } from './rules/replay-decision.js'
+import { type FirstStep, isOfTheMoment, parentNamed } from './rules/first-step.js'
+import { isSame, type ParsedRequest, replayDecision } from './rules/replay-decision.js'
 import { errorIn } from './state/message-bodies.js'
 
 /** One field that another policy would have set otherwise, and where that policy says so. Of one that refuses, the verdict stands in place of a value. */
@@ -19,7 +19,7 @@ export interface FieldDifference {
 }
 
 /** What another policy would have decided about a recorded request. */
-export interface Otherwise {
+export interface ChangedDecision {
   sequence: number
   key: PassKey
   /** `admitted`, `held`, or the code of a refusal. */
@@ -31,19 +31,19 @@ export interface Otherwise {
 }
 
 /** `taken`: a limit, a clock or a person had decided it, which no other policy tells anew. */
-export type WhatIf = { kind: 'same' } | { kind: 'taken' } | { kind: 'otherwise'; otherwise: Otherwise }
+export type WhatIf = { kind: 'same' } | { kind: 'taken' } | { kind: 'otherwise'; otherwise: ChangedDecision }
 
 const PLAIN_REFUSALS: ReadonlySet<string> = new Set(['E001', 'E002', 'E003', 'E004', 'E012', 'E013'])
 
 /** Decides about a recorded request by another policy; registry, parent and everything else are as they were. */
-export function whatIf(begin: Beginning, document: PassOverPreferences, counts?: PassCounts): WhatIf {
+export function whatIf(begin: FirstStep, document: PassOverPreferences, counts?: PassCounts): WhatIf {
   const { step, asked, pass, recorded } = begin
   const reading = asked.recorded.reading()
   const error = step.kind === 'return' ? errorIn(recorded) : undefined
   if (!reading.ok || begin.parent_unseen || (step.kind === 'return' && (!error || !isByRule(error)))) return { kind: 'taken' }
   const [originator] = begin.versions.records(step.key.originator, step.time)
   const [subagent] = begin.versions.records(step.key.subagent, step.time)
-  const again = decideAgain({
+  const again = replayDecision({
     fact: asked.fact,
     reading: reading.value,
     policy: { version: 0, document },
@@ -73,9 +73,9 @@ function nameOf(admission: Exclude<Admission, { kind: 'later' }>): string {
 }
 
 interface Ground {
-  begin: Beginning
+  begin: FirstStep
   document: PassOverPreferences
-  reading: GoodReading
+  reading: ParsedRequest
 }
 
 function differencesOf(ground: Ground, error: PassError | undefined, again: Admission): FieldDifference[] {

@@ -4,10 +4,10 @@ import {
   decode,
   encode,
   encodeHeaders,
-  type Outcome,
-  type Outgoing,
+  type PublishMessage,
+  type PublishResult,
   readHeaders,
-  type Stored,
+  type StoredMessage,
   Subjects,
 } from '@passover/bus'
 import { describe, expect, it } from 'vitest'
@@ -16,7 +16,7 @@ import { decide, type Standing, type Verdict } from './decide.js'
 const key = { originator: 'alice', subagent: 'audit', id: 'pass-0000001' }
 const verdict: Verdict = { key, item: 'dispatch', verdict: 'approve', digest: 'd'.repeat(64) }
 
-function stored(outgoing: Outgoing, sequence: number): Stored {
+function stored(outgoing: PublishMessage, sequence: number): StoredMessage {
   return {
     subject: outgoing.subject,
     sequence,
@@ -26,7 +26,7 @@ function stored(outgoing: Outgoing, sequence: number): Stored {
   }
 }
 
-function decisionBy(person: string, sequence: number, body: unknown = { v: 1, verdict: 'deny', digest: 'x', reason: 'no' }): Stored {
+function decisionBy(person: string, sequence: number, body: unknown = { v: 1, verdict: 'deny', digest: 'x', reason: 'no' }): StoredMessage {
   const subjects = new Subjects()
   return stored(
     { subject: subjects.decision(key, 'dispatch', person), headers: { 'Content-Type': CONTENT_TYPE.msgpack }, data: encode(body) },
@@ -35,15 +35,15 @@ function decisionBy(person: string, sequence: number, body: unknown = { v: 1, ve
 }
 
 /** A bus that answers publishes with these outcomes and shows this history. */
-function busWith(outcomes: Outcome[], history: (published: Outgoing[]) => Stored[] = () => []) {
-  const published: Outgoing[] = []
+function busWith(outcomes: PublishResult[], history: (published: PublishMessage[]) => StoredMessage[] = () => []) {
+  const published: PublishMessage[] = []
   const hints: string[] = []
   const bus = {
     identity: 'bob',
     subjects: new Subjects(),
-    publish: async (message: Outgoing) => {
+    publish: async (message: PublishMessage) => {
       published.push(message)
-      return outcomes.shift() ?? ({ kind: 'lost' } satisfies Outcome)
+      return outcomes.shift() ?? ({ kind: 'lost' } satisfies PublishResult)
     },
     journal: { newest: async () => history(published).at(-1) },
     hintDecided: (originator: string) => hints.push(originator),

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type Bus, CONTENT_TYPE, decode, encode, type Outgoing } from '@passover/bus'
+import { type Bus, CONTENT_TYPE, decode, encode, type PublishMessage } from '@passover/bus'
 import { type DecisionBody, decisionBody, HEADER, type PassKey, WIRE_VERSION } from '@passover/schemas'
 import { Failure } from '../errors.js'
 
@@ -66,7 +66,7 @@ export async function decide(bus: Bus, verdict: Verdict, counts: (standing: Stan
   throw new Failure('E040', `the decision was not stored: ${why}`, { hint: 'try again' })
 }
 
-function decisionMessage(bus: Bus, verdict: Verdict, { nonce, after }: { nonce: string; after: number }): Outgoing {
+function decisionMessage(bus: Bus, verdict: Verdict, { nonce, after }: { nonce: string; after: number }): PublishMessage {
   const { key, item } = verdict
   const body: DecisionBody = {
     v: WIRE_VERSION,

@@ -1,4 +1,4 @@
-import { type Bus, type Outgoing, PartError } from '@passover/bus'
+import { type Bus, PartError, type PublishMessage } from '@passover/bus'
 import { type AnsweredPass, type DeadLetter, type DeadLetterDetail, keyText, type Part, sha256 } from '@passover/schemas'
 import { nameMarks } from '@passover/sdk/internal/format'
 import { askPasses } from '../audit/ask.js'
@@ -101,7 +101,7 @@ export async function refuseEndedParent(
   })
 }
 
-async function publish(bus: Bus, message: Outgoing, id: string): Promise<void> {
+async function publish(bus: Bus, message: PublishMessage, id: string): Promise<void> {
   let why = ''
   let code: 'E013' | 'E040' = 'E040'
   for (let tries = 0; tries < TRIES; tries++) {

@@ -1,4 +1,4 @@
-import { type Bus, bodyType, decode, encode, type Outgoing } from '@passover/bus'
+import { type Bus, bodyType, decode, encode, type PublishMessage } from '@passover/bus'
 import { isBody } from '@passover/core'
 import { type DeadLetterDetail, HEADER, type ParentProof, type Part, passOverRequest, requestEnvelope } from '@passover/schemas'
 import { Failure } from '../errors.js'
@@ -45,7 +45,7 @@ export function readAsked({ letter, request }: DeadLetterDetail): Asked {
 }
 
 /** The same request under another id, with its link. */
-export function requestAgain(bus: Bus, asked: Asked, link: { id: string; retry_of: string }): Outgoing {
+export function requestAgain(bus: Bus, asked: Asked, link: { id: string; retry_of: string }): PublishMessage {
   const { body, enveloped, form, timeout_ms, subagent } = asked
   const again = enveloped ? { ...body, request: { ...(body.request as object), ...link } } : { ...body, ...link }
   return {

@@ -1,4 +1,4 @@
-import { encode, type Stored, Subjects } from '@passover/bus'
+import { encode, type StoredMessage, Subjects } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { happeningOf } from './describe-event.js'
@@ -7,7 +7,7 @@ const bus = { subjects: new Subjects() }
 const key = { originator: 'alice', subagent: 'audit', id: 'pass-0000001' }
 const at = { sequence: 3, time: 1000 }
 
-function message(subject: string, body: unknown = {}): Stored {
+function message(subject: string, body: unknown = {}): StoredMessage {
   return {
     subject,
     ...at,

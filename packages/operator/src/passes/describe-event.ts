@@ -1,4 +1,4 @@
-import { type Bus, decode, type Stored } from '@passover/bus'
+import { type Bus, decode, type StoredMessage } from '@passover/bus'
 import { oneLine } from '@passover/core'
 import { type Fact, type Notice, type PassKey, SYSTEM } from '@passover/schemas'
 import type { Names } from '../audit/name-verification.js'
@@ -31,7 +31,7 @@ const OF_PERSON_OR_ORIGINATOR: ReadonlySet<string> = new Set(['cancel', 'applied
  * @param names - how far the installation vouches for the names of people, as {@link askNames} tells it
  */
 export function happeningOf(
-  stored: Stored,
+  stored: StoredMessage,
   fact: Fact,
   { subjects, names }: Pick<Bus, 'subjects'> & { names?: Names | undefined },
 ): Happening | undefined {
@@ -44,7 +44,7 @@ function isByPerson({ kind, by, originator }: Happening): boolean {
   return OF_PERSON.has(kind) || (OF_PERSON_OR_ORIGINATOR.has(kind) && by !== originator)
 }
 
-function readHappening(stored: Stored, fact: Fact, bus: Pick<Bus, 'subjects'>): Happening | undefined {
+function readHappening(stored: StoredMessage, fact: Fact, bus: Pick<Bus, 'subjects'>): Happening | undefined {
   const base = { sequence: stored.sequence, time: stored.time }
   const of = (key: PassKey) => ({ ...base, originator: key.originator, subagent: key.subagent, id: key.id })
   switch (fact.type) {
@@ -87,7 +87,7 @@ function detailOf(detail: string | undefined): { detail?: string } {
 }
 
 /** The text of an event that has one: progress, cancel, violation. */
-function messageIn(stored: Stored): string | undefined {
+function messageIn(stored: StoredMessage): string | undefined {
   const decoded = decode(stored.data, stored.headers.get('Content-Type'))
   if (!decoded.ok || typeof decoded.value !== 'object' || decoded.value === null) return undefined
   const { message, reason, what } = decoded.value as Record<string, unknown>

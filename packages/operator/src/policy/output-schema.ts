@@ -1,4 +1,4 @@
-import { isBody, type PolicyFault, pathText, shown } from '@passover/core'
+import { formatValue, isBody, type PolicyFault, pathText } from '@passover/core'
 import { type OutputSchemas, outputSchemas } from '@passover/validation'
 import { Failure } from '../errors.js'
 
@@ -21,7 +21,7 @@ export async function schemaFaults(document: unknown): Promise<PolicyFault[]> {
     const why = await faultOf(schemas, schema)
     const path = pathText(at)
     const place = { level: 'subagent' as const, path, at, value: schema }
-    const said = { message: `${path}: ${why}`, path, places: [place], found: shown(schema), expected: EXPECTED }
+    const said = { message: `${path}: ${why}`, path, places: [place], found: formatValue(schema), expected: EXPECTED }
     if (why !== undefined) faults.push({ code: 'E030', severity: 'error', ...said })
   }
   return faults

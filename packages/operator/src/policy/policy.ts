@@ -1,4 +1,4 @@
-import { type Bus, believedAgents, type PolicyDraft, PolicyStore } from '@passover/bus'
+import { type Bus, type PolicyDraft, PolicyStore, verifiedAgents } from '@passover/bus'
 import { checkPolicy, faultKey, type KnownAgents, type PolicyFault } from '@passover/core'
 import { type PassOverPreferences, type PolicyVersion, policyDigest } from '@passover/schemas'
 import { ago, dateTime, nameMarks } from '@passover/sdk/internal/format'
@@ -28,7 +28,7 @@ export async function policyOn(bus: Bus): Promise<PolicySession> {
 }
 
 async function readRegistry(bus: Bus): Promise<KnownAgents> {
-  const agents = await believedAgents(bus)
+  const agents = await verifiedAgents(bus)
   return agents.size > 0 ? agents : undefined
 }
 

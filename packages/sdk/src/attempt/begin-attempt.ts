@@ -1,4 +1,4 @@
-import { type Bus, type Delivery, encode, type Outgoing, type WorkSource } from '@passover/bus'
+import { type Bus, type Delivery, encode, type PublishMessage, type WorkSource } from '@passover/bus'
 import { firstStepIsLate, type JournalRules } from '@passover/core'
 import { HEADER, type PassKey, type Slot, type Step, SYSTEM, soundTraceparent } from '@passover/schemas'
 import { isLateFirst, type ViewRules, viewJournal } from '../journal/journal-view.js'
@@ -184,7 +184,7 @@ function factsOf(begin: AttemptContext, delivered: WorkDelivery, at: { created: 
   }
 }
 
-function fenceStep(begin: AttemptContext, delivered: WorkDelivery, fence: { attempt: number; guard: number }): Outgoing {
+function fenceStep(begin: AttemptContext, delivered: WorkDelivery, fence: { attempt: number; guard: number }): PublishMessage {
   const { subjects } = begin.deps.bus
   const traceparent = soundTraceparent(delivered.delivery.headers.get(HEADER.traceparent))
   const headers: Record<string, string> = { [HEADER.attempt]: String(fence.attempt), [HEADER.nonce]: delivered.nonce }

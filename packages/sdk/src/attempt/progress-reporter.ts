@@ -1,5 +1,5 @@
 import { encode } from '@passover/bus'
-import { within } from '@passover/core'
+import { withTimeout } from '@passover/core'
 import { WIRE_VERSION } from '@passover/schemas'
 import { eventHeaders } from '../messages/publish.js'
 import type { ReturnContext } from './publish-return.js'
@@ -28,7 +28,7 @@ export function hasUnpublishedProgress(run: Run): boolean {
 export async function flushProgress(giver: ReturnContext, run: Run): Promise<void> {
   const { clock } = giver.deps
   publishLatest(giver, run, clock.now())
-  if (run.publishing) await within(clock, FLUSH_TIMEOUT_MS, run.publishing)
+  if (run.publishing) await withTimeout(clock, FLUSH_TIMEOUT_MS, run.publishing)
 }
 
 /** A run that reports has begun: that is told first. */

@@ -1,4 +1,4 @@
-import { CONTENT_TYPE, encode, type Outgoing, splitOutput } from '@passover/bus'
+import { CONTENT_TYPE, encode, type PublishMessage, splitOutput } from '@passover/bus'
 import { cut, PassOverError, packOutput, passError } from '@passover/core'
 import { HEADER, type PassError, type PassKey, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
 import { describeThrown } from '../errors/describe-thrown.js'
@@ -59,7 +59,7 @@ function publishNow(giver: ReturnContext, run: Run, answer: RunResult): Promise<
 async function publishWithRetries(
   giver: ReturnContext,
   run: Run,
-  { answer, made }: { answer: RunResult; made: Outgoing | Promise<Outgoing> },
+  { answer, made }: { answer: RunResult; made: PublishMessage | Promise<PublishMessage> },
 ): Promise<PublishReturnResult> {
   const { deps } = giver
   const message = await unlessFull(made)
@@ -102,7 +102,7 @@ async function publishWithRetries(
 }
 
 /** The error, where the output did not fit the worker's parts bucket. */
-async function unlessFull(made: Outgoing | Promise<Outgoing>): Promise<Outgoing | PassOverError> {
+async function unlessFull(made: PublishMessage | Promise<PublishMessage>): Promise<PublishMessage | PassOverError> {
   try {
     return await made
   } catch (error) {
@@ -127,7 +127,7 @@ function judge(giver: ReturnContext, run: Run, steps: Step[]): PublishReturnResu
   }
 }
 
-function returnStep(giver: ReturnContext, run: Run, answer: RunResult): Outgoing | Promise<Outgoing> {
+function returnStep(giver: ReturnContext, run: Run, answer: RunResult): PublishMessage | Promise<PublishMessage> {
   const json = run.control.reply_type === 'json'
   const data = bodyOf(giver, run, { answer, type: json ? 'json' : 'msgpack' })
   return data instanceof Promise
@@ -139,7 +139,7 @@ function messageOf(
   giver: ReturnContext,
   run: Run,
   { answer, data, json }: { answer: RunResult; data: Uint8Array; json: boolean },
-): Outgoing {
+): PublishMessage {
   const { subjects } = giver.deps.bus
   const traceparent = passTrace(run)
   const headers: Record<string, string> = { [HEADER.attempt]: String(run.attempt), [HEADER.nonce]: run.nonce }
@@ -186,7 +186,7 @@ function errorBody(answer: { error: PassError; raw_output?: unknown }, type: 'js
 /** Keeps an output that came after the pass had ended, or after a newer attempt began: as an event, never as a return. */
 export async function publishLate(giver: ReturnContext, run: Run, output: WorkOutput): Promise<void> {
   const { bus } = giver.deps
-  const event = (body: unknown): Outgoing => ({
+  const event = (body: unknown): PublishMessage => ({
     subject: bus.subjects.event(run.key, 'late', giver.agent),
     headers: eventHeaders(passTrace(run)),
     data: encode({ v: WIRE_VERSION, attempt: run.attempt, output: body }),

@@ -1,16 +1,16 @@
-import { type Bus, decode, type Outcome, type Outgoing, Subjects } from '@passover/bus'
+import { type Bus, decode, type PublishMessage, type PublishResult, Subjects } from '@passover/bus'
 import { sequencesIn } from '@passover/core'
 import { expect, it } from 'vitest'
 import type { Deps } from '../runtime/dependencies.js'
 import { AckPublisher } from './ack-publisher.js'
 
 /** Timers fire when the test says so. */
-function acknowledging(outcomes: Outcome['kind'][] = []) {
+function acknowledging(outcomes: PublishResult['kind'][] = []) {
   let timers: (() => void)[] = []
   const said: number[][] = []
   const bus = {
     subjects: new Subjects(),
-    async publish({ subject, data }: Outgoing): Promise<Outcome> {
+    async publish({ subject, data }: PublishMessage): Promise<PublishResult> {
       expect(subject).toBe('acknowledged.alice')
       const kind = outcomes.shift() ?? 'stored'
       if (kind !== 'stored') return { kind: 'unknown', description: 'lost' }

@@ -1,5 +1,5 @@
 import { encode } from '@passover/bus'
-import { packSequences, within } from '@passover/core'
+import { packSequences, withTimeout } from '@passover/core'
 import { type AcknowledgedBody, MAX_ACKNOWLEDGED, WIRE_VERSION } from '@passover/schemas'
 import { eventHeaders } from '../messages/publish.js'
 import type { Deps } from '../runtime/dependencies.js'
@@ -51,7 +51,7 @@ export class AckPublisher implements AsyncDisposable {
     this.#closed = true
     this.#timer?.[Symbol.dispose]()
     const unstored = [...this.#unstored.keys()]
-    await within(this.#deps.clock, FINAL_FLUSH_MS, this.#last())
+    await withTimeout(this.#deps.clock, FINAL_FLUSH_MS, this.#last())
     this.#abandon(unstored)
   }
 

@@ -1,4 +1,12 @@
-import { acceptReturn, type CheckSchema, type JournalRules, PassOverError, releaseExpiry, releaseOf, termsOf } from '@passover/core'
+import {
+  acceptReturn,
+  type CheckSchema,
+  evaluateRelease,
+  type JournalRules,
+  outputConstraints,
+  PassOverError,
+  releaseExpiry,
+} from '@passover/core'
 import { idTime, isSamePass, type PassError, type PassKey, SYSTEM, type WorkOutput } from '@passover/schemas'
 import { autoApply, offersAutoApply } from '../apply/auto-apply.js'
 import { askAudit, type StoredReturn } from '../journal/poll.js'
@@ -54,7 +62,7 @@ export class ReturnDelivery implements AsyncDisposable {
     awaited.returned = found.sequence
     awaited.returned_at = found.time
     const opened = decodeReturn(this.#deps, awaited.key, found)
-    const plain = !(opened instanceof Promise) && opened.ok && releaseOf(opened.output, STRICTEST, false).deliver
+    const plain = !(opened instanceof Promise) && opened.ok && evaluateRelease(opened.output, STRICTEST, false).deliver
     if (plain && this.#terms.isUnconstrained(awaited.key, opened.output)) this.#give(awaited, opened.output)
     else this.#openSlowly(awaited, found, { opened, again })
   }
@@ -84,9 +92,9 @@ export class ReturnDelivery implements AsyncDisposable {
     const { opened, terms } = read.ok ? await this.#judged(awaited.key, read.output) : { opened: read, terms: undefined }
     if (!opened.ok) return this.#refuse(awaited, found, opened.error)
     const give = (): void => this.#give(awaited, opened.output)
-    if (releaseOf(opened.output, STRICTEST, false).deliver) return give
+    if (evaluateRelease(opened.output, STRICTEST, false).deliver) return give
     const { policy } = terms ?? (await this.#terms.control(awaited.key))
-    const release = releaseOf(opened.output, policy, false)
+    const release = evaluateRelease(opened.output, policy, false)
     if (release.deliver) return give
     const refuse = (error: PassOverError): void => this.#settle(awaited, { ok: false, error })
     const held = { key: awaited.key, why: release.why, found, expires_at: releaseExpiry(found.time, policy), deliver: give, refuse }
@@ -97,7 +105,7 @@ export class ReturnDelivery implements AsyncDisposable {
   async #judged(key: PassKey, output: WorkOutput): Promise<{ opened: DecodedReturn; terms: ReturnConstraints | undefined }> {
     const terms = await this.#terms.of(key, output)
     if (!terms) return { opened: { ok: true, output }, terms }
-    const accepted = acceptReturn(output, key, await termsOf(output, { ...terms, subagent_id: key.subagent }, this.#check))
+    const accepted = acceptReturn(output, key, await outputConstraints(output, { ...terms, subagent_id: key.subagent }, this.#check))
     return { opened: accepted.ok ? { ok: true, output } : rejectedOutput(accepted.error, output), terms }
   }
 

@@ -1,4 +1,4 @@
-import type { Hearing } from '@passover/bus'
+import type { LiveSubscription } from '@passover/bus'
 import type { PassOverError } from '@passover/core'
 import { idTime, journalFilter, type PassKey, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
 import type { IdWindow } from '../journal/id-window.js'
@@ -32,7 +32,7 @@ export interface PendingReturn {
   polling: boolean
   finished: boolean
   /** Its own subscription, where its id was given. */
-  subscription: Hearing | undefined
+  subscription: LiveSubscription | undefined
   /** Sequence and stored time of its return, once that is being delivered. */
   returned: number
   returned_at: number

@@ -1,4 +1,4 @@
-import { type PassOverError, shouldNotify, within } from '@passover/core'
+import { type PassOverError, shouldNotify, withTimeout } from '@passover/core'
 import { keyText, type PassKey, type WorkOutput } from '@passover/schemas'
 import { describeThrown } from '../errors/describe-thrown.js'
 import type { Deps } from '../runtime/dependencies.js'
@@ -49,7 +49,7 @@ export class ReturnEvents {
   /** Waits until every listener was told what was to be told, at most so long: one that does not settle keeps no agent from closing. */
   async drain(): Promise<void> {
     if (this.#telling.size === 0) return
-    await within(this.#deps.clock, DRAIN_TIMEOUT_MS, this.#settled())
+    await withTimeout(this.#deps.clock, DRAIN_TIMEOUT_MS, this.#settled())
     const left = this.#telling.size
     if (left > 0)
       this.#deps.say?.(`the agent closes, though after ${DRAIN_TIMEOUT_MS} ms its listeners are not done with ${left} of their returns`)

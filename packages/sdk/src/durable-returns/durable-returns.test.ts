@@ -1,4 +1,4 @@
-import { type Delivery, encodeHeaders, readHeaders, Subjects, type Verdict } from '@passover/bus'
+import { type AckDecision, type Delivery, encodeHeaders, readHeaders, Subjects } from '@passover/bus'
 import { HEADER, type PassKey, type Step, SYSTEM } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import type { ReturnWaiter } from '../returns/return-waiter.js'
@@ -20,7 +20,7 @@ interface Standing {
 
 /** Hands deliveries to what tells of waiting returns. One pass has a work step; its return TOLD is what a read of its journal finds. */
 async function telling(listener: DurableReturnListener, { acknowledged = () => [], row, clustered = false }: Standing = {}) {
-  let take: (delivery: Delivery) => Promise<Verdict> = async () => ({ ok: true })
+  let take: (delivery: Delivery) => Promise<AckDecision> = async () => ({ ok: true })
   const acked: number[] = []
   const asked: string[] = []
   const bus = {

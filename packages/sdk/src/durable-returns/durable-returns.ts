@@ -1,5 +1,5 @@
-import type { Consumption, Delivery, Verdict } from '@passover/bus'
-import { FairPlaces, mayCount, PassOverError, within } from '@passover/core'
+import type { AckDecision, Consumption, Delivery } from '@passover/bus'
+import { FairSlots, mayCount, PassOverError, withTimeout } from '@passover/core'
 import { type PassKey, registerAnswer, type Step } from '@passover/schemas'
 import type { PendingReturn, ReturnOutcome } from '../delivery/pending-return.js'
 import type { ReturnedPass } from '../delivery/return-events.js'
@@ -43,7 +43,7 @@ export class DurableReturns implements AsyncDisposable {
   readonly #listener: DurableReturnListener
   readonly #asked: AckLookup
   readonly #counted: ReturnCheck
-  readonly #shares = new FairPlaces(CHECK_CONCURRENCY)
+  readonly #shares = new FairSlots(CHECK_CONCURRENCY)
   readonly #places: (() => void)[] = []
   readonly #inHand = new Set<number>()
   readonly #over = new Set<number>()
@@ -73,7 +73,7 @@ export class DurableReturns implements AsyncDisposable {
   }
 
   /** A sender that has its share of places waits outside of them: its returns are in nobody else's way. */
-  async #take(delivery: Delivery): Promise<Verdict> {
+  async #take(delivery: Delivery): Promise<AckDecision> {
     const returned = this.#deps.bus.subjects.toFact(delivery)
     if (returned.type !== 'step' || returned.kind !== 'return' || !mayCount(returned)) return { ok: true }
     if (this.#over.has(delivery.sequence)) return { ok: true }
@@ -86,7 +86,7 @@ export class DurableReturns implements AsyncDisposable {
     }
   }
 
-  async #judge(returned: Step): Promise<Verdict> {
+  async #judge(returned: Step): Promise<AckDecision> {
     const left = returned.time + LIVE_GRACE_MS - this.#deps.clock.now()
     if (left > 0) await sleep(this.#deps.clock, Math.min(left, LIVE_GRACE_MS))
     if (this.#closed) return { retry: true }
@@ -101,7 +101,7 @@ export class DurableReturns implements AsyncDisposable {
   }
 
   /** Where listeners are slow, a return may wait for its place for longer than its delivery is renewed, and come again meanwhile. */
-  async #tellOnce(returned: Step): Promise<Verdict> {
+  async #tellOnce(returned: Step): Promise<AckDecision> {
     const { sequence } = returned
     if (this.#over.has(sequence)) return { ok: true }
     if (this.#inHand.has(sequence)) return this.#again()
@@ -115,7 +115,7 @@ export class DurableReturns implements AsyncDisposable {
     }
   }
 
-  #again(): Verdict {
+  #again(): AckDecision {
     const [byte = 0] = this.#deps.random.bytes(1)
     return { retry: true, delay_ms: Math.round(RETRY_DELAY_MS * (0.5 + byte / 255)) }
   }
@@ -132,7 +132,7 @@ export class DurableReturns implements AsyncDisposable {
     return waited === 'waited' || waited === 'silent'
   }
 
-  async #tell(step: Step): Promise<Verdict> {
+  async #tell(step: Step): Promise<AckDecision> {
     const { key, sequence } = step
     const { outcome, returned } = await this.#read(key)
     if (this.#closed) return { retry: true }
@@ -165,7 +165,7 @@ export class DurableReturns implements AsyncDisposable {
       awaited = this.#returns.expect({ key, own_id: false, quiet: true }, resolve)
       this.#returns.adopt(awaited).catch(() => resolve(undefined))
     })
-    const outcome = await within(this.#deps.clock, READ_TIMEOUT_MS, settled)
+    const outcome = await withTimeout(this.#deps.clock, READ_TIMEOUT_MS, settled)
     if (awaited && !awaited.finished) this.#returns.forget(awaited)
     return { ...(outcome && { outcome }), returned: awaited?.returned ?? 0 }
   }

@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import { type Counted, countedByWork, mayCount } from '@passover/core'
+import { judgeReturnByWork, mayCount, type ReturnValidity } from '@passover/core'
 import { keyText, type Step, SYSTEM } from '@passover/schemas'
 import { type AuditAnswer, askAudit } from '../journal/poll.js'
 
@@ -18,15 +18,15 @@ export class ReturnCheck {
   }
 
   /** Judges by headers and exact gets, without the audit. Costs a hundredth of a question. */
-  async look(returned: Step): Promise<Counted> {
-    if (returned.by === SYSTEM || !mayCount(returned)) return countedByWork(returned, [])
+  async look(returned: Step): Promise<ReturnValidity> {
+    if (returned.by === SYSTEM || !mayCount(returned)) return judgeReturnByWork(returned, [])
     const works = (await this.#bus.journal.glimpse(returned.key)).filter(({ kind }) => kind === 'work')
     // A pass is deleted only once its return was acknowledged or is overdue. A replica that is behind may not have the work yet.
-    return works.length === 0 && this.#bus.clustered ? 'unclear' : countedByWork(returned, works)
+    return works.length === 0 && this.#bus.clustered ? 'unclear' : judgeReturnByWork(returned, works)
   }
 
   /** Asks the audit, which reads the journal as the leader of the stream has it. */
-  async ask(returned: Step): Promise<Counted> {
+  async ask(returned: Step): Promise<ReturnValidity> {
     const text = keyText(returned.key)
     let asking = this.#asking.get(text)
     if (!asking) {
@@ -50,7 +50,7 @@ export class ReturnCheck {
  * A pass is read up to `last_sequence`. An id may be used again, but only when nothing of its earlier pass is in the stream any more, and
  * then that return was acknowledged or is overdue.
  */
-function judge({ sequence }: Step, asked: AuditAnswer): Counted {
+function judge({ sequence }: Step, asked: AuditAnswer): ReturnValidity {
   if (asked.kind === 'unanswered') return 'unclear'
   if (asked.kind === 'unknown') return 'nothing'
   const { return_sequence, last_sequence } = asked.pass.row

@@ -1,4 +1,4 @@
-import { nearest, PassOverError } from '@passover/core'
+import { closestMatch, PassOverError } from '@passover/core'
 import { firstIssue, oddField } from '@passover/schemas'
 import type { z } from 'zod'
 import { describeThrown } from './describe-thrown.js'
@@ -34,7 +34,7 @@ export function readSafely<T>(given: unknown, what: string, work: () => T): T {
 
 /** Says that an option is not known, and which one may be meant. */
 export function unknownOption(name: string, known: readonly string[]): string {
-  const meant = nearest(name, known)
+  const meant = closestMatch(name, known)
   return meant === undefined ? 'unknown option' : `unknown option; did you mean ${meant}?`
 }
 

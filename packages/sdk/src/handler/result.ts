@@ -4,11 +4,11 @@ import {
   type CheckSchema,
   completeOutput,
   isWorkersError,
+  type OutputConstraints,
+  outputConstraints,
   PassOverError,
   passError,
   schemaFor,
-  type Terms,
-  termsOf,
 } from '@passover/core'
 import {
   type FieldFault,
@@ -79,14 +79,18 @@ function validateReadable(giver: ReturnContext, run: Run, given: HandlerResult):
     const judged = accept(run, { given, output }, { rights: control.rights })
     if ('error' in judged) return judged
     const check: CheckSchema = async (schema, value) => ({ faults: await schemas.check(schema, value) })
-    return termsOf(output, control, check).then((terms) => accept(run, { given, output }, terms))
+    return outputConstraints(output, control, check).then((terms) => accept(run, { given, output }, terms))
   }
   // All but the text is the system's own.
   if (typeof given === 'string') return { output }
   return accept(run, { given, output }, control)
 }
 
-function accept(run: Run, { given, output }: { given: HandlerResult; output: WorkOutput }, { rights, schema_faults }: Terms): RunResult {
+function accept(
+  run: Run,
+  { given, output }: { given: HandlerResult; output: WorkOutput },
+  { rights, schema_faults }: OutputConstraints,
+): RunResult {
   const judged = acceptReturn(output, run.key, { rights, schema_faults })
   if (judged.ok) return { output }
   // What is circular has too many values, or is too deep, before anything else is wrong with it.

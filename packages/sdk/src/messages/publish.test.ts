@@ -1,19 +1,19 @@
-import type { Outcome } from '@passover/bus'
+import type { PublishResult } from '@passover/bus'
 import { describe, expect, it } from 'vitest'
 import type { Deps } from '../runtime/dependencies.js'
 import { publishUnguarded } from './publish.js'
 
 const KEY = { originator: 'alice', subagent: 'audit', id: 'an-id-of-old' }
-const CLOSED: Outcome = { kind: 'refused', reason: 'closed', description: 'no stream takes it' }
-const FULL: Outcome = { kind: 'refused', reason: 'full', description: 'full' }
-const UNKNOWN: Outcome = { kind: 'unknown', description: 'timeout' }
-const STORED: Outcome = { kind: 'stored', sequence: 7 }
+const CLOSED: PublishResult = { kind: 'refused', reason: 'closed', description: 'no stream takes it' }
+const FULL: PublishResult = { kind: 'refused', reason: 'full', description: 'full' }
+const UNKNOWN: PublishResult = { kind: 'unknown', description: 'timeout' }
+const STORED: PublishResult = { kind: 'stored', sequence: 7 }
 
 /** A stream that gives these outcomes, the last one again and again; time goes on by what is waited. */
-function publishing(outcomes: Outcome[], answer: unknown): Promise<string> {
+function publishing(outcomes: PublishResult[], answer: unknown): Promise<string> {
   let now = 0
   const left = [...outcomes]
-  const next = () => Promise.resolve((left.length > 1 ? left.shift() : left[0]) as Outcome)
+  const next = () => Promise.resolve((left.length > 1 ? left.shift() : left[0]) as PublishResult)
   const after = (ms: number, fn: () => void) => {
     now += ms
     queueMicrotask(fn)
@@ -28,7 +28,7 @@ function publishing(outcomes: Outcome[], answer: unknown): Promise<string> {
 }
 
 describe('a request that is not taken', () => {
-  it.each<[string, Outcome[], unknown, string]>([
+  it.each<[string, PublishResult[], unknown, string]>([
     ['is E014 where requests are closed', [CLOSED], { ok: true, now: 1, requests: 'closed' }, 'E014'],
     ['is E014 where an audit of before answers', [CLOSED], { ok: true, now: 1 }, 'E014'],
     ['is tried again where the stream has no leader just now', [CLOSED, CLOSED, STORED], { ok: true, now: 1, requests: 'open' }, 'stored'],

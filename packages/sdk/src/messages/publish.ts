@@ -1,4 +1,4 @@
-import { CONTENT_TYPE, type Outcome, type Outgoing } from '@passover/bus'
+import { CONTENT_TYPE, type PublishMessage, type PublishResult } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { HEADER, type PassKey, timeAnswer } from '@passover/schemas'
 import { type Deps, sleep } from '../runtime/dependencies.js'
@@ -17,7 +17,7 @@ export function eventHeaders(traceparent: string | undefined): Partial<Record<st
  * Stores a message that needs no guard: a request or a cancel. An outcome that is not known is published again, since a second one does
  * no harm. Returns the sequence of what was stored. E040 after 5 s without an answer, E014 when the stream takes no more, E012 when the message is too large, E013 without permission.
  */
-export function publishUnguarded(deps: Deps, message: Outgoing, key: PassKey): Promise<number> {
+export function publishUnguarded(deps: Deps, message: PublishMessage, key: PassKey): Promise<number> {
   const begun = deps.clock.monotonic()
   return deps.bus
     .publish(message)
@@ -26,15 +26,15 @@ export function publishUnguarded(deps: Deps, message: Outgoing, key: PassKey): P
 
 interface Publishing {
   deps: Deps
-  message: Outgoing
+  message: PublishMessage
   key: PassKey
   begun: number
 }
 
-async function publishAgain({ deps, message, key, begun }: Publishing, first: Exclude<Outcome, { kind: 'stored' }>): Promise<number> {
+async function publishAgain({ deps, message, key, begun }: Publishing, first: Exclude<PublishResult, { kind: 'stored' }>): Promise<number> {
   const until = begun + UNREACHABLE_TIMEOUT_MS
   let unsure = false
-  for (let outcome: Outcome = first; ; outcome = await deps.bus.publish(message)) {
+  for (let outcome: PublishResult = first; ; outcome = await deps.bus.publish(message)) {
     if (outcome.kind === 'stored') return outcome.sequence
     // What got no answer may be stored all the same: after that no refusal says that it is not.
     unsure ||= outcome.kind === 'unknown'
@@ -45,9 +45,13 @@ async function publishAgain({ deps, message, key, begun }: Publishing, first: Ex
   }
 }
 
-type Refused = Extract<Outcome, { kind: 'refused' }>
+type Refused = Extract<PublishResult, { kind: 'refused' }>
 
-async function refusalError(deps: Deps, outcome: Refused, about: { key: PassKey; message: Outgoing }): Promise<PassOverError | undefined> {
+async function refusalError(
+  deps: Deps,
+  outcome: Refused,
+  about: { key: PassKey; message: PublishMessage },
+): Promise<PassOverError | undefined> {
   const { key } = about
   if (outcome.reason === 'too_large') {
     const size = about.message.data?.byteLength ?? 0
@@ -68,7 +72,7 @@ async function areRequestsClosed({ bus }: Deps): Promise<boolean> {
   return answer.success && answer.data.ok && answer.data.requests !== 'open'
 }
 
-function noAnswerError(deps: Deps, outcome: Outcome, key: PassKey): PassOverError {
+function noAnswerError(deps: Deps, outcome: PublishResult, key: PassKey): PassOverError {
   const description = 'description' in outcome ? outcome.description : outcome.kind
   const what = deps.bus.connected ? 'the server does not take it' : 'the server cannot be reached'
   return new PassOverError('E040', `${what} (${description})`, { ...key })

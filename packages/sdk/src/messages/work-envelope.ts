@@ -1,4 +1,4 @@
-import { type Delivery, decode, decodeTrusted, HeaderIndex, type Heard } from '@passover/bus'
+import { type Delivery, decode, decodeTrusted, HeaderScanner, type ReceivedReturn } from '@passover/bus'
 import { acceptError, type FramedStep, oneLine, openControl, PassOverError } from '@passover/core'
 import {
   HEADER,
@@ -19,7 +19,7 @@ export interface WorkContent {
 }
 
 /** What is read of every work step. */
-const READ = new HeaderIndex({
+const READ = new HeaderScanner({
   content: HEADER.contentType,
   digest: HEADER.digest,
   request: HEADER.request,
@@ -64,7 +64,7 @@ function framedStep(headers: (string | undefined)[], key: PassKey, slot: Slot): 
 }
 
 /** The error that a pass was ended with. */
-export function terminationError({ by, stored }: Heard): PassError {
+export function terminationError({ by, stored }: ReceivedReturn): PassError {
   const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
   return acceptError(decoded.ok ? (decoded.value as { error?: unknown } | undefined)?.error : undefined, by).error
 }

@@ -1,4 +1,4 @@
-import { encode, type Outgoing } from '@passover/bus'
+import { encode, type PublishMessage } from '@passover/bus'
 import { SYSTEM_DEFAULTS } from '@passover/core'
 import { HEADER, type Part, type RequestEnvelope, WIRE_VERSION } from '@passover/schemas'
 import { publishUnguarded } from '../messages/publish.js'
@@ -29,7 +29,7 @@ async function uploadAndPublish(origin: Originator, drafted: PreparedRequest): P
   return sequence
 }
 
-function requestMessage(origin: Originator, drafted: PreparedRequest, parts: Part[]): Outgoing {
+function requestMessage(origin: Originator, drafted: PreparedRequest, parts: Part[]): PublishMessage {
   const { request, session_id } = drafted
   const body: RequestEnvelope = { v: WIRE_VERSION, request, parts, session_id }
   if (drafted.unnamed_session) body.unnamed_session = true

@@ -1,4 +1,4 @@
-import { PassingMap } from '@passover/core'
+import { ChurnMap } from '@passover/core'
 import { isSamePass, type PassKey } from '@passover/schemas'
 import type { PendingReturn, ReturnOutcome } from '../delivery/pending-return.js'
 
@@ -7,7 +7,7 @@ const NONE: readonly PendingReturn[] = []
 /** The passes that are waited for; several callers may wait for the same one. */
 export class PendingReturns {
   /** By id: mostly that names one pass. */
-  readonly #awaited = new PassingMap<string, PendingReturn[]>()
+  readonly #awaited = new ChurnMap<string, PendingReturn[]>()
 
   get size(): number {
     return this.#awaited.size

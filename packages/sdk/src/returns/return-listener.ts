@@ -1,5 +1,5 @@
-import type { Heard, Hearing } from '@passover/bus'
-import { within } from '@passover/core'
+import type { LiveSubscription, ReceivedReturn } from '@passover/bus'
+import { withTimeout } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
 import { subscribeError, unreachableError } from '../journal/return-errors.js'
 import type { Deps } from '../runtime/dependencies.js'
@@ -7,7 +7,7 @@ import type { Deps } from '../runtime/dependencies.js'
 const UNREACHABLE_TIMEOUT_MS = 5_000
 
 export interface SubscriptionHandlers {
-  heard: (heard: Heard) => void
+  heard: (heard: ReceivedReturn) => void
   /** Something came in a return's place that was none. */
   suspect: (key: PassKey) => void
   /** Whether that return is waited for, or being handed over. */
@@ -22,7 +22,7 @@ export class ReturnSubscription implements AsyncDisposable {
   readonly #name: string
   readonly #prefix: string
   readonly #listener: SubscriptionHandlers
-  #hearing: Promise<Hearing[]> | undefined
+  #hearing: Promise<LiveSubscription[]> | undefined
   #ready = false
   #hearsDetours = false
 
@@ -47,7 +47,7 @@ export class ReturnSubscription implements AsyncDisposable {
   async listen(): Promise<void> {
     this.#hearing ??= this.#hear()
     try {
-      const hearing = await within(this.#deps.clock, UNREACHABLE_TIMEOUT_MS, this.#hearing)
+      const hearing = await withTimeout(this.#deps.clock, UNREACHABLE_TIMEOUT_MS, this.#hearing)
       if (!hearing) throw unreachableError('the server did not answer within 5 s')
       this.#ready = true
     } catch (error) {
@@ -56,12 +56,12 @@ export class ReturnSubscription implements AsyncDisposable {
     }
   }
 
-  async #hear(): Promise<Hearing[]> {
+  async #hear(): Promise<LiveSubscription[]> {
     const { bus } = this.#deps
     const { heard, suspect, waited, detour } = this.#listener
     // Permissions of an older installation may refuse these.
-    const detours = bus.hearDetours(this.#name, detour).catch(() => undefined)
-    const returns = await bus.hearReturns(this.#name, this.#prefix, heard, { onSuspect: suspect, isWaited: waited })
+    const detours = bus.subscribeIntermediateSteps(this.#name, detour).catch(() => undefined)
+    const returns = await bus.subscribeReturns(this.#name, this.#prefix, heard, { onSuspect: suspect, isWaited: waited })
     const also = await detours
     this.#hearsDetours = also !== undefined
     return also ? [returns, also] : [returns]

@@ -1,4 +1,4 @@
-import type { Heard } from '@passover/bus'
+import type { ReceivedReturn } from '@passover/bus'
 import { HEADER, idPrefix, type PassKey } from '@passover/schemas'
 import { AckPublisher } from '../delivery/ack-publisher.js'
 import { ReturnDelivery } from '../delivery/deliver.js'
@@ -126,7 +126,7 @@ export class ReturnWaiter implements AsyncDisposable {
    */
   async adopt(awaited: PendingReturn, then?: 'send'): Promise<'settled' | 'begun' | 'nothing'> {
     const also = { onSuspect: this.#suspect, isWaited: this.holds }
-    const hearing = await this.#deps.bus.hearReturns(this.#name, awaited.key.id, this.#heard, also).catch((error: unknown) => {
+    const hearing = await this.#deps.bus.subscribeReturns(this.#name, awaited.key.id, this.#heard, also).catch((error: unknown) => {
       throw subscribeError(error)
     })
     if (awaited.finished) await hearing[Symbol.asyncDispose]()
@@ -170,7 +170,7 @@ export class ReturnWaiter implements AsyncDisposable {
     await this.#ear[Symbol.asyncDispose]()
   }
 
-  readonly #heard = (heard: Heard): void => {
+  readonly #heard = (heard: ReceivedReturn): void => {
     const waiting = this.#waiting.of(heard.key)
     if (waiting.length === 0) return
     const { by, stored } = heard
@@ -236,6 +236,6 @@ export class ReturnWaiter implements AsyncDisposable {
   }
 }
 
-function foundOf({ by, stored }: Heard): StoredReturn {
+function foundOf({ by, stored }: ReceivedReturn): StoredReturn {
   return { by, sequence: stored.sequence, time: stored.time, data: stored.data, content_type: stored.headers.get(HEADER.contentType) }
 }

@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import { Health, type HealthChange, unless, watchConnection } from '@passover/core'
+import { Health, type HealthChange, unhealthyIf, watchConnection } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import { serversText, type WorkerLogger } from '../attempt/worker-events.js'
 import type { Deps } from '../runtime/dependencies.js'
@@ -36,9 +36,9 @@ export class WorkerHealth {
     this.#registered = new RegistrationCheck(deps)
     this.#health = new Health({ process: 'worker', clock: deps.clock, onChange: (change) => this.#changed(change) })
     watchConnection(this.#health, deps.bus, 'told')
-    this.#health.watch('consumers', 'needed', () => unless(trouble() ?? (deps.bus.connected ? undefined : 'no work can be taken')))
+    this.#health.watch('consumers', 'needed', () => unhealthyIf(trouble() ?? (deps.bus.connected ? undefined : 'no work can be taken')))
     this.#health.watch('registered', 'needed', () => this.#registered.finding)
-    this.#health.watch('presence', 'told', () => unless(presence.trouble))
+    this.#health.watch('presence', 'told', () => unhealthyIf(presence.trouble))
   }
 
   report(): HealthReport {

@@ -1,5 +1,5 @@
 import type { Table } from '@passover/bus'
-import { within } from '@passover/core'
+import { withTimeout } from '@passover/core'
 import { makeInstance, type PresenceRecord, presenceRecord } from '@passover/schemas'
 import type { WorkerLogger } from '../attempt/worker-events.js'
 import type { Deps } from '../runtime/dependencies.js'
@@ -60,7 +60,7 @@ export class Heartbeat {
   async stop(): Promise<void> {
     if (this.#stopped) return
     this.#stopped = true
-    await within(this.#deps.clock, STOP_TIMEOUT_MS, this.#remove())
+    await withTimeout(this.#deps.clock, STOP_TIMEOUT_MS, this.#remove())
   }
 
   async #write(running: number): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Delivery } from '@passover/bus'
-import { PassingMap } from '@passover/core'
+import { ChurnMap } from '@passover/core'
 
 /** A lease is renewed so many times in its length. */
 const RENEWALS_PER_LEASE = 3
@@ -10,7 +10,7 @@ const RENEWALS_PER_LEASE = 3
  */
 export class LeaseRenewer {
   /** By sequence: one that was delivered again may still be held from before. */
-  readonly #held = new PassingMap<number, Delivery[]>()
+  readonly #held = new ChurnMap<number, Delivery[]>()
   /** Of these it is not known whether they are still this worker's. */
   readonly #unsure = new Set<Delivery>()
   #lease_ms: number

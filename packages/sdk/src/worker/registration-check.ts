@@ -1,4 +1,4 @@
-import { type Finding, fine } from '@passover/core'
+import { type Finding, healthy } from '@passover/core'
 import { registerAnswer } from '@passover/schemas'
 import type { Deps } from '../runtime/dependencies.js'
 
@@ -18,7 +18,7 @@ export class RegistrationCheck {
 
   /** It does not mend by itself, and is no fault of the process. */
   get finding(): Finding {
-    if (!this.#gone) return fine()
+    if (!this.#gone) return healthy()
     const { identity } = this.#deps.bus
     const what = `no longer: passes to it are refused. Register it again (passover agents add ${identity}), or stop it`
     return { state: 'failed', what, restart_helps: false }

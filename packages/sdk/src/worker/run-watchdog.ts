@@ -1,4 +1,4 @@
-import type { Heard } from '@passover/bus'
+import type { ReceivedReturn } from '@passover/bus'
 import { PassOverError, passError } from '@passover/core'
 import { attemptStatus } from '../attempt/attempt-status.js'
 import { publishProgress } from '../attempt/progress-reporter.js'
@@ -32,7 +32,7 @@ export async function checkSuperseded(context: WorkerContext, run: Run, leases: 
 }
 
 /** `passover` ended the pass. */
-export function terminateRun(run: Run, heard: Heard): void {
+export function terminateRun(run: Run, heard: ReceivedReturn): void {
   const error = terminationError(heard)
   run.ended ??= { by: heard.by, error }
   stopRun(run, 'ended', terminationReason(error))

@@ -1,4 +1,4 @@
-import type { Bus, Hearing, WorkSource } from '@passover/bus'
+import type { Bus, LiveSubscription, WorkSource } from '@passover/bus'
 import { type HealthReport, LIMITS, type OwnLimits, registerQuestion, SLOTS, type Slot } from '@passover/schemas'
 import { z } from 'zod'
 import { ConsumerAges } from '../attempt/begin-attempt.js'
@@ -108,7 +108,7 @@ export async function startWorker(home: WorkerHome, handler: Handler, options: W
   const { concurrency, drain_ms, log, ...question } = checkOptions(workerOptions, given)
   const { bus, clock } = home.deps
   const sources = sourcesOf(bus)
-  let hearing: Hearing | undefined
+  let hearing: LiveSubscription | undefined
   try {
     await register(home.deps, question, sources)
     const consumers = new ConsumerAges(sources, () => clock.monotonic())
@@ -116,7 +116,7 @@ export async function startWorker(home: WorkerHome, handler: Handler, options: W
     const told = createWorkerLogger(home.deps, log)
     const presence = await Heartbeat.start(home.deps, { concurrency, told })
     const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drain_ms, told, presence })
-    hearing = await bus.hearEndings(bus.identity, (heard) => loop.onEnding(heard))
+    hearing = await bus.subscribeTerminations(bus.identity, (heard) => loop.onEnding(heard))
     loop.begin(hearing)
     return loop
   } catch (error) {

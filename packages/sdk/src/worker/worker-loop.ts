@@ -1,4 +1,4 @@
-import { type Delivery, type Heard, type Hearing, type Listed, Roster, type WorkSource } from '@passover/bus'
+import { type Delivery, type IndexedItem, IndexedSet, type LiveSubscription, type ReceivedReturn, type WorkSource } from '@passover/bus'
 import { oneLine, PassOverError } from '@passover/core'
 import { HEADER, type HealthReport, keyText, type PassKey, type Random, type Slot } from '@passover/schemas'
 import { type AttemptContext, type AttemptStart, beginAttempt, type ConsumerAges, type SuspectRank } from '../attempt/begin-attempt.js'
@@ -39,7 +39,7 @@ export interface LoopOptions {
 }
 
 /** A delivery that is being begun or runs. */
-interface Active extends Listed {
+interface Active extends IndexedItem {
   delivery: Delivery
   key: PassKey
   run?: Run
@@ -63,9 +63,9 @@ export class WorkerLoop implements Worker {
   readonly #leases: LeaseRenewer
   readonly #isolation: CrashIsolation
   readonly #health: WorkerHealth
-  readonly #active = new Roster<Active>()
+  readonly #active = new IndexedSet<Active>()
   readonly #endings = new RecentlyEnded()
-  #hearing: Hearing | undefined
+  #hearing: LiveSubscription | undefined
   #sweeping: Disposable | undefined
   #draining: Promise<void> | undefined
   #whenIdle: (() => void) | undefined
@@ -109,7 +109,7 @@ export class WorkerLoop implements Worker {
     return this.#active.size
   }
 
-  begin(hearing: Hearing): void {
+  begin(hearing: LiveSubscription): void {
     this.#hearing = hearing
     // While it was cut off, no lease was renewed.
     const undo = this.#context.deps.bus.onReconnect(() => {
@@ -133,7 +133,7 @@ export class WorkerLoop implements Worker {
   }
 
   /** `passover` ended a pass of this subagent: whatever of it is here stops, and what is delivered yet does not begin. */
-  onEnding(heard: Heard): void {
+  onEnding(heard: ReceivedReturn): void {
     const { originator, id } = heard.key
     this.#endings.note(heard.key, heard.stored.sequence)
     for (const active of this.#active.all()) {
@@ -159,7 +159,7 @@ export class WorkerLoop implements Worker {
       queueMicrotask(() => this.#pull.finished())
       return
     }
-    const active: Active = { delivery, key, place: 0 }
+    const active: Active = { delivery, key, index: 0 }
     this.#active.add(active)
     if (delivery.delivered > 1) active.suspect = this.#isolation.suspect()
     else this.#isolation.begin()

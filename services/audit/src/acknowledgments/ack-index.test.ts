@@ -1,4 +1,4 @@
-import { encode, type Stored, type Table } from '@passover/bus'
+import { encode, type StoredMessage, type Table } from '@passover/bus'
 import { type Clock, packSequences } from '@passover/core'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
@@ -29,7 +29,12 @@ function indexing() {
   const index = new Acknowledged(table as Table<ChunkEntry>, clock, pino({ level: 'silent' }))
   const take = (sequence: number) => {
     const data = encode({ v: 1, returns: packSequences([sequence]) })
-    index.take({ data, headers: new Map() } as unknown as Stored, { type: 'acknowledged', originator: 'alice', sequence: 1_000, time: 0 })
+    index.take({ data, headers: new Map() } as unknown as StoredMessage, {
+      type: 'acknowledged',
+      originator: 'alice',
+      sequence: 1_000,
+      time: 0,
+    })
   }
   return {
     index,

@@ -1,4 +1,4 @@
-import { type Bus, decode, type Stored, type Table } from '@passover/bus'
+import { type Bus, decode, type StoredMessage, type Table } from '@passover/bus'
 import { type Clock, sequencesIn } from '@passover/core'
 import { type AcknowledgedFact, HEADER } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
@@ -47,7 +47,7 @@ export class Acknowledged {
   }
 
   /** A process says which returns it handed to their callers. */
-  take(stored: Stored, fact: AcknowledgedFact): void {
+  take(stored: StoredMessage, fact: AcknowledgedFact): void {
     const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
     if (!decoded.ok) return
     let number = -1

@@ -1,5 +1,5 @@
 import type { Manifest, ManifestEntry } from '@passover/archive'
-import { type ObjectStore, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { type ObjectStore, readHeaders, type StoredMessage, Subjects } from '@passover/bus'
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
 import { Archiver, type ArchiverDeps } from './archiver.js'
@@ -13,7 +13,13 @@ it('what is not sealed here speaks of what is younger than a segment only where 
   const options = { compression: 'none', instance: 'one', buffer_bytes: 1_000_000 } as const
   const archiver = new Archiver({} as ArchiverDeps, options, { newest: undefined, from: 4_096 })
   const headers = readHeaders('NATS/1.0\r\n\r\n')
-  const stored: Stored = { sequence: 4_100, time: 1, subject: subjects.event(key, 'cancel', 'alice'), headers, data: new Uint8Array() }
+  const stored: StoredMessage = {
+    sequence: 4_100,
+    time: 1,
+    subject: subjects.event(key, 'cancel', 'alice'),
+    headers,
+    data: new Uint8Array(),
+  }
   void archiver.take(stored, subjects.toFact(stored), undefined)
   const unsealed = archiver.unsealed()
   expect([unsealed(key, 0), unsealed(key, 1), unsealed({ ...key, id: 'given-id-2' }, 0)]).toEqual([true, false, false])
@@ -109,7 +115,7 @@ it.each([
   const headers = readHeaders('NATS/1.0\r\n\r\n')
   for (let sequence = 4_096; sequence < 8_192; sequence++) {
     if (sequence >= 4_098 && sequence <= 4_100) continue
-    const stored: Stored = { sequence, time: 1, subject: subjects.event(key, 'cancel', 'alice'), headers, data: new Uint8Array() }
+    const stored: StoredMessage = { sequence, time: 1, subject: subjects.event(key, 'cancel', 'alice'), headers, data: new Uint8Array() }
     void archiver.take(stored, subjects.toFact(stored), undefined)
   }
   await archiver.drain()

@@ -14,7 +14,7 @@ import {
   writeBufferedSegment,
   writeStreamedSegment,
 } from '@passover/archive'
-import type { Bus, ObjectStore, Stored } from '@passover/bus'
+import type { Bus, ObjectStore, StoredMessage } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { type Fact, keyText, type PassKey, sha256 } from '@passover/schemas'
 import type { Logger } from 'pino'
@@ -121,7 +121,7 @@ export class Archiver {
   }
 
   /** Takes the next event. A promise means that the reader must wait for it. */
-  take(stored: Stored, fact: Fact, session: string | undefined): Promise<void> | undefined {
+  take(stored: StoredMessage, fact: Fact, session: string | undefined): Promise<void> | undefined {
     const k = segmentOf(stored.sequence)
     if (stored.sequence > this.position) {
       this.position = stored.sequence
@@ -307,7 +307,7 @@ async function differs(bus: Bus, { last: archived, last_time }: ManifestEntry, l
 }
 
 /** A request from a shell has no headers: its id is in its body, and the index must have it. */
-export function named(stored: Stored, fact: Fact): Fact {
+export function named(stored: StoredMessage, fact: Fact): Fact {
   if (fact.type !== 'request' || fact.id !== undefined) return fact
   const id = requestId(stored, fact)
   return id === undefined ? fact : { ...fact, id }

@@ -1,5 +1,5 @@
 import { segmentOf, segmentRange } from '@passover/archive'
-import type { Bus, Stored } from '@passover/bus'
+import type { Bus, StoredMessage } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { sessionOf } from '../pass/control-frame.js'
 import type { Projector } from '../projection/projector.js'
@@ -45,7 +45,7 @@ export async function catchUp(bus: Bus, archiver: Archiver, back: WentBack): Pro
 export function takes(
   { projector, archiver, custody }: { projector: Projector; archiver: Archiver; custody: CustodyWatch },
   behind: CatchingUp,
-): (stored: Stored, fact: Fact) => void | Promise<void> {
+): (stored: StoredMessage, fact: Fact) => void | Promise<void> {
   return (stored, fact) => {
     const isGoing = custody.isGoing(stored.sequence)
     // Nobody writes a record of what an erasure has not taken out yet.

@@ -1,5 +1,5 @@
 import { EARLY_MESSAGE_MS } from '@passover/archive'
-import { type Bus, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { type Bus, readHeaders, type StoredMessage, Subjects } from '@passover/bus'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { expect, it } from 'vitest'
 import { addTo, beginLeaving, type Leaving, sortContents } from './segment-contents.js'
@@ -9,7 +9,7 @@ const bus = { subjects } as unknown as Bus
 const rules = { id_window_ms: 3_600_000 }
 const KEY: PassKey = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
 
-function message(sequence: number, subject: string, headers: Record<string, string | number> = {}): Stored {
+function message(sequence: number, subject: string, headers: Record<string, string | number> = {}): StoredMessage {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   return { sequence, time: sequence, subject, headers: readHeaders(`NATS/1.0\r\n${lines.join('')}\r\n`), data: new Uint8Array() }
 }
@@ -17,14 +17,14 @@ function message(sequence: number, subject: string, headers: Record<string, stri
 const request = (sequence: number) => message(sequence, subjects.request('audit', 'alice'), { [HEADER.id]: KEY.id })
 
 /** The first step of a journal, which names its request. */
-function first(sequence: number, key: PassKey, how: { subject: string; request: number }): Stored {
+function first(sequence: number, key: PassKey, how: { subject: string; request: number }): StoredMessage {
   const guard = 'Nats-Expected-Last-Subject-Sequence'
   return message(sequence, how.subject, { [HEADER.request]: how.request, [guard]: 0, [`${guard}-Subject`]: subjects.journal(key) })
 }
 
 const ALL = Number.NEGATIVE_INFINITY
 
-function sorted(messages: Stored[], known: (text: string) => Leaving | undefined = () => undefined, since = ALL) {
+function sorted(messages: StoredMessage[], known: (text: string) => Leaving | undefined = () => undefined, since = ALL) {
   const { contents, add } = sortContents({ bus, rules, known, since })
   for (const one of messages) add(one)
   return contents.passes

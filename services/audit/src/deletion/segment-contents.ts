@@ -1,5 +1,5 @@
 import { EARLY_MESSAGE_MS } from '@passover/archive'
-import type { Bus, Stored } from '@passover/bus'
+import type { Bus, StoredMessage } from '@passover/bus'
 import { type JournalRules, requestNamed } from '@passover/core'
 import { type Fact, isFirst, keyText, type PassKey } from '@passover/schemas'
 import { isRecorded, PassMemory } from '../pass/pass-memory.js'
@@ -19,7 +19,7 @@ export interface Contents {
   /** Sequences of what nobody needs once it is old: acknowledgments, and what no honest client stores. */
   loose: number[]
   /** The server's words about lost deliveries: they go when the message that they name is gone. */
-  advisories: Stored[]
+  advisories: StoredMessage[]
 }
 
 interface Reading {
@@ -36,7 +36,11 @@ export function beginLeaving(key: PassKey): Leaving {
 }
 
 /** Takes the next message of a pass. */
-export function addTo(leaving: Leaving, message: { stored: Stored; fact: Fact }, { rules, since }: Pick<Reading, 'rules' | 'since'>): void {
+export function addTo(
+  leaving: Leaving,
+  message: { stored: StoredMessage; fact: Fact },
+  { rules, since }: Pick<Reading, 'rules' | 'since'>,
+): void {
   const { stored, fact } = message
   leaving.facts.set(fact.sequence, fact)
   if (isRecorded(fact)) leaving.memory.add(stored, fact, rules)
@@ -52,7 +56,7 @@ function hasBegun(fact: Fact, facts: Leaving['facts'], since: number): boolean {
 }
 
 /** Sorts a segment's messages by the pass that they are about; each is added in order. */
-export function sortContents(reading: Reading): { contents: Contents; add: (stored: Stored) => void } {
+export function sortContents(reading: Reading): { contents: Contents; add: (stored: StoredMessage) => void } {
   const contents: Contents = { passes: new Map(), loose: [], advisories: [] }
   const requests = new Map<number, PassKey>()
   return { contents, add: (stored) => sort(stored, { contents, requests, reading }) }
@@ -61,7 +65,7 @@ export function sortContents(reading: Reading): { contents: Contents; add: (stor
 /** Kinds of messages that belong to no pass and tell nothing that is kept; an advisory only where it is not believed. */
 const LOOSE: ReadonlySet<string> = new Set(['unknown', 'acknowledged', 'advisory'])
 
-function sort(stored: Stored, into: { contents: Contents; requests: Map<number, PassKey>; reading: Reading }): void {
+function sort(stored: StoredMessage, into: { contents: Contents; requests: Map<number, PassKey>; reading: Reading }): void {
   const { contents, requests, reading } = into
   const { bus, since } = reading
   const fact = bus.subjects.toFact(stored)
@@ -102,7 +106,7 @@ function move(sequence: number, { from, to, contents }: { from: PassKey; to: Lea
   to.facts.set(sequence, fact)
 }
 
-function keyOf(bus: Bus, stored: Stored, fact: Fact): PassKey | undefined {
+function keyOf(bus: Bus, stored: StoredMessage, fact: Fact): PassKey | undefined {
   if (fact.type === 'step' || fact.type === 'event' || fact.type === 'decision' || fact.type === 'untrusted') return fact.key
   if (fact.type !== 'request') return undefined
   const { originator, subagent, sequence } = fact

@@ -1,10 +1,10 @@
 import { EARLY_MESSAGE_MS, type ManifestEntry } from '@passover/archive'
-import { readHeaders, type Stored, Subjects } from '@passover/bus'
+import { readHeaders, type StoredMessage, Subjects } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { type DeletionDeps, SegmentDeleter } from './segment-deleter.js'
 
-function message(sequence: number, time: number, subject = 'acknowledged.alice', said = ''): Stored {
+function message(sequence: number, time: number, subject = 'acknowledged.alice', said = ''): StoredMessage {
   const headers = readHeaders(`NATS/1.0\r\n${said}\r\n`)
   return { sequence, time, subject, headers, data: new Uint8Array() }
 }
@@ -17,7 +17,7 @@ interface Given {
   /** Later messages of the pass, as the indexes name them. */
   younger?: number[]
   /** What is in the archive besides the segment. */
-  older?: Stored[]
+  older?: StoredMessage[]
   /** Whether people hold the pass. */
   held?: boolean
   /** Told of each read of a whole pass. */
@@ -25,7 +25,12 @@ interface Given {
 }
 
 /** Goes through a segment of which the stream has what it has; gives what was deleted, in that order. */
-async function deletedFrom(entry: Partial<ManifestEntry>, archived: Stored[], stored: Stored[], given: Given = {}): Promise<number[]> {
+async function deletedFrom(
+  entry: Partial<ManifestEntry>,
+  archived: StoredMessage[],
+  stored: StoredMessage[],
+  given: Given = {},
+): Promise<number[]> {
   const { now = 1_000_000, younger = [], older = [], held = false, onRead } = given
   const deleted: number[] = []
   const journal = {
@@ -40,7 +45,7 @@ async function deletedFrom(entry: Partial<ManifestEntry>, archived: Stored[], st
     deleteMessage: async (sequence: number) => void deleted.push(sequence),
   }
   const subjects = new Subjects()
-  const follow = async ({ filters, from }: { filters: string[]; from: number }, on: (one: Stored, fact: Fact) => void) => {
+  const follow = async ({ filters, from }: { filters: string[]; from: number }, on: (one: StoredMessage, fact: Fact) => void) => {
     for (const one of stored)
       if (one.sequence >= from && filters.some((filter) => matches(one.subject, filter))) on(one, subjects.toFact(one))
     return { caughtUp: Promise.resolve(), closed: new Promise(() => undefined), [Symbol.asyncDispose]: async () => undefined }
@@ -65,7 +70,7 @@ function matches(subject: string, filter: string): boolean {
   return new RegExp(`^${pattern}$`).test(subject)
 }
 
-async function gone(archived: Stored[], stored: Stored[]): Promise<number[]> {
+async function gone(archived: StoredMessage[], stored: StoredMessage[]): Promise<number[]> {
   return (await deletedFrom({ k: 0 }, archived, stored)).sort((a, b) => a - b)
 }
 
@@ -150,7 +155,7 @@ describe('what agents stored under an id that nothing began', () => {
   const stored = [1, 2, 3].map((sequence) => message(sequence, 100 + sequence, `event.${key}.cancel.alice`))
   const later = message(5_000, 300, `event.${key}.cancel.alice`)
   const read: number[] = []
-  const deleted = (more: Stored[], given: Given = {}) => {
+  const deleted = (more: StoredMessage[], given: Given = {}) => {
     read.length = 0
     return deletedFrom({ k: 0 }, stored, [...stored, ...more], { ...given, onRead: () => read.push(1) })
   }

@@ -1,5 +1,5 @@
 import { type Archive, segmentOf, segmentRange } from '@passover/archive'
-import { type Bus, decode, type Stored } from '@passover/bus'
+import { type Bus, decode, type StoredMessage } from '@passover/bus'
 import { type Clock, requestNamed } from '@passover/core'
 import { type Fact, keyText, type PassKey, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
@@ -104,7 +104,7 @@ export class SegmentDeleter {
   }
 
   /** Deletions are by sequence: the archive of a stream that went another way since must not delete what stands there now. */
-  private async compare(messages: readonly Stored[]): Promise<void> {
+  private async compare(messages: readonly StoredMessage[]): Promise<void> {
     const looked = [messages[0], messages[messages.length >> 1], messages.at(-1)].map(async (archived) => {
       const stored = archived && (await this.deps.bus.journal.message(archived.sequence))
       if (!stored || (stored.time === archived.time && stored.subject === archived.subject)) return
@@ -325,7 +325,7 @@ function waitingOf(key: PassKey, standing: Extract<Standing, { may: 'wait' }>): 
   return why === 'delivery' ? { key, why, due, returned: standing.returned } : { key, why, due }
 }
 
-function namedBy(stored: Stored): number | undefined {
+function namedBy(stored: StoredMessage): number | undefined {
   const body = decode(stored.data, 'json')
   const sequence = body.ok ? (body.value as { stream_seq?: unknown } | null)?.stream_seq : undefined
   return Number.isSafeInteger(sequence) && Number(sequence) > 0 ? Number(sequence) : undefined

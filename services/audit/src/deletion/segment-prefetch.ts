@@ -1,12 +1,12 @@
 import { framesIn, type Manifest, type ManifestEntry } from '@passover/archive'
-import { type ObjectStore, readHeaders, type Stored } from '@passover/bus'
+import { type ObjectStore, readHeaders, type StoredMessage } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { inTurns } from '../runtime/cooperative-loop.js'
 
 /** An archived segment, and what is left of its messages there. */
 export interface ReadSegment {
   entry: ManifestEntry
-  messages: Stored[]
+  messages: StoredMessage[]
 }
 
 /** Reads segments one after the other, each while the one before is still being gone through. */
@@ -32,7 +32,7 @@ export class ReadAhead {
   private async read(k: number, isDue: (entry: ManifestEntry) => boolean): Promise<ReadSegment | undefined> {
     const entry = await this.deps.manifest.entry(k)
     if (!entry || !isDue(entry)) return undefined
-    const messages: Stored[] = []
+    const messages: StoredMessage[] = []
     // Whoever deleted before did not get to say so; nothing of a pass stood in the stream when it was removed.
     if (entry.removed) return { entry, messages }
     await inTurns(await framesIn(this.deps.objects, entry), this.deps.clock, (frame) => {

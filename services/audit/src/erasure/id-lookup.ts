@@ -1,4 +1,4 @@
-import type { Bus, Stored } from '@passover/bus'
+import type { Bus, StoredMessage } from '@passover/bus'
 import { requestNamed } from '@passover/core'
 import { type Fact, isSamePass, type PassKey, SYSTEM } from '@passover/schemas'
 import { type LoadDeps, loadPass, requestIn } from '../pass/load-pass.js'
@@ -23,7 +23,7 @@ export async function usesOfId(deps: IdDeps, key: PassKey): Promise<Use[]> {
 async function messagesOf(deps: IdDeps, key: PassKey): Promise<Message[]> {
   const { bus, archive } = deps
   const loaded = await loadPass(deps, key, { up_to: Number.MAX_SAFE_INTEGER })
-  const all = new Map<number, Stored>(loaded.messages.map(({ stored }) => [stored.sequence, stored]))
+  const all = new Map<number, StoredMessage>(loaded.messages.map(({ stored }) => [stored.sequence, stored]))
   // With requests that no step names, and progress: what was loaded has not all of these.
   for (const stored of await archive.messages(await archive.sequencesOf(key))) all.set(stored.sequence, stored)
   const named = [...all.values()].flatMap((stored) => requestIn(bus, stored) ?? [])
@@ -64,8 +64,8 @@ export async function messagesAt(
   { bus, archive }: Pick<IdDeps, 'bus' | 'archive'>,
   sequences: ReadonlySet<number>,
   sealed: boolean,
-): Promise<Map<number, Stored>> {
-  const found = new Map<number, Stored>()
+): Promise<Map<number, StoredMessage>> {
+  const found = new Map<number, StoredMessage>()
   const left = () => [...sequences].filter((sequence) => !found.has(sequence))
   const ofArchive = async () => {
     for (const stored of await archive.messages(left())) found.set(stored.sequence, stored)

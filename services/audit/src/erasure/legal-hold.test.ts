@@ -1,5 +1,5 @@
-import { encode, readHeaders, type Stored, Subjects } from '@passover/bus'
-import type { Custody } from '@passover/core'
+import { encode, readHeaders, type StoredMessage, Subjects } from '@passover/bus'
+import type { CustodyLog } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
 import { expect, it } from 'vitest'
 import type { IdDeps } from './id-lookup.js'
@@ -9,25 +9,25 @@ const KEY: PassKey = { originator: 'alice', subagent: 'audit', id: 'given-id-1' 
 const OF = 'alice.audit.given-id-1'
 const subjects = new Subjects()
 /** The session `held` is held, and nothing else. */
-const custody = { needsSessions: true, stays: (_: PassKey, session?: string) => session === 'held' } as unknown as Custody
+const custody = { needsSessions: true, stays: (_: PassKey, session?: string) => session === 'held' } as unknown as CustodyLog
 
-function message(sequence: number, subject: string, headers = '', body: unknown = { v: 1 }): Stored {
+function message(sequence: number, subject: string, headers = '', body: unknown = { v: 1 }): StoredMessage {
   const type = 'Content-Type: application/msgpack\r\n'
   return { sequence, time: sequence, subject, headers: readHeaders(`NATS/1.0\r\n${type}${headers}\r\n`), data: encode(body, 'msgpack') }
 }
 
-function asked(sequence: number, session_id: string, more: object = {}): Stored {
+function asked(sequence: number, session_id: string, more: object = {}): StoredMessage {
   return message(sequence, 'request.audit.alice', 'Passover-Id: given-id-1\r\n', { v: 1, session_id, ...more })
 }
 
-function refused(sequence: number, request: number, code = 'E004'): Stored {
+function refused(sequence: number, request: number, code = 'E004'): StoredMessage {
   const guard = `Nats-Expected-Last-Subject-Sequence: 0\r\nNats-Expected-Last-Subject-Sequence-Subject: *.${OF}.*\r\n`
   const said = `${guard}Passover-Request: ${request}\r\nPassover-Code: ${code}\r\n`
   return message(sequence, `return.${OF}.passover`, said, { v: 1, error: { code, message: 'no' } })
 }
 
 /** Whether the pass of some messages stays; 'read' where everything under its id would be read for that. */
-async function stays(sequences: number[], archived: Stored[]): Promise<boolean | 'read'> {
+async function stays(sequences: number[], archived: StoredMessage[]): Promise<boolean | 'read'> {
   const archive = {
     messages: async (wanted: readonly number[]) => archived.filter(({ sequence }) => wanted.includes(sequence)),
     mayBegin: async () => archived.some(({ subject }) => subject.endsWith('.passover') || subject.startsWith('work.')),

@@ -1,4 +1,4 @@
-import { type Custody, isExpiry, requestNamed } from '@passover/core'
+import { type CustodyLog, isExpiry, requestNamed } from '@passover/core'
 import { type Fact, isFirst, SYSTEM } from '@passover/schemas'
 import type { LeavingPass } from '../deletion/deletion-eligibility.js'
 import { mayBegin, nothingBegan } from '../pass/load-pass.js'
@@ -6,7 +6,7 @@ import { saidBy } from './id-history.js'
 import { type IdDeps, messagesAt, usesOfId } from './id-lookup.js'
 
 /** Whether a pass has to stay for now: it is held, or the erasure of its session is under way. */
-export async function isHeld(custody: Custody, deps: IdDeps, pass: LeavingPass): Promise<boolean> {
+export async function isHeld(custody: CustodyLog, deps: IdDeps, pass: LeavingPass): Promise<boolean> {
   const { key, session, sequences } = pass
   if (custody.stays(key, session)) return true
   if (session !== undefined || !custody.needsSessions) return false

@@ -1,5 +1,5 @@
 import { encodeFrame, eventOf, ownedParts, segmentOf } from '@passover/archive'
-import type { Stored } from '@passover/bus'
+import type { StoredMessage } from '@passover/bus'
 import { type ErasedFrame, type Fact, keyText, type PassKey } from '@passover/schemas'
 import { type StandingDeps, standingOf } from '../deletion/deletion-eligibility.js'
 import { deletionOrder } from '../deletion/deletion-order.js'
@@ -179,7 +179,7 @@ function settledAt({ memory, messages }: Use, counts: (fact: Fact) => boolean): 
   }, 0)
 }
 
-function frameOf(stored: Stored | undefined): ErasedFrame[] {
+function frameOf(stored: StoredMessage | undefined): ErasedFrame[] {
   return stored ? [[stored.sequence, stored.time, encodeFrame(eventOf(stored)).digest]] : []
 }
 

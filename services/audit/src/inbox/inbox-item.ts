@@ -1,4 +1,4 @@
-import { type CheckSchema, releaseOf } from '@passover/core'
+import { type CheckSchema, evaluateRelease } from '@passover/core'
 import { type InboxItem, keyText, sha256, type WorkControl } from '@passover/schemas'
 import type { LoadDeps, Loaded } from '../pass/load-pass.js'
 import { askedFor } from '../pass/request-preview.js'
@@ -65,6 +65,6 @@ function messageAt({ messages }: Loaded, sequence: number) {
 /** As the originator's side says it, too. */
 function heldBack({ memory }: Loaded, { policy }: WorkControl): string | undefined {
   const { returned } = toHistory(memory)
-  const release = returned && 'output' in returned ? releaseOf(returned.output as never, policy, false) : undefined
+  const release = returned && 'output' in returned ? evaluateRelease(returned.output as never, policy, false) : undefined
   return release && !release.deliver ? release.why : undefined
 }

@@ -1,9 +1,9 @@
-import type { Stored } from '@passover/bus'
+import type { StoredMessage } from '@passover/bus'
 import { foldJournal, type JournalRules } from '@passover/core'
 import type { Fact, Step } from '@passover/schemas'
 
 interface Message {
-  stored: Stored
+  stored: StoredMessage
   fact: Fact
 }
 
@@ -32,7 +32,7 @@ export class Bodies {
   }
 
   /** Notes that a message was read without its body. */
-  unread(stored: Stored): Stored {
+  unread(stored: StoredMessage): StoredMessage {
     this.left.add(stored.sequence)
     return stored
   }
@@ -45,7 +45,7 @@ export class Bodies {
 /** Reads the bodies of the steps that count in the journal, which say what the pass was and what it returned, where they were left out. */
 export async function withCounting<One extends Message>(
   messages: One[],
-  { bodies, rules, read }: { bodies: Bodies; rules: JournalRules; read: (sequence: number) => Promise<Stored | undefined> },
+  { bodies, rules, read }: { bodies: Bodies; rules: JournalRules; read: (sequence: number) => Promise<StoredMessage | undefined> },
 ): Promise<One[]> {
   if (!messages.some(({ stored }) => bodies.isLeft(stored.sequence))) return messages
   const steps = messages.flatMap(({ fact }) => (fact.type === 'step' ? [fact] : []))

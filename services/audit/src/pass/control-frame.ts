@@ -1,4 +1,4 @@
-import { decode, type Stored } from '@passover/bus'
+import { decode, type StoredMessage } from '@passover/bus'
 import type { ControlFrame, Fact } from '@passover/schemas'
 import { sliceOf } from './msgpack-slice.js'
 
@@ -40,7 +40,7 @@ function framedIn(body: Uint8Array): Framed | undefined {
  * Session of a pass, as its held or work step says; nothing else of the message is decoded. Undefined where the pass claims another session than
  * its root's: who looks for either one reads the pass.
  */
-export function sessionOf(stored: Stored, fact: Fact): string | undefined {
+export function sessionOf(stored: StoredMessage, fact: Fact): string | undefined {
   if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'held')) return undefined
   const frame = frameIn(stored.data)?.frame
   const session: unknown = frame?.session_id

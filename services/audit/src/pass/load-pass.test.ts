@@ -1,5 +1,5 @@
 import type { Archive } from '@passover/archive'
-import type { Bus, Stored } from '@passover/bus'
+import type { Bus, StoredMessage } from '@passover/bus'
 import { HEADER } from '@passover/schemas'
 import { expect, test } from 'vitest'
 import { control, first, KEY, message, RULES, subjects, T0 } from '../../testing/samples.js'
@@ -19,7 +19,7 @@ const { stored: refusal } = message(8, subjects.return(KEY, 'passover'), {
 })
 
 /** What is read of the pass, where stream and archive have so much of it, and which messages were asked for besides its history. */
-async function readOf({ stream, archived = [] }: { stream: Stored[]; archived?: Stored[] }) {
+async function readOf({ stream, archived = [] }: { stream: StoredMessage[]; archived?: StoredMessage[] }) {
   const asked: number[] = []
   const journal = {
     history: async () => stream,

@@ -1,6 +1,6 @@
 import type { Archive } from '@passover/archive'
-import { type Bus, type Stored, sequenceOfBad } from '@passover/bus'
-import { isExpiry, isSystemStep, type JournalRules, NONE, next, requestNamed } from '@passover/core'
+import { type Bus, type StoredMessage, sequenceOfBad } from '@passover/bus'
+import { EMPTY_JOURNAL, isExpiry, isSystemStep, type JournalRules, next, requestNamed } from '@passover/core'
 import { type Fact, isFirst, type PassKey, type RequestFact, SLOTS, type Step, SYSTEM } from '@passover/schemas'
 import { Bodies, withCounting } from './bounded-bodies.js'
 import { isRecorded, PassMemory } from './pass-memory.js'
@@ -27,7 +27,7 @@ export interface LoadOptions {
 /** Everything stored of a pass, in order, and what it amounts to. Bodies are bounded (see Bodies). */
 export interface Loaded {
   memory: PassMemory
-  messages: { stored: Stored; fact: Fact }[]
+  messages: { stored: StoredMessage; fact: Fact }[]
   /** Some of it is no longer in the stream. */
   archived: boolean
 }
@@ -36,7 +36,7 @@ export interface Loaded {
 export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOptions): Promise<Loaded> {
   const { bus, archive } = deps
   const bodies = new Bodies()
-  const messageOf = (stored: Stored): Message => bodies.bounded({ stored, fact: bus.subjects.toFact(stored) })
+  const messageOf = (stored: StoredMessage): Message => bodies.bounded({ stored, fact: bus.subjects.toFact(stored) })
   const live = (await historyOf(bus, key, { from: options.from ?? sequenceOfBad(key.id), bodies })).filter(
     (stored) => stored.sequence <= options.up_to,
   )
@@ -85,7 +85,7 @@ function refusedRequest(messages: readonly Message[]): number | undefined {
 }
 
 /** Little of a pass is older than the request that its steps name, and not by much (EARLY_MESSAGE_MS). */
-export function requestIn(bus: Bus, stored: Stored): number | undefined {
+export function requestIn(bus: Bus, stored: StoredMessage): number | undefined {
   const fact = bus.subjects.toFact(stored)
   return fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
 }
@@ -101,7 +101,7 @@ function firstStep(messages: readonly Message[]): Step | undefined {
  * Everything stored of a pass. Where its parties made that endless, what is not read one by one is streamed without bodies, up to
  * MOST_MESSAGES.
  */
-async function historyOf(bus: Bus, key: PassKey, { from, bodies }: { from: number | undefined; bodies: Bodies }): Promise<Stored[]> {
+async function historyOf(bus: Bus, key: PassKey, { from, bodies }: { from: number | undefined; bodies: Bodies }): Promise<StoredMessage[]> {
   let cut = false
   const found = await bus.journal.history(key, from, (what) => {
     if (what !== 'progress') cut = true
@@ -166,7 +166,7 @@ function isWhole(messages: readonly Message[]): boolean {
  * that all came too late it is what ends the pass.
  */
 function withoutExpiry(messages: Message[], rules: JournalRules): Message[] {
-  let journal = NONE
+  let journal = EMPTY_JOURNAL
   return messages.filter(({ fact }) => {
     if (fact.type !== 'step') return true
     if (journal.state !== 'none' && isFirst(fact) && isExpiry(fact)) return false

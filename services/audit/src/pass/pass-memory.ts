@@ -1,5 +1,5 @@
-import type { Stored } from '@passover/bus'
-import { type JournalRules, type JournalState, NONE, next, type SchemaVerdict } from '@passover/core'
+import type { StoredMessage } from '@passover/bus'
+import { EMPTY_JOURNAL, type JournalRules, type JournalState, next, type SchemaVerdict } from '@passover/core'
 import { type DecisionFact, type EventFact, type Fact, HEADER, type PassKey, type Step } from '@passover/schemas'
 import { type Framed, frameIn } from './control-frame.js'
 
@@ -43,7 +43,7 @@ const NO_BODY = new Uint8Array()
  * in sequence order; progress is not kept, since nothing of it is recorded.
  */
 export class PassMemory {
-  journal: JournalState = NONE
+  journal: JournalState = EMPTY_JOURNAL
   readonly noted: Noted[] = []
   readonly ignored: Impossible[] = []
   request: RequestNote | undefined
@@ -79,7 +79,7 @@ export class PassMemory {
   }
 
   /** Adds a message that came after all others; returns why it is impossible, if it is a step that the fold ignores (and not one of too many). */
-  add(stored: Stored, fact: Step | DecisionFact | EventFact, rules: JournalRules): string | undefined {
+  add(stored: StoredMessage, fact: Step | DecisionFact | EventFact, rules: JournalRules): string | undefined {
     if (stored.sequence <= this.last || !isRecorded(fact)) return undefined
     if (this.first === 0) {
       this.first = stored.sequence
@@ -101,7 +101,7 @@ export class PassMemory {
     return undefined
   }
 
-  private note(stored: Stored, fact: Noted['fact'], says: boolean): void {
+  private note(stored: StoredMessage, fact: Noted['fact'], says: boolean): void {
     const framed = says && fact.type === 'step' && fact.kind !== 'return' ? frameIn(stored.data) : undefined
     const room = fact.type === 'step' || this.bytes + stored.data.length <= MAX_BODIES
     const body = framed || !says || !room ? NO_BODY : kept(stored.data)

@@ -1,4 +1,4 @@
-import { type Bus, bodyType, decode, type Stored } from '@passover/bus'
+import { type Bus, bodyType, decode, type StoredMessage } from '@passover/bus'
 import { cut } from '@passover/core'
 import { type AskedFor, HEADER, type Part, type WorkControl } from '@passover/schemas'
 
@@ -11,7 +11,7 @@ const MAX_CONTEXT = 1024 * 1024
 const FILE = 'file:'
 
 /** What a held pass asks for, read from its request. What cannot be read is left out: its digest is what is decided about. */
-export async function askedFor(bus: Bus, control: WorkControl, request: Stored | undefined): Promise<AskedFor> {
+export async function askedFor(bus: Bus, control: WorkControl, request: StoredMessage | undefined): Promise<AskedFor> {
   const body = request && decodedBody(request)
   const { files, objective } = body ? await contextOf(bus, body) : { files: [], objective: UNREADABLE }
   return {
@@ -33,7 +33,7 @@ function told(objective: Objective): Pick<AskedFor, 'objective' | 'objective_lef
 }
 
 /** The objective of a stored request, as far as it can be read. */
-export async function objectiveOf(bus: Bus, request: Stored): Promise<string | undefined> {
+export async function objectiveOf(bus: Bus, request: StoredMessage): Promise<string | undefined> {
   const body = decodedBody(request)
   const objective = body && (await contextOf(bus, body)).objective
   return objective && 'text' in objective ? objective.text : undefined
@@ -84,7 +84,7 @@ function isEnvelope(body: Json): boolean {
   return 'v' in body && 'request' in body
 }
 
-function decodedBody({ data, headers }: Stored): Json | undefined {
+function decodedBody({ data, headers }: StoredMessage): Json | undefined {
   const decoded = decode(data, bodyType(data, headers.get(HEADER.contentType)))
   return decoded.ok && isJson(decoded.value) ? decoded.value : undefined
 }

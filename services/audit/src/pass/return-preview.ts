@@ -1,4 +1,4 @@
-import { type Bus, decode, joinOutput, loadParts, type Stored } from '@passover/bus'
+import { type Bus, decode, joinOutput, loadParts, type StoredMessage } from '@passover/bus'
 import { acceptReturn, cut, modificationsIn, type NumberedModification, outputIn } from '@passover/core'
 import { showProposals } from '@passover/core/changes'
 import {
@@ -24,7 +24,7 @@ const MAX_PART_BYTES = 16 * 1024 * 1024
 const SEVERITIES = ['error', 'warning', 'info'] as const
 
 /** What a stored return says, for a person to decide about. Undefined: it cannot be told whole (a part is lost, or too much). */
-export async function cameBack(bus: Bus, key: PassKey, returned: Stored): Promise<CameBack | undefined> {
+export async function cameBack(bus: Bus, key: PassKey, returned: StoredMessage): Promise<CameBack | undefined> {
   const output = await wholeOutput(bus, key, returned)
   if (!output) return undefined
   const { status, summary, completion_reason } = output
@@ -40,7 +40,7 @@ export async function cameBack(bus: Bus, key: PassKey, returned: Stored): Promis
   }
 }
 
-async function wholeOutput(bus: Bus, key: PassKey, { data, headers }: Stored): Promise<WorkOutput | undefined> {
+async function wholeOutput(bus: Bus, key: PassKey, { data, headers }: StoredMessage): Promise<WorkOutput | undefined> {
   const decoded = decode(data, headers.get(HEADER.contentType))
   const body = decoded.ok && isJson(decoded.value) ? decoded.value : undefined
   if (!body || 'error' in body) return undefined

@@ -1,5 +1,5 @@
-import { decode, type Stored } from '@passover/bus'
-import { PassingMap } from '@passover/core'
+import { decode, type StoredMessage } from '@passover/bus'
+import { ChurnMap } from '@passover/core'
 import { HEADER, keyText, type PassKey, type RequestFact } from '@passover/schemas'
 import type { RequestNote } from './pass-memory.js'
 
@@ -11,8 +11,8 @@ const PASS_ID = /^(?!bad-)[A-Za-z0-9_-]{9,64}$/
 
 /** Requests that no step has answered yet, in the order in which they were stored. */
 export class RequestNotes {
-  private readonly notes = new PassingMap<number, RequestNote>()
-  private readonly byKey = new PassingMap<string, RequestNote>()
+  private readonly notes = new ChurnMap<number, RequestNote>()
+  private readonly byKey = new ChurnMap<string, RequestNote>()
   private bytes = 0
 
   /** `changed`: called with the keyText of the pass that a request asks for after the request came or went. */
@@ -22,7 +22,7 @@ export class RequestNotes {
     return this.notes.size
   }
 
-  add(stored: Stored, fact: RequestFact): void {
+  add(stored: StoredMessage, fact: RequestFact): void {
     const { length } = stored.data
     const keeps = length <= MAX_KEPT_BODY && this.bytes + length <= MAX_BODY_BYTES
     const note = noteOf(stored, fact)
@@ -75,7 +75,7 @@ export function noteKey(note: RequestNote): PassKey | undefined {
 }
 
 /** A request as it is remembered, its body included. */
-export function noteOf(stored: Stored, fact: RequestFact): RequestNote {
+export function noteOf(stored: StoredMessage, fact: RequestFact): RequestNote {
   const { originator, subagent, sequence, time } = fact
   const content_type = stored.headers.get(HEADER.contentType)
   const id = requestId(stored, fact)
@@ -83,7 +83,7 @@ export function noteOf(stored: Stored, fact: RequestFact): RequestNote {
 }
 
 /** The id that a request asks under: as its header says, or from a shell its body. */
-export function requestId(stored: Stored, fact: RequestFact): string | undefined {
+export function requestId(stored: StoredMessage, fact: RequestFact): string | undefined {
   return validId(fact.id) ?? validId(idInside(stored.data, stored.headers.get(HEADER.contentType)))
 }
 

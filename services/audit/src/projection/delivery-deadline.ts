@@ -1,5 +1,5 @@
 import { encode } from '@passover/bus'
-import { type Clock, FairPlaces, type Timed, Timers } from '@passover/core'
+import { type Clock, FairSlots, type Timed, TimerQueue } from '@passover/core'
 import { type AgentRecord, keyText, type PassKey, SYSTEM, type UndeliveredBody, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { Acknowledged } from '../acknowledgments/ack-index.js'
@@ -47,9 +47,9 @@ export class Undelivered {
   private readonly of = new PerAgent<number>()
   private readonly running = new Set<number>()
   /** An originator with many late returns leaves room for the others. */
-  private readonly places = new FairPlaces(2 * AT_ONCE)
+  private readonly places = new FairSlots(2 * AT_ONCE)
   /** When those of each originator are looked at; what is being recorded is in none. */
-  private readonly timers = new Map<string, Timers<Waiting>>()
+  private readonly timers = new Map<string, TimerQueue<Waiting>>()
   private next = Number.POSITIVE_INFINITY
   /** Originators that have more returns than are waited for. */
   private readonly overflowed = new Set<string>()
@@ -142,7 +142,7 @@ export class Undelivered {
 
   private lookLater(waiting: Waiting): void {
     const { originator } = waiting.key
-    const timers = this.timers.get(originator) ?? new Timers<Waiting>()
+    const timers = this.timers.get(originator) ?? new TimerQueue<Waiting>()
     this.timers.set(originator, timers)
     timers.set(waiting, waiting.due, waiting.sequence)
     this.next = Math.min(this.next, waiting.due)

@@ -1,5 +1,5 @@
 import type { Clock } from '@passover/core'
-import { NONE, next } from '@passover/core'
+import { EMPTY_JOURNAL, next } from '@passover/core'
 import { type DecisionFact, type EventFact, keyText, type PassKey, parseKey, type Step, SYSTEM } from '@passover/schemas'
 import pLimit from 'p-limit'
 import type { Logger } from 'pino'
@@ -249,7 +249,7 @@ export class Reloads {
   private judge(text: string, steps: readonly Step[], heard: number): void {
     if (heard > MAX_NOTED) return
     for (const step of steps) {
-      const { ignored } = next(NONE, step, this.deps.rules)
+      const { ignored } = next(EMPTY_JOURNAL, step, this.deps.rules)
       if (ignored !== undefined) this.deps.onImpossible(step, ignored)
       else this.deps.log.error({ pass: text, sequence: step.sequence }, 'a step that can begin a pass was taken for one that cannot')
     }

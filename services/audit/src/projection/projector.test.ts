@@ -1,4 +1,4 @@
-import { type MessageHeaders, readHeaders, type Stored } from '@passover/bus'
+import { type MessageHeaders, readHeaders, type StoredMessage } from '@passover/bus'
 import { type EventFact, type PassKey, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
@@ -46,7 +46,7 @@ function projector() {
 
 const headers: MessageHeaders = readHeaders('')
 
-function request(sequence: number): [Stored, RequestFact] {
+function request(sequence: number): [StoredMessage, RequestFact] {
   const time = 1_000 + sequence
   const stored = { subject: 'request.audit.alice', sequence, time, headers, data: new Uint8Array(8) }
   return [
@@ -84,13 +84,13 @@ test('of passes that stay open few are written at once, and the next ones a litt
 })
 
 /** The work step of a pass of its own. */
-function work(sequence: number): [Stored, Step] {
+function work(sequence: number): [StoredMessage, Step] {
   const key = { originator: 'alice', subagent: 'audit', id: `pass-${String(sequence).padStart(8, '0')}` }
   return step('work', sequence, { key, guard: { subject: `*.alice.audit.${key.id}.*`, sequence: 0 } })
 }
 
 /** A step of one pass, guarded as the first or as the next one. */
-function step(kind: Step['kind'], sequence: number, more: Partial<Step> = {}): [Stored, Step] {
+function step(kind: Step['kind'], sequence: number, more: Partial<Step> = {}): [StoredMessage, Step] {
   const key = { originator: 'alice', subagent: 'audit', id: 'no-time-in-it' }
   const by = kind === 'work' ? 'medium' : SYSTEM
   const guard = { subject: `*.alice.audit.${key.id}.*`, sequence: kind === 'work' ? 0 : sequence - 1 }
@@ -99,7 +99,7 @@ function step(kind: Step['kind'], sequence: number, more: Partial<Step> = {}): [
 }
 
 /** An event of the pass of `step`, which its subagent stores. */
-function late(sequence: number): [Stored, EventFact] {
+function late(sequence: number): [StoredMessage, EventFact] {
   const key = { originator: 'alice', subagent: 'audit', id: 'no-time-in-it' }
   const fact: EventFact = { type: 'event', kind: 'late', key, sender: 'audit', sequence, time: 1_000 + sequence }
   return [{ subject: `event.alice.audit.${key.id}.late.audit`, sequence, time: fact.time, headers, data: new Uint8Array(8) }, fact]
@@ -181,7 +181,7 @@ const asked = () => {
   const [stored, fact] = request(1)
   return [stored, { ...fact, id: undefined }] as const
 }
-const kept = (): [Stored, EventFact] => {
+const kept = (): [StoredMessage, EventFact] => {
   const fact: EventFact = { type: 'event', kind: 'dead_letter', key: BAD, sender: SYSTEM, sequence: 2, time: 1_002 }
   return [
     { subject: `event.alice.audit.${BAD.id}.dead_letter.${SYSTEM}`, sequence: 2, time: 1_002, headers, data: new Uint8Array(8) },

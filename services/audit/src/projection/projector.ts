@@ -1,5 +1,5 @@
-import { type Stored, sequenceOfBad } from '@passover/bus'
-import { answersRequest, firstStepIsLate, isExpiry, PassingMap } from '@passover/core'
+import { type StoredMessage, sequenceOfBad } from '@passover/bus'
+import { answersRequest, ChurnMap, firstStepIsLate, isExpiry } from '@passover/core'
 import {
   type DecisionFact,
   type EventFact,
@@ -53,10 +53,10 @@ const REQUESTS_A_SWEEP = 16
 export class Projector {
   readonly notes: RequestNotes
   /** Open passes without a record yet, and those that stayed open long enough to have one; each in order of their first step. */
-  readonly young = new PassingMap<string, Tracked>()
-  readonly old = new PassingMap<string, Tracked>()
+  readonly young = new ChurnMap<string, Tracked>()
+  readonly old = new ChurnMap<string, Tracked>()
   /** Malformed requests whose bytes were kept and which were not answered yet, by their sequences. */
-  private readonly malformed = new PassingMap<number, PassMemory>()
+  private readonly malformed = new ChurnMap<number, PassMemory>()
   private readonly ended: LRUCache<string, Tracked>
   private readonly keeper: Keeper
   /** Sequence and time of the last message taken. */
@@ -77,7 +77,7 @@ export class Projector {
   }
 
   /** Takes the next message; a promise means that the reader must wait. Never throws: a message that cannot be understood says nothing. */
-  take(stored: Stored, fact: Fact): Promise<void> | undefined {
+  take(stored: StoredMessage, fact: Fact): Promise<void> | undefined {
     this.position = stored.sequence
     this.time = stored.time
     try {
@@ -156,7 +156,7 @@ export class Projector {
     }
   }
 
-  private onRequest(stored: Stored, fact: RequestFact): void {
+  private onRequest(stored: StoredMessage, fact: RequestFact): void {
     const text = fact.id === undefined ? undefined : keyText({ originator: fact.originator, subagent: fact.subagent, id: fact.id })
     const known = text !== undefined && (this.find(text) ?? this.deps.rows.get(text))
     if (!known) this.notes.add(stored, fact)
@@ -171,7 +171,7 @@ export class Projector {
     this.deps.violations.report(key ?? this.deps.violations.nameless(sequence), sequence, `${subject}: ${untrusted}`)
   }
 
-  private onRecorded(stored: Stored, fact: Step | DecisionFact | EventFact): void {
+  private onRecorded(stored: StoredMessage, fact: Step | DecisionFact | EventFact): void {
     const { deps } = this
     if (fact.type === 'decision' && deps.isAgent(fact.person)) {
       deps.violations.report(fact.key, fact.sequence, `a decision by the agent ${fact.person}`)
@@ -189,7 +189,7 @@ export class Projector {
     if (known) this.ended.delete(text)
     const begins = fact.type === 'step' && isFirst(fact) && !deps.reloads.knows(fact.key, text)
     const memory = begins ? this.begin(stored, fact, request) : undefined
-    if (memory) this.place(text, { memory, slot: undefined, writing: 'no', counted: false, place: 0 })
+    if (memory) this.place(text, { memory, slot: undefined, writing: 'no', counted: false, index: 0 })
     else if (!this.isAnsweredNext(stored, fact)) {
       const expired = fact.type === 'step' && isFirst(fact) && isExpiry(fact) && sequenceOfBad(fact.key.id) === undefined
       deps.reloads.hear(fact, { expired })
@@ -197,7 +197,7 @@ export class Projector {
   }
 
   /** Of a malformed request first its bytes are kept, then it is answered: until then there is no pass to be read. */
-  private isAnsweredNext(stored: Stored, fact: Step | DecisionFact | EventFact): boolean {
+  private isAnsweredNext(stored: StoredMessage, fact: Step | DecisionFact | EventFact): boolean {
     if (fact.type !== 'event' || fact.kind !== 'dead_letter' || fact.sender !== SYSTEM) return false
     const request = sequenceOfBad(fact.key.id)
     if (request === undefined || !this.notes.get(request)) return false
@@ -208,7 +208,7 @@ export class Projector {
   }
 
   /** Everything of a malformed request was read, one after the other; undefined where it was not. */
-  private answered(stored: Stored, step: Step, request: RequestNote | undefined): PassMemory | undefined {
+  private answered(stored: StoredMessage, step: Step, request: RequestNote | undefined): PassMemory | undefined {
     const sequence = sequenceOfBad(step.key.id) ?? 0
     const memory = this.malformed.take(sequence)
     if (!memory || keyText(memory.key) !== keyText(step.key)) return undefined
@@ -230,7 +230,7 @@ export class Projector {
   }
 
   /** A pass that begins with this step; undefined where more than the step is needed to tell about it. */
-  private begin(stored: Stored, step: Step, request: RequestNote | undefined): PassMemory | undefined {
+  private begin(stored: StoredMessage, step: Step, request: RequestNote | undefined): PassMemory | undefined {
     // What answers a request for a pass that was deleted is no return of that pass (rule 5): the bucket is asked first.
     if (isExpiry(step)) return this.answered(stored, step, request)
     const memory = new PassMemory(step.key)
@@ -241,7 +241,7 @@ export class Projector {
   }
 
   /** One more message of a pass in memory. */
-  private advance(text: string, tracked: Tracked, message: { stored: Stored; fact: Step | DecisionFact | EventFact }): void {
+  private advance(text: string, tracked: Tracked, message: { stored: StoredMessage; fact: Step | DecisionFact | EventFact }): void {
     const { memory } = tracked
     const { stored, fact } = message
     if (stored.sequence <= memory.last) return

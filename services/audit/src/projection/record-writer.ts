@@ -1,4 +1,4 @@
-import { type Listed, Roster } from '@passover/bus'
+import { type IndexedItem, IndexedSet } from '@passover/bus'
 import type { Clock, JournalRules } from '@passover/core'
 import { keyText, type PassRow } from '@passover/schemas'
 import type { Logger } from 'pino'
@@ -31,7 +31,7 @@ export interface KeeperDeps {
 }
 
 /** A pass in memory, and how far its record is written. */
-export interface Tracked extends Listed {
+export interface Tracked extends IndexedItem {
   memory: PassMemory
   slot: Slot | undefined
   /** `again`: something came while it was being written. */
@@ -47,7 +47,7 @@ export interface Tracked extends Listed {
 /** Has what a pass amounts to written: its line for `list`, its place in the inbox, its record. One write of a pass at a time. */
 export class Keeper {
   /** Whatever is being written: not done with, though it may have left memory. */
-  readonly unwritten = new Roster<Tracked>()
+  readonly unwritten = new IndexedSet<Tracked>()
 
   /** `writes` false (`log_all_passes: false`): of passes without a record nothing goes to KV. */
   constructor(

@@ -1,4 +1,4 @@
-import { type Bus, CONTENT_TYPE, decode, encode, type Stored } from '@passover/bus'
+import { type Bus, CONTENT_TYPE, decode, encode, type StoredMessage } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { cut } from '@passover/core'
 import { type Fact, HEADER, keyText, type PassKey, SYSTEM, violationBody, WIRE_VERSION } from '@passover/schemas'
@@ -135,7 +135,7 @@ export class Violations {
   }
 
   /** By the newest violation of the pass, or, where that speaks of a later message, by all of them; each is read once. */
-  private async isRecorded(key: PassKey, sequence: number, last: Stored): Promise<boolean> {
+  private async isRecorded(key: PassKey, sequence: number, last: StoredMessage): Promise<boolean> {
     const newest = this.bus.subjects.isTrusted(last) ? violatedBy(last) : undefined
     if (newest === sequence) return true
     if (newest !== undefined && newest < sequence) return false
@@ -165,7 +165,7 @@ function isViolation(fact: Fact): boolean {
 }
 
 /** The sequence that a stored violation speaks of. */
-function violatedBy(stored: Stored): number | undefined {
+function violatedBy(stored: StoredMessage): number | undefined {
   const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
   const body = decoded.ok ? violationBody.safeParse(decoded.value) : undefined
   return body?.data?.sequence

@@ -1,4 +1,4 @@
-import { DISPATCHER, JournalTooLong, type Stored } from '@passover/bus'
+import { DISPATCHER, JournalTooLong, type StoredMessage } from '@passover/bus'
 import { foldJournal, passError } from '@passover/core'
 import {
   type DeadLetter,
@@ -138,7 +138,7 @@ function sequenceIn(
 
 async function requestOf(
   { bus }: DeadLetterDeps,
-  { sequence, messages }: { sequence: number | undefined; messages: { stored: Stored }[] },
+  { sequence, messages }: { sequence: number | undefined; messages: { stored: StoredMessage }[] },
 ): Promise<DeadLetterDetail['request']> {
   if (sequence === undefined) return undefined
   const here = messages.find(({ stored }) => stored.sequence === sequence)?.stored ?? (await bus.journal.message(sequence))
@@ -233,6 +233,6 @@ async function pendingLetter({ bus, rules }: DeadLetterDeps, advised: Advised): 
   }
 }
 
-function requestKey(fact: ReturnType<DeadLetterDeps['bus']['subjects']['toFact']>, stored: Stored): PassKey | undefined {
+function requestKey(fact: ReturnType<DeadLetterDeps['bus']['subjects']['toFact']>, stored: StoredMessage): PassKey | undefined {
   return fact.type === 'request' ? noteKey(noteOf(stored, fact)) : undefined
 }

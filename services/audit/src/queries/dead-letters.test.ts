@@ -1,4 +1,4 @@
-import { encode, type Stored } from '@passover/bus'
+import { encode, type StoredMessage } from '@passover/bus'
 import { type EventFact, type PassKey, SYSTEM } from '@passover/schemas'
 import { expect, it } from 'vitest'
 import { answerDeadLetters, type DeadLetterDeps } from './answer-dead-letters.js'
@@ -15,7 +15,7 @@ function bury(dead: DeadLetters, key: PassKey, sequence: number): void {
     { v: 1, sequence: sequence - 1, error: { code: 'E005', message: 'malformed' }, bytes: new Uint8Array([1]) },
     'msgpack',
   )
-  const stored: Stored = { subject: '', sequence, time: sequence, headers, data }
+  const stored: StoredMessage = { subject: '', sequence, time: sequence, headers, data }
   const fact: EventFact = { type: 'event', kind: 'dead_letter', key, sender: SYSTEM, sequence, time: sequence }
   dead.take(stored, fact)
 }

@@ -1,5 +1,5 @@
-import { type Bus, decode, type Following, type Stored } from '@passover/bus'
-import { settlementOf } from '@passover/core'
+import { type Bus, decode, type StoredMessage, type StreamSubscription } from '@passover/bus'
+import { deadLetterResolution } from '@passover/core'
 import {
   type DeadLetterBody,
   deadLetterBody,
@@ -54,7 +54,7 @@ export class DeadLetters implements AsyncDisposable {
   readonly #of = new PerAgent<string>()
   readonly #settled = new Map<string, SettledEvent[]>()
   readonly #advised = new Map<number, Advised>()
-  #following: Following | undefined
+  #following: StreamSubscription | undefined
   /** Originators of which older ones were forgotten. */
   readonly #forgotten = new Set<string>()
 
@@ -80,7 +80,7 @@ export class DeadLetters implements AsyncDisposable {
     await this.#following?.[Symbol.asyncDispose]()
   }
 
-  take(stored: Stored, fact: Fact): void {
+  take(stored: StoredMessage, fact: Fact): void {
     if (fact.type === 'advisory') this.#advise(stored, fact.consumer)
     else if (fact.type === 'event' && fact.kind === 'settled') this.#settle(stored, fact)
     else if (fact.type === 'event' && fact.kind === 'dead_letter' && fact.sender === SYSTEM) this.#bury(stored, fact)
@@ -106,7 +106,7 @@ export class DeadLetters implements AsyncDisposable {
   }
 
   settlement(key: PassKey): Settlement | undefined {
-    return settlementOf(this.#settled.get(keyText(key)) ?? [], ({ sender }) => !this.isAgent(sender))
+    return deadLetterResolution(this.#settled.get(keyText(key)) ?? [], ({ sender }) => !this.isAgent(sender))
   }
 
   /** Sequence of the last settling event of a pass, counting or not. */
@@ -133,7 +133,7 @@ export class DeadLetters implements AsyncDisposable {
     for (const dead_sequence of this.#advised.keys()) if (erased.has(dead_sequence)) this.#advised.delete(dead_sequence)
   }
 
-  #bury(stored: Stored, { key }: EventFact): void {
+  #bury(stored: StoredMessage, { key }: EventFact): void {
     const letter = letterOf(key, stored)
     if (!letter) return
     this.#advised.delete(letter.dead_sequence)
@@ -159,7 +159,7 @@ export class DeadLetters implements AsyncDisposable {
     return letter
   }
 
-  #settle(stored: Stored, fact: EventFact): void {
+  #settle(stored: StoredMessage, fact: EventFact): void {
     const text = keyText(fact.key)
     // Whoever makes them without end is an agent without permissions: its first and its last say enough.
     const { kind, sender, sequence, time } = fact
@@ -170,7 +170,7 @@ export class DeadLetters implements AsyncDisposable {
     if (oldest !== undefined) this.#settled.delete(oldest)
   }
 
-  #advise(stored: Stored, consumer: string): void {
+  #advise(stored: StoredMessage, consumer: string): void {
     const body = decode(stored.data, 'json')
     const said = body.ok ? (body.value as { stream_seq?: unknown; deliveries?: unknown } | null) : undefined
     if (!Number.isSafeInteger(said?.stream_seq)) return
@@ -189,7 +189,7 @@ export class DeadLetters implements AsyncDisposable {
 }
 
 /** The letter that a `dead_letter` event is; undefined where it cannot be read. */
-export function letterOf(key: PassKey, stored: Stored): Letter | undefined {
+export function letterOf(key: PassKey, stored: StoredMessage): Letter | undefined {
   const body = letterBody(stored)
   if (!body) return undefined
   const { sequence, error, bytes, truncated = false } = body
@@ -197,11 +197,11 @@ export function letterOf(key: PassKey, stored: Stored): Letter | undefined {
   return { key, what, sequence: stored.sequence, time: stored.time, dead_sequence: sequence, error, bytes: bytes?.length, truncated }
 }
 
-export function letterBody(stored: Stored): DeadLetterBody | undefined {
+export function letterBody(stored: StoredMessage): DeadLetterBody | undefined {
   return deadLetterBody.safeParse(bodyOf(stored)).data
 }
 
-function bodyOf({ data, headers }: Stored): unknown {
+function bodyOf({ data, headers }: StoredMessage): unknown {
   const decoded = decode(data, headers.get(HEADER.contentType))
   return decoded.ok ? decoded.value : undefined
 }

@@ -1,5 +1,5 @@
 import { encode, readHeaders } from '@passover/bus'
-import { PassingMap } from '@passover/core'
+import { ChurnMap } from '@passover/core'
 import { type Fact, keyText, type PassKey, type PassRecord, type PassRow, type Step, SYSTEM } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
@@ -90,8 +90,8 @@ async function restarted(records: PassRecord[], ms = 0) {
     at: async (revision: number) => ({ value: records[revision / 2 - 1] }),
   }
   const projector = {
-    young: new PassingMap<string, Tracked>(),
-    old: new PassingMap<string, Tracked>(),
+    young: new ChurnMap<string, Tracked>(),
+    old: new ChurnMap<string, Tracked>(),
     notes: new RequestNotes(),
     unwritten: () => [],
     find: () => undefined,

@@ -1,5 +1,5 @@
 import { type Manifest, type ManifestEntry, readSegment, SEGMENT_SIZE, segmentOf, segmentRange } from '@passover/archive'
-import { type Bus, type ObjectStore, readHeaders, type Stored } from '@passover/bus'
+import { type Bus, type ObjectStore, readHeaders, type StoredMessage } from '@passover/bus'
 
 /** Where messages are read: sealed segments from the archive and the rest from the stream, or all that the stream still holds. */
 export type WalkSource = 'archive' | 'stream'
@@ -13,7 +13,7 @@ export interface RangeDeps {
 /** The messages of one segment's range. */
 export interface Range {
   k: number
-  messages: Stored[]
+  messages: StoredMessage[]
 }
 
 /** Segment by segment, the newest first, down to where there is nothing older. What was erased is left out. Throws SegmentDamaged. */
@@ -31,16 +31,16 @@ export async function* ranges(deps: RangeDeps, source: WalkSource, up_to: number
   }
 }
 
-function eventsOf(frames: Awaited<ReturnType<typeof readSegment>>): Stored[] {
+function eventsOf(frames: Awaited<ReturnType<typeof readSegment>>): StoredMessage[] {
   return frames.flatMap((frame) => (frame.kind === 'event' ? [{ ...frame.event, headers: readHeaders(frame.event.headers) }] : []))
 }
 
-async function streamed(bus: Bus, k: number, up_to: number): Promise<Stored[]> {
+async function streamed(bus: Bus, k: number, up_to: number): Promise<StoredMessage[]> {
   const range = segmentRange(k)
   const last = Math.min(range.last, up_to)
   const bounds = await bus.bounds()
   if (bounds.last < range.first || bounds.first > last) return []
-  const messages: Stored[] = []
+  const messages: StoredMessage[] = []
   let reached: () => void = () => undefined
   const all = new Promise<void>((resolve) => {
     reached = resolve

@@ -1,5 +1,5 @@
 import { keyOfFact, SEGMENT_SIZE } from '@passover/archive'
-import type { Stored } from '@passover/bus'
+import type { StoredMessage } from '@passover/bus'
 import { isExpiry, type JournalRules, requestNamed } from '@passover/core'
 import { type Fact, idTime, isFirst, keyText, type PassKey } from '@passover/schemas'
 import { rememberAll } from '../pass/load-pass.js'
@@ -21,7 +21,7 @@ export interface Walked {
 
 interface Pending {
   key: PassKey
-  messages: { stored: Stored; fact: Fact }[]
+  messages: { stored: StoredMessage; fact: Fact }[]
 }
 
 /** An id's time is its maker's: admission lets it be ahead by less. */
@@ -45,7 +45,7 @@ export async function* walkPasses(deps: WalkDeps, source: WalkSource, up_to: num
   yield { ...last, passes: inOrder(rest) }
 }
 
-function collect({ bus }: WalkDeps, pending: Map<string, Pending>, messages: readonly Stored[]): void {
+function collect({ bus }: WalkDeps, pending: Map<string, Pending>, messages: readonly StoredMessage[]): void {
   const found = new Map<string, Pending>()
   for (const stored of messages) {
     const fact = bus.subjects.toFact(stored)

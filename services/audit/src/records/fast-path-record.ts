@@ -1,4 +1,4 @@
-import { acceptReturn, awaitsApproval, type FramedStep, openControl, releaseOf, requestNamed, schemaFor } from '@passover/core'
+import { acceptReturn, awaitsApproval, evaluateRelease, type FramedStep, openControl, requestNamed, schemaFor } from '@passover/core'
 import {
   type ControlFrame,
   type PassKey,
@@ -46,7 +46,7 @@ export function plainRecord(pass: PlainPass): PassRecord | undefined {
   if (!plain) return undefined
   const { key, control, work, returned, asked, output } = plain
   // What a person must decide about is rare, and told by the whole rule.
-  if (!releaseOf(output, control.policy, false).deliver || awaitsApproval(output, control.policy)) return undefined
+  if (!evaluateRelease(output, control.policy, false).deliver || awaitsApproval(output, control.policy)) return undefined
   const record: Partial<PassRecord> = { v: 1, key, status: 'returned', attempt: 1 }
   put(record, 'session_id', control.session_id ?? undefined)
   put(record, 'reason', control.reason ?? undefined)

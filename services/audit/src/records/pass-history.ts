@@ -1,5 +1,5 @@
 import { decode } from '@passover/bus'
-import { openControl, outputIn, type PassHistory, type ReturnedBody, requestNamed, withStandIns } from '@passover/core'
+import { openControl, outputIn, type PassHistory, type ReturnedBody, requestNamed, withPartPlaceholders } from '@passover/core'
 import { type PassKey, type RequestControl, requestControl, SYSTEM, sha256, type WorkControl } from '@passover/schemas'
 import type { Noted, PassMemory, RequestNote } from '../pass/pass-memory.js'
 
@@ -99,7 +99,7 @@ export function returnedOf(noted: Noted): ReturnedBody {
 
 /** The output in a return's body, whole as far as it is in its message. */
 export function outputOf(body: Json, key: PassKey): Json {
-  return withStandIns(outputIn(body, key))
+  return withPartPlaceholders(outputIn(body, key))
 }
 
 /** As its originator reads it: whatever stands there as an error, and whatever beside it, it is no output. */

@@ -1,4 +1,4 @@
-import { decodeTrusted, type Entry, encode, type Outcome, type Table } from '@passover/bus'
+import { decodeTrusted, type Entry, encode, type PublishResult, type Table } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { PassRecord } from '@passover/schemas'
 import { pino } from 'pino'
@@ -36,7 +36,7 @@ class MemoryTable implements Pick<Table<PassRecord>, 'put' | 'create' | 'update'
   failures = 0
   private revision = 0
 
-  send(at: string, data: Uint8Array, revision: number | undefined, settle: (outcome: Outcome) => void) {
+  send(at: string, data: Uint8Array, revision: number | undefined, settle: (outcome: PublishResult) => void) {
     const value = decodeTrusted(data) as PassRecord
     const write = revision === undefined ? this.put(at, value) : revision === 0 ? this.create(at, value) : this.update(at, value, revision)
     write.then(

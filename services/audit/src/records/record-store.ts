@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { encode, type Listed, Roster, type Table, TableError } from '@passover/bus'
+import { encode, type IndexedItem, IndexedSet, type Table, TableError } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { PassKey, PassRecord, PassRow } from '@passover/schemas'
 import type { Logger } from 'pino'
@@ -78,7 +78,7 @@ export interface Standing {
 }
 
 /** A record under way: what is to be written where, and whom to tell. */
-interface Writing extends Listed {
+interface Writing extends IndexedItem {
   slot: Slot
   record: Recorded
   tries: number
@@ -92,7 +92,7 @@ interface Writing extends Listed {
  * whatever order (I2). Puts are pipelined; an error is tried again until the process ends, unless no waiting can mend it.
  */
 export class Records {
-  private readonly underWay = new Roster<Writing>()
+  private readonly underWay = new IndexedSet<Writing>()
   private stopped = false
   private waiters: (() => void)[] = []
   writes = 0
@@ -115,7 +115,7 @@ export class Records {
       done(false)
       return
     }
-    const writing = { slot, record, tries: 0, done, place: 0 }
+    const writing = { slot, record, tries: 0, done, index: 0 }
     this.underWay.add(writing)
     this.attempt(writing)
   }

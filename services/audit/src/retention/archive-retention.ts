@@ -1,5 +1,5 @@
 import { GapTracker, type IndexedPass, type Manifest, type ManifestEntry, readSegment, segmentRange } from '@passover/archive'
-import type { Clock, Custody } from '@passover/core'
+import type { Clock, CustodyLog } from '@passover/core'
 import type { IdDeps } from '../erasure/id-lookup.js'
 import { isHeld } from '../erasure/legal-hold.js'
 import { Looking } from '../runtime/single-flight-task.js'
@@ -241,7 +241,7 @@ export class Aging {
     return found
   }
 
-  private async isAnyHeld(passes: readonly IndexedPass[], custody: Custody): Promise<boolean> {
+  private async isAnyHeld(passes: readonly IndexedPass[], custody: CustodyLog): Promise<boolean> {
     for (const { key, session_id: session, sequences } of passes) {
       if (await isHeld(custody, this.deps, { key, session, sequences })) return true
     }

@@ -12,7 +12,7 @@ import {
   segmentOf,
   segmentRange,
 } from '@passover/archive'
-import { type ObjectStore, readHeaders, type Stored, type Table } from '@passover/bus'
+import { type ObjectStore, readHeaders, type StoredMessage, type Table } from '@passover/bus'
 import { type PassRecord, sha256 } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { type PartsDeps, removeParts } from '../archive/orphan-parts.js'
@@ -85,7 +85,7 @@ export class Clearing {
   }
 
   /** Records of passes that have nothing younger than this segment. */
-  private async removeRecords(entry: ManifestEntry, passes: readonly IndexedPass[], events: readonly Stored[]): Promise<void> {
+  private async removeRecords(entry: ManifestEntry, passes: readonly IndexedPass[], events: readonly StoredMessage[]): Promise<void> {
     const { table, bus, rules } = this.deps
     const { first_time = Number.POSITIVE_INFINITY } = await table.extent()
     // The bucket keeps the newest only.
@@ -110,6 +110,6 @@ export class Clearing {
   }
 }
 
-function storedOf(event: ArchivedEvent): Stored {
+function storedOf(event: ArchivedEvent): StoredMessage {
   return { ...event, headers: readHeaders(event.headers) }
 }

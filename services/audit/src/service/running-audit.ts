@@ -1,5 +1,5 @@
 import type { IdIndex } from '@passover/archive'
-import type { Consumption, Following } from '@passover/bus'
+import type { Consumption, StreamSubscription } from '@passover/bus'
 import type { HealthReport } from '@passover/schemas'
 import type { Registry } from 'prom-client'
 import type { CatchingUp } from '../archive/catch-up.js'
@@ -65,7 +65,7 @@ export class RunningAudit {
   constructor(
     private readonly parts: Parts,
     private readonly opened: {
-      reader: Following
+      reader: StreamSubscription
       /** Archives what was full at the start. */
       behind: CatchingUp
       back: WentBack

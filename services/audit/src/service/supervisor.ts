@@ -1,6 +1,6 @@
 import { ARCHIVE_BUCKET } from '@passover/archive'
 import { StoreWatch } from '@passover/bus'
-import { type Finding, fine, Health, healthLog, tellReconnects, unless, watchConnection, watchStorage } from '@passover/core'
+import { type Finding, Health, healthLog, healthy, tellReconnects, unhealthyIf, watchConnection, watchStorage } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import type { Registry } from 'prom-client'
 import { ACKNOWLEDGED_BUCKET } from '../acknowledgments/ack-index.js'
@@ -75,14 +75,14 @@ class HealingAudit implements AuditRunning {
     watchConnection(health, deps.bus)
     tellReconnects(health, deps.bus)
     health.watch('stream', 'needed', () => gone(stores.streamTrouble))
-    health.watch('buckets', 'needed', () => unless(stores.bucketTrouble))
+    health.watch('buckets', 'needed', () => unhealthyIf(stores.bucketTrouble))
     watchStorage(health, deps.bus)
-    health.watch('reading', 'needed', () => unless(this.trouble ?? this.inner?.trouble))
-    health.watch('answers', 'needed', () => unless(this.inner?.answerTrouble))
+    health.watch('reading', 'needed', () => unhealthyIf(this.trouble ?? this.inner?.trouble))
+    health.watch('answers', 'needed', () => unhealthyIf(this.inner?.answerTrouble))
     const withoutPeople = options.answers && !hasPeople(deps, options) ? NO_PEOPLE : undefined
-    health.watch('people', 'told', () => unless(withoutPeople))
-    health.watch('inbox', 'told', () => unless(this.inner?.inboxTrouble))
-    health.watch('archive', 'told', () => unless(this.inner?.archiveTrouble))
+    health.watch('people', 'told', () => unhealthyIf(withoutPeople))
+    health.watch('inbox', 'told', () => unhealthyIf(this.inner?.inboxTrouble))
+    health.watch('archive', 'told', () => unhealthyIf(this.inner?.archiveTrouble))
     health.begin()
   }
 
@@ -182,5 +182,5 @@ class HealingAudit implements AuditRunning {
 
 /** A restart would only make a new, empty stream, if it were allowed to (decision 55). */
 function gone(trouble: string | undefined): Finding {
-  return trouble === undefined ? fine() : { state: 'failed', what: trouble, restart_helps: false }
+  return trouble === undefined ? healthy() : { state: 'failed', what: trouble, restart_helps: false }
 }

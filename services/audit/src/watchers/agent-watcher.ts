@@ -1,4 +1,4 @@
-import { type Bus, ToldAgents } from '@passover/bus'
+import { type Bus, VerifiedAgents } from '@passover/bus'
 import { type AgentRecord, agentRecord, type RevokedAgent } from '@passover/schemas'
 
 /** Agents whose credentials a person revoked, and when (server ms). */
@@ -13,7 +13,7 @@ interface WatchedAgents {
 /** The registry as events told it, followed. */
 export async function watchAgents(bus: Bus): Promise<WatchedAgents> {
   const agents = new Map<string, AgentRecord>()
-  const told = await ToldAgents.open(bus)
+  const told = await VerifiedAgents.open(bus)
   await told.watch(await bus.table('agents', agentRecord), (name, record) => {
     if (record) agents.set(name, record)
     else agents.delete(name)

@@ -1,11 +1,11 @@
-import { readHeaders, type Stored, Subjects } from '@passover/bus'
+import { readHeaders, type StoredMessage, Subjects } from '@passover/bus'
 import { expect, test } from 'vitest'
 import { CustodyWatch } from './custody-watcher.js'
 
 /** A server of which the newest word about custody is not read yet, and a clock that is moved by hand. */
 async function watching() {
   const subjects = new Subjects()
-  const word: Stored = {
+  const word: StoredMessage = {
     sequence: 9,
     time: 1,
     subject: subjects.custody('pat'),
@@ -13,8 +13,8 @@ async function watching() {
     data: new Uint8Array(),
   }
   const due: (() => void)[] = []
-  const heard: ((stored: Stored) => void)[] = []
-  const follow = async (_: unknown, hear: (stored: Stored) => void) => {
+  const heard: ((stored: StoredMessage) => void)[] = []
+  const follow = async (_: unknown, hear: (stored: StoredMessage) => void) => {
     heard.push(hear)
     return { caughtUp: Promise.resolve() }
   }

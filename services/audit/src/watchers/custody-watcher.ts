@@ -1,7 +1,7 @@
 import { type ErasedEntry, segmentOf } from '@passover/archive'
-import type { Bus, Following, Stored } from '@passover/bus'
+import type { Bus, StoredMessage, StreamSubscription } from '@passover/bus'
 import { decode } from '@passover/bus'
-import { type Clock, Custody, entriesOf } from '@passover/core'
+import { type Clock, CustodyLog, entriesOf } from '@passover/core'
 import { type CustodyBody, HEADER } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { WentBack } from './rollback-detector.js'
@@ -18,7 +18,7 @@ interface CustodyWatchDeps {
 
 /** Reads along what is said about custody (decision 87). Such events never leave the stream, so it knows all of them. */
 export class CustodyWatch implements AsyncDisposable {
-  readonly custody = new Custody()
+  readonly custody = new CustodyLog()
   /** Told of sequences that a tombstone stands for, and of all of an erasure when it is done. */
   onErased: (sequences: ReadonlySet<number>, said: 'erased' | 'done') => void = () => undefined
   /** Tombstones' entries of segments that were not sealed when it looked last. */
@@ -26,7 +26,7 @@ export class CustodyWatch implements AsyncDisposable {
   private sealed = -1
   /** Sequences that tombstones of an erasure stand for which is not done. */
   private readonly going = new Map<number, Set<number>>()
-  private reader: Following | undefined
+  private reader: StreamSubscription | undefined
 
   private constructor(private readonly deps: CustodyWatchDeps) {}
 
@@ -43,7 +43,7 @@ export class CustodyWatch implements AsyncDisposable {
   }
 
   /** Settles when everything is known that is stored by now. Throws where that takes too long, or something else is known. */
-  async current(): Promise<Custody> {
+  async current(): Promise<CustodyLog> {
     const { bus, clock } = this.deps
     const { position } = this.custody
     const newest = await bus.journal.newest(bus.subjects.all('custody'))
@@ -82,7 +82,7 @@ export class CustodyWatch implements AsyncDisposable {
     await this.reader?.[Symbol.asyncDispose]()
   }
 
-  private take(stored: Stored, log: Logger): void {
+  private take(stored: StoredMessage, log: Logger): void {
     const { sequence, time, subject, headers, data } = stored
     const { subjects } = this.deps.bus
     const parsed = subjects.parse(subject)

@@ -1,13 +1,13 @@
-import type { PolicyStand } from '@passover/bus'
+import type { CurrentPolicy } from '@passover/bus'
 import { expect, it } from 'vitest'
 import { Logging } from './logging-policy.js'
 
 const valid = (audit?: { log_all_passes?: boolean }) =>
-  ({ kind: 'valid', value: { document: audit ? { audit } : {} }, revision: 1 }) as unknown as PolicyStand
+  ({ kind: 'valid', value: { document: audit ? { audit } : {} }, revision: 1 }) as unknown as CurrentPolicy
 
 /** What each look in turn makes of it. */
-async function looked(told: boolean, stands: (PolicyStand | undefined)[]): Promise<boolean[]> {
-  let stand: PolicyStand | undefined
+async function looked(told: boolean, stands: (CurrentPolicy | undefined)[]): Promise<boolean[]> {
+  let stand: CurrentPolicy | undefined
   const stood = async () => {
     if (!stand) throw new Error('not read')
     return stand
@@ -23,7 +23,7 @@ async function looked(told: boolean, stands: (PolicyStand | undefined)[]): Promi
 
 it('is as the newest valid policy says, and what is not valid, gone or not read changes nothing', async () => {
   const off = valid({ log_all_passes: false })
-  const invalid: PolicyStand = { kind: 'invalid', why: 'x', revision: 2 }
+  const invalid: CurrentPolicy = { kind: 'invalid', why: 'x', revision: 2 }
   const stands = [off, invalid, { kind: 'none', revision: 0 } as const, undefined, valid({}), off, valid()]
   expect(await looked(true, stands)).toEqual([true, false, false, false, false, true, false, true])
 })
@@ -33,18 +33,18 @@ it('is off whatever the policy says where the process was told so', async () => 
 })
 
 it('keeps as long as the policy in force says, by default thirty days; and does not know where one was published that is not in the bucket', async () => {
-  let stand: PolicyStand = { kind: 'none', revision: 0 }
+  let stand: CurrentPolicy = { kind: 'none', revision: 0 }
   let published = 0
   const logging = new Logging({ stand: async () => stand }, true, async (version) => published > version)
   const said: (number | undefined)[] = []
-  const look = async (next: PolicyStand, newest: number) => {
+  const look = async (next: CurrentPolicy, newest: number) => {
     stand = next
     published = newest
     await logging.look()
     said.push(logging.retention?.days)
   }
   const version = (number: number, audit?: object) =>
-    ({ kind: 'valid', value: { version: number, document: audit ? { audit } : {} }, revision: 1 }) as unknown as PolicyStand
+    ({ kind: 'valid', value: { version: number, document: audit ? { audit } : {} }, revision: 1 }) as unknown as CurrentPolicy
   await look(stand, 0)
   await look(version(1, { retention_days: 90 }), 1)
   await look(version(1, { retention_days: 90 }), 2)
@@ -56,7 +56,7 @@ it('keeps as long as the policy in force says, by default thirty days; and does 
 
 it('does not know how long is kept where that cannot be read now, whatever was in force before', async () => {
   const failing = new Error('not read')
-  let stand: PolicyStand | undefined = valid()
+  let stand: CurrentPolicy | undefined = valid()
   let behind: boolean | undefined = false
   const stood = async () => {
     if (!stand) throw failing

@@ -1,4 +1,4 @@
-import { type Bus, decode, type PolicyStand, PolicyStore } from '@passover/bus'
+import { type Bus, type CurrentPolicy, decode, PolicyStore } from '@passover/bus'
 import { HEADER, policyBody } from '@passover/schemas'
 
 /** Where the policy names nothing. */
@@ -18,7 +18,7 @@ export class Logging {
 
   /** `told` false: whatever the policy says. */
   constructor(
-    private readonly store: { stand(): Promise<PolicyStand> },
+    private readonly store: { stand(): Promise<CurrentPolicy> },
     private readonly told: boolean,
     /** Whether a newer version of the policy than this was published; 0: any. */
     private readonly isBehind: (version: number) => Promise<boolean> = async () => false,

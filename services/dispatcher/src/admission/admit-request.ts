@@ -1,4 +1,4 @@
-import type { Advanced, Outcome, Outgoing, Plan, Verdict } from '@passover/bus'
+import type { AckDecision, Advanced, Plan, PublishMessage, PublishResult } from '@passover/bus'
 import { type Admission, countToken, foldJournal, type JournalState, passError } from '@passover/core'
 import { idTime, type PassError, type Step } from '@passover/schemas'
 import { heldStep, systemReturn, workStep } from '../messages/journal-steps.js'
@@ -24,13 +24,13 @@ type JournalOutcome = { by: 'me'; admission: DecidedAdmission } | { by: 'other';
  * Admits, holds or refuses one well-formed request: publishes the first step of its journal, expecting none.
  * The request is acknowledged only when its journal is begun (rule 7); nothing is read unless the publish is not "stored".
  */
-export function admitRequest(context: Context, asked: ReceivedRequest): Promise<Verdict> {
+export function admitRequest(context: Context, asked: ReceivedRequest): Promise<AckDecision> {
   return context.deps.tracing?.on
     ? inDecisionSpan(context, asked, (traced) => admitReceived(context, traced))
     : admitReceived(context, asked)
 }
 
-async function admitReceived(context: Context, asked: ReceivedRequest): Promise<Verdict> {
+async function admitReceived(context: Context, asked: ReceivedRequest): Promise<AckDecision> {
   const { deps, water } = context
   const bytes = asked.delivery.data.byteLength
   const taken = water.reserve(bytes)
@@ -61,7 +61,7 @@ function publishRefusal(context: Context, begin: PreparedAdmission, { outcome }:
 
 interface TooMuch {
   ok: false
-  outcome: Extract<Outcome, { kind: 'refused' }>
+  outcome: Extract<PublishResult, { kind: 'refused' }>
 }
 
 function isTooMuch(tried: Advanced<JournalOutcome>): tried is TooMuch {
@@ -93,13 +93,13 @@ function advance(
   return context.deps.bus.journal.advance(begin.key, plan, { read: 'leader', deadline_ms, known, too_long })
 }
 
-function refusal(context: Context, begin: PreparedAdmission, error: PassError): Outgoing {
+function refusal(context: Context, begin: PreparedAdmission, error: PassError): PublishMessage {
   const place = { subjects: context.deps.bus.subjects, key: begin.key, guard: 0, nonce: context.nonce() }
   const message = systemReturn(place, error, begin.answered)
   return { ...message, guard: { subject: message.subject, sequence: 0 } }
 }
 
-function firstStep(context: Context, begin: PreparedAdmission, admission: DecidedAdmission, guard: number): Outgoing {
+function firstStep(context: Context, begin: PreparedAdmission, admission: DecidedAdmission, guard: number): PublishMessage {
   const place = { subjects: context.deps.bus.subjects, key: begin.key, guard, nonce: context.nonce(), first: true }
   const { answered } = begin
   switch (admission.kind) {
@@ -122,7 +122,7 @@ function answerDelivery(
   asked: ReceivedRequest,
   begin: PreparedAdmission,
   stand: JournalOutcome,
-): Verdict | Promise<Verdict> {
+): AckDecision | Promise<AckDecision> {
   if (stand.by === 'nobody') return { retry: true, delay_ms: LIMIT_RETRY_MS }
   if (stand.by === 'other') return answerOtherOwner(context, asked, begin, stand.journal)
   const now = context.deps.clock.now()
@@ -132,7 +132,7 @@ function answerDelivery(
     : answerLate(context, begin, stand.admission)
 }
 
-function acknowledgeBegun({ stats, deps }: Context, { key, span, answered }: PreparedAdmission, admission: DecidedAdmission): Verdict {
+function acknowledgeBegun({ stats, deps }: Context, { key, span, answered }: PreparedAdmission, admission: DecidedAdmission): AckDecision {
   stats[STAT_OF[admission.kind]]++
   if (span) noteDecision(span, admission, answered.policy_version)
   if (admission.kind === 'refuse') deps.log.info({ ...key, code: admission.error.code }, 'pass refused')
@@ -140,7 +140,7 @@ function acknowledgeBegun({ stats, deps }: Context, { key, span, answered }: Pre
 }
 
 /** Rule 5: a first step that was stored too late does not count, unless it says that the id expired. */
-async function answerLate(context: Context, begin: PreparedAdmission, admission: DecidedAdmission): Promise<Verdict> {
+async function answerLate(context: Context, begin: PreparedAdmission, admission: DecidedAdmission): Promise<AckDecision> {
   const known = await context.deps.bus.journal.read(begin.key)
   const expired = askedAt(begin) + context.rules.id_window_ms + 1
   const counted = await advance(context, begin, (now) => begin.decide(Math.max(now, expired)), known)
@@ -157,7 +157,7 @@ async function answerOtherOwner(
   asked: ReceivedRequest,
   begin: PreparedAdmission,
   journal: JournalState,
-): Promise<Verdict> {
+): Promise<AckDecision> {
   context.counting.release(begin.key)
   const first = firstDigest(journal)
   const { digest, reply_type } = begin.answered
@@ -174,7 +174,7 @@ async function answerOtherOwner(
   return { ok: true }
 }
 
-function retry(context: Context, outcome: Outcome): Verdict {
+function retry(context: Context, outcome: PublishResult): AckDecision {
   context.deps.log.warn({ outcome }, 'first step not stored, trying again')
   return { retry: true, delay_ms: RETRY_MS }
 }

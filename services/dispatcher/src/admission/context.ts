@@ -1,4 +1,4 @@
-import type { Counting } from '@passover/core'
+import type { LimitCounters } from '@passover/core'
 import type { BudgetStore } from '../limits/budget-store.js'
 import type { LivePolicy } from '../limits/live-policy.js'
 import type { StorageBackpressure } from '../limits/storage-backpressure.js'
@@ -12,7 +12,7 @@ export interface Context extends BaseContext {
   policy: LivePolicy
   parents: ParentLookup
   /** What limits are counted by. */
-  counting: Counting
+  counting: LimitCounters
   budgets: BudgetStore
   water: StorageBackpressure
 }

@@ -1,4 +1,14 @@
-import { type Bus, decode, encode, encodeHeaders, type Journal, type Outgoing, readHeaders, type Stored, Subjects } from '@passover/bus'
+import {
+  type Bus,
+  decode,
+  encode,
+  encodeHeaders,
+  type Journal,
+  type PublishMessage,
+  readHeaders,
+  type StoredMessage,
+  Subjects,
+} from '@passover/bus'
 import { type AdmitInput, admit } from '@passover/core'
 import { HEADER, type PassKey, passOverPreferences } from '@passover/schemas'
 import { pino } from 'pino'
@@ -14,7 +24,7 @@ const START = 1_700_000_000_000
 const KEY: PassKey = { originator: 'alice', subagent: 'audit', id: 'pass-00000001' }
 const subjects = new Subjects()
 
-function storedAs({ subject, headers = {}, data = new Uint8Array(0) }: Outgoing, sequence: number): Stored {
+function storedAs({ subject, headers = {}, data = new Uint8Array(0) }: PublishMessage, sequence: number): StoredMessage {
   return { subject, sequence, time: START, data, headers: readHeaders(encodeHeaders({ [HEADER.nonce]: 'n', ...headers })) }
 }
 
@@ -62,7 +72,7 @@ function scene(decision: { person?: string; headers?: Record<string, string>; re
     headers,
     data: encode({ v: 1, verdict: 'approve', digest }, 'msgpack'),
   }
-  const published: Outgoing[] = []
+  const published: PublishMessage[] = []
   const time = { now: START + 100 }
   const advance: Journal['advance'] = async (_, plan, { known = [] }) => {
     let tries = 0

@@ -1,4 +1,4 @@
-import { decode, type Outgoing, type Plan, type Stored, type Verdict } from '@passover/bus'
+import { type AckDecision, decode, type Plan, type PublishMessage, type StoredMessage } from '@passover/bus'
 import { type Admission, approveHeld, foldJournal, type JournalState, judgeDecision, openControl, passError } from '@passover/core'
 import { type DecisionBody, HEADER, type HeldEnvelope, type PassError, type PassKey, type Step, type WorkControl } from '@passover/schemas'
 import { type RequestRef, systemReturn, workStep } from '../messages/journal-steps.js'
@@ -22,7 +22,7 @@ type HeldJournal = Extract<JournalState, { state: 'held' }>
 /** A held pass as the leader has it, with everything that was stored of it. */
 interface HeldPass {
   key: PassKey
-  history: Stored[]
+  history: StoredMessage[]
   journal: HeldJournal
   control: WorkControl
   expires_at: number
@@ -44,7 +44,7 @@ type NextStep = { request: ParsedRequest; admission: Extract<Admission, { kind: 
 export type AdvanceResult = 'moved on' | 'undecided' | 'failed'
 
 /** The decision is acknowledged when the pass is no longer held, or when it does not count. */
-export async function decideHeld(context: Context, subject: DecisionSubject): Promise<Verdict> {
+export async function decideHeld(context: Context, subject: DecisionSubject): Promise<AckDecision> {
   if (subject.item !== ITEM) return { ok: true }
   const driven = await advanceHeldPass(context, subject.key)
   if (driven === 'failed') return { retry: true, delay_ms: RETRY_MS }
@@ -104,7 +104,7 @@ async function readHeld(context: Context, key: PassKey): Promise<HeldPass | 'mov
   return { key, history, journal, control, expires_at: journal.held.time + held.expires_ms, traceparent }
 }
 
-function stepsOf(context: Context, history: Stored[]): Step[] {
+function stepsOf(context: Context, history: StoredMessage[]): Step[] {
   return history.map((stored) => context.deps.bus.subjects.toFact(stored)).filter((fact) => fact.type === 'step')
 }
 
@@ -200,7 +200,7 @@ function decideNextStep({ control, expires_at }: HeldPass, { counted, ground }: 
   return { end: admission.kind === 'refuse' ? admission.error : passError('E013', 'the approved pass may not be dispatched') }
 }
 
-function buildNextStep(context: Context, pass: HeldPass, how: { outcome: NextStep; guard: number }): Outgoing {
+function buildNextStep(context: Context, pass: HeldPass, how: { outcome: NextStep; guard: number }): PublishMessage {
   const place = { subjects: context.deps.bus.subjects, key: pass.key, guard: how.guard, nonce: context.nonce() }
   const { outcome } = how
   if ('end' in outcome) return systemReturn(place, outcome.end, answeredOf(pass))

@@ -1,4 +1,4 @@
-import { type Bus, encode, encodeHeaders, JournalTooLong, readHeaders, type Stored, Subjects } from '@passover/bus'
+import { type Bus, encode, encodeHeaders, JournalTooLong, readHeaders, type StoredMessage, Subjects } from '@passover/bus'
 import { HEADER, type PassKey, type Step } from '@passover/schemas'
 import { expect, test } from 'vitest'
 import { ParentLookup } from './parent-lookup.js'
@@ -7,7 +7,7 @@ const KEY: PassKey = { originator: 'alice', subagent: 'audit', id: 'pass-0000000
 const START = 1_700_000_000_000
 const headers = readHeaders(encodeHeaders({ [HEADER.nonce]: 'n' }))
 
-function stored(subject: string, sequence: number, body: unknown): Stored {
+function stored(subject: string, sequence: number, body: unknown): StoredMessage {
   return { subject, sequence, time: START, headers, data: encode(body, 'msgpack') }
 }
 

@@ -1,4 +1,4 @@
-import { type Bus, decode, JournalTooLong, type Stored } from '@passover/bus'
+import { type Bus, decode, JournalTooLong, type StoredMessage } from '@passover/bus'
 import { foldJournal, type JournalRules, type JournalState, openControl } from '@passover/core'
 import { keyText, type PassKey, type Step, type WorkControl, type WorkEnvelope } from '@passover/schemas'
 
@@ -71,7 +71,7 @@ export class ParentLookup {
     }
   }
 
-  #stepOf(stored: Stored, text: string): { kind: 'work' | 'fence' } | undefined {
+  #stepOf(stored: StoredMessage, text: string): { kind: 'work' | 'fence' } | undefined {
     const parsed = this.#bus.subjects.parseTrusted(stored)
     if (parsed.kind !== 'step' || keyText(parsed.key) !== text) return undefined
     return parsed.step === 'work' || parsed.step === 'fence' ? { kind: parsed.step } : undefined
@@ -83,7 +83,7 @@ export class ParentLookup {
   }
 
   /** The control frame of a work step. Only `passover` may write one, so it is not validated again. */
-  #controlIn(stored: Stored): WorkControl | undefined {
+  #controlIn(stored: StoredMessage): WorkControl | undefined {
     const body = decode(stored.data, 'msgpack')
     const frame = body.ok ? (body.value as Partial<WorkEnvelope> | null)?.control : undefined
     const step = this.#bus.subjects.toFact(stored)

@@ -1,4 +1,4 @@
-import { type ConsumerStanding, type Consumption, DECISIONS, type Delivery, DISPATCHER, type Verdict } from '@passover/bus'
+import { type AckDecision, type ConsumerStanding, type Consumption, DECISIONS, type Delivery, DISPATCHER } from '@passover/bus'
 import { passError } from '@passover/core'
 import { admitRequest } from '../admission/admit-request.js'
 import type { Context } from '../admission/context.js'
@@ -54,12 +54,12 @@ export async function startAdmission(context: Context, { timekeeper, onRestored 
 }
 
 /** What was settled out of turn has its journal: it is acknowledged (I2). */
-async function unlessAlreadyHandled(context: Context, delivery: Delivery, early: Promise<boolean>): Promise<Verdict> {
+async function unlessAlreadyHandled(context: Context, delivery: Delivery, early: Promise<boolean>): Promise<AckDecision> {
   return (await early) ? { ok: true } : handle(context, delivery)
 }
 
 /** Nothing that was stored may stop it: a throw, a bug by definition, gives the delivery back and is logged. */
-async function handle(context: Context, delivery: Delivery): Promise<Verdict> {
+async function handle(context: Context, delivery: Delivery): Promise<AckDecision> {
   try {
     const verdict = await dispatch(context, delivery)
     if (!('ok' in verdict)) context.stats.retried++
@@ -71,7 +71,7 @@ async function handle(context: Context, delivery: Delivery): Promise<Verdict> {
   }
 }
 
-function dispatch(context: Context, delivery: Delivery): Promise<Verdict> {
+function dispatch(context: Context, delivery: Delivery): Promise<AckDecision> {
   const { subjects } = context.deps.bus
   const parsed = subjects.parse(delivery.subject)
   if (parsed.kind === 'request') return handleRequest(context, delivery, parsed)
@@ -79,7 +79,7 @@ function dispatch(context: Context, delivery: Delivery): Promise<Verdict> {
   return rejectNameless(context, delivery)
 }
 
-function handleRequest(context: Context, delivery: Delivery, parties: Parties): Promise<Verdict> {
+function handleRequest(context: Context, delivery: Delivery, parties: Parties): Promise<AckDecision> {
   const reading = parseRequest(delivery, parties)
   return reading.ok
     ? admitRequest(context, { delivery, parties, reading: reading.value })
@@ -88,7 +88,11 @@ function handleRequest(context: Context, delivery: Delivery, parties: Parties): 
 
 type BadReading = Extract<ParseResult, { ok: false }>
 
-async function rejectRequest(context: Context, { delivery, parties }: Omit<ReceivedRequest, 'reading'>, bad: BadReading): Promise<Verdict> {
+async function rejectRequest(
+  context: Context,
+  { delivery, parties }: Omit<ReceivedRequest, 'reading'>,
+  bad: BadReading,
+): Promise<AckDecision> {
   const { error, reply_type, id } = bad
   const answer = await rejectMalformed(context, {
     parties,
@@ -108,7 +112,7 @@ async function rejectRequest(context: Context, { delivery, parties }: Omit<Recei
 }
 
 /** A subject whose tokens are no names: there is nobody to answer, so it is kept and told under `nobody`. */
-async function rejectNameless(context: Context, delivery: Delivery): Promise<Verdict> {
+async function rejectNameless(context: Context, delivery: Delivery): Promise<AckDecision> {
   const parties: Parties = { originator: NOBODY, subagent: NOBODY }
   const error = passError('E005', 'the subject does not name an originator and a subagent')
   const { sequence, time, data } = delivery

@@ -1,5 +1,5 @@
-import type { ConsumerStanding, Delivery, Stored, Verdict } from '@passover/bus'
-import { within } from '@passover/core'
+import type { AckDecision, ConsumerStanding, Delivery, StoredMessage } from '@passover/bus'
+import { withTimeout } from '@passover/core'
 import type { RequestFact } from '@passover/schemas'
 import type { Context } from '../admission/context.js'
 import { JobPool } from '../runtime/job-pool.js'
@@ -9,7 +9,7 @@ import type { Timekeeper } from '../timekeeper/timekeeper.js'
 const MAX_REMEMBERED = 20_000
 /** At most so many requests that were not delivered are looked for at a time. */
 const MAX_SKIPPED = 1_000
-/** Pairs that have asked within this ask at the same time. */
+/** Pairs that have asked withTimeout this ask at the same time. */
 const RECENT_MS = 2_000
 
 /**
@@ -20,7 +20,7 @@ const RECENT_MS = 2_000
 export class FairScheduler {
   readonly #context: Context
   readonly #timekeeper: Timekeeper
-  readonly #handle: (delivery: Delivery) => Promise<Verdict>
+  readonly #handle: (delivery: Delivery) => Promise<AckDecision>
   readonly #pool: JobPool
   /** Whether each is settled, in the order in which they were begun. */
   readonly #early = new Map<number, Promise<boolean>>()
@@ -29,7 +29,7 @@ export class FairScheduler {
   #crowded = false
   #stopped = false
 
-  constructor(context: Context, timekeeper: Timekeeper, handle: (delivery: Delivery) => Promise<Verdict>) {
+  constructor(context: Context, timekeeper: Timekeeper, handle: (delivery: Delivery) => Promise<AckDecision>) {
     this.#context = context
     this.#timekeeper = timekeeper
     this.#handle = handle
@@ -90,7 +90,7 @@ export class FairScheduler {
     this.#stopped = true
     this.#timekeeper.onRequest = undefined
     this.#pool.clear()
-    await within(this.#context.deps.clock, ms, this.#pool.idle())
+    await withTimeout(this.#context.deps.clock, ms, this.#pool.idle())
   }
 
   #look(): void {
@@ -138,7 +138,7 @@ export class FairScheduler {
 }
 
 /** Nobody delivered it, so there is nothing to answer. */
-function asDelivery({ subject, sequence, time, headers, data }: Stored): Delivery {
+function asDelivery({ subject, sequence, time, headers, data }: StoredMessage): Delivery {
   const nothing = () => undefined
   return {
     subject,

@@ -1,5 +1,5 @@
 import { decode, type Table } from '@passover/bus'
-import { type Asking, type Charged, foldJournal, Ledger } from '@passover/core'
+import { type BudgetRequest, type ChargeResult, foldJournal, Ledger } from '@passover/core'
 import { type BudgetLedger, budgetLedger, keyText, type PassKey, parseKey } from '@passover/schemas'
 import { readSteps } from '../messages/read-journal.js'
 import type { BaseContext } from '../runtime/base-context.js'
@@ -47,9 +47,9 @@ export class BudgetStore {
    * Takes what a pass asks for from every budget above it, or tells which has nothing left. `taken`: another request of its id did, below another
    * parent. Throws where the bucket cannot be written.
    */
-  async charge(root: PassKey, asking: Asking): Promise<Charged | 'taken'> {
+  async charge(root: PassKey, asking: BudgetRequest): Promise<ChargeResult | 'taken'> {
     if (await this.#isLost(root)) return { ok: false, lost: true }
-    let charged: Charged | 'taken' | undefined
+    let charged: ChargeResult | 'taken' | undefined
     await this.#change(root, (ledger) => {
       charged = ledger?.charge(asking) ?? { ok: false, lost: true }
     })

@@ -1,4 +1,4 @@
-import { type PolicyStand, PolicyStore } from '@passover/bus'
+import { type CurrentPolicy, PolicyStore } from '@passover/bus'
 import type { PassOverPreferences, PolicyVersion } from '@passover/schemas'
 import { type DispatcherDeps, timingOf } from '../runtime/dependencies.js'
 
@@ -157,7 +157,7 @@ export class LivePolicy implements AsyncDisposable {
     if (value) this.#accept(value)
   }
 
-  #take(stand: PolicyStand): void {
+  #take(stand: CurrentPolicy): void {
     if (stand.kind === 'valid') this.#accept(stand.value)
     if (stand.kind !== 'invalid' || stand.why === this.#complaint) return
     this.#complaint = stand.why

@@ -1,4 +1,4 @@
-import { encode, intern, type Outgoing, type Subjects } from '@passover/bus'
+import { encode, intern, type PublishMessage, type Subjects } from '@passover/bus'
 import { countToken, packControl } from '@passover/core'
 import {
   HEADER,
@@ -40,7 +40,11 @@ export interface StepPosition {
 }
 
 /** The work step: the pass is admitted. Parts travel as they are. */
-export function workStep(place: StepPosition, work: { control: WorkControl; slot: Slot; parts: Part[] }, traceparent?: string): Outgoing {
+export function workStep(
+  place: StepPosition,
+  work: { control: WorkControl; slot: Slot; parts: Part[] },
+  traceparent?: string,
+): PublishMessage {
   const { control, slot, parts } = work
   const frame = packControl(control, 'work')
   intern(frame.policy)
@@ -61,7 +65,7 @@ function firstStepHeader({ first, guard }: StepPosition): Record<string, string>
 }
 
 /** The held step: a person decides first. The context stays in the request that it names. */
-export function heldStep(place: StepPosition, held: { control: WorkControl; expires_ms: number }, traceparent?: string): Outgoing {
+export function heldStep(place: StepPosition, held: { control: WorkControl; expires_ms: number }, traceparent?: string): PublishMessage {
   const { control, expires_ms } = held
   const frame = packControl(control, 'held')
   intern(frame.policy)
@@ -77,7 +81,7 @@ export function heldStep(place: StepPosition, held: { control: WorkControl; expi
 }
 
 /** A return by the system. As a first step it names the request that it answers and carries its digest (rule 6). */
-export function systemReturn(place: StepPosition, error: PassError, answered: Partial<RequestRef>): Outgoing {
+export function systemReturn(place: StepPosition, error: PassError, answered: Partial<RequestRef>): PublishMessage {
   const body: ReturnEnvelope = { v: WIRE_VERSION, error }
   const json = answered.reply_type === 'json'
   return {

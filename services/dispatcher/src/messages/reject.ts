@@ -1,4 +1,4 @@
-import { decode, encode, type Outcome, type Outgoing, type Plan, type Stored } from '@passover/bus'
+import { decode, encode, type Plan, type PublishMessage, type PublishResult, type StoredMessage } from '@passover/bus'
 import { foldJournal, passError } from '@passover/core'
 import { type DeadLetterBody, HEADER, type PassError, type PassKey, type Step, sha256, WIRE_VERSION } from '@passover/schemas'
 import type { BaseContext } from '../runtime/base-context.js'
@@ -32,7 +32,7 @@ export function streamFull(): PassError {
 }
 
 /** What became of an answer that nobody else gives. */
-export type RejectResult = { ok: true } | { ok: false; outcome: Outcome }
+export type RejectResult = { ok: true } | { ok: false; outcome: PublishResult }
 
 /**
  * Answers a request that cannot be read: under the id that its header names, so that its caller hears it, unless another request
@@ -119,7 +119,7 @@ export async function storeDeadLetter(
     ...(bytes && dead.data && dead.data.length > bytes.length && { truncated: true }),
   }
   const publish = (after: number) => {
-    const message: Outgoing = { subject, data: encode(body, 'msgpack'), guard: { subject, sequence: after } }
+    const message: PublishMessage = { subject, data: encode(body, 'msgpack'), guard: { subject, sequence: after } }
     return bus.publish(message)
   }
   const outcome = await publish(0)
@@ -132,7 +132,7 @@ export async function storeDeadLetter(
 }
 
 /** Sequence of what a stored dead letter is about. */
-function deadLetterSequence({ data, headers }: Stored): unknown {
+function deadLetterSequence({ data, headers }: StoredMessage): unknown {
   const decoded = decode(data, headers.get(HEADER.contentType))
   return decoded.ok ? (decoded.value as { sequence?: unknown } | null)?.sequence : undefined
 }

@@ -1,4 +1,4 @@
-import type { Verdict } from '@passover/bus'
+import type { AckDecision } from '@passover/bus'
 import type { Admission, Span, SpanStart } from '@passover/core'
 import type { BaseContext } from '../runtime/base-context.js'
 import type { ParsedRequest, Parties } from './parse-request.js'
@@ -10,8 +10,8 @@ import type { ParsedRequest, Parties } from './parse-request.js'
 export function inDecisionSpan<Asked extends { parties: Parties; reading: ParsedRequest }>(
   context: Pick<BaseContext, 'deps'>,
   asked: Asked,
-  decide: (asked: Asked & { span: Span | undefined }) => Promise<Verdict>,
-): Promise<Verdict> {
+  decide: (asked: Asked & { span: Span | undefined }) => Promise<AckDecision>,
+): Promise<AckDecision> {
   const { parties, reading } = asked
   const key = { ...parties, id: reading.request.id }
   const { retry_of } = reading.request

@@ -1,4 +1,4 @@
-import { AgentRecords, type Table, ToldAgents } from '@passover/bus'
+import { AgentRegistry, type Table, VerifiedAgents } from '@passover/bus'
 import { type AgentRecord, agentName, agentRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { type DispatcherDeps, timingOf } from '../runtime/dependencies.js'
@@ -17,7 +17,7 @@ export type OnReturnsLeft = (name: string) => void
  */
 export class Registry implements AsyncDisposable {
   readonly table: Table<AgentRecord>
-  readonly writes: AgentRecords
+  readonly writes: AgentRegistry
   readonly #records = new Map<string, AgentRecord>()
   /** Names that are not registered, until when (server ms). */
   readonly #unknown = new Map<string, number>()
@@ -28,19 +28,19 @@ export class Registry implements AsyncDisposable {
   readonly #log: Logger
   #onAgent: OnAgent = () => undefined
   #onReturnsLeft: OnReturnsLeft = () => undefined
-  readonly #told: ToldAgents
+  readonly #told: VerifiedAgents
 
-  private constructor(deps: DispatcherDeps, table: Table<AgentRecord>, told: ToldAgents) {
+  private constructor(deps: DispatcherDeps, table: Table<AgentRecord>, told: VerifiedAgents) {
     this.table = table
     this.#told = told
-    this.writes = new AgentRecords(deps.bus, table, timingOf(deps))
+    this.writes = new AgentRegistry(deps.bus, table, timingOf(deps))
     this.#now = () => deps.clock.now()
     this.#log = deps.log
   }
 
   static async start(deps: DispatcherDeps): Promise<Registry> {
     const table = await deps.bus.table('agents', agentRecord)
-    const registry = new Registry(deps, table, await ToldAgents.open(deps.bus, timingOf(deps)))
+    const registry = new Registry(deps, table, await VerifiedAgents.open(deps.bus, timingOf(deps)))
     await registry.#told.watch(table, (name, record) => registry.#changed(name, record))
     const made = await registry.rebuild()
     if (made > 0) deps.log.warn({ agents: made }, 'agents put back from their events')

@@ -104,7 +104,7 @@ export class WorkConsumers {
           work: roles.subagent,
           returns: durable_returns !== undefined,
         }))
-        const lacking = new Set(await bus.lackConsumers(wanted))
+        const lacking = new Set(await bus.findMissingConsumers(wanted))
         for (const record of all) if (lacking.has(record.name)) this.#later(record)
       } catch (error) {
         log.warn({ err: error }, 'consumers not listed')
@@ -128,7 +128,7 @@ export class WorkConsumers {
       const { deps, registry } = this.#context
       try {
         if (this.#stopped) return
-        for (const name of await deps.bus.returnsKept()) if (!registry.get(name)?.durable_returns) this.#leaves(name)
+        for (const name of await deps.bus.listReturnConsumers()) if (!registry.get(name)?.durable_returns) this.#leaves(name)
         this.#compared = true
       } catch (error) {
         deps.log.warn({ err: error }, 'consumers of returns not compared with the agents')

@@ -1,4 +1,4 @@
-import type { Plan, Stored } from '@passover/bus'
+import type { Plan, StoredMessage } from '@passover/bus'
 import { DISPATCHER, decode, JournalTooLong } from '@passover/bus'
 import { foldJournal, type JournalState, passError } from '@passover/core'
 import type { AdvisoryFact, PassError, PassKey, Step } from '@passover/schemas'
@@ -32,7 +32,7 @@ export async function handleAdvisory(keeper: TimekeeperContext, fact: AdvisoryFa
   return true
 }
 
-function readAdvisory(stored: Stored | undefined): MaxDeliveries | undefined {
+function readAdvisory(stored: StoredMessage | undefined): MaxDeliveries | undefined {
   const body = stored && decode(stored.data, 'json')
   const value = body?.ok ? (body.value as Partial<MaxDeliveries> | null) : undefined
   if (!Number.isSafeInteger(value?.stream_seq)) return undefined
@@ -47,7 +47,7 @@ function isWorkConsumer(keeper: TimekeeperContext, consumer: string, key: PassKe
 async function workDied(
   keeper: TimekeeperContext,
   key: PassKey,
-  died: { dead: Stored; deliveries: number; advised: number },
+  died: { dead: StoredMessage; deliveries: number; advised: number },
 ): Promise<boolean> {
   const known = await steps(keeper, key)
   if (!known) return true
@@ -65,7 +65,11 @@ function lostWork(journal: Extract<JournalState, { state: 'open' }>, deliveries:
   return passError('E011', `no worker finished it: the last of ${attempt} attempts was lost`, { attempts: attempt, deliveries })
 }
 
-async function requestDied(keeper: TimekeeperContext, dead: Stored, parties: { originator: string; subagent: string }): Promise<boolean> {
+async function requestDied(
+  keeper: TimekeeperContext,
+  dead: StoredMessage,
+  parties: { originator: string; subagent: string },
+): Promise<boolean> {
   const reading = parseRequest(dead, parties)
   const { sequence, time, data } = dead
   if (!reading.ok) {

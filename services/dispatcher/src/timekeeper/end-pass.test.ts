@@ -4,11 +4,11 @@ import {
   encode,
   encodeHeaders,
   type Journal,
-  type Outgoing,
   type Plan,
+  type PublishMessage,
   readHeaders,
   type SlotLoad,
-  type Stored,
+  type StoredMessage,
   Subjects,
 } from '@passover/bus'
 import { type Clock, foldJournal, OpenPasses } from '@passover/core'
@@ -42,7 +42,7 @@ function step(kind: Step['kind'], sequence: number, change: Partial<Step> = {}):
 }
 
 /** Plays the server: each try is refused and finds these steps, until `reads` is used up; then it is stored. */
-function refusing(reads: Step[][], published: Outgoing[]): Journal['advance'] {
+function refusing(reads: Step[][], published: PublishMessage[]): Journal['advance'] {
   return async <T>(_: PassKey, plan: (steps: Step[], tries: number) => Plan<T>, { known = [] }: { known?: Step[] }) => {
     let steps = known
     for (let tries = 0; ; tries++) {
@@ -87,7 +87,7 @@ function keeperOf(steps: Step[], journal: Partial<Journal>, loads: SlotLoad[] = 
 }
 
 async function end(reads: Step[][], known: Step[] = [step('work', 2)]) {
-  const published: Outgoing[] = []
+  const published: PublishMessage[] = []
   const keeper = keeperOf(known, { advance: refusing(reads, published) })
   const [due] = keeper.open.due(START + 5_000)
   if (due?.kind !== 'end') throw new Error('nothing is due')
@@ -112,7 +112,7 @@ describe('endPass', () => {
 
   test('says that nobody tried where its work was never handed out, and no more than that', async () => {
     const errorWith = async (loads: SlotLoad[], steps = [step('work', 2)]) => {
-      const published: Outgoing[] = []
+      const published: PublishMessage[] = []
       const keeper = keeperOf(steps, { advance: refusing([], published) }, loads)
       const [due] = keeper.open.due(START + 5_000)
       if (due?.kind !== 'end') throw new Error('nothing is due')
@@ -191,7 +191,7 @@ describe('endPass', () => {
 
   describe('in a journal that is too long to be read', () => {
     async function endCut(steps: Step[]) {
-      const published: Outgoing[] = []
+      const published: PublishMessage[] = []
       const advance: Journal['advance'] = async (_key, plan, { too_long }) => {
         plan([], 0)
         const next = too_long?.(steps, 1)
@@ -225,9 +225,9 @@ describe('handleAdvisory', () => {
   const FACT: AdvisoryFact = { type: 'advisory', consumer: 'work_audit_medium', sequence: 50, time: START + 50 }
   const headers = readHeaders(encodeHeaders({ [HEADER.nonce]: 'n' }))
 
-  async function advise(steps: Step[], change: { fact?: Partial<AdvisoryFact>; reads?: Step[][]; dead?: Partial<Stored> } = {}) {
-    const published: Outgoing[] = []
-    const stored: Record<number, Stored> = {
+  async function advise(steps: Step[], change: { fact?: Partial<AdvisoryFact>; reads?: Step[][]; dead?: Partial<StoredMessage> } = {}) {
+    const published: PublishMessage[] = []
+    const stored: Record<number, StoredMessage> = {
       50: { subject: '', sequence: 50, time: START, headers, data: encode({ stream_seq: 2, deliveries: 3 }, 'json') },
       2: { subject: 'work.alice.audit.pass-00000001.medium', sequence: 2, time: START, headers, data: new Uint8Array(0), ...change.dead },
     }

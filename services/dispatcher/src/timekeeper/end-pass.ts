@@ -1,4 +1,4 @@
-import type { Outcome, Outgoing, Plan } from '@passover/bus'
+import type { Plan, PublishMessage, PublishResult } from '@passover/bus'
 import { type DueEnd, firstStepIsLate, foldJournal, type JournalRules, type JournalState, type OpenPasses, passError } from '@passover/core'
 import { keyText, type PassError, type Step, SYSTEM } from '@passover/schemas'
 import type { Context } from '../admission/context.js'
@@ -14,7 +14,7 @@ export interface TimekeeperContext extends Context {
 }
 
 /** `ended`: it has its return, this one or another. `gone`: its journal was closed and deleted. `wait`: not due any more. */
-export type EndResult = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: 'failed'; outcome: Outcome }
+export type EndResult = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: 'failed'; outcome: PublishResult }
 
 /**
  * Publishes the terminal return that is due, after the last step seen; not stored, it goes by what the leader has (I4).
@@ -24,7 +24,7 @@ export async function endPass(keeper: TimekeeperContext, due: DueEnd, answered?:
   const { deps, options, open } = keeper
   let current = due
   const untried = await findUntried(keeper, due)
-  const publish = (message: Outgoing): Plan<EndResult> => ({
+  const publish = (message: PublishMessage): Plan<EndResult> => ({
     publish: { ...message, answer_ms: ANSWER_TIMEOUT_MS },
     stored: () => ({ kind: 'mine' }),
   })
@@ -55,7 +55,7 @@ function returnOf(
   keeper: TimekeeperContext,
   due: DueEnd,
   { answered, untried }: { answered: RequestRef | undefined; untried: UntriedWork | undefined },
-): Outgoing {
+): PublishMessage {
   const place = { subjects: keeper.deps.bus.subjects, key: due.key, guard: due.guard, nonce: keeper.nonce(), first: answered !== undefined }
   return systemReturn(place, errorOf(due, keeper, untried), answered ?? requestRefOf(due.journal))
 }
@@ -70,7 +70,7 @@ function isEnded(steps: Step[], rules: JournalRules): boolean {
  * Guards on the system's own returns alone, which no worker can store: however fast it stores steps, this one is taken. If a
  * real return came before it, every reader ignores this one. One that counts for nothing (rule 5) is the one expected.
  */
-function lastResort(keeper: TimekeeperContext, message: Outgoing, seen: { due: DueEnd; steps: Step[] }): Outgoing {
+function lastResort(keeper: TimekeeperContext, message: PublishMessage, seen: { due: DueEnd; steps: Step[] }): PublishMessage {
   const last = seen.steps.findLast(({ kind, by }) => kind === 'return' && by === SYSTEM)
   return { ...message, guard: { subject: keeper.deps.bus.subjects.return(seen.due.key, SYSTEM), sequence: last?.sequence ?? 0 } }
 }

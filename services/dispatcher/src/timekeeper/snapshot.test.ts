@@ -1,4 +1,4 @@
-import { type Bus, decode, encode, type ObjectData, type ObjectStore, type Stored } from '@passover/bus'
+import { type Bus, decode, encode, type ObjectData, type ObjectStore, type StoredMessage } from '@passover/bus'
 import { OpenPasses } from '@passover/core'
 import type { Step } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
@@ -40,7 +40,7 @@ function storeOf() {
     },
     get: async (name: string) => objects.get(name),
   } as unknown as ObjectStore
-  const message = async (sequence: number) => ({ sequence, time: START }) as Stored
+  const message = async (sequence: number) => ({ sequence, time: START }) as StoredMessage
   return { store, objects, bus: { journal: { message } } as unknown as Bus }
 }
 

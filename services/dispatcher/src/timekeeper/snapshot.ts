@@ -1,5 +1,5 @@
 import { type Bus, decode, encode, type ObjectStore } from '@passover/bus'
-import { joinSlices, OpenPasses, type OpenRules, type OpenSnapshot } from '@passover/core'
+import { joinSnapshotChunks, OpenPasses, type OpenRules, type OpenSnapshot } from '@passover/core'
 import type { AdvisoryFact } from '@passover/schemas'
 
 /** Written in turn, so that one is whole while the other is being written. */
@@ -119,7 +119,7 @@ async function restore(bus: Bus, { snapshot, turn }: Read, rules: OpenRules): Pr
 
 function joined(slices: readonly Uint8Array[]): OpenSnapshot | undefined {
   const decoded = slices.map((bytes) => decode(bytes, 'msgpack'))
-  return decoded.every((one) => one.ok) ? joinSlices(decoded.map(({ value }) => value as OpenSnapshot)) : undefined
+  return decoded.every((one) => one.ok) ? joinSnapshotChunks(decoded.map(({ value }) => value as OpenSnapshot)) : undefined
 }
 
 /** A snapshot that cannot be read is no snapshot. */

@@ -1,15 +1,15 @@
-import { type Bus, type Stored, Subjects } from '@passover/bus'
+import { type Bus, type StoredMessage, Subjects } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { FactStream } from './stream-follower.js'
 
 const headers = { get: () => undefined, last: () => undefined, pairs: () => [], text: () => '' }
-type Hear = (stored: Stored, fact: Fact) => void | Promise<void>
+type Hear = (stored: StoredMessage, fact: Fact) => void | Promise<void>
 
 /** A stream that can be asked for what it has, and whose readers can be made to fail. */
 function streamOf() {
-  const state = { failures: 0, followed: [] as number[], hear: [] as Hear[], messages: new Map<number, Stored>(), last: 0 }
+  const state = { failures: 0, followed: [] as number[], hear: [] as Hear[], messages: new Map<number, StoredMessage>(), last: 0 }
   const told: string[] = []
   const waits: (() => void)[] = []
   let reconnected: () => void = () => undefined
@@ -48,7 +48,7 @@ function streamOf() {
     state.last = Math.max(state.last, sequence)
     return stored
   }
-  const hand = (reader: number, stored: Stored) =>
+  const hand = (reader: number, stored: StoredMessage) =>
     state.hear[reader]?.(stored, { type: 'other', sequence: stored.sequence } as unknown as Fact)
   const settled = async () => {
     for (let n = 0; n < 20; n++) await Promise.resolve()

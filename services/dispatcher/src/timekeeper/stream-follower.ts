@@ -1,4 +1,4 @@
-import type { Following, Stored } from '@passover/bus'
+import type { StoredMessage, StreamSubscription } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import type { DispatcherDeps } from '../runtime/dependencies.js'
 
@@ -17,7 +17,7 @@ export interface FactHandler {
 export class FactStream implements AsyncDisposable {
   readonly #deps: DispatcherDeps
   readonly #hearer: FactHandler
-  #following: Following | undefined
+  #following: StreamSubscription | undefined
   /** Counts readers: what an earlier one still hands on is not heard. */
   #reader = 0
   #starting: Promise<void> | undefined
@@ -69,14 +69,14 @@ export class FactStream implements AsyncDisposable {
     const { bus } = this.#deps
     // No filters: with several the server searches all subjects of a block for each message that it reads behind its end (decision 98).
     const reader = ++this.#reader
-    const hear = (stored: Stored, fact: Fact) => (reader === this.#reader ? this.#hear(stored, fact) : undefined)
+    const hear = (stored: StoredMessage, fact: Fact) => (reader === this.#reader ? this.#hear(stored, fact) : undefined)
     this.#following = await bus.follow({ from: this.#position + 1, headers_only: true }, hear)
     void this.#following.caughtUp.then(() => {
       if (reader === this.#reader) this.#hearer.caughtUp()
     })
   }
 
-  #hear(stored: Stored, fact: Fact): Promise<void> | undefined {
+  #hear(stored: StoredMessage, fact: Fact): Promise<void> | undefined {
     if (stored.sequence <= this.#position) return this.#startOver()
     this.#position = stored.sequence
     this.#time = stored.time

@@ -1,4 +1,4 @@
-import type { Stored } from '@passover/bus'
+import type { StoredMessage } from '@passover/bus'
 import type { Fact, PassKey, Step } from '@passover/schemas'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
@@ -10,7 +10,7 @@ const T0 = 1_700_000_000_000
 const TIMEOUT_MS = 1_000
 const LATER_MS = 60_000
 
-type Hear = (stored: Stored, fact: Fact) => void | Promise<void>
+type Hear = (stored: StoredMessage, fact: Fact) => void | Promise<void>
 
 const keyOf = (name: string): PassKey => ({ originator: 'alice', subagent: 'audit', id: `${name}-given-id` })
 
@@ -89,7 +89,7 @@ async function started({ endings = 2 } = {}) {
       attempt: 0,
       timeout_ms: TIMEOUT_MS,
     }
-    await reader(by).hear({ sequence, time: T0 } as Stored, fact)
+    await reader(by).hear({ sequence, time: T0 } as StoredMessage, fact)
   }
   const caughtUp = async (by: number) => {
     reader(by).catchUp()

@@ -1,5 +1,5 @@
 import type { ObjectStore } from '@passover/bus'
-import { type Asked, type Backlog, type Due, type Folded, OpenPasses, type OpenRules, within } from '@passover/core'
+import { type CountSource, type Due, type FairQueue, OpenPasses, type OpenRules, type PendingRequest, withTimeout } from '@passover/core'
 import { type AdvisoryFact, type Fact, keyText, type PassKey, type RequestFact } from '@passover/schemas'
 import type { Context } from '../admission/context.js'
 import { advanceHeldPass } from '../admission/held-passes.js'
@@ -87,12 +87,12 @@ export class Timekeeper implements AsyncDisposable {
   }
 
   /** What limits are counted by. */
-  get counts(): Folded {
+  get counts(): CountSource {
     return { open: this.#keeper.open, ready: this.#acting }
   }
 
   /** What waits for a dispatcher; undefined: it is not known yet. */
-  get backlog(): Backlog<Asked> | undefined {
+  get backlog(): FairQueue<PendingRequest> | undefined {
     return this.#acting ? this.#keeper.open.backlog : undefined
   }
 
@@ -121,7 +121,7 @@ export class Timekeeper implements AsyncDisposable {
     this.#snapshots.stop()
     this.#endings.clear()
     this.#looks.clear()
-    await within(this.#keeper.deps.clock, ms, Promise.all([this.#endings.idle(), this.#looks.idle()]))
+    await withTimeout(this.#keeper.deps.clock, ms, Promise.all([this.#endings.idle(), this.#looks.idle()]))
     await this.#reading[Symbol.asyncDispose]()
     if (this.#acting) await this.#snapshots.save()
   }

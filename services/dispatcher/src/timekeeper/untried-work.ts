@@ -1,5 +1,5 @@
 import type { Bus, SlotLoad } from '@passover/bus'
-import { type DueEnd, passError, within } from '@passover/core'
+import { type DueEnd, passError, withTimeout } from '@passover/core'
 import type { PassError } from '@passover/schemas'
 import type { BaseContext } from '../runtime/base-context.js'
 
@@ -25,7 +25,7 @@ const underWay = new WeakMap<Bus, Map<string, Promise<Looked>>>()
 export async function findUntried({ deps }: Pick<BaseContext, 'deps'>, { key, journal, why }: DueEnd): Promise<UntriedWork | undefined> {
   if (why !== 'deadline passed' || journal.state !== 'open' || journal.attempt > 1) return undefined
   const { by: slot, sequence, time } = journal.work
-  const loads = await within(deps.clock, LOOKUP_TIMEOUT_MS, look(deps.bus, key.subagent))
+  const loads = await withTimeout(deps.clock, LOOKUP_TIMEOUT_MS, look(deps.bus, key.subagent))
   const load = loads?.find((one) => one.slot === slot)
   // A consumer that was lost and made again does not know what the one before it handed out.
   if (!loads || !load || load.delivered >= sequence || load.created > time) return undefined
@@ -51,7 +51,7 @@ export function untriedError(
   { timeout_ms, untried }: { timeout_ms: number | undefined; untried: UntriedWork },
 ): PassError {
   const details = { timeout_ms, attempts: 0 }
-  if (untried.workers) return passError(code, `no worker of ${subagent} took it within ${timeout_ms} ms`, details)
+  if (untried.workers) return passError(code, `no worker of ${subagent} took it withTimeout ${timeout_ms} ms`, details)
   const mend = `start a worker: passover work ${subagent} -- <command>`
-  return passError(code, `no return within ${timeout_ms} ms: no worker of ${subagent} asks for work`, { ...details, mend })
+  return passError(code, `no return withTimeout ${timeout_ms} ms: no worker of ${subagent} asks for work`, { ...details, mend })
 }

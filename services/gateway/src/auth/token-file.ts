@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { contend } from '@passover/bus'
+import { acquireFileLock } from '@passover/bus'
 import { agentName } from '@passover/schemas'
 import { z } from 'zod'
 import { TokenFileError } from '../http/problem.js'
@@ -164,7 +164,7 @@ export class TokenFile implements Tokens {
       await mkdir(folder, { recursive: true })
       const until = performance.now() + LOCK_TIMEOUT_MS
       for (;;) {
-        const lock = await contend(contending, randomBytes(12).toString('hex'))
+        const lock = await acquireFileLock(contending, randomBytes(12).toString('hex'))
         if (!('held_by' in lock)) return lock
         if (performance.now() > until) break
         await new Promise((again) => setTimeout(again, LOCK_RETRY_MIN_MS + Math.random() * LOCK_RETRY_JITTER_MS))

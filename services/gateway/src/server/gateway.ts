@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import { type Clock, Health, healthLog, printableJson, type Tracing, tellReconnects, unless, watchConnection } from '@passover/core'
+import { type Clock, Health, healthLog, printableJson, type Tracing, tellReconnects, unhealthyIf, watchConnection } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
 import type { Hono } from 'hono'
 import type { Logger } from 'pino'
@@ -62,7 +62,7 @@ class RunningGateway implements Gateway {
     this.#health = new Health({ process: 'gateway', clock, onChange: healthLog(log) })
     watchConnection(this.#health, bus)
     tellReconnects(this.#health, bus)
-    this.#health.watch('audit', 'needed', () => unless(this.#audit))
+    this.#health.watch('audit', 'needed', () => unhealthyIf(this.#audit))
     const acting = new ConnectionPool(deps.connect, clock, { ...options, tracing: deps.tracing })
     const open = openCaller(deps, options.host)
     const feeds = new Feeds(options, (caller) => isStillAuthorized(caller, deps.tokens, open))

@@ -1,4 +1,4 @@
-import { FairPlaces } from '@passover/core'
+import { FairSlots } from '@passover/core'
 import { RoundRobin } from './round-robin.js'
 
 /** An agent, and the other agent for which it sent a message, where its messages are shared by that too. */
@@ -14,12 +14,12 @@ const IN_HAND = 32
 export class SharedSlots {
   /** Deliveries that may wait and run at a time. */
   readonly room: number
-  readonly #rooms: FairPlaces
+  readonly #rooms: FairSlots
   readonly #turns: RoundRobin
 
   constructor(places: number, inHand = IN_HAND) {
     this.room = places * inHand
-    this.#rooms = new FairPlaces(this.room)
+    this.#rooms = new FairSlots(this.room)
     this.#turns = new RoundRobin(places)
   }
 

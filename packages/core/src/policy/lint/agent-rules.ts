@@ -1,7 +1,7 @@
 import type { AgentRecord, PassOverPreferences } from '@passover/schemas'
-import type { PolicyPlace, Segment } from '../document-path.js'
+import type { PathSegment, PolicyPlace } from '../document-path.js'
 import type { PolicyFault } from '../parse-policy.js'
-import { nearest } from '../suggestions.js'
+import { closestMatch } from '../suggestions.js'
 import { conflict, type Entry, entryPlace, pairEntries, said, subagentEntries } from './conflict.js'
 
 /** The second place of a fault about somebody who is not there. */
@@ -37,10 +37,10 @@ const REGISTERING: Record<Missing['as'], (name: string) => string> = {
   subagent: (name) => `start a worker for it, or passover agents add ${name}`,
 }
 
-function missing(name: string, at: Segment[], { agents, as }: Missing): PolicyFault[] {
+function missing(name: string, at: PathSegment[], { agents, as }: Missing): PolicyFault[] {
   const severity = as === 'subagent' ? 'error' : 'warning'
   if (agents.has(name)) return []
-  const close = nearest(name, [...agents.keys()])
+  const close = closestMatch(name, [...agents.keys()])
   const second: PolicyPlace = { level: 'registry', path: REGISTRY, value: undefined }
   const why = `there is no agent ${name}`
   const suggestion = close ? `did you mean ${close}?` : REGISTERING[as](name)

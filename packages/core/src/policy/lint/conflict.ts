@@ -1,6 +1,6 @@
 import { type PassOverPreferences, parsePairKey } from '@passover/schemas'
-import { type PolicyPlace, pathText, placeOf, type Segment } from '../document-path.js'
-import { type PolicyFault, shown } from '../parse-policy.js'
+import { type PathSegment, type PolicyPlace, pathText, placeOf } from '../document-path.js'
+import { formatValue, type PolicyFault } from '../parse-policy.js'
 
 /** What the rules of policy-check are written with: two places that cannot hold together, and where a document says what. */
 
@@ -15,14 +15,14 @@ export interface Conflict {
 
 export function conflict({ severity, first, second, why, suggestion }: Conflict): PolicyFault {
   const places = second ? [first, second] : [first]
-  const said = places.map(({ path, value }) => (value === undefined ? path : `${path} is ${shown(value)}`)).join(' and ')
+  const said = places.map(({ path, value }) => (value === undefined ? path : `${path} is ${formatValue(value)}`)).join(' and ')
   const message = `${said}: ${why}`
-  return { code: 'E031', severity, message, path: first.path, places, found: shown(first.value), expected: why, suggestion }
+  return { code: 'E031', severity, message, path: first.path, places, found: formatValue(first.value), expected: why, suggestion }
 }
 
 /** An entry of a document with its place. */
 export interface Entry<T> {
-  at: Segment[]
+  at: PathSegment[]
   name: string
   value: T
 }

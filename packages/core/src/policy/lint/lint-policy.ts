@@ -1,5 +1,5 @@
 import type { PassOverPreferences } from '@passover/schemas'
-import { type PolicyFault, shown } from '../parse-policy.js'
+import { formatValue, type PolicyFault } from '../parse-policy.js'
 import { agentRules, type KnownAgents } from './agent-rules.js'
 import { levelRules } from './level-rules.js'
 import { pairRules } from './pair-rules.js'
@@ -14,5 +14,5 @@ export function checkPolicy(document: PassOverPreferences, agents: KnownAgents):
 
 /** What identifies a fault: an old one is not a new one's author's affair. */
 export function faultKey({ places, expected }: PolicyFault): string {
-  return `${places.map(({ path, value }) => `${path}=${shown(value)}`).join(' ')} ${expected}`
+  return `${places.map(({ path, value }) => `${path}=${formatValue(value)}`).join(' ')} ${expected}`
 }

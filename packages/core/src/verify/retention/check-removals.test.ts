@@ -1,16 +1,16 @@
 import { type Fact, journalFilter, policyDigest, type SegmentRun, sha256 } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import type { Recorded } from '../state/recorded-message.js'
-import { Removals, type RemovedTold } from './check-removals.js'
+import type { RecordedMessage } from '../state/recorded-message.js'
+import { RemovalChecker, type RemovedSegmentEntry } from './check-removals.js'
 
 const DAY = 86_400_000
 /** 2026-01-01. */
 const START = 1_767_225_600_000
 const FOREVER = START + 10_000 * DAY
 
-function recorded(fact: Partial<Fact>, more: Partial<Recorded> & { said?: unknown } = {}): Recorded {
+function recorded(fact: Partial<Fact>, more: Partial<RecordedMessage> & { said?: unknown } = {}): RecordedMessage {
   const { said, ...rest } = more
-  return { fact: { type: 'other', ...fact }, body: () => said, ...rest } as Recorded
+  return { fact: { type: 'other', ...fact }, body: () => said, ...rest } as RecordedMessage
 }
 
 /** An id as the SDK makes it. */
@@ -32,11 +32,11 @@ function run(from: number, to = from): SegmentRun {
 }
 
 class Archive {
-  readonly removals: Removals
+  readonly removals: RemovalChecker
   private sequence = 0
 
-  constructor(options: ConstructorParameters<typeof Removals>[0] = { whole: true }) {
-    this.removals = new Removals(options)
+  constructor(options: ConstructorParameters<typeof RemovalChecker>[0] = { whole: true }) {
+    this.removals = new RemovalChecker(options)
   }
 
   policy(version: number, retention_days: number, time: number): this {
@@ -49,13 +49,13 @@ class Archive {
     return this.see({ time }, { version: 'custody', sender, said: { v: 1, ...said } })
   }
 
-  see(fact: Partial<Fact>, more: Partial<Recorded> & { said?: unknown } = {}): this {
+  see(fact: Partial<Fact>, more: Partial<RecordedMessage> & { said?: unknown } = {}): this {
     this.removals.see(recorded({ sequence: ++this.sequence, ...fact } as Fact, more))
     return this
   }
 
   /** Segment k, a day long, removed so many days after its end. */
-  removed(k: number, after_days: number, more: Partial<RemovedTold> = {}): this {
+  removed(k: number, after_days: number, more: Partial<RemovedSegmentEntry> = {}): this {
     const times = { first: START + k * DAY, last: START + (k + 1) * DAY }
     this.removals.take({
       k,
@@ -151,7 +151,7 @@ describe('Removals: how old', () => {
 
   it('says nothing of one that held nothing, nor where it is not known what was in force', () => {
     expect(new Archive().removed(0, 0, { times: undefined, at: START }).faults()).toEqual([])
-    const some = new Removals({ whole: false })
+    const some = new RemovalChecker({ whole: false })
     const chains = { chain_before: chain(3), chain_after: chain(4) }
     some.take({ k: 3, first: 1, last: 2, count: 2, ...chains, times: { first: START, last: START }, at: START + DAY })
     expect([...some.faults(FOREVER)].map(({ severity }) => severity)).toEqual(['remark'])
@@ -318,7 +318,7 @@ describe('Removals: what events tell', () => {
   })
 
   it('an entry must say what was told: chain, times, and not that it was removed before it was told', () => {
-    const told = (more: Partial<SegmentRun>, entry: Partial<RemovedTold> = {}) =>
+    const told = (more: Partial<SegmentRun>, entry: Partial<RemovedSegmentEntry> = {}) =>
       new Archive()
         .removed(0, 40)
         .removed(1, 40, entry)

@@ -1,17 +1,17 @@
 import { type Fact, idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
-import { Custody } from '../../audit/custody-log.js'
+import { CustodyLog } from '../../audit/custody-log.js'
 import { guardedBefore } from '../rules/step-guard.js'
-import type { Recorded } from '../state/recorded-message.js'
-import { differs, type Telling, ToldRemovals, within } from './announced-removals.js'
-import { Retentions, SLACK_MS } from './retention-history.js'
+import type { RecordedMessage } from '../state/recorded-message.js'
+import { AnnouncedRemovals, differs, type RemovalAnnouncement, within } from './announced-removals.js'
+import { RetentionHistory, SLACK_MS } from './retention-history.js'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
 /** Names of passes that are kept for the holds; beyond it nothing is said about them. */
-const MOST_NAMES = 100_000
+const MAX_NAMES = 100_000
 
 /** A segment that retention took out of the archive, as its entry in the manifest tells it. Times: server ms. */
-export interface RemovedTold {
+export interface RemovedSegmentEntry {
   k: number
   /** Sequences that it may have held. */
   first: number
@@ -34,7 +34,7 @@ export interface RemovalFault {
   what: string
 }
 
-interface Told extends RemovedTold {
+interface Told extends RemovedSegmentEntry {
   /** Time of the newest message that stands before its end. */
   after: number
 }
@@ -54,14 +54,14 @@ interface PassHold {
  * was old enough. Versions of the policy and custody events stay, so what was in force at the time is known, also where it was published later than
  * the segment was sealed, and that it was removed is told by an event of its own.
  */
-export class Removals {
-  private readonly retentions: Retentions
-  private readonly custody = new Custody()
+export class RemovalChecker {
+  private readonly retentions: RetentionHistory
+  private readonly custody = new CustodyLog()
   private readonly holds: PassHold[] = []
   /** By erasure: the sequence of its first tombstone. */
   private readonly begun = new Map<number, number>()
   private readonly removed: Told[] = []
-  private readonly told = new ToldRemovals()
+  private readonly told = new AnnouncedRemovals()
   /** Segments that were removed before removals were told by events, or of which nobody knows whether they were. */
   untold = 0
   /** Passes that are here, of those whose ids are as old as what was removed. */
@@ -71,11 +71,11 @@ export class Removals {
 
   /** `ends`: whether all that was ever said is heard, or only what was saved. */
   constructor(private readonly options: { whole: boolean; ends?: 'now' | 'saved' }) {
-    this.retentions = new Retentions(options.whole)
+    this.retentions = new RetentionHistory(options.whole)
   }
 
   /** A message, in order; of a removed segment what is kept of it, before `take` is told of it. */
-  see(recorded: Recorded): void {
+  see(recorded: RecordedMessage): void {
     const { fact, version } = recorded
     this.newest = Math.max(this.newest, fact.time)
     if (version === 'policy' || version === 'custody') this.hear(recorded)
@@ -83,12 +83,12 @@ export class Removals {
   }
 
   /** A version, or what was said about custody: also ahead of its place, all of them in order. */
-  hear(recorded: Recorded): void {
+  hear(recorded: RecordedMessage): void {
     if (recorded.version === 'policy') this.retentions.take({ body: recorded.body(), time: recorded.fact.time })
     else this.custodySaid(recorded)
   }
 
-  take(told: RemovedTold): void {
+  take(told: RemovedSegmentEntry): void {
     this.removed.push({ ...told, after: this.newest })
   }
 
@@ -117,7 +117,10 @@ export class Removals {
   }
 
   /** An event that does not say what was, of all that it tells of together. */
-  private saidWrong({ sequence, policy, days, run }: Telling, tellings: ReadonlyMap<number, Telling>): string | undefined {
+  private saidWrong(
+    { sequence, policy, days, run }: RemovalAnnouncement,
+    tellings: ReadonlyMap<number, RemovalAnnouncement>,
+  ): string | undefined {
     const kept = this.retentions.daysOf(policy)
     if (kept !== undefined && kept !== days)
       return `was removed as event ${sequence} tells by version ${policy} of the policy, which keeps ${kept} days and not ${days}`
@@ -129,7 +132,7 @@ export class Removals {
   }
 
   /** What was removed, and no event tells of it. */
-  private *notTold(tellings: ReadonlyMap<number, Telling>): Generator<RemovalFault> {
+  private *notTold(tellings: ReadonlyMap<number, RemovalAnnouncement>): Generator<RemovalFault> {
     const before: Told[] = []
     for (const told of this.removed) {
       if (tellings.has(told.k)) continue
@@ -146,7 +149,7 @@ export class Removals {
     yield { severity: 'remark', k: first.k, what }
   }
 
-  private custodySaid(recorded: Recorded): void {
+  private custodySaid(recorded: RecordedMessage): void {
     const { sequence, time } = recorded.fact
     // It may have been read ahead.
     if (sequence <= this.custody.position) return
@@ -168,7 +171,7 @@ export class Removals {
     const newest = this.removed.at(-1) as Told
     const key = keyOf(fact)
     const made = key && idTime(key.id)
-    if (key && made !== undefined && made <= (newest.times?.last ?? newest.after) && this.names.size < MOST_NAMES)
+    if (key && made !== undefined && made <= (newest.times?.last ?? newest.after) && this.names.size < MAX_NAMES)
       this.names.add(keyText(key))
     const before = fact.type === 'step' ? guardedBefore(fact) : 0
     if (!before || before > newest.last) return
@@ -186,7 +189,7 @@ export class Removals {
   }
 
   /** When it was told says the server; before that nothing was removed. */
-  private tooEarly({ at: said, stored = said, times, after }: Told, telling: Telling | undefined): string | undefined {
+  private tooEarly({ at: said, stored = said, times, after }: Told, telling: RemovalAnnouncement | undefined): string | undefined {
     if (!times) return undefined
     const at = telling?.time ?? (said > stored + SLACK_MS ? stored : said)
     const newest = after > times.last + SLACK_MS ? after : times.last
@@ -206,9 +209,12 @@ export class Removals {
   }
 
   /** Of a pass whose id says when it was made. Of a session's passes nothing tells any more in which segments they stood. */
-  private wasHeld(told: Told, { previous, telling }: { previous: Told | undefined; telling: Telling | undefined }): string | undefined {
+  private wasHeld(
+    told: Told,
+    { previous, telling }: { previous: Told | undefined; telling: RemovalAnnouncement | undefined },
+  ): string | undefined {
     const { k, times } = told
-    if (!times || this.names.size >= MOST_NAMES) return undefined
+    if (!times || this.names.size >= MAX_NAMES) return undefined
     const since = k === 0 ? Number.NEGATIVE_INFINITY : previous?.k === k - 1 ? previous.times?.last : undefined
     const from = since ?? times.first + SLACK_MS
     for (const one of this.holds) {
@@ -232,14 +238,14 @@ function fault(k: number, what: string): RemovalFault {
   return { severity: 'fault', k, what }
 }
 
-function unlikeTold(told: RemovedTold, { sequence, time, run }: Telling): string | undefined {
+function unlikeTold(told: RemovedSegmentEntry, { sequence, time, run }: RemovalAnnouncement): string | undefined {
   const what = differs(told, run)
   if (what !== undefined) return `has ${what} than event ${sequence} tells, by which it was removed`
   return told.at < time - SLACK_MS ? `says that it was removed ${day(told.at)}, and event ${sequence} told of it ${day(time)}` : undefined
 }
 
 /** Whether a hold stood when a segment was removed. The order of events is the stream's; without one there are times, and clocks differ. */
-function stoodAt({ hold, released, since, until }: PassHold, at: number, telling: Telling | undefined): boolean {
+function stoodAt({ hold, released, since, until }: PassHold, at: number, telling: RemovalAnnouncement | undefined): boolean {
   return telling ? hold < telling.sequence && released > telling.sequence : since + SLACK_MS <= at && until > at
 }
 

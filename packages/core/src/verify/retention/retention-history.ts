@@ -15,7 +15,7 @@ export interface Retention {
 }
 
 /** Which retention was in force when, as the published versions of the policy say (decision 87): what is in force today excuses nothing of before. */
-export class Retentions {
+export class RetentionHistory {
   private readonly known: Retention[]
 
   /** `whole`: they are read from the first on. Else what was in force before the first that comes by is not known. */

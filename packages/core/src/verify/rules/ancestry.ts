@@ -1,11 +1,11 @@
 import { keyText, type Step, type WorkControl } from '@passover/schemas'
-import type { PassTold } from '../state/recorded-message.js'
+import type { PassState } from '../state/recorded-message.js'
 
 /** How much later than its request a dispatcher's clock may have read, ms. */
 const SKEW_MS = 1_000
 
 /** Depth, loops, the parent's proof and the bounds that a parent sets (P3): what the frame says by itself, then against the stored parent. */
-export function ancestryFault(control: WorkControl, step: Step, parent: PassTold | 'unseen' | undefined): string | undefined {
+export function ancestryFault(control: WorkControl, step: Step, parent: PassState | 'unseen' | undefined): string | undefined {
   const { ancestors, chain_depth, max_chain_depth, originating_agent_id, subagent_id } = control
   const chain = [...ancestors, subagent_id]
   if (chain_depth !== ancestors.length) return `says depth ${chain_depth}, and names ${ancestors.length} ancestors`
@@ -21,7 +21,7 @@ export function ancestryFault(control: WorkControl, step: Step, parent: PassTold
   return againstParent(control, step, parent)
 }
 
-function againstParent(control: WorkControl, step: Step, parent: PassTold): string | undefined {
+function againstParent(control: WorkControl, step: Step, parent: PassState): string | undefined {
   const named = keyText(parent.key)
   const above = parent.control
   if (!above || !('work' in parent.journal) || !parent.journal.work) return `names the parent ${named}, which was never admitted`

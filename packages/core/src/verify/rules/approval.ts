@@ -3,11 +3,11 @@ import { countedDecisions, judgeDecision } from '../../approval/decisions.js'
 import { modificationsIn } from '../../approval/modifications.js'
 import { mayAutoApply } from '../../approval/release-rules.js'
 import type { PassHistory } from '../../journal/pass-history.js'
-import type { PassTold } from '../state/recorded-message.js'
-import type { Versions } from '../state/version-history.js'
+import type { PassState } from '../state/recorded-message.js'
+import type { VersionHistory } from '../state/version-history.js'
 
 /** Why a step after a hold may not stand there; undefined: somebody who may decided so, about what was shown. */
-export function dispatchFault(pass: PassTold, held: Step, versions: Versions): string | undefined {
+export function dispatchFault(pass: PassState, held: Step, versions: VersionHistory): string | undefined {
   const control = pass.held_control
   const { key } = pass
   if (pass.erased) return undefined
@@ -35,7 +35,7 @@ export function dispatchFault(pass: PassTold, held: Step, versions: Versions): s
 }
 
 /** Whether a counted denial of the dispatch stands there, by this person. */
-export function deniedBy(pass: PassTold, person: unknown): boolean {
+export function deniedBy(pass: PassState, person: unknown): boolean {
   return pass.decisions.some(({ item, person: by, body }) => item === 'dispatch' && by === person && isDenial(body))
 }
 
@@ -44,7 +44,7 @@ function isDenial(body: unknown): boolean {
 }
 
 /** The approved pass runs under what was shown: only its time may have become less. */
-export function heldDiffers(pass: PassTold): string | undefined {
+export function heldDiffers(pass: PassState): string | undefined {
   const { control, held_control } = pass
   if (!control || !held_control) return undefined
   const { timeout_ms, ...rest } = control
@@ -59,7 +59,7 @@ function same(one: unknown, other: unknown): boolean {
 
 /** What an `applied` event may say (P4): only modifications of the output, which a person took, or which needed nobody. */
 export function appliedFault(
-  pass: PassTold,
+  pass: PassState,
   applied: { digests?: string[] | undefined; undone?: boolean | undefined; applied: string[] },
 ): string | undefined {
   const { output, control } = pass
@@ -75,7 +75,7 @@ export function appliedFault(
 }
 
 /** Most modifications of one pass that are remembered as applied by a person. */
-const MOST_APPLIED = 10_000
+const MAX_APPLIED = 10_000
 /** Events of before there were digests name the whole output. */
 const WHOLE = ['']
 
@@ -84,7 +84,7 @@ const WHOLE = ['']
  * keeps them as applied, because the stream cannot prove that they left the files.
  */
 export function undoneRemark(
-  { key, applied_by }: PassTold,
+  { key, applied_by }: PassState,
   sender: string,
   { applied, digests, undone }: { applied: string[]; digests?: string[] | undefined; undone?: boolean | undefined },
 ): string | undefined {
@@ -93,7 +93,7 @@ export function undoneRemark(
   if (sender !== key.originator) {
     for (const digest of named) {
       if (undone) applied_by.delete(digest)
-      else if (applied_by.size < MOST_APPLIED) applied_by.set(digest, sender)
+      else if (applied_by.size < MAX_APPLIED) applied_by.set(digest, sender)
     }
     return undefined
   }
@@ -104,7 +104,7 @@ export function undoneRemark(
 }
 
 /** The decisions of a pass as every reader judges them. */
-export function decisionsOf(pass: PassTold): ReturnType<typeof countedDecisions> {
+export function decisionsOf(pass: PassState): ReturnType<typeof countedDecisions> {
   const { key, steps, decisions, events, control, output, return_digest, violated, journal } = pass
   const history: PassHistory = {
     key,

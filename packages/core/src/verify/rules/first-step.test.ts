@@ -2,8 +2,8 @@ import type { PassError, Step } from '@passover/schemas'
 import { expect, test } from 'vitest'
 import { childRequest, PARENT_WORK, parent } from '../../../testing/admissions.js'
 import { KEY, T0 } from '../../../testing/samples.js'
-import { Versions } from '../state/version-history.js'
-import { type Beginning, judgeBeginning } from './first-step.js'
+import { VersionHistory } from '../state/version-history.js'
+import { type FirstStep, judgeBeginning } from './first-step.js'
 
 const ASKED_AT = 1_000_000
 const key = { originator: 'alice', subagent: 'audit', id: 'pass-000000001' }
@@ -23,7 +23,13 @@ function judged({ error, header = error?.code, id = key.id, at = ASKED_AT, other
   const asked = { fact: { sequence: 3, time: ASKED_AT, ...key }, recorded: { reading: () => read, digest: () => 'e'.repeat(64) }, other }
   const step = { type: 'step', kind: 'return', by: 'passover', key: { ...key, id }, sequence: 4, time: at, code: header } as Step
   const recorded = { body: () => ({ error }), header: () => undefined }
-  const found = judgeBeginning({ recorded, step, asked, versions: new Versions(true), id_window_ms: 3_600_000 } as unknown as Beginning)
+  const found = judgeBeginning({
+    recorded,
+    step,
+    asked,
+    versions: new VersionHistory(true),
+    id_window_ms: 3_600_000,
+  } as unknown as FirstStep)
   return found.kind === 'fault' ? found.objection.what : found.kind
 }
 
@@ -61,8 +67,8 @@ test.each([
     step,
     asked: { fact, recorded: { reading: () => ({ ok: true, value }) }, other: false },
     parent: { key: KEY, journal: { state: 'open', work: PARENT_WORK }, control: parent().control, proofs: [PARENT_WORK.sequence] },
-    versions: new Versions(true),
+    versions: new VersionHistory(true),
     id_window_ms: 3_600_000,
-  } as unknown as Beginning)
+  } as unknown as FirstStep)
   expect(found.kind === 'fault' ? found.objection.what : found.kind).toContain(what)
 })

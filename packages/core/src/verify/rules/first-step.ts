@@ -1,32 +1,32 @@
 import { type AgentRecord, HEADER, type PassError, type Step, SYSTEM, type WorkControl } from '@passover/schemas'
 import type { Admission, ParentPass } from '../../admission/types.js'
 import { CLOCK_SKEW_MS, errorIn, partsIn } from '../state/message-bodies.js'
-import type { AskedTold, PassTold, Recorded, VerifyRule } from '../state/recorded-message.js'
-import type { Versions } from '../state/version-history.js'
-import { controlDiffers, decideAgain, type GoodReading, outcomeText } from './replay-decision.js'
+import type { PassState, RecordedMessage, RequestState, VerifyRule } from '../state/recorded-message.js'
+import type { VersionHistory } from '../state/version-history.js'
+import { controlDiffers, outcomeText, type ParsedRequest, replayDecision } from './replay-decision.js'
 
-export interface Objection {
+export interface RuleViolation {
   rule: VerifyRule
   what: string
 }
 
 /** A first step, the request that it answers, and what both are judged by. */
-export interface Beginning {
-  recorded: Recorded
+export interface FirstStep {
+  recorded: RecordedMessage
   step: Step
-  asked: AskedTold
-  pass: PassTold
-  parent: PassTold | undefined
+  asked: RequestState
+  pass: PassState
+  parent: PassState | undefined
   /** The parent that it names cannot be looked at: it was erased, or lies before what is read. So nothing that follows from it is decided anew. */
   parent_unseen: boolean
-  versions: Versions
+  versions: VersionHistory
   id_window_ms: number
 }
 
-export type Judged = { kind: 'recomputed' | 'as recorded' } | { kind: 'fault'; objection: Objection }
+export type Judged = { kind: 'recomputed' | 'as recorded' } | { kind: 'fault'; objection: RuleViolation }
 
 /** Whether the first step is what the request, the recorded policy and the stored parent make of it (P3, P5). */
-export function judgeBeginning(begin: Beginning): Judged {
+export function judgeBeginning(begin: FirstStep): Judged {
   const { step, asked } = begin
   const reading = asked.recorded.reading()
   const wrong = answerFault(begin)
@@ -39,7 +39,7 @@ export function judgeBeginning(begin: Beginning): Judged {
 }
 
 /** It names this very request: by time and by digest. */
-function answerFault({ step, asked }: Beginning): Objection | undefined {
+function answerFault({ step, asked }: FirstStep): RuleViolation | undefined {
   const { fact, recorded } = asked
   if (step.requested_at !== undefined && step.requested_at !== fact.time) {
     return {
@@ -58,7 +58,7 @@ function answerFault({ step, asked }: Beginning): Objection | undefined {
   return undefined
 }
 
-function judgeAdmitted(begin: Beginning, reading: GoodReading, control: WorkControl): Judged {
+function judgeAdmitted(begin: FirstStep, reading: ParsedRequest, control: WorkControl): Judged {
   const { step, asked, versions, recorded } = begin
   const document = versions.document(control.policy_version, step.sequence)
   if (!document) {
@@ -69,7 +69,7 @@ function judgeAdmitted(begin: Beginning, reading: GoodReading, control: WorkCont
   if (parts) return fault('parts', parts)
   if (begin.parent_unseen) return { kind: 'as recorded' }
   const tries = candidates(begin).map((agents) =>
-    decideAgain({
+    replayDecision({
       fact: asked.fact,
       reading,
       policy: { version: control.policy_version, document },
@@ -85,7 +85,7 @@ function judgeAdmitted(begin: Beginning, reading: GoodReading, control: WorkCont
   return objections.some((one) => one === undefined) || !first ? { kind: 'recomputed' } : { kind: 'fault', objection: first }
 }
 
-function admittedFault(step: Step, control: WorkControl, again: Admission): Objection | undefined {
+function admittedFault(step: Step, control: WorkControl, again: Admission): RuleViolation | undefined {
   const named = policyNamed(control.policy_version)
   if (again.kind === 'refuse') return { rule: 'policy', what: `was admitted, but by ${named} it is refused: ${outcomeText(again)}` }
   if (again.kind === 'later') return undefined
@@ -107,7 +107,7 @@ const BY_RULE: ReadonlySet<string> = new Set(['E001', 'E002', 'E003', 'E004', 'E
 /** A first step is judged by a dispatcher's clock, which may lie so far from when it was stored. */
 const CLOCK_MS = 60_000
 
-function judgeRefusal(begin: Beginning, reading: GoodReading | undefined): Judged {
+function judgeRefusal(begin: FirstStep, reading: ParsedRequest | undefined): Judged {
   const { step, asked, recorded } = begin
   const error = errorIn(recorded)
   if (!error) return fault('return', 'ends the pass with something that is no error')
@@ -123,7 +123,7 @@ function judgeRefusal(begin: Beginning, reading: GoodReading | undefined): Judge
   const tries = candidates(begin).flatMap((agents) => [step.time, asked.fact.time].map((now) => ({ agents, now })))
   let first: Admission | undefined
   for (const { agents, now } of tries) {
-    const again = decideAgain({
+    const again = replayDecision({
       fact: asked.fact,
       reading,
       policy: { version, document },
@@ -147,7 +147,7 @@ export function isOfTheMoment({ code, details }: PassError): boolean {
 }
 
 /** Malformed, used before, expired or from the future. */
-function judgeBad(begin: Beginning, reading: GoodReading | undefined, error: PassError): Judged {
+function judgeBad(begin: FirstStep, reading: ParsedRequest | undefined, error: PassError): Judged {
   const { step, asked } = begin
   if (!reading) return { kind: 'recomputed' }
   if (isBad(step))
@@ -156,7 +156,7 @@ function judgeBad(begin: Beginning, reading: GoodReading | undefined, error: Pas
       : fault('policy', `was answered as malformed, but request ${asked.fact.sequence} is well-formed`)
   const nothing = begin.versions.document(0, step.sequence) ?? {}
   const judged = (now: number) =>
-    decideAgain({
+    replayDecision({
       fact: asked.fact,
       reading,
       policy: { version: 0, document: nothing },
@@ -172,13 +172,13 @@ function judgeBad(begin: Beginning, reading: GoodReading | undefined, error: Pas
 }
 
 /** The timekeeper ends a request that no dispatcher took, and no sooner than its time. */
-function neverAdmitted({ step, asked }: Beginning, { request }: GoodReading): Judged {
+function neverAdmitted({ step, asked }: FirstStep, { request }: ParsedRequest): Judged {
   const due = asked.fact.time + (request.timeout_ms ?? 0)
   if (step.time + CLOCK_SKEW_MS >= due) return { kind: 'as recorded' }
   return fault('policy', `was ended as never admitted ${due - step.time} ms before its time`)
 }
 
-function candidates({ step, versions, asked }: Beginning): { originator: AgentRecord | undefined; subagent: AgentRecord | undefined }[] {
+function candidates({ step, versions, asked }: FirstStep): { originator: AgentRecord | undefined; subagent: AgentRecord | undefined }[] {
   const { originator, subagent } = asked.fact
   const above = versions.records(originator, step.time)
   const below = versions.records(subagent, step.time)
@@ -186,16 +186,16 @@ function candidates({ step, versions, asked }: Beginning): { originator: AgentRe
 }
 
 /** The parent as the dispatcher saw it: open at the step that the proof names, whatever came since (rule 3). */
-function parentOf({ parent }: Beginning, control: WorkControl): ParentPass | undefined {
+function parentOf({ parent }: FirstStep, control: WorkControl): ParentPass | undefined {
   return parent && control.proof !== undefined ? asOpen(parent, control.proof) : undefined
 }
 
 /** The parent that a request names, as it stood at its proof. */
-export function parentNamed({ parent }: Beginning, { request }: GoodReading): ParentPass | undefined {
+export function parentNamed({ parent }: FirstStep, { request }: ParsedRequest): ParentPass | undefined {
   return parent && request.parent ? asOpen(parent, request.parent.proof) : undefined
 }
 
-function asOpen({ journal, control, proofs }: PassTold, proof: number): ParentPass | undefined {
+function asOpen({ journal, control, proofs }: PassState, proof: number): ParentPass | undefined {
   if (!control || !('work' in journal) || !journal.work || !proofs.includes(proof)) return undefined
   const { work } = journal
   const deadline = work.time + (work.timeout_ms ?? control.timeout_ms)

@@ -1,19 +1,19 @@
 import { keyText, type RequestFact } from '@passover/schemas'
-import { decidableUntil } from '../../approval/pending-approval.js'
+import { approvalDeadline } from '../../approval/pending-approval.js'
 import { DEFAULT_TIMEOUT_MS } from '../../policy/fields.js'
 import type { Erasures } from '../state/erasures.js'
-import type { PassBook } from '../state/pass-registry.js'
+import type { PassRegistry } from '../state/pass-registry.js'
 import type { VerifyFinding } from '../state/recorded-message.js'
 
 /** What had to have an end by now (server ms), and has none (P2). */
 export function* overdue(
-  book: PassBook,
+  book: PassRegistry,
   { now, slack_ms, erasures }: { now: number; slack_ms: number; erasures: Erasures },
 ): Generator<VerifyFinding> {
   const finding = { severity: 'fault', rule: 'one_return' } as const
   for (const { key, journal, partial, erased } of book.open.values()) {
     if (partial || erased || (journal.state !== 'open' && journal.state !== 'held')) continue
-    const due = journal.state === 'open' ? journal.deadline : decidableUntil({ journal, decisions: [] }, 'dispatch')
+    const due = journal.state === 'open' ? journal.deadline : approvalDeadline({ journal, decisions: [] }, 'dispatch')
     if (due + slack_ms >= now) continue
     const what = `has no return ${now - due} ms after ${journal.state === 'open' ? 'its deadline' : 'its approval expired'}`
     if (!erasures.namelessSince(journal.valid)) yield { ...finding, what, sequence: journal.valid, key, by: key.originator }

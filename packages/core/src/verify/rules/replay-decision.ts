@@ -4,12 +4,12 @@ import type { Admission, AdmitInput } from '../../admission/types.js'
 import { cut } from '../../text/index.js'
 import type { RequestReading } from '../state/recorded-message.js'
 
-export type GoodReading = Extract<RequestReading, { ok: true }>['value']
+export type ParsedRequest = Extract<RequestReading, { ok: true }>['value']
 
 /** A request, and what its decision was made by. */
-export interface Decidable {
+export interface ReplayInput {
   fact: RequestFact
-  reading: GoodReading
+  reading: ParsedRequest
   policy: { version: number; document: PassOverPreferences }
   agents: { originator: AgentRecord | undefined; subagent: AgentRecord | undefined }
   parent: AdmitInput['parent']
@@ -21,7 +21,7 @@ export interface Decidable {
 }
 
 /** Decides about a recorded request anew. What a limit counted, and what a budget had left, is taken as recorded: nothing of either binds here. */
-export function decideAgain(given: Decidable): Admission {
+export function replayDecision(given: ReplayInput): Admission {
   const { fact, reading, policy, agents, parent, id_window_ms, now, return_id, counts } = given
   const { request, parts, digest, session_id, unnamed_session, reply_type } = reading
   return admit({
@@ -108,10 +108,10 @@ function plain(value: unknown): unknown {
   return typeof value === 'object' && value !== null ? JSON.parse(JSON.stringify(value)) : value
 }
 
-const MOST_SHOWN = 120
+const MAX_SHOWN = 120
 
 function shown(value: unknown): string {
   if (value === undefined) return 'absent'
   const text = JSON.stringify(value) ?? String(value)
-  return cut(text, MOST_SHOWN)
+  return cut(text, MAX_SHOWN)
 }

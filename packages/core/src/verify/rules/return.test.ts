@@ -1,8 +1,8 @@
 import type { PassError, Step, WorkControl } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import type { JournalState } from '../../journal/state-machine.js'
-import type { PassTold, Recorded } from '../state/recorded-message.js'
-import { Versions } from '../state/version-history.js'
+import type { PassState, RecordedMessage } from '../state/recorded-message.js'
+import { VersionHistory } from '../state/version-history.js'
 import { dispatchFault, heldDiffers } from './approval.js'
 import { judgeReturn } from './return.js'
 
@@ -26,13 +26,13 @@ const OPEN: JournalState = {
   deadline: HELD_AT + 30_000,
 }
 
-function pass(more: Partial<PassTold>): PassTold {
+function pass(more: Partial<PassState>): PassState {
   const nothing = { steps: [], proofs: [], decisions: [], violated: [], events: [], applied_by: new Map() }
   return { key, text: 'alice/audit/1', journal: OPEN, cancelled: false, partial: false, erased: false, ...nothing, ...more }
 }
 
-const recorded = (body: unknown) => ({ body: () => body }) as unknown as Recorded
-const ended = (error: PassError, { told = {}, time = HELD_AT }: { told?: Partial<PassTold>; time?: number } = {}) =>
+const recorded = (body: unknown) => ({ body: () => body }) as unknown as RecordedMessage
+const ended = (error: PassError, { told = {}, time = HELD_AT }: { told?: Partial<PassState>; time?: number } = {}) =>
   judgeReturn(recorded({ error }), step({ code: error.code, time }), pass(told)).fault
 
 const decided = (person: string, verdict: string, digest = DIGEST) =>
@@ -44,7 +44,7 @@ const decided = (person: string, verdict: string, digest = DIGEST) =>
     sequence: 7,
     time: HELD_AT + 1,
     body: { v: 1, verdict, digest },
-  }) as unknown as PassTold['decisions'][number]
+  }) as unknown as PassState['decisions'][number]
 
 describe('what the system says ended a pass', () => {
   const late = { code: 'E010', message: 'too late' } as const
@@ -101,8 +101,8 @@ test('a worker’s error reads as itself, or as what is wrong with it', () => {
 })
 
 describe('a step after a hold', () => {
-  const versions = new Versions(true)
-  const faultOf = (...decisions: PassTold['decisions']) => dispatchFault(pass({ decisions }), held, versions)
+  const versions = new VersionHistory(true)
+  const faultOf = (...decisions: PassState['decisions']) => dispatchFault(pass({ decisions }), held, versions)
   test('wants the approval of somebody who may, about what was shown, and in time', () => {
     expect(faultOf(decided('carol', 'approve'))).toBeUndefined()
     expect(faultOf()).toBe('was dispatched though nobody had approved it')

@@ -1,9 +1,9 @@
 import { type PassError, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
 import { outputIn } from '../../codec/output-codec.js'
-import { hasReferences, withStandIns } from '../../results/part-placeholders.js'
+import { hasReferences, withPartPlaceholders } from '../../results/part-placeholders.js'
 import { acceptError, acceptReturn } from '../../results/validate-return.js'
 import { bodyOf, CLOCK_SKEW_MS, errorIn } from '../state/message-bodies.js'
-import type { PassTold, Recorded } from '../state/recorded-message.js'
+import type { PassState, RecordedMessage } from '../state/recorded-message.js'
 import { deniedBy } from './approval.js'
 
 /** What a return says: an output that every reader takes, or why they read it as an error. */
@@ -16,7 +16,7 @@ export interface Returned {
 }
 
 /** A worker's return by the one rule that worker, originator and audit go by; what fails it reads as an error, and the raw output is kept. */
-export function judgeReturn(recorded: Recorded, step: Step, pass: PassTold): Returned {
+export function judgeReturn(recorded: RecordedMessage, step: Step, pass: PassState): Returned {
   const body = bodyOf(recorded)
   if (step.by === SYSTEM) return { whole: true, ...systemEnd(recorded, step, pass) }
   if ('error' in body) {
@@ -24,14 +24,14 @@ export function judgeReturn(recorded: Recorded, step: Step, pass: PassTold): Ret
     return ok ? { whole: true } : { whole: true, remark: `reads as ${error.code}: ${error.message}` }
   }
   const output = outputIn(body, step.key)
-  const accepted = acceptReturn(withStandIns(output), step.key, { rights: pass.control?.rights })
+  const accepted = acceptReturn(withPartPlaceholders(output), step.key, { rights: pass.control?.rights })
   const whole = !hasReferences(output)
   if (!accepted.ok) return { whole, remark: `reads as ${accepted.error.code}: ${accepted.error.message}` }
   return { whole, output: accepted.output }
 }
 
 /** What the system says ended a pass must be so. */
-function systemEnd(recorded: Recorded, step: Step, pass: PassTold): { fault?: string } {
+function systemEnd(recorded: RecordedMessage, step: Step, pass: PassState): { fault?: string } {
   const error = errorIn(recorded)
   if (!error) return { fault: 'ends the pass with something that is no error' }
   if (step.code !== error.code) return { fault: `says ${step.code ?? 'nothing'} in its header, and ${error.code} in its body` }
@@ -39,7 +39,7 @@ function systemEnd(recorded: Recorded, step: Step, pass: PassTold): { fault?: st
   return what === undefined ? {} : { fault: what }
 }
 
-function endFault(step: Step, { code, details }: PassError, pass: PassTold): string | undefined {
+function endFault(step: Step, { code, details }: PassError, pass: PassState): string | undefined {
   const { journal } = pass
   if (code === 'E010' && journal.state === 'open' && step.time + CLOCK_SKEW_MS < journal.deadline) {
     return `ends the pass as timed out ${journal.deadline - step.time} ms before its deadline`

@@ -1,12 +1,12 @@
 import { journalFilter, type Step } from '@passover/schemas'
 import type { Erasures } from '../state/erasures.js'
-import type { PassTold } from '../state/recorded-message.js'
+import type { PassState } from '../state/recorded-message.js'
 
 /**
  * The server stored a step only where the one before it was the one that its guard names: so the guards of what is here tell whether a step was
  * taken out, put in or moved, whatever was made of the chain. A step without a guard, or with another one, says nothing (honest ones have theirs).
  */
-export function guardFault({ key, journal, partial }: PassTold, step: Step, erasures: Erasures): string | undefined {
+export function guardFault({ key, journal, partial }: PassState, step: Step, erasures: Erasures): string | undefined {
   const { guard } = step
   if (!guard || guard.subject !== journalFilter(key)) return undefined
   if (guard.sequence === journal.last || partial || erasures.unseen(guard.sequence)) return undefined

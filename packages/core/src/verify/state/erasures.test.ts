@@ -2,8 +2,8 @@ import type { PassKey, RequestFact, Step } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import { overdue } from '../rules/overdue.js'
 import { Erasures } from './erasures.js'
-import { PassBook } from './pass-registry.js'
-import type { Recorded } from './recorded-message.js'
+import { PassRegistry } from './pass-registry.js'
+import type { RecordedMessage } from './recorded-message.js'
 
 const key: PassKey = { originator: 'alice', subagent: 'audit', id: 'pass-000000001' }
 const text = 'alice/audit/pass-000000001'
@@ -26,7 +26,7 @@ describe('what was erased', () => {
   })
 
   test('is remembered of a pass that is open, and of one that has not begun', () => {
-    const book = new PassBook()
+    const book = new PassRegistry()
     const open = book.begin(step, false)
     expect(open.erased).toBe(false)
     book.erase(key)
@@ -38,20 +38,20 @@ describe('what was erased', () => {
 })
 
 describe('what had to have an end', () => {
-  const found = (change: (book: PassBook, erasures: Erasures) => unknown) => {
-    const book = new PassBook()
+  const found = (change: (book: PassRegistry, erasures: Erasures) => unknown) => {
+    const book = new PassRegistry()
     const erasures = new Erasures(1)
     change(book, erasures)
     return [...overdue(book, { now: 1_000_000, slack_ms: 0, erasures })].map(({ what }) => what)
   }
-  const begin = (book: PassBook) => {
+  const begin = (book: PassRegistry) => {
     const pass = book.begin(step, false)
     pass.journal = { state: 'open', last: 9, valid: 9, attempt: 1, work: step, deadline: 31_000 }
     return pass
   }
   const fact = { type: 'request', originator: 'alice', subagent: 'audit', id: key.id, sequence: 3, time: 900 } as RequestFact
-  const recorded = { reading: () => ({ ok: false }) } as unknown as Recorded
-  const ask = (book: PassBook) => {
+  const recorded = { reading: () => ({ ok: false }) } as unknown as RecordedMessage
+  const ask = (book: PassRegistry) => {
     book.asking.add({ fact, recorded, text, other: false })
     return true
   }

@@ -1,4 +1,4 @@
-import type { Recorded, VerifyFinding } from './recorded-message.js'
+import type { RecordedMessage, VerifyFinding } from './recorded-message.js'
 import { Tombstones } from './tombstones.js'
 
 const BITS = 4096
@@ -31,7 +31,7 @@ export class Erasures {
   }
 
   /** What was said about custody. */
-  take(recorded: Recorded): void {
+  take(recorded: RecordedMessage): void {
     this.tombstones.take(recorded)
   }
 

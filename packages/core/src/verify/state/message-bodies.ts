@@ -1,23 +1,23 @@
 import type { Part, PassError, Step } from '@passover/schemas'
 import { openControl } from '../../codec/control-codec.js'
 import { isBody } from '../../codec/output-codec.js'
-import type { PassTold, Recorded } from './recorded-message.js'
+import type { PassState, RecordedMessage } from './recorded-message.js'
 
 /** How far a service's clock may read from the server's, ms. */
 export const CLOCK_SKEW_MS = 1_000
 
-export function errorIn(recorded: Recorded): PassError | undefined {
+export function errorIn(recorded: RecordedMessage): PassError | undefined {
   const { error } = bodyOf(recorded)
   return typeof error === 'object' && error !== null && 'code' in error ? (error as PassError) : undefined
 }
 
-export function bodyOf(recorded: Recorded): Record<string, unknown> {
+export function bodyOf(recorded: RecordedMessage): Record<string, unknown> {
   const body = recorded.body()
   return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
 }
 
 /** The control frame that a held or a work step brings. */
-export function setFrame(pass: PassTold, recorded: Recorded, step: Step): void {
+export function setFrame(pass: PassState, recorded: RecordedMessage, step: Step): void {
   if (step.kind !== 'work' && step.kind !== 'held') return
   const { control } = bodyOf(recorded)
   const opened = isBody(control) && isBody(control.policy) ? openControl(control as never, step) : undefined
@@ -26,7 +26,7 @@ export function setFrame(pass: PassTold, recorded: Recorded, step: Step): void {
 }
 
 /** The parts of a work step or a return. */
-export function partsIn(recorded: Recorded): Part[] {
+export function partsIn(recorded: RecordedMessage): Part[] {
   const { parts } = bodyOf(recorded)
   return Array.isArray(parts) && parts.every(isBody) ? (parts as unknown as Part[]) : []
 }

@@ -1,7 +1,7 @@
 import { keyText, type PassKey } from '@passover/schemas'
 import type { Erasures } from './erasures.js'
-import type { PassBook } from './pass-registry.js'
-import type { AskedTold, PassTold } from './recorded-message.js'
+import type { PassRegistry } from './pass-registry.js'
+import type { PassState, RequestState } from './recorded-message.js'
 
 /** A pass that another names as its parent, and the step of it that is named as proof. */
 export interface ParentNamed {
@@ -10,7 +10,7 @@ export interface ParentNamed {
 }
 
 /** By its control frame; by its request where it has none. */
-export function parentNamedBy({ control }: PassTold, asked: AskedTold): ParentNamed | undefined {
+export function parentNamedBy({ control }: PassState, asked: RequestState): ParentNamed | undefined {
   if (control?.parent) return { key: control.parent, proof: control.proof }
   const reading = asked.recorded.reading()
   const parent = reading.ok ? reading.value.request.parent : undefined
@@ -18,12 +18,12 @@ export function parentNamedBy({ control }: PassTold, asked: AskedTold): ParentNa
 }
 
 /** `unseen`: it, or the step that proves it, was erased, lies before what is read, or ended long ago. */
-export function parentOf({ key, proof }: ParentNamed, book: PassBook, erasures: Erasures): PassTold | 'unseen' | undefined {
+export function parentOf({ key, proof }: ParentNamed, book: PassRegistry, erasures: Erasures): PassState | 'unseen' | undefined {
   const found = book.find(key)
   if (found?.partial || (proof !== undefined && erasures.unseen(proof))) return 'unseen'
   return found ?? (book.hasEnded(key) || book.isErased(keyText(key)) ? 'unseen' : undefined)
 }
 
-export function known(parent: PassTold | 'unseen' | undefined): PassTold | undefined {
+export function known(parent: PassState | 'unseen' | undefined): PassState | undefined {
   return parent === 'unseen' ? undefined : parent
 }

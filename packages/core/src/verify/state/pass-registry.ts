@@ -1,8 +1,8 @@
 import { type EventFact, keyText, type PassKey, type RequestFact, type Step } from '@passover/schemas'
-import { NONE } from '../../journal/state-machine.js'
-import { Recent, Seen } from './recent-entries.js'
-import type { AskedTold, PassTold, Recorded } from './recorded-message.js'
-import { Asking } from './unanswered-requests.js'
+import { EMPTY_JOURNAL } from '../../journal/state-machine.js'
+import { RecentEntries, SeenNames } from './recent-entries.js'
+import type { PassState, RecordedMessage, RequestState } from './recorded-message.js'
+import { UnansweredRequests } from './unanswered-requests.js'
 
 /** Of those that ended: how many may still be named as a parent, or asked for again, and how many may still be applied. */
 const ENDED_KEPT = 4_000
@@ -11,17 +11,17 @@ const CANCELS_KEPT = 4_000
 const ERASED_KEPT = 10_000
 
 /** What is open, and what of it that ended is still of use: bounded by the one and by numbers. */
-export class PassBook {
-  readonly open = new Map<string, PassTold>()
-  readonly asking = new Asking()
-  private readonly ended = new Recent<PassTold>(ENDED_KEPT)
-  private readonly applicable = new Recent<PassTold>(APPLIED_KEPT)
-  private readonly closed = new Seen()
-  private readonly cancels = new Recent<number>(CANCELS_KEPT)
-  private readonly erased = new Recent<true>(ERASED_KEPT)
+export class PassRegistry {
+  readonly open = new Map<string, PassState>()
+  readonly asking = new UnansweredRequests()
+  private readonly ended = new RecentEntries<PassState>(ENDED_KEPT)
+  private readonly applicable = new RecentEntries<PassState>(APPLIED_KEPT)
+  private readonly closed = new SeenNames()
+  private readonly cancels = new RecentEntries<number>(CANCELS_KEPT)
+  private readonly erased = new RecentEntries<true>(ERASED_KEPT)
 
   /** Open, or ended and still known. */
-  find(key: PassKey): PassTold | undefined {
+  find(key: PassKey): PassState | undefined {
     const text = keyText(key)
     return this.open.get(text) ?? this.ended.get(text) ?? this.applicable.get(text)
   }
@@ -31,12 +31,12 @@ export class PassBook {
     return this.closed.has(keyText(key))
   }
 
-  begin(step: Step, partial: boolean): PassTold {
+  begin(step: Step, partial: boolean): PassState {
     const text = keyText(step.key)
-    const pass: PassTold = {
+    const pass: PassState = {
       key: step.key,
       text,
-      journal: NONE,
+      journal: EMPTY_JOURNAL,
       steps: [],
       proofs: [],
       decisions: [],
@@ -52,7 +52,7 @@ export class PassBook {
   }
 
   /** From now on only what it is asked again, named as a parent or applied by is of use. */
-  end(pass: PassTold): void {
+  end(pass: PassState): void {
     this.open.delete(pass.text)
     this.closed.add(pass.text)
     if (pass.return_digest === undefined) {
@@ -84,7 +84,7 @@ export class PassBook {
   }
 
   /** A request that waits for a step of its own; one that asks again for what there is does not. */
-  ask(recorded: Recorded, fact: RequestFact): void {
+  ask(recorded: RecordedMessage, fact: RequestFact): void {
     const reading = recorded.reading()
     const id = fact.id ?? (reading.ok ? reading.value.request.id : undefined)
     const key = id === undefined ? undefined : { originator: fact.originator, subagent: fact.subagent, id }
@@ -97,7 +97,7 @@ export class PassBook {
   }
 
   /** The request that a first step answers is waited for no more; nor are those that ask for the same again. */
-  answered(step: Step, answers: (fact: RequestFact) => boolean): AskedTold | undefined {
+  answered(step: Step, answers: (fact: RequestFact) => boolean): RequestState | undefined {
     const named = step.request === undefined ? undefined : this.asking.get(step.request)
     const asked = named && answers(named.fact) ? named : undefined
     if (asked) this.asking.remove(asked)

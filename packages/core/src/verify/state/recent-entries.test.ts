@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { Recent, Seen } from './recent-entries.js'
+import { RecentEntries, SeenNames } from './recent-entries.js'
 
 test('Recent keeps the newest entries, at most twice as many as it promises', () => {
-  const recent = new Recent<number>(10)
+  const recent = new RecentEntries<number>(10)
   for (let n = 0; n < 100; n++) recent.set(`name ${n}`, n)
   const kept = Array.from({ length: 100 }, (_, n) => recent.get(`name ${n}`)).filter((n) => n !== undefined)
   expect(kept.slice(-10)).toEqual([90, 91, 92, 93, 94, 95, 96, 97, 98, 99])
@@ -12,7 +12,7 @@ test('Recent keeps the newest entries, at most twice as many as it promises', ()
 })
 
 test('Seen knows the last half million names, and forgets those before the last million', () => {
-  const seen = new Seen()
+  const seen = new SeenNames()
   const many = 1_100_000
   for (let n = 0; n < many; n++) seen.add(`alice/audit/${n}`)
   seen.add(`alice/audit/${many - 1}`)

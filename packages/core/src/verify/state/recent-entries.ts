@@ -1,5 +1,5 @@
 /** The newest entries by name, a bounded number: those added first are forgotten. */
-export class Recent<T> {
+export class RecentEntries<T> {
   private now = new Map<string, T>()
   private before = new Map<string, T>()
 
@@ -29,7 +29,7 @@ const SLOTS = 2 ** SLOT_BITS
 const MASK = SLOTS - 1
 
 /** Names that were seen, as hashes of 52 bits: 8 MB for half a million, those seen first are forgotten. One in 10^9 is taken for another. */
-export class Seen {
+export class SeenNames {
   private now = new Float64Array(SLOTS)
   private before = new Float64Array(0)
   private used = 0

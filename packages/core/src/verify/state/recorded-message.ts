@@ -28,7 +28,7 @@ export type RequestReading =
   | { ok: false; error: { code: string; message: string } }
 
 /** A stored message with what the rules may want to know of it; bodies are decoded only when they are asked for. */
-export interface Recorded {
+export interface RecordedMessage {
   fact: Fact
   /** Set where the subject says that it is a version of the policy, or of an agent's record, or about custody. */
   version?: 'policy' | 'agent' | 'custody' | undefined
@@ -107,7 +107,7 @@ export const NO_COUNTS: VerifyCounts = {
 }
 
 /** What is kept of a pass while something may still be said about it. */
-export interface PassTold {
+export interface PassState {
   key: PassKey
   text: string
   journal: JournalState
@@ -134,9 +134,9 @@ export interface PassTold {
 }
 
 /** A request that no first step has answered yet. */
-export interface AskedTold {
+export interface RequestState {
   fact: RequestFact
-  recorded: Recorded
+  recorded: RecordedMessage
   /** Its id as its header, else its body, says it. */
   text: string | undefined
   /** The pass had begun with another request: it is answered as `bad-<sequence>`. */

@@ -1,13 +1,13 @@
 import type { Fact } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { Erasures } from './erasures.js'
-import type { Recorded } from './recorded-message.js'
+import type { RecordedMessage } from './recorded-message.js'
 
 const DIGEST = new Uint8Array(32).fill(7)
 
-function said(sequence: number, sender: string | undefined, body: unknown): Recorded {
+function said(sequence: number, sender: string | undefined, body: unknown): RecordedMessage {
   const fact: Fact = { type: 'other', sequence, time: sequence }
-  return { fact, sender, version: 'custody', body: () => body } as unknown as Recorded
+  return { fact, sender, version: 'custody', body: () => body } as unknown as RecordedMessage
 }
 
 const asked = said(9, 'maria', { v: 1, kind: 'erase', session: 's', reason: 'r' })
@@ -25,7 +25,7 @@ describe('erased entries', () => {
   })
 
   it('are not where one does: with the same digest, by the audit, about an erasure that a person asked for', () => {
-    const missing = (...all: Recorded[]) => {
+    const missing = (...all: RecordedMessage[]) => {
       const erasures = new Erasures(1)
       erasures.erased({ sequence: 5, digest: DIGEST }, 'named')
       for (const one of all) erasures.take(one)
@@ -40,7 +40,7 @@ describe('erased entries', () => {
   })
 
   it('are not where the erasure was asked for before what is read', () => {
-    const missing = (from: number, ...all: Recorded[]) => {
+    const missing = (from: number, ...all: RecordedMessage[]) => {
       const erasures = new Erasures(from)
       erasures.erased({ sequence: 15, digest: DIGEST }, 'named')
       for (const one of all) erasures.take(one)

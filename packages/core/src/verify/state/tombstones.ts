@@ -1,10 +1,10 @@
 import { type CustodyBody, custodyBody, SYSTEM } from '@passover/schemas'
-import { Custody, type CustodySaid, entriesOf } from '../../audit/custody-log.js'
-import type { Recorded, VerifyFinding } from './recorded-message.js'
+import { CustodyLog, type CustodyMessage, entriesOf } from '../../audit/custody-log.js'
+import type { RecordedMessage, VerifyFinding } from './recorded-message.js'
 
 /** Holds each erased entry against the tombstones: an erasure that nobody recorded is a hole in the record (P4). */
 export class Tombstones {
-  private readonly custody = new Custody()
+  private readonly custody = new CustodyLog()
   /** Digests (a character a byte) of erased entries, until their tombstone comes by: it always stands after them. */
   private readonly unnamed = new Map<number, string>()
 
@@ -15,7 +15,7 @@ export class Tombstones {
     this.unnamed.set(sequence, textOf(digest))
   }
 
-  take(recorded: Recorded): void {
+  take(recorded: RecordedMessage): void {
     const { sequence, time } = recorded.fact
     const said = { sequence, time, sender: recorded.sender ?? '', body: recorded.body() }
     const counted = this.custody.take(said) ?? this.ofBefore(said)
@@ -26,7 +26,7 @@ export class Tombstones {
   }
 
   /** Of an erasure that was asked for before what is read. */
-  private ofBefore({ sender, body }: CustodySaid): CustodyBody | undefined {
+  private ofBefore({ sender, body }: CustodyMessage): CustodyBody | undefined {
     const parsed = sender === SYSTEM && this.from > 1 ? custodyBody.safeParse(body) : undefined
     return parsed?.success && parsed.data.kind === 'erased' && parsed.data.erase < this.from ? parsed.data : undefined
   }

@@ -1,15 +1,15 @@
-import type { AskedTold } from './recorded-message.js'
+import type { RequestState } from './recorded-message.js'
 
 /** Requests that no step has answered yet, by sequence and by what they ask for. */
-export class Asking {
-  private readonly bySequence = new Map<number, AskedTold>()
+export class UnansweredRequests {
+  private readonly bySequence = new Map<number, RequestState>()
   private readonly byText = new Map<string, Set<number>>()
 
   get size(): number {
     return this.bySequence.size
   }
 
-  add(asked: AskedTold): void {
+  add(asked: RequestState): void {
     this.bySequence.set(asked.fact.sequence, asked)
     if (asked.text === undefined) return
     const same = this.byText.get(asked.text)
@@ -17,11 +17,11 @@ export class Asking {
     else this.byText.set(asked.text, new Set([asked.fact.sequence]))
   }
 
-  get(sequence: number): AskedTold | undefined {
+  get(sequence: number): RequestState | undefined {
     return this.bySequence.get(sequence)
   }
 
-  remove({ fact, text }: AskedTold): void {
+  remove({ fact, text }: RequestState): void {
     this.bySequence.delete(fact.sequence)
     const same = text === undefined ? undefined : this.byText.get(text)
     same?.delete(fact.sequence)
@@ -39,7 +39,7 @@ export class Asking {
     }
   }
 
-  all(): Iterable<AskedTold> {
+  all(): Iterable<RequestState> {
     return this.bySequence.values()
   }
 }

@@ -1,16 +1,16 @@
 import { policyDigest } from '@passover/schemas'
 import { expect, it } from 'vitest'
-import type { Recorded } from './recorded-message.js'
-import { Versions } from './version-history.js'
+import type { RecordedMessage } from './recorded-message.js'
+import { VersionHistory } from './version-history.js'
 
-function recorded(version: number): Recorded {
+function recorded(version: number): RecordedMessage {
   const body = { v: 1, version, base: version - 1, document: {}, digest: policyDigest({} as never) }
   return { fact: { type: 'other', sequence: version, time: version }, body: () => body } as never
 }
 
 /** What is said of each version in turn. */
 function said(whole: boolean, ...versions: number[]) {
-  const told = new Versions(whole)
+  const told = new VersionHistory(whole)
   return versions.map((version) => told.policy(recorded(version)))
 }
 

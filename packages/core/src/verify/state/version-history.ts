@@ -1,5 +1,5 @@
 import { type AgentRecord, agentBody, type PassOverPreferences, policyBody, policyDigest } from '@passover/schemas'
-import type { Recorded } from './recorded-message.js'
+import type { RecordedMessage } from './recorded-message.js'
 
 /** A registration reaches every dispatcher within so long. */
 const SPREAD_MS = 10_000
@@ -11,7 +11,7 @@ interface Registered {
 }
 
 /** The versions of the policy, and of the agents' records, as the stream tells them (decision 28). */
-export class Versions {
+export class VersionHistory {
   private readonly policies = new Map<number, { document: PassOverPreferences; sequence: number }>()
   private readonly agents = new Map<string, Registered>()
   private newest = 0
@@ -24,7 +24,7 @@ export class Versions {
   }
 
   /** What is wrong with a version of the policy; undefined: it counts, or is passed over by everybody as one that was too late. */
-  policy(recorded: Recorded): { fault?: string; remark?: string } {
+  policy(recorded: RecordedMessage): { fault?: string; remark?: string } {
     const parsed = policyBody.safeParse(recorded.body())
     if (!parsed.success) return { remark: 'is no version of a policy: everybody passes it over' }
     const { version, document, digest } = parsed.data
@@ -38,7 +38,7 @@ export class Versions {
     return {}
   }
 
-  agent(recorded: Recorded): void {
+  agent(recorded: RecordedMessage): void {
     const parsed = agentBody.safeParse(recorded.body())
     if (!parsed.success) return
     const { name, record } = parsed.data

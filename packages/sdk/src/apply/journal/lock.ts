@@ -1,4 +1,4 @@
-import { contend } from '@passover/bus'
+import { acquireFileLock } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { type Deps, sleep } from '../../runtime/dependencies.js'
 import { codeOf, type DirectoryHandle } from '../files/directory-handle.js'
@@ -11,7 +11,7 @@ export async function lockDirectory(deps: Pick<Deps, 'clock' | 'random'>, folder
   const until = deps.clock.monotonic() + WAIT_MS
   for (let tries = 0; ; tries += 1) {
     const nonce = Buffer.from(deps.random.bytes(12)).toString('hex')
-    const lock = await contend({ folder, prefix: PREFIX }, nonce).catch(unwritable)
+    const lock = await acquireFileLock({ folder, prefix: PREFIX }, nonce).catch(unwritable)
     if (!('held_by' in lock)) return lock
     if (deps.clock.monotonic() > until) throw busy(lock.held_by)
     const [random = 0] = deps.random.bytes(1)

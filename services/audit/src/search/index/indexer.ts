@@ -1,5 +1,5 @@
 import type { IdIndex } from '@passover/archive'
-import { type Entry, type Outcome, type Table, TableError, type TableExtent } from '@passover/bus'
+import { type Entry, type PublishResult, type Table, TableError, type TableExtent } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { keyText, type PassKey, type PassRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
@@ -190,7 +190,7 @@ export class Indexing implements Standing {
     const standing = await table.bytesOf(key)
     if (!standing?.data) return
     const { data, revision } = standing
-    const outcome = await new Promise<Outcome>((settle) => table.send(key, data, revision, settle))
+    const outcome = await new Promise<PublishResult>((settle) => table.send(key, data, revision, settle))
     if (outcome.kind === 'stored') this.found(data, outcome.sequence)
     // Lost: another process wrote it, which tells as much.
     else if (outcome.kind !== 'lost') throw new TableError(`${key} was not written again: ${outcome.kind}`, outcome)
