@@ -131,7 +131,7 @@ describe('doctor of a gateway', () => {
 })
 
 describe('doctor of a running up', () => {
-  it('says that it is ready, and what it mended', async () => {
+  it('says that it is ready, what it mended, and which pair has all its open passes', async () => {
     await using project = await openProject()
     const { url, user, password } = serverFile(project.cwd)
     const look = async () => (await json<{ checks: Checks }>(['doctor'], { cwd: project.cwd })).document.checks
@@ -142,5 +142,16 @@ describe('doctor of a running up', () => {
       const up = (await look()).find(({ name }) => name === 'up')
       mended = up?.text.includes('made budgets anew') === true
     }
+    const passover = (...args: string[]) => json<{ error?: object; checks: Checks }>(args, { cwd: project.cwd })
+    expect((await passover('agents', 'add', 'audit')).code).toBe(0)
+    expect((await passover('policy', 'set', 'max_open', '1', '--pair', 'alice->audit')).code).toBe(0)
+    expect((await passover('request', '--from', 'alice', 'audit', 'x', '--hold', '--no-wait')).code).toBe(0)
+    const queue = async () => (await look()).filter(({ name }) => name === 'queue')
+    await until('the audit has indexed it', async () => (await queue()).length === 1)
+    const end = 'passover cancel --from alice --to audit --all'
+    const text = expect.stringContaining('1 pass from alice to audit is open; at most 1 may be (max_open)')
+    expect(await queue()).toMatchObject([{ state: 'look', text, mend: expect.stringContaining(end) }])
+    expect((await passover('request', '--from', 'alice', 'audit', 'x')).document).toMatchObject({ error: { code: 'E014' } })
+    expect((await passover(...end.split(' ').slice(1), '--yes')).document).toMatchObject({ ended: 1, still_open: 0 })
   })
 })

@@ -6,7 +6,7 @@ import type { Check } from './check.js'
 import { checkDurability } from './durability.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
 import { checkCredentials, checkNode, checkProject, checkSandbox } from './machine.js'
-import { checkQueue, inspectQueue } from './queue.js'
+import { checkOpenPasses, checkQueue, inspectOpenPasses, inspectQueue } from './queue.js'
 import { renderChecks } from './run.js'
 import { checkServer, checkTopology } from './server.js'
 import { doubtfulFileSystem } from './server-settings.js'
@@ -63,10 +63,27 @@ describe('the queue of a subagent', () => {
     expect(checkQueue('audit', delayed({ 'mallory->audit': 99 }))).toEqual([])
   })
 
+  it('is named with each pair that has nearly the open passes that max_open lets it have, held ones too', () => {
+    const counted = [delayed({ 'alice->audit': 4_000, 'bob->audit': 8_999 }), delayed({ 'alice->audit': 5_000 })]
+    const named = (policy: Parameters<typeof checkOpenPasses>[1]) => checkOpenPasses(counted, policy).map(({ text }) => text)
+    const text = (of: string, limit: number) => expect.stringContaining(`passes from ${of} to audit are open; at most ${limit} may be`)
+    expect(checkOpenPasses(counted, {})).toMatchObject([
+      {
+        state: 'look',
+        text: expect.stringContaining('9000 passes from alice to audit are open; at most 10000 may be (max_open)'),
+        mend: expect.stringContaining('passover cancel --from alice --to audit --all'),
+      },
+    ])
+    expect(named({ defaults: { max_open: 100 } })).toEqual([text('alice', 100), text('bob', 100)])
+    expect(named({ pairs: { 'alice->audit': { max_active: 9_500 }, 'bob->audit': { max_open: 9_000 } } })).toEqual([text('bob', 9_000)])
+    expect(named({ pairs: { 'alice->audit': { max_open: 20_000 } } })).toEqual([])
+  })
+
   // Fails where that failure ends the command: it would be reported as a server that cannot be reached.
   it('is left out where the audit does not answer in time', async () => {
     const bus = { now: () => 1_000_000, ask: async () => undefined } as unknown as Bus
     expect(await inspectQueue(bus, 'audit')).toEqual([])
+    expect(await inspectOpenPasses(bus, { subagent: 'audit', open: 9_000 }, {})).toEqual([])
   })
 })
 

@@ -1,8 +1,8 @@
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Bus } from '@passover/bus'
+import { type Bus, PolicyStore } from '@passover/bus'
 import { askAgents, openQueued, totalLoad } from '@passover/operator'
-import type { AgentRecord } from '@passover/schemas'
+import type { AgentRecord, PassOverPreferences } from '@passover/schemas'
 import { folderFault, type IgnoredFile, searchProject } from '@passover/sdk/project'
 import { revokedAgents } from '../auth/find-keys.js'
 import { connectPerson } from '../connection/connect-person.js'
@@ -22,7 +22,7 @@ import { checkIsolation } from './isolation.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
 import { checkCredentials, checkNode, checkProject, checkSandbox, type ProjectFacts } from './machine.js'
 import { checkGateway, checkUp } from './processes.js'
-import { BACKLOG_THRESHOLD, inspectQueue } from './queue.js'
+import { BACKLOG_THRESHOLD, inspectOpenPasses, inspectQueue } from './queue.js'
 import { checkServer, checkTopology } from './server.js'
 import { projectServerSettings, readMonitoring, type ServerSettings } from './server-settings.js'
 import { checkStores, checkTrust } from './stores.js'
@@ -108,8 +108,9 @@ async function inspectServer(
   checks.push(...checkLimits(inspection, settings), ...checkDomain(inspection), ...checkClocks(inspection.clocks))
   checks.push(...checkStores(inspection, settings))
   checks.push(...(await checkAudit(bus)), await checkDispatcher(bus))
-  checks.push(...(await checkAgents(bus, inspection.consumers, revokedAgents(server))))
   const stores = new Set(inspection.buckets.map(({ name }) => name))
+  const policy = stores.has('policy') ? await policyOf(bus) : {}
+  checks.push(...(await checkAgents(bus, { consumers: inspection.consumers, revoked: revokedAgents(server), policy })))
   if (inspection.stream && stores.has('agents') && stores.has('policy')) checks.push(...(await checkTrust(bus)))
 }
 
@@ -128,14 +129,26 @@ async function checkDispatcher(bus: Bus): Promise<Check> {
   return answer === undefined ? broken('dispatcher', 'none answers', 'passover up') : ok('dispatcher', 'answers')
 }
 
+/** The policy in force, as it is: doctor puts nothing into force. */
+async function policyOf(bus: Bus): Promise<PassOverPreferences> {
+  const stand = await (await PolicyStore.open(bus)).stand()
+  return stand.kind === 'valid' ? stand.value.document : {}
+}
+
+interface Known {
+  consumers: readonly string[]
+  revoked: ReadonlyMap<string, number>
+  policy: PassOverPreferences
+}
+
 /** Each registered subagent has its three work consumers; work without a worker is pointed at. */
-async function checkAgents(bus: Bus, consumers: string[], revoked: ReadonlyMap<string, number>): Promise<Check[]> {
+async function checkAgents(bus: Bus, { consumers, revoked, policy }: Known): Promise<Check[]> {
   const agents = await askAgents(bus).catch((error: unknown) => {
     if (error instanceof CliFailure) return []
     throw error
   })
   const checks = agents.flatMap(({ agent, originated }) => checkRevoked(agent, originated, revoked))
-  for (const { agent, open } of agents.filter(({ agent }) => agent.roles.subagent)) {
+  for (const { agent, open, waiting: unstarted } of agents.filter(({ agent }) => agent.roles.subagent)) {
     const { name } = agent
     const own = consumers.filter((consumer) => ['high', 'medium', 'low'].some((slot) => consumer === `work_${name}_${slot}`))
     if (own.length < 3)
@@ -152,6 +165,7 @@ async function checkAgents(bus: Bus, consumers: string[], revoked: ReadonlyMap<s
     } else if (queued > 0 && load.idle === 0 && load.running === 0)
       checks.push(warning('agents', `${waiting} for ${name}, which has no worker`, `passover work ${name} -- <command>`))
     if (queued >= BACKLOG_THRESHOLD) checks.push(...(await inspectQueue(bus, name)))
+    checks.push(...(await inspectOpenPasses(bus, { subagent: name, open: open + unstarted }, policy)))
   }
   if (checks.length === 0) checks.push(ok('agents', count(agents.length, 'registered agent')))
   return checks

@@ -153,6 +153,16 @@ describe('counting', () => {
     expect([tell(), looked]).toEqual([[{ count: 3 }, undefined, undefined], 0])
   })
 
+  it('counts nothing of what is read again from the start', () => {
+    const counting = new Counting(() => undefined, HOUR_MS)
+    counting.take(key(1), 's')
+    counting.clear()
+    const counts = counting.for(key(2))
+    counting.take(key(3, 'bob'), 's')
+    expect([counts.session('s', 1), counts.rate('pair', 'max_active', 1, T0)]).toEqual([{ count: 1 }, undefined])
+    expect([counting.underway, counts.session('s', 2)]).toEqual([1, undefined])
+  })
+
   it('where nobody folds it counts what it let through itself, rates not at all', () => {
     const counting = new LimitCounters(() => undefined, HOUR_MS)
     for (let n = 1; n <= 3; n++) {
