@@ -2,7 +2,7 @@ import { PASSES_BUCKET, storedRecord } from '@passover/audit'
 import type { PassRecord, PassRow } from '@passover/schemas'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
-import { Records } from '../../../services/audit/src/records/record-store.js'
+import { RecordStore } from '../../../services/audit/src/records/record-store.js'
 import { clockOf } from '../../support/fixtures/audit.js'
 import { busOn, freshKey } from '../../support/fixtures/bus.js'
 import { until } from '../../support/processes/until.js'
@@ -16,7 +16,7 @@ test('of two records of a pass that are on their way while the leader is alone, 
   const table = await bus.table(PASSES_BUCKET, storedRecord)
   const said: string[] = []
   const standing = { wrote: () => undefined, found: () => undefined }
-  const records = new Records(table, standing, clockOf(bus), pino({}, { write: (line) => void said.push(line) }))
+  const records = new RecordStore(table, standing, clockOf(bus), pino({}, { write: (line) => void said.push(line) }))
   const followers = nats.nodes.filter((node) => node !== leader)
   await Promise.all(followers.map((node) => node.pause()))
   const written = [9, 4].map((last) => records.write({ key: 'k' }, { stored: recordOf(last), row: {} as PassRow }))

@@ -37,7 +37,7 @@ describe('audit: retention', () => {
   const doneTo = (audit: AuditRunning, k: number) =>
     until(() => audit.stats().deleted_to >= k, { what: `segments before ${k} are done with` })
 
-  // Fails with deletion-eligibility.ts: 'later' for an open journal made 'go'; openLetter or deliveryDue giving undefined; awaiting_release left out.
+  // Fails with deletion-eligibility.ts: 'later' for an open journal made 'go'; unsettledSince or deliveryDeadline giving undefined; awaiting_release left out.
   it('what is closed goes; what is open, held, awaits release, is dead or undelivered stays, and is in nobody’s way', async () => {
     await fixture.register('nobody')
     const away = { name: 'away', roles: { originates: 'always' as const, subagent: false }, durable_returns: { from: 1 } }

@@ -63,8 +63,8 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     config: 'retention',
     breaks: 'P4',
     file: ARCHIVE,
-    find: 'this.current.add(stored, named(stored, fact), session);',
-    put: "if (fact.type !== 'acknowledged') this.current.add(stored, named(stored, fact), session);",
+    find: 'this.current.add(stored, passNamedBy(stored, fact), session);',
+    put: "if (fact.type !== 'acknowledged') this.current.add(stored, passNamedBy(stored, fact), session);",
   },
   archive_unchained: {
     config: 'retention',

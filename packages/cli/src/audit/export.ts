@@ -1,6 +1,6 @@
 import { relative, resolve } from 'node:path'
 import { ARCHIVE_BUCKET, Manifest, type ManifestEntry, segmentOf } from '@passover/archive'
-import { createdAt, describeChecked, Logged, Spool, type Walked, walkPasses } from '@passover/audit'
+import { buildCheckedRecord, createdAt, LoggingHistory, ReverseSpool, type WalkedPass, walkPasses } from '@passover/audit'
 import type { Bus } from '@passover/bus'
 import type { CheckSchema, JournalRules } from '@passover/core'
 import { inForce, policyOn } from '@passover/operator'
@@ -80,11 +80,11 @@ export interface ExportResult {
 export async function exportPasses(bus: Bus, wanted: ExportRequest, say: (text: string) => void): Promise<ExportResult> {
   await using schemas = outputSchemas()
   const check: CheckSchema = (schema, value, subagent) => schemas.checkFor(subagent, schema, value)
-  await using spool = await Spool.open()
+  await using spool = await ReverseSpool.open()
   const since = wanted.since ?? Number.NEGATIVE_INFINITY
-  let oldest: Walked | undefined
+  let oldest: WalkedPass | undefined
   const rules = await readIdWindow(bus)
-  const logged = await Logged.read(bus, wanted.log_all_passes)
+  const logged = await LoggingHistory.read(bus, wanted.log_all_passes)
   const manifest = await Manifest.open(bus)
   const removed = new Removed(await manifest.all())
   const again = new Set<string>()
@@ -145,7 +145,7 @@ class Removed {
   }
 }
 
-async function* everyPass(bus: Bus, manifest: Manifest, rules: JournalRules): AsyncGenerator<Walked> {
+async function* everyPass(bus: Bus, manifest: Manifest, rules: JournalRules): AsyncGenerator<WalkedPass> {
   const objects = await bus.objects(ARCHIVE_BUCKET)
   yield* walkPasses({ bus, manifest, objects, rules }, 'archive', (await bus.bounds()).last)
 }
@@ -160,10 +160,10 @@ interface Narrowed {
 /** `asked`: its request; `sequences`: where it had ended, and its last message. Who logged at one of them made a record of it. */
 type Found = ExportedPass & { asked: number | undefined; sequences: number[] }
 
-async function exported({ passes }: Walked, { since, session, check, rules }: Narrowed): Promise<Found[]> {
+async function exported({ passes }: WalkedPass, { since, session, check, rules }: Narrowed): Promise<Found[]> {
   const found: Found[] = []
   for (const memory of passes) {
-    const { record } = await describeChecked(memory, rules, check)
+    const { record } = await buildCheckedRecord(memory, rules, check)
     const { entry, sequences } = record
     if (!entry || entry.timestamp < since || (session !== undefined && entry.session_id !== session)) continue
     found.push({
@@ -181,7 +181,7 @@ function wallOf(record: PassRecord): number | undefined {
   return record.ended_at === undefined ? undefined : Math.max(0, record.ended_at - createdAt(record))
 }
 
-async function written(spool: Spool, wanted: ExportRequest, kept: KeptLines): Promise<Omit<ExportResult, 'unlogged'>> {
+async function written(spool: ReverseSpool, wanted: ExportRequest, kept: KeptLines): Promise<Omit<ExportResult, 'unlogged'>> {
   const { folder } = wanted
   const summing = new SummaryBuilder()
   await using files = new ExportFiles(folder, kept)

@@ -2,8 +2,8 @@ import { encode, type StoredMessage, type Table } from '@passover/bus'
 import { type Clock, packSequences } from '@passover/core'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
-import { Acknowledged } from './ack-index.js'
-import { type ChunkEntry, hasBit, openChunk } from './sequence-bitmap.js'
+import { AckIndex } from './ack-index.js'
+import { type ChunkEntry, decodeChunk, hasBit } from './sequence-bitmap.js'
 
 const clock: Clock = { now: () => 0, monotonic: () => 0, after: () => ({ [Symbol.dispose]: () => undefined }) }
 
@@ -26,7 +26,7 @@ function indexing() {
       }),
     )
   }
-  const index = new Acknowledged(table as Table<ChunkEntry>, clock, pino({ level: 'silent' }))
+  const index = new AckIndex(table as Table<ChunkEntry>, clock, pino({ level: 'silent' }))
   const take = (sequence: number) => {
     const data = encode({ v: 1, returns: packSequences([sequence]) })
     index.take({ data, headers: new Map() } as unknown as StoredMessage, {
@@ -39,7 +39,7 @@ function indexing() {
   return {
     index,
     take,
-    isWritten: (sequence: number) => hasBit(openChunk(held), sequence),
+    isWritten: (sequence: number) => hasBit(decodeChunk(held), sequence),
     /** The bucket has been asked to write once more. */
     asked: () =>
       writes.length > 0

@@ -3,18 +3,28 @@ import { type Clock, sequencesIn } from '@passover/core'
 import { type AcknowledgedFact, HEADER } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
-import { type Chunk, type ChunkEntry, chunkOf, emptyChunk, hasBit, merged, openChunk, packChunk, setBit } from './sequence-bitmap.js'
+import {
+  type Chunk,
+  type ChunkEntry,
+  chunkOf,
+  decodeChunk,
+  emptyChunk,
+  encodeChunk,
+  hasBit,
+  mergeChunks,
+  setBit,
+} from './sequence-bitmap.js'
 
 /** KV bucket of which returns were acknowledged, some 65,000 sequences of one originator an entry. */
 export const ACKNOWLEDGED_BUCKET = 'acknowledged'
 
 /** Chunks in memory besides those that are to be written. */
-const KEPT = 1_024
-const FLUSH_MS = 5_000
+const MAX_CACHED_CHUNKS = 1_024
+const FLUSH_INTERVAL_MS = 5_000
 /** Chunks to be written beyond which the reader waits: whoever names returns far apart is no faster than they are written. */
-const MOST_DIRTY = 2_048
+const MAX_DIRTY_CHUNKS = 2_048
 
-interface Dirty {
+interface DirtyChunk {
   bits: Chunk
   /** Sequence of the first acknowledgment that is in no written entry. */
   since: number
@@ -26,12 +36,12 @@ interface Dirty {
  * speaks for its own returns only: its bits are looked at for its own passes and no others. Bits are only ever set, so that replicas, restarts
  * and rebuilds come to the same bytes in whatever order they read.
  */
-export class Acknowledged {
+export class AckIndex {
   /** Told of each list. */
-  onTaken: (originator: string, sequences: readonly number[]) => void = () => undefined
+  onAcknowledged: (originator: string, sequences: readonly number[]) => void = () => undefined
   private readonly known: LRUCache<string, Chunk>
-  private dirty = new Map<string, Dirty>()
-  private writing = new Map<string, Dirty>()
+  private dirty = new Map<string, DirtyChunk>()
+  private writing = new Map<string, DirtyChunk>()
   private flushing: Promise<void> | undefined
   private next: Promise<void> | undefined
   private flushedAt = 0
@@ -42,7 +52,7 @@ export class Acknowledged {
     private readonly clock: Clock,
     private readonly log: Logger,
   ) {
-    this.known = new LRUCache({ max: KEPT })
+    this.known = new LRUCache({ max: MAX_CACHED_CHUNKS })
     this.flushedAt = clock.monotonic()
   }
 
@@ -51,21 +61,21 @@ export class Acknowledged {
     const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
     if (!decoded.ok) return
     let number = -1
-    let dirty: Dirty | undefined
+    let dirty: DirtyChunk | undefined
     const sequences = sequencesIn(decoded.value, fact.sequence)
     for (const sequence of sequences) {
       if (chunkOf(sequence) !== number) {
         number = chunkOf(sequence)
-        dirty = this.dirtyOf(keyOf(fact.originator, number), fact.sequence)
+        dirty = this.dirtyOf(chunkKey(fact.originator, number), fact.sequence)
       }
       if (dirty) setBit(dirty.bits, sequence)
     }
-    this.onTaken(fact.originator, sequences)
+    this.onAcknowledged(fact.originator, sequences)
   }
 
   /** Whether an originator acknowledged a return of its own; a promise where the bucket must be asked. */
   has(originator: string, sequence: number): boolean | Promise<boolean> {
-    const key = keyOf(originator, chunkOf(sequence))
+    const key = chunkKey(originator, chunkOf(sequence))
     if (this.isIn(this.dirty.get(key), sequence) || this.isIn(this.writing.get(key), sequence)) return true
     const known = this.known.get(key)
     return known ? hasBit(known, sequence) : this.load(key).then((chunk) => hasBit(chunk, sequence))
@@ -80,7 +90,7 @@ export class Acknowledged {
 
   /** Writes what is new, every few seconds. */
   sweep(): void {
-    if (this.clock.monotonic() - this.flushedAt >= FLUSH_MS) void this.flush()
+    if (this.clock.monotonic() - this.flushedAt >= FLUSH_INTERVAL_MS) void this.flush()
   }
 
   /** Settles when everything taken until now is written, or could not be. One at a time: who asks while one runs shares the next. */
@@ -95,8 +105,8 @@ export class Acknowledged {
   }
 
   /** A promise when the reader must wait for some to be written. */
-  busy(): Promise<void> | undefined {
-    return this.dirty.size > MOST_DIRTY && !this.stopped ? this.flush() : undefined
+  backpressure(): Promise<void> | undefined {
+    return this.dirty.size > MAX_DIRTY_CHUNKS && !this.stopped ? this.flush() : undefined
   }
 
   get pending(): number {
@@ -107,11 +117,11 @@ export class Acknowledged {
     this.stopped = true
   }
 
-  private isIn(dirty: Dirty | undefined, sequence: number): boolean {
+  private isIn(dirty: DirtyChunk | undefined, sequence: number): boolean {
     return dirty !== undefined && hasBit(dirty.bits, sequence)
   }
 
-  private dirtyOf(key: string, since: number): Dirty {
+  private dirtyOf(key: string, since: number): DirtyChunk {
     const known = this.dirty.get(key)
     if (known) return known
     const made = { bits: emptyChunk(), since }
@@ -120,10 +130,10 @@ export class Acknowledged {
   }
 
   private async load(key: string): Promise<Chunk> {
-    const chunk = openChunk((await this.table.get(key))?.value)
+    const chunk = decodeChunk((await this.table.get(key))?.value)
     // What was written meanwhile is in one of the two.
     const known = this.known.get(key)
-    const whole = known ? merged(known, chunk) : chunk
+    const whole = known ? mergeChunks(known, chunk) : chunk
     this.known.set(key, whole)
     return whole
   }
@@ -140,12 +150,12 @@ export class Acknowledged {
   }
 
   /** By compare-and-set: a replica may have bits that are not in ours, whoever is ahead. */
-  private async write(key: string, dirty: Dirty): Promise<void> {
+  private async write(key: string, dirty: DirtyChunk): Promise<void> {
     try {
       for (;;) {
         const found = await this.table.get(key)
-        const whole = merged(openChunk(found?.value), dirty.bits)
-        const entry = packChunk(whole)
+        const whole = mergeChunks(decodeChunk(found?.value), dirty.bits)
+        const entry = encodeChunk(whole)
         const written = found ? await this.table.update(key, entry, found.revision) : await this.table.create(key, entry)
         if (written === undefined) continue
         this.known.set(key, whole)
@@ -155,25 +165,25 @@ export class Acknowledged {
       this.log.warn({ key, err: error }, 'acknowledgments not written')
       const again = this.dirtyOf(key, dirty.since)
       again.since = Math.min(again.since, dirty.since)
-      again.bits = merged(again.bits, dirty.bits)
+      again.bits = mergeChunks(again.bits, dirty.bits)
     }
     this.writing.delete(key)
   }
 }
 
-function keyOf(originator: string, number: number): string {
+function chunkKey(originator: string, number: number): string {
   return `${originator}.${number}`
 }
 
 /** Makes the index anew, where it was lost, from what the stream still has of before `from`. */
-export async function reread(bus: Bus, index: Acknowledged, from: number): Promise<void> {
+export async function rebuildAckIndex(bus: Bus, index: AckIndex, from: number): Promise<void> {
   const { first } = await bus.bounds()
   if (first >= from) return
   const filters = [bus.subjects.all('acknowledged')]
   await using reader = await bus.follow({ filters, from: first }, (stored, fact) => {
     if (fact.type !== 'acknowledged' || stored.sequence >= from) return undefined
     index.take(stored, fact)
-    return index.busy()
+    return index.backpressure()
   })
   await Promise.race([reader.caughtUp, reader.closed])
 }

@@ -2,22 +2,22 @@ import type { Bus } from '@passover/bus'
 import { decode } from '@passover/bus'
 import { deliveredStatus, sendStatus, sequencesIn } from '@passover/core'
 import { HEADER, type PassKey, type PassRecord, type PassRow, type PassStatus, type TimelineEntry } from '@passover/schemas'
-import type { Acknowledged } from './ack-index.js'
+import type { AckIndex } from './ack-index.js'
 
 /** Acknowledgments looked through for the one that names a return: one a second of each replica that answers to the name. */
 const MOST_LOOKS = 64
 
-type Index = Pick<Acknowledged, 'has'>
+type Index = Pick<AckIndex, 'has'>
 
 /** A row with how far its pass is for its originator. Its record says what the pass's own messages say, the index what was acknowledged. */
-export function sentRow(index: Index, row: PassRow): PassRow | Promise<PassRow> {
+export function withRowDelivery(index: Index, row: PassRow): PassRow | Promise<PassRow> {
   if (row.return_sequence === undefined) return withSend(row, false)
   const acknowledged = index.has(row.originator, row.return_sequence)
   return acknowledged instanceof Promise ? acknowledged.then((known) => withSend(row, known)) : withSend(row, acknowledged)
 }
 
 /** The same of a record: when it was acknowledged is said where that was looked for. */
-export function sentRecord(record: PassRecord, acknowledged: { at: number | undefined } | undefined): PassRecord {
+export function withRecordDelivery(record: PassRecord, acknowledged: { at: number | undefined } | undefined): PassRecord {
   const status = deliveredStatus(record.status, acknowledged !== undefined)
   return { ...record, status, ...(acknowledged?.at === undefined ? {} : { acknowledged_at: acknowledged.at }) }
 }
@@ -31,7 +31,7 @@ function withSend(row: PassRow, acknowledged: boolean): PassRow {
 }
 
 /** The acknowledgment that names a return, as an entry of its history. */
-export async function acknowledgmentOf(bus: Bus, key: PassKey, returned: number): Promise<TimelineEntry | undefined> {
+export async function findAcknowledgment(bus: Bus, key: PassKey, returned: number): Promise<TimelineEntry | undefined> {
   const filter = bus.subjects.acknowledged(key.originator)
   for (let from = returned + 1, looks = 0; looks < MOST_LOOKS; looks++) {
     const stored = await bus.journal.first(filter, from)

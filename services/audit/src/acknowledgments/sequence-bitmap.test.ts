@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { CHUNK_SIZE, chunkEntry, emptyChunk, hasBit, merged, openChunk, packChunk, setBit } from './sequence-bitmap.js'
+import { CHUNK_SIZE, chunkEntry, decodeChunk, emptyChunk, encodeChunk, hasBit, mergeChunks, setBit } from './sequence-bitmap.js'
 
 const chunkOfAll = (places: Iterable<number>) => {
   const chunk = emptyChunk()
@@ -13,9 +13,9 @@ it('an entry has exactly the bits that were set, few or many, in whatever order'
   const many = fc.integer({ min: 1, max: 5 }).map((step) => Array.from({ length: Math.floor(CHUNK_SIZE / step) }, (_, n) => n * step))
   fc.assert(
     fc.property(fc.oneof({ weight: 9, arbitrary: few }, { weight: 1, arbitrary: many }), (places) => {
-      const entry = chunkEntry.parse(packChunk(chunkOfAll(places)))
-      expect(packChunk(chunkOfAll([...places].reverse()))).toEqual(entry)
-      const opened = openChunk(entry)
+      const entry = chunkEntry.parse(encodeChunk(chunkOfAll(places)))
+      expect(encodeChunk(chunkOfAll([...places].reverse()))).toEqual(entry)
+      const opened = decodeChunk(entry)
       expect(places.every((place) => hasBit(opened, place + 3 * CHUNK_SIZE))).toBe(true)
       expect(opened).toEqual(chunkOfAll(places))
     }),
@@ -24,7 +24,7 @@ it('an entry has exactly the bits that were set, few or many, in whatever order'
 })
 
 it('what two replicas know is in what they write together', () => {
-  const both = merged(chunkOfAll([1, 9]), chunkOfAll([9, 70]))
+  const both = mergeChunks(chunkOfAll([1, 9]), chunkOfAll([9, 70]))
   expect(both).toEqual(chunkOfAll([1, 9, 70]))
-  expect(openChunk(undefined)).toEqual(emptyChunk())
+  expect(decodeChunk(undefined)).toEqual(emptyChunk())
 })

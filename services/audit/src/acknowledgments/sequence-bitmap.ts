@@ -32,12 +32,12 @@ export function hasBit(chunk: Chunk, sequence: number): boolean {
   return ((chunk[place >> 3] ?? 0) & (1 << (place & 7))) !== 0
 }
 
-export function merged(one: Chunk, other: Chunk): Chunk {
+export function mergeChunks(one: Chunk, other: Chunk): Chunk {
   return one.map((byte, at) => byte | (other[at] ?? 0))
 }
 
 /** The same chunk has the same entry, whoever writes it. */
-export function packChunk(chunk: Chunk): ChunkEntry {
+export function encodeChunk(chunk: Chunk): ChunkEntry {
   const places: number[] = []
   for (let at = 0; at < BYTES; at++) {
     const byte = chunk[at] ?? 0
@@ -53,7 +53,7 @@ export function packChunk(chunk: Chunk): ChunkEntry {
   return { v: 1, places: packed }
 }
 
-export function openChunk(entry: ChunkEntry | undefined): Chunk {
+export function decodeChunk(entry: ChunkEntry | undefined): Chunk {
   const chunk = emptyChunk()
   if (!entry) return chunk
   if ('bits' in entry) chunk.set(entry.bits)

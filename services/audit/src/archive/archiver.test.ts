@@ -3,7 +3,7 @@ import { type ObjectStore, readHeaders, type StoredMessage, Subjects } from '@pa
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
 import { Archiver, type ArchiverDeps } from './archiver.js'
-import { sweepOrphans } from './orphan-sweep.js'
+import { sweepOrphanObjects } from './orphan-sweep.js'
 
 const subjects = new Subjects()
 const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
@@ -74,7 +74,7 @@ it('of a segment that was removed it sweeps nothing that is still to be cleaned 
   const manifest = { standing: async () => ({ entry, revision: 1 }), replace: async () => true } as unknown as Manifest
   const deleted: string[] = []
   const objects = { list: async () => names, delete: async (name: string) => void deleted.push(name) } as unknown as ObjectStore
-  expect(await sweepOrphans(manifest, objects)).toBe(1)
+  expect(await sweepOrphanObjects(manifest, objects)).toBe(1)
   expect(deleted).toEqual(['0000000003.b.frames'])
 })
 

@@ -20,8 +20,8 @@ import { type Fact, keyText, type PassKey, sha256 } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { deletedTo } from '../deletion/deletion-state.js'
 import { requestId } from '../pass/unanswered-requests.js'
-import { inBatches } from '../runtime/concurrency.js'
-import type { CustodyWatch } from '../watchers/custody-watcher.js'
+import { mapInBatches } from '../runtime/concurrency.js'
+import type { CustodyWatcher } from '../watchers/custody-watcher.js'
 
 export interface ArchiverDeps {
   bus: Bus
@@ -31,7 +31,7 @@ export interface ArchiverDeps {
   objects: ObjectStore
   /** The lowest sequence that a projector starting now would still need; undefined: none. */
   needed: () => number | undefined
-  custody: Pick<CustodyWatch, 'erasedIn' | 'forget'>
+  custody: Pick<CustodyWatcher, 'erasedIn' | 'forget'>
 }
 
 export interface ArchiverOptions {
@@ -44,12 +44,12 @@ export interface ArchiverOptions {
 
 /** Segments that may wait to be sealed before the reader has to. */
 const MAX_WAITING = 2
-const RETRY_MS = 1000
+const RETRY_DELAY_MS = 1000
 /** Whose turn it is not looks so often, and so many times, whether it is sealed. */
-const LOOK_MS = 100
-const LOOKS = 10
+const CHECK_INTERVAL_MS = 100
+const MAX_CHECKS = 10
 /** Gaps of a segment that are looked up at once. Only a segment of which messages were deleted has many. */
-const GAPS_AT_ONCE = 16
+const GAP_CONCURRENCY = 16
 
 /**
  * Cuts what the reader hands on into numbered segments, stores each as an object and then claims its manifest entry. A crash between the two
@@ -130,7 +130,7 @@ export class Archiver {
     if (k < this.current.k) return undefined
     let busy: Promise<void> | undefined
     while (k > this.current.k) busy = this.seal() ?? busy
-    this.current.add(stored, named(stored, fact), session)
+    this.current.add(stored, passNamedBy(stored, fact), session)
     if (stored.sequence === segmentRange(k).last) busy = this.seal() ?? busy
     return busy
   }
@@ -179,7 +179,7 @@ export class Archiver {
         this.trouble = `segment ${buffer.k} is not sealed: ${error instanceof Error ? error.message : String(error)}`
         this.broken = this.stopped
         if (this.broken) return
-        await new Promise<void>((done) => this.deps.clock.after(RETRY_MS, done))
+        await new Promise<void>((done) => this.deps.clock.after(RETRY_DELAY_MS, done))
       }
     }
   }
@@ -227,7 +227,7 @@ export class Archiver {
    * while can lack messages without noticing (docs/quality/chaos-report.md#what-runs-found). They would be missing from the archive for good.
    */
   private async compareGaps({ k, gaps }: SegmentBuffer): Promise<void> {
-    const missed = await inBatches(gaps, ({ from, to }) => this.missedIn(from, to), GAPS_AT_ONCE)
+    const missed = await mapInBatches(gaps, ({ from, to }) => this.missedIn(from, to), GAP_CONCURRENCY)
     const sequence = missed.find((one) => one !== undefined)
     if (sequence === undefined) return
     const what = `segment ${k} was read without message ${sequence}, which the stream has: the server that was read from lacks it`
@@ -242,10 +242,10 @@ export class Archiver {
 
   private async sealedByAnother(k: number): Promise<ManifestEntry | undefined> {
     const { manifest, clock } = this.deps
-    for (let looks = this.turn === 'mine' ? 1 : LOOKS; ; looks--) {
+    for (let looks = this.turn === 'mine' ? 1 : MAX_CHECKS; ; looks--) {
       const sealed = await manifest.entry(k)
       if (sealed || looks === 1 || this.stopped) return sealed
-      await new Promise<void>((done) => clock.after(LOOK_MS, done))
+      await new Promise<void>((done) => clock.after(CHECK_INTERVAL_MS, done))
     }
   }
 
@@ -270,7 +270,7 @@ export class Archiver {
   }
 }
 
-const WHAT_TO_DO =
+const RECOVERY_HINT =
   'Nothing is archived over that: stop the services and restore the stream and all buckets from one backup, or delete the archive (KV_archive, OBJ_archive)'
 
 /**
@@ -283,8 +283,8 @@ export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ n
   const begin = segmentOf(Math.max(1, first))
   const archived = entries.at(-1)
   if (!archived) return { newest: undefined, from: segmentRange(begin).first }
-  const why = await differs(bus, archived, last)
-  if (why !== undefined) throw new Error(`${why}: it is another stream, or lost its end. ${WHAT_TO_DO}`)
+  const why = await differsFromStream(bus, archived, last)
+  if (why !== undefined) throw new Error(`${why}: it is another stream, or lost its end. ${RECOVERY_HINT}`)
   const whole_from = Math.max(begin, (await deletedTo(bus)) ?? 0)
   for (const k of findGaps(entries)) {
     if (k >= whole_from && (await manifest.isFree(k)))
@@ -294,20 +294,20 @@ export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ n
 }
 
 /** Where the archive is another one, what it lost of what its list names is forgotten. */
-export async function forgetLost(bus: Bus): Promise<void> {
+export async function forgetLostSegments(bus: Bus): Promise<void> {
   const [manifest, objects, { first }] = await Promise.all([Manifest.open(bus), bus.objects(ARCHIVE_BUCKET), bus.bounds()])
   await manifest.forgetLost(segmentOf(Math.max(1, first)), objects)
 }
 
 /** Undefined: the stream is the one that was archived, as far as its newest archived message says. */
-async function differs(bus: Bus, { last: archived, last_time }: ManifestEntry, last: number): Promise<string | undefined> {
+async function differsFromStream(bus: Bus, { last: archived, last_time }: ManifestEntry, last: number): Promise<string | undefined> {
   if (last < archived) return `the archive holds sequence ${archived}, but the stream ends at ${last}`
   const stored = archived > 0 ? await bus.journal.message(archived) : undefined
   return stored && stored.time !== last_time ? `at sequence ${archived} the stream has another message than the archive` : undefined
 }
 
 /** A request from a shell has no headers: its id is in its body, and the index must have it. */
-export function named(stored: StoredMessage, fact: Fact): Fact {
+export function passNamedBy(stored: StoredMessage, fact: Fact): Fact {
   if (fact.type !== 'request' || fact.id !== undefined) return fact
   const id = requestId(stored, fact)
   return id === undefined ? fact : { ...fact, id }

@@ -1,7 +1,7 @@
 import { type Archive, ownedParts } from '@passover/archive'
 import type { Bus } from '@passover/bus'
 
-export interface PartsDeps {
+export interface OrphanPartsDeps {
   bus: Bus
   archive: Pick<Archive, 'keepsPart'>
   /** Whether a message that is in no sealed segment yet, and not erased, keeps a part. */
@@ -14,7 +14,11 @@ export interface PartsDeps {
  * Deletes the large parts, `<owner>/<token>`, that no other pass of their owner needs, and returns how many. An agent that stores the very same bytes
  * in that moment may find its part gone: its pass then fails with "missing", and is asked again.
  */
-export async function removeParts(deps: PartsDeps, parts: Iterable<string>, erased?: { has(sequence: number): boolean }): Promise<number> {
+export async function removeOrphanParts(
+  deps: OrphanPartsDeps,
+  parts: Iterable<string>,
+  erased?: { has(sequence: number): boolean },
+): Promise<number> {
   const named = [...parts]
   if (named.length === 0) return 0
   const { bus, archive, refersTo, untilRead } = deps

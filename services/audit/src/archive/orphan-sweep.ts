@@ -2,16 +2,16 @@ import type { Manifest } from '@passover/archive'
 import type { Bus, ObjectStore } from '@passover/bus'
 
 /** Who writes an object adds to it every few ms: one that nobody added to for so long was given up. */
-const GIVEN_UP_MS = 600_000
+const ABANDONED_AFTER_MS = 600_000
 
 /** What of objects no object is made of: pieces that a crash left. Gives the writings that may go on yet. */
-export function sweepPieces(bus: Bus, objects: ObjectStore): Promise<string[]> {
+export function sweepOrphanChunks(bus: Bus, objects: ObjectStore): Promise<string[]> {
   // By a clock of its own it would take for old what is young.
-  return objects.sweep(bus.clockMeasured ? bus.now() - GIVEN_UP_MS : 0)
+  return objects.sweep(bus.clockMeasured ? bus.now() - ABANDONED_AFTER_MS : 0)
 }
 
 /** Deletes objects that a crash between storing and claiming left behind: those of sealed segments that no entry names. */
-export async function sweepOrphans(manifest: Manifest, objects: ObjectStore): Promise<number> {
+export async function sweepOrphanObjects(manifest: Manifest, objects: ObjectStore): Promise<number> {
   const byName = new Map<string, string[]>()
   for (const name of await objects.list()) {
     const k = name.split('.')[0] ?? ''

@@ -1,10 +1,10 @@
 import { DigestIndexBuilder, type Frame, SegmentBuffer, sequenceOf } from '@passover/archive'
 import { type Bus, readHeaders } from '@passover/bus'
 import { sessionOf } from '../pass/control-frame.js'
-import { named } from './archiver.js'
+import { passNamedBy } from './archiver.js'
 
 /** The index of a segment from its frames, as the archiver makes it while the same messages come by. */
-export function indexOf({ subjects }: Pick<Bus, 'subjects'>, k: number, frames: readonly Frame[]): Uint8Array {
+export function buildSegmentIndex({ subjects }: Pick<Bus, 'subjects'>, k: number, frames: readonly Frame[]): Uint8Array {
   const buffer = new SegmentBuffer(k, 0)
   const prints = new DigestIndexBuilder()
   for (const frame of frames) {
@@ -12,7 +12,7 @@ export function indexOf({ subjects }: Pick<Bus, 'subjects'>, k: number, frames: 
     if (frame.kind === 'erased') continue
     const stored = { ...frame.event, headers: readHeaders(frame.event.headers) }
     const fact = subjects.toFact(stored)
-    buffer.add(stored, named(stored, fact), sessionOf(stored, fact))
+    buffer.add(stored, passNamedBy(stored, fact), sessionOf(stored, fact))
   }
   return buffer.index.encode(k, prints.bytes())
 }

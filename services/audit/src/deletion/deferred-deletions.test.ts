@@ -1,10 +1,10 @@
 import { keyText } from '@passover/schemas'
 import { expect, it } from 'vitest'
-import { fairShare, LeftBehind } from './deferred-deletions.js'
-import type { Waiting, WaitingPass } from './deletion-state.js'
+import { DeferredDeletions, fairShare } from './deferred-deletions.js'
+import type { DeferredPass, DeferredSegment } from './deletion-state.js'
 
 const MOST = 10
-const pass = (n: number, why: WaitingPass['why'] = 'delivery'): WaitingPass => ({
+const pass = (n: number, why: DeferredPass['why'] = 'delivery'): DeferredPass => ({
   key: { originator: 'away', subagent: 'audit', id: `waits-${n}` },
   why,
   due: 1,
@@ -12,27 +12,27 @@ const pass = (n: number, why: WaitingPass['why'] = 'delivery'): WaitingPass => (
 
 /** The bucket, and what was read from it segment by segment. */
 function bucket() {
-  const stored = new Map<number, Waiting>()
+  const stored = new Map<number, DeferredSegment>()
   const read: number[] = []
   const state = {
-    async *left() {
+    async *deferred() {
       yield* stored
     },
-    leftIn: async (k: number) => {
+    deferredIn: async (k: number) => {
       read.push(k)
       return stored.get(k)
     },
-    leave: async (k: number, waiting: Waiting) => {
+    defer: async (k: number, waiting: DeferredSegment) => {
       if (waiting.passes.length + waiting.advisories.length > 0) stored.set(k, waiting)
       else stored.delete(k)
     },
   }
-  return { stored, read, left: new LeftBehind(state, MOST, MOST) }
+  return { stored, read, left: new DeferredDeletions(state, MOST, MOST) }
 }
 
-async function looked(left: LeftBehind): Promise<number[]> {
+async function looked(left: DeferredDeletions): Promise<number[]> {
   const found: number[] = []
-  for await (const { k } of left.look()) found.push(k)
+  for await (const { k } of left.due()) found.push(k)
   return found
 }
 
@@ -58,7 +58,7 @@ it('keeps the newest dead letters of each originator, wherever they stand, and t
   await left.put(2, { passes: letters(200, 20), advisories: [] })
   await left.put(3, { passes: [...letters(300, 2), pass(1)], advisories: [{ advisory: 9, names: 8 }] })
   const found: [number, string[]][] = []
-  for await (const { k, crowded } of left.look()) found.push([k, [...crowded].map(({ key }) => key.id)])
+  for await (const { k, crowded } of left.due()) found.push([k, [...crowded].map(({ key }) => key.id)])
   // Ten fit: bob's three, and seven of the other one, two of them in the newest segment.
   const older = letters(200, 15).map(({ key }) => key.id)
   expect(found).toEqual([
@@ -82,7 +82,7 @@ it('forgets what goes, and has room for more then; another process finds all of 
   const many = { passes: Array.from({ length: MOST }, (_, n) => pass(n)), advisories: [] }
   await left.put(1, many)
   await left.put(2, { passes: [pass(50), pass(51)], advisories: [] })
-  await left.strike(new Set(many.passes.slice(1).map(({ key }) => keyText(key))))
+  await left.removePasses(new Set(many.passes.slice(1).map(({ key }) => keyText(key))))
   expect([left.size, stored.get(1)?.passes.length]).toEqual([3, 1])
   await left.put(1, { passes: [], advisories: [] })
   expect([left.size, [...stored.keys()]]).toEqual([2, [2]])

@@ -76,8 +76,8 @@ it('deletes nothing by a clock that was not measured at the server', async () =>
 it('that failed begins narrow again', async () => {
   const bus = { clockMeasured: false, table: async () => bucket() }
   const deleter = await Deleter.open({ bus, log: pino({ level: 'silent' }), holder: 'one' } as unknown as DeleterDeps)
-  deleter.segments.pace.took(10_000)
-  expect(deleter.segments.pace.width).toBe(1_536)
+  deleter.segments.pace.recordLatency(10_000)
+  expect(deleter.segments.pace.concurrency).toBe(1_536)
   await deleter.look()
-  expect(deleter.segments.pace.width).toBe(128)
+  expect(deleter.segments.pace.concurrency).toBe(128)
 })

@@ -3,14 +3,14 @@ import type { ObjectStore } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { keyText, type PassKey } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { eachOf } from '../runtime/concurrency.js'
-import { Looking } from '../runtime/single-flight-task.js'
-import { LeftBehind } from './deferred-deletions.js'
-import { RetentionState, type Waiting, type WaitingPass } from './deletion-state.js'
-import { Ahead } from './later-references.js'
-import { makeRoom } from './pad-segment.js'
+import { forEachConcurrent } from '../runtime/concurrency.js'
+import { SingleFlightTask } from '../runtime/single-flight-task.js'
+import { DeferredDeletions } from './deferred-deletions.js'
+import { type DeferredPass, type DeferredSegment, DeletionState } from './deletion-state.js'
+import { LaterReferences } from './later-references.js'
+import { padSegment } from './pad-segment.js'
 import { type DeletionDeps, type IsYounger, SegmentDeleter } from './segment-deleter.js'
-import { ReadAhead } from './segment-prefetch.js'
+import { SegmentPrefetch } from './segment-prefetch.js'
 
 export interface DeleterDeps extends DeletionDeps {
   manifest: Manifest
@@ -34,10 +34,10 @@ interface Younger {
 }
 
 /** Segments done with before it is looked anew at what came meanwhile. */
-const BATCH = 256
+const SEGMENTS_PER_RUN = 256
 /** Passes that wait are looked at again so often, at most so many at a time. */
-const AGAIN_MS = 5_000
-const AT_ONCE = 16
+const RETRY_DELAY_MS = 5_000
+const CONCURRENCY = 16
 
 /**
  * The deleter (docs/architecture/audit-archive.md#deletion-from-the-stream): takes one archived segment after the other once its youngest message is older than two id windows, and
@@ -46,22 +46,22 @@ const AT_ONCE = 16
  */
 export class Deleter {
   readonly segments: SegmentDeleter
-  private readonly left: LeftBehind
-  private readonly reading: ReadAhead
-  private ahead: Ahead | undefined
+  private readonly left: DeferredDeletions
+  private readonly reading: SegmentPrefetch
+  private ahead: LaterReferences | undefined
   /** What it knows of `left` and `ahead` is since then. */
   private taken = 0
-  private readonly looking: Looking
+  private readonly looking: SingleFlightTask
   private lookedAgain = Number.NEGATIVE_INFINITY
 
   private constructor(
     private readonly deps: DeleterDeps,
-    private readonly state: RetentionState,
+    private readonly state: DeletionState,
   ) {
     this.segments = new SegmentDeleter(deps)
-    this.reading = new ReadAhead(deps)
-    this.left = new LeftBehind(state)
-    this.looking = new Looking(
+    this.reading = new SegmentPrefetch(deps)
+    this.left = new DeferredDeletions(state)
+    this.looking = new SingleFlightTask(
       () => this.work(),
       (error) => {
         this.segments.pace.restart()
@@ -71,7 +71,7 @@ export class Deleter {
   }
 
   static async open(deps: DeleterDeps): Promise<Deleter> {
-    return new Deleter(deps, await RetentionState.open(deps.bus, deps))
+    return new Deleter(deps, await DeletionState.open(deps.bus, deps))
   }
 
   /** The first segment that is not done with; passes and advisories that had to be left in those before. */
@@ -90,7 +90,7 @@ export class Deleter {
 
   /** Does what is due; at once where it is at it already. */
   look(): Promise<void> {
-    return this.looking.look()
+    return this.looking.run()
   }
 
   async stop(): Promise<void> {
@@ -111,13 +111,13 @@ export class Deleter {
     const found = await this.younger()
     if (!found) return
     let done = 0
-    while (done < BATCH && !this.looking.stopped && (await this.segment(found))) done++
+    while (done < SEGMENTS_PER_RUN && !this.looking.stopped && (await this.segment(found))) done++
     if (done === 0 && !this.looking.stopped && this.ahead) await this.makeRoom(this.state.next)
     if (!this.looking.stopped && this.ahead) await this.lookAgain(found.isYounger)
   }
 
   private async makeRoom(k: number): Promise<void> {
-    const stored = await makeRoom(this.deps, k)
+    const stored = await padSegment(this.deps, k)
     if (stored > 0)
       this.deps.log.warn({ segment: k, stored }, 'the stream takes no requests: its last segment was filled up, to be deleted')
   }
@@ -141,7 +141,7 @@ export class Deleter {
     const { taken } = this.state
     if (this.ahead && this.taken === taken) return
     await this.left.load()
-    this.ahead = new Ahead(this.deps, this.state.next + 1)
+    this.ahead = new LaterReferences(this.deps, this.state.next + 1)
     this.taken = taken
   }
 
@@ -151,15 +151,15 @@ export class Deleter {
     const { next } = this.state
     const segment = await this.reading.take(next, ({ last_time }) => last_time + 2 * rules.id_window_ms < now)
     if (!segment) return false
-    await this.ahead?.beside(next)
+    await this.ahead?.prefetch(next)
     const { left, texts } = await this.segments.run(segment, isYounger)
-    await this.left.strike(new Set(texts))
+    await this.left.removePasses(new Set(texts))
     if (left.passes.length + left.advisories.length > 0) await this.left.put(next, left)
     this.ahead?.forget(texts, next)
     this.deps.log.debug({ segment: next, left: left.passes.length, deleted: this.segments.deleted }, 'segment deleted')
     const begun = clock.monotonic()
     const isOurs = await this.state.advance(next + 1)
-    this.segments.pace.took(clock.monotonic() - begun)
+    this.segments.pace.recordLatency(clock.monotonic() - begun)
     // What the other one leaves behind has to be read when this one deletes again.
     if (!isOurs) this.ahead = undefined
     return isOurs
@@ -174,11 +174,11 @@ export class Deleter {
     const unsealed = this.deps.unsealed()
     const { ahead } = this
     // Else another process would take over while this one reads, and then this one from that, and nobody would come to delete.
-    if (!ahead || !(await ahead.look(async () => (await this.holds()) && this.taken === this.state.taken))) {
+    if (!ahead || !(await ahead.refresh(async () => (await this.holds()) && this.taken === this.state.taken))) {
       this.ahead = undefined
       return undefined
     }
-    return { now, isYounger: (key, k) => ahead.after(keyText(key), k) || unsealed(key, k) }
+    return { now, isYounger: (key, k) => ahead.isReferencedAfter(keyText(key), k) || unsealed(key, k) }
   }
 
   /** Up to which moment everything stored was read, server ms: now, where nothing is unread. */
@@ -192,32 +192,36 @@ export class Deleter {
 
   private async lookAgain(isYounger: IsYounger): Promise<void> {
     const { clock } = this.deps
-    if (this.left.size === 0 || clock.monotonic() - this.lookedAgain < AGAIN_MS) return
-    for await (const { k, waiting, crowded } of this.left.look()) {
+    if (this.left.size === 0 || clock.monotonic() - this.lookedAgain < RETRY_DELAY_MS) return
+    for await (const { k, waiting, crowded } of this.left.due()) {
       if (this.looking.stopped) return
       await this.againIn(k, waiting, { isYounger, crowded })
     }
     this.lookedAgain = clock.monotonic()
   }
 
-  private async againIn(k: number, waiting: Waiting, how: { isYounger: IsYounger; crowded: ReadonlySet<WaitingPass> }): Promise<void> {
+  private async againIn(
+    k: number,
+    waiting: DeferredSegment,
+    how: { isYounger: IsYounger; crowded: ReadonlySet<DeferredPass> },
+  ): Promise<void> {
     const { segments, state } = this
-    const width = () => AT_ONCE
-    const still: Waiting = { passes: [], advisories: [] }
-    await eachOf(waiting.passes, width, async (pass) => {
+    const width = () => CONCURRENCY
+    const still: DeferredSegment = { passes: [], advisories: [] }
+    await forEachConcurrent(waiting.passes, width, async (pass) => {
       const crowded = how.crowded.has(pass)
       const isDue = crowded || pass.due <= this.deps.bus.now() || (await this.isTaken(pass))
       const again = isDue ? await segments.again(pass.key, { next: state.next, isYounger: how.isYounger, crowded }) : pass
       if (again) still.passes.push(again)
     })
-    await eachOf(waiting.advisories, width, async (one) => {
+    await forEachConcurrent(waiting.advisories, width, async (one) => {
       if (await segments.isNeeded(one)) still.advisories.push(one)
     })
     const gone = waiting.passes.length + waiting.advisories.length - still.passes.length - still.advisories.length
     if (gone > 0) await this.left.put(k, still)
   }
 
-  private async isTaken({ key, returned }: WaitingPass): Promise<boolean> {
+  private async isTaken({ key, returned }: DeferredPass): Promise<boolean> {
     return returned !== undefined && (await this.deps.acknowledged.has(key.originator, returned))
   }
 }

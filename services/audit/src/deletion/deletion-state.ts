@@ -11,21 +11,21 @@ const stateBody = z.object({
   until: z.number(),
 })
 /** A closed pass that must stay for now, of a segment that is done with otherwise. */
-const waitingPass = z.object({
+const deferredPass = z.object({
   key: passKey.extend({ id: z.string().max(64) }),
   why: z.enum(['delivery', 'dead_letter', 'hold']),
   returned: z.int().positive().optional(),
   due: z.number(),
 })
-const waitingAdvisory = z.object({ advisory: z.int().positive(), names: z.int().positive() })
-const waitingBody = z.object({ passes: z.array(waitingPass), advisories: z.array(waitingAdvisory) })
-const entry = z.object({ v: z.literal(1), retention: z.union([stateBody, waitingBody]) })
+const deferredAdvisory = z.object({ advisory: z.int().positive(), names: z.int().positive() })
+const deferredBody = z.object({ passes: z.array(deferredPass), advisories: z.array(deferredAdvisory) })
+const entry = z.object({ v: z.literal(1), retention: z.union([stateBody, deferredBody]) })
 
-export type WaitingPass = z.infer<typeof waitingPass> & { key: PassKey }
-export type WaitingAdvisory = z.infer<typeof waitingAdvisory>
-export interface Waiting {
-  passes: WaitingPass[]
-  advisories: WaitingAdvisory[]
+export type DeferredPass = z.infer<typeof deferredPass> & { key: PassKey }
+export type DeferredAdvisory = z.infer<typeof deferredAdvisory>
+export interface DeferredSegment {
+  passes: DeferredPass[]
+  advisories: DeferredAdvisory[]
 }
 
 const STATE = 'retention.state'
@@ -41,7 +41,7 @@ export async function deletedTo(bus: Bus): Promise<number | undefined> {
  * How far the deleter has come, in the manifest's bucket: which segment is next, which process deletes (one at a time; two for a moment
  * are harmless, since a deletion is of one message and says how it went), and what had to be left behind.
  */
-export class RetentionState {
+export class DeletionState {
   private revision = 0
   /** How often it took over where another process, or nobody, had been. */
   taken = 0
@@ -54,8 +54,8 @@ export class RetentionState {
   ) {}
 
   /** A holder renews its lease at each segment, and in time; what a killed one held is another's after it. */
-  static async open(bus: Bus, own: { holder: string; lease_ms: number }): Promise<RetentionState> {
-    return new RetentionState(await bus.table(ARCHIVE_BUCKET, entry), bus, own)
+  static async open(bus: Bus, own: { holder: string; lease_ms: number }): Promise<DeletionState> {
+    return new DeletionState(await bus.table(ARCHIVE_BUCKET, entry), bus, own)
   }
 
   /** The first segment that is not done with. */
@@ -93,18 +93,18 @@ export class RetentionState {
   }
 
   /** What was left behind, by segment. */
-  async *left(): AsyncGenerator<[number, Waiting]> {
+  async *deferred(): AsyncGenerator<[number, DeferredSegment]> {
     for await (const { key, value } of this.table.entries(`${WAITING}.*`)) {
       if ('passes' in value.retention) yield [Number(key.slice(WAITING.length + 1)), value.retention]
     }
   }
 
-  async leftIn(k: number): Promise<Waiting | undefined> {
+  async deferredIn(k: number): Promise<DeferredSegment | undefined> {
     const found = (await this.table.get(`${WAITING}.${k}`))?.value.retention
     return found && 'passes' in found ? found : undefined
   }
 
-  async leave(k: number, waiting: Waiting): Promise<void> {
+  async defer(k: number, waiting: DeferredSegment): Promise<void> {
     const key = `${WAITING}.${k}`
     if (waiting.passes.length + waiting.advisories.length > 0) await this.table.put(key, { v: 1, retention: waiting })
     else if (await this.table.get(key)) await this.table.delete(key)

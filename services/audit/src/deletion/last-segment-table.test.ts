@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { LastSegments } from './last-segment-table.js'
+import { LastSegmentTable } from './last-segment-table.js'
 
 it('is a map, whatever comes and goes', () => {
   const step = fc.record({ name: fc.nat(3_000), k: fc.option(fc.nat(1_000_000), { nil: undefined }) })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 6_000, size: 'max' }), (steps) => {
-      const [made, model] = [new LastSegments(), new Map<string, number>()]
+      const [made, model] = [new LastSegmentTable(), new Map<string, number>()]
       for (const { name, k } of steps) {
         const text = `alice.audit.given-id-${name}`
         if (k === undefined) {
@@ -26,7 +26,7 @@ it('is a map, whatever comes and goes', () => {
 })
 
 it('keeps its size while many pass through, and has what stays', () => {
-  const made = new LastSegments()
+  const made = new LastSegmentTable()
   made.set('stays', 7)
   for (let number = 0; number < 100_000; number++) {
     made.set(`${number}`, number)

@@ -1,24 +1,24 @@
 import { randomBytes } from 'node:crypto'
-import { type Hashed, hashPass } from '../runtime/pass-hash.js'
+import { hashPass, type PassHash } from '../runtime/pass-hash.js'
 
-const FIRST_SLOTS = 1 << 10
+const INITIAL_SLOTS = 1 << 10
 /** Of a slot: two hashes of the pass's name, and its segment + 1. */
 const WIDTH = 3
 const SEGMENT = 2
 const EMPTY = 0
-const GONE = 0xffff_ffff
+const DELETED = 0xffff_ffff
 
 /**
  * The last segment that speaks of each of very many passes: 64 bits of each name and a number, in one array that is at most half full. A map
  * of names would be some 150 bytes a pass, and where handlers take long nearly every pass of two id windows is in it.
  */
-export class LastSegments {
-  private table = new Uint32Array(WIDTH * FIRST_SLOTS)
+export class LastSegmentTable {
+  private table = new Uint32Array(WIDTH * INITIAL_SLOTS)
   /** Slots that are not empty. */
   private taken = 0
   private count = 0
   private readonly seed = randomBytes(4).readUInt32LE()
-  private readonly hashed: Hashed = { hash: 0, check: 0 }
+  private readonly hashed: PassHash = { hash: 0, check: 0 }
 
   get size(): number {
     return this.count
@@ -45,7 +45,7 @@ export class LastSegments {
   delete(text: string): void {
     const at = this.find(text)
     if (at === undefined) return
-    this.table[at + SEGMENT] = GONE
+    this.table[at + SEGMENT] = DELETED
     this.count--
   }
 
@@ -60,7 +60,7 @@ export class LastSegments {
     for (let at = this.begin(hash); ; at = this.after(at)) {
       const segment = this.read(at + SEGMENT)
       if (segment === EMPTY) return undefined
-      if (segment !== GONE && this.read(at) === hash && this.read(at + 1) === check) return at
+      if (segment !== DELETED && this.read(at) === hash && this.read(at + 1) === check) return at
     }
   }
 
@@ -83,13 +83,13 @@ export class LastSegments {
   /** Makes room, as much as what is left needs. */
   private renew(): void {
     const old = this.table
-    let slots = FIRST_SLOTS
+    let slots = INITIAL_SLOTS
     while (slots < 4 * this.count) slots *= 2
     this.table = new Uint32Array(WIDTH * slots)
     this.taken = this.count
     for (let at = 0; at < old.length; at += WIDTH) {
       const segment = old[at + SEGMENT] ?? EMPTY
-      if (segment !== EMPTY && segment !== GONE) this.insert(old[at] ?? 0, old[at + 1] ?? 0, segment)
+      if (segment !== EMPTY && segment !== DELETED) this.insert(old[at] ?? 0, old[at + 1] ?? 0, segment)
     }
   }
 }

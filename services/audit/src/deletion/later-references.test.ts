@@ -2,7 +2,7 @@ import { Archive, IndexBuilder, type Manifest, type ManifestEntry, SEGMENT_SIZE 
 import type { ObjectStore } from '@passover/bus'
 import { type Fact, keyText } from '@passover/schemas'
 import { expect, it } from 'vitest'
-import { Ahead } from './later-references.js'
+import { LaterReferences } from './later-references.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
 
@@ -18,13 +18,13 @@ function archive() {
   const manifest = { entry: async (k: number) => (k <= 2 ? ({ k, index: `${k}` } as ManifestEntry) : undefined) }
   const store = { get: async (name: string) => objects.get(name) }
   const deps = { archive: new Archive(manifest as Manifest, store as unknown as ObjectStore), manifest }
-  return { objects, ahead: new Ahead(deps, 1) }
+  return { objects, ahead: new LaterReferences(deps, 1) }
 }
 
 it('knows which later segments speak of a pass', async () => {
   const { ahead } = archive()
-  expect(await ahead.look(async () => true)).toBe(true)
-  expect([0, 1, 2].map((k) => ahead.after(keyText(key), k))).toEqual([true, true, false])
+  expect(await ahead.refresh(async () => true)).toBe(true)
+  expect([0, 1, 2].map((k) => ahead.isReferencedAfter(keyText(key), k))).toEqual([true, true, false])
   ahead.forget([keyText(key)], 2)
   expect(ahead.size).toBe(0)
 })
@@ -33,11 +33,11 @@ it('knows which later segments speak of a pass', async () => {
 it('does not take an index that is missing for one that speaks of nothing', async () => {
   const { ahead, objects } = archive()
   objects.delete('2')
-  await expect(ahead.look(async () => true)).rejects.toThrow('object 2 is missing')
+  await expect(ahead.refresh(async () => true)).rejects.toThrow('object 2 is missing')
 })
 
 it('reads on only as long as that is wanted', async () => {
   const { ahead } = archive()
-  expect(await ahead.look(async () => false)).toBe(false)
-  expect(ahead.after(keyText(key), 0)).toBe(false)
+  expect(await ahead.refresh(async () => false)).toBe(false)
+  expect(ahead.isReferencedAfter(keyText(key), 0)).toBe(false)
 })

@@ -1,13 +1,13 @@
 import type { Archive, Manifest } from '@passover/archive'
 import { keyText } from '@passover/schemas'
-import { LastSegments } from './last-segment-table.js'
+import { LastSegmentTable } from './last-segment-table.js'
 
 /**
  * Which passes that began earlier are spoken of in later segments: a pass goes only with the segment that holds the last message that counts. Read
  * from the indexes of all sealed segments after the deleter's own; a pass that lives within one segment costs nothing.
  */
-export class Ahead {
-  private readonly last = new LastSegments()
+export class LaterReferences {
+  private readonly last = new LastSegmentTable()
   private read: number
   /** Every pass of one segment: most that are cut by a segment's end go on in the next one, and may begin there. */
   private next: { k: number; texts: ReadonlySet<string> } | undefined
@@ -25,7 +25,7 @@ export class Ahead {
   }
 
   /** Reads what was sealed since: at a start some thousand indexes. False: it is not `wanted` any more. */
-  async look(wanted: () => Promise<boolean>): Promise<boolean> {
+  async refresh(wanted: () => Promise<boolean>): Promise<boolean> {
     while (await this.deps.manifest.entry(this.read)) {
       if (!(await wanted())) return false
       for (const { key, begins } of await this.deps.archive.passesIn(this.read)) if (!begins) this.last.set(keyText(key), this.read)
@@ -35,7 +35,7 @@ export class Ahead {
   }
 
   /** Before segment k is gone through; what the one after it will need is read meanwhile. */
-  async beside(k: number): Promise<void> {
+  async prefetch(k: number): Promise<void> {
     const { begun } = this
     this.begun = undefined
     const texts = (begun?.k === k + 1 ? await begun.texts : undefined) ?? (await this.textsOf(k + 1))
@@ -47,7 +47,7 @@ export class Ahead {
   }
 
   /** Whether a segment after k speaks of it, as far as it began before, or goes on in the next one. */
-  after(text: string, k: number): boolean {
+  isReferencedAfter(text: string, k: number): boolean {
     return (this.last.get(text) ?? -1) > k || (this.next?.k === k + 1 && this.next.texts.has(text))
   }
 

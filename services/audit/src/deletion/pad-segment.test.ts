@@ -1,6 +1,6 @@
 import { Subjects } from '@passover/bus'
 import { expect, it } from 'vitest'
-import { makeRoom, type RoomDeps } from './pad-segment.js'
+import { type PadDeps, padSegment } from './pad-segment.js'
 
 interface Stream {
   requests?: 'open' | 'closed'
@@ -24,7 +24,7 @@ async function made({ requests = 'closed', first = 1, last = 8_000, sealed = 0, 
     },
   }
   const manifest = { entry: async (k: number) => (k <= sealed ? { k } : undefined) }
-  const stored = await makeRoom({ bus, manifest } as unknown as RoomDeps, next)
+  const stored = await padSegment({ bus, manifest } as unknown as PadDeps, next)
   expect(subjects.every((subject) => subject === 'acknowledged.passover')).toBe(true)
   return [stored, subjects.length]
 }

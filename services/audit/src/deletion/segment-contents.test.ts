@@ -2,7 +2,7 @@ import { EARLY_MESSAGE_MS } from '@passover/archive'
 import { type Bus, readHeaders, type StoredMessage, Subjects } from '@passover/bus'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { expect, it } from 'vitest'
-import { addTo, beginLeaving, type Leaving, sortContents } from './segment-contents.js'
+import { addMessage, createCandidate, type DeletionCandidate, groupByPass } from './segment-contents.js'
 
 const subjects = new Subjects()
 const bus = { subjects } as unknown as Bus
@@ -24,8 +24,8 @@ function first(sequence: number, key: PassKey, how: { subject: string; request: 
 
 const ALL = Number.NEGATIVE_INFINITY
 
-function sorted(messages: StoredMessage[], known: (text: string) => Leaving | undefined = () => undefined, since = ALL) {
-  const { contents, add } = sortContents({ bus, rules, known, since })
+function sorted(messages: StoredMessage[], known: (text: string) => DeletionCandidate | undefined = () => undefined, since = ALL) {
+  const { contents, add } = groupByPass({ bus, rules, known, since })
   for (const one of messages) add(one)
   return contents.passes
 }
@@ -43,8 +43,8 @@ it('a first step without the request that it names is not all of a pass: what el
   const work = first(20, KEY, { subject: subjects.work(KEY, 'medium'), request: 5 })
   expect(sorted([work]).get(keyText(KEY))?.whole).toBe(false)
   expect(sorted([request(5), work]).get(keyText(KEY))?.whole).toBe(true)
-  const before = beginLeaving(KEY)
-  addTo(before, { stored: request(5), fact: subjects.toFact(request(5)) }, { rules, since: ALL })
+  const before = createCandidate(KEY)
+  addMessage(before, { stored: request(5), fact: subjects.toFact(request(5)) }, { rules, since: ALL })
   expect(sorted([work], () => before).get(keyText(KEY))?.whole).toBe(true)
 })
 

@@ -6,7 +6,7 @@ import { isRecorded, PassMemory } from '../pass/pass-memory.js'
 import { requestId } from '../pass/unanswered-requests.js'
 
 /** A pass as far as the deleter has read it: what it amounts to, and every message of it. */
-export interface Leaving {
+export interface DeletionCandidate {
   readonly memory: PassMemory
   readonly facts: Map<number, Fact>
   /** Its first step is among them, the request that this names, and whatever may be older than that. */
@@ -14,32 +14,32 @@ export interface Leaving {
 }
 
 /** What one segment holds, pass by pass, and what belongs to none. */
-export interface Contents {
-  passes: Map<string, Leaving>
+export interface SegmentContents {
+  passes: Map<string, DeletionCandidate>
   /** Sequences of what nobody needs once it is old: acknowledgments, and what no honest client stores. */
   loose: number[]
   /** The server's words about lost deliveries: they go when the message that they name is gone. */
   advisories: StoredMessage[]
 }
 
-interface Reading {
+interface ContentsContext {
   bus: Bus
   rules: JournalRules
   /** Of earlier segments: passes that go on. */
-  known: (text: string) => Leaving | undefined
+  known: (text: string) => DeletionCandidate | undefined
   /** Server ms since which all segments were read: something of a pass that was asked for soon after it may be older. */
   since: number
 }
 
-export function beginLeaving(key: PassKey): Leaving {
+export function createCandidate(key: PassKey): DeletionCandidate {
   return { memory: new PassMemory(key), facts: new Map(), whole: false }
 }
 
 /** Takes the next message of a pass. */
-export function addTo(
-  leaving: Leaving,
+export function addMessage(
+  leaving: DeletionCandidate,
   message: { stored: StoredMessage; fact: Fact },
-  { rules, since }: Pick<Reading, 'rules' | 'since'>,
+  { rules, since }: Pick<ContentsContext, 'rules' | 'since'>,
 ): void {
   const { stored, fact } = message
   leaving.facts.set(fact.sequence, fact)
@@ -48,7 +48,7 @@ export function addTo(
 }
 
 /** Where the request stands in an earlier segment that this process did not read, others for the same id may, too; and so may a cancel. */
-function hasBegun(fact: Fact, facts: Leaving['facts'], since: number): boolean {
+function hasBegun(fact: Fact, facts: DeletionCandidate['facts'], since: number): boolean {
   if (fact.type !== 'step' || !isFirst(fact)) return false
   const named = requestNamed(fact)?.sequence
   const begun = named === undefined ? fact : facts.get(named)
@@ -56,16 +56,16 @@ function hasBegun(fact: Fact, facts: Leaving['facts'], since: number): boolean {
 }
 
 /** Sorts a segment's messages by the pass that they are about; each is added in order. */
-export function sortContents(reading: Reading): { contents: Contents; add: (stored: StoredMessage) => void } {
-  const contents: Contents = { passes: new Map(), loose: [], advisories: [] }
+export function groupByPass(reading: ContentsContext): { contents: SegmentContents; add: (stored: StoredMessage) => void } {
+  const contents: SegmentContents = { passes: new Map(), loose: [], advisories: [] }
   const requests = new Map<number, PassKey>()
   return { contents, add: (stored) => sort(stored, { contents, requests, reading }) }
 }
 
 /** Kinds of messages that belong to no pass and tell nothing that is kept; an advisory only where it is not believed. */
-const LOOSE: ReadonlySet<string> = new Set(['unknown', 'acknowledged', 'advisory'])
+const UNASSIGNED_KINDS: ReadonlySet<string> = new Set(['unknown', 'acknowledged', 'advisory'])
 
-function sort(stored: StoredMessage, into: { contents: Contents; requests: Map<number, PassKey>; reading: Reading }): void {
+function sort(stored: StoredMessage, into: { contents: SegmentContents; requests: Map<number, PassKey>; reading: ContentsContext }): void {
   const { contents, requests, reading } = into
   const { bus, since } = reading
   const fact = bus.subjects.toFact(stored)
@@ -73,14 +73,14 @@ function sort(stored: StoredMessage, into: { contents: Contents; requests: Map<n
     contents.advisories.push(stored)
     return
   }
-  const key = keyOf(bus, stored, fact)
+  const key = passKeyOf(bus, stored, fact)
   if (!key) {
-    if (fact.type === 'acknowledged' || LOOSE.has(bus.subjects.parse(stored.subject).kind)) contents.loose.push(stored.sequence)
+    if (fact.type === 'acknowledged' || UNASSIGNED_KINDS.has(bus.subjects.parse(stored.subject).kind)) contents.loose.push(stored.sequence)
     return
   }
   if (fact.type === 'request') requests.set(fact.sequence, key)
-  const leaving = leavingOf(key, contents, reading)
-  addTo(leaving, { stored, fact }, reading)
+  const leaving = candidateOf(key, contents, reading)
+  addMessage(leaving, { stored, fact }, reading)
   const named = fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
   const asked = named === undefined ? undefined : requests.get(named)
   // Refused as malformed, or since another has its id: the answer has a name of its own, and takes the request with it.
@@ -90,15 +90,15 @@ function sort(stored: StoredMessage, into: { contents: Contents; requests: Map<n
   }
 }
 
-function leavingOf(key: PassKey, { passes }: Contents, { known }: Reading): Leaving {
+function candidateOf(key: PassKey, { passes }: SegmentContents, { known }: ContentsContext): DeletionCandidate {
   const text = keyText(key)
-  const found = passes.get(text) ?? known(text) ?? beginLeaving(key)
+  const found = passes.get(text) ?? known(text) ?? createCandidate(key)
   passes.set(text, found)
   return found
 }
 
-/** The other one stays among the passes: this request kept it where its own messages are, for the segment of its youngest (`Ahead`). */
-function move(sequence: number, { from, to, contents }: { from: PassKey; to: Leaving; contents: Contents }): void {
+/** The other one stays among the passes: this request kept it where its own messages are, for the segment of its youngest (`LaterReferences`). */
+function move(sequence: number, { from, to, contents }: { from: PassKey; to: DeletionCandidate; contents: SegmentContents }): void {
   const other = contents.passes.get(keyText(from))
   const fact = other?.facts.get(sequence)
   if (!other || !fact) return
@@ -106,7 +106,7 @@ function move(sequence: number, { from, to, contents }: { from: PassKey; to: Lea
   to.facts.set(sequence, fact)
 }
 
-function keyOf(bus: Bus, stored: StoredMessage, fact: Fact): PassKey | undefined {
+function passKeyOf(bus: Bus, stored: StoredMessage, fact: Fact): PassKey | undefined {
   if (fact.type === 'step' || fact.type === 'event' || fact.type === 'decision' || fact.type === 'untrusted') return fact.key
   if (fact.type !== 'request') return undefined
   const { originator, subagent, sequence } = fact

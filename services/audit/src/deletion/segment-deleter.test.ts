@@ -189,7 +189,7 @@ it('reads sixteen passes at once, however many deletions may be under way', asyn
   }
   const bus = { subjects: new Subjects(), journal: { history, message: async () => undefined } }
   const deleter = new SegmentDeleter({ bus, clock, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps)
-  deleter.pace.took(10_000)
+  deleter.pace.recordLatency(10_000)
   const run = deleter.run({ entry: { k: 0 } as ManifestEntry, messages: returns }, () => false)
   await expect(run).rejects.toThrow('nobody answers')
   expect(most).toBe(16)

@@ -4,17 +4,17 @@ import { type Clock, requestNamed } from '@passover/core'
 import { type Fact, keyText, type PassKey, SYSTEM } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
-import { loadPass, mayBegin, nothingBegan, requestIn } from '../pass/load-pass.js'
-import { eachOf } from '../runtime/concurrency.js'
-import { inTurns } from '../runtime/cooperative-loop.js'
-import { DeletionPace } from './adaptive-concurrency.js'
-import { type Standing, type StandingDeps, standingOf } from './deletion-eligibility.js'
+import { hasNoFirstStep, loadPass, mayBegin, requestIn } from '../pass/load-pass.js'
+import { forEachConcurrent } from '../runtime/concurrency.js'
+import { forEachCooperative } from '../runtime/cooperative-loop.js'
+import { AdaptiveConcurrency } from './adaptive-concurrency.js'
+import { type DeletionEligibility, deletionEligibility, type EligibilityDeps } from './deletion-eligibility.js'
 import { deletionOrder } from './deletion-order.js'
-import type { Waiting, WaitingAdvisory, WaitingPass } from './deletion-state.js'
-import { addTo, isBetween, type Leaving, sortContents } from './segment-contents.js'
+import type { DeferredAdvisory, DeferredPass, DeferredSegment } from './deletion-state.js'
+import { addMessage, type DeletionCandidate, groupByPass, isBetween } from './segment-contents.js'
 import type { ReadSegment } from './segment-prefetch.js'
 
-export interface DeletionDeps extends StandingDeps {
+export interface DeletionDeps extends EligibilityDeps {
   bus: Bus
   archive: Archive
   clock: Pick<Clock, 'after' | 'monotonic'>
@@ -27,7 +27,7 @@ export interface DeletionDeps extends StandingDeps {
 /** Whether something is stored of a pass that is younger than segment k. */
 export type IsYounger = (key: PassKey, k: number) => boolean
 
-interface Settling {
+interface SettleOptions {
   k: number
   isYounger: IsYounger
   /** There are too many dead letters for it to stay as one. */
@@ -36,27 +36,27 @@ interface Settling {
 
 /** Of passes that go on in later segments so much is remembered; the others are read again. */
 const KNOWN_BYTES = 64 * 1024 * 1024
-const LEAVING_BYTES = 1_024
+const CANDIDATE_BYTES = 1_024
 const FACT_BYTES = 200
 /** Passes that are read at once, however many deletions may be under way: a read costs memory, and the server more than a deletion. */
-const READS = 16
+const READ_CONCURRENCY = 16
 /** Id windows for which an ended pass stays that its originator asks for again and again. */
-const ASKED_WINDOWS = 8
+const RESUBMIT_WINDOWS = 8
 
 /** Deletes from the stream what one archived segment holds of passes that are done with (docs/architecture/audit-archive.md#deletion-from-the-stream). */
 export class SegmentDeleter {
   /** Passes of segments done with that go on in later ones. */
-  private readonly known = new LRUCache<string, Leaving>({
+  private readonly known = new LRUCache<string, DeletionCandidate>({
     maxSize: KNOWN_BYTES,
-    sizeCalculation: ({ memory, facts }) => LEAVING_BYTES + memory.bytes + facts.size * FACT_BYTES,
+    sizeCalculation: ({ memory, facts }) => CANDIDATE_BYTES + memory.bytes + facts.size * FACT_BYTES,
     dispose: ({ facts }, _text, reason) => reason === 'evict' && this.forget(facts),
   })
   /** Messages deleted, and passes. */
   deleted = 0
   passes = 0
   /** Passes at a time; of one pass, one message after the other (rule 4). */
-  readonly pace = new DeletionPace()
-  private readonly reads = pLimit(READS)
+  readonly pace = new AdaptiveConcurrency()
+  private readonly reads = pLimit(READ_CONCURRENCY)
   /** Server ms since which it has read every segment. */
   private since: number | undefined
   private stopped = false
@@ -69,24 +69,24 @@ export class SegmentDeleter {
   }
 
   /** Throws where the server does not answer, or it was stopped: the segment is then begun again, which repeats no harm. */
-  async run({ entry, messages }: ReadSegment, isYounger: IsYounger): Promise<{ left: Waiting; texts: string[] }> {
+  async run({ entry, messages }: ReadSegment, isYounger: IsYounger): Promise<{ left: DeferredSegment; texts: string[] }> {
     const { bus, rules, clock } = this.deps
     if (entry.k === 0) this.since = Number.NEGATIVE_INFINITY
     // One that holds nothing says nothing of when.
     else if (messages.length > 0) this.since ??= entry.first_time
-    const width = () => this.pace.width
+    const width = () => this.pace.concurrency
     const begun = clock.monotonic()
     await this.compare(messages)
-    if (messages.length > 0) this.pace.took(clock.monotonic() - begun)
-    const { contents, add } = sortContents({
+    if (messages.length > 0) this.pace.recordLatency(clock.monotonic() - begun)
+    const { contents, add } = groupByPass({
       bus,
       rules,
       since: this.since ?? Number.POSITIVE_INFINITY,
       known: (text) => this.known.get(text),
     })
-    await inTurns(messages, clock, add)
-    const left: Waiting = { passes: [], advisories: [] }
-    await eachOf([...contents.passes], width, async ([text, leaving]) => {
+    await forEachCooperative(messages, clock, add)
+    const left: DeferredSegment = { passes: [], advisories: [] }
+    await forEachConcurrent([...contents.passes], width, async ([text, leaving]) => {
       const wait = await this.settle(leaving, { k: entry.k, isYounger })
       if (wait === 'later') this.known.set(text, leaving)
       else {
@@ -94,9 +94,9 @@ export class SegmentDeleter {
         if (wait) left.passes.push(wait)
       }
     })
-    await eachOf(contents.loose, width, (sequence) => this.delete(sequence))
-    await eachOf(contents.advisories, width, async (stored) => {
-      const names = namedBy(stored)
+    await forEachConcurrent(contents.loose, width, (sequence) => this.delete(sequence))
+    await forEachConcurrent(contents.advisories, width, async (stored) => {
+      const names = messageNamedBy(stored)
       if (names === undefined) await this.delete(stored.sequence)
       else if (await this.isNeeded({ advisory: stored.sequence, names })) left.advisories.push({ advisory: stored.sequence, names })
     })
@@ -114,31 +114,34 @@ export class SegmentDeleter {
   }
 
   /** Looks at a pass again that had to wait in a segment before `next`. Undefined: it is gone, or what is younger of it decides. */
-  async again(key: PassKey, how: { next: number; isYounger: IsYounger; crowded: boolean }): Promise<WaitingPass | undefined> {
+  async again(key: PassKey, how: { next: number; isYounger: IsYounger; crowded: boolean }): Promise<DeferredPass | undefined> {
     const wait = await this.settle(await this.completed(await this.read(key)), { ...how, k: how.next - 1 })
     return wait === 'later' ? undefined : wait
   }
 
   /** Whether the message that an advisory names is still there; else the advisory goes too. */
-  async isNeeded({ advisory, names }: WaitingAdvisory): Promise<boolean> {
+  async isNeeded({ advisory, names }: DeferredAdvisory): Promise<boolean> {
     if (await this.deps.bus.journal.message(names)) return true
     await this.delete(advisory)
     return false
   }
 
-  private async settle(found: Leaving, { k, isYounger, crowded = false }: Settling): Promise<WaitingPass | 'later' | undefined> {
+  private async settle(
+    found: DeletionCandidate,
+    { k, isYounger, crowded = false }: SettleOptions,
+  ): Promise<DeferredPass | 'later' | undefined> {
     const { key } = found.memory
     this.goesOn()
     if (mayBeGhost(found) && (await this.isGhost(key))) return await this.leaveGhost(found, k)
     const isYoungerThere = isYounger(key, k)
     if (isYoungerThere && !mayHaveEnded(found)) return 'later'
-    const leaving = found.whole ? found : merged(found, await this.read(key))
+    const leaving = found.whole ? found : mergeCandidates(found, await this.read(key))
     if (segmentOf(lastThatCounts(leaving)) > k || (await this.isUnanswered(leaving))) return 'later'
     if (isYoungerThere && (await this.mayBeginAnew(leaving, k))) return 'later'
     const deps = crowded ? { ...this.deps, dead_letters_ms: 0 } : this.deps
-    const standing = await standingOf(leaving.memory, this.deps.bus.now(), deps)
+    const standing = await deletionEligibility(leaving.memory, this.deps.bus.now(), deps)
     if (standing.may === 'later') return 'later'
-    if (standing.may === 'wait') return waitingOf(key, standing)
+    if (standing.may === 'wait') return deferredPassOf(key, standing)
     // What is younger is not archived yet, or goes with its own segment.
     const { last } = segmentRange(k)
     if (found.whole) await this.deletePass(leaving, ({ sequence }) => sequence <= last)
@@ -157,7 +160,7 @@ export class SegmentDeleter {
       this.deps.isGhost(keyText(key)) ||
       (await this.reads(() => {
         this.goesOn()
-        return nothingBegan(this.deps, key)
+        return hasNoFirstStep(this.deps, key)
       }))
     )
   }
@@ -166,9 +169,9 @@ export class SegmentDeleter {
    * Messages under an id that nothing began go with their own segment. A request that is stored later begins a pass of which they are no part; one
    * that was stored within EARLY_MESSAGE_MS of them can only be answered as expired by now.
    */
-  private async leaveGhost({ memory, facts }: Leaving, k: number): Promise<WaitingPass | undefined> {
-    const standing = await standingOf(memory, this.deps.bus.now(), this.deps)
-    if (standing.may === 'wait') return waitingOf(memory.key, standing)
+  private async leaveGhost({ memory, facts }: DeletionCandidate, k: number): Promise<DeferredPass | undefined> {
+    const standing = await deletionEligibility(memory, this.deps.bus.now(), this.deps)
+    if (standing.may === 'wait') return deferredPassOf(memory.key, standing)
     const { last } = segmentRange(k)
     const own = [...facts.values()].filter(({ sequence }) => sequence <= last)
     for (const sequence of deletionOrder(own, this.deps.rules)) await this.delete(sequence)
@@ -177,7 +180,7 @@ export class SegmentDeleter {
   }
 
   /** What stream and archive have of a pass that this process did not read from its beginning. */
-  private async read(key: PassKey): Promise<Leaving> {
+  private async read(key: PassKey): Promise<DeletionCandidate> {
     const { memory, messages } = await this.reads(() => {
       this.goesOn()
       return loadPass(this.deps, key, { up_to: Number.MAX_SAFE_INTEGER })
@@ -190,22 +193,22 @@ export class SegmentDeleter {
   }
 
   /** What is asked for soon after these may be of a pass of which no more is known than that. */
-  private forget(facts: Leaving['facts']): void {
+  private forget(facts: DeletionCandidate['facts']): void {
     for (const { time } of facts.values()) this.since = Math.max(this.since ?? time, time)
   }
 
   /** With requests for it that no step names, and progress: a history has not all of these. */
-  private async completed(leaving: Leaving): Promise<Leaving> {
+  private async completed(leaving: DeletionCandidate): Promise<DeletionCandidate> {
     const { bus, archive, rules } = this.deps
     const { memory, facts } = leaving
     const others = (await archive.sequencesOf(memory.key, (stored) => requestIn(bus, stored))).filter((sequence) => !facts.has(sequence))
     const how = { rules, since: Number.NEGATIVE_INFINITY }
-    for (const stored of await archive.messages(others)) addTo(leaving, { stored, fact: bus.subjects.toFact(stored) }, how)
+    for (const stored of await archive.messages(others)) addMessage(leaving, { stored, fact: bus.subjects.toFact(stored) }, how)
     return leaving
   }
 
   /** Nothing but requests, and nothing that answered them: they wait for the timekeeper. */
-  private async isUnanswered({ memory, facts }: Leaving): Promise<boolean> {
+  private async isUnanswered({ memory, facts }: DeletionCandidate): Promise<boolean> {
     const { key } = memory
     if (memory.journal.state !== 'none') return false
     for (const { type, sequence } of facts.values()) {
@@ -237,9 +240,9 @@ export class SegmentDeleter {
    * dispatcher that does not count now. All else that agents store postpones nothing, and an originator that asks again and again keeps an ended
    * pass for some windows only.
    */
-  private async mayBeginAnew({ memory: { key, journal } }: Leaving, k: number): Promise<boolean> {
+  private async mayBeginAnew({ memory: { key, journal } }: DeletionCandidate, k: number): Promise<boolean> {
     const { bus, archive, rules, unsealedOf } = this.deps
-    const isAskedFor = journal.state !== 'done' || journal.return.time + ASKED_WINDOWS * rules.id_window_ms >= bus.now()
+    const isAskedFor = journal.state !== 'done' || journal.return.time + RESUBMIT_WINDOWS * rules.id_window_ms >= bus.now()
     const from = segmentRange(k).last + 1
     const younger = [...(await archive.sequencesAfter(key, k)), ...unsealedOf(key).filter((sequence) => sequence >= from)]
     const there = await this.inStream(key, from)
@@ -262,7 +265,7 @@ export class SegmentDeleter {
     })
   }
 
-  private async deletePass({ memory, facts }: Leaving, goes: (fact: Fact) => boolean): Promise<void> {
+  private async deletePass({ memory, facts }: DeletionCandidate, goes: (fact: Fact) => boolean): Promise<void> {
     const { key } = memory
     const all = [...facts.values()].filter(goes)
     const named = new Set(all.flatMap((fact) => (fact.type === 'step' ? (requestNamed(fact)?.sequence ?? []) : [])))
@@ -291,20 +294,20 @@ export class SegmentDeleter {
 }
 
 /** Whether it may have ended with what was read of it: else what is younger decides, and nothing needs to be read. */
-function mayHaveEnded({ memory: { journal }, facts }: Leaving): boolean {
+function mayHaveEnded({ memory: { journal }, facts }: DeletionCandidate): boolean {
   if (journal.state !== 'none') return journal.state === 'done'
   for (const { type } of facts.values()) if (type !== 'request') return true
   return false
 }
 
 /** Whether nothing that was read of it can begin a pass, nor asks for one. */
-function mayBeGhost({ facts }: Leaving): boolean {
+function mayBeGhost({ facts }: DeletionCandidate): boolean {
   for (const fact of facts.values()) if (fact.type === 'request' || mayBegin(fact)) return false
   return true
 }
 
 /** Sequence of its return, or of a step that the dispatcher stored later; of what has no journal, that of its youngest request. */
-function lastThatCounts({ memory: { journal }, facts }: Leaving): number {
+function lastThatCounts({ memory: { journal }, facts }: DeletionCandidate): number {
   let youngest = journal.state === 'done' ? journal.return.sequence : 0
   for (const [sequence, fact] of facts) {
     const counts =
@@ -315,17 +318,17 @@ function lastThatCounts({ memory: { journal }, facts }: Leaving): number {
 }
 
 /** What this process read of a pass in the segment, beside what there is of it elsewhere. */
-function merged(found: Leaving, whole: Leaving): Leaving {
+function mergeCandidates(found: DeletionCandidate, whole: DeletionCandidate): DeletionCandidate {
   for (const [sequence, fact] of found.facts) whole.facts.set(sequence, fact)
   return whole
 }
 
-function waitingOf(key: PassKey, standing: Extract<Standing, { may: 'wait' }>): WaitingPass {
+function deferredPassOf(key: PassKey, standing: Extract<DeletionEligibility, { may: 'wait' }>): DeferredPass {
   const { why, due } = standing
   return why === 'delivery' ? { key, why, due, returned: standing.returned } : { key, why, due }
 }
 
-function namedBy(stored: StoredMessage): number | undefined {
+function messageNamedBy(stored: StoredMessage): number | undefined {
   const body = decode(stored.data, 'json')
   const sequence = body.ok ? (body.value as { stream_seq?: unknown } | null)?.stream_seq : undefined
   return Number.isSafeInteger(sequence) && Number(sequence) > 0 ? Number(sequence) : undefined

@@ -3,7 +3,7 @@ import { type ObjectStore, readHeaders } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { sha256 } from '@passover/schemas'
 import { expect, it } from 'vitest'
-import { ReadAhead } from './segment-prefetch.js'
+import { SegmentPrefetch } from './segment-prefetch.js'
 
 const headers = readHeaders('NATS/1.0\r\n\r\n')
 const frame = Buffer.from(
@@ -34,7 +34,7 @@ function archive(sealed: number) {
   return {
     asked,
     state,
-    reading: new ReadAhead({
+    reading: new SegmentPrefetch({
       manifest: manifest as Manifest,
       objects: { get } as unknown as ObjectStore,
       clock: { monotonic: () => 0 } as unknown as Clock,

@@ -1,7 +1,7 @@
 import { framesIn, type Manifest, type ManifestEntry } from '@passover/archive'
 import { type ObjectStore, readHeaders, type StoredMessage } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import { inTurns } from '../runtime/cooperative-loop.js'
+import { forEachCooperative } from '../runtime/cooperative-loop.js'
 
 /** An archived segment, and what is left of its messages there. */
 export interface ReadSegment {
@@ -10,7 +10,7 @@ export interface ReadSegment {
 }
 
 /** Reads segments one after the other, each while the one before is still being gone through. */
-export class ReadAhead {
+export class SegmentPrefetch {
   private ahead: { k: number; segment: Promise<ReadSegment | undefined> } | undefined
 
   constructor(private readonly deps: { manifest: Pick<Manifest, 'entry'>; objects: ObjectStore; clock: Clock }) {}
@@ -35,7 +35,7 @@ export class ReadAhead {
     const messages: StoredMessage[] = []
     // Whoever deleted before did not get to say so; nothing of a pass stood in the stream when it was removed.
     if (entry.removed) return { entry, messages }
-    await inTurns(await framesIn(this.deps.objects, entry), this.deps.clock, (frame) => {
+    await forEachCooperative(await framesIn(this.deps.objects, entry), this.deps.clock, (frame) => {
       if (frame.kind === 'event') messages.push({ ...frame.event, headers: readHeaders(frame.event.headers) })
     })
     return { entry, messages }

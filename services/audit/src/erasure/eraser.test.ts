@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { Erasing } from './eraser.js'
+import { Eraser } from './eraser.js'
 
 /** What becomes of an erasure where the archive has these objects; nothing that it does after is there. */
 async function erasing(...there: string[]) {
@@ -8,7 +8,7 @@ async function erasing(...there: string[]) {
     { k: 2, object: '2.frames', index: '2.index' },
     { k: 3, object: '3.frames', index: '3.index', removed: { why: 'retention' } },
   ]
-  const erasing = new Erasing({
+  const erasing = new Eraser({
     bus: {
       clockMeasured: true,
       subjects: { custody: () => 'custody.passover' },

@@ -3,18 +3,18 @@ import { decode, type ObjectStore } from '@passover/bus'
 import { type Clock, entriesOf } from '@passover/core'
 import { type CustodyErasure, custodyBody, type ErasedPass, HEADER, type PassRecord, SYSTEM } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { type PartsDeps, removeParts } from '../archive/orphan-parts.js'
-import { sweepOrphans, sweepPieces } from '../archive/orphan-sweep.js'
+import { type OrphanPartsDeps, removeOrphanParts } from '../archive/orphan-parts.js'
+import { sweepOrphanChunks, sweepOrphanObjects } from '../archive/orphan-sweep.js'
 import { firstSequence } from '../records/list-cursor.js'
 import { recordFilter } from '../records/record-store.js'
-import { eachOf } from '../runtime/concurrency.js'
-import { Looking } from '../runtime/single-flight-task.js'
-import type { Indexing } from '../search/index/indexer.js'
-import type { CustodyWatch } from '../watchers/custody-watcher.js'
-import { type Said, say } from './publish-custody-event.js'
-import { type RewriteDeps, rewriteSegment } from './redact-segment.js'
-import { type SessionDeps, type SessionFound, type SessionPass, sessionPasses } from './session-passes.js'
-import { batches, idsIn, inPasses } from './tombstones.js'
+import { forEachConcurrent } from '../runtime/concurrency.js'
+import { SingleFlightTask } from '../runtime/single-flight-task.js'
+import type { Indexer } from '../search/index/indexer.js'
+import type { CustodyWatcher } from '../watchers/custody-watcher.js'
+import { publishCustodyEvent, type SystemCustodyEvent } from './publish-custody-event.js'
+import { type RedactDeps, redactSegment } from './redact-segment.js'
+import { findSessionPasses, type SessionDeps, type SessionPass, type SessionPasses } from './session-passes.js'
+import { countPasses, sequencesByPass, tombstoneBatches } from './tombstones.js'
 
 interface Tombstones {
   passes: ErasedPass[]
@@ -22,37 +22,37 @@ interface Tombstones {
   first: number
 }
 
-export interface ErasingDeps extends SessionDeps, PartsDeps, RewriteDeps {
+export interface EraserDeps extends SessionDeps, OrphanPartsDeps, RedactDeps {
   archive: SessionDeps['archive']
   clock: Clock
   log: Logger
-  watch: CustodyWatch
-  indexing: Pick<Indexing, 'erase'>
+  watch: CustodyWatcher
+  indexing: Pick<Indexer, 'erase'>
 }
 
-const AT_ONCE = 16
+const CONCURRENCY = 16
 /** Originators that a refusal names. */
-const MOST_NAMED = 10
+const MAX_NAMED_ORIGINATORS = 10
 /** One that must wait is looked at again after this at the latest. */
-const WAIT_MS = 300_000
+const MAX_WAIT_MS = 300_000
 /** One that failed, after this, and each time after twice as long: all indexes of the archive are looked through for it. */
-const AGAIN_MS = 5_000
+const RETRY_DELAY_MS = 5_000
 
 /**
  * Does the erasures that people asked for (decision 100), one after the other: tombstones first, then all that they stand for, then `done`.
  * Each step may be done again, so what broke off is begun anew; of several audits each may do it, and what they say is guarded.
  */
-export class Erasing {
+export class Eraser {
   /** Since when one may be looked at again, and what failed how often. */
   private readonly again = new Map<number, { at: number; failed?: { error: unknown; times: number } }>()
   /** Writings of objects that had begun when an erasure was done but for them. */
   private readonly begun = new Map<number, ReadonlySet<string>>()
-  private readonly looking = new Looking(
+  private readonly looking = new SingleFlightTask(
     () => this.work(),
     () => undefined,
   )
 
-  constructor(private readonly deps: ErasingDeps) {}
+  constructor(private readonly deps: EraserDeps) {}
 
   /** Why what people asked for is not done yet. */
   get trouble(): string | undefined {
@@ -61,7 +61,7 @@ export class Erasing {
 
   /** Does what is due; at once where it is at it already. */
   look(): Promise<void> {
-    return this.looking.look()
+    return this.looking.run()
   }
 
   stop(): Promise<void> {
@@ -83,7 +83,7 @@ export class Erasing {
       await this.erase(erasure).catch((error: unknown) => {
         failed ??= { error }
         const times = (again?.failed?.times ?? 0) + 1
-        this.again.set(erasure.erase, { at: clock.monotonic() + pauseAfter(times), failed: { error, times } })
+        this.again.set(erasure.erase, { at: clock.monotonic() + retryDelay(times), failed: { error, times } })
         log.warn({ err: error, erase: erasure.erase }, 'an erasure is not done yet')
       })
     }
@@ -97,7 +97,7 @@ export class Erasing {
     if (isEnded(erasure)) return
     const { erase } = erasure
     this.again.delete(erase)
-    await noneStandsRemoved(this.deps.manifest, this.deps.objects)
+    await assertNoRemovedSegments(this.deps.manifest, this.deps.objects)
     const before = await this.tombstones(erase)
     const found = await this.found(erasure)
     const passes = without(found.passes, before)
@@ -106,11 +106,11 @@ export class Erasing {
     const wait = passes.reduce((latest, { settled }) => Math.max(latest, settled), 0) + 2 * this.deps.rules.id_window_ms - bus.now()
     if (wait > 0) {
       // A journal that left earlier could be begun anew by who asks again (rule 4).
-      this.again.set(erase, { at: clock.monotonic() + Math.min(wait, WAIT_MS) })
+      this.again.set(erase, { at: clock.monotonic() + Math.min(wait, MAX_WAIT_MS) })
       return
     }
     let after: number | undefined = position
-    for (const batch of batches(passes)) {
+    for (const batch of tombstoneBatches(passes)) {
       after = await this.say({ kind: 'erased', erase, passes: batch }, after)
       if (after === undefined) return
     }
@@ -120,9 +120,9 @@ export class Erasing {
     await this.leaveNoPieces(erase)
     const now = await watch.current()
     if (isEnded(erasure)) return
-    const done = { kind: 'done' as const, erase, passes: idsIn(stones), entries: entriesOf(stones).length, parts }
+    const done = { kind: 'done' as const, erase, passes: countPasses(stones), entries: entriesOf(stones).length, parts }
     if ((await this.say(done, now.position)) === undefined) return
-    log.info({ erase, by: erasure.by, passes: idsIn(stones) }, 'session erased')
+    log.info({ erase, by: erasure.by, passes: countPasses(stones) }, 'session erased')
   }
 
   /** What was said of it so far: tombstones stay in the stream. */
@@ -142,15 +142,15 @@ export class Erasing {
   }
 
   /** The session's passes that began before it was asked for. */
-  private found({ erase, session, originator }: CustodyErasure): Promise<SessionFound> {
-    return sessionPasses(this.deps, { session, originator, before: erase })
+  private found({ erase, session, originator }: CustodyErasure): Promise<SessionPasses> {
+    return findSessionPasses(this.deps, { session, originator, before: erase })
   }
 
-  private refusal({ by, originator }: CustodyErasure, { passes, originators }: SessionFound): string | undefined {
+  private refusal({ by, originator }: CustodyErasure, { passes, originators }: SessionPasses): string | undefined {
     if (this.deps.agents.has(by)) return `${by} is an agent`
     if (originator === undefined && originators.length > 1) {
-      const more = originators.length > MOST_NAMED ? ` and ${originators.length - MOST_NAMED} others` : ''
-      return `${originators.slice(0, MOST_NAMED).join(', ')}${more} have a session of this name: name the originator`
+      const more = originators.length > MAX_NAMED_ORIGINATORS ? ` and ${originators.length - MAX_NAMED_ORIGINATORS} others` : ''
+      return `${originators.slice(0, MAX_NAMED_ORIGINATORS).join(', ')}${more} have a session of this name: name the originator`
     }
     const [hold] = passes.flatMap(({ held }) => held)
     if (hold !== undefined) return `hold ${hold} stands`
@@ -168,9 +168,9 @@ export class Erasing {
     // First, while the passes still say the sessions that they claim: whoever begins this anew reads no more of what is erased.
     await this.eraseRecords(sessions, digests)
     await this.rewrite(segments, digests)
-    await eachOf(
-      inPasses(stones),
-      () => AT_ONCE,
+    await forEachConcurrent(
+      sequencesByPass(stones),
+      () => CONCURRENCY,
       (sequences) => this.deleteMessages(sequences, digests),
     )
     await this.eraseRecords(sessions, digests)
@@ -179,13 +179,17 @@ export class Erasing {
     const { last } = await this.deps.bus.bounds()
     const full = open.find((k) => segmentRange(k).last <= last)
     if (full !== undefined) throw new Error(`segment ${full} is being sealed`)
-    await sweepOrphans(manifest, objects)
-    return await removeParts(this.deps, new Set(stones.flatMap(({ parts }) => parts.map(([owner, token]) => `${owner}/${token}`))), digests)
+    await sweepOrphanObjects(manifest, objects)
+    return await removeOrphanParts(
+      this.deps,
+      new Set(stones.flatMap(({ parts }) => parts.map(([owner, token]) => `${owner}/${token}`))),
+      digests,
+    )
   }
 
   /** Of what was being written before all was replaced, something that is to go may stand in it until it is an object, or given up. */
   private async leaveNoPieces(erase: number): Promise<void> {
-    const going = await sweepPieces(this.deps.bus, this.deps.objects)
+    const going = await sweepOrphanChunks(this.deps.bus, this.deps.objects)
     const begun = this.begun.get(erase) ?? new Set(going)
     this.begun.set(erase, begun)
     if (going.some((id) => begun.has(id))) throw new Error('an object of the archive is being written, or was given up some minutes ago')
@@ -197,7 +201,7 @@ export class Erasing {
     const open: number[] = []
     for (const k of segments) {
       if (this.looking.stopped) throw new Error('it was stopped')
-      if (!(await rewriteSegment(this.deps, k, digests))) open.push(k)
+      if (!(await redactSegment(this.deps, k, digests))) open.push(k)
     }
     return open
   }
@@ -231,14 +235,14 @@ export class Erasing {
   }
 
   /** Gives its sequence. Undefined: something was said about custody after `position`, and it is looked at again. */
-  private say(said: Extract<Said, { erase: number }>, position: number): Promise<number | undefined> {
-    return say(this.deps, said, { position, failure: `what was done about erasure ${said.erase} was not stored` })
+  private say(said: Extract<SystemCustodyEvent, { erase: number }>, position: number): Promise<number | undefined> {
+    return publishCustodyEvent(this.deps, said, { position, failure: `what was done about erasure ${said.erase} was not stored` })
   }
 }
 
 /** Ms after which one is looked at again that failed so often. */
-export function pauseAfter(times: number): number {
-  return Math.min(WAIT_MS, AGAIN_MS * 2 ** (times - 1))
+export function retryDelay(times: number): number {
+  return Math.min(MAX_WAIT_MS, RETRY_DELAY_MS * 2 ** (times - 1))
 }
 
 /**
@@ -262,7 +266,7 @@ function isEnded({ state }: CustodyErasure): boolean {
  * Throws where the objects of a segment are there that is marked as removed: no index is read any more that says what of a session they hold. They
  * leave soon where retention took the segment out, and stay as evidence where somebody else marked it.
  */
-async function noneStandsRemoved(manifest: Pick<Manifest, 'all'>, objects: Pick<ObjectStore, 'list'>): Promise<void> {
+async function assertNoRemovedSegments(manifest: Pick<Manifest, 'all'>, objects: Pick<ObjectStore, 'list'>): Promise<void> {
   const there = new Set(await objects.list())
   const standing = (await manifest.all()).find(({ removed, object, index }) => removed && (there.has(object) || there.has(index)))
   if (standing)

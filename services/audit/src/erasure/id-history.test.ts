@@ -1,10 +1,10 @@
 import { encode, readHeaders } from '@passover/bus'
 import { type Fact, type PassKey, type Step, SYSTEM } from '@passover/schemas'
 import { expect, it } from 'vitest'
-import type { Loaded } from '../pass/load-pass.js'
-import { usesOf } from './id-history.js'
+import type { LoadedPass } from '../pass/load-pass.js'
+import { buildIdHistory } from './id-history.js'
 
-type Message = Loaded['messages'][number]
+type Message = LoadedPass['messages'][number]
 
 const KEY: PassKey = { originator: 'alice', subagent: 'audit', id: 'no-time-in-it' }
 const RULES = { id_window_ms: 1_000 }
@@ -44,7 +44,7 @@ function event(sequence: number, kind = 'applied'): Message {
 }
 
 function told(messages: Message[], waiting: number[] = []) {
-  return usesOf({ key: KEY, messages, waiting: new Set(waiting) }, RULES).map(({ session, asks, messages: own }) => [
+  return buildIdHistory({ key: KEY, messages, waiting: new Set(waiting) }, RULES).map(({ session, asks, messages: own }) => [
     session,
     ...(asks ? [asks] : []),
     ...own.map(({ stored }) => stored.sequence),

@@ -1,15 +1,15 @@
 import { firstStepIsLate, isExpiry, type JournalRules, openControl, requestNamed, rootSession } from '@passover/core'
 import { isFirst, isSamePass, type PassKey, type Step } from '@passover/schemas'
-import { frameIn } from '../pass/control-frame.js'
-import { type Loaded, rememberAll } from '../pass/load-pass.js'
+import { decodeControlFrame } from '../pass/control-frame.js'
+import { foldMessages, type LoadedPass } from '../pass/load-pass.js'
 import type { PassMemory } from '../pass/pass-memory.js'
-import { describe } from '../records/build-record.js'
+import { buildRecord } from '../records/build-record.js'
 import { controlOf } from '../records/pass-history.js'
 
-export type Message = Loaded['messages'][number]
+export type Message = LoadedPass['messages'][number]
 
 /** One of the passes that had an id, or requests that asked for it and got none. */
-export interface Use {
+export interface IdUse {
   memory: PassMemory
   /** As its steps say it, or the request that they name: of a child its root's, whatever it claims. */
   session: string | undefined
@@ -36,7 +36,7 @@ interface Life {
 }
 
 /** All that is stored of an id, in order. */
-interface OfId {
+interface IdMessages {
   key: PassKey
   messages: readonly Message[]
   /** Requests that still wait for their first step. */
@@ -47,27 +47,27 @@ interface OfId {
  * The passes that had one id, oldest first: one without a time may be used again after two windows, and whoever erases must not take the one
  * for the other. Behind them, requests that are of none of them, by session.
  */
-export function usesOf({ key, messages, waiting }: OfId, rules: JournalRules): Use[] {
+export function buildIdHistory({ key, messages, waiting }: IdMessages, rules: JournalRules): IdUse[] {
   const { lives, requests, others } = livesOf(messages, rules)
-  const uses: Use[] = []
+  const uses: IdUse[] = []
   for (const { expired, messages: own } of lives) {
-    const memory = rememberAll({ key, asked: undefined }, inOrder(own), rules)
+    const memory = foldMessages({ key, asked: undefined }, inOrder(own), rules)
     const owned = ownedBy(memory, rules)
     const before = expired && owned.session === undefined ? uses.at(-1) : undefined
     uses.push({ memory, ...owned, ...(before && { session: before.session, claimed: before.claimed }), messages: own })
   }
-  const alone: Use[] = []
+  const alone: IdUse[] = []
   for (const request of requests) {
     const { sequence } = request.stored
-    const memory = rememberAll({ key, asked: sequence }, [request], rules)
+    const memory = foldMessages({ key, asked: sequence }, [request], rules)
     const owned = ownedBy(memory, rules)
     const asks = waiting.has(sequence) ? 'waits' : 'answered'
     const at = Math.max(
       0,
       lives.findLastIndex(({ from }) => from <= sequence),
     )
-    const own = asks === 'waits' ? undefined : askedFor({ uses, at, claimed: owned.claimed })
-    const isLike = (one: Use) => one.claimed === owned.claimed && one.asks === asks && isSameOrNone(one.parent, owned.parent)
+    const own = asks === 'waits' ? undefined : requestedUse({ uses, at, claimed: owned.claimed })
+    const isLike = (one: IdUse) => one.claimed === owned.claimed && one.asks === asks && isSameOrNone(one.parent, owned.parent)
     const use = own ?? alone.find(isLike)
     if (use) use.messages.push(request)
     else alone.push({ memory, ...owned, messages: [request], asks })
@@ -77,7 +77,7 @@ export function usesOf({ key, messages, waiting }: OfId, rules: JournalRules): U
 }
 
 /** A request that no step names says by itself whose it is; one that does not is of the pass that it was stored in the time of. */
-function askedFor({ uses, at, claimed }: { uses: readonly Use[]; at: number; claimed: string | undefined }): Use | undefined {
+function requestedUse({ uses, at, claimed }: { uses: readonly IdUse[]; at: number; claimed: string | undefined }): IdUse | undefined {
   if (claimed === undefined) return uses[at]
   return [...uses.slice(at), ...uses.slice(0, at).reverse()].find((use) => use.claimed === claimed)
 }
@@ -135,33 +135,33 @@ function spokenOf(lives: readonly Life[], { stored, fact }: Message): Life | und
   return stored.time - before.ended < after.began - stored.time ? before : after
 }
 
-function spokenAlone(alone: readonly Use[], { stored }: Message): Use | undefined {
+function spokenAlone(alone: readonly IdUse[], { stored }: Message): IdUse | undefined {
   return alone.findLast(({ messages }) => messages.some((one) => one.stored.sequence <= stored.sequence)) ?? alone[0]
 }
 
-function ownedBy(memory: PassMemory, rules: JournalRules): Pick<Use, 'session' | 'originator' | 'claimed' | 'parent'> {
+function ownedBy(memory: PassMemory, rules: JournalRules): Pick<IdUse, 'session' | 'originator' | 'claimed' | 'parent'> {
   const { originator } = memory.key
   const framed = memory.step('work') ?? memory.step('held')
   const control = framed && controlOf(framed)
   if (control) return { ...rootSession(control), claimed: control.session_id, parent: control.parent }
   // Nothing but impossible steps.
   if (memory.journal.state === 'none' && !memory.request) return { session: undefined, originator, claimed: undefined, parent: undefined }
-  const { session_id, parent } = describe(memory, rules).record
+  const { session_id, parent } = buildRecord(memory, rules).record
   return { session: session_id, originator, claimed: session_id, parent }
 }
 
 /** What one message says by itself of the pass that it is of; undefined: nothing. */
-export function saidBy(
+export function sessionClaimOf(
   key: PassKey,
   message: Message,
   rules: JournalRules,
-): (Pick<Use, 'session' | 'originator' | 'parent'> & { admitted: boolean }) | undefined {
+): (Pick<IdUse, 'session' | 'originator' | 'parent'> & { admitted: boolean }) | undefined {
   const { stored, fact } = message
   if (fact.type === 'request') {
-    return { ...ownedBy(rememberAll({ key, asked: fact.sequence }, [message], rules), rules), admitted: false }
+    return { ...ownedBy(foldMessages({ key, asked: fact.sequence }, [message], rules), rules), admitted: false }
   }
   if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'held')) return undefined
-  const framed = frameIn(stored.data)
+  const framed = decodeControlFrame(stored.data)
   const control = framed && openControl(framed.frame, fact)
   return control && { ...rootSession(control), parent: control.parent, admitted: true }
 }

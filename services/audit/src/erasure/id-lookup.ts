@@ -2,25 +2,25 @@ import type { Bus, StoredMessage } from '@passover/bus'
 import { requestNamed } from '@passover/core'
 import { type Fact, isSamePass, type PassKey, SYSTEM } from '@passover/schemas'
 import { type LoadDeps, loadPass, requestIn } from '../pass/load-pass.js'
-import { inBatches } from '../runtime/concurrency.js'
-import { type Message, type Use, usesOf } from './id-history.js'
+import { mapInBatches } from '../runtime/concurrency.js'
+import { buildIdHistory, type IdUse, type Message } from './id-history.js'
 
-export interface IdDeps extends LoadDeps {
+export interface IdLookupDeps extends LoadDeps {
   /** Sequences of a pass that are in no sealed segment yet, as an index would say it. */
   unsealedOf: (key: PassKey) => number[]
 }
 
 /** Messages read from the stream at once. */
-const READS = 16
+const READ_CONCURRENCY = 16
 
 /** The passes that had an id, oldest first, each with all that stream and archive have of it. */
-export async function usesOfId(deps: IdDeps, key: PassKey): Promise<Use[]> {
-  const messages = await messagesOf(deps, key)
-  return usesOf({ key, messages, waiting: await waitingIn(deps.bus, key, messages) }, deps.rules)
+export async function findIdUses(deps: IdLookupDeps, key: PassKey): Promise<IdUse[]> {
+  const messages = await messagesOfId(deps, key)
+  return buildIdHistory({ key, messages, waiting: await unansweredRequests(deps.bus, key, messages) }, deps.rules)
 }
 
 /** Everything that is stored under an id, in order, whichever use of it that belongs to. */
-async function messagesOf(deps: IdDeps, key: PassKey): Promise<Message[]> {
+async function messagesOfId(deps: IdLookupDeps, key: PassKey): Promise<Message[]> {
   const { bus, archive } = deps
   const loaded = await loadPass(deps, key, { up_to: Number.MAX_SAFE_INTEGER })
   const all = new Map<number, StoredMessage>(loaded.messages.map(({ stored }) => [stored.sequence, stored]))
@@ -46,7 +46,7 @@ function isAbout(fact: Fact, key: PassKey): boolean {
  * Which requests wait for their first step. While a journal of its id stands in the stream, a request only asks for that again; it goes with
  * it (rule 4), so one that stands there longer asks for a new pass.
  */
-async function waitingIn({ journal, subjects }: Bus, key: PassKey, messages: readonly Message[]): Promise<Set<number>> {
+async function unansweredRequests({ journal, subjects }: Bus, key: PassKey, messages: readonly Message[]): Promise<Set<number>> {
   const named = new Set(messages.map(({ fact }) => (fact.type === 'step' ? requestNamed(fact)?.sequence : undefined)))
   const requests = messages.filter(({ fact }) => fact.type === 'request' && !named.has(fact.sequence))
   const waiting = new Set<number>()
@@ -61,7 +61,7 @@ async function waitingIn({ journal, subjects }: Bus, key: PassKey, messages: rea
 
 /** Returns messages by sequence. It looks first where they most likely are: in the archive if they are `sealed`, otherwise in the stream. */
 export async function messagesAt(
-  { bus, archive }: Pick<IdDeps, 'bus' | 'archive'>,
+  { bus, archive }: Pick<IdLookupDeps, 'bus' | 'archive'>,
   sequences: ReadonlySet<number>,
   sealed: boolean,
 ): Promise<Map<number, StoredMessage>> {
@@ -71,7 +71,7 @@ export async function messagesAt(
     for (const stored of await archive.messages(left())) found.set(stored.sequence, stored)
   }
   if (sealed) await ofArchive()
-  for (const stored of await inBatches(left(), (sequence) => bus.journal.message(sequence), READS)) {
+  for (const stored of await mapInBatches(left(), (sequence) => bus.journal.message(sequence), READ_CONCURRENCY)) {
     if (stored) found.set(stored.sequence, stored)
   }
   if (!sealed) await ofArchive()

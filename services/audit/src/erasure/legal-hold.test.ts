@@ -2,7 +2,7 @@ import { encode, readHeaders, type StoredMessage, Subjects } from '@passover/bus
 import type { CustodyLog } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
 import { expect, it } from 'vitest'
-import type { IdDeps } from './id-lookup.js'
+import type { IdLookupDeps } from './id-lookup.js'
 import { isHeld } from './legal-hold.js'
 
 const KEY: PassKey = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
@@ -39,7 +39,7 @@ async function stays(sequences: number[], archived: StoredMessage[]): Promise<bo
       throw new Error('read')
     },
   }
-  const deps = { bus: { subjects, journal }, archive, rules: { id_window_ms: 1_000 }, unsealedOf: () => [] } as unknown as IdDeps
+  const deps = { bus: { subjects, journal }, archive, rules: { id_window_ms: 1_000 }, unsealedOf: () => [] } as unknown as IdLookupDeps
   return await isHeld(custody, deps, { key: KEY, session: undefined, sequences }).catch((error: Error) => error.message as 'read')
 }
 

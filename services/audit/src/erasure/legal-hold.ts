@@ -1,18 +1,18 @@
 import { type CustodyLog, isExpiry, requestNamed } from '@passover/core'
 import { type Fact, isFirst, SYSTEM } from '@passover/schemas'
-import type { LeavingPass } from '../deletion/deletion-eligibility.js'
-import { mayBegin, nothingBegan } from '../pass/load-pass.js'
-import { saidBy } from './id-history.js'
-import { type IdDeps, messagesAt, usesOfId } from './id-lookup.js'
+import type { PassToDelete } from '../deletion/deletion-eligibility.js'
+import { hasNoFirstStep, mayBegin } from '../pass/load-pass.js'
+import { sessionClaimOf } from './id-history.js'
+import { findIdUses, type IdLookupDeps, messagesAt } from './id-lookup.js'
 
 /** Whether a pass has to stay for now: it is held, or the erasure of its session is under way. */
-export async function isHeld(custody: CustodyLog, deps: IdDeps, pass: LeavingPass): Promise<boolean> {
+export async function isHeld(custody: CustodyLog, deps: IdLookupDeps, pass: PassToDelete): Promise<boolean> {
   const { key, session, sequences } = pass
   if (custody.stays(key, session)) return true
   if (session !== undefined || !custody.needsSessions) return false
   const said = await sessionsSaid(deps, pass)
   if (said) return said.some((one) => custody.stays(key, one))
-  const uses = await usesOfId(deps, key)
+  const uses = await findIdUses(deps, key)
   const own = uses.filter(({ messages }) => messages.some(({ stored }) => sequences.includes(stored.sequence)))
   return own.some(({ session, claimed }) => custody.stays(key, session) || custody.stays(key, claimed))
 }
@@ -21,20 +21,20 @@ export async function isHeld(custody: CustodyLog, deps: IdDeps, pass: LeavingPas
  * The sessions of a pass by these messages alone; undefined: all that is stored under its id must be read. Agents can have requests refused, and store
  * messages under ids that nobody asked for, without end. To read each of those whole takes milliseconds.
  */
-async function sessionsSaid(deps: IdDeps, { key, sequences }: LeavingPass): Promise<string[] | undefined> {
+async function sessionsSaid(deps: IdLookupDeps, { key, sequences }: PassToDelete): Promise<string[] | undefined> {
   const wanted = new Set(sequences)
   const messages = await messagesAt(deps, wanted, true)
   if (messages.size < wanted.size) return undefined
   const { subjects } = deps.bus
   const facts = [...messages.values()].map((stored) => subjects.toFact(stored))
-  if (!facts.some(asksOrBegins)) return (await nothingBegan(deps, key)) ? [] : undefined
+  if (!facts.some(asksOrBegins)) return (await hasNoFirstStep(deps, key)) ? [] : undefined
   if (!facts.every(isRequestOrRefusal)) return undefined
   const named = new Set(facts.map((fact) => (fact.type === 'step' ? (requestNamed(fact)?.sequence ?? fact.sequence) : fact.sequence)))
   const others = new Set([...named].filter((sequence) => !messages.has(sequence)))
   for (const [sequence, stored] of await messagesAt(deps, others, true)) messages.set(sequence, stored)
   const sessions = [...named].flatMap((sequence) => {
     const stored = messages.get(sequence)
-    const said = stored && saidBy(key, { stored, fact: subjects.toFact(stored) }, deps.rules)
+    const said = stored && sessionClaimOf(key, { stored, fact: subjects.toFact(stored) }, deps.rules)
     // A child is of its root's session, whatever its request says.
     return said?.session !== undefined && !said.parent ? [said.session] : []
   })

@@ -1,19 +1,19 @@
 import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { type CustodyBody, HEADER, SYSTEM, WIRE_VERSION } from '@passover/schemas'
-import type { CustodyWatch } from '../watchers/custody-watcher.js'
+import type { CustodyWatcher } from '../watchers/custody-watcher.js'
 
 type WithoutVersion<T> = T extends unknown ? Omit<T, 'v'> : never
 
 /** What the audit says about custody; the rest people say. */
-export type Said = WithoutVersion<Extract<CustodyBody, { kind: 'removals' | 'removed' | 'erased' | 'refused' | 'done' }>>
+export type SystemCustodyEvent = WithoutVersion<Extract<CustodyBody, { kind: 'removals' | 'removed' | 'erased' | 'refused' | 'done' }>>
 
 /**
  * Says something about custody in the stream; gives its sequence. Undefined: something was said after `position`, and it is to be looked at again.
  * Throws `failure` where it is not known whether it was stored.
  */
-export async function say(
-  { bus, watch }: { bus: Pick<Bus, 'publish' | 'subjects'>; watch: Pick<CustodyWatch, 'current'> },
-  said: Said,
+export async function publishCustodyEvent(
+  { bus, watch }: { bus: Pick<Bus, 'publish' | 'subjects'>; watch: Pick<CustodyWatcher, 'current'> },
+  said: SystemCustodyEvent,
   { position, failure }: { position: number; failure: string },
 ): Promise<number | undefined> {
   const { subjects } = bus

@@ -2,7 +2,7 @@ import { Chain, decodeIndex, encodeErased, encodeFrame, GENESIS, type ManifestEn
 import { Subjects } from '@passover/bus'
 import { sha256 } from '@passover/schemas'
 import { expect, it } from 'vitest'
-import { type RewriteDeps, rewriteSegment } from './redact-segment.js'
+import { type RedactDeps, redactSegment } from './redact-segment.js'
 
 const subjects = new Subjects()
 const KEY = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
@@ -40,8 +40,8 @@ function sealed(entries: ManifestEntry[], stored: Record<string, Uint8Array>) {
     archive: { renew: async (k: number) => void done.push(`renew ${k}`) },
     random: { bytes: (n: number) => new Uint8Array(n) },
     instance: 'one',
-  } as unknown as RewriteDeps
-  return { done, put, rewritten: () => rewriteSegment(deps, 0, digests) }
+  } as unknown as RedactDeps
+  return { done, put, rewritten: () => redactSegment(deps, 0, digests) }
 }
 
 it('of a segment that it writes anew the former objects are overwritten, and what it refers to is read again', async () => {

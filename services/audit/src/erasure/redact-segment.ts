@@ -15,9 +15,9 @@ import {
 } from '@passover/archive'
 import type { Bus, ObjectStore } from '@passover/bus'
 import { type Random, sha256 } from '@passover/schemas'
-import { indexOf } from '../archive/rebuild-index.js'
+import { buildSegmentIndex } from '../archive/rebuild-index.js'
 
-export interface RewriteDeps {
+export interface RedactDeps {
   bus: Bus
   manifest: Manifest
   objects: ObjectStore
@@ -28,15 +28,15 @@ export interface RewriteDeps {
 }
 
 const gzipAsync = promisify(gzip)
-const TRIES = 20
+const MAX_TRIES = 20
 
 /**
  * Writes a sealed segment anew with erased frames in the place of these entries (their digests, a character a byte, by sequence). False: it
  * is not sealed yet. Throws where a digest is not that of what stands there, and SegmentDamaged where that is not what was sealed.
  */
-export async function rewriteSegment(deps: RewriteDeps, k: number, erased: ReadonlyMap<number, string>): Promise<boolean> {
+export async function redactSegment(deps: RedactDeps, k: number, erased: ReadonlyMap<number, string>): Promise<boolean> {
   const { manifest, objects, archive } = deps
-  for (let tries = 0; tries < TRIES; tries++) {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     const standing = await readStanding(manifest, objects, k)
     if (!standing) return false
     const { entry, revision, frames } = standing
@@ -57,11 +57,11 @@ export async function rewriteSegment(deps: RewriteDeps, k: number, erased: Reado
     await objects.delete(next.object, 'overwrite')
     await objects.delete(next.index, 'overwrite')
   }
-  throw new Error(`segment ${k} was changed by others ${TRIES} times while it was written anew`)
+  throw new Error(`segment ${k} was changed by others ${MAX_TRIES} times while it was written anew`)
 }
 
 async function written(
-  { bus, objects, instance, random }: RewriteDeps,
+  { bus, objects, instance, random }: RedactDeps,
   entry: ManifestEntry,
   { frames, erased }: { frames: readonly Frame[]; erased: ReadonlyMap<number, string> },
 ): Promise<ManifestEntry> {
@@ -71,7 +71,7 @@ async function written(
   const next = frames.map((frame) => withoutErased(frame, erased))
   const raw = Buffer.concat(next.map(bytesOf))
   const data = entry.compression === 'gzip' ? await gzipAsync(raw, { level: 1 }) : raw
-  const index = indexOf(bus, entry.k, next)
+  const index = buildSegmentIndex(bus, entry.k, next)
   const name = `${segmentName(entry.k)}.${instance}${Buffer.from(random.bytes(6)).toString('hex')}`
   await objects.put(`${name}.frames`, data)
   await objects.put(`${name}.index`, index)

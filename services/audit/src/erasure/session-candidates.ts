@@ -3,11 +3,11 @@ import { sequenceOfBad, type Table } from '@passover/bus'
 import { type Clock, requestNamed } from '@passover/core'
 import { keyText, type PassKey, type PassRecord } from '@passover/schemas'
 import { recordFilter } from '../records/record-store.js'
-import { inTurns } from '../runtime/cooperative-loop.js'
-import { saidBy } from './id-history.js'
-import { type IdDeps, messagesAt } from './id-lookup.js'
+import { forEachCooperative } from '../runtime/cooperative-loop.js'
+import { sessionClaimOf } from './id-history.js'
+import { type IdLookupDeps, messagesAt } from './id-lookup.js'
 
-export interface CandidateDeps extends IdDeps {
+export interface SessionCandidateDeps extends IdLookupDeps {
   clock: Pick<Clock, 'after' | 'monotonic'>
   table: Table<PassRecord>
   /** What is in no sealed segment yet, as an index would say it. */
@@ -15,7 +15,7 @@ export interface CandidateDeps extends IdDeps {
 }
 
 /** An id that has a message of the session. */
-export interface Candidate {
+export interface SessionCandidate {
   key: PassKey
   /** Whose session of this name it may be: its root's originator's, as its held or work step says, or its own. Undefined: nobody knows yet. */
   owners: Set<string | undefined>
@@ -23,7 +23,7 @@ export interface Candidate {
   parents: Set<string>
 }
 
-interface Rows {
+interface IndexRows {
   passes: IndexedPass[]
   sealed: boolean
 }
@@ -33,8 +33,8 @@ interface Rows {
  * refused, and where an id was used again) which one: they are read a segment at a time. To read each such pass whole takes far longer, and one
  * agent can store thousands of them. Throws where not all indexes were read yet.
  */
-export async function candidatesOf(deps: CandidateDeps, session: string): Promise<Map<string, Candidate>> {
-  const found = new Map<string, Candidate>()
+export async function findSessionCandidates(deps: SessionCandidateDeps, session: string): Promise<Map<string, SessionCandidate>> {
+  const found = new Map<string, SessionCandidate>()
   const add = (key: PassKey, owner: string | undefined, parent?: PassKey): void => {
     const text = keyText(key)
     const known = found.get(text) ?? { key, owners: new Set(), parents: new Set() }
@@ -42,7 +42,7 @@ export async function candidatesOf(deps: CandidateDeps, session: string): Promis
     if (parent) known.parents.add(keyText(parent))
     found.set(text, known)
   }
-  const look = (rows: Rows): Promise<void> =>
+  const look = (rows: IndexRows): Promise<void> =>
     readRows(deps, rows, (key, said) => {
       if (said.session === session) add(key, said.originator, said.admitted ? undefined : said.parent)
     })
@@ -78,17 +78,21 @@ export async function candidatesOf(deps: CandidateDeps, session: string): Promis
 }
 
 /** What the indexes say, and what they will say of what is not sealed yet: that first, since it may be sealed meanwhile. */
-async function* rowsOf(deps: CandidateDeps): AsyncGenerator<Rows> {
+async function* rowsOf(deps: SessionCandidateDeps): AsyncGenerator<IndexRows> {
   yield { passes: deps.unsealedRows(), sealed: false }
   const { segments, complete } = await deps.archive.finder.segments()
   if (!complete) throw new Error('the indexes of the archive are still being read')
   for (const { k } of segments) yield { passes: await deps.archive.passesIn(k), sealed: true }
 }
 
-type Said = NonNullable<ReturnType<typeof saidBy>>
+type SessionClaim = NonNullable<ReturnType<typeof sessionClaimOf>>
 
 /** Says of each message of some rows, and of each request that one of them answers, which session it names. */
-async function readRows(deps: CandidateDeps, { passes, sealed }: Rows, onSaid: (key: PassKey, said: Said) => void): Promise<void> {
+async function readRows(
+  deps: SessionCandidateDeps,
+  { passes, sealed }: IndexRows,
+  onSaid: (key: PassKey, said: SessionClaim) => void,
+): Promise<void> {
   if (passes.length === 0) return
   const { bus, clock, rules } = deps
   const messages = await messagesAt(deps, new Set(passes.flatMap(({ sequences }) => sequences)), sealed)
@@ -97,7 +101,7 @@ async function readRows(deps: CandidateDeps, { passes, sealed }: Rows, onSaid: (
     const stored = messages.get(sequence)
     if (!stored) return
     const fact = bus.subjects.toFact(stored)
-    const said = saidBy(key, { stored, fact }, rules)
+    const said = sessionClaimOf(key, { stored, fact }, rules)
     if (said) onSaid(key, said)
     else if (fact.type === 'step') {
       // Of a malformed request no row has the answer's id.
@@ -105,12 +109,12 @@ async function readRows(deps: CandidateDeps, { passes, sealed }: Rows, onSaid: (
       if (request !== undefined) answered.push({ key, sequence: request })
     }
   }
-  await inTurns(
+  await forEachCooperative(
     passes.flatMap(({ key, sequences }) => sequences.map((sequence) => ({ key, sequence }))),
     clock,
     read,
   )
   const requests = new Set(answered.map(({ sequence }) => sequence).filter((sequence) => !messages.has(sequence)))
   for (const [sequence, stored] of await messagesAt(deps, requests, sealed)) messages.set(sequence, stored)
-  await inTurns(answered.splice(0), clock, read)
+  await forEachCooperative(answered.splice(0), clock, read)
 }

@@ -1,21 +1,21 @@
 import { encodeFrame, eventOf, ownedParts, segmentOf } from '@passover/archive'
 import type { StoredMessage } from '@passover/bus'
 import { type ErasedFrame, type Fact, keyText, type PassKey } from '@passover/schemas'
-import { type StandingDeps, standingOf } from '../deletion/deletion-eligibility.js'
+import { deletionEligibility, type EligibilityDeps } from '../deletion/deletion-eligibility.js'
 import { deletionOrder } from '../deletion/deletion-order.js'
-import { inBatches } from '../runtime/concurrency.js'
-import type { Use } from './id-history.js'
-import { usesOfId } from './id-lookup.js'
-import { type Candidate, type CandidateDeps, candidatesOf } from './session-candidates.js'
+import { mapInBatches } from '../runtime/concurrency.js'
+import type { IdUse } from './id-history.js'
+import { findIdUses } from './id-lookup.js'
+import { findSessionCandidates, type SessionCandidate, type SessionCandidateDeps } from './session-candidates.js'
 
-export interface SessionDeps extends CandidateDeps, Omit<StandingDeps, 'isHeld'> {
+export interface SessionDeps extends SessionCandidateDeps, Omit<EligibilityDeps, 'isHeld'> {
   untilRead: (sequence: number) => Promise<void>
   /** The holds that a pass is under. */
   holdsOn: (key: PassKey, session: string | undefined) => number[]
 }
 
 /** Ids read whole at once. */
-const LOADS = 16
+const LOAD_CONCURRENCY = 16
 
 /** A pass of a session, with all that is stored of it. */
 export interface SessionPass {
@@ -33,7 +33,7 @@ export interface SessionPass {
 }
 
 /** A session is named by its originator: others may use the same name for theirs. */
-export interface SessionAsked {
+export interface SessionQuery {
   session: string
   /** Undefined: the only one that has a session of this name. */
   originator?: string | undefined
@@ -44,7 +44,7 @@ export interface SessionAsked {
   before?: number | undefined
 }
 
-export interface SessionFound {
+export interface SessionPasses {
   /** None where several have a session of this name and none of them was named. */
   passes: SessionPass[]
   /** Who has a session of this name; where one was named, not all of the others. */
@@ -55,15 +55,16 @@ export interface SessionFound {
  * Finds the passes of a session that stream and archive know: those whose root its originator asked for under this name, and what was refused
  * within them. Throws where not all indexes were read yet, or the reader lags.
  */
-export async function sessionPasses(deps: SessionDeps, asked: SessionAsked): Promise<SessionFound> {
+export async function findSessionPasses(deps: SessionDeps, asked: SessionQuery): Promise<SessionPasses> {
   const { session, before = Number.POSITIVE_INFINITY } = asked
   await deps.untilRead(asked.before ?? (await deps.bus.bounds()).last)
-  const candidates = await candidatesOf(deps, session)
+  const candidates = await findSessionCandidates(deps, session)
   const unread = new Map(candidates)
   const found: Found[] = []
-  const read = async (some: readonly Candidate[]): Promise<void> => {
+  const read = async (some: readonly SessionCandidate[]): Promise<void> => {
     const left = some.filter(({ key }) => unread.delete(keyText(key)))
-    for (const uses of await inBatches(left, ({ key }) => passesOf(deps, key, { session, before }), LOADS)) found.push(...uses)
+    for (const uses of await mapInBatches(left, ({ key }) => passesOf(deps, key, { session, before }), LOAD_CONCURRENCY))
+      found.push(...uses)
   }
   const owned = () => ownedOf(eachOnce(found.filter(({ begins }) => begins < before)))
   const ownersOf = () => new Set<string | undefined>(owned().map(({ owner }) => owner))
@@ -96,7 +97,7 @@ export async function sessionPasses(deps: SessionDeps, asked: SessionAsked): Pro
 
 /** The passes of this session that had an id: none, one, or several where it was used again. */
 async function passesOf(deps: SessionDeps, key: PassKey, { session, before }: { session: string; before: number }): Promise<Found[]> {
-  const uses = (await usesOfId(deps, key)).filter((use) => use.session === session)
+  const uses = (await findIdUses(deps, key)).filter((use) => use.session === session)
   return await Promise.all(
     uses.map(async (use) => {
       const { originator, parent, asks, messages } = use
@@ -108,7 +109,7 @@ async function passesOf(deps: SessionDeps, key: PassKey, { session, before }: { 
 }
 
 /** A pass, and what tells whose it is. Its messages are not kept: a session may have many passes. */
-interface Found extends Pick<Use, 'originator' | 'parent' | 'asks'> {
+interface Found extends Pick<IdUse, 'originator' | 'parent' | 'asks'> {
   pass: SessionPass
   /** Its first sequence. */
   begins: number
@@ -145,11 +146,11 @@ function ownedOf(found: readonly Found[]): { owner: string; pass: SessionPass }[
   })
 }
 
-function isAdmitted({ memory }: Use): boolean {
+function isAdmitted({ memory }: IdUse): boolean {
   return (memory.step('work') ?? memory.step('held')) !== undefined
 }
 
-async function passOf(deps: SessionDeps, { session, before }: { session: string; before: number }, use: Use): Promise<SessionPass> {
+async function passOf(deps: SessionDeps, { session, before }: { session: string; before: number }, use: IdUse): Promise<SessionPass> {
   const { memory, messages, claimed } = use
   const { key } = memory
   const stored = new Map(messages.map((message) => [message.stored.sequence, message.stored]))
@@ -170,7 +171,7 @@ async function passOf(deps: SessionDeps, { session, before }: { session: string;
 }
 
 /** Server ms of the youngest of some messages. Steps after the end count for nothing. */
-function settledAt({ memory, messages }: Use, counts: (fact: Fact) => boolean): number {
+function settledAt({ memory, messages }: IdUse, counts: (fact: Fact) => boolean): number {
   const { journal } = memory
   const end = journal.state === 'done' ? journal.return.sequence : Number.POSITIVE_INFINITY
   // Of one that a worker made endless there are more than a call takes arguments.
@@ -186,10 +187,10 @@ function frameOf(stored: StoredMessage | undefined): ErasedFrame[] {
 /** What is held is for the caller to know. */
 const isHeld = async () => false
 
-async function whyOpen(deps: SessionDeps, { memory, asks }: Use): Promise<string | undefined> {
+async function whyOpen(deps: SessionDeps, { memory, asks }: IdUse): Promise<string | undefined> {
   if (asks) return asks === 'waits' ? 'it has no answer yet' : undefined
   if (memory.journal.state !== 'done') return 'it has no end yet'
-  const standing = await standingOf(memory, deps.bus.now(), { ...deps, isHeld })
+  const standing = await deletionEligibility(memory, deps.bus.now(), { ...deps, isHeld })
   if (standing.may === 'go') return undefined
   if (standing.may === 'later') return 'it waits for a person'
   return standing.why === 'dead_letter' ? 'its dead letter is not settled' : 'its return was not taken yet'

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { pauseAfter } from './eraser.js'
+import { retryDelay } from './eraser.js'
 import type { SessionPass } from './session-passes.js'
-import { batches, inPasses } from './tombstones.js'
+import { sequencesByPass, tombstoneBatches } from './tombstones.js'
 
 const digest = new Uint8Array(32)
 
@@ -21,11 +21,11 @@ function pass(id: string, sequences: number[]): SessionPass {
 // Fails where each tombstone's part of a pass is deleted by itself: its return may then leave the stream before its work.
 it('a pass that needs two tombstones is deleted as one, in its order', () => {
   const many = Array.from({ length: 8_001 }, (_, n) => 9_000 - n)
-  const stones = [...batches([pass('given-id-1', [3, 1, 2]), pass('given-id-2', many)])]
+  const stones = [...tombstoneBatches([pass('given-id-1', [3, 1, 2]), pass('given-id-2', many)])]
   expect(stones.map((stone) => stone.map(({ frames }) => frames.length))).toEqual([[3], [8_000], [1]])
-  expect(inPasses(stones.flat())).toEqual([[3, 1, 2], many])
+  expect(sequencesByPass(stones.flat())).toEqual([[3, 1, 2], many])
 })
 
 it('what fails is tried again after a pause that grows to some minutes', () => {
-  expect([1, 2, 3, 7, 50].map(pauseAfter)).toEqual([5_000, 10_000, 20_000, 300_000, 300_000])
+  expect([1, 2, 3, 7, 50].map(retryDelay)).toEqual([5_000, 10_000, 20_000, 300_000, 300_000])
 })

@@ -3,10 +3,10 @@ import type { CheckSchema } from '@passover/core'
 import { type ExpiredBody, HEADER, keyText, SYSTEM, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { type LoadDeps, loadPass } from '../pass/load-pass.js'
-import { describeChecked } from '../records/build-record.js'
-import type { Inbox, Waiting } from './inbox.js'
+import { buildCheckedRecord } from '../records/build-record.js'
+import type { Inbox, WaitingEntry } from './inbox.js'
 
-export interface ExpiriesDeps extends LoadDeps {
+export interface ApprovalExpiryDeps extends LoadDeps {
   inbox: Inbox
   log: Logger
   check: CheckSchema | undefined
@@ -15,17 +15,17 @@ export interface ExpiriesDeps extends LoadDeps {
 /** A decision that was made in time may be a moment on its way. */
 const GRACE_MS = 1_000
 /** Passes read in one look. */
-const MOST = 64
+const MAX_PER_RUN = 64
 
 /**
  * Says of an output that nobody released in time that it expired: an event, so that from then on its record is told by the stream alone
  * (I2). Guarded on its own subject, so that of several replicas one publishes it.
  */
-export class Expiries {
-  private readonly said = new WeakSet<Waiting>()
+export class ApprovalExpiry {
+  private readonly said = new WeakSet<WaitingEntry>()
   private looking = false
 
-  constructor(private readonly deps: ExpiriesDeps) {}
+  constructor(private readonly deps: ApprovalExpiryDeps) {}
 
   async look(): Promise<void> {
     if (this.looking) return
@@ -40,21 +40,21 @@ export class Expiries {
     this.looking = false
   }
 
-  private over(): Waiting[] {
-    const found: Waiting[] = []
+  private over(): WaitingEntry[] {
+    const found: WaitingEntry[] = []
     for (const entry of this.deps.inbox.expired(this.deps.bus.now() - GRACE_MS)) {
       if (!this.said.has(entry)) found.push(entry)
-      if (found.length === MOST) break
+      if (found.length === MAX_PER_RUN) break
     }
     return found
   }
 
   /** True: it stands in the stream, or there is nothing to say. */
-  private async say(entry: Waiting): Promise<boolean> {
+  private async say(entry: WaitingEntry): Promise<boolean> {
     const { bus, rules, inbox, check } = this.deps
     const { key } = entry
     const loaded = await loadPass(this.deps, key, { up_to: (await bus.bounds()).last })
-    const { record } = await describeChecked(loaded.memory, rules, check)
+    const { record } = await buildCheckedRecord(loaded.memory, rules, check)
     if (record.awaits?.item !== 'return' || record.awaits.expires_at > bus.now()) {
       inbox.drop(entry)
       return true

@@ -1,28 +1,31 @@
 import { type CheckSchema, evaluateRelease } from '@passover/core'
 import { type InboxItem, keyText, sha256, type WorkControl } from '@passover/schemas'
-import type { LoadDeps, Loaded } from '../pass/load-pass.js'
-import { askedFor } from '../pass/request-preview.js'
-import { cameBack } from '../pass/return-preview.js'
-import { describeChecked } from '../records/build-record.js'
-import { controlOf, toHistory } from '../records/pass-history.js'
-import { type Revoked, revokedOf } from '../watchers/agent-watcher.js'
+import type { LoadDeps, LoadedPass } from '../pass/load-pass.js'
+import { previewRequest } from '../pass/request-preview.js'
+import { previewReturn } from '../pass/return-preview.js'
+import { buildCheckedRecord } from '../records/build-record.js'
+import { buildPassHistory, controlOf } from '../records/pass-history.js'
+import { type RevokedAgents, revokedOf } from '../watchers/agent-watcher.js'
 
-export interface DueDeps extends LoadDeps {
+export interface InboxItemDeps extends LoadDeps {
   /** Applies output schemas. */
   check?: CheckSchema | undefined
   /** Absent for an asker that is not told of revocations. */
-  revoked?: Revoked | undefined
+  revoked?: RevokedAgents | undefined
 }
 
 /** What of a pass waits for a person now, with what there is to see of it. Undefined: nothing, or no longer. */
-export async function dueOf({ bus, rules, check, revoked = new Map() }: DueDeps, loaded: Loaded): Promise<InboxItem | undefined> {
+export async function findInboxItem(
+  { bus, rules, check, revoked = new Map() }: InboxItemDeps,
+  loaded: LoadedPass,
+): Promise<InboxItem | undefined> {
   const { memory } = loaded
-  const { record } = await describeChecked(memory, rules, check)
+  const { record } = await buildCheckedRecord(memory, rules, check)
   const { awaits, key } = record
   const framed = memory.step('work') ?? memory.step('held')
   const control = framed && controlOf(framed)
   if (!awaits || awaits.expires_at <= bus.now() || !control) return undefined
-  const place = placeOf(control)
+  const place = ancestryOf(control)
   const common = {
     ...awaits,
     ...key,
@@ -35,16 +38,16 @@ export async function dueOf({ bus, rules, check, revoked = new Map() }: DueDeps,
   if (awaits.item === 'dispatch') {
     const asked = messageAt(loaded, control.request_sequence) ?? (await bus.journal.message(control.request_sequence))
     const held = 'held' in memory.journal ? memory.journal.held : undefined
-    return { ...common, digest: held?.digest ?? control.digest, asked: await askedFor(bus, control, asked) }
+    return { ...common, digest: held?.digest ?? control.digest, asked: await previewRequest(bus, control, asked) }
   }
   const stored = memory.journal.state === 'done' ? messageAt(loaded, memory.journal.return.sequence) : undefined
   if (!stored) return undefined
-  const returned = await cameBack(bus, key, stored)
-  const why = awaits.item === 'return' ? heldBack(loaded, control) : undefined
+  const returned = await previewReturn(bus, key, stored)
+  const why = awaits.item === 'return' ? holdReasonOf(loaded, control) : undefined
   return { ...common, digest: sha256(stored.data), ...(why ? { why } : {}), ...(returned ? { returned } : {}) }
 }
 
-function placeOf(control: WorkControl): Pick<InboxItem, 'root' | 'chain'> & Partial<InboxItem> {
+function ancestryOf(control: WorkControl): Pick<InboxItem, 'root' | 'chain'> & Partial<InboxItem> {
   const { root, ancestors, subagent_id, parent, session_id, user_id, priority, policy, local_person } = control
   return {
     root,
@@ -58,13 +61,13 @@ function placeOf(control: WorkControl): Pick<InboxItem, 'root' | 'chain'> & Part
   }
 }
 
-function messageAt({ messages }: Loaded, sequence: number) {
+function messageAt({ messages }: LoadedPass, sequence: number) {
   return messages.find(({ stored }) => stored.sequence === sequence)?.stored
 }
 
 /** As the originator's side says it, too. */
-function heldBack({ memory }: Loaded, { policy }: WorkControl): string | undefined {
-  const { returned } = toHistory(memory)
+function holdReasonOf({ memory }: LoadedPass, { policy }: WorkControl): string | undefined {
+  const { returned } = buildPassHistory(memory)
   const release = returned && 'output' in returned ? evaluateRelease(returned.output as never, policy, false) : undefined
   return release && !release.deliver ? release.why : undefined
 }

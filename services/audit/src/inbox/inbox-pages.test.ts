@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Waiting } from './inbox.js'
-import { parseCursor, Turns } from './inbox-pages.js'
-import { type Queue, Queues } from './inbox-queue.js'
+import type { WaitingEntry } from './inbox.js'
+import { InboxPages, parseInboxCursor } from './inbox-pages.js'
+import { type InboxQueue, InboxQueues } from './inbox-queue.js'
 
 /** The n-th of all that wait, the oldest first; three came at the same moment. */
-function waiting(originator: string, n: number): Waiting {
+function waiting(originator: string, n: number): WaitingEntry {
   const since = 1_000 + Math.floor(n / 3)
   return {
     v: 1,
@@ -17,18 +17,18 @@ function waiting(originator: string, n: number): Waiting {
   }
 }
 
-function queuesOf(entries: readonly Waiting[]): Map<string, Queue> {
-  const queues = new Queues()
+function queuesOf(entries: readonly WaitingEntry[]): Map<string, InboxQueue> {
+  const queues = new InboxQueues()
   for (const entry of entries) queues.add(entry.key.originator, entry)
-  return new Map(queues.names().map((name) => [name, queues.get(name) as Queue]))
+  return new Map(queues.names().map((name) => [name, queues.get(name) as InboxQueue]))
 }
 
 /** Ids of every page; `between` may decide some of a page's entries before the next is asked for. */
-function paged(listed: Waiting[], limit: number, between: (page: Waiting[]) => Waiting[]): string[][] {
+function paged(listed: WaitingEntry[], limit: number, between: (page: WaitingEntry[]) => WaitingEntry[]): string[][] {
   const pages: string[][] = []
   let left = [...listed]
   for (let cursor: string | undefined; ; ) {
-    const turns = new Turns(queuesOf(left), cursor === undefined ? undefined : parseCursor(cursor), limit + 3)
+    const turns = new InboxPages(queuesOf(left), cursor === undefined ? undefined : parseInboxCursor(cursor), limit + 3)
     const page = turns.entries.slice(0, limit)
     pages.push(page.map(({ key }) => key.id))
     cursor = turns.cursorAfter(page.length)
@@ -65,8 +65,8 @@ describe('pages of the inbox', () => {
   // Fails where all that waits is walked for a page of it.
   it('look at as many entries as they have, and one more of each originator', () => {
     let looked = 0
-    const counted = (queue: Queue) => ({
-      *after(...age: Parameters<Queue['after']>): Generator<Waiting, undefined> {
+    const counted = (queue: InboxQueue) => ({
+      *after(...age: Parameters<InboxQueue['after']>): Generator<WaitingEntry, undefined> {
         for (const entry of queue.after(...age)) {
           looked++
           yield entry
@@ -75,13 +75,13 @@ describe('pages of the inbox', () => {
     })
     const flood = Array.from({ length: 10_000 }, (_, n) => waiting(n % 10 === 0 ? 'bob' : 'mallory', n))
     const queues = new Map([...queuesOf(flood)].map(([name, queue]) => [name, counted(queue)]))
-    const first = new Turns(queues, undefined, 50)
+    const first = new InboxPages(queues, undefined, 50)
     expect([first.entries.length, looked]).toEqual([50, 52])
-    const second = new Turns(queues, parseCursor(first.cursorAfter(50) ?? ''), 50)
+    const second = new InboxPages(queues, parseInboxCursor(first.cursorAfter(50) ?? ''), 50)
     expect([second.entries.length, looked]).toEqual([50, 104])
   })
 
   it('take no cursor that is none', () => {
-    expect(['', 'x', Buffer.from('{"through":1}').toString('base64url')].map(parseCursor)).toEqual([undefined, undefined, undefined])
+    expect(['', 'x', Buffer.from('{"through":1}').toString('base64url')].map(parseInboxCursor)).toEqual([undefined, undefined, undefined])
   })
 })

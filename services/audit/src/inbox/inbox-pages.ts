@@ -1,18 +1,18 @@
 import { z } from 'zod'
-import type { Waiting } from './inbox.js'
-import { type Queue, tieOf } from './inbox-queue.js'
+import type { WaitingEntry } from './inbox.js'
+import { entryKey, type InboxQueue } from './inbox-queue.js'
 
 /** Originators that take turns at the same time. The next one begins when one of them has no more. */
-const MOST_TURNS = 32
+const MAX_CONCURRENT_ORIGINATORS = 32
 
 /** How far a page went. Originators up to `through` have begun; those in `left` have more, after the position of theirs. */
-const place = z.object({
+const inboxCursor = z.object({
   through: z.string(),
   /** Whose turn it was last. */
   last: z.string(),
   left: z.record(z.string(), z.tuple([z.number(), z.string()])),
 })
-type Place = z.infer<typeof place>
+type InboxCursor = z.infer<typeof inboxCursor>
 
 /**
  * What waits, in the order of its pages: first the oldest of every originator, then they take turns, the oldest first within each. So one
@@ -22,13 +22,13 @@ type Place = z.infer<typeof place>
  * @param queues - Of each originator that has any.
  * @param most - Entries that are wanted at most.
  */
-export class Turns {
-  readonly entries: Waiting[] = []
+export class InboxPages {
+  readonly entries: WaitingEntry[] = []
   private readonly queues = new Map<string, Left>()
 
   constructor(
-    queues: ReadonlyMap<string, Pick<Queue, 'after'>>,
-    private readonly after: Place = { through: '', last: '', left: {} },
+    queues: ReadonlyMap<string, Pick<InboxQueue, 'after'>>,
+    private readonly after: InboxCursor = { through: '', last: '', left: {} },
     most = Number.POSITIVE_INFINITY,
   ) {
     for (const [name, queue] of queues) {
@@ -42,11 +42,11 @@ export class Turns {
     const begun = names.filter((name) => name <= after.through)
     let { last } = after
     while (this.entries.length < most && fresh.length + begun.length > 0) {
-      const name = begun.length < MOST_TURNS ? fresh.pop() : undefined
+      const name = begun.length < MAX_CONCURRENT_ORIGINATORS ? fresh.pop() : undefined
       const next = name ?? begun.find((one) => one > last) ?? begun[0] ?? ''
       if (name === undefined) last = next
       const queue = this.queues.get(next)
-      this.entries.push(queue?.take() as Waiting)
+      this.entries.push(queue?.take() as WaitingEntry)
       const has = queue?.next !== undefined
       if (has && name !== undefined) begun.push(name)
       if (!has && name === undefined) begun.splice(begun.indexOf(next), 1)
@@ -67,17 +67,17 @@ export class Turns {
       const number = (served.get(originator) ?? 0) + 1
       served.set(originator, number)
       const queue = this.queues.get(originator)
-      if (queue?.next || number < (queue?.taken ?? 0)) left.set(originator, [entry.since, tieOf(entry)])
+      if (queue?.next || number < (queue?.taken ?? 0)) left.set(originator, [entry.since, entryKey(entry)])
       else left.delete(originator)
     }
-    return Buffer.from(JSON.stringify({ through, last, left: Object.fromEntries(left) } satisfies Place)).toString('base64url')
+    return Buffer.from(JSON.stringify({ through, last, left: Object.fromEntries(left) } satisfies InboxCursor)).toString('base64url')
   }
 }
 
 /** Undefined: it is none that a page gave. */
-export function parseCursor(cursor: string): Place | undefined {
+export function parseInboxCursor(cursor: string): InboxCursor | undefined {
   try {
-    return place.safeParse(JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))).data
+    return inboxCursor.safeParse(JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))).data
   } catch {
     return undefined
   }
@@ -85,14 +85,14 @@ export function parseCursor(cursor: string): Place | undefined {
 
 /** What is left of a queue. */
 class Left {
-  next: Waiting | undefined
+  next: WaitingEntry | undefined
   taken = 0
 
-  constructor(private readonly entries: Iterator<Waiting, undefined>) {
+  constructor(private readonly entries: Iterator<WaitingEntry, undefined>) {
     this.next = entries.next().value
   }
 
-  take(): Waiting | undefined {
+  take(): WaitingEntry | undefined {
     const { next } = this
     this.taken++
     this.next = this.entries.next().value

@@ -1,39 +1,39 @@
 import { BTree, type Sorted } from '../runtime/sorted-map.js'
-import type { Waiting } from './inbox.js'
+import type { WaitingEntry } from './inbox.js'
 
 /** Since when it waits, and what an entry is stored under. */
 export type Age = readonly [since: number, tie: string]
 
 /** What waits of one originator, oldest first. */
-export class Queue {
-  private readonly entries: Sorted<Age, Waiting> = new BTree<Age, Waiting>(undefined, byAge)
+export class InboxQueue {
+  private readonly entries: Sorted<Age, WaitingEntry> = new BTree<Age, WaitingEntry>(undefined, compareAge)
 
   get size(): number {
     return this.entries.size
   }
 
-  get newest(): Waiting | undefined {
+  get newest(): WaitingEntry | undefined {
     const last = this.entries.maxKey()
     return last && this.entries.get(last)
   }
 
-  add(entry: Waiting): void {
+  add(entry: WaitingEntry): void {
     this.entries.set(ageOf(entry), entry)
   }
 
-  delete(entry: Waiting): void {
+  delete(entry: WaitingEntry): void {
     this.entries.delete(ageOf(entry))
   }
 
   /** Those that are younger than that; all, where nothing is said. Not to be used any more once an entry came or went. */
-  *after(age?: Age): Generator<Waiting, undefined> {
-    for (const [at, entry] of this.entries.entries(age)) if (!age || byAge(at, age) > 0) yield entry
+  *after(age?: Age): Generator<WaitingEntry, undefined> {
+    for (const [at, entry] of this.entries.entries(age)) if (!age || compareAge(at, age) > 0) yield entry
   }
 }
 
 /** Queues by name; one that is empty has none. */
-export class Queues {
-  private readonly queues = new Map<string, Queue>()
+export class InboxQueues {
+  private readonly queues = new Map<string, InboxQueue>()
   private count = 0
 
   /** Entries of all. */
@@ -41,7 +41,7 @@ export class Queues {
     return this.count
   }
 
-  get(name: string): Queue | undefined {
+  get(name: string): InboxQueue | undefined {
     return this.queues.get(name)
   }
 
@@ -49,14 +49,14 @@ export class Queues {
     return [...this.queues.keys()]
   }
 
-  add(name: string, entry: Waiting): void {
-    const queue = this.queues.get(name) ?? new Queue()
+  add(name: string, entry: WaitingEntry): void {
+    const queue = this.queues.get(name) ?? new InboxQueue()
     this.queues.set(name, queue)
     queue.add(entry)
     this.count++
   }
 
-  delete(name: string, entry: Waiting): void {
+  delete(name: string, entry: WaitingEntry): void {
     const queue = this.queues.get(name)
     if (!queue) return
     const before = queue.size
@@ -66,22 +66,22 @@ export class Queues {
   }
 
   /** The longest; undefined: there is none. */
-  longest(): Queue | undefined {
-    let longest: Queue | undefined
+  longest(): InboxQueue | undefined {
+    let longest: InboxQueue | undefined
     for (const queue of this.queues.values()) if (queue.size > (longest?.size ?? 0)) longest = queue
     return longest
   }
 }
 
-export function byAge(a: Age, b: Age): number {
+export function compareAge(a: Age, b: Age): number {
   return a[0] - b[0] || (a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : 0)
 }
 
-export function ageOf(entry: Waiting): Age {
-  return [entry.since, tieOf(entry)]
+export function ageOf(entry: WaitingEntry): Age {
+  return [entry.since, entryKey(entry)]
 }
 
 /** What an entry is stored under, which also orders entries of the same moment. */
-export function tieOf({ item, key }: Waiting): string {
+export function entryKey({ item, key }: WaitingEntry): string {
   return `${item}.${key.originator}.${key.subagent}.${key.id}`
 }

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
-import { Inbox, type InboxTable, type Waiting } from './inbox.js'
+import { Inbox, type InboxTable, type WaitingEntry } from './inbox.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
 const clock = { now: () => 0, monotonic: () => 0, after: () => ({ [Symbol.dispose]: () => undefined }) }
@@ -31,7 +31,7 @@ it('what waits no longer leaves the bucket without a mark, or with one where tha
 
 // Fails where each writes it: what stood there before, and the pass's id in it, lies in the server's files until it compacts.
 it('what a replica has written is not written over, unless it says otherwise', async () => {
-  const written = async (there: Partial<Waiting>) => {
+  const written = async (there: Partial<WaitingEntry>) => {
     const done: string[] = []
     const table = {
       create: async () => undefined,

@@ -4,7 +4,7 @@ import { isSamePass, type PassKey, type PassRecord, passKey } from '@passover/sc
 import type { Logger } from 'pino'
 import { z } from 'zod'
 import { BTree, type Sorted } from '../runtime/sorted-map.js'
-import { type Age, byAge, type Queue, Queues, tieOf } from './inbox-queue.js'
+import { type Age, compareAge, entryKey, type InboxQueue, InboxQueues } from './inbox-queue.js'
 
 /** KV bucket of what waits for a person: found again after a restart without reading every record. */
 export const INBOX_BUCKET = 'inbox'
@@ -19,11 +19,11 @@ const waitingEntry = z.object({
   since: z.number(),
   expires_at: z.number(),
 })
-export type Waiting = z.infer<typeof waitingEntry>
+export type WaitingEntry = z.infer<typeof waitingEntry>
 
 /** Everything that waited when it was made is in the bucket. */
 const builtEntry = z.object({ v: z.literal(1), built: z.literal(true) })
-const BUILT = 'built'
+const BUILT_KEY = 'built'
 
 /** The inbox had no room for some items of this originator; `until`: the last of them expires then. */
 const leftOutEntry = z.object({
@@ -44,15 +44,15 @@ export interface InboxFilter {
 }
 
 /** What the inbox asks of a record. */
-type Noted = Pick<PassRecord, 'key' | 'sequences'> & Partial<Pick<PassRecord, 'awaits' | 'root'>>
+type InboxSource = Pick<PassRecord, 'key' | 'sequences'> & Partial<Pick<PassRecord, 'awaits' | 'root'>>
 
 /** Entries of each item. Beyond that the originator that has most of them gets no more. A pass that is left out can still be decided by its id. */
-const MOST = 50_000
+const MAX_ENTRIES = 50_000
 /** A mark of what was left out is written again when its time has moved on by that much. */
-const MARK_MS = 60_000
-const MOST_WRITES = 256
-const MOST_NAMED = 5
-const RETRY_MS = 500
+const MARK_REFRESH_MS = 60_000
+const MAX_CONCURRENT_WRITES = 256
+const MAX_NAMED_ORIGINATORS = 5
+const RETRY_DELAY_MS = 500
 
 /**
  * Where something may wait for a person: a list of passes to look at, made of their records. Whether it still does is found out when
@@ -61,17 +61,17 @@ const RETRY_MS = 500
  */
 export class Inbox {
   /** By pass id: nearly all passes are in no inbox, and for them this is one look. */
-  private readonly waiting = new Map<string, Waiting[]>()
+  private readonly waiting = new Map<string, WaitingEntry[]>()
   /** The same by originator: of each item, of all, and of those of each root originator. */
-  private readonly of = { dispatch: new Queues(), return: new Queues(), apply: new Queues() }
-  private readonly all = new Queues()
-  private readonly rooted = new Map<string, Queues>()
+  private readonly of = { dispatch: new InboxQueues(), return: new InboxQueues(), apply: new InboxQueues() }
+  private readonly all = new InboxQueues()
+  private readonly rooted = new Map<string, InboxQueues>()
   /** Returns to be released, by when their approval expires. */
-  private readonly expiring: Sorted<Age, Waiting> = new BTree<Age, Waiting>(undefined, byAge)
+  private readonly expiring: Sorted<Age, WaitingEntry> = new BTree<Age, WaitingEntry>(undefined, compareAge)
   /** By the keys of their marks; `written`: what the bucket says of `until`. */
   private readonly marks = new Map<string, LeftOut & { written: number }>()
   /** Entries whose write is not acknowledged yet, with the first sequence of their pass. */
-  private readonly writing = new Map<Waiting, number>()
+  private readonly writing = new Map<WaitingEntry, number>()
   private waiters: (() => void)[] = []
   private stopped = false
 
@@ -79,7 +79,7 @@ export class Inbox {
     private readonly table: InboxTable,
     private readonly clock: Clock,
     private readonly log: Logger,
-    private readonly most = MOST,
+    private readonly most = MAX_ENTRIES,
   ) {}
 
   /** Reads the bucket; false when nobody finished making it. */
@@ -94,27 +94,27 @@ export class Inbox {
   }
 
   async markBuilt(): Promise<void> {
-    await this.table.put(BUILT, { v: 1, built: true })
+    await this.table.put(BUILT_KEY, { v: 1, built: true })
   }
 
   /** What a pass's record says; `first` is the sequence from which on it would have to be read again. */
-  note(record: Noted, first: number): void {
+  note(record: InboxSource, first: number): void {
     const { awaits, key } = record
     const known = this.waiting.get(key.id)
     if (!awaits && !known) return
     for (const entry of known?.filter((one) => isSamePass(one.key, key)) ?? []) if (isOver(entry, record)) this.drop(entry)
     if (!awaits || this.find(key, awaits.item)) return
-    const entry: Waiting = { v: 1, item: awaits.item, key, root_originator: (record.root ?? key).originator, ...timesOf(awaits) }
+    const entry: WaitingEntry = { v: 1, item: awaits.item, key, root_originator: (record.root ?? key).originator, ...timesOf(awaits) }
     if (this.keep(entry)) void this.write(entry, first)
   }
 
   /** Oldest first of each originator. */
-  list(filter: InboxFilter): Waiting[] {
+  list(filter: InboxFilter): WaitingEntry[] {
     return Array.from(this.queues(filter).values(), (queue) => [...queue.after()]).flat()
   }
 
   /** What waits, a queue for each originator. */
-  queues({ root_originator, originator }: InboxFilter): Map<string, Queue> {
+  queues({ root_originator, originator }: InboxFilter): Map<string, InboxQueue> {
     const queues = root_originator === undefined ? this.all : this.rooted.get(root_originator)
     const names = originator === undefined ? (queues?.names() ?? []) : [originator]
     return new Map(
@@ -140,12 +140,12 @@ export class Inbox {
   get trouble(): string | undefined {
     const names = [...new Set(this.leftOut().map(({ originator }) => originator))].sort()
     if (names.length === 0) return undefined
-    const some = names.slice(0, MOST_NAMED).join(', ')
-    return `the inbox is full: it does not list all that waits of ${some}${names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : ''}; see \`passover list --from ${names[0]} --status held\``
+    const some = names.slice(0, MAX_NAMED_ORIGINATORS).join(', ')
+    return `the inbox is full: it does not list all that waits of ${some}${names.length > MAX_NAMED_ORIGINATORS ? ` and ${names.length - MAX_NAMED_ORIGINATORS} more` : ''}; see \`passover list --from ${names[0]} --status held\``
   }
 
   /** Returns to be released of which the time was over by then (server ms), the longest over first. Not to be used any more once an entry came or went. */
-  *expired(by: number): Generator<Waiting, undefined> {
+  *expired(by: number): Generator<WaitingEntry, undefined> {
     for (const [[at], entry] of this.expiring.entries()) {
       if (at > by) return
       yield entry
@@ -153,7 +153,7 @@ export class Inbox {
   }
 
   /** It was looked at, and waits no longer. */
-  drop(entry: Waiting): void {
+  drop(entry: WaitingEntry): void {
     const known = this.waiting.get(entry.key.id) ?? []
     const entries = known.filter((one) => one !== entry)
     if (entries.length === known.length) return
@@ -165,9 +165,9 @@ export class Inbox {
     const rooted = this.rooted.get(entry.root_originator)
     rooted?.delete(originator, entry)
     if (rooted?.size === 0) this.rooted.delete(entry.root_originator)
-    if (entry.item === 'return') this.expiring.delete([entry.expires_at, tieOf(entry)])
+    if (entry.item === 'return') this.expiring.delete([entry.expires_at, entryKey(entry)])
     // A mark that it was deleted would keep its pass's id for good. One that stays in the bucket is only looked at once more.
-    this.erase(tieOf(entry))
+    this.erase(entryKey(entry))
   }
 
   private erase(key: string): void {
@@ -181,8 +181,8 @@ export class Inbox {
     return lowest
   }
 
-  busy(): Promise<void> | undefined {
-    return this.writing.size > MOST_WRITES ? new Promise((done) => this.waiters.push(done)) : undefined
+  backpressure(): Promise<void> | undefined {
+    return this.writing.size > MAX_CONCURRENT_WRITES ? new Promise((done) => this.waiters.push(done)) : undefined
   }
 
   /** Gives up what is only being retried. */
@@ -190,25 +190,25 @@ export class Inbox {
     this.stopped = true
   }
 
-  private find(key: PassKey, item: Waiting['item']): Waiting | undefined {
+  private find(key: PassKey, item: WaitingEntry['item']): WaitingEntry | undefined {
     return this.waiting.get(key.id)?.find((one) => isSamePass(one.key, key) && one.item === item)
   }
 
-  private keep(entry: Waiting): boolean {
+  private keep(entry: WaitingEntry): boolean {
     const { item, key } = entry
     if (this.find(key, item) || !this.hasRoom(entry)) return false
     this.waiting.set(key.id, [...(this.waiting.get(key.id) ?? []), entry])
     this.of[item].add(key.originator, entry)
     this.all.add(key.originator, entry)
-    const rooted = this.rooted.get(entry.root_originator) ?? new Queues()
+    const rooted = this.rooted.get(entry.root_originator) ?? new InboxQueues()
     this.rooted.set(entry.root_originator, rooted)
     rooted.add(key.originator, entry)
-    if (item === 'return') this.expiring.set([entry.expires_at, tieOf(entry)], entry)
+    if (item === 'return') this.expiring.set([entry.expires_at, entryKey(entry)], entry)
     return true
   }
 
   /** Of too many, the newest of the originator that has most of them is left out. */
-  private hasRoom(entry: Waiting): boolean {
+  private hasRoom(entry: WaitingEntry): boolean {
     const of = this.of[entry.item]
     if (of.size < this.most) return true
     const longest = of.longest()
@@ -224,16 +224,16 @@ export class Inbox {
   }
 
   /** Remembers, in the bucket too, that an item was left out: a restart does not find it again. */
-  private leave({ key: { originator }, root_originator, expires_at }: Waiting): void {
+  private leave({ key: { originator }, root_originator, expires_at }: WaitingEntry): void {
     const name = markKey({ originator, root_originator })
     const known = this.marks.get(name)
     if (!known) this.log.warn({ originator, root_originator, most: this.most }, 'inbox is full; newest items of this originator left out')
     const mark = known ?? { originator, root_originator, until: 0, written: Number.NEGATIVE_INFINITY }
     this.marks.set(name, mark)
     mark.until = Math.max(mark.until, expires_at)
-    if (mark.until - mark.written < MARK_MS) return
+    if (mark.until - mark.written < MARK_REFRESH_MS) return
     // Ahead, so that it holds for all that are left out until it is written again.
-    mark.until += MARK_MS
+    mark.until += MARK_REFRESH_MS
     mark.written = mark.until
     this.table.put(name, { v: 1, left_out: true, originator, root_originator, until: mark.until }).catch((error: unknown) => {
       mark.written = Number.NEGATIVE_INFINITY
@@ -246,7 +246,7 @@ export class Inbox {
     this.erase(name)
   }
 
-  private async write(entry: Waiting, first: number): Promise<void> {
+  private async write(entry: WaitingEntry, first: number): Promise<void> {
     this.writing.set(entry, first)
     while (!this.stopped && this.find(entry.key, entry.item) === entry) {
       try {
@@ -254,7 +254,7 @@ export class Inbox {
         break
       } catch (error) {
         this.log.warn({ ...entry.key, err: error }, 'inbox entry not written')
-        await new Promise<void>((done) => this.clock.after(RETRY_MS, done))
+        await new Promise<void>((done) => this.clock.after(RETRY_DELAY_MS, done))
       }
     }
     if (this.stopped) return
@@ -263,8 +263,8 @@ export class Inbox {
   }
 
   /** The same that a replica has written is not written over: its bytes would lie on disk until the server compacts. */
-  private async put(entry: Waiting): Promise<void> {
-    const name = tieOf(entry)
+  private async put(entry: WaitingEntry): Promise<void> {
+    const name = entryKey(entry)
     if ((await this.table.create(name, entry)) !== undefined) return
     const there = (await this.table.get(name))?.value
     const same = there !== undefined && 'item' in there && there.since === entry.since && there.expires_at === entry.expires_at
@@ -277,11 +277,11 @@ function markKey({ originator, root_originator }: Pick<LeftOut, 'originator' | '
 }
 
 /** An item that has been due and is not: a pass only goes on, from its dispatch to its return and to its application. */
-function isOver({ item }: Waiting, { awaits, sequences }: Noted): boolean {
+function isOver({ item }: WaitingEntry, { awaits, sequences }: InboxSource): boolean {
   if (awaits) return ITEMS.indexOf(item) < ITEMS.indexOf(awaits.item)
   return sequences.return !== undefined || item === 'dispatch'
 }
 
-function timesOf({ since, expires_at }: NonNullable<PassRecord['awaits']>): Pick<Waiting, 'since' | 'expires_at'> {
+function timesOf({ since, expires_at }: NonNullable<PassRecord['awaits']>): Pick<WaitingEntry, 'since' | 'expires_at'> {
   return { since, expires_at }
 }

@@ -16,7 +16,7 @@ const EMPTY = new Uint8Array(0)
  * Bounds the bodies that reading a pass keeps in memory. Its parties can store messages of up to 1 MiB about it without end, and each question
  * about the pass reads all of them: beyond a bound for each kind, only subject and headers are kept.
  */
-export class Bodies {
+export class BoundedBodies {
   private readonly spent = new Map<string, number>()
   private readonly left = new Set<number>()
 
@@ -45,7 +45,7 @@ export class Bodies {
 /** Reads the bodies of the steps that count in the journal, which say what the pass was and what it returned, where they were left out. */
 export async function withCounting<One extends Message>(
   messages: One[],
-  { bodies, rules, read }: { bodies: Bodies; rules: JournalRules; read: (sequence: number) => Promise<StoredMessage | undefined> },
+  { bodies, rules, read }: { bodies: BoundedBodies; rules: JournalRules; read: (sequence: number) => Promise<StoredMessage | undefined> },
 ): Promise<One[]> {
   if (!messages.some(({ stored }) => bodies.isLeft(stored.sequence))) return messages
   const steps = messages.flatMap(({ fact }) => (fact.type === 'step' ? [fact] : []))

@@ -1,7 +1,7 @@
 import { encode } from '@msgpack/msgpack'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { frameIn } from './control-frame.js'
+import { decodeControlFrame } from './control-frame.js'
 
 const control = fc.dictionary(
   fc.stringMatching(/^[a-z]{1,12}$/).filter((name) => name !== 'policy'),
@@ -15,7 +15,7 @@ describe('frameIn', () => {
       fc.property(control, control, (one, other) => {
         for (const said of [one, other, one]) {
           const frame = { ...said, policy: { base: 1 } }
-          expect(frameIn(encode({ v: 1, control: frame, parts: [] }))?.frame).toEqual(frame)
+          expect(decodeControlFrame(encode({ v: 1, control: frame, parts: [] }))?.frame).toEqual(frame)
         }
       }),
     )
@@ -24,7 +24,7 @@ describe('frameIn', () => {
   it('keeps a copy of the bytes where a brief may need them, and of a large frame only their number', () => {
     const framed = (reason: string) => {
       const frame = { reason, policy: { base: 1 } }
-      return { bytes: Buffer.from(encode(frame)), kept: frameIn(encode({ v: 1, control: frame, parts: [] })) }
+      return { bytes: Buffer.from(encode(frame)), kept: decodeControlFrame(encode({ v: 1, control: frame, parts: [] })) }
     }
     const small = framed('r'.repeat(900))
     expect(small.kept).toMatchObject({ length: small.bytes.length, bytes: small.bytes })
@@ -33,10 +33,10 @@ describe('frameIn', () => {
   })
 
   it('finds none without a policy, and none in bytes that are no body', () => {
-    expect(frameIn(encode({ v: 1, control: { id: 'x' }, parts: [] }))).toBeUndefined()
-    expect(frameIn(encode({ v: 1, control: null }))).toBeUndefined()
+    expect(decodeControlFrame(encode({ v: 1, control: { id: 'x' }, parts: [] }))).toBeUndefined()
+    expect(decodeControlFrame(encode({ v: 1, control: null }))).toBeUndefined()
     fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => void expect(frameIn(bytes)).toBeUndefined()),
+      fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => void expect(decodeControlFrame(bytes)).toBeUndefined()),
       { numRuns: 1000 },
     )
   })

@@ -3,7 +3,7 @@ import type { Bus, StoredMessage } from '@passover/bus'
 import { HEADER } from '@passover/schemas'
 import { expect, test } from 'vitest'
 import { control, first, KEY, message, RULES, subjects, T0 } from '../../testing/samples.js'
-import { describe } from '../records/build-record.js'
+import { buildRecord } from '../records/build-record.js'
 import { loadPass } from './load-pass.js'
 
 const body = {
@@ -32,7 +32,7 @@ async function readOf({ stream, archived = [] }: { stream: StoredMessage[]; arch
   const deps = { bus: { journal, subjects } as unknown as Bus, archive: archive as unknown as Archive, rules: RULES }
   const { memory } = await loadPass(deps, KEY, { up_to: 100 })
   return {
-    session: describe(memory, RULES).record.session_id,
+    session: buildRecord(memory, RULES).record.session_id,
     asked,
     ended: memory.journal.state === 'done' ? memory.journal.last : undefined,
   }

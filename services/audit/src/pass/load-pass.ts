@@ -2,12 +2,12 @@ import type { Archive } from '@passover/archive'
 import { type Bus, type StoredMessage, sequenceOfBad } from '@passover/bus'
 import { EMPTY_JOURNAL, isExpiry, isSystemStep, type JournalRules, next, requestNamed } from '@passover/core'
 import { type Fact, isFirst, type PassKey, type RequestFact, SLOTS, type Step, SYSTEM } from '@passover/schemas'
-import { Bodies, withCounting } from './bounded-bodies.js'
+import { BoundedBodies, withCounting } from './bounded-bodies.js'
 import { isRecorded, PassMemory } from './pass-memory.js'
 import { noteOf } from './unanswered-requests.js'
 
 /** A pass of more messages is read up to there. */
-const MOST_MESSAGES = 10_000
+const MAX_MESSAGES = 10_000
 
 export interface LoadDeps {
   bus: Bus
@@ -25,7 +25,7 @@ export interface LoadOptions {
 }
 
 /** Everything stored of a pass, in order, and what it amounts to. Bodies are bounded (see Bodies). */
-export interface Loaded {
+export interface LoadedPass {
   memory: PassMemory
   messages: { stored: StoredMessage; fact: Fact }[]
   /** Some of it is no longer in the stream. */
@@ -33,9 +33,9 @@ export interface Loaded {
 }
 
 /** Reads a pass from the stream, and from the archive what was deleted since. Throws BusReadError. */
-export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOptions): Promise<Loaded> {
+export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOptions): Promise<LoadedPass> {
   const { bus, archive } = deps
-  const bodies = new Bodies()
+  const bodies = new BoundedBodies()
   const messageOf = (stored: StoredMessage): Message => bodies.bounded({ stored, fact: bus.subjects.toFact(stored) })
   const live = (await historyOf(bus, key, { from: options.from ?? sequenceOfBad(key.id), bodies })).filter(
     (stored) => stored.sequence <= options.up_to,
@@ -49,7 +49,7 @@ export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOption
   const read = (sequence: number) => bus.journal.message(sequence)
   if (isWhole(stream) && (isThere || request)) {
     const messages = await withCounting(stream, { bodies, rules: deps.rules, read })
-    return { memory: remember(deps, { key, asked }, messages), messages, archived: false }
+    return { memory: foldPass(deps, { key, asked }, messages), messages, archived: false }
   }
   const sequences = (await archive.sequencesOf(key, (stored) => requestIn(bus, stored))).filter((sequence) => sequence <= options.up_to)
   const older = await archive.messages(sequences, (stored) => messageOf(stored).stored)
@@ -59,7 +59,7 @@ export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOption
     rules: deps.rules,
     read: async (sequence) => (await archive.messages([sequence]))[0] ?? (await read(sequence)),
   })
-  return { memory: remember(deps, { key, asked }, messages), messages, archived: older.length > 0 }
+  return { memory: foldPass(deps, { key, asked }, messages), messages, archived: older.length > 0 }
 }
 
 /** Whether a message can be the first that counts of a pass. Only the dispatcher stores such steps; an agent's step alone is no journal. */
@@ -71,7 +71,7 @@ export function mayBegin(fact: Fact): boolean {
  * Whether nothing in stream or archive can begin a pass, as the leader has it. By exact subjects: those take the server microseconds, where a
  * search by a wildcard takes milliseconds in a large stream. Throws BusReadError.
  */
-export async function nothingBegan({ bus, archive }: Pick<LoadDeps, 'bus' | 'archive'>, key: PassKey): Promise<boolean> {
+export async function hasNoFirstStep({ bus, archive }: Pick<LoadDeps, 'bus' | 'archive'>, key: PassKey): Promise<boolean> {
   const { subjects, journal } = bus
   const firsts = [subjects.held(key), ...SLOTS.map((slot) => subjects.work(key, slot)), subjects.return(key, SYSTEM)]
   const found = await Promise.all(firsts.map((subject) => journal.newest(subject)))
@@ -90,7 +90,7 @@ export function requestIn(bus: Bus, stored: StoredMessage): number | undefined {
   return fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
 }
 
-type Message = Loaded['messages'][number]
+type Message = LoadedPass['messages'][number]
 
 function firstStep(messages: readonly Message[]): Step | undefined {
   for (const { fact } of messages) if (fact.type === 'step' && fact.untrusted === undefined) return fact
@@ -99,9 +99,13 @@ function firstStep(messages: readonly Message[]): Step | undefined {
 
 /**
  * Everything stored of a pass. Where its parties made that endless, what is not read one by one is streamed without bodies, up to
- * MOST_MESSAGES.
+ * MAX_MESSAGES.
  */
-async function historyOf(bus: Bus, key: PassKey, { from, bodies }: { from: number | undefined; bodies: Bodies }): Promise<StoredMessage[]> {
+async function historyOf(
+  bus: Bus,
+  key: PassKey,
+  { from, bodies }: { from: number | undefined; bodies: BoundedBodies },
+): Promise<StoredMessage[]> {
   let cut = false
   const found = await bus.journal.history(key, from, (what) => {
     if (what !== 'progress') cut = true
@@ -114,7 +118,7 @@ async function historyOf(bus: Bus, key: PassKey, { from, bodies }: { from: numbe
     stop = resolve
   })
   await using reader = await bus.follow({ filters, headers_only: true, ...(from === undefined ? {} : { from }) }, (stored) => {
-    if (bySequence.size >= MOST_MESSAGES) stop()
+    if (bySequence.size >= MAX_MESSAGES) stop()
     else if (!bySequence.has(stored.sequence)) bySequence.set(stored.sequence, bodies.unread(stored))
   })
   await Promise.race([reader.caughtUp, reader.closed, full])
@@ -122,16 +126,16 @@ async function historyOf(bus: Bus, key: PassKey, { from, bodies }: { from: numbe
 }
 
 /** What all messages of a pass amount to, in order as they are. */
-export function rememberAll(
+export function foldMessages(
   pass: { key: PassKey; asked: number | undefined },
-  messages: Loaded['messages'],
+  messages: LoadedPass['messages'],
   rules: JournalRules,
 ): PassMemory {
-  return remember({ rules }, pass, withoutExpiry(messages, rules))
+  return foldPass({ rules }, pass, withoutExpiry(messages, rules))
 }
 
 /** Of requests only the one that is known to be its, or that a step names which may say so. */
-function remember(
+function foldPass(
   deps: Pick<LoadDeps, 'rules'>,
   { key, asked }: { key: PassKey; asked: number | undefined },
   messages: readonly Message[],

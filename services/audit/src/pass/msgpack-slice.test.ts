@@ -1,7 +1,7 @@
 import { encode } from '@msgpack/msgpack'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { sliceOf } from './msgpack-slice.js'
+import { findFieldBytes } from './msgpack-slice.js'
 
 const leaf = fc.oneof(
   fc.constant(null),
@@ -27,7 +27,7 @@ describe('sliceOf', () => {
     fc.assert(
       fc.property(value, value, value, (before, wanted, after) => {
         const bytes = encode({ v: before, control: wanted, parts: after })
-        expect(Buffer.from(sliceOf(bytes, 'control') ?? [])).toEqual(Buffer.from(encode(wanted)))
+        expect(Buffer.from(findFieldBytes(bytes, 'control') ?? [])).toEqual(Buffer.from(encode(wanted)))
       }),
     )
   })
@@ -39,14 +39,14 @@ describe('sliceOf', () => {
       list: Array(70_000).fill(1),
       map: Object.fromEntries(Array.from({ length: 70_000 }, (_, n) => [`k${n}`, n])),
     }
-    expect(Buffer.from(sliceOf(encode({ ...long, control: 7 }), 'control') ?? [])).toEqual(Buffer.from([7]))
+    expect(Buffer.from(findFieldBytes(encode({ ...long, control: 7 }), 'control') ?? [])).toEqual(Buffer.from([7]))
   })
 
   it('finds nothing where there is nothing, and never throws at bytes that are no map', () => {
-    expect(sliceOf(encode({ a: 1 }), 'control')).toBeUndefined()
+    expect(findFieldBytes(encode({ a: 1 }), 'control')).toBeUndefined()
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
-        const found = sliceOf(bytes, 'c')
+        const found = findFieldBytes(bytes, 'c')
         expect(found === undefined || found instanceof Uint8Array).toBe(true)
       }),
       { numRuns: 2000 },
@@ -55,6 +55,6 @@ describe('sliceOf', () => {
 
   it('a value that is cut off is none', () => {
     const bytes = encode({ control: 'a long enough text' })
-    for (let n = 0; n < bytes.length; n++) expect(sliceOf(bytes.subarray(0, n), 'control')).toBeUndefined()
+    for (let n = 0; n < bytes.length; n++) expect(findFieldBytes(bytes.subarray(0, n), 'control')).toBeUndefined()
   })
 })

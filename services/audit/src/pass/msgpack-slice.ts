@@ -2,7 +2,7 @@
  * Cuts one value out of a msgpack map without decoding the rest: the control frame of a work message is needed, its context never
  * (docs/architecture/protocol.md#payloads). Undefined where the bytes are no map, have no entry of that name, or end within it.
  */
-export function sliceOf(bytes: Uint8Array, name: string): Uint8Array | undefined {
+export function findFieldBytes(bytes: Uint8Array, name: string): Uint8Array | undefined {
   const cursor: Cursor = { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), at: 0 }
   try {
     for (let left = mapSize(cursor); left > 0; left--) {

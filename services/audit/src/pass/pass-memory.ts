@@ -1,19 +1,19 @@
 import type { StoredMessage } from '@passover/bus'
 import { EMPTY_JOURNAL, type JournalRules, type JournalState, next, type SchemaVerdict } from '@passover/core'
 import { type DecisionFact, type EventFact, type Fact, HEADER, type PassKey, type Step } from '@passover/schemas'
-import { type Framed, frameIn } from './control-frame.js'
+import { type DecodedFrame, decodeControlFrame } from './control-frame.js'
 
 /** A recorded message of a pass: what its subject and headers say, and of its body the bytes that the record needs. */
-export interface Noted {
+export interface NotedMessage {
   fact: Step | DecisionFact | EventFact
   body: Uint8Array
   /** Of held and work: the control frame, and then no body. */
-  framed: Framed | undefined
+  framed: DecodedFrame | undefined
   content_type: string | undefined
 }
 
 /** A step that the fold ignores. */
-export interface Impossible {
+export interface ImpossibleStep {
   sequence: number
   what: string
 }
@@ -44,8 +44,8 @@ const NO_BODY = new Uint8Array()
  */
 export class PassMemory {
   journal: JournalState = EMPTY_JOURNAL
-  readonly noted: Noted[] = []
-  readonly ignored: Impossible[] = []
+  readonly noted: NotedMessage[] = []
+  readonly ignored: ImpossibleStep[] = []
   request: RequestNote | undefined
   /** What its output_schema has against its output, once it was applied. */
   schema_faults: readonly string[] | undefined
@@ -101,8 +101,8 @@ export class PassMemory {
     return undefined
   }
 
-  private note(stored: StoredMessage, fact: Noted['fact'], says: boolean): void {
-    const framed = says && fact.type === 'step' && fact.kind !== 'return' ? frameIn(stored.data) : undefined
+  private note(stored: StoredMessage, fact: NotedMessage['fact'], says: boolean): void {
+    const framed = says && fact.type === 'step' && fact.kind !== 'return' ? decodeControlFrame(stored.data) : undefined
     const room = fact.type === 'step' || this.bytes + stored.data.length <= MAX_BODIES
     const body = framed || !says || !room ? NO_BODY : kept(stored.data)
     this.bytes += (framed ?? body).length
@@ -110,7 +110,7 @@ export class PassMemory {
   }
 
   /** The first body of a kind of step, the one that counts in the journal. */
-  step(kind: 'held' | 'work' | 'return'): Noted | undefined {
+  step(kind: 'held' | 'work' | 'return'): NotedMessage | undefined {
     const { journal } = this
     const step =
       kind === 'return' ? (journal.state === 'done' ? journal.return : undefined) : kind in journal ? journalStep(journal, kind) : undefined

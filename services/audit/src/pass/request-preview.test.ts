@@ -1,7 +1,7 @@
 import { type Bus, encode, readHeaders, splitContext } from '@passover/bus'
 import { describe, expect, it } from 'vitest'
 import { control, T0 } from '../../testing/samples.js'
-import { askedFor } from './request-preview.js'
+import { previewRequest } from './request-preview.js'
 
 const bus = { parts: { fetch: async ({ data }: { data?: Uint8Array }) => data } } as unknown as Bus
 const context = (objective: string) => ({ objective, messages: [], tool_results: [], files: [{ path: `${objective}.ts`, content: 'x' }] })
@@ -9,7 +9,7 @@ const parts = (objective: string) => splitContext(context(objective) as never).p
 
 function asked(body: object) {
   const stored = { sequence: 1, time: T0, subject: 'request.scout.alice', headers: readHeaders('NATS/1.0\r\n\r\n'), data: encode(body) }
-  return askedFor(bus, control({ constraints: [] }) as never, stored)
+  return previewRequest(bus, control({ constraints: [] }) as never, stored)
 }
 
 async function shown(body: object) {

@@ -11,7 +11,7 @@ const MAX_CONTEXT = 1024 * 1024
 const FILE = 'file:'
 
 /** What a held pass asks for, read from its request. What cannot be read is left out: its digest is what is decided about. */
-export async function askedFor(bus: Bus, control: WorkControl, request: StoredMessage | undefined): Promise<AskedFor> {
+export async function previewRequest(bus: Bus, control: WorkControl, request: StoredMessage | undefined): Promise<AskedFor> {
   const body = request && decodedBody(request)
   const { files, objective } = body ? await contextOf(bus, body) : { files: [], objective: UNREADABLE }
   return {

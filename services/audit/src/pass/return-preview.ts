@@ -24,7 +24,7 @@ const MAX_PART_BYTES = 16 * 1024 * 1024
 const SEVERITIES = ['error', 'warning', 'info'] as const
 
 /** What a stored return says, for a person to decide about. Undefined: it cannot be told whole (a part is lost, or too much). */
-export async function cameBack(bus: Bus, key: PassKey, returned: StoredMessage): Promise<CameBack | undefined> {
+export async function previewReturn(bus: Bus, key: PassKey, returned: StoredMessage): Promise<CameBack | undefined> {
   const output = await wholeOutput(bus, key, returned)
   if (!output) return undefined
   const { status, summary, completion_reason } = output

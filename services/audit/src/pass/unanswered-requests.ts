@@ -10,7 +10,7 @@ const MAX_KEPT_BODY = 16 * 1024
 const PASS_ID = /^(?!bad-)[A-Za-z0-9_-]{9,64}$/
 
 /** Requests that no step has answered yet, in the order in which they were stored. */
-export class RequestNotes {
+export class UnansweredRequests {
   private readonly notes = new ChurnMap<number, RequestNote>()
   private readonly byKey = new ChurnMap<string, RequestNote>()
   private bytes = 0

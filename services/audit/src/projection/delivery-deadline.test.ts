@@ -2,7 +2,7 @@ import type { PassKey } from '@passover/schemas'
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
 import type { PassMemory } from '../pass/pass-memory.js'
-import { Undelivered, type UndeliveredDeps } from './delivery-deadline.js'
+import { DeliveryDeadlines, type DeliveryDeadlinesDeps } from './delivery-deadline.js'
 
 const DUE_MS = 86_400_000
 
@@ -25,8 +25,8 @@ function world(most: number) {
     untilRead: async () => undefined,
     log: pino({ level: 'silent' }),
     clock: { now: () => 0 },
-  } as unknown as UndeliveredDeps
-  const undelivered = new Undelivered(deps, most)
+  } as unknown as DeliveryDeadlinesDeps
+  const undelivered = new DeliveryDeadlines(deps, most)
   const note = (originator: string, sequence: number, time = 0) =>
     undelivered.note({
       key: { originator, subagent: 'audit', id: `pass-${sequence}` } as PassKey,

@@ -2,23 +2,23 @@ import { encode } from '@passover/bus'
 import { type Clock, FairSlots, type Timed, TimerQueue } from '@passover/core'
 import { type AgentRecord, keyText, type PassKey, SYSTEM, type UndeliveredBody, WIRE_VERSION } from '@passover/schemas'
 import type { Logger } from 'pino'
-import type { Acknowledged } from '../acknowledgments/ack-index.js'
-import { deliveryDue } from '../deletion/deletion-eligibility.js'
-import { type LoadDeps, loadPass, nothingBegan } from '../pass/load-pass.js'
+import type { AckIndex } from '../acknowledgments/ack-index.js'
+import { deliveryDeadline } from '../deletion/deletion-eligibility.js'
+import { hasNoFirstStep, type LoadDeps, loadPass } from '../pass/load-pass.js'
 import type { PassMemory } from '../pass/pass-memory.js'
-import { describe } from '../records/build-record.js'
+import { buildRecord } from '../records/build-record.js'
 import { PerAgent } from '../runtime/per-agent.js'
 
-export interface UndeliveredDeps extends LoadDeps {
+export interface DeliveryDeadlinesDeps extends LoadDeps {
   clock: Clock
   log: Logger
-  index: Pick<Acknowledged, 'has'>
+  index: Pick<AckIndex, 'has'>
   agents: ReadonlyMap<string, AgentRecord>
   /** Settles when everything up to there was read. */
   untilRead: (sequence: number) => Promise<void>
 }
 
-interface Waiting extends Timed {
+interface PendingDelivery extends Timed {
   sequence: number
   key: PassKey
   /** Server ms. */
@@ -26,38 +26,38 @@ interface Waiting extends Timed {
 }
 
 /** Returns waited for in memory. When an agent has more than its share, the stream is read again for its returns as soon as it has few. */
-const MOST = 200_000
+const MAX_PENDING = 200_000
 /** Returns that the agent with most gives up at once: to find the newest of many takes a millisecond. */
-const GIVEN_UP = 1_024
-const RETRY_MS = 1_000
+const EVICTION_BATCH = 1_024
+const RETRY_DELAY_MS = 1_000
 /** An output that a person must release first has not gone out: it is looked at again after this. */
-const RELEASE_MS = 60_000
+const RELEASE_RECHECK_MS = 60_000
 /** Of one originator. */
-const AT_ONCE = 64
+const CONCURRENCY = 64
 
 /**
  * Records E022: a return whose originator asks for delivery was not acknowledged by its deadline (`return_deadline_ms` of the policy
  * under which its pass ran). The event is guarded on its own subject, so that of several replicas one publishes it. The return stays
  * where it is, and who asks for its id gets it.
  */
-export class Undelivered {
+export class DeliveryDeadlines {
   /** By the sequence of the return. */
-  private readonly waiting = new Map<number, Waiting>()
+  private readonly waiting = new Map<number, PendingDelivery>()
   /** The same by originator. */
   private readonly of = new PerAgent<number>()
   private readonly running = new Set<number>()
   /** An originator with many late returns leaves room for the others. */
-  private readonly places = new FairSlots(2 * AT_ONCE)
+  private readonly places = new FairSlots(2 * CONCURRENCY)
   /** When those of each originator are looked at; what is being recorded is in none. */
-  private readonly timers = new Map<string, TimerQueue<Waiting>>()
+  private readonly timers = new Map<string, TimerQueue<PendingDelivery>>()
   private next = Number.POSITIVE_INFINITY
   /** Originators that have more returns than are waited for. */
   private readonly overflowed = new Set<string>()
   private stopped = false
 
   constructor(
-    private readonly deps: UndeliveredDeps,
-    private readonly most = MOST,
+    private readonly deps: DeliveryDeadlinesDeps,
+    private readonly most = MAX_PENDING,
   ) {}
 
   /** Waited for, or being recorded. */
@@ -68,7 +68,7 @@ export class Undelivered {
   /** A pass has ended. */
   note(memory: PassMemory): void {
     const { journal } = memory
-    const due = deliveryDue(memory, this.deps)
+    const due = deliveryDeadline(memory, this.deps)
     if (due !== undefined && journal.state === 'done') this.wait({ sequence: journal.return.sequence, key: memory.key, due })
   }
 
@@ -125,14 +125,14 @@ export class Undelivered {
       if (this.stopped || fact.type !== 'step' || sequence >= until || this.waiting.has(sequence)) return
       if (await this.deps.index.has(name, sequence)) return
       // A subagent can store returns of passes that nobody asked for, without end: to read each is too much.
-      if (await nothingBegan(this.deps, fact.key)) return
+      if (await hasNoFirstStep(this.deps, fact.key)) return
       const { memory } = await loadPass(this.deps, fact.key, { up_to: Number.MAX_SAFE_INTEGER })
       if (memory.journal.state === 'done' && memory.journal.return.sequence === sequence) this.note(memory)
     })
     await Promise.race([reader.caughtUp, reader.closed])
   }
 
-  private wait(waiting: Waiting): void {
+  private wait(waiting: PendingDelivery): void {
     const { sequence, key } = waiting
     if (this.waiting.has(sequence) || !this.makeRoom(key.originator)) return
     this.waiting.set(sequence, waiting)
@@ -140,9 +140,9 @@ export class Undelivered {
     this.lookLater(waiting)
   }
 
-  private lookLater(waiting: Waiting): void {
+  private lookLater(waiting: PendingDelivery): void {
     const { originator } = waiting.key
-    const timers = this.timers.get(originator) ?? new TimerQueue<Waiting>()
+    const timers = this.timers.get(originator) ?? new TimerQueue<PendingDelivery>()
     this.timers.set(originator, timers)
     timers.set(waiting, waiting.due, waiting.sequence)
     this.next = Math.min(this.next, waiting.due)
@@ -153,7 +153,7 @@ export class Undelivered {
     if (this.waiting.size < this.most) return true
     const largest = this.of.largest()
     const more = largest.size - this.of.get(originator).size
-    const given = newestOf(largest, Math.min(GIVEN_UP, Math.ceil(more / 2))).filter((sequence) => !this.running.has(sequence))
+    const given = newestOf(largest, Math.min(EVICTION_BATCH, Math.ceil(more / 2))).filter((sequence) => !this.running.has(sequence))
     this.overflowed.add(this.waiting.get(given[0] ?? 0)?.key.originator ?? originator)
     for (const sequence of given) this.forget(sequence)
     return given.length > 0
@@ -173,12 +173,12 @@ export class Undelivered {
     this.timers.get(waiting.key.originator)?.drop(waiting)
   }
 
-  private begin(waiting: Waiting): void {
+  private begin(waiting: PendingDelivery): void {
     const free = this.places.take(waiting.key.originator)
     if (free) void this.settle(waiting).then(free)
   }
 
-  private async settle(waiting: Waiting): Promise<void> {
+  private async settle(waiting: PendingDelivery): Promise<void> {
     const { sequence } = waiting
     this.running.add(sequence)
     try {
@@ -187,7 +187,7 @@ export class Undelivered {
       else waiting.due = again
     } catch (error) {
       this.deps.log.warn({ pass: keyText(waiting.key), err: error }, 'a return that was late is not recorded yet')
-      waiting.due = this.deps.clock.now() + RETRY_MS
+      waiting.due = this.deps.clock.now() + RETRY_DELAY_MS
     }
     this.running.delete(sequence)
     // It may have been acknowledged meanwhile.
@@ -197,19 +197,19 @@ export class Undelivered {
   }
 
   /** When to look again; undefined: never. */
-  private async record({ sequence, key, due }: Waiting): Promise<number | undefined> {
+  private async record({ sequence, key, due }: PendingDelivery): Promise<number | undefined> {
     const { bus, index, rules, clock, untilRead } = this.deps
     const { last } = await bus.bounds()
     await untilRead(last)
     if (await index.has(key.originator, sequence)) return undefined
     const { memory } = await loadPass(this.deps, key, { up_to: last })
-    if (describe(memory, rules).record.status === 'awaiting_release') return clock.now() + RELEASE_MS
+    if (buildRecord(memory, rules).record.status === 'awaiting_release') return clock.now() + RELEASE_RECHECK_MS
     const subject = bus.subjects.event(key, 'undelivered', SYSTEM)
     const body: UndeliveredBody = { v: WIRE_VERSION, sequence, deadline: due }
     const outcome = await bus.publish({ subject, data: encode(body, 'msgpack'), guard: { subject, sequence: 0 } })
     // Lost: another one was faster.
     if (outcome.kind === 'stored' || outcome.kind === 'lost') return undefined
-    return clock.now() + RETRY_MS
+    return clock.now() + RETRY_DELAY_MS
   }
 }
 

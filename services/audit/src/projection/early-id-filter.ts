@@ -2,20 +2,20 @@ import type { Bus } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { EVENT_KINDS, type Fact, type PassKey, SYSTEM } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { type Hashed, hashPass } from '../runtime/pass-hash.js'
+import { hashPass, type PassHash } from '../runtime/pass-hash.js'
 
 /** 8 MB. Of a million ids, one in a thousand others is taken for one of them; of ten million, one in 15. */
 const BITS = 2 ** 26
-const RETRY_MS = 1_000
+const RETRY_DELAY_MS = 1_000
 
 /**
  * Passes of which something may be stored that this process has not read, or does not remember: their first step alone does not tell all of them.
  * A Bloom filter, so it has room for any number of ids and also says yes of some others: those passes are read from the stream for nothing.
  */
-export class EarlyIds {
+export class EarlyIdFilter {
   private bits: Uint32Array | undefined
   private scanning = false
-  private readonly hashed: Hashed = { hash: 0, check: 0 }
+  private readonly hashed: PassHash = { hash: 0, check: 0 }
 
   /** `seed`: of this process, so that nobody can choose ids that fill the filter. */
   constructor(private readonly seed: number) {}
@@ -47,7 +47,7 @@ export class EarlyIds {
         return
       } catch (error) {
         log.warn({ err: error }, 'messages of passes that had not begun were not looked for')
-        await new Promise<void>((done) => clock.after(RETRY_MS, done))
+        await new Promise<void>((done) => clock.after(RETRY_DELAY_MS, done))
       }
     }
   }

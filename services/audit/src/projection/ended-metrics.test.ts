@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { EndedPasses } from './ended-metrics.js'
+import { EndedMetrics } from './ended-metrics.js'
 
 it('counts passes by state and by how they ended, and how long they took', async () => {
-  const ended = new EndedPasses()
+  const ended = new EndedMetrics()
   ended.note({ status: 'returned', output_status: 'completed', created_at: 1_000, ended_at: 1_020 })
   ended.note({ status: 'returned', output_status: 'completed', created_at: 1_000, ended_at: 4_000 })
   ended.note({ status: 'timed_out', code: 'E010', created_at: 1_000, ended_at: 31_000 })

@@ -7,7 +7,7 @@ const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 type Ended = Pick<PassRow, 'status' | 'code' | 'output_status' | 'created_at' | 'ended_at'>
 
 /** Passes that this process saw end, for `/metrics`. Labels are states and error codes, of which there are few; never names. */
-export class EndedPasses {
+export class EndedMetrics {
   readonly registry = new Registry()
   readonly #ended: Counter<'status' | 'how'>
   readonly #took: Histogram

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { Ghosts } from './ghost-passes.js'
+import { GhostPasses } from './ghost-passes.js'
 
 it('gives up the oldest of the sender with the most, whoever comes new', () => {
-  const ghosts = new Ghosts(100)
+  const ghosts = new GhostPasses(100)
   for (let i = 0; i < 10; i++) ghosts.add(`alice/${i}`, 'alice', 1)
   for (let i = 0; i < 500; i++) ghosts.add(`mallory/${i}`, 'mallory', 1)
   expect(ghosts.size).toBe(100)
@@ -18,9 +18,9 @@ it('gives up the oldest of the sender with the most, whoever comes new', () => {
 })
 
 it('counts what was heard of each', () => {
-  const ghosts = new Ghosts()
+  const ghosts = new GhostPasses()
   ghosts.add('a', 'alice', 3)
-  expect([ghosts.hear('a'), ghosts.hear('a'), ghosts.hear('b')]).toEqual([4, 5, undefined])
+  expect([ghosts.countMessage('a'), ghosts.countMessage('a'), ghosts.countMessage('b')]).toEqual([4, 5, undefined])
   ghosts.delete('a')
-  expect([ghosts.hear('a'), ghosts.size]).toEqual([undefined, 0])
+  expect([ghosts.countMessage('a'), ghosts.size]).toEqual([undefined, 0])
 })

@@ -1,7 +1,7 @@
 import { PerAgent } from '../runtime/per-agent.js'
 
 /** Ids kept for all senders together, some 200 bytes each. */
-const MOST = 131_072
+const MAX_GHOSTS = 131_072
 
 interface Ghost {
   sender: string
@@ -14,13 +14,13 @@ interface Ghost {
  * asked for. A message about one of these needs no read of the stream. The memory is shared between senders: the one with the most entries
  * gives one up for a new one.
  */
-export class Ghosts {
+export class GhostPasses {
   private readonly known = new Map<string, Ghost>()
   private readonly bySender = new PerAgent<string>()
 
   /** `onGivenUp`: told of an id for which there is no room any more. */
   constructor(
-    private readonly most = MOST,
+    private readonly most = MAX_GHOSTS,
     private readonly onGivenUp: (text: string) => void = () => undefined,
   ) {}
 
@@ -45,7 +45,7 @@ export class Ghosts {
   }
 
   /** Counts one more message of a pass that nothing began, and returns the number; undefined: it is not known to be one. */
-  hear(text: string): number | undefined {
+  countMessage(text: string): number | undefined {
     const ghost = this.known.get(text)
     return ghost && ++ghost.heard
   }

@@ -3,12 +3,12 @@ import { type Bus, BusReadError } from '@passover/bus'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { KEY, type Message, message, RULES, returnOf, subjects, workOf } from '../../testing/samples.js'
-import { EarlyIds } from './early-id-filter.js'
-import { type ReloadDeps, Reloads } from './pass-reloader.js'
+import { EarlyIdFilter } from './early-id-filter.js'
+import { PassReloader, type PassReloaderDeps } from './pass-reloader.js'
 
-type Heard = Parameters<Reloads['hear']>[0]
+type Heard = Parameters<PassReloader['hear']>[0]
 
-interface Change extends Partial<ReloadDeps> {
+interface Change extends Partial<PassReloaderDeps> {
   history?: () => Promise<unknown>
   newest?: (subject: string) => Promise<unknown>
   most?: number
@@ -23,7 +23,7 @@ function reloads(change: Change = {}) {
     looks++
     return newest(subject)
   }
-  const made = new Reloads(
+  const made = new PassReloader(
     {
       bus: { journal: { history, newest: looked }, subjects } as unknown as Bus,
       archive: { sequencesOf: async () => [], messages: async () => [], mayBegin: async () => false } as unknown as Archive,
@@ -38,7 +38,7 @@ function reloads(change: Change = {}) {
       },
       log: pino({ level: 'silent' }),
       position: () => 100,
-      early: new EarlyIds(7),
+      early: new EarlyIdFilter(7),
       hasRecord: async () => false,
       onLoaded: async () => {
         loads++
@@ -125,7 +125,7 @@ describe('Reloads', () => {
       let sequence = 0
       for (let turn = 0; turn < 3; turn++) {
         for (const key of keys) hear(eventOf(++sequence, key))
-        expect(made.busy()).toBeUndefined()
+        expect(made.backpressure()).toBeUndefined()
         await idle()
       }
       expect([loads(), looks()]).toEqual([0, keys.length * FIRSTS])

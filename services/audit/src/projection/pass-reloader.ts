@@ -3,42 +3,42 @@ import { EMPTY_JOURNAL, next } from '@passover/core'
 import { type DecisionFact, type EventFact, keyText, type PassKey, parseKey, type Step, SYSTEM } from '@passover/schemas'
 import pLimit from 'p-limit'
 import type { Logger } from 'pino'
-import { type LoadDeps, type Loaded, loadPass, mayBegin, nothingBegan } from '../pass/load-pass.js'
+import { hasNoFirstStep, type LoadDeps, type LoadedPass, loadPass, mayBegin } from '../pass/load-pass.js'
 import { MAX_NOTED } from '../pass/pass-memory.js'
-import { MAX_TRIES, mayPass } from '../runtime/transient-errors.js'
-import type { EarlyIds } from './early-id-filter.js'
-import { Ghosts } from './ghost-passes.js'
+import { isTransient, MAX_TRIES } from '../runtime/transient-errors.js'
+import type { EarlyIdFilter } from './early-id-filter.js'
+import { GhostPasses } from './ghost-passes.js'
 
 /** Passes that are looked up at once: nearly all the time goes into waiting for answers. */
 const CONCURRENCY = 96
 /** Of those so many for one sender: what one agent makes expensive leaves room for the others. */
 const CONCURRENCY_OF_ONE = 64
 /** Passes that are read at once, each with many reads. */
-const LOADS = 16
+const MAX_LOADS = 16
 /** Passes, some 300 bytes each. The reader does not wait for what one agent does to fewer of them. */
 const MAX_WAITING = 65_536
 /** Steps remembered of a pass that waits to be looked up; of one with more all is read. */
 const MAX_STEPS = 64
-const RETRY_MS = 500
+const RETRY_DELAY_MS = 500
 
 type Recorded = Step | DecisionFact | EventFact
 
-export interface ReloadDeps extends LoadDeps {
+export interface PassReloaderDeps extends LoadDeps {
   clock: Clock
   log: Logger
   /** Sequence of the last message that the reader took: a pass is read up to there, so that nothing in between can be missed. */
   position: () => number
   /** Passes that more may be stored of than this process remembers. */
-  early: Pick<EarlyIds, 'add' | 'has'>
+  early: Pick<EarlyIdFilter, 'add' | 'has'>
   /** Whether a pass of this key has a record that is more than such a refusal. */
   hasRecord: (key: PassKey) => Promise<boolean>
   /** What to do with what was read; it is not wanted any more once this settles. False: the process ends. */
-  onLoaded: (loaded: Loaded) => Promise<boolean>
+  onLoaded: (loaded: LoadedPass) => Promise<boolean>
   /** Told of each step of a pass that nothing began, and why it is impossible. */
   onImpossible: (step: Step, what: string) => void
 }
 
-interface Wanted {
+interface PendingReload {
   key: PassKey
   sender: string
   /** Lowest sequence that made it wanted. */
@@ -60,23 +60,23 @@ interface Wanted {
  * An agent can store any number of messages about passes that nobody asked for. So first a few exact reads find out whether anything began
  * the pass at all. Where nothing did, its messages say nothing, and the id is remembered: later ones cost no read.
  */
-export class Reloads {
+export class PassReloader {
   /** By sender, the one whose turn it is first; within, by pass. */
-  private readonly waiting = new Map<string, Map<string, Wanted>>()
-  private readonly waitingOf = new Map<string, Wanted>()
-  private readonly running = new Map<string, Wanted>()
+  private readonly waiting = new Map<string, Map<string, PendingReload>>()
+  private readonly waitingOf = new Map<string, PendingReload>()
+  private readonly running = new Map<string, PendingReload>()
   private readonly runningOf = new Map<string, number>()
-  private readonly loads = pLimit(LOADS)
+  private readonly loads = pLimit(MAX_LOADS)
   private waiters: (() => void)[] = []
   private stopped = false
-  private readonly ghosts: Ghosts
+  private readonly ghosts: GhostPasses
 
   /** `most`: ids of passes that nothing began, of all senders together. */
   constructor(
-    private readonly deps: ReloadDeps,
+    private readonly deps: PassReloaderDeps,
     most?: number,
   ) {
-    this.ghosts = new Ghosts(most, (text) => {
+    this.ghosts = new GhostPasses(most, (text) => {
       const key = parseKey(text)
       if (key) deps.early.add(key)
     })
@@ -113,7 +113,7 @@ export class Reloads {
     const text = keyText(fact.key)
     const begins = mayBegin(fact)
     if (begins) this.ghosts.delete(text)
-    const heard = begins ? undefined : this.ghosts.hear(text)
+    const heard = begins ? undefined : this.ghosts.countMessage(text)
     if (heard !== undefined) {
       if (fact.type === 'step') this.judge(text, [fact], heard)
       return
@@ -132,7 +132,7 @@ export class Reloads {
   }
 
   /** A promise when the reader must wait for some of them. */
-  busy(): Promise<void> | undefined {
+  backpressure(): Promise<void> | undefined {
     return this.waitingOf.size > MAX_WAITING && !this.stopped ? new Promise((done) => this.waiters.push(done)) : undefined
   }
 
@@ -141,19 +141,19 @@ export class Reloads {
     for (const done of this.waiters.splice(0)) done()
   }
 
-  private *all(): Generator<Wanted> {
+  private *all(): Generator<PendingReload> {
     yield* this.waitingOf.values()
     yield* this.running.values()
   }
 
-  private wanted(text: string, asked: Pick<Wanted, 'key' | 'sender' | 'since' | 'request' | 'expired'>): Wanted {
+  private wanted(text: string, asked: Pick<PendingReload, 'key' | 'sender' | 'since' | 'request' | 'expired'>): PendingReload {
     const known = this.waitingOf.get(text)
     if (known) {
       known.request ??= asked.request
       known.expired &&= asked.expired
       return known
     }
-    const wanted: Wanted = { ...asked, begins: false, heard: 0, steps: [] }
+    const wanted: PendingReload = { ...asked, begins: false, heard: 0, steps: [] }
     this.waitingOf.set(text, wanted)
     const queue = this.waiting.get(wanted.sender)
     if (queue) queue.set(text, wanted)
@@ -161,7 +161,7 @@ export class Reloads {
     return wanted
   }
 
-  private unwanted(text: string, { sender }: Wanted): void {
+  private unwanted(text: string, { sender }: PendingReload): void {
     this.waitingOf.delete(text)
     const queue = this.waiting.get(sender)
     queue?.delete(text)
@@ -182,7 +182,7 @@ export class Reloads {
   }
 
   /** The next pass of the sender whose turn it is; undefined: all that wait must wait for something that is under way. */
-  private nextTurn(): [text: string, wanted: Wanted] | undefined {
+  private nextTurn(): [text: string, wanted: PendingReload] | undefined {
     for (const [sender, queue] of this.waiting) {
       if ((this.runningOf.get(sender) ?? 0) >= CONCURRENCY_OF_ONE) continue
       for (const found of queue) {
@@ -204,7 +204,7 @@ export class Reloads {
     this.start()
   }
 
-  private async untilLoaded(text: string, wanted: Wanted): Promise<void> {
+  private async untilLoaded(text: string, wanted: PendingReload): Promise<void> {
     const { deps } = this
     for (let tries = 0; !this.stopped; ) {
       try {
@@ -220,22 +220,22 @@ export class Reloads {
         const loaded = await this.loads(() => loadPass(deps, wanted.key, { up_to: deps.position(), ...request }))
         if (await deps.onLoaded(loaded)) return
       } catch (error) {
-        if (!mayPass(error) && ++tries >= MAX_TRIES) {
+        if (!isTransient(error) && ++tries >= MAX_TRIES) {
           deps.log.error({ pass: keyText(wanted.key), err: error }, 'pass given up: no record can be made of it')
           return
         }
         deps.log.warn({ pass: keyText(wanted.key), err: error }, 'pass not read')
-        await new Promise<void>((done) => deps.clock.after(RETRY_MS, done))
+        await new Promise<void>((done) => deps.clock.after(RETRY_DELAY_MS, done))
       }
     }
   }
 
-  private async isGhost(wanted: Wanted): Promise<boolean> {
-    return !mustBeRead(wanted) && (await nothingBegan(this.deps, wanted.key))
+  private async isGhost(wanted: PendingReload): Promise<boolean> {
+    return !mustBeRead(wanted) && (await hasNoFirstStep(this.deps, wanted.key))
   }
 
   /** What was heard meanwhile says no more than what was heard before, but for what can begin a pass. */
-  private remember(text: string, { sender, heard }: Wanted): void {
+  private remember(text: string, { sender, heard }: PendingReload): void {
     const later = this.waitingOf.get(text)
     if (later && mustBeRead(later)) return
     if (later) {
@@ -257,7 +257,7 @@ export class Reloads {
 }
 
 /** Whether what was heard of a pass does not tell enough, even where nothing began it before. */
-function mustBeRead({ request, begins, steps }: Wanted): boolean {
+function mustBeRead({ request, begins, steps }: PendingReload): boolean {
   return request !== undefined || begins || steps.length > MAX_STEPS
 }
 

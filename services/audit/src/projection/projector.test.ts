@@ -22,9 +22,9 @@ function projector() {
     want: (key: PassKey) => void wanted.push(key.id),
     hear: ({ key }: { key: PassKey }) => void wanted.push(key.id),
     knows: () => false,
-    busy: () => undefined,
+    backpressure: () => undefined,
   }
-  const idle = { busy: () => undefined }
+  const idle = { backpressure: () => undefined }
   const deps = {
     log: pino({ level: 'silent' }),
     clock: { monotonic: () => time.now, after: (_: number, fn: () => void) => void time.timers.push(fn) },

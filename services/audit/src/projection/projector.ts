@@ -12,19 +12,19 @@ import {
   type UntrustedFact,
 } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
-import type { Acknowledged } from '../acknowledgments/ack-index.js'
+import type { AckIndex } from '../acknowledgments/ack-index.js'
 import { isRecorded, PassMemory, type RequestNote } from '../pass/pass-memory.js'
-import { noteKey, RequestNotes } from '../pass/unanswered-requests.js'
-import type { Undelivered } from './delivery-deadline.js'
-import type { Reloads } from './pass-reloader.js'
-import { Keeper, type KeeperDeps, type Tracked } from './record-writer.js'
+import { noteKey, UnansweredRequests } from '../pass/unanswered-requests.js'
+import type { DeliveryDeadlines } from './delivery-deadline.js'
+import type { PassReloader } from './pass-reloader.js'
+import { RecordWriter, type RecordWriterDeps, type TrackedPass } from './record-writer.js'
 import type { Violations } from './violations.js'
 
-export interface ProjectorDeps extends KeeperDeps {
-  reloads: Reloads
+export interface ProjectorDeps extends RecordWriterDeps {
+  reloads: PassReloader
   violations: Violations
-  undelivered: Pick<Undelivered, 'note'>
-  acknowledged: Pick<Acknowledged, 'take' | 'busy' | 'lowest'>
+  undelivered: Pick<DeliveryDeadlines, 'note'>
+  acknowledged: Pick<AckIndex, 'take' | 'backpressure' | 'lowest'>
   isAgent: (name: string) => boolean
   /** Called with the keyText of a pass after what memory knows of it has changed. */
   changed: (text: string) => void
@@ -42,23 +42,23 @@ export interface ProjectorOptions {
 
 const ENDED_OVERHEAD = 2048
 /** Open passes written at once: hundreds would have the server, and this process a processor, for themselves, twice a second. */
-const WRITES_AT_ONCE = 10
+const MAX_CONCURRENT_WRITES = 10
 /** Each costs reads of the leader, and the reader waits for many of them: requests in a backlog are mostly answered soon. */
-const REQUESTS_A_SWEEP = 16
+const MAX_REQUESTS_PER_SWEEP = 16
 
 /**
  * Folds the stream into one record a pass (docs/architecture/audit-archive.md#records). A pass lives in memory until it has ended and its record is acknowledged; what
  * happens to it later finds it in a bounded cache, or is read from the stream again. Everything is idempotent by sequence (I2).
  */
 export class Projector {
-  readonly notes: RequestNotes
+  readonly notes: UnansweredRequests
   /** Open passes without a record yet, and those that stayed open long enough to have one; each in order of their first step. */
-  readonly young = new ChurnMap<string, Tracked>()
-  readonly old = new ChurnMap<string, Tracked>()
+  readonly young = new ChurnMap<string, TrackedPass>()
+  readonly old = new ChurnMap<string, TrackedPass>()
   /** Malformed requests whose bytes were kept and which were not answered yet, by their sequences. */
   private readonly malformed = new ChurnMap<number, PassMemory>()
-  private readonly ended: LRUCache<string, Tracked>
-  private readonly keeper: Keeper
+  private readonly ended: LRUCache<string, TrackedPass>
+  private readonly keeper: RecordWriter
   /** Sequence and time of the last message taken. */
   position = 0
   time = 0
@@ -67,8 +67,8 @@ export class Projector {
     private readonly deps: ProjectorDeps,
     private readonly options: ProjectorOptions,
   ) {
-    this.notes = new RequestNotes(deps.changed)
-    this.keeper = new Keeper(deps, options)
+    this.notes = new UnansweredRequests(deps.changed)
+    this.keeper = new RecordWriter(deps, options)
     this.ended = new LRUCache({ maxSize: options.ended_bytes, sizeCalculation: ({ memory }) => memory.bytes + ENDED_OVERHEAD })
   }
 
@@ -90,12 +90,12 @@ export class Projector {
       this.deps.log.error({ sequence: stored.sequence, subject: stored.subject, err: error }, 'message not projected')
     }
     return (
-      this.deps.records.busy() ??
-      this.deps.reloads.busy() ??
-      this.deps.violations.busy() ??
-      this.deps.schemas.busy() ??
-      this.deps.inbox.busy() ??
-      this.deps.acknowledged.busy()
+      this.deps.records.backpressure() ??
+      this.deps.reloads.backpressure() ??
+      this.deps.violations.backpressure() ??
+      this.deps.schemas.backpressure() ??
+      this.deps.inbox.backpressure() ??
+      this.deps.acknowledged.backpressure()
     )
   }
 
@@ -135,7 +135,7 @@ export class Projector {
     let writes = 0
     for (const [text, tracked] of this.young) {
       if (now - tracked.memory.begun < this.options.open_ms) return false
-      if (writes === WRITES_AT_ONCE) return true
+      if (writes === MAX_CONCURRENT_WRITES) return true
       this.young.delete(text)
       this.old.set(text, tracked)
       this.deps.changed(text)
@@ -148,7 +148,7 @@ export class Projector {
   /** Forgets requests that need no answer. `now` is the server's time. */
   sweep(now: number): void {
     for (const note of this.notes.values()) {
-      if (now - note.time < this.options.request_ms || this.deps.reloads.requests >= REQUESTS_A_SWEEP) break
+      if (now - note.time < this.options.request_ms || this.deps.reloads.requests >= MAX_REQUESTS_PER_SWEEP) break
       const key = noteKey(note)
       this.notes.take(note.sequence)
       this.malformed.delete(note.sequence)
@@ -219,7 +219,7 @@ export class Projector {
   }
 
   /** An id without a time, used again after two windows: the server found nothing of the pass that had it, which is told no more. */
-  private beginsAnew({ memory }: Tracked, step: Step): boolean {
+  private beginsAnew({ memory }: TrackedPass, step: Step): boolean {
     return memory.ended && step.sequence > memory.last && isFirst(step) && !isExpiry(step) && !firstStepIsLate(step, this.deps.rules)
   }
 
@@ -241,7 +241,7 @@ export class Projector {
   }
 
   /** One more message of a pass in memory. */
-  private advance(text: string, tracked: Tracked, message: { stored: StoredMessage; fact: Step | DecisionFact | EventFact }): void {
+  private advance(text: string, tracked: TrackedPass, message: { stored: StoredMessage; fact: Step | DecisionFact | EventFact }): void {
     const { memory } = tracked
     const { stored, fact } = message
     if (stored.sequence <= memory.last) return
@@ -254,7 +254,7 @@ export class Projector {
   }
 
   /** Puts a pass where it belongs, and has it written where its record tells less than memory. */
-  private place(text: string, tracked: Tracked): void {
+  private place(text: string, tracked: TrackedPass): void {
     if (tracked.memory.ended) {
       this.young.delete(text)
       this.old.delete(text)

@@ -4,34 +4,34 @@ import { keyText, type PassRow } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { Inbox } from '../inbox/inbox.js'
 import type { PassMemory } from '../pass/pass-memory.js'
-import { type Described, describe } from '../records/build-record.js'
-import { briefOf, type StoredRecord } from '../records/compact-record.js'
-import { type Records, recordKey, type Slot } from '../records/record-store.js'
-import type { Rows } from '../records/row-cache.js'
+import { type BuiltRecord, buildRecord } from '../records/build-record.js'
+import { compactRecordOf, type StoredRecord } from '../records/compact-record.js'
+import { type RecordStore, recordKey, type Slot } from '../records/record-store.js'
+import type { RowCache } from '../records/row-cache.js'
 import type { SchemaChecks } from '../records/schema-checks.js'
-import type { EndedPasses } from './ended-metrics.js'
+import type { EndedMetrics } from './ended-metrics.js'
 
 /** Messages beyond which a pass is long. */
-const LONG = 64
+const LONG_PASS_MESSAGES = 64
 /**
  * Ms from one record of a long pass to the next, for each of its messages. A record takes some 6 µs a message to make: an agent that adds one
  * message after the other would have it made for each of them, which takes longer with each.
  */
-const PAUSE_MS = 1
+const DELAY_PER_MESSAGE_MS = 1
 
-export interface KeeperDeps {
+export interface RecordWriterDeps {
   log: Logger
   clock: Pick<Clock, 'monotonic' | 'after'>
   rules: JournalRules
-  records: Records
-  rows: Rows
-  ended: EndedPasses
+  records: RecordStore
+  rows: RowCache
+  ended: EndedMetrics
   schemas: SchemaChecks
   inbox: Inbox
 }
 
 /** A pass in memory, and how far its record is written. */
-export interface Tracked extends IndexedItem {
+export interface TrackedPass extends IndexedItem {
   memory: PassMemory
   slot: Slot | undefined
   /** `again`: something came while it was being written. */
@@ -45,18 +45,18 @@ export interface Tracked extends IndexedItem {
 }
 
 /** Has what a pass amounts to written: its line for `list`, its place in the inbox, its record. One write of a pass at a time. */
-export class Keeper {
+export class RecordWriter {
   /** Whatever is being written: not done with, though it may have left memory. */
-  readonly unwritten = new IndexedSet<Tracked>()
+  readonly unwritten = new IndexedSet<TrackedPass>()
 
   /** `writes` false (`log_all_passes: false`): of passes without a record nothing goes to KV. */
   constructor(
-    private readonly deps: KeeperDeps,
+    private readonly deps: RecordWriterDeps,
     private readonly options: { writes: () => boolean },
   ) {}
 
   /** `brief`: a plain pass, of which nothing need be remembered. */
-  save(tracked: Tracked): 'brief' | 'record' {
+  save(tracked: TrackedPass): 'brief' | 'record' {
     if (tracked.writing !== 'no') {
       tracked.writing = 'again'
       return 'record'
@@ -69,7 +69,7 @@ export class Keeper {
       this.deps.clock.after(rest, () => this.onWritten(tracked, true))
       return 'record'
     }
-    const brief = this.made(tracked.memory, briefOf)
+    const brief = this.made(tracked.memory, compactRecordOf)
     if (brief) this.put(tracked, brief.stored, brief.row)
     else this.saveRecord(tracked)
     return brief ? 'brief' : 'record'
@@ -85,7 +85,7 @@ export class Keeper {
     if (described) this.deps.inbox.note(described.record, memory.first)
   }
 
-  private saveRecord(tracked: Tracked): void {
+  private saveRecord(tracked: TrackedPass): void {
     const described = this.describe(tracked.memory)
     if (!described) return
     const { record, row, unchecked } = described
@@ -95,7 +95,7 @@ export class Keeper {
     } else this.put(tracked, record, row)
   }
 
-  private put(tracked: Tracked, stored: StoredRecord, row: PassRow): void {
+  private put(tracked: TrackedPass, stored: StoredRecord, row: PassRow): void {
     const { memory } = tracked
     this.deps.rows.put(row)
     this.deps.inbox.note(stored, memory.first)
@@ -108,13 +108,13 @@ export class Keeper {
     tracked.slot = slot
     tracked.writing = 'yes'
     const messages = memory.noted.length
-    if (messages > LONG) tracked.rests_until = this.deps.clock.monotonic() + messages * PAUSE_MS
+    if (messages > LONG_PASS_MESSAGES) tracked.rests_until = this.deps.clock.monotonic() + messages * DELAY_PER_MESSAGE_MS
     this.unwritten.add(tracked)
     this.deps.records.send(slot, { stored, row }, (written) => this.onWritten(tracked, written))
   }
 
   /** Its record says what its output_schema says: that is asked first. */
-  private saveChecked(tracked: Tracked, unchecked: NonNullable<Described['unchecked']>): void {
+  private saveChecked(tracked: TrackedPass, unchecked: NonNullable<BuiltRecord['unchecked']>): void {
     tracked.writing = 'yes'
     this.unwritten.add(tracked)
     this.deps.schemas.begin(tracked.memory, unchecked, () => {
@@ -124,7 +124,7 @@ export class Keeper {
     })
   }
 
-  private onWritten(tracked: Tracked, written: boolean): void {
+  private onWritten(tracked: TrackedPass, written: boolean): void {
     const again = tracked.writing === 'again'
     tracked.writing = 'no'
     if (!written) return
@@ -132,8 +132,8 @@ export class Keeper {
     if (again) this.save(tracked)
   }
 
-  private describe(memory: PassMemory): Described | undefined {
-    return this.made(memory, (one) => describe(one, this.deps.rules))
+  private describe(memory: PassMemory): BuiltRecord | undefined {
+    return this.made(memory, (one) => buildRecord(one, this.deps.rules))
   }
 
   /** A record that cannot be made is a bug; it must not stop the others. */

@@ -2,8 +2,8 @@ import type { Manifest, ManifestEntry } from '@passover/archive'
 import type { Bus, Table } from '@passover/bus'
 import type { PassRecord } from '@passover/schemas'
 import { rowOf } from '../records/build-record.js'
-import { MAX_ROWS, type Rows } from '../records/row-cache.js'
-import type { Logging } from '../watchers/logging-policy.js'
+import { MAX_ROWS, type RowCache } from '../records/row-cache.js'
+import type { LoggingPolicy } from '../watchers/logging-policy.js'
 
 /** How far the archive came. */
 export interface ArchiveStart {
@@ -15,7 +15,7 @@ export interface ArchiveStart {
  * Puts rows of the newest records into memory, so that `list` need not read the bucket. A record that was written again left its old revision
  * empty, so how many were found says nothing: they are all only where the bucket holds no more than there is room for.
  */
-export async function seed(table: Pick<Table<PassRecord>, 'entries' | 'extent' | 'newest'>, rows: Rows): Promise<void> {
+export async function seedRows(table: Pick<Table<PassRecord>, 'entries' | 'extent' | 'newest'>, rows: RowCache): Promise<void> {
   const { entries } = await table.extent()
   const holdsMore = entries > MAX_ROWS
   if (holdsMore) rows.complete = false
@@ -24,7 +24,7 @@ export async function seed(table: Pick<Table<PassRecord>, 'entries' | 'extent' |
 
 /** Where projecting begins: what the newest segment says, or at the stream's beginning when the bucket is empty or a rebuild broke off. */
 export async function projectionStart(
-  parts: { manifest: Manifest; deps: { bus: Bus }; logging: Logging },
+  parts: { manifest: Manifest; deps: { bus: Bus }; logging: LoggingPolicy },
   { table, start, built }: { table: Table<PassRecord>; start: ArchiveStart; built: boolean },
 ): Promise<{ from: number; rebuild: boolean }> {
   const { manifest, deps, logging } = parts

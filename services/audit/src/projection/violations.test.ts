@@ -2,7 +2,7 @@ import { type Bus, decode } from '@passover/bus'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { KEY, type Message, message, RULES, returnOf, subjects, workOf } from '../../testing/samples.js'
-import { rememberAll } from '../pass/load-pass.js'
+import { foldMessages } from '../pass/load-pass.js'
 import { Violations } from './violations.js'
 
 describe('Violations', () => {
@@ -13,7 +13,7 @@ describe('Violations', () => {
     const violations = new Violations(bus, clock, pino({ level: 'silent' }))
     for (let i = 0; i < 200_000; i++) violations.report({ ...KEY, id: `given-id-${i % 100}` }, 300_000 - i, 'odd')
     expect(violations.lowest).toBe(100_001)
-    const busy = violations.busy()
+    const busy = violations.backpressure()
     expect(busy).toBeInstanceOf(Promise)
     violations.stop()
     await busy
@@ -35,7 +35,7 @@ describe('Violations', () => {
       const bus = { subjects, journal: { last: async () => undefined }, publish } as unknown as Bus
       const clock = { now: () => 0, monotonic: () => 0, after: () => ({ [Symbol.dispose]() {} }) }
       const violations = new Violations(bus, clock, pino({ level: 'silent' }))
-      violations.reportLoaded({ memory: rememberAll({ key: KEY, asked: undefined }, messages, RULES), messages })
+      violations.reportLoaded({ memory: foldMessages({ key: KEY, asked: undefined }, messages, RULES), messages })
       await violations.settled()
       return published
     }

@@ -4,19 +4,19 @@ import { cut } from '@passover/core'
 import { type Fact, HEADER, keyText, type PassKey, SYSTEM, violationBody, WIRE_VERSION } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
-import type { Loaded } from '../pass/load-pass.js'
+import type { LoadedPass } from '../pass/load-pass.js'
 
-const RETRY_MS = 1000
-const RACE_MS = 50
-const MAX_WHAT = 1024
+const RETRY_DELAY_MS = 1000
+const REPLICA_DELAY_MS = 50
+const MAX_MESSAGE_LENGTH = 1024
 /** Violations not yet recorded beyond which the reader waits: whoever makes them is no faster than they are told. */
 const MAX_WAITING = 1024
 
 /** Passes of which recorded violations are remembered while a process that was started again reads their messages again. */
-const MAX_TOLD = 1024
+const MAX_REMEMBERED_PASSES = 1024
 
 /** Messages of a pass of which violations are recorded, by what is stored between two sequences. */
-interface Told {
+interface RecordedViolations {
   from: number
   read: number
   of: Set<number>
@@ -29,7 +29,7 @@ interface Told {
 export class Violations {
   private readonly chains = new Map<string, Promise<void>>()
   private readonly waiting = new Set<number>()
-  private readonly told = new LRUCache<string, Told>({ max: MAX_TOLD })
+  private readonly told = new LRUCache<string, RecordedViolations>({ max: MAX_REMEMBERED_PASSES })
   private waiters: (() => void)[] = []
   private stopped = false
   published = 0
@@ -48,7 +48,7 @@ export class Violations {
   }
 
   /** A promise when the reader must wait for some of them. */
-  busy(): Promise<void> | undefined {
+  backpressure(): Promise<void> | undefined {
     return this.waiting.size > MAX_WAITING && !this.stopped ? new Promise((done) => this.waiters.push(done)) : undefined
   }
 
@@ -57,7 +57,7 @@ export class Violations {
     if (this.waiting.has(sequence)) return
     this.waiting.add(sequence)
     const text = keyText(key)
-    const turn = (this.chains.get(text) ?? Promise.resolve()).then(() => this.untilRecorded(key, sequence, cut(what, MAX_WHAT)))
+    const turn = (this.chains.get(text) ?? Promise.resolve()).then(() => this.untilRecorded(key, sequence, cut(what, MAX_MESSAGE_LENGTH)))
     this.chains.set(text, turn)
     void turn.then(() => {
       if (this.chains.get(text) === turn) this.chains.delete(text)
@@ -68,7 +68,7 @@ export class Violations {
    * Records what is impossible in a pass that was read again, but for what was recorded: where the pass was deleted, so were its violations,
    * and only what was read of the archive tells of them.
    */
-  reportLoaded({ memory, messages }: Pick<Loaded, 'memory' | 'messages'>): void {
+  reportLoaded({ memory, messages }: Pick<LoadedPass, 'memory' | 'messages'>): void {
     const recorded = new Set(messages.flatMap(({ stored, fact }) => (isViolation(fact) ? [violatedBy(stored)] : [])))
     for (const { sequence, what } of memory.ignored) {
       if (recorded.has(sequence)) continue
@@ -105,10 +105,10 @@ export class Violations {
           if (this.waiting.size <= MAX_WAITING / 2) this.release()
           return
         }
-        await this.pause(outcome === 'raced' ? RACE_MS : RETRY_MS)
+        await this.pause(outcome === 'raced' ? REPLICA_DELAY_MS : RETRY_DELAY_MS)
       } catch (error) {
         this.log.warn({ pass: keyText(key), sequence, err: error }, 'violation not recorded')
-        await this.pause(RETRY_MS)
+        await this.pause(RETRY_DELAY_MS)
       }
     }
   }

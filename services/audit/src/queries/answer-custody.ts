@@ -1,10 +1,10 @@
 import { type JournalRules, passError } from '@passover/core'
 import type { CustodyAnswer, Question } from '@passover/schemas'
-import { type SessionDeps, segmentsOf, sessionPasses } from '../erasure/session-passes.js'
-import type { CustodyWatch } from '../watchers/custody-watcher.js'
+import { findSessionPasses, type SessionDeps, segmentsOf } from '../erasure/session-passes.js'
+import type { CustodyWatcher } from '../watchers/custody-watcher.js'
 
 export interface CustodyAnswerDeps {
-  custody: CustodyWatch
+  custody: CustodyWatcher
   sessions: SessionDeps
   seesAll: (name: string) => boolean
   rules: JournalRules
@@ -23,7 +23,7 @@ export async function answerCustody(
   const [holds, erasures] = [marked(current.holds), marked(current.erasures)]
   const { session, originator } = asked
   if (session === undefined) return { ok: true, holds, erasures }
-  const { passes, originators } = await sessionPasses(deps.sessions, { session, originator })
+  const { passes, originators } = await findSessionPasses(deps.sessions, { session, originator })
   const frames = passes.flatMap((pass) => pass.frames)
   const open = passes.flatMap(({ key, open }) => (open === undefined ? [] : [`${key.id} (${open})`]))
   const held = [...new Set(passes.flatMap((pass) => pass.held))]

@@ -12,25 +12,25 @@ import {
 } from '@passover/schemas'
 import { type LoadDeps, loadPass } from '../pass/load-pass.js'
 import { noteKey, noteOf } from '../pass/unanswered-requests.js'
-import { type Advised, type DeadLetters, type Letter, letterBody, letterOf } from './dead-letters.js'
-import type { Query } from './pass-query.js'
+import { type DeadLetters, type DeliveryAdvisory, type KnownDeadLetter, letterBody, letterOf } from './dead-letters.js'
+import type { PassLists } from './pass-query.js'
 
 export interface DeadLetterDeps extends LoadDeps {
   dead: DeadLetters
-  query: Pick<Query, 'keys'>
+  query: Pick<PassLists, 'keys'>
   /** Whether this asker is told about every pass. */
   seesAll: (name: string) => boolean
 }
 
 const DEFAULT_LIMIT = 50
 /** Advisories looked at for one answer: nearly all are answered by a letter at once. */
-const MOST_LOOKS = 100
-const MOST_PASSES = 20
+const MAX_CHECKED = 100
+const MAX_PASSES = 20
 /** Originators whose letters are counted in an answer. */
-const MOST_COUNTED = 100
-const SHOWN_BYTES = 64 * 1024
+const MAX_COUNTED_ORIGINATORS = 100
+const MAX_SHOWN_BYTES = 64 * 1024
 /** Of one answer, which travels as one message. A request is told whole or not at all. */
-const MOST_BYTES = 864 * 1024
+const MAX_ANSWER_BYTES = 864 * 1024
 
 type Filter = Omit<Extract<Question, { op: 'dead_letters' }>, 'op' | 'limit'>
 
@@ -42,10 +42,10 @@ export async function answerDeadLetters(
 ): Promise<DeadLettersAnswer> {
   const { limit = DEFAULT_LIMIT, before, ...filter } = asked
   await deps.dead.caughtUp
-  const mine = deps.dead.newest().filter(({ key, what }) => mayBeTold(deps, asker, { ...key, what }))
-  const known = mine.map((letter) => told(deps, letter))
-  const pending = filter.state === undefined || filter.state === 'pending' ? await pendingLetters(deps) : []
-  const all = [...pending, ...known].filter((letter) => mayBeTold(deps, asker, letter) && fits(letter, { ...filter, before }))
+  const mine = deps.dead.newest().filter(({ key, what }) => isVisibleTo(deps, asker, { ...key, what }))
+  const known = mine.map((letter) => toDeadLetter(deps, letter))
+  const pending = filter.state === undefined || filter.state === 'pending' ? await pendingDeadLetters(deps) : []
+  const all = [...pending, ...known].filter((letter) => isVisibleTo(deps, asker, letter) && fits(letter, { ...filter, before }))
   all.sort((a, b) => b.sequence - a.sequence)
   const letters = all.slice(0, limit)
   const last = all.length > limit ? letters.at(-1) : undefined
@@ -54,17 +54,17 @@ export async function answerDeadLetters(
     ok: true,
     letters,
     more: last !== undefined || forgotten,
-    ...(last ? { next: last.sequence, rest: countedBy(all.slice(limit)) } : {}),
+    ...(last ? { next: last.sequence, rest: countByOriginator(all.slice(limit)) } : {}),
     ...(forgotten ? { forgotten } : {}),
   }
 }
 
 /** How many there are of each originator, most first. */
-function countedBy(letters: readonly DeadLetter[]): { originator: string; letters: number }[] {
+function countByOriginator(letters: readonly DeadLetter[]): { originator: string; letters: number }[] {
   const counts = new Map<string, number>()
   for (const { originator } of letters) counts.set(originator, (counts.get(originator) ?? 0) + 1)
   const counted = Array.from(counts, ([originator, count]) => ({ originator, letters: count }))
-  return counted.sort((a, b) => b.letters - a.letters || (a.originator < b.originator ? -1 : 1)).slice(0, MOST_COUNTED)
+  return counted.sort((a, b) => b.letters - a.letters || (a.originator < b.originator ? -1 : 1)).slice(0, MAX_COUNTED_ORIGINATORS)
 }
 
 /** One dead letter whole: its bytes, and the request that a requeue repeats. E041: none that the asker may see. */
@@ -78,17 +78,17 @@ export async function answerDeadLetter(
   if (!storedId.safeParse(asked.id).success) return none
   await deps.dead.caughtUp
   const found: DeadLetterDetail[] = []
-  let left = MOST_BYTES
-  for (const key of (await keysOf(deps, asked)).slice(0, MOST_PASSES)) {
+  let left = MAX_ANSWER_BYTES
+  for (const key of (await keysOf(deps, asked)).slice(0, MAX_PASSES)) {
     const detail = seesRequests(deps, asker, key) || key.subagent === asker ? await detailOf(deps, { asker, key }, left) : undefined
     if (!detail) continue
     found.push(detail)
     left -= (detail.data?.length ?? 0) + (detail.request?.data.length ?? 0)
   }
-  const pending = found.length > 0 ? [] : (await pendingLetters(deps)).filter(({ id }) => id === asked.id)
+  const pending = found.length > 0 ? [] : (await pendingDeadLetters(deps)).filter(({ id }) => id === asked.id)
   for (const letter of pending) {
     const { code, message } = letter
-    if (mayBeTold(deps, asker, letter)) found.push({ letter, error: passError(code as 'E011', message) })
+    if (isVisibleTo(deps, asker, letter)) found.push({ letter, error: passError(code as 'E011', message) })
   }
   return found.length > 0 ? { ok: true, letters: found } : none
 }
@@ -111,16 +111,16 @@ async function detailOf(
   const events = messages.filter(({ fact }) => fact.type === 'event' && fact.kind === 'dead_letter')
   const letters = events.flatMap(({ stored }) => {
     const letter = letterOf(key, stored)
-    return letter && mayBeTold(deps, asker, { ...key, what: letter.what }) ? [{ letter, stored }] : []
+    return letter && isVisibleTo(deps, asker, { ...key, what: letter.what }) ? [{ letter, stored }] : []
   })
   const newest = letters.findLast(({ letter }) => letter.what !== 'notice') ?? letters.at(-1)
   if (!newest) return undefined
-  const bytes = letterBody(newest.stored)?.bytes?.subarray(0, Math.min(SHOWN_BYTES, left))
+  const bytes = letterBody(newest.stored)?.bytes?.subarray(0, Math.min(MAX_SHOWN_BYTES, left))
   const request =
     seesRequests(deps, asker, key) &&
     (await requestOf(deps, { sequence: memory.request?.sequence ?? sequenceIn(newest.letter, messages), messages }))
   return {
-    letter: told(deps, newest.letter),
+    letter: toDeadLetter(deps, newest.letter),
     error: newest.letter.error,
     ...(bytes ? { data: bytes } : {}),
     ...(request && request.data.length <= left - (bytes?.length ?? 0) ? { request } : {}),
@@ -129,7 +129,7 @@ async function detailOf(
 
 /** Where the request stands that its first step names, or that died itself. */
 function sequenceIn(
-  { what, dead_sequence }: Letter,
+  { what, dead_sequence }: KnownDeadLetter,
   messages: { fact: { type: string; request?: number | undefined } }[],
 ): number | undefined {
   if (what === 'request') return dead_sequence
@@ -147,7 +147,7 @@ async function requestOf(
   return { sequence, ...(content_type === undefined ? {} : { content_type }), data: here.data }
 }
 
-function mayBeTold(deps: DeadLetterDeps, asker: string, letter: Pick<DeadLetter, 'originator' | 'subagent' | 'what'>): boolean {
+function isVisibleTo(deps: DeadLetterDeps, asker: string, letter: Pick<DeadLetter, 'originator' | 'subagent' | 'what'>): boolean {
   return seesRequests(deps, asker, letter) || (letter.subagent === asker && letter.what === 'work')
 }
 
@@ -165,7 +165,7 @@ function fits(letter: DeadLetter, { originator, subagent, state, before }: Filte
   )
 }
 
-function told({ dead, rules }: Pick<DeadLetterDeps, 'dead' | 'rules'>, letter: Letter): DeadLetter {
+function toDeadLetter({ dead, rules }: Pick<DeadLetterDeps, 'dead' | 'rules'>, letter: KnownDeadLetter): DeadLetter {
   const { key, what, sequence, time, dead_sequence, error, bytes, truncated } = letter
   const settlement = dead.settlement(key)
   const [attempts, deliveries] = [error.details?.attempts, error.details?.deliveries]
@@ -188,9 +188,9 @@ function told({ dead, rules }: Pick<DeadLetterDeps, 'dead' | 'rules'>, letter: L
 }
 
 /** What the server gave up and no dispatcher has ended: work and requests of passes that did not end otherwise. */
-async function pendingLetters(deps: DeadLetterDeps): Promise<DeadLetter[]> {
-  const some = deps.dead.advised().slice(0, MOST_LOOKS)
-  const found = await Promise.all(some.map(async (advised) => ({ advised, letter: await pendingLetter(deps, advised) })))
+async function pendingDeadLetters(deps: DeadLetterDeps): Promise<DeadLetter[]> {
+  const some = deps.dead.advised().slice(0, MAX_CHECKED)
+  const found = await Promise.all(some.map(async (advised) => ({ advised, letter: await pendingDeadLetter(deps, advised) })))
   return found.flatMap(({ advised, letter }) => {
     if (letter) return [letter]
     deps.dead.forget(advised)
@@ -198,7 +198,7 @@ async function pendingLetters(deps: DeadLetterDeps): Promise<DeadLetter[]> {
   })
 }
 
-async function pendingLetter({ bus, rules }: DeadLetterDeps, advised: Advised): Promise<DeadLetter | undefined> {
+async function pendingDeadLetter({ bus, rules }: DeadLetterDeps, advised: DeliveryAdvisory): Promise<DeadLetter | undefined> {
   const dead = await bus.journal.message(advised.dead_sequence)
   const subject = dead && bus.subjects.parse(dead.subject)
   if (!dead || !subject) return undefined

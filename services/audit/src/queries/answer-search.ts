@@ -1,19 +1,19 @@
 import type { Bus } from '@passover/bus'
 import { passError } from '@passover/core'
 import { DEFAULT_PAGE, type IndexAnswer, type QueryAnswer, type Question, type StatsAnswer } from '@passover/schemas'
-import type { Acknowledged } from '../acknowledgments/ack-index.js'
-import type { Indexing } from '../search/index/indexer.js'
+import type { AckIndex } from '../acknowledgments/ack-index.js'
+import type { Indexer } from '../search/index/indexer.js'
 import type { PassIndex } from '../search/index/pass-index.js'
-import type { Comparing } from '../search/index-verifier.js'
+import type { IndexVerifier } from '../search/index-verifier.js'
 import type { PassSearch } from '../search/pass-search.js'
 import { statsOf } from '../search/stats.js'
 
 export interface QueryAnswerDeps {
   search: PassSearch
   index: PassIndex
-  comparing: Comparing
-  acknowledged: Pick<Acknowledged, 'has'>
-  indexing: Pick<Indexing, 'complete'>
+  comparing: IndexVerifier
+  acknowledged: Pick<AckIndex, 'has'>
+  indexing: Pick<Indexer, 'complete'>
   seesAll: (name: string) => boolean
   bus: Bus
   /** Settles when everything up to there was read; rejects when that takes too long. */

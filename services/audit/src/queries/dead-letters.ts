@@ -14,7 +14,7 @@ import {
 import { PerAgent } from '../runtime/per-agent.js'
 
 /** What the audit remembers of a dead letter; its bytes stay in the stream. */
-export interface Letter {
+export interface KnownDeadLetter {
   key: PassKey
   what: 'work' | 'request' | 'notice'
   /** Of the event, or of the server's advisory where no dispatcher has told of it yet. */
@@ -27,7 +27,7 @@ export interface Letter {
 }
 
 /** The server gave up a delivery: its message, and when it said so. */
-export interface Advised {
+export interface DeliveryAdvisory {
   dead_sequence: number
   sequence: number
   time: number
@@ -38,10 +38,10 @@ export interface Advised {
 type SettledEvent = Pick<EventFact, 'kind' | 'sender' | 'sequence' | 'time'> & { body?: unknown }
 
 /** Letters remembered, the newest; and advisories that no letter answers. An older one is still found by its pass. */
-const MOST = 20_000
-const MOST_ADVISED = 1_000
+const MAX_DEAD_LETTERS = 20_000
+const MAX_ADVISORIES = 1_000
 /** Of one pass; the first that counts is what matters. */
-const MOST_SETTLED = 64
+const MAX_SETTLED_EVENTS = 64
 
 /**
  * What is dead, as the stream tells it: `dead_letter` events, what people did about them, and the server's advisories (decision 52). A reader
@@ -49,18 +49,18 @@ const MOST_SETTLED = 64
  */
 export class DeadLetters implements AsyncDisposable {
   /** By pass, in order of their events. */
-  readonly #letters = new Map<string, Letter>()
+  readonly #letters = new Map<string, KnownDeadLetter>()
   /** The same by originator, each in order. */
   readonly #of = new PerAgent<string>()
   readonly #settled = new Map<string, SettledEvent[]>()
-  readonly #advised = new Map<number, Advised>()
+  readonly #advised = new Map<number, DeliveryAdvisory>()
   #following: StreamSubscription | undefined
   /** Originators of which older ones were forgotten. */
   readonly #forgotten = new Set<string>()
 
   constructor(
     private readonly isAgent: (name: string) => boolean,
-    private readonly most = MOST,
+    private readonly most = MAX_DEAD_LETTERS,
   ) {}
 
   static async start(bus: Bus, isAgent: (name: string) => boolean, onWentBack: (last: number) => void): Promise<DeadLetters> {
@@ -87,7 +87,7 @@ export class DeadLetters implements AsyncDisposable {
   }
 
   /** Newest first. */
-  newest(): Letter[] {
+  newest(): KnownDeadLetter[] {
     return [...this.#letters.values()].reverse()
   }
 
@@ -96,7 +96,7 @@ export class DeadLetters implements AsyncDisposable {
     return originator === undefined ? this.#forgotten.size > 0 : this.#forgotten.has(originator)
   }
 
-  get(key: PassKey): Letter | undefined {
+  get(key: PassKey): KnownDeadLetter | undefined {
     return this.#letters.get(keyText(key))
   }
 
@@ -115,12 +115,12 @@ export class DeadLetters implements AsyncDisposable {
   }
 
   /** Advisories that no letter answers, newest first. */
-  advised(): Advised[] {
+  advised(): DeliveryAdvisory[] {
     return [...this.#advised.values()].reverse()
   }
 
   /** Looked at: it is no dead letter. */
-  forget(advised: Advised): void {
+  forget(advised: DeliveryAdvisory): void {
     this.#advised.delete(advised.dead_sequence)
   }
 
@@ -151,7 +151,7 @@ export class DeadLetters implements AsyncDisposable {
     this.#settled.delete(keyText(forgotten.key))
   }
 
-  #forgetLetter(text: string): Letter | undefined {
+  #forgetLetter(text: string): KnownDeadLetter | undefined {
     const letter = this.#letters.get(text)
     if (!letter) return undefined
     this.#letters.delete(text)
@@ -165,7 +165,7 @@ export class DeadLetters implements AsyncDisposable {
     const { kind, sender, sequence, time } = fact
     const known = this.#settled.get(text) ?? []
     const event = { kind, sender, sequence, time, body: bodyOf(stored) }
-    this.#settled.set(text, known.length < MOST_SETTLED ? [...known, event] : [...known.slice(0, -1), event])
+    this.#settled.set(text, known.length < MAX_SETTLED_EVENTS ? [...known, event] : [...known.slice(0, -1), event])
     const oldest = this.#settled.size > 2 * this.most ? this.#settled.keys().next().value : undefined
     if (oldest !== undefined) this.#settled.delete(oldest)
   }
@@ -183,13 +183,13 @@ export class DeadLetters implements AsyncDisposable {
       consumer,
       deliveries: Number(said?.deliveries ?? 0),
     })
-    const oldest = this.#advised.size > MOST_ADVISED ? this.#advised.keys().next().value : undefined
+    const oldest = this.#advised.size > MAX_ADVISORIES ? this.#advised.keys().next().value : undefined
     if (oldest !== undefined) this.#advised.delete(oldest)
   }
 }
 
 /** The letter that a `dead_letter` event is; undefined where it cannot be read. */
-export function letterOf(key: PassKey, stored: StoredMessage): Letter | undefined {
+export function letterOf(key: PassKey, stored: StoredMessage): KnownDeadLetter | undefined {
   const body = letterBody(stored)
   if (!body) return undefined
   const { sequence, error, bytes, truncated = false } = body

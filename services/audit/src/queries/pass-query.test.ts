@@ -3,17 +3,17 @@ import { ChurnMap } from '@passover/core'
 import { type Fact, keyText, type PassKey, type PassRecord, type PassRow, type Step, SYSTEM } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
-import { RequestNotes } from '../pass/unanswered-requests.js'
+import { UnansweredRequests } from '../pass/unanswered-requests.js'
 import { Projector, type ProjectorDeps } from '../projection/projector.js'
-import type { Tracked } from '../projection/record-writer.js'
-import { isEmpty, seed } from '../projection/start-position.js'
+import type { TrackedPass } from '../projection/record-writer.js'
+import { isEmpty, seedRows } from '../projection/start-position.js'
 import { rowOf } from '../records/build-record.js'
-import { MAX_ROWS, Rows } from '../records/row-cache.js'
-import { indexedOf } from '../search/index/index-entry.js'
+import { MAX_ROWS, RowCache } from '../records/row-cache.js'
+import { indexEntryOf } from '../search/index/index-entry.js'
 import { PassIndex } from '../search/index/pass-index.js'
-import { Listing } from '../search/memory-listing.js'
+import { MemoryListing } from '../search/memory-listing.js'
 import { PassSearch, type SearchDeps } from '../search/pass-search.js'
-import { Query, type QueryDeps } from './pass-query.js'
+import { PassLists, type PassListsDeps } from './pass-query.js'
 
 const ID = 'given-id-000000001'
 
@@ -46,7 +46,7 @@ async function found(known: { memory?: PassKey[]; index: PassIndex; bucket?: Pas
   const listing = { passes: { withId: () => known.memory ?? [] } }
   const archive = { keysOf: async () => [] }
   const rest = { listing, table, archive, index: known.index, indexing: { complete: true }, agents: new Map() }
-  const keys = await new Query(rest as unknown as QueryDeps).keys({ id: ID })
+  const keys = await new PassLists(rest as unknown as PassListsDeps).keys({ id: ID })
   return { keys: keys.map(keyText).sort(), asked }
 }
 
@@ -90,17 +90,17 @@ async function restarted(records: PassRecord[], ms = 0) {
     at: async (revision: number) => ({ value: records[revision / 2 - 1] }),
   }
   const projector = {
-    young: new ChurnMap<string, Tracked>(),
-    old: new ChurnMap<string, Tracked>(),
-    notes: new RequestNotes(),
+    young: new ChurnMap<string, TrackedPass>(),
+    old: new ChurnMap<string, TrackedPass>(),
+    notes: new UnansweredRequests(),
     unwritten: () => [],
     find: () => undefined,
   }
-  const listing: Listing = new Listing({ projector: () => projector, rows: () => rows, index: () => index })
-  const rows = new Rows(MAX_ROWS, (text) => listing.note(text))
+  const listing: MemoryListing = new MemoryListing({ projector: () => projector, rows: () => rows, index: () => index })
+  const rows = new RowCache(MAX_ROWS, (text) => listing.note(text))
   const index = new PassIndex(3, (key) => listing.has(key))
-  for (const [at, stored] of records.entries()) index.put(indexedOf({ stored, row: rowOf(stored) }, revisionOf(at)), 'old')
-  await seed(table as never, rows)
+  for (const [at, stored] of records.entries()) index.put(indexEntryOf({ stored, row: rowOf(stored) }, revisionOf(at)), 'old')
+  await seedRows(table as never, rows)
   let now = 0
   const deps = {
     table,
@@ -115,7 +115,7 @@ async function restarted(records: PassRecord[], ms = 0) {
     agents: new Map(['alice', 'bob', 'audit'].map((name) => [name, { name }])),
   }
   const search = new PassSearch(deps as unknown as SearchDeps)
-  return { query: new Query({ ...deps, search } as unknown as QueryDeps), rows }
+  return { query: new PassLists({ ...deps, search } as unknown as PassListsDeps), rows }
 }
 
 describe('after a restart with more records than memory has room for', () => {
@@ -158,14 +158,14 @@ function following() {
       log: pino({ level: 'silent' }),
       clock: { monotonic: () => 0, after: () => undefined },
       rules: { id_window_ms: 3_600_000 },
-      records: { busy: () => undefined, send: () => undefined },
+      records: { backpressure: () => undefined, send: () => undefined },
       rows: { get: (text: string) => rows.get(text), put: (row: PassRow) => rows.put(row) },
       ended: { note: () => undefined },
-      reloads: { busy: () => undefined, knows: () => false, hear: () => undefined },
-      violations: { busy: () => undefined },
-      schemas: { busy: () => undefined },
-      inbox: { busy: () => undefined, note: () => undefined },
-      acknowledged: { busy: () => undefined },
+      reloads: { backpressure: () => undefined, knows: () => false, hear: () => undefined },
+      violations: { backpressure: () => undefined },
+      schemas: { backpressure: () => undefined },
+      inbox: { backpressure: () => undefined, note: () => undefined },
+      acknowledged: { backpressure: () => undefined },
       undelivered: { note: () => undefined },
       isAgent: () => false,
       changed: (text: string) => listing.note(text),
@@ -173,8 +173,8 @@ function following() {
     { writes: () => true, open_ms: 3_000, request_ms: 30_000, ended_bytes: 1 << 24 },
   )
   const index = new PassIndex(3, (key) => listing.has(key))
-  const listing: Listing = new Listing({ projector: () => projector, rows: () => rows, index: () => index })
-  const rows: Rows = new Rows(MAX_ROWS, (text) => listing.note(text))
+  const listing: MemoryListing = new MemoryListing({ projector: () => projector, rows: () => rows, index: () => index })
+  const rows: RowCache = new RowCache(MAX_ROWS, (text) => listing.note(text))
   const headers = readHeaders('')
   const session = (id: string) => encode({ control: { session_id: id, policy: {} } }, 'msgpack')
   const steps = new Map<string, number>()
@@ -207,7 +207,7 @@ function following() {
     archive: { keysOf: async () => [] },
   }
   const search = new PassSearch(deps as unknown as SearchDeps)
-  const query = new Query({ ...deps, search } as unknown as QueryDeps)
+  const query = new PassLists({ ...deps, search } as unknown as PassListsDeps)
   const looks = () => listing.passes.looked + listing.unrecorded.looked
   return { store, query, search, projector, looks }
 }
@@ -263,7 +263,7 @@ describe('with thousands of open passes', () => {
   it('what is told is right, also after they have ended', async () => {
     const { query, store, search, parent } = open()
     const ids = ({ passes }: { passes: PassRow[] }) => passes.map(({ id }) => id)
-    const listed = async (filter: Parameters<Query['list']>[0]) => ids(await query.list(filter, 3))
+    const listed = async (filter: Parameters<PassLists['list']>[0]) => ids(await query.list(filter, 3))
     const last = (n: number) => `given-id-${many + 100 - n}`
     expect(await listed({ party: 'mallory' })).toEqual([1, 2, 3].map(last))
     expect(await listed({ session_id: 'small' })).toEqual(['given-id-0'])

@@ -2,26 +2,26 @@ import type { Archive } from '@passover/archive'
 import type { Bus, Table } from '@passover/bus'
 import type { Clock, JournalRules } from '@passover/core'
 import { type AgentRecord, type AgentRow, keyText, type PassKey, type PassQuery, type PassRecord, type PassRow } from '@passover/schemas'
-import type { Acknowledged } from '../acknowledgments/ack-index.js'
-import { sentRow } from '../acknowledgments/delivery-status.js'
+import type { AckIndex } from '../acknowledgments/ack-index.js'
+import { withRowDelivery } from '../acknowledgments/delivery-status.js'
 import { PassMemory, type RequestNote } from '../pass/pass-memory.js'
 import type { Projector } from '../projection/projector.js'
-import { describe } from '../records/build-record.js'
+import { buildRecord } from '../records/build-record.js'
 import { recordFilter } from '../records/record-store.js'
-import { matches, newestFirst, type RowFilter, type Rows } from '../records/row-cache.js'
-import type { Indexing } from '../search/index/indexer.js'
+import { matches, newestFirst, type RowCache, type RowFilter } from '../records/row-cache.js'
+import type { Indexer } from '../search/index/indexer.js'
 import type { PassIndex } from '../search/index/pass-index.js'
-import type { Ordered } from '../search/index/pass-order.js'
-import { type Listing, memoryOf } from '../search/memory-listing.js'
+import type { ListedPass } from '../search/index/pass-order.js'
+import { type MemoryListing, memoryOf } from '../search/memory-listing.js'
 import type { PassSearch } from '../search/pass-search.js'
 
-export interface QueryDeps {
+export interface PassListsDeps {
   bus: Bus
   projector: Projector
-  acknowledged: Pick<Acknowledged, 'has'>
-  rows: Rows
+  acknowledged: Pick<AckIndex, 'has'>
+  rows: RowCache
   /** What projector and rows know, in order. */
-  listing: Pick<Listing, 'passes' | 'countsOf'>
+  listing: Pick<MemoryListing, 'passes' | 'countsOf'>
   /** Settles when `rows` knows what the bucket held at the start. */
   seeded: Promise<void>
   table: Table<PassRecord>
@@ -29,13 +29,13 @@ export interface QueryDeps {
   agents: ReadonlyMap<string, AgentRecord>
   rules: JournalRules
   index: Pick<PassIndex, 'has' | 'agents' | 'countsOf'>
-  indexing: Pick<Indexing, 'complete'>
+  indexing: Pick<Indexer, 'complete'>
   /** Finds what is not in memory. */
   search: Pick<PassSearch, 'page'>
   clock: Pick<Clock, 'monotonic'>
 }
 
-export interface Listed {
+export interface ListPage {
   passes: PassRow[]
   more: boolean
 }
@@ -56,14 +56,14 @@ const REQUEST_IN_VAIN = 16
 const LOOKED_AT_ONCE = 16
 
 /** Finds passes: memory for the youngest, KV for the recent, the archive's indexes for the rest. */
-export class Query {
-  constructor(private readonly deps: QueryDeps) {}
+export class PassLists {
+  constructor(private readonly deps: PassListsDeps) {}
 
   /**
    * The newest passes that match, newest first. With `more` there may be others: they did not fit, or the time of one answer was used up before
    * everything was looked at. `times`: bounds on when they were asked for, if the caller knows any.
    */
-  async list(filter: RowFilter, limit: number, times: Pick<PassQuery, 'from' | 'to'> = {}): Promise<Listed> {
+  async list(filter: RowFilter, limit: number, times: Pick<PassQuery, 'from' | 'to'> = {}): Promise<ListPage> {
     await this.deps.seeded
     const { passes: remembered, more: goes_on } = await this.fromMemory(filter, limit + 1)
     if (this.deps.rows.complete || goes_on) return cut(remembered, limit, goes_on)
@@ -74,7 +74,7 @@ export class Query {
   }
 
   /** From the index of the bucket, whose records are read until there are enough or the time is used up. */
-  private async recorded({ parent, ...filter }: RowFilter, count: number, times: Pick<PassQuery, 'from' | 'to'>): Promise<Listed> {
+  private async recorded({ parent, ...filter }: RowFilter, count: number, times: Pick<PassQuery, 'from' | 'to'>): Promise<ListPage> {
     const { search, clock } = this.deps
     const begun = clock.monotonic()
     const passes: PassRow[] = []
@@ -96,7 +96,7 @@ export class Query {
   }
 
   /** The passes asked for within a pass, newest first. Its subagent asked for them all, before it ended. */
-  below({ row, own, limit }: { row: PassRow; own: Pick<RowFilter, 'party'>; limit: number }): Promise<Listed> {
+  below({ row, own, limit }: { row: PassRow; own: Pick<RowFilter, 'party'>; limit: number }): Promise<ListPage> {
     const to = row.ended_at === undefined ? undefined : row.ended_at + AFTER_END_MS
     return this.list({ ...own, originator: row.subagent, parent: keyText(row) }, limit, { from: row.created_at, to })
   }
@@ -122,7 +122,7 @@ export class Query {
   }
 
   /** Those of the index, between agents that it speaks of, registered or no longer; undefined: they are too many to try them all. */
-  private indexed({ id, originator, subagent }: Parameters<Query['keys']>[0]): PassKey[] | undefined {
+  private indexed({ id, originator, subagent }: Parameters<PassLists['keys']>[0]): PassKey[] | undefined {
     const { index } = this.deps
     const names = index.agents()
     const above = originator === undefined ? names : [originator]
@@ -150,17 +150,17 @@ export class Query {
   }
 
   /** The newest in memory. `more`: too many were looked at in vain, so there may be others, also older ones. */
-  private async fromMemory(filter: RowFilter, count: number): Promise<Listed> {
+  private async fromMemory(filter: RowFilter, count: number): Promise<ListPage> {
     const { listing, acknowledged } = this.deps
     const passes: PassRow[] = []
     let left = MOST_IN_VAIN
-    let after: Ordered | undefined
+    let after: ListedPass | undefined
     for (;;) {
       const wanted = Math.max(LOOKED_AT_ONCE, count - passes.length)
       const some = listing.passes.newest(filter, after, wanted)
       for (const ordered of some) {
         const made = await this.rowOf(ordered)
-        const row = made && (await sentRow(acknowledged, made))
+        const row = made && (await withRowDelivery(acknowledged, made))
         if (row && matches(row, filter)) passes.push(row)
         else left -= ordered.unread ? REQUEST_IN_VAIN : 1
         if (passes.length >= count || left <= 0) return { passes, more: left <= 0 }
@@ -171,11 +171,11 @@ export class Query {
   }
 
   /** Undefined: it is no longer in memory. */
-  private rowOf({ text, key }: Ordered): PassRow | Promise<PassRow> | undefined {
+  private rowOf({ text, key }: ListedPass): PassRow | Promise<PassRow> | undefined {
     const { projector, rows, rules } = this.deps
     const row = rows.get(text)
     const memory = memoryOf(projector, text, row)
-    if (memory) return describe(memory, rules).row
+    if (memory) return buildRecord(memory, rules).row
     const note = projector.notes.find(text)
     return row ?? (note && this.requestedRow(key, note))
   }
@@ -183,8 +183,8 @@ export class Query {
   /** A request's body may have been left out of memory: then it is read again, if it is still there. */
   private requestedRow(key: PassKey, note: RequestNote): PassRow | Promise<PassRow> {
     const { bus, rules } = this.deps
-    if (note.body) return describe(PassMemory.of(key, note), rules).row
-    return bus.journal.message(note.sequence).then((stored) => describe(PassMemory.of(key, { ...note, body: stored?.data }), rules).row)
+    if (note.body) return buildRecord(PassMemory.of(key, note), rules).row
+    return bus.journal.message(note.sequence).then((stored) => buildRecord(PassMemory.of(key, { ...note, body: stored?.data }), rules).row)
   }
 
   /** Open in memory: what rows say about it is older. */
@@ -194,6 +194,6 @@ export class Query {
   }
 }
 
-function cut(rows: PassRow[], limit: number, more: boolean): Listed {
+function cut(rows: PassRow[], limit: number, more: boolean): ListPage {
   return { passes: rows.slice(0, limit), more: more || rows.length > limit }
 }

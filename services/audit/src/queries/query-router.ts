@@ -29,21 +29,21 @@ import {
   type TimelineEntry,
 } from '@passover/schemas'
 import type { Logger } from 'pino'
-import type { Acknowledged } from '../acknowledgments/ack-index.js'
-import { acknowledgmentOf, sentRecord, sentRow } from '../acknowledgments/delivery-status.js'
+import type { AckIndex } from '../acknowledgments/ack-index.js'
+import { findAcknowledgment, withRecordDelivery, withRowDelivery } from '../acknowledgments/delivery-status.js'
 import { answerInbox } from '../inbox/answer-inbox.js'
 import type { Inbox } from '../inbox/inbox.js'
-import { dueOf } from '../inbox/inbox-item.js'
-import { type LoadDeps, type Loaded, loadPass } from '../pass/load-pass.js'
+import { findInboxItem } from '../inbox/inbox-item.js'
+import { type LoadDeps, type LoadedPass, loadPass } from '../pass/load-pass.js'
 import type { PassMemory } from '../pass/pass-memory.js'
-import { describeChecked } from '../records/build-record.js'
+import { buildCheckedRecord } from '../records/build-record.js'
 import { controlOf } from '../records/pass-history.js'
-import { type Revoked, revokedOf } from '../watchers/agent-watcher.js'
+import { type RevokedAgents, revokedOf } from '../watchers/agent-watcher.js'
 import { answerCustody, type CustodyAnswerDeps } from './answer-custody.js'
 import { answerDeadLetter, answerDeadLetters } from './answer-dead-letters.js'
 import { answerIndex, answerQuery, answerStats, type QueryAnswerDeps } from './answer-search.js'
 import type { DeadLetters } from './dead-letters.js'
-import type { Query } from './pass-query.js'
+import type { PassLists } from './pass-query.js'
 import { timelineOf } from './timeline.js'
 
 export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps {
@@ -55,11 +55,11 @@ export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps
   /** Applies output schemas. */
   check?: CheckSchema | undefined
   /** Absent for an asker that is not told of revocations. */
-  revoked?: Revoked | undefined
+  revoked?: RevokedAgents | undefined
   inbox: Inbox
   dead: DeadLetters
-  query: Query
-  acknowledged: Pick<Acknowledged, 'has'>
+  query: PassLists
+  acknowledged: Pick<AckIndex, 'has'>
   /** Settles when everything up to there was read; rejects when that takes too long. */
   untilRead: (sequence: number) => Promise<void>
   /** Sequence of the request of a pass that no step has answered yet. */
@@ -95,7 +95,7 @@ const MAX_RETURN_BYTES = 600 * 1024
 const BUSY_RETRY_MS = 1_000
 
 /** Answers questions on `ask.<name>` (docs/architecture/audit-archive.md#answers). E040: the stream could not be read just now. */
-export function answerQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption> {
+export function serveQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption> {
   const limits = new QuestionLimits()
   return bus.answer(async (asker, asked) => {
     try {
@@ -183,9 +183,9 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
     const pass = await answered(deps, loaded, { room, history: asked.history ?? false })
     room -= pass.return?.data.length ?? 0
     // Before a person approved it, a held pass's context is not its subagent's to see.
-    const due = asked.due && (deps.seesAll(asker) || key.originator === asker) ? await dueOf(deps, loaded) : undefined
+    const due = asked.due && (deps.seesAll(asker) || key.originator === asker) ? await findInboxItem(deps, loaded) : undefined
     if (due) pass.due = due
-    passes.push(asked.history ? { ...pass, ...(await belowOf(deps, asker, pass)) } : pass)
+    passes.push(asked.history ? { ...pass, ...(await childPassesOf(deps, asker, pass)) } : pass)
   }
   const left_out = keys.length - looked
   if (passes.length > 0) return { ok: true, passes, ...(left_out > 0 && { left_out }) }
@@ -198,7 +198,7 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
 }
 
 /** Events that an agent stored after the erasure tell nothing of a pass. */
-function isErased({ custody }: AnswerDeps, { memory: { key, journal, request } }: Loaded): boolean {
+function isErased({ custody }: AnswerDeps, { memory: { key, journal, request } }: LoadedPass): boolean {
   return journal.state === 'none' && !request && custody.custody.erasureOf(sha256(key.id)) !== undefined
 }
 
@@ -214,17 +214,17 @@ function fromOf(begin: number | undefined): number {
   return Math.max(1, (begin ?? 0) - BEFORE)
 }
 
-async function belowOf(deps: AnswerDeps, asker: string, { row }: AnsweredPass): Promise<Pick<AnsweredPass, 'below' | 'below_more'>> {
+async function childPassesOf(deps: AnswerDeps, asker: string, { row }: AnsweredPass): Promise<Pick<AnsweredPass, 'below' | 'below_more'>> {
   const { passes, more } = await deps.query.below({ row, own: deps.seesAll(asker) ? {} : { party: asker }, limit: MAX_BELOW })
   return { below: passes, ...(more ? { below_more: true } : {}) }
 }
 
-async function answered(deps: AnswerDeps, loaded: Loaded, options: { room: number; history: boolean }): Promise<AnsweredPass> {
+async function answered(deps: AnswerDeps, loaded: LoadedPass, options: { room: number; history: boolean }): Promise<AnsweredPass> {
   const { memory } = loaded
-  const described = await describeChecked(memory, deps.rules, deps.check)
-  const row = await sentRow(deps.acknowledged, described.row)
-  const heard = row.send === 'acknowledged' && options.history ? await heardOf(deps, row) : undefined
-  const record = sentRecord(described.record, row.send === 'acknowledged' ? { at: heard?.time } : undefined)
+  const described = await buildCheckedRecord(memory, deps.rules, deps.check)
+  const row = await withRowDelivery(deps.acknowledged, described.row)
+  const heard = row.send === 'acknowledged' && options.history ? await receivedOf(deps, row) : undefined
+  const record = withRecordDelivery(described.record, row.send === 'acknowledged' ? { at: heard?.time } : undefined)
   const framed = memory.step('work') ?? memory.step('held')
   const control = framed && controlOf(framed)
   const returned = returnOf(loaded)
@@ -259,11 +259,11 @@ async function acknowledgedOf({ acknowledged, bus, untilRead }: AnswerDeps, aske
   return returns.filter((_, at) => known[at])
 }
 
-function heardOf({ bus }: AnswerDeps, row: PassRow): Promise<TimelineEntry | undefined> {
-  return row.return_sequence === undefined ? Promise.resolve(undefined) : acknowledgmentOf(bus, row, row.return_sequence)
+function receivedOf({ bus }: AnswerDeps, row: PassRow): Promise<TimelineEntry | undefined> {
+  return row.return_sequence === undefined ? Promise.resolve(undefined) : findAcknowledgment(bus, row, row.return_sequence)
 }
 
-function returnOf(loaded: Loaded): StoredReturn | undefined {
+function returnOf(loaded: LoadedPass): StoredReturn | undefined {
   const { journal } = loaded.memory
   if (journal.state !== 'done') return undefined
   const stored = loaded.messages.find((message) => message.stored.sequence === journal.return.sequence)?.stored

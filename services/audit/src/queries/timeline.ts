@@ -1,7 +1,7 @@
 import { decode } from '@passover/bus'
 import { cut, isBody, type JournalRules } from '@passover/core'
 import { type DecisionFact, type Fact, HEADER, type PassRecord, SYSTEM, type TimelineEntry } from '@passover/schemas'
-import type { Loaded } from '../pass/load-pass.js'
+import type { LoadedPass } from '../pass/load-pass.js'
 
 /** Entries shown of a pass's history: the first and the last, with the middle left out. */
 const MAX_ENTRIES = 400
@@ -21,7 +21,7 @@ interface TimelineOptions {
 }
 
 /** Everything stored of a pass as a person reads it. */
-export function timelineOf(loaded: Loaded, { decisions }: Pick<PassRecord, 'decisions'>, { heard, names }: TimelineOptions): Timeline {
+export function timelineOf(loaded: LoadedPass, { decisions }: Pick<PassRecord, 'decisions'>, { heard, names }: TimelineOptions): Timeline {
   const judged = new Map(decisions.map((decision) => [decision.sequence, decision]))
   const ignored = new Map(loaded.memory.ignored.map(({ sequence, what }) => [sequence, what]))
   const { originator } = loaded.memory.key
@@ -40,7 +40,7 @@ export function timelineOf(loaded: Loaded, { decisions }: Pick<PassRecord, 'deci
   return { history: [...entries.slice(0, half), ...entries.slice(-half)], history_left_out: entries.length - MAX_ENTRIES }
 }
 
-function entryOf(message: Loaded['messages'][number]): TimelineEntry | undefined {
+function entryOf(message: LoadedPass['messages'][number]): TimelineEntry | undefined {
   const { fact } = message
   const at = { sequence: fact.sequence, time: fact.time }
   const detail = detailOf(message, fact)
@@ -66,7 +66,7 @@ function decisionEntry({ sequence, time, person, item }: DecisionFact, judged: P
   return { ...entry, detail: cut(`${item} ${verdict}`, MAX_DETAIL), counts, ...(why === undefined ? {} : { why }), ...marks }
 }
 
-function detailOf(message: Loaded['messages'][number], fact: Fact): string | undefined {
+function detailOf(message: LoadedPass['messages'][number], fact: Fact): string | undefined {
   if (fact.type === 'step') return fact.kind === 'return' ? (fact.code ?? fact.status) : undefined
   if (fact.type !== 'event') return undefined
   const body = bodyOf(message)
@@ -78,7 +78,7 @@ function detailOf(message: Loaded['messages'][number], fact: Fact): string | und
     case 'violation':
       return textOf(body.what)
     case 'settled':
-      return body.action === 'requeue' ? `requeued as ${textOf(body.requeued_as) ?? '?'}` : `dropped${because(body.reason)}`
+      return body.action === 'requeue' ? `requeued as ${textOf(body.requeued_as) ?? '?'}` : `dropped${reasonOf(body.reason)}`
     case 'dead_letter':
       return isBody(body.error) ? textOf(body.error.code) : undefined
     case 'applied':
@@ -88,12 +88,12 @@ function detailOf(message: Loaded['messages'][number], fact: Fact): string | und
   }
 }
 
-function bodyOf({ stored }: Loaded['messages'][number]): Record<string, unknown> {
+function bodyOf({ stored }: LoadedPass['messages'][number]): Record<string, unknown> {
   const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
   return decoded.ok && isBody(decoded.value) ? decoded.value : {}
 }
 
-function because(reason: unknown): string {
+function reasonOf(reason: unknown): string {
   return typeof reason === 'string' ? `: ${reason}` : ''
 }
 

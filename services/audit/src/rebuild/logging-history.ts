@@ -3,21 +3,21 @@ import { decode } from '@passover/bus'
 import { HEADER, policyBody } from '@passover/schemas'
 
 /** From this sequence on the policy in force says whether passes get records. */
-interface Said {
+interface LoggingChange {
   from: number
   on: boolean
 }
 
 /** Which passes get records, and are exported: as the audit was told, and as each version of the policy said while it was in force (`audit.log_all_passes`). */
-export class Logged {
-  private readonly said: Said[] = [{ from: 0, on: true }]
+export class LoggingHistory {
+  private readonly said: LoggingChange[] = [{ from: 0, on: true }]
   private newest = 0
 
   private constructor(private readonly told: boolean) {}
 
   /** Every version is in the stream for good. */
-  static async read(bus: Bus, told: boolean): Promise<Logged> {
-    const logged = new Logged(told)
+  static async read(bus: Bus, told: boolean): Promise<LoggingHistory> {
+    const logged = new LoggingHistory(told)
     await using reader = await bus.follow({ filters: [bus.subjects.all('policy')] }, ({ sequence, data, headers }, fact) => {
       if (fact.type === 'untrusted') return
       const decoded = decode(data, headers.get(HEADER.contentType))

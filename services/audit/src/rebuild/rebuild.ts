@@ -5,16 +5,16 @@ import type { CheckSchema, JournalRules } from '@passover/core'
 import type { PassKey, PassRecord } from '@passover/schemas'
 import { loadPass } from '../pass/load-pass.js'
 import type { PassMemory } from '../pass/pass-memory.js'
-import { createdAt, describeChecked } from '../records/build-record.js'
-import { briefOf, recordIn, type StoredRecord, storedRecord } from '../records/compact-record.js'
+import { buildCheckedRecord, createdAt } from '../records/build-record.js'
+import { compactRecordOf, decodeRecord, type StoredRecord, storedRecord } from '../records/compact-record.js'
 import { firstSequence } from '../records/list-cursor.js'
 import { PASSES_BUCKET, recordKey } from '../records/record-store.js'
-import { inBatches } from '../runtime/concurrency.js'
-import { type Hashed, hashPass } from '../runtime/pass-hash.js'
-import { Logged } from './logging-history.js'
+import { mapInBatches } from '../runtime/concurrency.js'
+import { hashPass, type PassHash } from '../runtime/pass-hash.js'
+import { LoggingHistory } from './logging-history.js'
 import type { WalkSource } from './ranges.js'
-import { type MendedIndexes, mendIndexes } from './repair-indexes.js'
-import { Spool } from './reverse-spool.js'
+import { type RepairedIndexes, repairIndexes } from './repair-indexes.js'
+import { ReverseSpool } from './reverse-spool.js'
 import { type WalkDeps, walkPasses } from './walk-passes.js'
 
 export interface RebuildOptions {
@@ -49,9 +49,9 @@ export interface Rebuilt {
 /** As the audit has it: what is younger and open has no record yet. */
 const OPEN_MS = 30_000
 /** Passes compared, or records written, at once. */
-const AT_ONCE = 64
-const MOST_TRIES = 8
-const KEYS_A_BLOCK = 1_024
+const CONCURRENCY = 64
+const MAX_TRIES = 8
+const KEYS_PER_BLOCK = 1_024
 
 /**
  * Makes the records of the bucket `passes` what the stored messages say, byte for byte, while audits go on writing (docs/architecture/audit-archive.md#records): each pass is
@@ -62,12 +62,12 @@ export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)
   const table = await bus.table(PASSES_BUCKET, storedRecord)
-  const { mended, lost } = await mendIndexes({ bus, manifest, objects })
+  const { mended, lost } = await repairIndexes({ bus, manifest, objects })
   // Records would be taken for those of no pass.
   if (lost.length > 0) throw new IndexesLost(lost)
   const archive = new Archive(manifest, objects)
   await archive.finder.prepare()
-  const logged = await Logged.read(bus, options.log_all_passes ?? true)
+  const logged = await LoggingHistory.read(bus, options.log_all_passes ?? true)
   const rebuild = new Rebuild({ bus, manifest, objects, archive, table, logged, rules: options.rules }, options)
   try {
     return { ...(await rebuild.run()), indexes: mended }
@@ -80,13 +80,13 @@ export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise
 export class IndexesLost extends Error {
   override readonly name = 'IndexesLost'
 
-  constructor(lost: MendedIndexes['lost']) {
+  constructor(lost: RepairedIndexes['lost']) {
     const each = lost.map(({ k, why }) => `of segment ${k} (${why})`)
     super(`indexes of the archive cannot be made anew: ${each.join(', ')}; no record is touched`)
   }
 }
 
-interface Wrong {
+interface WrongRecord {
   key: PassKey
   asked: number | undefined
 }
@@ -94,11 +94,11 @@ interface Wrong {
 interface Deps extends WalkDeps {
   archive: Archive
   table: Table<PassRecord>
-  logged: Logged
+  logged: LoggingHistory
 }
 
 class Rebuild {
-  private readonly seen = new Seen()
+  private readonly seen = new KeySet()
   private readonly told: Rebuilt = { passes: 0, unchanged: 0, rewritten: 0, removed: 0, kept: 0, unlogged: 0 }
 
   constructor(
@@ -109,17 +109,17 @@ class Rebuild {
   async run(): Promise<Rebuilt> {
     const { bus } = this.deps
     const { last } = await bus.bounds()
-    await using spool = await Spool.open()
+    await using spool = await ReverseSpool.open()
     let oldest = last
     for await (const { passes, sequence, time } of walkPasses(this.deps, this.options.source, last)) {
       oldest = Math.min(oldest, sequence)
-      const wrong = await inBatches(passes, (memory) => this.compare(memory), AT_ONCE)
+      const wrong = await mapInBatches(passes, (memory) => this.compare(memory), CONCURRENCY)
       await spool.add(encode(wrong.filter((one) => one !== undefined)))
       this.options.onProgress?.({ passes: this.told.passes, ...(time === undefined ? {} : { back_to: time }), rewritten: 0 })
     }
     for await (const block of spool.backwards()) {
       const decoded = decode(block)
-      await inBatches(decoded.ok ? (decoded.value as Wrong[]) : [], (one) => this.mend(one), AT_ONCE)
+      await mapInBatches(decoded.ok ? (decoded.value as WrongRecord[]) : [], (one) => this.mend(one), CONCURRENCY)
       this.options.onProgress?.({ passes: this.told.passes, rewritten: this.told.rewritten })
     }
     await this.judgeUnseen(oldest)
@@ -127,7 +127,7 @@ class Rebuild {
   }
 
   /** The pass, where its record is not what it should be. */
-  private async compare(memory: PassMemory): Promise<Wrong | undefined> {
+  private async compare(memory: PassMemory): Promise<WrongRecord | undefined> {
     const { bus, table, rules } = this.deps
     if (memory.journal.state === 'none' && !memory.request) return undefined
     const { key, stored } = await recordOf(memory, rules, this.options.check)
@@ -146,9 +146,9 @@ class Rebuild {
   }
 
   /** What came since then counts too: the pass is read once more, and again where somebody writes at the same time. */
-  private async mend({ key, asked }: Wrong): Promise<void> {
+  private async mend({ key, asked }: WrongRecord): Promise<void> {
     const { bus, table, rules } = this.deps
-    for (let tries = 0; tries < MOST_TRIES; tries++) {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
       const { last } = await bus.bounds()
       const { memory } = await loadPass(this.deps, key, { up_to: last, ...(asked === undefined ? {} : { request: asked }) })
       const wanted = await recordOf(memory, rules, this.options.check)
@@ -158,7 +158,7 @@ class Rebuild {
         this.told.unchanged++
         return
       }
-      const known = standing?.data && recordIn(standing.data)?.sequences.last
+      const known = standing?.data && decodeRecord(standing.data)?.sequences.last
       // An audit may have read on meanwhile.
       if (known !== undefined && known > last && known <= (await bus.bounds()).last) continue
       if (!(await written(table, { key: wanted.key, bytes, revision: standing?.revision ?? 0 }))) continue
@@ -169,7 +169,7 @@ class Rebuild {
 
   /** Records that the walk came by no pass for: written since, older than what can be read, or of no pass at all. */
   private async judgeUnseen(oldest: number): Promise<void> {
-    await using spool = await Spool.open()
+    await using spool = await ReverseSpool.open()
     let keys: string[] = []
     const keep = async () => {
       await spool.add(encode(keys))
@@ -177,22 +177,22 @@ class Rebuild {
     }
     await this.deps.table.read(({ key, data }) => {
       if (!data || this.seen.has(key)) return undefined
-      const record = recordIn(data)
-      if (!record || firstSequence(record.sequences) >= oldest) return keys.push(key) < KEYS_A_BLOCK ? undefined : keep()
+      const record = decodeRecord(data)
+      if (!record || firstSequence(record.sequences) >= oldest) return keys.push(key) < KEYS_PER_BLOCK ? undefined : keep()
       this.told.kept++
       return undefined
     })
     if (keys.length > 0) await keep()
     for await (const block of spool.backwards()) {
       const decoded = decode(block)
-      await inBatches(decoded.ok ? (decoded.value as string[]) : [], (key) => this.judge(key), AT_ONCE)
+      await mapInBatches(decoded.ok ? (decoded.value as string[]) : [], (key) => this.judge(key), CONCURRENCY)
     }
   }
 
   private async judge(key: string): Promise<void> {
     const { table } = this.deps
     const standing = (await table.bytesOf(key))?.data
-    const record = standing && recordIn(standing)
+    const record = standing && decodeRecord(standing)
     const real = record && (await this.keyNow(record))
     if (record && real === key) return await this.mend({ key: record.key, asked: record.sequences.requests[0] })
     if (!standing) return
@@ -233,14 +233,14 @@ async function recordOf(
   rules: JournalRules,
   check: CheckSchema | undefined,
 ): Promise<{ key: string; stored: StoredRecord }> {
-  const { record } = await describeChecked(memory, rules, check)
-  return { key: recordKey(memory.key, createdAt(record), record.session_id), stored: briefOf(memory)?.stored ?? record }
+  const { record } = await buildCheckedRecord(memory, rules, check)
+  return { key: recordKey(memory.key, createdAt(record), record.session_id), stored: compactRecordOf(memory)?.stored ?? record }
 }
 
 /** Keys that were come by, 53 bits of each: a bucket has at most a million. */
-class Seen {
+class KeySet {
   private readonly keys = new Set<number>()
-  private readonly hashed: Hashed = { hash: 0, check: 0 }
+  private readonly hashed: PassHash = { hash: 0, check: 0 }
   private readonly seed = randomBytes(4).readUInt32LE()
 
   add(key: string): void {

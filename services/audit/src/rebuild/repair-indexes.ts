@@ -11,18 +11,18 @@ import {
 } from '@passover/archive'
 import { type Bus, ObjectError, type ObjectStore } from '@passover/bus'
 import { sha256 } from '@passover/schemas'
-import { indexOf } from '../archive/rebuild-index.js'
+import { buildSegmentIndex } from '../archive/rebuild-index.js'
 
-const CHANGED = 'somebody else changed the segment at the same time: try again'
+const CHANGED_MESSAGE = 'somebody else changed the segment at the same time: try again'
 
-export interface MendDeps {
+export interface RepairDeps {
   bus: Bus
   manifest: Manifest
   objects: ObjectStore
 }
 
 /** Indexes that were lost or damaged: of which segments they are there again, and of which not, and why. */
-export interface MendedIndexes {
+export interface RepairedIndexes {
   mended: number[]
   lost: { k: number; why: string }[]
 }
@@ -31,11 +31,11 @@ export interface MendedIndexes {
  * Makes indexes anew from their segments, where these are what was sealed (hash and chain say so). Mostly the very bytes come out that were sealed;
  * else, as where entries were erased, the manifest entry names the new one, by compare-and-set.
  */
-export async function mendIndexes(deps: MendDeps): Promise<MendedIndexes> {
-  const told: MendedIndexes = { mended: [], lost: [] }
+export async function repairIndexes(deps: RepairDeps): Promise<RepairedIndexes> {
+  const told: RepairedIndexes = { mended: [], lost: [] }
   for (const entry of await deps.manifest.all()) {
     if (entry.removed || (await isWhole(deps.objects, entry))) continue
-    const why = await mend(deps, entry.k)
+    const why = await repairIndex(deps, entry.k)
     if (why === undefined) told.mended.push(entry.k)
     else told.lost.push({ k: entry.k, why })
   }
@@ -55,13 +55,13 @@ async function isWhole(objects: ObjectStore, { index, index_sha256 }: ManifestEn
 }
 
 /** Why it cannot be done. */
-async function mend({ bus, manifest, objects }: MendDeps, k: number): Promise<string | undefined> {
+async function repairIndex({ bus, manifest, objects }: RepairDeps, k: number): Promise<string | undefined> {
   const standing = await manifest.standing(k)
   if (!standing || standing.entry.removed) return undefined
   const { entry, revision } = standing
   const frames = await wholeFrames(objects, entry)
   if (typeof frames === 'string') return frames
-  const bytes = indexOf(bus, k, frames)
+  const bytes = buildSegmentIndex(bus, k, frames)
   const index_sha256 = sha256(bytes)
   if (entry.index_sha256 === undefined || entry.index_sha256 === index_sha256) {
     await objects.put(entry.index, bytes)
@@ -69,7 +69,7 @@ async function mend({ bus, manifest, objects }: MendDeps, k: number): Promise<st
     if (now && !now.entry.removed && now.entry.index === entry.index) return undefined
     // What was erased meanwhile must not stand there again.
     await objects.delete(entry.index, 'overwrite')
-    return CHANGED
+    return CHANGED_MESSAGE
   }
   const index = `${segmentName(k)}.${randomBytes(5).toString('hex')}.index`
   await objects.put(index, bytes)
@@ -78,7 +78,7 @@ async function mend({ bus, manifest, objects }: MendDeps, k: number): Promise<st
     return undefined
   }
   await objects.delete(index, 'overwrite')
-  return CHANGED
+  return CHANGED_MESSAGE
 }
 
 async function wholeFrames(objects: ObjectStore, entry: ManifestEntry): Promise<Frame[] | string> {

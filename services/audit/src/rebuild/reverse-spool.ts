@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /** Blocks of bytes on disk that are read back in the opposite order: what is found going back in time is written going forward. */
-export class Spool implements AsyncDisposable {
+export class ReverseSpool implements AsyncDisposable {
   private readonly blocks: { at: number; size: number }[] = []
   private size = 0
 
@@ -12,9 +12,9 @@ export class Spool implements AsyncDisposable {
     private readonly file: FileHandle,
   ) {}
 
-  static async open(): Promise<Spool> {
+  static async open(): Promise<ReverseSpool> {
     const folder = await mkdtemp(join(tmpdir(), 'passover-'))
-    return new Spool(folder, await open(join(folder, 'spool'), 'wx+', 0o600))
+    return new ReverseSpool(folder, await open(join(folder, 'spool'), 'wx+', 0o600))
   }
 
   async add(block: Uint8Array): Promise<void> {

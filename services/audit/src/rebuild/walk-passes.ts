@@ -2,7 +2,7 @@ import { keyOfFact, SEGMENT_SIZE } from '@passover/archive'
 import type { StoredMessage } from '@passover/bus'
 import { isExpiry, type JournalRules, requestNamed } from '@passover/core'
 import { type Fact, idTime, isFirst, keyText, type PassKey } from '@passover/schemas'
-import { rememberAll } from '../pass/load-pass.js'
+import { foldMessages } from '../pass/load-pass.js'
 import type { PassMemory } from '../pass/pass-memory.js'
 import { noteKey, noteOf } from '../pass/unanswered-requests.js'
 import { type RangeDeps, ranges, type WalkSource } from './ranges.js'
@@ -12,7 +12,7 @@ export interface WalkDeps extends RangeDeps {
 }
 
 /** Passes whose beginning stands in one segment, oldest first. */
-export interface Walked {
+export interface WalkedPass {
   passes: PassMemory[]
   /** How far back it has come: sequence and server's time (undefined: the segment holds nothing). */
   sequence: number
@@ -31,9 +31,9 @@ const ID_AHEAD_MS = 3_600_000
  * Every pass stored up to a sequence, each once and whole, with no more in memory than what began before the segment that is being read: it goes
  * back from the newest segment, and a pass is done with where its beginning is reached. Throws SegmentDamaged.
  */
-export async function* walkPasses(deps: WalkDeps, source: WalkSource, up_to: number): AsyncGenerator<Walked> {
+export async function* walkPasses(deps: WalkDeps, source: WalkSource, up_to: number): AsyncGenerator<WalkedPass> {
   const pending = new Map<string, Pending>()
-  let last: Walked = { passes: [], sequence: up_to, time: undefined }
+  let last: WalkedPass = { passes: [], sequence: up_to, time: undefined }
   for await (const { k, messages } of ranges(deps, source, up_to)) {
     collect(deps, pending, messages)
     const sequence = k * SEGMENT_SIZE
@@ -91,7 +91,7 @@ function isWhole({ key, messages }: Pending, { sequence, time }: { sequence: num
 function remembered({ key, messages }: Pending, rules: JournalRules): PassMemory {
   const steps = messages.some(({ fact }) => fact.type === 'step')
   const asked = steps ? undefined : messages.filter(({ fact }) => fact.type === 'request').at(-1)?.fact.sequence
-  return rememberAll({ key, asked }, messages, rules)
+  return foldMessages({ key, asked }, messages, rules)
 }
 
 function inOrder(passes: PassMemory[]): PassMemory[] {

@@ -2,9 +2,9 @@ import { auditRecord, type CheckSchema, type JournalRules, type PassHistory, sch
 import { keyText, type PassOverAuditEntry, type PassRecord, type PassRow } from '@passover/schemas'
 import type { PassMemory } from '../pass/pass-memory.js'
 import { plainPass, plainRecord } from './fast-path-record.js'
-import { isWhole, toHistory } from './pass-history.js'
+import { buildPassHistory, isWhole } from './pass-history.js'
 
-export interface Described {
+export interface BuiltRecord {
   record: PassRecord
   row: PassRow
   /** A schema that is still to be applied before the record is whole. */
@@ -12,33 +12,33 @@ export interface Described {
 }
 
 /** Record and row of a pass as they follow from its messages alone. */
-export function describe(memory: PassMemory, rules: JournalRules): Described {
+export function buildRecord(memory: PassMemory, rules: JournalRules): BuiltRecord {
   const pass = plainPass(memory)
   const plain = pass && plainRecord(pass)
   if (plain) return { record: plain, row: rowOf(plain) }
-  const history = toHistory(memory)
+  const history = buildPassHistory(memory)
   const record = auditRecord(history, rules)
   const unchecked = memory.schema_faults ? undefined : uncheckedOf(memory, history)
   return unchecked ? { record, row: rowOf(record), unchecked } : { record, row: rowOf(record) }
 }
 
 /** Of what travels in parts only the originator sees the whole. */
-function uncheckedOf(memory: PassMemory, { control, returned }: PassHistory): Described['unchecked'] {
+function uncheckedOf(memory: PassMemory, { control, returned }: PassHistory): BuiltRecord['unchecked'] {
   const schema = control && returned && 'output' in returned ? schemaFor(returned.output, control) : undefined
   const noted = schema && memory.step('return')
   return noted && isWhole(noted) && returned && 'output' in returned ? { schema, output: returned.output } : undefined
 }
 
 /** The same once its output_schema, if there is one, was applied. */
-export async function describeChecked(memory: PassMemory, rules: JournalRules, check: CheckSchema | undefined): Promise<Described> {
-  const described = describe(memory, rules)
+export async function buildCheckedRecord(memory: PassMemory, rules: JournalRules, check: CheckSchema | undefined): Promise<BuiltRecord> {
+  const described = buildRecord(memory, rules)
   if (!described.unchecked || !check) return described
   const { schema, output } = described.unchecked
   memory.judge(await check(schema, output, memory.key.subagent))
-  return describe(memory, rules)
+  return buildRecord(memory, rules)
 }
 
-type Told =
+type CopiedField =
   | 'key'
   | 'status'
   | 'session_id'
@@ -50,14 +50,14 @@ type Told =
   | 'parent'
   | 'chain_depth'
   | 'retry_of'
-type Times = 'requested_at' | 'held_at' | 'admitted_at' | 'ended_at'
+type TimeField = 'requested_at' | 'held_at' | 'admitted_at' | 'ended_at'
 /** What `list` shows of a record. */
-type Shown = Pick<PassRecord, Told | Times | 'sequences' | 'error' | 'settlement' | 'undelivered_at'> & {
+type RowSource = Pick<PassRecord, CopiedField | TimeField | 'sequences' | 'error' | 'settlement' | 'undelivered_at'> & {
   entry?: (Pick<PassOverAuditEntry, 'status'> & Partial<Pick<PassOverAuditEntry, 'reason'>>) | undefined
 }
 
 /** A record as one line of `list`. One shape for all: there are many, and what is undefined is not sent. */
-export function rowOf(record: Shown): PassRow {
+export function rowOf(record: RowSource): PassRow {
   const { key, sequences, entry, error, parent } = record
   return {
     originator: key.originator,
@@ -85,6 +85,6 @@ export function rowOf(record: Shown): PassRow {
 }
 
 /** When it was asked for: stands in the record's key, so the same for every record of a pass. */
-export function createdAt(record: Pick<PassRecord, Times>): number {
+export function createdAt(record: Pick<PassRecord, TimeField>): number {
   return record.requested_at ?? record.held_at ?? record.admitted_at ?? record.ended_at ?? 0
 }

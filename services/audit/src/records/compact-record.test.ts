@@ -3,8 +3,8 @@ import { type PassRecord, passRecord } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { control, KEY, type Message, message, output, RULES, remember, returnOf, subjects, T0, workOf } from '../../testing/samples.js'
-import { rowOf, describe as told } from './build-record.js'
-import { briefOf, openBrief, storedRecord } from './compact-record.js'
+import { rowOf, buildRecord as told } from './build-record.js'
+import { compactRecordOf, expandCompactRecord, storedRecord } from './compact-record.js'
 
 const PLAIN = { base: 1 }
 const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined })
@@ -79,13 +79,13 @@ describe('a brief', () => {
     fc.assert(
       fc.property(frames, bodies, headers, (frame, body, more) => {
         const memory = remember([workOf(2, { control: frame, headers: only(more) }), returnOf(3, { body })])
-        const made = briefOf(memory)
+        const made = compactRecordOf(memory)
         if (!made) return
         some++
         const { record } = told(memory, RULES)
         const stored = decode(encode(made.stored))
         expect(stored.ok && storedRecord.parse(stored.value)).toEqual(passRecord.parse(record))
-        expect(encode(openBrief(made.stored))).toEqual(encode(record))
+        expect(encode(expandCompactRecord(made.stored))).toEqual(encode(record))
         expect(made.row).toEqual(rowOf(record))
       }),
       { numRuns: 500 },
@@ -96,7 +96,7 @@ describe('a brief', () => {
   it('is what an ordinary pass gets, at less than half the size', () => {
     const control = { reason: 'review', session_id: 's', policy: PLAIN }
     const memory = remember([workOf(2, { control }), returnOf(3, { body: body({ output: 'done' }) })])
-    const made = briefOf(memory)
+    const made = compactRecordOf(memory)
     expect(made).toBeDefined()
     expect(encode(made?.stored).length * 2).toBeLessThan(encode(told(memory, RULES).record).length)
   })
@@ -114,13 +114,13 @@ describe('a brief', () => {
       [work, returnOf(3, { by: 'passover', headers: { 'Passover-Code': 'E010' }, body: { v: 1, error: { code: 'E010', message: 'm' } } })],
       [workOf(2, { control: { policy: { base: 1, output_schema: {} } } }), returnOf(3, { body: body({ output: 'x' }) })],
     ]
-    for (const messages of cases) expect(briefOf(remember(messages))).toBeUndefined()
-    expect(briefOf(remember([work, returnOf(3, { body: body({ output: 'x' }) })]))).toBeDefined()
+    for (const messages of cases) expect(compactRecordOf(remember(messages))).toBeUndefined()
+    expect(compactRecordOf(remember([work, returnOf(3, { body: body({ output: 'x' }) })]))).toBeDefined()
   })
 
   it('whose bytes are mangled is no record', () => {
     const memory = remember([workOf(2, { control: { policy: PLAIN } }), returnOf(3, { body: body({}) })])
-    const { stored } = briefOf(memory) ?? {}
+    const { stored } = compactRecordOf(memory) ?? {}
     expect(storedRecord.safeParse(stored).success).toBe(true)
     const none = new Uint8Array([0xc1])
     for (const bad of [{ frame: none }, { back: none }, { back: encode({ v: 1, error: {} }) }, { sequences: {} }, { key: {} }, { v: 3 }]) {

@@ -2,7 +2,7 @@ import { decode } from '@passover/bus'
 import { isBody, openPolicy, schemaToCheck } from '@passover/core'
 import { type ControlFrame, LIMITS, type PassOverAuditEntry, type PassRecord, type PassRow, passRecord, type Slot } from '@passover/schemas'
 import { z } from 'zod'
-import { MAX_BRIEF_BYTES } from '../pass/control-frame.js'
+import { MAX_COMPACT_BYTES } from '../pass/control-frame.js'
 import type { PassMemory } from '../pass/pass-memory.js'
 import { rowOf } from './build-record.js'
 import { type PlainPass, plainPass, plainRecord } from './fast-path-record.js'
@@ -25,21 +25,21 @@ const brief = passRecord.pick({ key: true, status: true, digest: true, parent: t
   frame: bytes,
   back: bytes,
 })
-export type Brief = z.infer<typeof brief>
+export type CompactRecord = z.infer<typeof brief>
 
 /** A record as it stands in KV. */
-export type StoredRecord = PassRecord | Brief
+export type StoredRecord = PassRecord | CompactRecord
 
 /** Reads either as the record that it is. */
 export const storedRecord: z.ZodType<PassRecord> = z.discriminatedUnion('v', [passRecord, brief]).transform((stored, context) => {
-  const record = stored.v === 1 ? stored : openBrief(stored)
+  const record = stored.v === 1 ? stored : expandCompactRecord(stored)
   if (record) return record
   context.addIssue({ code: 'custom', message: 'a brief that no plain pass has' })
   return z.NEVER
 })
 
 /** The record that these bytes are; undefined: none. */
-export function recordIn(data: Uint8Array): PassRecord | undefined {
+export function decodeRecord(data: Uint8Array): PassRecord | undefined {
   const decoded = decode(data)
   const record = decoded.ok ? storedRecord.safeParse(decoded.value) : undefined
   return record?.success ? record.data : undefined
@@ -49,17 +49,17 @@ const MAX_WORD = 64
 const TIMES: ReadonlySet<string> = new Set(['created_at', 'started_at', 'completed_at'])
 
 /** The brief of a plain pass, and its line of `list`; undefined: its record has to be made. */
-export function briefOf(memory: PassMemory): { stored: Brief; row: PassRow } | undefined {
+export function compactRecordOf(memory: PassMemory): { stored: CompactRecord; row: PassRow } | undefined {
   const pass = plainPass(memory)
   const [framed, returned] = memory.noted
   const frame = framed?.framed?.bytes
-  if (!pass || !frame || !returned || returned.content_type !== undefined || frame.length + returned.body.length > MAX_BRIEF_BYTES)
+  if (!pass || !frame || !returned || returned.content_type !== undefined || frame.length + returned.body.length > MAX_COMPACT_BYTES)
     return undefined
   const { work, asked } = pass
   if (work.requested_at !== asked.time || work.timeout_ms === undefined || work.reply !== undefined) return undefined
   const status = isOrdinary(pass) ? 'completed' : plainRecord(pass)?.entry?.status
   if (!status) return undefined
-  const stored: Brief = {
+  const stored: CompactRecord = {
     v: 2,
     key: pass.key,
     status: 'returned',
@@ -74,29 +74,29 @@ export function briefOf(memory: PassMemory): { stored: Brief; row: PassRow } | u
     frame,
     back: returned.body,
   }
-  return { stored, row: rowOfBrief(stored, pass.frame, status) }
+  return { stored, row: rowOfCompactRecord(stored, pass.frame, status) }
 }
 
-/** The record that a brief stands for; undefined: nothing that briefOf gave. */
-export function openBrief(stored: Brief): PassRecord | undefined {
+/** The record that a brief stands for; undefined: nothing that compactRecordOf gave. */
+export function expandCompactRecord(stored: CompactRecord): PassRecord | undefined {
   const pass = plainOf(stored)
   return pass && plainRecord(pass)
 }
 
-const glanced = z.discriminatedUnion('v', [passRecord, brief])
+const shallowRecord = z.discriminatedUnion('v', [passRecord, brief])
 
 /** What stands in KV, and its line of `list`, at a third of the cost of the whole record. Undefined: nothing that was written there. */
-export function glanceAt(value: unknown): { stored: StoredRecord; row: PassRow } | undefined {
-  const parsed = glanced.safeParse(value)
+export function readRow(value: unknown): { stored: StoredRecord; row: PassRow } | undefined {
+  const parsed = shallowRecord.safeParse(value)
   if (!parsed.success) return undefined
   const stored = parsed.data
   if (stored.v === 1) return { stored, row: rowOf(stored) }
   const pass = plainOf(stored)
   const status = pass && (isOrdinary(pass) ? 'completed' : plainRecord(pass)?.entry?.status)
-  return pass && status ? { stored, row: rowOfBrief(stored, pass.frame, status) } : undefined
+  return pass && status ? { stored, row: rowOfCompactRecord(stored, pass.frame, status) } : undefined
 }
 
-function plainOf(stored: Brief): PlainPass | undefined {
+function plainOf(stored: CompactRecord): PlainPass | undefined {
   const { key, sequences, admitted_at, frame } = stored
   const [asked = 0] = sequences.requests
   const decoded = decode(frame, 'msgpack')
@@ -151,13 +151,13 @@ function isTime(value: unknown): boolean {
   return typeof value === 'number' && value >= 0 && value <= LIMITS.time
 }
 
-function sequencesOf({ asked, work, returned }: PlainPass): Brief['sequences'] {
+function sequencesOf({ asked, work, returned }: PlainPass): CompactRecord['sequences'] {
   const last = Math.max(asked.sequence, work.sequence, returned.sequence)
   return { requests: [asked.sequence], work: work.sequence, return: returned.sequence, fences: [], last }
 }
 
 /** As rowOf has it of the record: what the frame leaves out is as openControl has it. */
-function rowOfBrief(stored: Brief, frame: ControlFrame, output_status: PassOverAuditEntry['status']): PassRow {
+function rowOfCompactRecord(stored: CompactRecord, frame: ControlFrame, output_status: PassOverAuditEntry['status']): PassRow {
   const { key, status, priority, parent, requested_at, deadline, ended_at, sequences } = stored
   return rowOf({
     key,

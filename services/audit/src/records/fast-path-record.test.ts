@@ -4,11 +4,11 @@ import { passRecord } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { control, KEY, type Message, message, output, RULES, remember, returnOf, subjects, T0, workOf } from '../../testing/samples.js'
-import { describe as told } from './build-record.js'
+import { buildRecord as told } from './build-record.js'
 import { plainPass, plainRecord } from './fast-path-record.js'
-import { toHistory } from './pass-history.js'
+import { buildPassHistory } from './pass-history.js'
 
-const reference = (messages: Message[]) => auditRecord(toHistory(remember(messages)), RULES)
+const reference = (messages: Message[]) => auditRecord(buildPassHistory(remember(messages)), RULES)
 
 function recordOf(messages: Message[]) {
   const pass = plainPass(remember(messages))

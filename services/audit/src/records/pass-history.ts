@@ -1,7 +1,7 @@
 import { decode } from '@passover/bus'
 import { openControl, outputIn, type PassHistory, type ReturnedBody, requestNamed, withPartPlaceholders } from '@passover/core'
 import { type PassKey, type RequestControl, requestControl, SYSTEM, sha256, type WorkControl } from '@passover/schemas'
-import type { Noted, PassMemory, RequestNote } from '../pass/pass-memory.js'
+import type { NotedMessage, PassMemory, RequestNote } from '../pass/pass-memory.js'
 
 type Json = Record<string, unknown>
 
@@ -9,7 +9,7 @@ const MAX_SESSION = 256
 const SAYING: ReadonlySet<string> = new Set(['started', 'applied', 'settled', 'violation'])
 
 /** What is remembered of a pass in the form in which the rules want it: only here are bodies decoded. */
-export function toHistory(memory: PassMemory): PassHistory {
+export function buildPassHistory(memory: PassMemory): PassHistory {
   const { noted } = memory
   const decisions = noted.flatMap((one) => (one.fact.type === 'decision' ? [{ ...one.fact, body: bodyOf(one) }] : []))
   const events = noted.flatMap((one) => (one.fact.type === 'event' ? [{ ...one.fact, body: eventBody(one) }] : []))
@@ -42,7 +42,7 @@ function requestsOf({ noted, request }: PassMemory): PassHistory['requests'] {
 }
 
 /** Only these say something that the record repeats. */
-function eventBody(noted: Noted): unknown {
+function eventBody(noted: NotedMessage): unknown {
   const { fact } = noted
   return fact.type === 'event' && SAYING.has(fact.kind) ? bodyOf(noted) : undefined
 }
@@ -90,7 +90,7 @@ function bytesOf(parts: unknown): number | undefined {
  * The return that counts. An artifact that travels as a part of its own is read by its originator, not by the audit: in its place stands
  * an empty one of its kind, so that it counts as one artifact and the rest is checked. Bytes that cannot be decoded are no output.
  */
-export function returnedOf(noted: Noted): ReturnedBody {
+export function returnedOf(noted: NotedMessage): ReturnedBody {
   const body = bodyOf(noted)
   if (!body) return { v: 1, output: {} }
   if ('error' in body) return errorOf(body)
@@ -108,18 +108,18 @@ function errorOf({ output: _, brief: __, ...rest }: Json): ReturnedBody {
 }
 
 /** Whether all that a return says stands in its message. */
-export function isWhole(noted: Noted): boolean {
+export function isWhole(noted: NotedMessage): boolean {
   const parts = bodyOf(noted)?.parts
   return !Array.isArray(parts) || parts.length === 0
 }
 
 /** What was decided about the pass, as its held or work step says. */
-export function controlOf(noted: Noted): WorkControl | undefined {
+export function controlOf(noted: NotedMessage): WorkControl | undefined {
   return noted.framed && noted.fact.type === 'step' ? openControl(noted.framed.frame, noted.fact) : undefined
 }
 
 /** The body of what was noted, decoded. */
-export function bodyOf({ body, content_type }: Pick<Noted, 'body' | 'content_type'>): Json | undefined {
+export function bodyOf({ body, content_type }: Pick<NotedMessage, 'body' | 'content_type'>): Json | undefined {
   return decodedJson(body, content_type)
 }
 

@@ -3,10 +3,10 @@ import type { Clock } from '@passover/core'
 import type { PassRecord } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
-import { indexedBytes, indexedOf } from '../search/index/index-entry.js'
+import { decodeIndexEntry, indexEntryOf } from '../search/index/index-entry.js'
 import { PassIndex } from '../search/index/pass-index.js'
 import { rowOf } from './build-record.js'
-import { isKept, Records, recordFilter, recordKey, type Slot, type Standing, tellsMore } from './record-store.js'
+import { hasBegun, isLasting, type RecordListener, RecordStore, recordFilter, recordKey, type Slot } from './record-store.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
 function soon(_ms: number, fn: () => void): Disposable {
@@ -63,8 +63,8 @@ class MemoryTable implements Pick<Table<PassRecord>, 'put' | 'create' | 'update'
 }
 
 /** Writes records as they are; `standing` is told what stands in the bucket. */
-function recordsOn(table: MemoryTable, standing: Standing = { wrote: () => undefined, found: () => undefined }) {
-  const records = new Records(table as unknown as Table<PassRecord>, standing, clock, silent)
+function recordsOn(table: MemoryTable, standing: RecordListener = { wrote: () => undefined, found: () => undefined }) {
+  const records = new RecordStore(table as unknown as Table<PassRecord>, standing, clock, silent)
   return {
     write: (slot: Slot, stored: PassRecord) => records.write(slot, { stored, row: rowOf(stored) }),
     stop: () => records.stop(),
@@ -174,10 +174,10 @@ describe('Records', () => {
   it('tells the index what stands in the bucket, never what was not written', async () => {
     const table = new MemoryTable()
     const index = new PassIndex(3)
-    const standing: Standing = {
-      wrote: (record, revision) => index.put(indexedOf(record, revision), 'live'),
+    const standing: RecordListener = {
+      wrote: (record, revision) => index.put(indexEntryOf(record, revision), 'live'),
       found: (data, revision) => {
-        const entry = indexedBytes(data, revision)
+        const entry = decodeIndexEntry(data, revision)
         if (entry) index.put(entry, 'live')
       },
     }
@@ -187,7 +187,7 @@ describe('Records', () => {
     await restarted.write(slot, recordOf(4, { status: 'waiting_for_return', sequences: { requests: [1], work: 2, fences: [], last: 4 } }))
     await restarted.write(slot, recordOf(9))
     const found = await table.bytesOf('k')
-    const should = found && indexedBytes(found.data, found.revision)
+    const should = found && decodeIndexEntry(found.data, found.revision)
     const place = index.find(key)
     expect(should?.status).toBe('returned')
     expect(place && should && index.differenceAt(place, should)).toBeUndefined()
@@ -239,6 +239,6 @@ describe('a record that is there when a request for its id is told that it is ex
     ['of one that was expired before', { sequences: { ...sequences, return: 2 }, ...error('E005') }, { kept: false, more: false }],
   ])('%s', (_, more, expected) => {
     const record = recordOf(2, more)
-    expect({ kept: isKept(record), more: tellsMore(record) }).toEqual(expected)
+    expect({ kept: isLasting(record), more: hasBegun(record) }).toEqual(expected)
   })
 })

@@ -3,14 +3,14 @@ import { encode, type IndexedItem, IndexedSet, type Table, TableError } from '@p
 import type { Clock } from '@passover/core'
 import type { PassKey, PassRecord, PassRow } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { MAX_TRIES, mayPass } from '../runtime/transient-errors.js'
-import { recordIn, type StoredRecord } from './compact-record.js'
+import { isTransient, MAX_TRIES } from '../runtime/transient-errors.js'
+import { decodeRecord, type StoredRecord } from './compact-record.js'
 import { firstSequence } from './list-cursor.js'
 
 /** KV bucket of the projection. */
 export const PASSES_BUCKET = 'passes'
 
-const RETRY_MS = 500
+const RETRY_DELAY_MS = 500
 /** Puts under way beyond which the reader waits. */
 const MAX_IN_FLIGHT = 512
 const SAFE_SESSION = /^[A-Za-z0-9_-]{1,64}$/
@@ -46,7 +46,7 @@ export function recordFilter(key: {
 }
 
 /** The pass whose record stands under a key; undefined: it is no such key. */
-export function passOf(key: string): PassKey | undefined {
+export function parseRecordKey(key: string): PassKey | undefined {
   const [, , originator, subagent, id, ...more] = key.split('.')
   return originator && subagent && id && more.length === 0 ? { originator, subagent, id } : undefined
 }
@@ -65,14 +65,14 @@ export interface Slot {
 }
 
 /** A record as it is to be stored, and its line of `list`. */
-export interface Recorded {
+export interface RecordWithRow {
   stored: StoredRecord
   row: PassRow
 }
 
 /** Learns what stands in the bucket, from every write of this process and from every record that it found there instead. */
-export interface Standing {
-  wrote(record: Recorded, revision: number): void
+export interface RecordListener {
+  wrote(record: RecordWithRow, revision: number): void
   /** Another process wrote these bytes. */
   found(data: Uint8Array, revision: number): void
 }
@@ -80,7 +80,7 @@ export interface Standing {
 /** A record under way: what is to be written where, and whom to tell. */
 interface Writing extends IndexedItem {
   slot: Slot
-  record: Recorded
+  record: RecordWithRow
   tries: number
   /** Its pass was erased meanwhile: it is not tried again. */
   erased?: boolean
@@ -91,7 +91,7 @@ interface Writing extends IndexedItem {
  * Writes records by compare-and-set, so that of two records of a pass the one that knows more stands, whichever replica wrote it and in
  * whatever order (I2). Puts are pipelined; an error is tried again until the process ends, unless no waiting can mend it.
  */
-export class Records {
+export class RecordStore {
   private readonly underWay = new IndexedSet<Writing>()
   private stopped = false
   private waiters: (() => void)[] = []
@@ -99,18 +99,18 @@ export class Records {
 
   constructor(
     private readonly table: Table<PassRecord>,
-    private readonly standing: Standing,
+    private readonly standing: RecordListener,
     private readonly clock: Clock,
     private readonly log: Logger,
   ) {}
 
   /** Settles when a record at least as new stands; false when the process ended before. */
-  write(slot: Slot, record: Recorded): Promise<boolean> {
+  write(slot: Slot, record: RecordWithRow): Promise<boolean> {
     return new Promise((resolve) => this.send(slot, record, resolve))
   }
 
   /** The same without a promise: it is done for every pass. `done` is called exactly once, perhaps before this returns. */
-  send(slot: Slot, record: Recorded, done: (written: boolean) => void): void {
+  send(slot: Slot, record: RecordWithRow, done: (written: boolean) => void): void {
     if (this.stopped) {
       done(false)
       return
@@ -138,7 +138,7 @@ export class Records {
   }
 
   /** A promise when the reader must wait for puts to be acknowledged. */
-  busy(): Promise<void> | undefined {
+  backpressure(): Promise<void> | undefined {
     return this.underWay.size > MAX_IN_FLIGHT ? new Promise((done) => this.waiters.push(done)) : undefined
   }
 
@@ -184,7 +184,7 @@ export class Records {
     try {
       const found = await this.table.bytesOf(slot.key)
       // Where nothing can be read, nothing is lost by writing over it.
-      const standing = found?.data && recordIn(found.data)
+      const standing = found?.data && decodeRecord(found.data)
       slot.revision = found?.revision
       slot.sequence = standing?.sequences.last
       // Not what was to be written: another process may know more, or have written the same messages otherwise.
@@ -204,13 +204,13 @@ export class Records {
       this.end(writing, false)
       return
     }
-    if (!mayPass(error) && ++writing.tries >= MAX_TRIES) {
+    if (!isTransient(error) && ++writing.tries >= MAX_TRIES) {
       this.log.error({ key, err: error }, 'record given up: it cannot be written')
       this.end(writing, true)
       return
     }
     this.log.warn({ key, err: error }, 'record not written')
-    this.clock.after(RETRY_MS, () => (this.stopped ? this.end(writing, false) : this.attempt(writing)))
+    this.clock.after(RETRY_DELAY_MS, () => (this.stopped ? this.end(writing, false) : this.attempt(writing)))
   }
 
   private end(writing: Writing, written: boolean): void {
@@ -228,11 +228,11 @@ function supersedes(record: StoredRecord, standing: PassRecord): boolean {
 }
 
 /** More than that a request came too late: where nothing is logged any more it stays true all the same. */
-export function isKept(record: PassRecord): boolean {
+export function isLasting(record: PassRecord): boolean {
   return record.sequences.work !== undefined || record.sequences.held !== undefined || record.error?.code !== 'E005'
 }
 
 /** A pass that began has its record, whatever later requests for its id were told (rule 5). One that was only asked for waits for that very answer. */
-export function tellsMore(record: PassRecord): boolean {
-  return isKept(record) && (record.sequences.work ?? record.sequences.held ?? record.sequences.return) !== undefined
+export function hasBegun(record: PassRecord): boolean {
+  return isLasting(record) && (record.sequences.work ?? record.sequences.held ?? record.sequences.return) !== undefined
 }

@@ -18,7 +18,7 @@ export interface RowFilter {
 }
 
 /** One line for each pass of late, the oldest forgotten first. */
-export class Rows {
+export class RowCache {
   private readonly rows = new Map<string, PassRow>()
   /** Nothing was forgotten: what is not here is not in the bucket either. */
   complete = true

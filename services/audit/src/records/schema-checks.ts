@@ -29,7 +29,7 @@ export class SchemaChecks {
   }
 
   /** A promise when the reader must wait. */
-  busy(): Promise<void> | undefined {
+  backpressure(): Promise<void> | undefined {
     return this.pending > MAX_WAITING && !this.stopped ? new Promise((done) => this.waiters.push(done)) : undefined
   }
 

@@ -1,7 +1,7 @@
 import { SegmentDamaged, segmentOf } from '@passover/archive'
 import { decode, ObjectError } from '@passover/bus'
 import { expect, it } from 'vitest'
-import { Aging } from './archive-retention.js'
+import { ArchiveRetention } from './archive-retention.js'
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
@@ -91,7 +91,7 @@ function agingOf(given: Given) {
   }
   const clock = { at: 0 }
   const next = <T>(values: T[]) => (values.length > 1 ? (values.shift() as T) : (values[0] as T))
-  const aging = new Aging({
+  const aging = new ArchiveRetention({
     bus: {
       clockMeasured: true,
       now: () => NOW,

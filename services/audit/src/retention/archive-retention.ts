@@ -1,54 +1,54 @@
 import { GapTracker, type IndexedPass, type Manifest, type ManifestEntry, readSegment, segmentRange } from '@passover/archive'
 import type { Clock, CustodyLog } from '@passover/core'
-import type { IdDeps } from '../erasure/id-lookup.js'
+import type { IdLookupDeps } from '../erasure/id-lookup.js'
 import { isHeld } from '../erasure/legal-hold.js'
-import { Looking } from '../runtime/single-flight-task.js'
-import type { ArchiveRetention } from '../watchers/logging-policy.js'
-import { Damaged } from './damaged-segments.js'
-import { Telling } from './removal-announcer.js'
-import { Clearing, type ClearingDeps } from './segment-cleanup.js'
+import { SingleFlightTask } from '../runtime/single-flight-task.js'
+import type { RetentionLimits } from '../watchers/logging-policy.js'
+import { DamagedSegments } from './damaged-segments.js'
+import { RemovalAnnouncer } from './removal-announcer.js'
+import { SegmentCleanup, type SegmentCleanupDeps } from './segment-cleanup.js'
 
-export interface AgingDeps extends IdDeps, ClearingDeps {
+export interface ArchiveRetentionDeps extends IdLookupDeps, SegmentCleanupDeps {
   clock: Clock
   manifest: Manifest
   /** How long the archive keeps, by the policy in force; undefined: that is not known. */
-  retention: () => ArchiveRetention | undefined
+  retention: () => RetentionLimits | undefined
 }
 
 const DAY_MS = 86_400_000
 /** Segments looked at before others have their turn. */
-const BATCH = 32
+const BATCH_SIZE = 32
 /** One that may not go is looked at again after this, or sooner where little is kept. */
-const AGAIN_MS = 60_000
+const RECHECK_MS = 60_000
 /** One that is due waits so long for others, at most a twenty-fourth of what is kept. */
-const PATIENCE_MS = 3_600_000
+const MAX_BATCH_WAIT_MS = 3_600_000
 /** What of a removed segment the stream keeps, and so the archive. */
-const KEPT = new Set(['policy', 'agent', 'custody'])
+const KEPT_KINDS = new Set(['policy', 'agent', 'custody'])
 
-type Spanned = Pick<ManifestEntry, 'k' | 'last_time' | 'count'>
+type SegmentSpan = Pick<ManifestEntry, 'k' | 'last_time' | 'count'>
 
 /**
  * The archive's retention (decisions 87 and 113): takes segments out whose youngest message is older than the policy keeps, of which nothing but
  * versions stands in the stream and nothing is held. Each is told in the stream first. Any number of audits may do it: a manifest entry becomes
  * `removed` once.
  */
-export class Aging {
+export class ArchiveRetention {
   /** Segments that are kept, oldest first. */
-  private kept: Spanned[] | undefined
+  private kept: SegmentSpan[] | undefined
   private newest = -1
   private readonly missing = new GapTracker()
   private readonly again = new Map<number, number>()
-  private readonly damaged = new Damaged()
-  private readonly looking: Looking
-  private readonly telling: Telling
-  private readonly clearing: Clearing
+  private readonly damaged = new DamagedSegments()
+  private readonly looking: SingleFlightTask
+  private readonly telling: RemovalAnnouncer
+  private readonly clearing: SegmentCleanup
   /** Segments that this process removed. */
   removed = 0
 
-  constructor(private readonly deps: AgingDeps) {
-    this.telling = new Telling(deps)
-    this.clearing = new Clearing(deps, this.telling)
-    this.looking = new Looking(
+  constructor(private readonly deps: ArchiveRetentionDeps) {
+    this.telling = new RemovalAnnouncer(deps)
+    this.clearing = new SegmentCleanup(deps, this.telling)
+    this.looking = new SingleFlightTask(
       () => this.work(),
       (error) => deps.log.warn({ err: error }, 'not all that is due leaves the archive'),
     )
@@ -61,7 +61,7 @@ export class Aging {
 
   /** Does what is due; at once where it is at it already. */
   look(): Promise<void> {
-    return this.looking.look()
+    return this.looking.run()
   }
 
   stop(): Promise<void> {
@@ -89,7 +89,7 @@ export class Aging {
     const { position } = await watch.current()
     const told: ManifestEntry[] = []
     const untold: ManifestEntry[] = []
-    for (const entry of await this.thatMayGo(some.slice(0, BATCH), retention))
+    for (const entry of await this.thatMayGo(some.slice(0, BATCH_SIZE), retention))
       ((await this.telling.tells(entry.k)) ? told : untold).push(entry)
     // What made it worth it may have to stay.
     if (this.isWorthIt(untold, before, retention)) {
@@ -105,20 +105,20 @@ export class Aging {
     }
   }
 
-  private isInForce({ days, policy }: ArchiveRetention): boolean {
+  private isInForce({ days, policy }: RetentionLimits): boolean {
     const now = this.deps.retention()
     return now?.days === days && now.policy === policy
   }
 
   /** What is told stays in the stream for good: a few that are due wait for others, but not for long. */
-  private isWorthIt(due: readonly Spanned[], before: number, { days }: ArchiveRetention): boolean {
+  private isWorthIt(due: readonly SegmentSpan[], before: number, { days }: RetentionLimits): boolean {
     const oldest = due.find(({ count }) => count > 0)
-    const patience = Math.min(PATIENCE_MS, (days * DAY_MS) / 24)
-    return due.length >= BATCH || (oldest !== undefined && before - oldest.last_time >= patience)
+    const patience = Math.min(MAX_BATCH_WAIT_MS, (days * DAY_MS) / 24)
+    return due.length >= BATCH_SIZE || (oldest !== undefined && before - oldest.last_time >= patience)
   }
 
   /** Of which nothing keeps them. */
-  private async thatMayGo(due: readonly Spanned[], retention: ArchiveRetention): Promise<ManifestEntry[]> {
+  private async thatMayGo(due: readonly SegmentSpan[], retention: RetentionLimits): Promise<ManifestEntry[]> {
     const going: ManifestEntry[] = []
     for (const { k } of due) {
       if (this.looking.stopped) return []
@@ -149,18 +149,18 @@ export class Aging {
     this.again.delete(k)
   }
 
-  private putOff(k: number, { days }: ArchiveRetention): void {
-    this.again.set(k, this.deps.clock.monotonic() + Math.min(AGAIN_MS, days * DAY_MS))
+  private putOff(k: number, { days }: RetentionLimits): void {
+    this.again.set(k, this.deps.clock.monotonic() + Math.min(RECHECK_MS, days * DAY_MS))
   }
 
-  private dueBefore(before: number): Spanned[] {
+  private dueBefore(before: number): SegmentSpan[] {
     const aged = this.agedBefore(before)
     this.damaged.keep(aged)
     return aged.filter(({ k }) => (this.again.get(k) ?? 0) <= this.deps.clock.monotonic())
   }
 
   /** An empty segment is as old as what comes after it. */
-  private agedBefore(before: number): Spanned[] {
+  private agedBefore(before: number): SegmentSpan[] {
     const kept = this.kept ?? []
     const until = kept.findLastIndex(({ count, last_time }) => count > 0 && last_time < before)
     return kept.slice(0, until + 1)
@@ -234,7 +234,7 @@ export class Aging {
     for (let from = first; from <= last; from++) {
       const stored = await journal.first('>', from)
       if (!stored || stored.sequence > last) return found
-      if (!KEPT.has(subjects.parse(stored.subject).kind)) return undefined
+      if (!KEPT_KINDS.has(subjects.parse(stored.subject).kind)) return undefined
       found.add(stored.sequence)
       from = stored.sequence
     }
@@ -249,6 +249,6 @@ export class Aging {
   }
 }
 
-function spanOf({ k, last_time, count }: ManifestEntry): Spanned {
+function spanOf({ k, last_time, count }: ManifestEntry): SegmentSpan {
   return { k, last_time, count }
 }

@@ -2,7 +2,7 @@ import { SegmentDamaged } from '@passover/archive'
 import { ObjectError } from '@passover/bus'
 
 /** Segments that are due, and that could not be read when they were looked at last: one keeps no other, and is told until it can be read. */
-export class Damaged {
+export class DamagedSegments {
   private readonly errors = new Map<number, Error>()
 
   has(k: number): boolean {

@@ -1,6 +1,6 @@
 import { decode } from '@passover/bus'
 import { expect, it } from 'vitest'
-import { Telling } from './removal-announcer.js'
+import { RemovalAnnouncer } from './removal-announcer.js'
 
 /** What is said at the beginning, where the archive is this and custody stands there. */
 async function begun({
@@ -18,7 +18,7 @@ async function begun({
     ...one,
   }))
   const custody = { position: 7, removals_since: since }
-  const telling = new Telling({
+  const telling = new RemovalAnnouncer({
     bus: {
       subjects: { custody: () => 'custody.passover', all: () => 'custody.*' },
       publish: async ({ data }: { data: Uint8Array }) => {
@@ -49,7 +49,7 @@ it('looks at all that was said before it says that nothing tells of a segment', 
   const run = { from: 3, to: 3, chain_before: 'a', chain_after: 'b' }
   const tells = (chain_after: string, ...reads: (typeof run | undefined)[]) => {
     const custody = { toldOf: () => reads[0] }
-    const telling = new Telling({
+    const telling = new RemovalAnnouncer({
       manifest: { entry: async () => ({ k: 3, chain_after }) },
       watch: { custody, current: async () => void (reads.length > 1 && reads.shift()) },
     } as never)

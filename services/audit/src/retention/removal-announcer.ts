@@ -1,26 +1,26 @@
 import { type Manifest, type ManifestEntry, segmentRanges } from '@passover/archive'
 import type { Bus } from '@passover/bus'
 import type { Logger } from 'pino'
-import { type Said, say } from '../erasure/publish-custody-event.js'
-import type { CustodyWatch } from '../watchers/custody-watcher.js'
-import type { ArchiveRetention } from '../watchers/logging-policy.js'
+import { publishCustodyEvent, type SystemCustodyEvent } from '../erasure/publish-custody-event.js'
+import type { CustodyWatcher } from '../watchers/custody-watcher.js'
+import type { RetentionLimits } from '../watchers/logging-policy.js'
 
-export interface TellingDeps {
+export interface RemovalAnnouncerDeps {
   bus: Pick<Bus, 'publish' | 'subjects'>
   log: Logger
   manifest: Pick<Manifest, 'all' | 'entry' | 'newest'>
-  watch: Pick<CustodyWatch, 'custody' | 'current'>
+  watch: Pick<CustodyWatcher, 'custody' | 'current'>
 }
 
 /** Of one event; more were removed in none but the strangest archive. */
-const MOST_RUNS = 2_000
+const MAX_RANGES = 2_000
 
 /**
  * Says in the stream what retention takes out of the archive, before it does (decision 113). What is said is guarded on all that was said about
  * custody: a hold that stands before it is known, and of several audits one says it.
  */
-export class Telling {
-  constructor(private readonly deps: TellingDeps) {}
+export class RemovalAnnouncer {
+  constructor(private readonly deps: RemovalAnnouncerDeps) {}
 
   /** From an event on, which the first audit stores that can, each removal is told. False: it is not stored yet. */
   async isBegun(): Promise<boolean> {
@@ -32,9 +32,9 @@ export class Telling {
     if (removals_since !== undefined) return true
     const all = await manifest.all()
     const untold = segmentRanges(all.filter(({ removed }) => removed))
-    if (untold.length > MOST_RUNS)
+    if (untold.length > MAX_RANGES)
       log.warn({ runs: untold.length }, 'more was removed before removals were told than can be said: verify will name the rest')
-    return await this.say({ kind: 'removals', begins: all[0]?.k ?? 0, untold: untold.slice(0, MOST_RUNS) }, position)
+    return await this.say({ kind: 'removals', begins: all[0]?.k ?? 0, untold: untold.slice(0, MAX_RANGES) }, position)
   }
 
   /** Whether an event told of a segment of this very archive: one that was lost and sealed anew has another chain. */
@@ -51,7 +51,7 @@ export class Telling {
   }
 
   /** Segments leave. False: something was said about custody after `position`, and they are looked at again. */
-  async tell(entries: readonly ManifestEntry[], { days, policy }: ArchiveRetention, position: number): Promise<boolean> {
+  async tell(entries: readonly ManifestEntry[], { days, policy }: RetentionLimits, position: number): Promise<boolean> {
     const segments = segmentRanges(entries)
     const told = await this.say({ kind: 'removed', segments, policy, retention_days: days }, position)
     if (told) this.deps.log.info({ segments: segments.map(({ from, to }) => [from, to]), policy, retention_days: days }, 'removal told')
@@ -59,7 +59,7 @@ export class Telling {
   }
 
   /** Throws where it is not known whether it was stored. */
-  private async say(said: Said, position: number): Promise<boolean> {
-    return (await say(this.deps, said, { position, failure: 'what leaves the archive was not told' })) !== undefined
+  private async say(said: SystemCustodyEvent, position: number): Promise<boolean> {
+    return (await publishCustodyEvent(this.deps, said, { position, failure: 'what leaves the archive was not told' })) !== undefined
   }
 }

@@ -1,6 +1,6 @@
 import { segmentRange } from '@passover/archive'
 import { expect, it } from 'vitest'
-import { Clearing } from './segment-cleanup.js'
+import { SegmentCleanup } from './segment-cleanup.js'
 
 /** What of a segment that is marked as removed is deleted. */
 async function cleared(tells: (k: number) => boolean) {
@@ -13,7 +13,7 @@ async function cleared(tells: (k: number) => boolean) {
     rows: { removeWithin: () => undefined },
     indexing: { forgetGone: async () => undefined },
   }
-  const clearing = new Clearing(deps as never, { tells: async (k) => tells(k) })
+  const clearing = new SegmentCleanup(deps as never, { tells: async (k) => tells(k) })
   await clearing.clean({ k: 3, object: 'frames', index: 'index' } as never)
   return { deleted, errors }
 }
@@ -28,7 +28,7 @@ it('forgets what memory has of segments that are gone, and nothing of one that i
   const asked: { has(sequence: number): boolean }[] = []
   const note = (removed: { has(sequence: number): boolean }) => void asked.push(removed)
   const deps = { archive: { forget: (k: number) => forgotten.push(k) }, rows: { removeWithin: note }, indexing: { forgetGone: note } }
-  const clearing = new Clearing(deps as never, { tells: async () => true })
+  const clearing = new SegmentCleanup(deps as never, { tells: async () => true })
   await clearing.forget([{ k: 3 }, { k: 5 }] as never)
   expect(forgotten).toEqual([3, 5])
   const within = asked.map((removed) =>

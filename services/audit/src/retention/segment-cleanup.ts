@@ -15,33 +15,33 @@ import {
 import { type ObjectStore, readHeaders, type StoredMessage, type Table } from '@passover/bus'
 import { type PassRecord, sha256 } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { type PartsDeps, removeParts } from '../archive/orphan-parts.js'
-import { sortContents } from '../deletion/segment-contents.js'
+import { type OrphanPartsDeps, removeOrphanParts } from '../archive/orphan-parts.js'
+import { groupByPass } from '../deletion/segment-contents.js'
 import type { LoadDeps } from '../pass/load-pass.js'
-import { createdAt, describe } from '../records/build-record.js'
+import { buildRecord, createdAt } from '../records/build-record.js'
 import { recordFilter, recordKey } from '../records/record-store.js'
-import type { Rows } from '../records/row-cache.js'
-import type { Indexing } from '../search/index/indexer.js'
-import type { CustodyWatch } from '../watchers/custody-watcher.js'
-import type { Telling } from './removal-announcer.js'
+import type { RowCache } from '../records/row-cache.js'
+import type { Indexer } from '../search/index/indexer.js'
+import type { CustodyWatcher } from '../watchers/custody-watcher.js'
+import type { RemovalAnnouncer } from './removal-announcer.js'
 
-export interface ClearingDeps extends LoadDeps, PartsDeps {
+export interface SegmentCleanupDeps extends LoadDeps, OrphanPartsDeps {
   log: Logger
   archive: Archive
   objects: ObjectStore
   table: Table<PassRecord>
-  rows: Rows
-  indexing: Pick<Indexing, 'erase' | 'forgetGone'>
-  watch: CustodyWatch
+  rows: RowCache
+  indexing: Pick<Indexer, 'erase' | 'forgetGone'>
+  watch: CustodyWatcher
   /** Tells this process's objects from a replica's. */
   instance: string
 }
 
 /** What goes with a segment that is removed, and what of it is kept. */
-export class Clearing {
+export class SegmentCleanup {
   constructor(
-    private readonly deps: ClearingDeps,
-    private readonly telling: Pick<Telling, 'tells'>,
+    private readonly deps: SegmentCleanupDeps,
+    private readonly telling: Pick<RemovalAnnouncer, 'tells'>,
   ) {}
 
   /** What later entries are judged by. */
@@ -67,7 +67,7 @@ export class Clearing {
     if (index && (await objects.get(entry.object))) {
       const events = (await readSegment(objects, entry)).flatMap((frame) => (frame.kind === 'event' ? [storedOf(frame.event)] : []))
       await this.removeRecords(entry, decodeIndex(index), events)
-      await removeParts(this.deps, new Set(events.flatMap((stored) => ownedParts(stored, bus.subjects.toFact(stored)))))
+      await removeOrphanParts(this.deps, new Set(events.flatMap((stored) => ownedParts(stored, bus.subjects.toFact(stored)))))
     }
     await objects.delete(entry.object)
     await objects.delete(entry.index)
@@ -90,12 +90,12 @@ export class Clearing {
     const { first_time = Number.POSITIVE_INFINITY } = await table.extent()
     // The bucket keeps the newest only.
     if (entry.last_time < first_time) return
-    const { contents, add } = sortContents({ bus, rules, known: () => undefined, since: Number.NEGATIVE_INFINITY })
+    const { contents, add } = groupByPass({ bus, rules, known: () => undefined, since: Number.NEGATIVE_INFINITY })
     for (const event of events) add(event)
     const keys = new Set<string>()
     for (const { memory, whole } of contents.passes.values()) {
       if (!whole) continue
-      const { record } = describe(memory, rules)
+      const { record } = buildRecord(memory, rules)
       keys.add(recordKey(memory.key, createdAt(record), record.session_id))
     }
     for (const { key, begins } of passes) {

@@ -1,12 +1,12 @@
 /** Does something with each, `size` of them at a time; the results in order. The first that fails ends it. */
-export async function inBatches<T, R>(items: readonly T[], each: (item: T) => Promise<R>, size: number): Promise<R[]> {
+export async function mapInBatches<T, R>(items: readonly T[], each: (item: T) => Promise<R>, size: number): Promise<R[]> {
   const results: R[] = []
   for (let at = 0; at < items.length; at += size) results.push(...(await Promise.all(items.slice(at, at + size).map(each))))
   return results
 }
 
 /** Runs `work` for each, at most `width` at a time. The first that fails ends it, when those under way have ended. */
-export async function eachOf<T>(items: readonly T[], width: () => number, work: (item: T) => Promise<void>): Promise<void> {
+export async function forEachConcurrent<T>(items: readonly T[], width: () => number, work: (item: T) => Promise<void>): Promise<void> {
   let next = 0
   let running = 0
   let failed: { error: unknown } | undefined

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { inTurns } from './cooperative-loop.js'
+import { forEachCooperative } from './cooperative-loop.js'
 
 it('lets others in every few ms, and leaves nothing out', async () => {
   const seen: number[] = []
@@ -16,7 +16,7 @@ it('lets others in every few ms, and leaves nothing out', async () => {
     },
   }
   const items = Array.from({ length: 300 }, (_, n) => n)
-  await inTurns(items, clock, (n) => {
+  await forEachCooperative(items, clock, (n) => {
     seen.push(n)
     now += 0.05
   })

@@ -1,7 +1,7 @@
 import type { PassKey } from '@passover/schemas'
 
 /** Two independent 32-bit hashes of a pass. */
-export interface Hashed {
+export interface PassHash {
   hash: number
   check: number
 }
@@ -9,7 +9,7 @@ export interface Hashed {
 const SEPARATOR = 0x2e
 
 /** `seed` is this process's own, so that nobody can make two passes meet. The result is written into `into`: this is done for each pass. */
-export function hashPass({ originator, subagent, id }: PassKey, seed: number, into: Hashed): void {
+export function hashPass({ originator, subagent, id }: PassKey, seed: number, into: PassHash): void {
   into.hash = 0xdeadbeef ^ seed
   into.check = 0x41c6ce57 ^ seed
   add(originator, into)
@@ -22,7 +22,7 @@ export function hashPass({ originator, subagent, id }: PassKey, seed: number, in
 }
 
 /** After each word stands what no word holds. */
-function add(word: string, into: Hashed): void {
+function add(word: string, into: PassHash): void {
   let { hash: a, check: b } = into
   for (let i = 0; i < word.length; i++) {
     const c = word.charCodeAt(i)

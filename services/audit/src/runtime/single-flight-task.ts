@@ -1,5 +1,5 @@
 /** Work that is looked after now and then: never twice at once, ended in good order, and what keeps it from going on is told. */
-export class Looking {
+export class SingleFlightTask {
   stopped = false
   /** Why the last look failed. */
   trouble: string | undefined
@@ -12,7 +12,7 @@ export class Looking {
   ) {}
 
   /** Does what is due; at once where it is at it already. */
-  look(): Promise<void> {
+  run(): Promise<void> {
     this.working ??= this.work()
       .then(() => {
         this.trouble = undefined

@@ -4,7 +4,7 @@ import { BusReadError, TableError } from '@passover/bus'
 export const MAX_TRIES = 3
 
 /** Whether an error may pass by itself: the server did not answer, or not as it should. */
-export function mayPass(error: unknown): boolean {
+export function isTransient(error: unknown): boolean {
   if (error instanceof TableError) return error.outcome.kind !== 'refused' || error.outcome.reason !== 'too_large'
   return error instanceof BusReadError
 }

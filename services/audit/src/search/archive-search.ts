@@ -2,11 +2,11 @@ import { type Archive, segmentOf, segmentRange } from '@passover/archive'
 import type { CheckSchema, Clock } from '@passover/core'
 import type { PassKey, PassRecord } from '@passover/schemas'
 import { type LoadDeps, loadPass } from '../pass/load-pass.js'
-import { describeChecked } from '../records/build-record.js'
-import { isBefore, type Position, positionOf } from '../records/list-cursor.js'
+import { buildCheckedRecord } from '../records/build-record.js'
+import { isBefore, type ListPosition, positionOf } from '../records/list-cursor.js'
 import type { IndexFilter } from './index/index-filter.js'
 
-export interface OlderDeps extends LoadDeps {
+export interface ArchiveSearchDeps extends LoadDeps {
   clock: Clock
   archive: Archive
   /** Whether the bucket has it: then the index tells it. */
@@ -14,35 +14,35 @@ export interface OlderDeps extends LoadDeps {
   check: CheckSchema | undefined
 }
 
-export interface OlderWanted {
-  after: Position | undefined
+export interface ArchiveSearchRange {
+  after: ListPosition | undefined
   /** Positions beyond that are not wanted now. */
-  until: Position | undefined
+  until: ListPosition | undefined
   /** Passes asked for later are all in the bucket, ms. */
   horizon: number
 }
 
-export interface Older {
-  found: { position: Position; record: PassRecord }[]
+export interface ArchivedMatches {
+  found: { position: ListPosition; record: PassRecord }[]
   /** Its time was used up: nothing is known of positions beyond this one. */
-  reached?: Position
+  reached?: ListPosition
   /** False: indexes are still being read, and what they tell is missing. */
   complete: boolean
 }
 
 /** One look takes no longer, but for one segment. */
 const BUDGET_MS = 60
-const AT_ONCE = 16
+const CONCURRENCY = 16
 
 /** Finds passes whose records fell out of the bucket, by the indexes of the archive's segments: newest first, segment by segment. */
-export class OlderPasses {
-  constructor(private readonly deps: OlderDeps) {}
+export class ArchiveSearch {
+  constructor(private readonly deps: ArchiveSearchDeps) {}
 
-  async look(filter: IndexFilter, { after, until, horizon }: OlderWanted): Promise<Older> {
+  async search(filter: IndexFilter, { after, until, horizon }: ArchiveSearchRange): Promise<ArchivedMatches> {
     const { archive, bus, clock } = this.deps
     const begun = clock.monotonic()
     const { last } = await bus.bounds()
-    const found: Older['found'] = []
+    const found: ArchivedMatches['found'] = []
     const newest = Math.min(after?.created_at ?? Number.POSITIVE_INFINITY, filter.to ?? Number.POSITIVE_INFINITY, horizon)
     const { segments, complete } = await archive.finder.segments()
     for (const { k, first_time, last_time } of segments) {
@@ -63,11 +63,11 @@ export class OlderPasses {
     const { archive, has, rules, check } = this.deps
     const wanted = (await archive.passesIn(k)).filter(({ key, session_id }) => mayMatch(key, session_id, filter) && !has(key))
     const records: PassRecord[] = []
-    for (let at = 0; at < wanted.length; at += AT_ONCE) {
-      const some = wanted.slice(at, at + AT_ONCE)
+    for (let at = 0; at < wanted.length; at += CONCURRENCY) {
+      const some = wanted.slice(at, at + CONCURRENCY)
       const loaded = await Promise.all(some.map(({ key }) => loadPass(this.deps, key, { up_to })))
       for (const { memory } of loaded)
-        if (memory.journal.state !== 'none') records.push((await describeChecked(memory, rules, check)).record)
+        if (memory.journal.state !== 'none') records.push((await buildCheckedRecord(memory, rules, check)).record)
     }
     return records
   }

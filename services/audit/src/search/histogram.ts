@@ -1,7 +1,7 @@
 /** Below so many ms each has a bucket of its own; above, each octave has half as many: 1.6 % at worst. */
-const EXACT = 128
-const HALF = EXACT / 2
-const BUCKETS = EXACT + HALF * 26
+const LINEAR_BUCKETS = 128
+const HALF = LINEAR_BUCKETS / 2
+const BUCKETS = LINEAR_BUCKETS + HALF * 26
 
 /** Counts spans of time, for their quantiles. */
 export class Histogram {
@@ -34,15 +34,15 @@ export class Histogram {
 
 function bucketOf(ms: number): number {
   const whole = Math.max(0, Math.round(ms))
-  if (whole < EXACT) return whole
+  if (whole < LINEAR_BUCKETS) return whole
   const octave = Math.floor(Math.log2(whole)) - 6
   const within = Math.floor(whole / 2 ** octave) - HALF
-  return Math.min(BUCKETS - 1, EXACT + (octave - 1) * HALF + within)
+  return Math.min(BUCKETS - 1, LINEAR_BUCKETS + (octave - 1) * HALF + within)
 }
 
 function middleOf(bucket: number): number {
-  if (bucket < EXACT) return bucket
-  const octave = Math.floor((bucket - EXACT) / HALF) + 1
-  const least = (HALF + ((bucket - EXACT) % HALF)) * 2 ** octave
+  if (bucket < LINEAR_BUCKETS) return bucket
+  const octave = Math.floor((bucket - LINEAR_BUCKETS) / HALF) + 1
+  const least = (HALF + ((bucket - LINEAR_BUCKETS) % HALF)) * 2 ** octave
   return Math.round(least + (2 ** octave - 1) / 2)
 }

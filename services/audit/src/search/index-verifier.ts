@@ -3,39 +3,39 @@ import type { Clock } from '@passover/core'
 import { type IndexAnswer, keyText, type PassRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { BLOCK_SIZE, type Block } from './index/column-block.js'
-import { indexedBytes } from './index/index-entry.js'
+import { decodeIndexEntry } from './index/index-entry.js'
 import { isNearlyFull } from './index/indexer.js'
-import type { Indexed, PassIndex, Place } from './index/pass-index.js'
-import { paced } from './index/read-pacer.js'
+import type { IndexEntry, IndexSlot, PassIndex } from './index/pass-index.js'
+import { createReadPacer } from './index/read-pacer.js'
 
-export interface ComparingDeps {
+export interface IndexVerifierDeps {
   table: Pick<Table<PassRecord>, 'read' | 'extent' | 'bytesOf' | 'at'>
   index: PassIndex
   clock: Clock
   log: Logger
 }
 
-export type Compared = Omit<Extract<IndexAnswer, { ok: true }>, 'ok' | 'complete'>
+export type IndexComparison = Omit<Extract<IndexAnswer, { ok: true }>, 'ok' | 'complete'>
 
 /** What was written a moment ago is noted by then. */
 const SETTLE_MS = 1_000
 /** Looked at again together. */
-const AT_ONCE = 256
+const BATCH_SIZE = 256
 /** Differences that are named. */
-const SHOWN = 20
+const MAX_DIFFERENCES_SHOWN = 20
 
 /**
  * Compares the index with the bucket: each record with its line, and each line with whether there is such a record. A record that is written
  * meanwhile is looked at once more, so that only what stays different counts.
  */
-export class Comparing {
-  private running: Promise<Compared> | undefined
-  private mending: Promise<Compared> | undefined
+export class IndexVerifier {
+  private running: Promise<IndexComparison> | undefined
+  private mending: Promise<IndexComparison> | undefined
 
-  constructor(private readonly deps: ComparingDeps) {}
+  constructor(private readonly deps: IndexVerifierDeps) {}
 
   /** `mend`: lines that differ become what the records say. Who asks while one runs shares it. */
-  run(mend: boolean): Promise<Compared> {
+  run(mend: boolean): Promise<IndexComparison> {
     if (mend) {
       this.mending ??= this.compare(true).finally(() => {
         this.mending = undefined
@@ -48,21 +48,21 @@ export class Comparing {
     return this.running
   }
 
-  private async compare(mend: boolean): Promise<Compared> {
+  private async compare(mend: boolean): Promise<IndexComparison> {
     const { table, index, clock, log } = this.deps
     const { last } = await table.extent()
-    const told: Compared = { records: 0, wrong: 0, mended: 0, shown: [] }
+    const told: IndexComparison = { records: 0, wrong: 0, mended: 0, shown: [] }
     const marks = new Marks()
-    let doubtful: Doubtful[] = []
-    const pace = paced(clock)
+    let doubtful: SuspectEntry[] = []
+    const pace = createReadPacer(clock)
     await table.read(({ key, data, revision }) => {
-      const entry = data && indexedBytes(data, revision)
+      const entry = data && decodeIndexEntry(data, revision)
       if (!entry) return undefined
       told.records++
       const place = index.find(entry.key)
       if (place && place.block.revision[place.at] === revision) marks.set(place)
       if (revision > last || !isWrong(index, place, entry)) return pace()
-      if (doubtful.push({ key, revision }) < AT_ONCE) return pace()
+      if (doubtful.push({ key, revision }) < BATCH_SIZE) return pace()
       const some = doubtful
       doubtful = []
       return this.settle(some, { marks, mend, told })
@@ -73,14 +73,14 @@ export class Comparing {
     return told
   }
 
-  private async settle(doubtful: readonly Doubtful[], { marks, mend, told }: Settling): Promise<void> {
+  private async settle(doubtful: readonly SuspectEntry[], { marks, mend, told }: SettleContext): Promise<void> {
     if (doubtful.length === 0) return
     const { table, index } = this.deps
     await this.wait()
     for (const { key, revision } of doubtful) {
       const standing = await table.bytesOf(key)
       if (standing?.revision !== revision || !standing.data) continue
-      const entry = indexedBytes(standing.data, revision)
+      const entry = decodeIndexEntry(standing.data, revision)
       const place = entry && index.find(entry.key)
       if (!entry || !isWrong(index, place, entry)) continue
       tell(told, { pass: keyText(entry.key), what: (place && index.differenceAt(place, entry)) ?? 'no entry for it' })
@@ -92,7 +92,7 @@ export class Comparing {
   }
 
   /** Lines of which no record was read. */
-  private async settleUnmarked({ marks, last, mend, told }: Settling & { last: number }): Promise<void> {
+  private async settleUnmarked({ marks, last, mend, told }: SettleContext & { last: number }): Promise<void> {
     const { table, index } = this.deps
     const extent = await table.extent()
     // What fell out of a full bucket is no difference.
@@ -119,41 +119,41 @@ export class Comparing {
 }
 
 /** A line of a higher revision is of what was written since, or of a newer record of the same pass. */
-function isWrong(index: PassIndex, place: Place | undefined, entry: Indexed): boolean {
+function isWrong(index: PassIndex, place: IndexSlot | undefined, entry: IndexEntry): boolean {
   if (!place) return true
   return (place.block.revision[place.at] ?? 0) <= entry.revision && index.differenceAt(place, entry) !== undefined
 }
 
-interface Settling {
+interface SettleContext {
   marks: Marks
   mend: boolean
-  told: Compared
+  told: IndexComparison
 }
 
-interface Doubtful {
+interface SuspectEntry {
   key: string
   revision: number
 }
 
-function tell(told: Compared, difference: Compared['shown'][number]): void {
+function tell(told: IndexComparison, difference: IndexComparison['shown'][number]): void {
   told.wrong++
-  if (told.shown.length < SHOWN) told.shown.push(difference)
+  if (told.shown.length < MAX_DIFFERENCES_SHOWN) told.shown.push(difference)
 }
 
 /** Lines whose record was read. */
 class Marks {
   private readonly marked = new Map<Block, Uint8Array>()
 
-  set({ block, at }: Place): void {
+  set({ block, at }: IndexSlot): void {
     const known = this.marked.get(block) ?? new Uint8Array(BLOCK_SIZE)
     known[at] = 1
     this.marked.set(block, known)
   }
 
-  missing(blocks: readonly Block[]): (Place & { revision: number })[] {
+  missing(blocks: readonly Block[]): (IndexSlot & { revision: number })[] {
     return blocks.flatMap((block) => {
       const marked = this.marked.get(block)
-      const found: (Place & { revision: number })[] = []
+      const found: (IndexSlot & { revision: number })[] = []
       for (let at = 0; at < block.used; at++) {
         const revision = block.revision[at] ?? 0
         if (revision !== 0 && marked?.[at] !== 1) found.push({ block, at, revision })

@@ -3,17 +3,17 @@ import { keyText, type PassKey, type PassRow } from '@passover/schemas'
 import type { PassMemory, RequestNote } from '../pass/pass-memory.js'
 import { noteKey } from '../pass/unanswered-requests.js'
 import type { Projector } from '../projection/projector.js'
-import type { Rows } from '../records/row-cache.js'
+import type { RowCache } from '../records/row-cache.js'
 import type { OpenCounts, PassIndex } from './index/pass-index.js'
-import { OPEN, type Ordered, PassOrder } from './index/pass-order.js'
+import { type ListedPass, OPEN, PassOrder } from './index/pass-order.js'
 import { positionOf } from './unrecorded-passes.js'
 
 /** Changes are taken over together: of most passes beginning and end are among the same. */
-const MOST_CHANGED = 512
+const MAX_PENDING_CHANGES = 512
 
-export interface ListingDeps {
+export interface MemoryListingDeps {
   projector: () => Pick<Projector, 'young' | 'old' | 'notes' | 'find'>
-  rows: () => Pick<Rows, 'get'>
+  rows: () => Pick<RowCache, 'get'>
   index: () => Pick<PassIndex, 'cover'>
 }
 
@@ -21,17 +21,17 @@ export interface ListingDeps {
  * What memory knows of passes, in order: so a page of `list` or `query` costs what it has, not what is open. Projector and rows say which passes have
  * changed (after they have); what they say of these then is taken over when there are many, or when somebody asks.
  */
-export class Listing {
+export class MemoryListing {
   private readonly listed = new PassOrder()
   private readonly recordless = new PassOrder()
   private readonly changed = new Set<string>()
 
-  constructor(private readonly deps: ListingDeps) {}
+  constructor(private readonly deps: MemoryListingDeps) {}
 
   /** Something of the pass with this keyText has changed. */
   note(text: string): void {
     this.changed.add(text)
-    if (this.changed.size >= MOST_CHANGED) this.settle()
+    if (this.changed.size >= MAX_PENDING_CHANGES) this.settle()
   }
 
   /** Every pass in memory once: open, in a row, or only asked for. */
@@ -81,7 +81,7 @@ export class Listing {
     else this.recordless.delete(text)
   }
 
-  private keep(text: string, ordered: Ordered | undefined): void {
+  private keep(text: string, ordered: ListedPass | undefined): void {
     const known = this.listed.get(text)
     if (ordered) this.listed.put(ordered)
     else this.listed.delete(text)
@@ -103,7 +103,7 @@ export function memoryOf(
   return ended && ended.last > row.last_sequence ? ended : undefined
 }
 
-function ofMemory(text: string, memory: PassMemory): Ordered {
+function ofMemory(text: string, memory: PassMemory): ListedPass {
   const first = memory.noted[0]?.fact
   const framed = memory.step('work') ?? memory.step('held')
   const session = framed?.framed?.frame.session_id
@@ -120,12 +120,12 @@ function ofMemory(text: string, memory: PassMemory): Ordered {
   }
 }
 
-function ofRow(text: string, row: PassRow): Ordered {
+function ofRow(text: string, row: PassRow): ListedPass {
   const { originator, subagent, id, status, session_id, parent, created_at, last_sequence } = row
   return { text, key: { originator, subagent, id }, status, created_at, sequence: last_sequence, session_id, parent, unread: false }
 }
 
-function ofNote(text: string, note: RequestNote): Ordered | undefined {
+function ofNote(text: string, note: RequestNote): ListedPass | undefined {
   const key = noteKey(note)
   const { time: created_at, sequence } = note
   return key && { text, key, status: 'requested', created_at, sequence, session_id: undefined, parent: undefined, unread: true }

@@ -2,7 +2,7 @@ import type { PassQuery, PassRecord } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { rowOf } from '../records/build-record.js'
-import { indexedOf } from './index/index-entry.js'
+import { indexEntryOf } from './index/index-entry.js'
 import { PassIndex } from './index/pass-index.js'
 import { PassOrder } from './index/pass-order.js'
 import { PassSearch, type SearchDeps } from './pass-search.js'
@@ -46,7 +46,7 @@ function searched(ms = 0, more: Partial<SearchDeps> = {}) {
   } as unknown as SearchDeps)
   const write = (one: PassRecord) => {
     bucket.set(++revision, one)
-    index.put(indexedOf({ stored: one, row: rowOf(one) }, revision), 'live')
+    index.put(indexEntryOf({ stored: one, row: rowOf(one) }, revision), 'live')
   }
   const ids = async (query: PassQuery, between: () => void = () => undefined) => {
     const found: string[] = []
@@ -147,7 +147,7 @@ describe('pages of a query', () => {
 
   it('are not complete while what fell out of the bucket is not known', async () => {
     let complete = false
-    const older = { look: async () => ({ found: [], complete }) }
+    const older = { search: async () => ({ found: [], complete }) }
     const { write, search } = searched(0, { older, indexing: { complete: true, horizon: 1_500 } })
     write(record(3))
     expect(await search.page({}, 5)).toMatchObject({ entries: [{ row: { id: 'given-id-3' } }], complete: false })

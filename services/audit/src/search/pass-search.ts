@@ -1,35 +1,35 @@
 import type { Table } from '@passover/bus'
 import type { CheckSchema, Clock } from '@passover/core'
 import type { PassQuery, PassRecord, PassRow, QueriedPass, RecordedDecision } from '@passover/schemas'
-import type { Acknowledged } from '../acknowledgments/ack-index.js'
-import { sentRecord, sentRow } from '../acknowledgments/delivery-status.js'
+import type { AckIndex } from '../acknowledgments/ack-index.js'
+import { withRecordDelivery, withRowDelivery } from '../acknowledgments/delivery-status.js'
 import { type LoadDeps, loadPass } from '../pass/load-pass.js'
 import { objectiveOf } from '../pass/request-preview.js'
 import type { Projector } from '../projection/projector.js'
-import { describeChecked, rowOf } from '../records/build-record.js'
-import { cursorOf, isBefore, type Position, parseCursor, positionOf } from '../records/list-cursor.js'
-import type { OlderPasses } from './archive-search.js'
+import { buildCheckedRecord, rowOf } from '../records/build-record.js'
+import { isBefore, type ListPosition, listCursor, parseListCursor, positionOf } from '../records/list-cursor.js'
+import type { ArchiveSearch } from './archive-search.js'
 import { type IndexFilter, isDecided } from './index/index-filter.js'
-import type { Indexing } from './index/indexer.js'
+import type { Indexer } from './index/indexer.js'
 import type { PassIndex } from './index/pass-index.js'
-import type { Listing } from './memory-listing.js'
-import { type Needle, needleOf, recordSays, seesObjective, withoutOutput } from './text-match.js'
-import { newestPending } from './unrecorded-passes.js'
+import type { MemoryListing } from './memory-listing.js'
+import { createNeedle, type Needle, recordContains, seesObjective, withoutOutput } from './text-match.js'
+import { newestUnrecorded } from './unrecorded-passes.js'
 
 export interface SearchDeps extends LoadDeps {
   clock: Clock
   table: Pick<Table<PassRecord>, 'at'>
   index: PassIndex
-  indexing: Pick<Indexing, 'complete' | 'horizon'>
+  indexing: Pick<Indexer, 'complete' | 'horizon'>
   projector: Pick<Projector, 'young' | 'notes' | 'unwritten'>
-  listing: Pick<Listing, 'unrecorded'>
-  acknowledged: Pick<Acknowledged, 'has'>
+  listing: Pick<MemoryListing, 'unrecorded'>
+  acknowledged: Pick<AckIndex, 'has'>
   check: CheckSchema | undefined
   /** Finds what fell out of the bucket. */
-  older: Pick<OlderPasses, 'look'>
+  older: Pick<ArchiveSearch, 'search'>
 }
 
-export interface Page {
+export interface SearchPage {
   entries: QueriedPass[]
   cursor?: string
   scanned?: { passes: number; since?: number }
@@ -37,47 +37,47 @@ export interface Page {
 }
 
 /** A pass at its place, whose record is still to be had. */
-export interface Find extends Position {
+export interface SearchHit extends ListPosition {
   record: () => Promise<PassRecord | undefined>
 }
 
-interface Sought {
+interface SearchCriteria {
   filter: IndexFilter
   needle: Needle | undefined
 }
 
 interface Found {
-  finds: Find[]
+  finds: SearchHit[]
   /** What is beyond it was not looked at yet. */
-  reached?: Position
+  reached?: ListPosition
   /** The archive's indexes are still being read. */
   incomplete?: boolean
 }
 
 /** One page takes no longer, unless one read does, and is no larger: it is one message. */
 const BUDGET_MS = 120
-const MOST_BYTES = 600 * 1024
+const MAX_PAGE_BYTES = 600 * 1024
 /** Looked at before the index is asked for more. */
-const FOUND_AT_ONCE = 128
+const CANDIDATES_PER_BATCH = 128
 /** Read before the time is looked at: records that lie far apart are slow, since the server loads a block of a megabyte for each. */
-const READ_AT_ONCE = 8
-const READ_AT_ONCE_FOR_TEXT = 64
+const READS_PER_CHECK = 8
+const TEXT_READS_PER_CHECK = 64
 
 /** Finds recorded passes, newest first: by the index, their records in the bucket; memory for what is not recorded yet. */
 export class PassSearch {
   constructor(private readonly deps: SearchDeps) {}
 
   /** One page. Undefined: the cursor is none. */
-  async page(query: PassQuery & { party?: string | undefined }, limit: number): Promise<Page | undefined> {
+  async page(query: PassQuery & { party?: string | undefined }, limit: number): Promise<SearchPage | undefined> {
     const { cursor, text, limit: _, ...filter } = query
-    const after = cursor === undefined ? undefined : parseCursor(cursor)
+    const after = cursor === undefined ? undefined : parseListCursor(cursor)
     if (cursor !== undefined && !after) return undefined
     const page = new OpenPage(limit, this.deps.clock)
-    const needle = text === undefined ? undefined : needleOf(text)
+    const needle = text === undefined ? undefined : createNeedle(text)
     let from = after
     let complete = true
     do {
-      const wanted = needle ? FOUND_AT_ONCE : Math.min(FOUND_AT_ONCE, limit - page.entries.length)
+      const wanted = needle ? CANDIDATES_PER_BATCH : Math.min(CANDIDATES_PER_BATCH, limit - page.entries.length)
       const { finds, reached, incomplete } = await this.finds(filter, from, wanted + 1)
       if (incomplete) complete = false
       if (!(await this.fill(page, finds.slice(0, wanted), { filter, needle }))) break
@@ -91,8 +91,8 @@ export class PassSearch {
   }
 
   /** False: the page is at its end before these are. */
-  private async fill(page: OpenPage, finds: readonly Find[], { filter, needle }: Sought): Promise<boolean> {
-    const at_once = needle ? READ_AT_ONCE_FOR_TEXT : READ_AT_ONCE
+  private async fill(page: OpenPage, finds: readonly SearchHit[], { filter, needle }: SearchCriteria): Promise<boolean> {
+    const at_once = needle ? TEXT_READS_PER_CHECK : READS_PER_CHECK
     for (let begin = 0; begin < finds.length; begin += at_once) {
       if (begin > 0 && page.isFull) return false
       const some = finds.slice(begin, begin + at_once)
@@ -103,13 +103,13 @@ export class PassSearch {
   }
 
   /** The next so many that may match, wherever they are known. */
-  private async finds(filter: IndexFilter, after: Position | undefined, count: number): Promise<Found> {
+  private async finds(filter: IndexFilter, after: ListPosition | undefined, count: number): Promise<Found> {
     const recent = this.recent(filter, after, count)
     const { horizon } = this.deps.indexing
     const until = recent.length < count ? undefined : recent.at(-1)
     if (until && until.created_at >= horizon) return { finds: recent }
     if (horizon === Number.NEGATIVE_INFINITY) return { finds: recent }
-    const { found, reached, complete } = await this.deps.older.look(filter, { after, until, horizon })
+    const { found, reached, complete } = await this.deps.older.search(filter, { after, until, horizon })
     const older = found.map(({ position, record }) => ({ ...position, record: async () => record }))
     const finds = [...recent, ...older].sort((a, b) => (isBefore(a, b) ? -1 : 1)).filter((find) => !reached || !isBefore(reached, find))
     const incomplete = !complete
@@ -117,17 +117,17 @@ export class PassSearch {
   }
 
   /** Those that are in the bucket or in memory. */
-  private recent(filter: IndexFilter, after: Position | undefined, count: number): Find[] {
+  private recent(filter: IndexFilter, after: ListPosition | undefined, count: number): SearchHit[] {
     const { index } = this.deps
-    const pending = newestPending(this.deps, filter, { after, count }).map(({ memory, created_at, sequence }) => ({
+    const pending = newestUnrecorded(this.deps, filter, { after, count }).map(({ memory, created_at, sequence }) => ({
       created_at,
       sequence,
-      record: async () => (await describeChecked(memory, this.deps.rules, this.deps.check)).record,
+      record: async () => (await buildCheckedRecord(memory, this.deps.rules, this.deps.check)).record,
     }))
-    const known = new Set(pending.map(cursorOf))
-    const indexed: Find[] = index
+    const known = new Set(pending.map(listCursor))
+    const indexed: SearchHit[] = index
       .newest(filter, after, count)
-      .filter((candidate) => !known.has(cursorOf(candidate)))
+      .filter((candidate) => !known.has(listCursor(candidate)))
       .map(({ created_at, sequence, revision }) => ({ created_at, sequence, record: () => this.recordAt(revision, sequence) }))
     if (pending.length === 0) return indexed
     return [...pending, ...indexed].sort((a, b) => (isBefore(a, b) ? -1 : 1)).slice(0, count)
@@ -148,20 +148,20 @@ export class PassSearch {
           : undefined
     if (!key) return undefined
     const { memory } = await loadPass(this.deps, key, { up_to: (await bus.bounds()).last, request: first })
-    return (await describeChecked(memory, rules, check)).record
+    return (await buildCheckedRecord(memory, rules, check)).record
   }
 
   /** Undefined: it does not match after all. */
-  private async look(find: Find, filter: IndexFilter, needle: Needle | undefined): Promise<QueriedPass | undefined> {
+  private async look(find: SearchHit, filter: IndexFilter, needle: Needle | undefined): Promise<QueriedPass | undefined> {
     const record = await find.record()
     if (!record || (needle && !(await this.says(withoutOutput(record, filter.party), needle, filter.party)))) return undefined
-    const row = await sentRow(this.deps.acknowledged, rowOf(record))
-    if (!matches(sentRecord(record, row.send === 'acknowledged' ? { at: undefined } : undefined), row, filter)) return undefined
+    const row = await withRowDelivery(this.deps.acknowledged, rowOf(record))
+    if (!matches(withRecordDelivery(record, row.send === 'acknowledged' ? { at: undefined } : undefined), row, filter)) return undefined
     return queried(record, row)
   }
 
   private async says(record: PassRecord, needle: Needle, asker: string | undefined): Promise<boolean> {
-    if (recordSays(record, needle)) return true
+    if (recordContains(record, needle)) return true
     const { bus, archive } = this.deps
     const request = record.sequences.requests[0]
     if (request === undefined || !seesObjective(record, asker)) return false
@@ -175,7 +175,7 @@ export class PassSearch {
 class OpenPage {
   readonly entries: QueriedPass[] = []
   /** The last pass that was looked at. */
-  last: Position | undefined
+  last: ListPosition | undefined
   private readonly begun: number
   private bytes = 0
   private looked = 0
@@ -189,14 +189,14 @@ class OpenPage {
 
   get isFull(): boolean {
     const { entries, limit, bytes, clock, begun } = this
-    return entries.length >= limit || bytes >= MOST_BYTES || clock.monotonic() - begun >= BUDGET_MS
+    return entries.length >= limit || bytes >= MAX_PAGE_BYTES || clock.monotonic() - begun >= BUDGET_MS
   }
 
   /** False: there was no room; it begins the next page. One is always taken. */
-  take(find: Position, found: QueriedPass | undefined): boolean {
+  take(find: ListPosition, found: QueriedPass | undefined): boolean {
     if (found) {
       const size = Buffer.byteLength(JSON.stringify(found))
-      if (this.entries.length > 0 && (this.bytes + size > MOST_BYTES || this.entries.length >= this.limit)) return false
+      if (this.entries.length > 0 && (this.bytes + size > MAX_PAGE_BYTES || this.entries.length >= this.limit)) return false
       this.entries.push(found)
       this.bytes += size
     }
@@ -206,18 +206,18 @@ class OpenPage {
   }
 
   /** Nothing is left down to there. */
-  pass(reached: Position): void {
+  pass(reached: ListPosition): void {
     this.last = reached
   }
 
-  end(complete: boolean): Page {
+  end(complete: boolean): SearchPage {
     return { entries: this.entries, complete }
   }
 
-  cut(complete: boolean): Page {
+  cut(complete: boolean): SearchPage {
     const { last, looked } = this
     if (!last) return this.end(complete)
-    return { entries: this.entries, cursor: cursorOf(last), scanned: { passes: looked, since: last.created_at }, complete }
+    return { entries: this.entries, cursor: listCursor(last), scanned: { passes: looked, since: last.created_at }, complete }
   }
 }
 

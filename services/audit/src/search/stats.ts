@@ -1,5 +1,5 @@
 import { STATS_BY, type StatsAnswer, type StatsBy, type StatsGroup } from '@passover/schemas'
-import type { Acknowledged } from '../acknowledgments/ack-index.js'
+import type { AckIndex } from '../acknowledgments/ack-index.js'
 import { Histogram } from './histogram.js'
 import type { Block } from './index/column-block.js'
 import { UNDELIVERED } from './index/index-entry.js'
@@ -9,11 +9,11 @@ import type { PassIndex } from './index/pass-index.js'
 export type Stats = Omit<Extract<StatsAnswer, { ok: true }>, 'ok' | 'complete'>
 
 /** Groups of each kind that are told, the largest. */
-const MOST_GROUPS = 100
-const BLOCKS_AT_ONCE = 8
+const MAX_GROUPS = 100
+const BLOCKS_PER_BATCH = 8
 
 /** Whether an originator has acknowledged a return. */
-type Acknowledges = Pick<Acknowledged, 'has'>
+type Acknowledges = Pick<AckIndex, 'has'>
 
 /** Counts and times of what the index knows. Groups are counted first; only of the largest the times are gathered. */
 export async function statsOf(index: PassIndex, filter: IndexFilter, acknowledged: Acknowledges): Promise<Stats> {
@@ -68,7 +68,7 @@ class Entries {
         const known = this.isAcknowledged(block, at)
         this.settle({ block, at, acknowledged: typeof known === 'boolean' ? known : await known }, each)
       }
-      if (number % BLOCKS_AT_ONCE === BLOCKS_AT_ONCE - 1) await new Promise<void>((done) => void setImmediate(done))
+      if (number % BLOCKS_PER_BATCH === BLOCKS_PER_BATCH - 1) await new Promise<void>((done) => void setImmediate(done))
     }
   }
 
@@ -82,7 +82,7 @@ class Entries {
     return name !== undefined && sequence > 0 && this.acknowledged.has(name, sequence)
   }
 
-  /** As `sentRow` has it. */
+  /** As `withRowDelivery` has it. */
   private settle({ block, at, acknowledged }: { block: Block; at: number; acknowledged: boolean }, each: Each): void {
     const { status, code } = this.filter
     const isReturned = block.status[at] === this.returned
@@ -110,7 +110,7 @@ class Dimension {
   }
 
   choose(): void {
-    const largest = [...this.counts].sort(([, a], [, b]) => b - a).slice(0, MOST_GROUPS)
+    const largest = [...this.counts].sort(([, a], [, b]) => b - a).slice(0, MAX_GROUPS)
     for (const [group] of largest) this.times.set(group, new Histogram())
   }
 

@@ -11,7 +11,7 @@ export interface Needle {
   mayBeIn(bytes: Uint8Array): boolean
 }
 
-export function needleOf(words: string): Needle {
+export function createNeedle(words: string): Needle {
   const wanted = words.toLowerCase()
   const [run = ''] = (wanted.match(PLAIN_RUN) ?? []).sort((a, b) => b.length - a.length)
   return { isIn: (text) => text.toLowerCase().includes(wanted), mayBeIn: (bytes) => run === '' || lowered(bytes).includes(run) }
@@ -22,7 +22,7 @@ function lowered(bytes: Uint8Array): string {
 }
 
 /** Whether its reason or its summary has it (an error's message is the summary of what it ended). */
-export function recordSays(record: PassRecord, needle: Needle): boolean {
+export function recordContains(record: PassRecord, needle: Needle): boolean {
   return needle.isIn(record.reason ?? record.entry?.reason ?? '') || needle.isIn(record.entry?.summary ?? '')
 }
 

@@ -3,20 +3,20 @@ import type { PassKey } from '@passover/schemas'
 import { PassMemory as Memory, type PassMemory } from '../pass/pass-memory.js'
 import { noteKey } from '../pass/unanswered-requests.js'
 import type { Projector } from '../projection/projector.js'
-import { isBefore, type Position } from '../records/list-cursor.js'
+import { isBefore, type ListPosition } from '../records/list-cursor.js'
 import type { IndexFilter } from './index/index-filter.js'
-import type { Place } from './index/pass-order.js'
-import { Newest } from './index/top-n.js'
-import type { Listing } from './memory-listing.js'
+import type { OrderPosition } from './index/pass-order.js'
+import { TopN } from './index/top-n.js'
+import type { MemoryListing } from './memory-listing.js'
 
 /** A pass whose record is not written yet, or is written anew: memory knows more. */
-export interface Pending extends Position {
+export interface UnrecordedPass extends ListPosition {
   memory: PassMemory
 }
 
-export interface PendingDeps {
+export interface UnrecordedDeps {
   projector: Pick<Projector, 'young' | 'notes' | 'unwritten'>
-  listing: Pick<Listing, 'unrecorded'>
+  listing: Pick<MemoryListing, 'unrecorded'>
 }
 
 /** Comes after every keyText. */
@@ -26,13 +26,13 @@ const AFTER_ALL = '\uffff'
  * The newest `count` after a position that may match: open passes without a record, those whose record is being written, and requests that wait for
  * an answer.
  */
-export function newestPending(
-  { projector, listing }: PendingDeps,
+export function newestUnrecorded(
+  { projector, listing }: UnrecordedDeps,
   filter: IndexFilter,
-  { after, count }: { after: Position | undefined; count: number },
-): Pending[] {
-  const kept = new Newest<Pending>(count)
-  const offer = (pending: Pending) => {
+  { after, count }: { after: ListPosition | undefined; count: number },
+): UnrecordedPass[] {
+  const kept = new TopN<UnrecordedPass>(count)
+  const offer = (pending: UnrecordedPass) => {
     if (kept.wants(pending.created_at, pending.sequence)) kept.offer(pending)
   }
   for (const memory of projector.unwritten()) {
@@ -49,7 +49,11 @@ export function newestPending(
 }
 
 /** Nothing that is open has an error. */
-function unrecorded(listing: PendingDeps['listing'], filter: IndexFilter, page: { after: Position | undefined; count: number }): Place[] {
+function unrecorded(
+  listing: UnrecordedDeps['listing'],
+  filter: IndexFilter,
+  page: { after: ListPosition | undefined; count: number },
+): OrderPosition[] {
   const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY } = filter
   if (filter.code !== undefined) return []
   const beyond = page.after && { ...page.after, text: AFTER_ALL }
@@ -60,7 +64,7 @@ function unrecorded(listing: PendingDeps['listing'], filter: IndexFilter, page: 
   return listing.unrecorded.newest(filter, after, page.count).filter(({ created_at }) => created_at >= from)
 }
 
-function mayMatch(key: PassKey, { created_at }: Position, filter: IndexFilter): boolean {
+function mayMatch(key: PassKey, { created_at }: ListPosition, filter: IndexFilter): boolean {
   const { originator = key.originator, subagent = key.subagent, party } = filter
   if (originator !== key.originator || subagent !== key.subagent) return false
   if (party !== undefined && party !== key.originator && party !== key.subagent) return false
@@ -68,12 +72,12 @@ function mayMatch(key: PassKey, { created_at }: Position, filter: IndexFilter): 
 }
 
 /** Sequence of the request that it answers, as its steps say, else of its first message. */
-export function beginOf(memory: PassMemory | undefined): number | undefined {
+export function firstSequenceOf(memory: PassMemory | undefined): number | undefined {
   return memory && positionOf(memory).sequence
 }
 
 /** As its record will have it. */
-export function positionOf(memory: PassMemory): Position {
+export function positionOf(memory: PassMemory): ListPosition {
   for (const { fact } of memory.noted) {
     const named = fact.type === 'step' ? requestNamed(fact) : undefined
     if (named) return { created_at: named.time ?? memory.request?.time ?? fact.time, sequence: named.sequence }

@@ -1,67 +1,67 @@
 import type { Archive, Manifest } from '@passover/archive'
 import type { ObjectStore, Table } from '@passover/bus'
 import { type AgentRecord, makeInstance, type PassKey, type PassRecord } from '@passover/schemas'
-import { Acknowledged } from '../acknowledgments/ack-index.js'
+import { AckIndex } from '../acknowledgments/ack-index.js'
 import type { ChunkEntry } from '../acknowledgments/sequence-bitmap.js'
 import { Archiver } from '../archive/archiver.js'
-import { Expiries } from '../inbox/approval-expiry.js'
+import { ApprovalExpiry } from '../inbox/approval-expiry.js'
 import type { Inbox } from '../inbox/inbox.js'
-import type { Loaded } from '../pass/load-pass.js'
-import { Undelivered } from '../projection/delivery-deadline.js'
-import { EarlyIds } from '../projection/early-id-filter.js'
-import { EndedPasses } from '../projection/ended-metrics.js'
-import { Reloads } from '../projection/pass-reloader.js'
+import type { LoadedPass } from '../pass/load-pass.js'
+import { DeliveryDeadlines } from '../projection/delivery-deadline.js'
+import { EarlyIdFilter } from '../projection/early-id-filter.js'
+import { EndedMetrics } from '../projection/ended-metrics.js'
+import { PassReloader } from '../projection/pass-reloader.js'
 import { Projector } from '../projection/projector.js'
 import type { ArchiveStart } from '../projection/start-position.js'
 import { Violations } from '../projection/violations.js'
-import { untilRead } from '../projection/wait-for-position.js'
-import { createdAt, describeChecked } from '../records/build-record.js'
-import { briefOf } from '../records/compact-record.js'
-import { isKept, Records, recordFilter, recordKey, type Slot, tellsMore } from '../records/record-store.js'
-import { MAX_ROWS, Rows } from '../records/row-cache.js'
+import { waitForPosition } from '../projection/wait-for-position.js'
+import { buildCheckedRecord, createdAt } from '../records/build-record.js'
+import { compactRecordOf } from '../records/compact-record.js'
+import { hasBegun, isLasting, RecordStore, recordFilter, recordKey, type Slot } from '../records/record-store.js'
+import { MAX_ROWS, RowCache } from '../records/row-cache.js'
 import { SchemaChecks } from '../records/schema-checks.js'
-import { Indexing } from '../search/index/indexer.js'
+import { Indexer } from '../search/index/indexer.js'
 import { PassIndex } from '../search/index/pass-index.js'
-import { Listing } from '../search/memory-listing.js'
-import type { Revoked } from '../watchers/agent-watcher.js'
-import type { CustodyWatch } from '../watchers/custody-watcher.js'
-import type { Logging } from '../watchers/logging-policy.js'
+import { MemoryListing } from '../search/memory-listing.js'
+import type { RevokedAgents } from '../watchers/agent-watcher.js'
+import type { CustodyWatcher } from '../watchers/custody-watcher.js'
+import type { LoggingPolicy } from '../watchers/logging-policy.js'
 import { type AuditOptions, rulesOf } from './options.js'
-import type { AuditDeps, Parts } from './parts.js'
+import type { AuditComponents, AuditDeps } from './parts.js'
 
 /** What was opened for it before. */
-interface Stores {
+interface OpenedStores {
   table: Table<PassRecord>
   manifest: Manifest
   objects: ObjectStore
   archive: Archive
   agents: Map<string, AgentRecord>
-  revoked: Revoked
-  logging: Logging
+  revoked: RevokedAgents
+  logging: LoggingPolicy
   start: ArchiveStart
   inbox: Inbox
   chunks: Table<ChunkEntry>
-  custody: CustodyWatch
+  custody: CustodyWatcher
 }
 
 /** The parts of an audit, each knowing those that it tells. Nothing is read yet. */
-export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores): Parts {
+export function assemble(deps: AuditDeps, options: AuditOptions, stores: OpenedStores): AuditComponents {
   const { bus, clock, log, random } = deps
   const { table, manifest, objects, archive, agents, revoked, logging, start, inbox } = stores
   const rules = rulesOf(options)
-  const listing: Listing = new Listing({ projector: () => projector, rows: () => rows, index: () => index })
+  const listing: MemoryListing = new MemoryListing({ projector: () => projector, rows: () => rows, index: () => index })
   const changed = (text: string) => listing.note(text)
-  const rows = new Rows(MAX_ROWS, changed)
-  const ended = new EndedPasses()
+  const rows = new RowCache(MAX_ROWS, changed)
+  const ended = new EndedMetrics()
   const index = new PassIndex(Buffer.from(random.bytes(4)).readUInt32LE(), (key) => listing.has(key))
-  const indexing = new Indexing({ table, index, rows, clock, log })
-  const records = new Records(table, indexing, clock, log)
+  const indexing = new Indexer({ table, index, rows, clock, log })
+  const records = new RecordStore(table, indexing, clock, log)
   const violations = new Violations(bus, clock, log)
-  const acknowledged = new Acknowledged(stores.chunks, clock, log)
+  const acknowledged = new AckIndex(stores.chunks, clock, log)
   const outputs = deps.schemas
   const schemas = new SchemaChecks(outputs && ((schema, value, subagent) => outputs.checkFor(subagent, schema, value)))
-  const early = new EarlyIds(Buffer.from(random.bytes(4)).readUInt32LE())
-  const reloads: Reloads = new Reloads({
+  const early = new EarlyIdFilter(Buffer.from(random.bytes(4)).readUInt32LE())
+  const reloads: PassReloader = new PassReloader({
     bus,
     clock,
     log,
@@ -69,15 +69,15 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: Stores)
     rules,
     position: () => projector.position,
     early,
-    hasRecord: (key) => hasRecord(table, key, tellsMore),
+    hasRecord: (key) => hasRecord(table, key, hasBegun),
     onImpossible: ({ key, sequence }, what) => violations.reportOfNone(key, sequence, what),
     onLoaded: (loaded) =>
-      keepLoaded({ table, records, rows, violations, schemas, inbox, undelivered, logging, options, custody: stores.custody }, loaded),
+      recordLoaded({ table, records, rows, violations, schemas, inbox, undelivered, logging, options, custody: stores.custody }, loaded),
   })
-  const expiries = new Expiries({ bus, archive, rules, inbox, log, check: schemas.check })
+  const expiries = new ApprovalExpiry({ bus, archive, rules, inbox, log, check: schemas.check })
   const waiting = { bus, archive, rules, clock, log, index: acknowledged, agents }
-  const undelivered = new Undelivered({ ...waiting, untilRead: (sequence) => untilRead({ deps, projector }, sequence) })
-  acknowledged.onTaken = (originator, sequences) => undelivered.acknowledged(originator, sequences)
+  const undelivered = new DeliveryDeadlines({ ...waiting, untilRead: (sequence) => waitForPosition({ deps, projector }, sequence) })
+  acknowledged.onAcknowledged = (originator, sequences) => undelivered.acknowledged(originator, sequences)
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes } = options
   const projector: Projector = new Projector(
@@ -125,26 +125,27 @@ async function hasRecord(table: Table<PassRecord>, key: PassKey, such: (record: 
 }
 
 /** What was read of a pass again becomes its record; what it shows to be impossible is recorded. */
-async function keepLoaded(
-  parts: Pick<Parts, 'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'logging' | 'options' | 'custody'> & {
-    table: Table<PassRecord>
-  },
-  loaded: Loaded,
+async function recordLoaded(
+  parts: Pick<
+    AuditComponents,
+    'records' | 'rows' | 'violations' | 'schemas' | 'inbox' | 'undelivered' | 'logging' | 'options' | 'custody'
+  > & { table: Table<PassRecord> },
+  loaded: LoadedPass,
 ): Promise<boolean> {
   const { memory } = loaded
   const { table, records, rows, violations, schemas, inbox, undelivered, logging, options } = parts
   violations.reportLoaded(loaded)
   // Nothing but impossible steps is no pass, and must not stand where one stood.
   if (memory.journal.state === 'none' && !memory.request) return true
-  const { record, row } = await describeChecked(memory, rulesOf(options), schemas.check)
+  const { record, row } = await buildCheckedRecord(memory, rulesOf(options), schemas.check)
   // It is being erased, and an agent stored something more of it.
   if (parts.custody.isGoing(memory.first)) return true
   rows.put(row)
   inbox.note(record, memory.first)
   undelivered.note(memory)
   // A record that is there stays true.
-  if (!logging.on && !(await hasRecord(table, memory.key, isKept))) return true
+  if (!logging.on && !(await hasRecord(table, memory.key, isLasting))) return true
   const slot: Slot = { key: recordKey(memory.key, createdAt(record), record.session_id) }
-  const stored = briefOf(memory)?.stored ?? record
+  const stored = compactRecordOf(memory)?.stored ?? record
   return await records.write(slot, { stored, row })
 }

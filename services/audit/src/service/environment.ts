@@ -4,7 +4,7 @@ import type { AuditSettings } from './options.js'
 type Environment = Record<string, string | undefined>
 
 /** Everything that an audit process is told by its environment. */
-export interface Told {
+export interface ProcessConfig {
   bus: Omit<BusOptions, 'identity'>
   settings: AuditSettings
   log_level: string
@@ -17,7 +17,7 @@ export interface Told {
  * PASSOVER_ARCHIVE_COMPRESSION, PASSOVER_PEOPLE (names, by commas, of those who are told about every pass), PASSOVER_OPEN (`true`:
  * whoever is no registered agent is), PASSOVER_STORAGE_BYTES, PASSOVER_REPLICAS, PASSOVER_LOG_LEVEL. `readFile` gives undefined for what is no file.
  */
-export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): Told {
+export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): ProcessConfig {
   return {
     bus: busFromEnvironment(env, readFile),
     settings: settingsOf(env),

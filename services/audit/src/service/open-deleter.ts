@@ -3,10 +3,10 @@ import type { ObjectStore } from '@passover/bus'
 import { makeInstance } from '@passover/schemas'
 import { Deleter } from '../deletion/deleter.js'
 import { isHeld } from '../erasure/legal-hold.js'
-import type { Parts } from './parts.js'
+import type { AuditComponents } from './parts.js'
 
 /** The deleter of an audit's parts. */
-export function openDeleter(parts: Parts, { archive, objects }: { archive: Archive; objects: ObjectStore }): Promise<Deleter> {
+export function openDeleter(parts: AuditComponents, { archive, objects }: { archive: Archive; objects: ObjectStore }): Promise<Deleter> {
   const { deps, options, manifest, agents, acknowledged, archiver, custody, reloads } = parts
   const { bus, clock, log, random } = deps
   const { dead_letters_ms, delete_lease_ms: lease_ms, id_window_ms } = options
@@ -33,7 +33,7 @@ export function openDeleter(parts: Parts, { archive, objects }: { archive: Archi
 }
 
 /** What both have read: at a start the archiver may be behind the projector, or ahead of it. */
-function readBy({ projector, archiver }: Parts): { sequence: number; time: number } {
+function readBy({ projector, archiver }: AuditComponents): { sequence: number; time: number } {
   const { position, time } = archiver.position < projector.position ? archiver : projector
   return { sequence: position, time }
 }

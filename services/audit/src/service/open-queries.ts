@@ -1,30 +1,33 @@
 import type { Archive } from '@passover/archive'
 import type { Consumption } from '@passover/bus'
 import { keyText, SYSTEM } from '@passover/schemas'
-import { untilRead } from '../projection/wait-for-position.js'
+import { waitForPosition } from '../projection/wait-for-position.js'
 import type { DeadLetters } from '../queries/dead-letters.js'
-import { Query } from '../queries/pass-query.js'
-import { answerQuestions } from '../queries/query-router.js'
-import { OlderPasses } from '../search/archive-search.js'
-import { Comparing } from '../search/index-verifier.js'
+import { PassLists } from '../queries/pass-query.js'
+import { serveQuestions } from '../queries/query-router.js'
+import { ArchiveSearch } from '../search/archive-search.js'
+import { IndexVerifier } from '../search/index-verifier.js'
 import { PassSearch } from '../search/pass-search.js'
-import { beginOf } from '../search/unrecorded-passes.js'
+import { firstSequenceOf } from '../search/unrecorded-passes.js'
 import { sessionDeps } from './open-retention.js'
 import { type AuditOptions, rulesOf } from './options.js'
-import type { AuditDeps, Parts } from './parts.js'
+import type { AuditComponents, AuditDeps } from './parts.js'
 
 /** Answers questions by what the parts of an audit know. */
-export function openAnswers(parts: Parts, found: { archive: Archive; dead: DeadLetters; seeded: Promise<void> }): Promise<Consumption> {
+export function openQueries(
+  parts: AuditComponents,
+  found: { archive: Archive; dead: DeadLetters; seeded: Promise<void> },
+): Promise<Consumption> {
   const { deps, options, agents, acknowledged, index, indexing, projector, rows, listing, table } = parts
   const { bus, clock, log } = deps
   const { archive, dead, seeded } = found
   const rules = rulesOf(options)
   const { check } = parts.schemas
-  const older = new OlderPasses({ bus, clock, archive, rules, has: (key) => index.has(key), check })
+  const older = new ArchiveSearch({ bus, clock, archive, rules, has: (key) => index.has(key), check })
   const search = new PassSearch({ bus, clock, archive, rules, table, index, indexing, projector, listing, acknowledged, check, older })
-  return answerQuestions(bus, {
+  return serveQuestions(bus, {
     archive,
-    query: new Query({
+    query: new PassLists({
       bus,
       clock,
       acknowledged,
@@ -49,17 +52,17 @@ export function openAnswers(parts: Parts, found: { archive: Archive; dead: DeadL
     custody: parts.custody,
     sessions: sessionDeps(parts, archive),
     index,
-    comparing: new Comparing({ table, index, clock, log }),
+    comparing: new IndexVerifier({ table, index, clock, log }),
     indexing,
     acknowledged,
-    untilRead: (sequence) => untilRead(parts, sequence),
+    untilRead: (sequence) => waitForPosition(parts, sequence),
     rules,
     check,
     revoked: parts.revoked,
     hasPeople: hasPeople(deps, options),
     seesAll: (name) => deps.people?.has(name) || seesAll(name, options, agents),
     requestOf: (key) => projector.notes.find(keyText(key))?.sequence,
-    beginOf: (key) => beginOf(projector.find(keyText(key))) ?? index.firstOf(key),
+    beginOf: (key) => firstSequenceOf(projector.find(keyText(key))) ?? index.firstOf(key),
   })
 }
 

@@ -1,20 +1,20 @@
 import { type Archive, segmentOf } from '@passover/archive'
 import type { ObjectStore } from '@passover/bus'
 import { keyText, makeInstance, sha256 } from '@passover/schemas'
-import { Erasing } from '../erasure/eraser.js'
+import { Eraser } from '../erasure/eraser.js'
 import type { SessionDeps } from '../erasure/session-passes.js'
-import { lookAt } from '../inbox/answer-inbox.js'
-import { untilRead } from '../projection/wait-for-position.js'
+import { checkEntry } from '../inbox/answer-inbox.js'
+import { waitForPosition } from '../projection/wait-for-position.js'
 import type { DeadLetters } from '../queries/dead-letters.js'
-import { Aging } from '../retention/archive-retention.js'
+import { ArchiveRetention } from '../retention/archive-retention.js'
 import { rulesOf } from './options.js'
-import type { Parts } from './parts.js'
+import type { AuditComponents } from './parts.js'
 
 /** What leaves the archive: what is older than the policy keeps, and what people have erased (decisions 87 and 100). */
-export class Removal {
+export class RemovalTasks {
   constructor(
-    private readonly aging: Aging,
-    private readonly erasing: Erasing,
+    private readonly aging: ArchiveRetention,
+    private readonly erasing: Eraser,
   ) {}
 
   get trouble(): string | undefined {
@@ -32,7 +32,7 @@ export class Removal {
 }
 
 /** The removal of an audit's parts. */
-export function openRemoval(parts: Parts, { archive, objects }: { archive: Archive; objects: ObjectStore }): Removal {
+export function openRemovalTasks(parts: AuditComponents, { archive, objects }: { archive: Archive; objects: ObjectStore }): RemovalTasks {
   const { deps, manifest, archiver, rows, logging, indexing } = parts
   const { clock, log, random } = deps
   const shared = {
@@ -47,11 +47,11 @@ export function openRemoval(parts: Parts, { archive, objects }: { archive: Archi
     refersTo: (part: string, erased?: { has(sequence: number): boolean }) => archiver.refersTo(part, erased),
     instance: makeInstance(random),
   }
-  return new Removal(new Aging({ ...shared, rows, retention: () => logging.retention }), new Erasing(shared))
+  return new RemovalTasks(new ArchiveRetention({ ...shared, rows, retention: () => logging.retention }), new Eraser(shared))
 }
 
 /** What finding the passes of a session takes. */
-export function sessionDeps(parts: Parts, archive: Archive): SessionDeps {
+export function sessionDeps(parts: AuditComponents, archive: Archive): SessionDeps {
   const { deps, options, archiver, agents, acknowledged, table } = parts
   const { bus, clock } = deps
   const { custody } = parts.custody
@@ -68,12 +68,12 @@ export function sessionDeps(parts: Parts, archive: Archive): SessionDeps {
     holdsOn: (key, session) => custody.holdsOn(key, session).map(({ hold }) => hold),
     unsealedRows: () => archiver.unsealedRows(),
     unsealedOf: (key) => archiver.unsealedOf(key),
-    untilRead: (sequence) => untilRead(parts, sequence),
+    untilRead: (sequence) => waitForPosition(parts, sequence),
   }
 }
 
 /** What an audit remembers besides its parts. */
-export interface Remembering {
+export interface MemoryOfPasses {
   archive: Archive
   /** Undefined: not yet, or it answers nobody. */
   dead: () => DeadLetters | undefined
@@ -83,10 +83,10 @@ export interface Remembering {
  * Has what tombstones stand for leave this process's memory, whichever audit does the rest. What this gives is called when everything was read
  * that is read at the start: what was erased meanwhile may have been among it.
  */
-export function forgetsErased(parts: Parts, remembering: Remembering): () => void {
+export function forgetErased(parts: AuditComponents, remembering: MemoryOfPasses): () => void {
   let early: Set<number> | undefined = new Set()
   const gone = (sequences: ReadonlySet<number>) =>
-    void leaveNothing(parts, remembering.archive, sequences).catch((error: unknown) =>
+    void forgetEverywhere(parts, remembering.archive, sequences).catch((error: unknown) =>
       parts.deps.log.warn({ err: error }, 'what was erased is not forgotten everywhere: a large part of it may stay'),
     )
   parts.custody.onErased = (sequences, said) => {
@@ -103,7 +103,11 @@ export function forgetsErased(parts: Parts, remembering: Remembering): () => voi
   }
 }
 
-function forget({ rows, projector, records, index }: Parts, { archive, dead }: Remembering, erased: ReadonlySet<number>): void {
+function forget(
+  { rows, projector, records, index }: AuditComponents,
+  { archive, dead }: MemoryOfPasses,
+  erased: ReadonlySet<number>,
+): void {
   if (erased.size === 0) return
   const known = [...rows.values()].map((row) => ({ row, indexed: index.has(row) }))
   projector.forget(erased)
@@ -116,15 +120,15 @@ function forget({ rows, projector, records, index }: Parts, { archive, dead }: R
 }
 
 /** Where all of it is gone: segments that another audit wrote anew refer to less, and what waited for a person does not. */
-async function leaveNothing(
-  { deps, inbox, custody, options, schemas }: Parts,
+async function forgetEverywhere(
+  { deps, inbox, custody, options, schemas }: AuditComponents,
   archive: Archive,
   erased: ReadonlySet<number>,
 ): Promise<void> {
   for (const k of segmentsIn(erased)) await archive.renew(k)
   const looked = { bus: deps.bus, archive, rules: rulesOf(options), check: schemas.check, inbox }
   for (const entry of erased.size > 0 ? inbox.list({}) : [])
-    if (custody.custody.erasureOf(sha256(entry.key.id))) await lookAt(looked, entry)
+    if (custody.custody.erasureOf(sha256(entry.key.id))) await checkEntry(looked, entry)
 }
 
 function segmentsIn(erased: ReadonlySet<number>): Set<number> {

@@ -4,25 +4,25 @@ import type { Clock } from '@passover/core'
 import type { AgentRecord, PassRecord, Random } from '@passover/schemas'
 import type { OutputSchemas } from '@passover/validation'
 import type { Logger } from 'pino'
-import type { Acknowledged } from '../acknowledgments/ack-index.js'
+import type { AckIndex } from '../acknowledgments/ack-index.js'
 import type { Archiver } from '../archive/archiver.js'
-import type { Expiries } from '../inbox/approval-expiry.js'
+import type { ApprovalExpiry } from '../inbox/approval-expiry.js'
 import type { Inbox } from '../inbox/inbox.js'
-import type { Undelivered } from '../projection/delivery-deadline.js'
-import type { EarlyIds } from '../projection/early-id-filter.js'
-import type { EndedPasses } from '../projection/ended-metrics.js'
-import type { Reloads } from '../projection/pass-reloader.js'
+import type { DeliveryDeadlines } from '../projection/delivery-deadline.js'
+import type { EarlyIdFilter } from '../projection/early-id-filter.js'
+import type { EndedMetrics } from '../projection/ended-metrics.js'
+import type { PassReloader } from '../projection/pass-reloader.js'
 import type { Projector } from '../projection/projector.js'
 import type { Violations } from '../projection/violations.js'
-import type { Records } from '../records/record-store.js'
-import type { Rows } from '../records/row-cache.js'
+import type { RecordStore } from '../records/record-store.js'
+import type { RowCache } from '../records/row-cache.js'
 import type { SchemaChecks } from '../records/schema-checks.js'
-import type { Indexing } from '../search/index/indexer.js'
+import type { Indexer } from '../search/index/indexer.js'
 import type { PassIndex } from '../search/index/pass-index.js'
-import type { Listing } from '../search/memory-listing.js'
-import type { Revoked } from '../watchers/agent-watcher.js'
-import type { CustodyWatch } from '../watchers/custody-watcher.js'
-import type { Logging } from '../watchers/logging-policy.js'
+import type { MemoryListing } from '../search/memory-listing.js'
+import type { RevokedAgents } from '../watchers/agent-watcher.js'
+import type { CustodyWatcher } from '../watchers/custody-watcher.js'
+import type { LoggingPolicy } from '../watchers/logging-policy.js'
 import type { AuditOptions } from './options.js'
 
 /** What the audit is given: only a main constructs these. */
@@ -41,29 +41,29 @@ export interface AuditDeps {
 }
 
 /** What an audit process consists of. */
-export interface Parts {
+export interface AuditComponents {
   deps: AuditDeps
   options: AuditOptions
   projector: Projector
   archiver: Archiver
-  records: Records
-  reloads: Reloads
-  early: EarlyIds
+  records: RecordStore
+  reloads: PassReloader
+  early: EarlyIdFilter
   violations: Violations
   schemas: SchemaChecks
   manifest: Manifest
   agents: Map<string, AgentRecord>
-  revoked: Revoked
-  logging: Logging
-  rows: Rows
-  listing: Listing
-  ended: EndedPasses
+  revoked: RevokedAgents
+  logging: LoggingPolicy
+  rows: RowCache
+  listing: MemoryListing
+  ended: EndedMetrics
   index: PassIndex
-  indexing: Indexing
+  indexing: Indexer
   inbox: Inbox
-  expiries: Expiries
-  acknowledged: Acknowledged
-  undelivered: Undelivered
-  custody: CustodyWatch
+  expiries: ApprovalExpiry
+  acknowledged: AckIndex
+  undelivered: DeliveryDeadlines
+  custody: CustodyWatcher
   table: Table<PassRecord>
 }

@@ -2,18 +2,18 @@ import type { IdIndex } from '@passover/archive'
 import type { Consumption, StreamSubscription } from '@passover/bus'
 import type { HealthReport } from '@passover/schemas'
 import type { Registry } from 'prom-client'
-import type { CatchingUp } from '../archive/catch-up.js'
+import type { CatchUp } from '../archive/catch-up.js'
 import type { Deleter } from '../deletion/deleter.js'
-import type { WentBack } from '../watchers/rollback-detector.js'
+import type { RollbackDetector } from '../watchers/rollback-detector.js'
 import { type AuditStats, auditMetrics } from './metrics.js'
-import type { Removal } from './open-retention.js'
-import type { Parts } from './parts.js'
+import type { RemovalTasks } from './open-retention.js'
+import type { AuditComponents } from './parts.js'
 
 /** A reader that is behind and reads nothing for this long is stalled, even if it reports no trouble. */
 const STALLED_MS = 10_000
 
 /** Notices that a reader stays at one position though more is stored. */
-export class Stall {
+export class StallDetector {
   private position = -1
   private since = 0
 
@@ -44,12 +44,12 @@ export interface AuditRunning extends AsyncDisposable {
   settled(): Promise<void>
 }
 
-const SWEEP_MS = 500
+const SWEEP_INTERVAL_MS = 500
 /** Between one few of many that are to be written and the next: 400 a second, so that a backlog is not written while it moves. */
-const FEW_MS = 25
-const LOOK_MS = 1_000
-const DRAIN_MS = 10_000
-const SETTLE_MS = 20
+const BATCH_INTERVAL_MS = 25
+const CHECK_INTERVAL_MS = 1_000
+const DRAIN_TIMEOUT_MS = 10_000
+const SETTLE_POLL_MS = 20
 
 /** An audit that reads. */
 export class RunningAudit {
@@ -60,20 +60,20 @@ export class RunningAudit {
   private last = 0
   private caughtUp = false
 
-  private readonly stall = new Stall()
+  private readonly stall = new StallDetector()
 
   constructor(
-    private readonly parts: Parts,
+    private readonly parts: AuditComponents,
     private readonly opened: {
       reader: StreamSubscription
       /** Archives what was full at the start. */
-      behind: CatchingUp
-      back: WentBack
+      behind: CatchUp
+      back: RollbackDetector
       answering: Consumption | undefined
       watch: AsyncDisposable
       dead: AsyncDisposable | undefined
       deleter: Deleter | undefined
-      removal: Removal | undefined
+      removal: RemovalTasks | undefined
       finder: IdIndex
       rebuild: boolean
     },
@@ -81,15 +81,15 @@ export class RunningAudit {
     this.closed = new Promise((resolve) => {
       this.resolveClosed = resolve
     })
-    this.every(SWEEP_MS, () => this.sweep())
-    this.writeLater(SWEEP_MS)
-    this.every(LOOK_MS, () => void this.look())
-    this.every(LOOK_MS, () => void this.parts.expiries.look())
-    this.every(LOOK_MS, () => void this.parts.logging.look())
-    this.every(LOOK_MS, () => void opened.deleter?.look())
-    this.every(LOOK_MS, () => opened.removal?.look())
-    this.every(LOOK_MS, () => parts.indexing.follow(opened.finder))
-    this.every(LOOK_MS, () => parts.indexing.catchUp())
+    this.every(SWEEP_INTERVAL_MS, () => this.sweep())
+    this.writeLater(SWEEP_INTERVAL_MS)
+    this.every(CHECK_INTERVAL_MS, () => void this.look())
+    this.every(CHECK_INTERVAL_MS, () => void this.parts.expiries.look())
+    this.every(CHECK_INTERVAL_MS, () => void this.parts.logging.look())
+    this.every(CHECK_INTERVAL_MS, () => void opened.deleter?.look())
+    this.every(CHECK_INTERVAL_MS, () => opened.removal?.look())
+    this.every(CHECK_INTERVAL_MS, () => parts.indexing.follow(opened.finder))
+    this.every(CHECK_INTERVAL_MS, () => parts.indexing.catchUp())
     void opened.reader.closed.then(() => this.drain(0))
     void opened.reader.caughtUp.then(() => {
       this.caughtUp = true
@@ -160,11 +160,11 @@ export class RunningAudit {
       violations.lowest !== undefined ||
       inbox.lowest !== undefined ||
       archiver.busy
-    while (isBusy() && !this.draining) await new Promise<void>((done) => deps.clock.after(SETTLE_MS, done))
+    while (isBusy() && !this.draining) await new Promise<void>((done) => deps.clock.after(SETTLE_POLL_MS, done))
     await acknowledged.flush()
   }
 
-  drain(ms = DRAIN_MS): Promise<void> {
+  drain(ms = DRAIN_TIMEOUT_MS): Promise<void> {
     this.draining ??= this.stop(ms)
     return this.draining
   }
@@ -218,7 +218,7 @@ export class RunningAudit {
   }
 
   private writeLater(ms: number): void {
-    this.once(ms, () => this.writeLater(this.parts.projector.writeOpen(this.now) ? FEW_MS : SWEEP_MS))
+    this.once(ms, () => this.writeLater(this.parts.projector.writeOpen(this.now) ? BATCH_INTERVAL_MS : SWEEP_INTERVAL_MS))
   }
 
   private sweep(): void {

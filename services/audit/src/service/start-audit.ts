@@ -1,23 +1,23 @@
 import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
 import { waitForTime } from '@passover/bus'
-import { ACKNOWLEDGED_BUCKET, reread } from '../acknowledgments/ack-index.js'
+import { ACKNOWLEDGED_BUCKET, rebuildAckIndex } from '../acknowledgments/ack-index.js'
 import { chunkEntry } from '../acknowledgments/sequence-bitmap.js'
 import { archivePosition } from '../archive/archiver.js'
-import { catchUp, takes } from '../archive/catch-up.js'
-import { sweepOrphans, sweepPieces } from '../archive/orphan-sweep.js'
+import { catchUp, createMessageHandler } from '../archive/catch-up.js'
+import { sweepOrphanChunks, sweepOrphanObjects } from '../archive/orphan-sweep.js'
 import { INBOX_BUCKET, Inbox, inboxEntry } from '../inbox/inbox.js'
-import { isEmpty, projectionStart, seed } from '../projection/start-position.js'
+import { isEmpty, projectionStart, seedRows } from '../projection/start-position.js'
 import { DeadLetters } from '../queries/dead-letters.js'
 import { storedRecord } from '../records/compact-record.js'
 import { PASSES_BUCKET } from '../records/record-store.js'
 import { watchAgents } from '../watchers/agent-watcher.js'
-import { CustodyWatch } from '../watchers/custody-watcher.js'
-import { Logging } from '../watchers/logging-policy.js'
-import { WentBack } from '../watchers/rollback-detector.js'
+import { CustodyWatcher } from '../watchers/custody-watcher.js'
+import { LoggingPolicy } from '../watchers/logging-policy.js'
+import { RollbackDetector } from '../watchers/rollback-detector.js'
 import { assemble } from './assemble.js'
 import { openDeleter } from './open-deleter.js'
-import { openAnswers } from './open-queries.js'
-import { forgetsErased, openRemoval } from './open-retention.js'
+import { openQueries } from './open-queries.js'
+import { forgetErased, openRemovalTasks } from './open-retention.js'
 import type { AuditOptions } from './options.js'
 import type { AuditDeps } from './parts.js'
 import { RunningAudit } from './running-audit.js'
@@ -41,43 +41,43 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   // Before anything is opened that would be left open: it may refuse for as long as nobody decides.
   const start = await archivePosition(bus, manifest)
   const { agents, revoked, watch } = await watchAgents(bus)
-  const logging = await Logging.open(bus, options.log_all_passes)
-  const swept = await sweepOrphans(manifest, objects)
+  const logging = await LoggingPolicy.open(bus, options.log_all_passes)
+  const swept = await sweepOrphanObjects(manifest, objects)
   if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
   // Each erasure does so before it is done.
-  await sweepPieces(bus, objects).catch((error: unknown) =>
+  await sweepOrphanChunks(bus, objects).catch((error: unknown) =>
     log.warn({ err: error }, 'pieces of objects that a crash left are not swept now'),
   )
   const archive = new Archive(manifest, objects)
-  const back = new WentBack(deps)
-  const custody = await CustodyWatch.open({ bus, clock: deps.clock, log, sealed: start.newest?.k ?? -1, back })
+  const back = new RollbackDetector(deps)
+  const custody = await CustodyWatcher.open({ bus, clock: deps.clock, log, sealed: start.newest?.k ?? -1, back })
   const parts = assemble(deps, options, { table, manifest, objects, archive, agents, revoked, logging, start, inbox, chunks, custody })
   let dead: DeadLetters | undefined
-  const allRead = forgetsErased(parts, { archive, dead: () => dead })
-  const seeded = seed(table, parts.rows).catch((error: unknown) => {
+  const allRead = forgetErased(parts, { archive, dead: () => dead })
+  const seeded = seedRows(table, parts.rows).catch((error: unknown) => {
     // What is not known is then looked for in the bucket.
     parts.rows.complete = false
     log.warn({ err: error }, 'newest records not read')
   })
   const { from, rebuild } = await projectionStart(parts, { table, start, built: built && how.rebuild !== true })
-  if (await isEmpty(chunks)) await reread(bus, parts.acknowledged, from)
+  if (await isEmpty(chunks)) await rebuildAckIndex(bus, parts.acknowledged, from)
   void parts.undelivered.scan(from)
   void parts.early.scan(deps, from)
   parts.projector.position = from - 1
   back.watch(parts.archiver)
   parts.archiver.onMissed = (what) => back.lose(what)
   const behind = await catchUp(bus, parts.archiver, back)
-  const take = takes(parts, behind)
-  const reader = await bus.follow({ from, in_gulps: true, onWentBack: back.onWentBack }, (stored, fact) =>
-    back.taking(() => take(stored, fact)),
+  const take = createMessageHandler(parts, behind)
+  const reader = await bus.follow({ from, in_gulps: true, onWentBack: back.onRollback }, (stored, fact) =>
+    back.unlessLost(() => take(stored, fact)),
   )
   const indexed = parts.indexing.prepare(archive.finder)
-  dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name), back.onWentBack) : undefined
+  dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name), back.onRollback) : undefined
   void Promise.all([indexed, seeded, dead?.caughtUp]).then(allRead)
-  const answering = dead && (await openAnswers(parts, { archive, dead, seeded }))
+  const answering = dead && (await openQueries(parts, { archive, dead, seeded }))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
   const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
-  const removal = options.deletes ? openRemoval(parts, { archive, objects }) : undefined
+  const removal = options.deletes ? openRemovalTasks(parts, { archive, objects }) : undefined
   const { finder } = archive
   return new RunningAudit(parts, { reader, behind, back, answering, watch, dead, deleter, removal, finder, rebuild: rebuild || !built })
 }

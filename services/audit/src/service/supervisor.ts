@@ -4,7 +4,7 @@ import { type Finding, Health, healthLog, healthy, tellReconnects, unhealthyIf, 
 import type { HealthReport } from '@passover/schemas'
 import type { Registry } from 'prom-client'
 import { ACKNOWLEDGED_BUCKET } from '../acknowledgments/ack-index.js'
-import { forgetLost } from '../archive/archiver.js'
+import { forgetLostSegments } from '../archive/archiver.js'
 import { INBOX_BUCKET } from '../inbox/inbox.js'
 import { PASSES_BUCKET } from '../records/record-store.js'
 import type { AuditStats } from './metrics.js'
@@ -15,11 +15,11 @@ import type { AuditRunning, RunningAudit } from './running-audit.js'
 import { beginAudit } from './start-audit.js'
 
 const DRAIN_MS = 10_000
-const AGAIN_MS = 1_000
+const RETRY_DELAY_MS = 1_000
 const NO_PEOPLE = 'it was started without people (PASSOVER_PEOPLE): lists and inboxes are empty for everybody'
 /** What the projection and the archive rest on: with another one of these it all begins anew. */
-const ARCHIVES = [ARCHIVE_BUCKET, `objects ${ARCHIVE_BUCKET}`]
-const RESTS_ON = ['stream', PASSES_BUCKET, INBOX_BUCKET, ACKNOWLEDGED_BUCKET, ...ARCHIVES]
+const ARCHIVE_STORES = [ARCHIVE_BUCKET, `objects ${ARCHIVE_BUCKET}`]
+const REQUIRED_STORES = ['stream', PASSES_BUCKET, INBOX_BUCKET, ACKNOWLEDGED_BUCKET, ...ARCHIVE_STORES]
 
 /**
  * Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there.
@@ -29,12 +29,12 @@ export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}):
   const options = auditOptions.parse(settings)
   const health = new Health({ process: 'audit', clock: deps.clock, onChange: healthLog(deps.log) })
   const withHealth: AuditDeps = { ...deps, trouble: () => health.troubles() }
-  const audit = new HealingAudit(withHealth, options, { inner: await beginAudit(withHealth, options), health })
+  const audit = new AuditSupervisor(withHealth, options, { inner: await beginAudit(withHealth, options), health })
   await audit.watch()
   return audit
 }
 
-class HealingAudit implements AuditRunning {
+class AuditSupervisor implements AuditRunning {
   readonly closed: Promise<void>
   private readonly health_: Health
   private inner: RunningAudit | undefined
@@ -74,7 +74,7 @@ class HealingAudit implements AuditRunning {
     this.stores = stores
     watchConnection(health, deps.bus)
     tellReconnects(health, deps.bus)
-    health.watch('stream', 'needed', () => gone(stores.streamTrouble))
+    health.watch('stream', 'needed', () => missingStream(stores.streamTrouble))
     health.watch('buckets', 'needed', () => unhealthyIf(stores.bucketTrouble))
     watchStorage(health, deps.bus)
     health.watch('reading', 'needed', () => unhealthyIf(this.trouble ?? this.inner?.trouble))
@@ -139,7 +139,7 @@ class HealingAudit implements AuditRunning {
   }
 
   private onRenewed(names: readonly string[]): void {
-    for (const name of names) if (RESTS_ON.includes(name)) this.renewed.add(name)
+    for (const name of names) if (REQUIRED_STORES.includes(name)) this.renewed.add(name)
     if (this.renewed.size === 0 || this.draining) return
     this.restarting ??= this.restart().finally(() => {
       this.restarting = undefined
@@ -153,12 +153,12 @@ class HealingAudit implements AuditRunning {
     const { deps, inner } = this
     this.trouble = 'it begins anew: what it rests on was lost'
     this.inner = undefined
-    await inner?.drain(AGAIN_MS)
+    await inner?.drain(RETRY_DELAY_MS)
     while (!this.draining) {
       const renewed = [...this.renewed]
       this.renewed.clear()
       try {
-        if (renewed.some((name) => ARCHIVES.includes(name))) await forgetLost(deps.bus)
+        if (renewed.some((name) => ARCHIVE_STORES.includes(name))) await forgetLostSegments(deps.bus)
         const begun = await beginAudit(deps, this.options, { rebuild: renewed.length > 0 })
         this.take(begun)
         this.health_.did('reading', `began anew, since ${this.lost ?? `another was found of: ${renewed.join(', ')}`}`)
@@ -169,18 +169,18 @@ class HealingAudit implements AuditRunning {
         }
         // One more was lost meanwhile.
         this.inner = undefined
-        await begun.drain(AGAIN_MS)
+        await begun.drain(RETRY_DELAY_MS)
       } catch (error) {
         for (const name of renewed) this.renewed.add(name)
         this.trouble = error instanceof Error ? error.message : String(error)
         deps.log.error({ err: error }, 'the audit cannot begin anew yet')
-        await new Promise<void>((done) => deps.clock.after(AGAIN_MS, done))
+        await new Promise<void>((done) => deps.clock.after(RETRY_DELAY_MS, done))
       }
     }
   }
 }
 
 /** A restart would only make a new, empty stream, if it were allowed to (decision 55). */
-function gone(trouble: string | undefined): Finding {
+function missingStream(trouble: string | undefined): Finding {
   return trouble === undefined ? healthy() : { state: 'failed', what: trouble, restart_helps: false }
 }

@@ -2,11 +2,11 @@ import { type Bus, VerifiedAgents } from '@passover/bus'
 import { type AgentRecord, agentRecord, type RevokedAgent } from '@passover/schemas'
 
 /** Agents whose credentials a person revoked, and when (server ms). */
-export type Revoked = ReadonlyMap<string, number>
+export type RevokedAgents = ReadonlyMap<string, number>
 
 interface WatchedAgents {
   agents: Map<string, AgentRecord>
-  revoked: Revoked
+  revoked: RevokedAgents
   watch: AsyncDisposable
 }
 
@@ -22,7 +22,7 @@ export async function watchAgents(bus: Bus): Promise<WatchedAgents> {
 }
 
 /** Returns the first agent of a chain whose credentials were revoked, as a field of an answer. */
-export function revokedOf(revoked: Revoked, chain: readonly string[]): { revoked?: RevokedAgent } {
+export function revokedOf(revoked: RevokedAgents, chain: readonly string[]): { revoked?: RevokedAgent } {
   for (const agent of chain) {
     const at = revoked.get(agent)
     if (at !== undefined) return { revoked: { agent, at } }

@@ -1,6 +1,6 @@
 import { readHeaders, type StoredMessage, Subjects } from '@passover/bus'
 import { expect, test } from 'vitest'
-import { CustodyWatch } from './custody-watcher.js'
+import { CustodyWatcher } from './custody-watcher.js'
 
 /** A server of which the newest word about custody is not read yet, and a clock that is moved by hand. */
 async function watching() {
@@ -21,8 +21,8 @@ async function watching() {
   const bus = { subjects, follow, journal: { newest: async () => word } }
   const clock = { after: (_: number, fn: () => void) => void due.push(fn) }
   const lost: string[] = []
-  const back = { onWentBack: () => undefined, lose: (what: string) => void lost.push(what) }
-  const watch = await CustodyWatch.open({ bus, clock, log: { warn: () => undefined }, sealed: -1, back } as never)
+  const back = { onRollback: () => undefined, lose: (what: string) => void lost.push(what) }
+  const watch = await CustodyWatcher.open({ bus, clock, log: { warn: () => undefined }, sealed: -1, back } as never)
   const tick = async () => {
     for (const fn of due.splice(0)) fn()
     await new Promise(setImmediate)

@@ -4,20 +4,20 @@ import { decode } from '@passover/bus'
 import { type Clock, CustodyLog, entriesOf } from '@passover/core'
 import { type CustodyBody, HEADER } from '@passover/schemas'
 import type { Logger } from 'pino'
-import type { WentBack } from './rollback-detector.js'
+import type { RollbackDetector } from './rollback-detector.js'
 
-const LOOK_MS = 20
-const MOST_MS = 10_000
+const POLL_INTERVAL_MS = 20
+const TIMEOUT_MS = 10_000
 
-interface CustodyWatchDeps {
+interface CustodyWatcherDeps {
   bus: Bus
   clock: Clock
   /** Told where what was read is no longer in the stream: all of it must be read anew. */
-  back: Pick<WentBack, 'onWentBack' | 'lose'>
+  back: Pick<RollbackDetector, 'onRollback' | 'lose'>
 }
 
 /** Reads along what is said about custody (decision 87). Such events never leave the stream, so it knows all of them. */
-export class CustodyWatch implements AsyncDisposable {
+export class CustodyWatcher implements AsyncDisposable {
   readonly custody = new CustodyLog()
   /** Told of sequences that a tombstone stands for, and of all of an erasure when it is done. */
   onErased: (sequences: ReadonlySet<number>, said: 'erased' | 'done') => void = () => undefined
@@ -28,14 +28,14 @@ export class CustodyWatch implements AsyncDisposable {
   private readonly going = new Map<number, Set<number>>()
   private reader: StreamSubscription | undefined
 
-  private constructor(private readonly deps: CustodyWatchDeps) {}
+  private constructor(private readonly deps: CustodyWatcherDeps) {}
 
   /** Settles when it knows all that was said before. `sealed`: the newest segment that is. */
-  static async open({ log, sealed, ...deps }: CustodyWatchDeps & { log: Logger; sealed: number }): Promise<CustodyWatch> {
+  static async open({ log, sealed, ...deps }: CustodyWatcherDeps & { log: Logger; sealed: number }): Promise<CustodyWatcher> {
     const { bus, back } = deps
-    const watch = new CustodyWatch(deps)
+    const watch = new CustodyWatcher(deps)
     watch.sealed = sealed
-    watch.reader = await bus.follow({ filters: [bus.subjects.all('custody')], onWentBack: back.onWentBack }, (stored) =>
+    watch.reader = await bus.follow({ filters: [bus.subjects.all('custody')], onWentBack: back.onRollback }, (stored) =>
       watch.take(stored, log),
     )
     await Promise.race([watch.reader.caughtUp, watch.reader.closed])
@@ -53,9 +53,9 @@ export class CustodyWatch implements AsyncDisposable {
       this.deps.back.lose(what)
       throw new Error(what)
     }
-    for (let waited = 0; newest && this.custody.position < newest.sequence; waited += LOOK_MS) {
-      if (waited >= MOST_MS) throw new Error(`what was said about custody at ${newest.sequence} is not read yet`)
-      await new Promise<void>((done) => clock.after(LOOK_MS, done))
+    for (let waited = 0; newest && this.custody.position < newest.sequence; waited += POLL_INTERVAL_MS) {
+      if (waited >= TIMEOUT_MS) throw new Error(`what was said about custody at ${newest.sequence} is not read yet`)
+      await new Promise<void>((done) => clock.after(POLL_INTERVAL_MS, done))
     }
     return this.custody
   }

@@ -1,6 +1,6 @@
 import type { CurrentPolicy } from '@passover/bus'
 import { expect, it } from 'vitest'
-import { Logging } from './logging-policy.js'
+import { LoggingPolicy } from './logging-policy.js'
 
 const valid = (audit?: { log_all_passes?: boolean }) =>
   ({ kind: 'valid', value: { document: audit ? { audit } : {} }, revision: 1 }) as unknown as CurrentPolicy
@@ -12,7 +12,7 @@ async function looked(told: boolean, stands: (CurrentPolicy | undefined)[]): Pro
     if (!stand) throw new Error('not read')
     return stand
   }
-  const logging = new Logging({ stand: stood }, told)
+  const logging = new LoggingPolicy({ stand: stood }, told)
   const found = [logging.on]
   for (stand of stands) {
     await logging.look()
@@ -35,7 +35,7 @@ it('is off whatever the policy says where the process was told so', async () => 
 it('keeps as long as the policy in force says, by default thirty days; and does not know where one was published that is not in the bucket', async () => {
   let stand: CurrentPolicy = { kind: 'none', revision: 0 }
   let published = 0
-  const logging = new Logging({ stand: async () => stand }, true, async (version) => published > version)
+  const logging = new LoggingPolicy({ stand: async () => stand }, true, async (version) => published > version)
   const said: (number | undefined)[] = []
   const look = async (next: CurrentPolicy, newest: number) => {
     stand = next
@@ -62,7 +62,7 @@ it('does not know how long is kept where that cannot be read now, whatever was i
     if (!stand) throw failing
     return stand
   }
-  const logging = new Logging({ stand: stood }, true, async () => {
+  const logging = new LoggingPolicy({ stand: stood }, true, async () => {
     if (behind === undefined) throw failing
     return behind
   })

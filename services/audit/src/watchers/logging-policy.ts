@@ -4,17 +4,17 @@ import { HEADER, policyBody } from '@passover/schemas'
 /** Where the policy names nothing. */
 const RETENTION_DAYS = 30
 
-export interface ArchiveRetention {
+export interface RetentionLimits {
   days: number
   /** The version of the policy; 0: the defaults. */
   policy: number
 }
 
 /** Whether passes get records: as this process was told, and as the policy in force says (`audit.log_all_passes`). */
-export class Logging {
+export class LoggingPolicy {
   private said = true
   /** How long the archive keeps, and by which version; undefined: what is in force cannot be read, or could not the last time. */
-  retention: ArchiveRetention | undefined
+  retention: RetentionLimits | undefined
 
   /** `told` false: whatever the policy says. */
   constructor(
@@ -25,9 +25,9 @@ export class Logging {
   ) {}
 
   /** Throws where the policy cannot be read: nothing is recorded before it is known. */
-  static async open(bus: Bus, told: boolean): Promise<Logging> {
+  static async open(bus: Bus, told: boolean): Promise<LoggingPolicy> {
     const isBehind = async (version: number) => (await newestPublished(bus)) > version
-    const logging = new Logging(await PolicyStore.open(bus), told, isBehind)
+    const logging = new LoggingPolicy(await PolicyStore.open(bus), told, isBehind)
     await logging.read()
     return logging
   }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { WentBack } from './rollback-detector.js'
+import { RollbackDetector } from './rollback-detector.js'
 
 /** Somebody who has read up to 9, and a stream that says what it has there when it is asked to. */
 function reading(now: { time: number | undefined; last: number }) {
@@ -21,7 +21,7 @@ function reading(now: { time: number | undefined; last: number }) {
       },
     },
   }
-  const back = new WentBack({ bus, clock: { after: () => undefined }, log: { warn: () => undefined } } as never)
+  const back = new RollbackDetector({ bus, clock: { after: () => undefined }, log: { warn: () => undefined } } as never)
   const done: string[] = []
   back.watch({ position: 9, time: 90, abandon: () => void done.push('abandoned') })
   void back.found.then((what) => done.push(what))
@@ -36,11 +36,11 @@ it.each([
 ])('after a reconnect a stream that %s', async (_, now, what) => {
   const { back, done, take, reconnect, answer } = reading(now)
   reconnect()
-  const taken = back.taking(take)
+  const taken = back.unlessLost(take)
   expect(done).toEqual([])
   answer()
   await taken
-  await back.taking(take)
+  await back.unlessLost(take)
   await new Promise(setImmediate)
   expect(done).toEqual(['abandoned', expect.stringMatching(what)])
 })
@@ -52,17 +52,17 @@ it.each([
   const { back, done, take, reconnect, answer } = reading(now)
   reconnect()
   answer()
-  await back.taking(take)
+  await back.unlessLost(take)
   expect(done).toEqual(['taken'])
 })
 
 it('what is lost is told once, and nothing when nobody reads any more', async () => {
   const one = reading({ time: 90, last: 20 })
-  one.back.onWentBack(3)
-  one.back.onWentBack(2)
+  one.back.onRollback(3)
+  one.back.onRollback(2)
   const other = reading({ time: 90, last: 20 })
   other.back[Symbol.dispose]()
-  other.back.onWentBack(3)
+  other.back.onRollback(3)
   await new Promise(setImmediate)
   expect(one.done).toEqual(['abandoned', 'the stream lost its end: it went back to sequence 3, and 4 to 9 of it were read'])
   expect(other.done).toEqual([])

@@ -2,10 +2,10 @@ import type { Bus } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { Logger } from 'pino'
 
-const RETRY_MS = 1_000
+const RETRY_DELAY_MS = 1_000
 
 /** What reads the stream and could not be mended: the last message it took, and an end to what it makes of it. */
-interface Taker {
+interface PositionSource {
   readonly position: number
   readonly time: number
   abandon(): void
@@ -15,7 +15,7 @@ interface Taker {
  * Sees that the stream lost what was read of it: it was restored as it had been, or a server that has less of it came to lead. From then on
  * nothing more is taken, since what is stored now does not follow on what was read (decision 121).
  */
-export class WentBack implements Disposable {
+export class RollbackDetector implements Disposable {
   /** Settles with what is lost, as a sentence. */
   readonly found: Promise<string>
   private resolve: (what: string) => void = () => undefined
@@ -23,7 +23,7 @@ export class WentBack implements Disposable {
   private over = false
   private comparing: Promise<void> | undefined
   private unlisten: () => void = () => undefined
-  private taker: Taker | undefined
+  private taker: PositionSource | undefined
 
   constructor(private readonly deps: { bus: Bus; clock: Clock; log: Logger }) {
     this.found = new Promise((resolve) => {
@@ -32,7 +32,7 @@ export class WentBack implements Disposable {
   }
 
   /** Looks after each reconnect: by then the stream may have gone back, and on again, further than what was read. */
-  watch(taker: Taker): void {
+  watch(taker: PositionSource): void {
     this.taker = taker
     this.unlisten = this.deps.bus.onReconnect(() => this.compare())
   }
@@ -43,14 +43,14 @@ export class WentBack implements Disposable {
   }
 
   /** For readers: where the stream ends now. */
-  readonly onWentBack = (last: number): void => {
+  readonly onRollback = (last: number): void => {
     const read = this.taker?.position ?? 0
     const gone = read > last ? `${last + 1} to ${read} of it were read` : 'more of it was read'
     this.lose(`the stream lost its end: it went back to sequence ${last}, and ${gone}`)
   }
 
   /** Takes a message, unless it follows on what is lost. */
-  taking(take: () => void | Promise<void>): void | Promise<void> {
+  unlessLost(take: () => void | Promise<void>): void | Promise<void> {
     if (this.lost) return undefined
     return this.comparing ? this.comparing.then(() => (this.lost ? undefined : take())) : take()
   }
@@ -78,7 +78,7 @@ export class WentBack implements Disposable {
         return await this.lookAt(position, time)
       } catch (error) {
         log.warn({ err: error }, 'what was read cannot be compared with the stream yet')
-        await new Promise<void>((done) => clock.after(RETRY_MS, done))
+        await new Promise<void>((done) => clock.after(RETRY_DELAY_MS, done))
       }
     }
   }
@@ -90,6 +90,6 @@ export class WentBack implements Disposable {
       return this.lose(`the stream lost its end and went on: at sequence ${position} it has another message than was read`)
     }
     const { last } = await bus.bounds()
-    if (last < position) this.onWentBack(last)
+    if (last < position) this.onRollback(last)
   }
 }

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
-import { Slots } from './hash-table.js'
+import { OpenAddressingTable } from './hash-table.js'
 
 // Fails with an Int32Array: a process that has written a thousand million records found none of the next ones again.
 it('finds places beyond 32 bits, moved or not', () => {
   const hashed = { hash: 7, check: 9 }
-  const slots = new Slots(() => hashed)
+  const slots = new OpenAddressingTable(() => hashed)
   const [place, later] = [2 ** 31 + 5, 2 ** 33 + 6]
   slots.add(hashed, place)
   expect(slots.find(hashed)).toBe(place)

@@ -1,32 +1,32 @@
-import type { Hashed } from '../../runtime/pass-hash.js'
+import type { PassHash } from '../../runtime/pass-hash.js'
 
-const FIRST_SIZE = 1 << 14
+const INITIAL_SIZE = 1 << 14
 const EMPTY = 0
-const GONE = -1
+const DELETED = -1
 
 /**
  * Finds the place of an entry by its hash: open addressing in one array of places, at most half full. Places are given out once, so they go
  * beyond 32 bits in a process that lives long.
  */
-export class Slots {
-  private table = new Float64Array(FIRST_SIZE)
+export class OpenAddressingTable {
+  private table = new Float64Array(INITIAL_SIZE)
   private taken = 0
 
-  constructor(private readonly hashAt: (place: number) => Hashed) {}
+  constructor(private readonly hashAt: (place: number) => PassHash) {}
 
-  find(hashed: Hashed): number | undefined {
+  find(hashed: PassHash): number | undefined {
     const slot = this.slotOf(hashed)
     return slot === undefined ? undefined : (this.table[slot] ?? 0) - 1
   }
 
   /** The place is in no slot yet. */
-  add(hashed: Hashed, place: number): void {
+  add(hashed: PassHash, place: number): void {
     if (2 * ++this.taken > this.table.length) this.grow()
     this.insert(hashed.hash, place)
   }
 
   remove(place: number): void {
-    this.replace(place, GONE)
+    this.replace(place, DELETED)
   }
 
   move(place: number, to: number): void {
@@ -43,7 +43,7 @@ export class Slots {
     }
   }
 
-  private slotOf({ hash, check }: Hashed): number | undefined {
+  private slotOf({ hash, check }: PassHash): number | undefined {
     const { table } = this
     const mask = table.length - 1
     for (let slot = hash & mask; table[slot] !== EMPTY; slot = (slot + 1) & mask) {
@@ -65,7 +65,7 @@ export class Slots {
   /** Places that are gone are left out. */
   private grow(): void {
     const places = this.table.filter((value) => value > 0)
-    let size = FIRST_SIZE
+    let size = INITIAL_SIZE
     while (size < 4 * (places.length + 1)) size *= 2
     this.table = new Float64Array(size)
     this.taken = places.length + 1

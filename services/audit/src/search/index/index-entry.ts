@@ -1,15 +1,15 @@
 import { decode } from '@passover/bus'
 import type { PassRow } from '@passover/schemas'
-import { glanceAt, type StoredRecord } from '../../records/compact-record.js'
+import { readRow, type StoredRecord } from '../../records/compact-record.js'
 import { firstSequence } from '../../records/list-cursor.js'
 import { decidedWord } from './index-filter.js'
-import type { Indexed } from './pass-index.js'
+import type { IndexEntry } from './pass-index.js'
 
 /** The code of a return that was not acknowledged in time. */
 export const UNDELIVERED = 'E022'
 
 /** What the index keeps of a record that stands in the bucket with that revision. */
-export function indexedOf({ stored, row }: { stored: StoredRecord; row: PassRow }, revision: number): Indexed {
+export function indexEntryOf({ stored, row }: { stored: StoredRecord; row: PassRow }, revision: number): IndexEntry {
   const full = stored.v === 1 ? stored : undefined
   return {
     key: stored.key,
@@ -27,13 +27,13 @@ export function indexedOf({ stored, row }: { stored: StoredRecord; row: PassRow 
 }
 
 /** The same of bytes as they stand there; undefined: they are no record. */
-export function indexedBytes(data: Uint8Array, revision: number): Indexed | undefined {
-  const glanced = glancedBytes(data)
-  return glanced && indexedOf(glanced, revision)
+export function decodeIndexEntry(data: Uint8Array, revision: number): IndexEntry | undefined {
+  const glanced = decodeRow(data)
+  return glanced && indexEntryOf(glanced, revision)
 }
 
 /** What the bytes of a record say in brief; undefined: they are none. */
-export function glancedBytes(data: Uint8Array): ReturnType<typeof glanceAt> {
+export function decodeRow(data: Uint8Array): ReturnType<typeof readRow> {
   const decoded = decode(data)
-  return decoded.ok ? glanceAt(decoded.value) : undefined
+  return decoded.ok ? readRow(decoded.value) : undefined
 }

@@ -2,10 +2,10 @@ import { encode } from '@passover/bus'
 import { keyText, type PassRecord } from '@passover/schemas'
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
-import { recordIn } from '../../records/compact-record.js'
+import { decodeRecord } from '../../records/compact-record.js'
 import { recordKey } from '../../records/record-store.js'
-import { Rows } from '../../records/row-cache.js'
-import { Indexing, type IndexingDeps } from './indexer.js'
+import { RowCache } from '../../records/row-cache.js'
+import { Indexer, type IndexerDeps } from './indexer.js'
 import { PassIndex } from './pass-index.js'
 
 function indexing(reads: (() => Promise<void>)[]) {
@@ -20,8 +20,8 @@ function indexing(reads: (() => Promise<void>)[]) {
     },
   }
   const table = { extent: async () => ({ first: 1, last: 0, entries: 0 }), read: () => reads.shift()?.() ?? Promise.resolve() }
-  const deps = { table, clock, index: new PassIndex(1), log: pino({ level: 'silent' }) } as unknown as IndexingDeps
-  return { waited, indexing: new Indexing(deps) }
+  const deps = { table, clock, index: new PassIndex(1), log: pino({ level: 'silent' }) } as unknown as IndexerDeps
+  return { waited, indexing: new Indexer(deps) }
 }
 
 const fails = async () => {
@@ -84,7 +84,7 @@ it('what finds ids reads on in the background, one look at a time, and goes on w
 it('says once that hashes which should be on disk stay in memory', async () => {
   const said: string[] = []
   const log = { warn: ({ trouble }: { trouble: string }) => said.push(trouble), debug: () => undefined }
-  const one = new Indexing({ log } as unknown as IndexingDeps)
+  const one = new Indexer({ log } as unknown as IndexerDeps)
   const finder = { trouble: 'no space left', follow: async () => undefined }
   for (let n = 0; n < 3; n++) {
     one.follow(finder)
@@ -101,7 +101,7 @@ function usedTwice() {
   const table = {
     entries: async function* () {
       for (const [at, { data }] of [...bucket].sort(([, a], [, b]) => a.revision - b.revision)) {
-        yield { key: at, value: recordIn(data) as PassRecord }
+        yield { key: at, value: decodeRecord(data) as PassRecord }
       }
     },
     bytesOf: async (at: string) => bucket.get(at),
@@ -128,9 +128,9 @@ function usedTwice() {
   }
   const audit = async () => {
     const index = new PassIndex(1)
-    const rows = new Rows()
+    const rows = new RowCache()
     const clock = { now: () => 0, monotonic: () => 0, after: () => ({ [Symbol.dispose]: () => undefined }) }
-    const indexing = new Indexing({ table, index, rows, clock, log: pino({ level: 'silent' }) } as unknown as IndexingDeps)
+    const indexing = new Indexer({ table, index, rows, clock, log: pino({ level: 'silent' }) } as unknown as IndexerDeps)
     await indexing.fill()
     const look = async () => {
       for (let n = 0; n < 2; n++) {

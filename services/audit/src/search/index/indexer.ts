@@ -3,39 +3,39 @@ import { type Entry, type PublishResult, type Table, TableError, type TableExten
 import type { Clock } from '@passover/core'
 import { keyText, type PassKey, type PassRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
-import { passOf, type Recorded, recordFilter, recordKey, type Standing } from '../../records/record-store.js'
-import type { Rows } from '../../records/row-cache.js'
-import { inBatches } from '../../runtime/concurrency.js'
-import { glancedBytes, indexedBytes, indexedOf } from './index-entry.js'
+import { parseRecordKey, type RecordListener, type RecordWithRow, recordFilter, recordKey } from '../../records/record-store.js'
+import type { RowCache } from '../../records/row-cache.js'
+import { mapInBatches } from '../../runtime/concurrency.js'
+import { decodeIndexEntry, decodeRow, indexEntryOf } from './index-entry.js'
 import type { PassIndex } from './pass-index.js'
-import { paced } from './read-pacer.js'
-import { Revisions } from './revisions.js'
+import { createReadPacer } from './read-pacer.js'
+import { KnownRevisions } from './revisions.js'
 
 /** Records written between two looks at what fell out of the bucket. */
-const WRITES_A_TRIM = 8_192
+const WRITES_PER_TRIM = 8_192
 /** A bucket with so few places left may have lost its oldest. */
-const PLACES_LEFT = 1_024
-const AGAIN_MS = 5_000
-const MOST_AGAIN_MS = 60_000
+const NEARLY_FULL_ENTRIES = 1_024
+const RETRY_DELAY_MS = 5_000
+const MAX_RETRY_DELAY_MS = 60_000
 /** Records looked for at once. */
-const AT_ONCE = 16
+const CONCURRENCY = 16
 
-export interface IndexingDeps {
+export interface IndexerDeps {
   table: Pick<Table<PassRecord>, 'read' | 'extent' | 'entries' | 'bytesOf' | 'at' | 'send' | 'erase'>
   index: PassIndex
-  rows: Rows
+  rows: RowCache
   clock: Clock
   log: Logger
 }
 
 /** Keeps the index as the bucket is: what stands there at the start is read in the background, what is written is noted as it is written. */
-export class Indexing implements Standing {
+export class Indexer implements RecordListener {
   /** Everything that stood in the bucket at the start was read. */
   complete = false
   /** Passes that were asked for before that (ms) may have fallen out of the bucket. */
   horizon = Number.NEGATIVE_INFINITY
   private readonly stop_ = new AbortController()
-  private readonly revisions = new Revisions()
+  private readonly revisions = new KnownRevisions()
   /** The newest revision when it was looked last: what is only under way has closed a gap below it by the next look. */
   private newest = 0
   private catching: Promise<void> | undefined
@@ -44,13 +44,13 @@ export class Indexing implements Standing {
   private following: Promise<void> | undefined
   private told: string | undefined
 
-  constructor(private readonly deps: IndexingDeps) {}
+  constructor(private readonly deps: IndexerDeps) {}
 
   /** Fills itself, and then what finds ids in the archive; what could not be read is tried again until it is. Nobody waits for it. */
   async prepare(finder: Pick<IdIndex, 'prepare' | 'damaged'>): Promise<void> {
     const { clock, log } = this.deps
     let filled = false
-    for (let wait = AGAIN_MS; !this.stop_.signal.aborted; wait = Math.min(2 * wait, MOST_AGAIN_MS)) {
+    for (let wait = RETRY_DELAY_MS; !this.stop_.signal.aborted; wait = Math.min(2 * wait, MAX_RETRY_DELAY_MS)) {
       filled ||= await this.fill()
       try {
         if (filled) return await this.read(finder)
@@ -91,10 +91,10 @@ export class Indexing implements Standing {
     const { signal } = this.stop_
     try {
       const { last } = await this.look()
-      const pace = paced(clock)
+      const pace = createReadPacer(clock)
       await table.read(
         ({ data, revision }) => {
-          const entry = data && indexedBytes(data, revision)
+          const entry = data && decodeIndexEntry(data, revision)
           if (entry) index.put(entry, 'old')
           return pace()
         },
@@ -109,17 +109,17 @@ export class Indexing implements Standing {
     return this.complete
   }
 
-  wrote(record: Recorded, revision: number): void {
-    this.deps.index.put(indexedOf(record, revision), 'live')
+  wrote(record: RecordWithRow, revision: number): void {
+    this.deps.index.put(indexEntryOf(record, revision), 'live')
     this.revisions.see(revision)
-    if (++this.written % WRITES_A_TRIM === 0) this.trimming ??= this.trim().finally(() => (this.trimming = undefined))
+    if (++this.written % WRITES_PER_TRIM === 0) this.trimming ??= this.trim().finally(() => (this.trimming = undefined))
   }
 
   found(data: Uint8Array, revision: number): void {
     const { index, rows } = this.deps
-    const glanced = glancedBytes(data)
+    const glanced = decodeRow(data)
     if (glanced) {
-      index.put(indexedOf(glanced, revision), 'live')
+      index.put(indexEntryOf(glanced, revision), 'live')
       if (!rows.get(keyText(glanced.row))) rows.put(glanced.row)
     }
     this.revisions.see(revision)
@@ -148,7 +148,7 @@ export class Indexing implements Standing {
     const ended = new AbortController()
     const signal = AbortSignal.any([ended.signal, this.stop_.signal])
     const gone: { key: string; revision: number }[] = []
-    const pace = paced(this.deps.clock)
+    const pace = createReadPacer(this.deps.clock)
     await this.deps.table.read(
       ({ key, data, revision }) => {
         if (revision > until) return ended.abort()
@@ -166,7 +166,7 @@ export class Indexing implements Standing {
 
   /** A record was deleted. Another one of the same pass may be left, which the index did not tell beside it. */
   private async deleted(deleted: string, revision: number): Promise<void> {
-    const pass = passOf(deleted)
+    const pass = parseRecordKey(deleted)
     if (pass && this.remove(pass, deleted, revision)) await this.readOthers(pass)
   }
 
@@ -176,7 +176,7 @@ export class Indexing implements Standing {
    */
   async erase(key: string, goes: (other: Pick<Entry<PassRecord>, 'key' | 'value'>) => boolean): Promise<boolean> {
     const { table } = this.deps
-    const pass = passOf(key)
+    const pass = parseRecordKey(key)
     const others: string[] = []
     if (pass) for await (const other of table.entries(recordFilter(pass))) if (other.key !== key && !goes(other)) others.push(other.key)
     for (const other of others) await this.writeAgain(other)
@@ -203,7 +203,7 @@ export class Indexing implements Standing {
     const look = async (revision: number) => {
       if (!(await table.at(revision))) gone.add(revision)
     }
-    await inBatches(index.revisionsOf(firsts), look, AT_ONCE)
+    await mapInBatches(index.revisionsOf(firsts), look, CONCURRENCY)
     if (gone.size > 0) index.forgetRevisions(gone)
   }
 
@@ -245,5 +245,5 @@ export class Indexing implements Standing {
 
 /** Whether the bucket may have lost its oldest records. */
 export function isNearlyFull({ entries, most }: Pick<TableExtent, 'entries' | 'most'>): boolean {
-  return most !== undefined && entries >= most - PLACES_LEFT
+  return most !== undefined && entries >= most - NEARLY_FULL_ENTRIES
 }

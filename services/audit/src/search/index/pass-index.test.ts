@@ -1,9 +1,9 @@
 import type { PassFilter } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isBefore, type Position } from '../../records/list-cursor.js'
+import { isBefore, type ListPosition } from '../../records/list-cursor.js'
 import { decidedWord } from './index-filter.js'
-import { type Indexed, PassIndex } from './pass-index.js'
+import { type IndexEntry, PassIndex } from './pass-index.js'
 
 const NAMES = ['alice', 'audit', 'scout']
 const decided = (person: string, verdict: 'approve' | 'deny') =>
@@ -41,7 +41,7 @@ const filters: fc.Arbitrary<PassFilter & { party?: string }> = fc.record(
   { requiredKeys: [] },
 )
 
-function fits(one: Indexed, filter: PassFilter & { party?: string }): boolean {
+function fits(one: IndexEntry, filter: PassFilter & { party?: string }): boolean {
   const { originator, subagent, party, session_id, status, code, from = 0, to = Number.POSITIVE_INFINITY, decision } = filter
   const { key } = one
   const of = one.decided === '' ? undefined : (JSON.parse(one.decided) as [[string, string, string]])[0]
@@ -74,9 +74,9 @@ describe('index of passes', () => {
         (writes, filter, { below, count, after, ...covers }) => {
           const covered = new Set(covers.covered)
           const index = new PassIndex(7, ({ id }) => covered.has(id))
-          const model = new Map<string, Indexed>()
+          const model = new Map<string, IndexEntry>()
           for (const [number, [one, old]] of writes.entries()) {
-            const written = { ...one, revision: number + 1 } as Indexed
+            const written = { ...one, revision: number + 1 } as IndexEntry
             index.put(written, old ? 'old' : 'live')
             model.set(JSON.stringify(one.key), written)
             if (number !== 30) continue
@@ -85,7 +85,7 @@ describe('index of passes', () => {
           }
           index.forgetBelow(below)
           for (const [text, { revision }] of model) if (revision < below) model.delete(text)
-          const place = (one: Indexed): Position => ({ created_at: one.created_at, sequence: one.first })
+          const place = (one: IndexEntry): ListPosition => ({ created_at: one.created_at, sequence: one.first })
           const from = after === null ? undefined : { created_at: after, sequence: 5_000 }
           const expected = [...model.values()]
             .filter((one) => fits(one, filter) && (!from || isBefore(from, place(one))))

@@ -1,11 +1,11 @@
 import type { PassKey } from '@passover/schemas'
-import type { Position } from '../../records/list-cursor.js'
-import { type Hashed, hashPass } from '../../runtime/pass-hash.js'
+import type { ListPosition } from '../../records/list-cursor.js'
+import { hashPass, type PassHash } from '../../runtime/pass-hash.js'
 import { BLOCK_SIZE, Block, COLUMNS } from './column-block.js'
 import { Dictionary } from './dictionary.js'
-import { Slots } from './hash-table.js'
+import { OpenAddressingTable } from './hash-table.js'
 import { type IndexFilter, matcherOf } from './index-filter.js'
-import { Newest } from './top-n.js'
+import { TopN } from './top-n.js'
 
 /** What is open for an agent, and what it has asked for. */
 export interface OpenCounts {
@@ -15,7 +15,7 @@ export interface OpenCounts {
 }
 
 /** What the index keeps of a record. */
-export interface Indexed {
+export interface IndexEntry {
   key: PassKey
   session_id: string | undefined
   status: string
@@ -35,13 +35,13 @@ export interface Indexed {
 }
 
 /** One line of the index. */
-export interface Place {
+export interface IndexSlot {
   block: Block
   at: number
 }
 
 /** Where a record that may match is to be had. */
-export interface Candidate extends Position {
+export interface IndexCandidate extends ListPosition {
   revision: number
 }
 
@@ -67,9 +67,9 @@ export class PassIndex {
     decisions: new Dictionary(0x1_0000),
   }
   private readonly blocks = new Map<number, Block>()
-  private readonly slots = new Slots((place) => this.hashAt(place))
+  private readonly slots = new OpenAddressingTable((place) => this.hashAt(place))
   private readonly next = { old: 0, live: LIVE }
-  private readonly hashed: Hashed = { hash: 0, check: 0 }
+  private readonly hashed: PassHash = { hash: 0, check: 0 }
   private entries = 0
 
   /** By agent. */
@@ -89,7 +89,7 @@ export class PassIndex {
    * Takes what stands in the bucket; of two revisions the higher one. `old`: it is read from the bucket, in the order of its writing; `live`: it was
    * just written; `mended`: whatever the index says of that pass is wrong.
    */
-  put(entry: Indexed, kind: 'old' | 'live' | 'mended'): void {
+  put(entry: IndexEntry, kind: 'old' | 'live' | 'mended'): void {
     const known = this.placeOf(entry.key)
     const revision = known === undefined ? 0 : (this.block(known).revision[known % BLOCK_SIZE] ?? 0)
     if (revision >= entry.revision && kind !== 'mended') return
@@ -105,13 +105,13 @@ export class PassIndex {
   }
 
   /** Where the entry of a pass is; undefined: it has none. */
-  find(key: PassKey): Place | undefined {
+  find(key: PassKey): IndexSlot | undefined {
     const place = this.placeOf(key)
     return place === undefined ? undefined : { block: this.block(place), at: place % BLOCK_SIZE }
   }
 
   /** In what the entry there differs from what it should be; undefined: in nothing. */
-  differenceAt({ block, at }: Place, entry: Indexed): string | undefined {
+  differenceAt({ block, at }: IndexSlot, entry: IndexEntry): string | undefined {
     const { sessions, words, decisions } = this.dictionaries
     const facts: [string, unknown, unknown][] = [
       ['status', words.word(block.status[at] ?? 0), entry.status],
@@ -153,9 +153,9 @@ export class PassIndex {
   }
 
   /** The newest `count` after a position that may match, newest first. */
-  newest(filter: IndexFilter, after: Position | undefined, count: number): Candidate[] {
+  newest(filter: IndexFilter, after: ListPosition | undefined, count: number): IndexCandidate[] {
     const matches = matcherOf(filter, this.dictionaries)
-    const kept = new Newest<Candidate>(count)
+    const kept = new TopN<IndexCandidate>(count)
     const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY } = filter
     const below = after?.created_at ?? Number.POSITIVE_INFINITY
     for (const blocks of this.inOrder()) {
@@ -272,7 +272,7 @@ export class PassIndex {
     })
   }
 
-  private write(block: Block, at: number, entry: Indexed): void {
+  private write(block: Block, at: number, entry: IndexEntry): void {
     const { created_at } = entry
     const { agents, sessions, words, decisions } = this.dictionaries
     block.originator[at] = agents.take(entry.key.originator)
@@ -369,13 +369,13 @@ export class PassIndex {
     return block
   }
 
-  private hashAt(place: number): Hashed {
+  private hashAt(place: number): PassHash {
     const block = this.block(place)
     const at = place % BLOCK_SIZE
     return { hash: block.hash[at] ?? 0, check: block.check[at] ?? 0 }
   }
 }
 
-function wallOf({ created_at, ended_at }: Pick<Indexed, 'created_at' | 'ended_at'>): number {
+function wallOf({ created_at, ended_at }: Pick<IndexEntry, 'created_at' | 'ended_at'>): number {
   return ended_at === undefined ? -1 : Math.max(0, ended_at - created_at)
 }

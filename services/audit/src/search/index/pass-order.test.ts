@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { type Ordered, type OrderFilter, PassOrder } from './pass-order.js'
+import { type ListedPass, type OrderFilter, PassOrder } from './pass-order.js'
 
 const AGENTS = ['alice', 'bob', 'audit']
 const STATUSES = ['requested', 'held', 'returned', 'processed', 'refused']
@@ -17,7 +17,7 @@ const ordered = fc
     session_id: fc.option(fc.constantFrom(...WORDS), { nil: undefined }),
     parent: fc.option(fc.constantFrom(...WORDS), { nil: undefined }),
   })
-  .map(({ originator, subagent, n, ...rest }): Ordered => {
+  .map(({ originator, subagent, n, ...rest }): ListedPass => {
     const unread = rest.status === 'requested'
     const key = { originator, subagent, id: `id-${n}` }
     const told = unread ? { session_id: undefined, parent: undefined } : {}
@@ -37,7 +37,7 @@ const filter: fc.Arbitrary<OrderFilter> = fc.record(
 )
 
 /** As said by each pass on its own. */
-function fits({ key, status, session_id, parent, unread }: Ordered, wanted: OrderFilter): boolean {
+function fits({ key, status, session_id, parent, unread }: ListedPass, wanted: OrderFilter): boolean {
   const is = <T>(one: T | undefined, other: T) => one === undefined || one === other
   const isParty = is(wanted.party, key.originator) || is(wanted.party, key.subagent)
   const isStatus = is(wanted.status, status) || (wanted.status === 'processed' && status === 'returned')
@@ -50,16 +50,16 @@ it('tells page by page exactly what matches, newest first, whatever came, change
   fc.assert(
     fc.property(changes, filter, fc.integer({ min: 1, max: 7 }), (all, wanted, page) => {
       const order = new PassOrder()
-      const known = new Map<string, Ordered>()
+      const known = new Map<string, ListedPass>()
       for (const [one, stays] of all) {
         if (stays) {
           order.put(one)
           known.set(one.text, one)
         } else expect(order.delete(one.text)).toBe(known.delete(one.text))
       }
-      const newest = (a: Ordered, b: Ordered) => b.created_at - a.created_at || b.sequence - a.sequence || (a.text < b.text ? -1 : 1)
+      const newest = (a: ListedPass, b: ListedPass) => b.created_at - a.created_at || b.sequence - a.sequence || (a.text < b.text ? -1 : 1)
       const right = [...known.values()].filter((one) => fits(one, wanted)).sort(newest)
-      const told: Ordered[] = []
+      const told: ListedPass[] = []
       for (;;) {
         const some = order.newest(wanted, told.at(-1), page)
         told.push(...some)

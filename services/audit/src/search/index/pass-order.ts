@@ -1,17 +1,17 @@
 import type { PassKey, PassStatus } from '@passover/schemas'
 import { BTree, type Sorted } from '../../runtime/sorted-map.js'
 
-type Tree = Sorted<Ordered, undefined>
+type Tree = Sorted<ListedPass, undefined>
 
 /** Where a pass stands among others: newest first, and of the same moment the later stored first. */
-export interface Place {
+export interface OrderPosition {
   created_at: number
   sequence: number
   text: string
 }
 
 /** One pass as an order knows it. Never changed: what changes is put again. */
-export interface Ordered extends Place {
+export interface ListedPass extends OrderPosition {
   key: PassKey
   status: string
   /** Undefined where `unread` says that nobody has looked, else where it has none. */
@@ -33,13 +33,13 @@ export interface OrderFilter {
 }
 
 /** The statuses of passes of which a row of that status may be made: what was acknowledged is told as processed. */
-const MADE_OF: Record<string, readonly string[]> = { processed: ['processed', 'returned'] }
+const STATUS_SOURCES: Record<string, readonly string[]> = { processed: ['processed', 'returned'] }
 const ANY = [undefined]
 /** Statuses of passes that have not ended. */
 export const OPEN: ReadonlySet<string> = new Set<PassStatus>(['requested', 'held', 'waiting_for_return'])
 
 interface Kept {
-  ordered: Ordered
+  ordered: ListedPass
   /** The lists that it stands in. */
   lists: List[]
 }
@@ -63,7 +63,7 @@ interface List {
 export class PassOrder {
   private readonly kept = new Map<string, Kept>()
   private readonly lists = new Map<string, List>()
-  private readonly ids = new Map<string, Ordered | Ordered[]>()
+  private readonly ids = new Map<string, ListedPass | ListedPass[]>()
   /** Passes looked at for all pages so far. */
   looked = 0
 
@@ -71,7 +71,7 @@ export class PassOrder {
     return this.kept.size
   }
 
-  get(text: string): Ordered | undefined {
+  get(text: string): ListedPass | undefined {
     return this.kept.get(text)?.ordered
   }
 
@@ -79,7 +79,7 @@ export class PassOrder {
     return this.kept.has(text)
   }
 
-  put(ordered: Ordered): void {
+  put(ordered: ListedPass): void {
     const known = this.kept.get(ordered.text)
     if (known && isSame(known.ordered, ordered)) return
     if (known) this.delete(ordered.text)
@@ -113,7 +113,7 @@ export class PassOrder {
     return this.sameId(id).map(({ key }) => key)
   }
 
-  private sameId(id: string): Ordered[] {
+  private sameId(id: string): ListedPass[] {
     const same = this.ids.get(id)
     return same === undefined ? [] : Array.isArray(same) ? same : [same]
   }
@@ -124,11 +124,11 @@ export class PassOrder {
   }
 
   /** The newest `count` that may match, of those after a place. Fewer: there are no more. */
-  newest(filter: OrderFilter, after: Place | undefined, count: number): Ordered[] {
+  newest(filter: OrderFilter, after: OrderPosition | undefined, count: number): ListedPass[] {
     const heads = this.sources(filter).map((tree) => new Head(tree, after))
-    const found: Ordered[] = []
+    const found: ListedPass[] = []
     while (found.length < count) {
-      let first: Ordered | undefined
+      let first: ListedPass | undefined
       for (const { value } of heads) if (value && (!first || compare(value, first) < 0)) first = value
       if (!first) break
       this.looked++
@@ -143,7 +143,7 @@ export class PassOrder {
     const sides = sidesOf(filter)
     if (!sides) return []
     const { status } = filter
-    const statuses = status === undefined ? ANY : (MADE_OF[status] ?? [status])
+    const statuses = status === undefined ? ANY : (STATUS_SOURCES[status] ?? [status])
     return [...this.openSources(filter, { sides, statuses }), ...this.endedSources({ sides, statuses })]
   }
 
@@ -172,7 +172,7 @@ export class PassOrder {
   private list(name: string): List {
     const known = this.lists.get(name)
     if (known) return known
-    const made = { name, tree: new BTree<Ordered, undefined>(undefined, compare) }
+    const made = { name, tree: new BTree<ListedPass, undefined>(undefined, compare) }
     this.lists.set(name, made)
     return made
   }
@@ -180,11 +180,11 @@ export class PassOrder {
 
 /** Where a list was read to. */
 class Head {
-  value: Ordered | undefined
-  private readonly keys: IterableIterator<Ordered>
+  value: ListedPass | undefined
+  private readonly keys: IterableIterator<ListedPass>
 
-  constructor(tree: Tree, after: Place | undefined) {
-    this.keys = tree.keys(after as Ordered | undefined)
+  constructor(tree: Tree, after: OrderPosition | undefined) {
+    this.keys = tree.keys(after as ListedPass | undefined)
     this.next()
     if (after && this.value && compare(this.value, after) === 0) this.next()
   }
@@ -195,11 +195,11 @@ class Head {
   }
 }
 
-function compare(a: Place, b: Place): number {
+function compare(a: OrderPosition, b: OrderPosition): number {
   return b.created_at - a.created_at || b.sequence - a.sequence || (a.text < b.text ? -1 : a.text > b.text ? 1 : 0)
 }
 
-function isSame(a: Ordered, b: Ordered): boolean {
+function isSame(a: ListedPass, b: ListedPass): boolean {
   return compare(a, b) === 0 && a.status === b.status && a.session_id === b.session_id && a.parent === b.parent && a.unread === b.unread
 }
 
@@ -210,7 +210,7 @@ function nameOf(side: Side, who: string, status = ''): string {
   return `${side} ${status} ${who}`
 }
 
-function namesOf({ key: { originator, subagent }, status, session_id, parent }: Ordered): string[] {
+function namesOf({ key: { originator, subagent }, status, session_id, parent }: ListedPass): string[] {
   if (!OPEN.has(status)) return [ENDED, endedName('originator', originator), endedName('subagent', subagent)]
   const pair = `${originator}/${subagent}`
   const names: string[] = []
@@ -244,11 +244,11 @@ function sidesOf({ originator, subagent, party }: OrderFilter): [Side, string][]
   return [below === undefined ? ['all', ''] : ['subagent', below]]
 }
 
-function mayMatch(ordered: Ordered, { originator, subagent, party, status, session_id, parent }: OrderFilter): boolean {
+function mayMatch(ordered: ListedPass, { originator, subagent, party, status, session_id, parent }: OrderFilter): boolean {
   const { key, unread } = ordered
   if ((originator ?? key.originator) !== key.originator || (subagent ?? key.subagent) !== key.subagent) return false
   if (party !== undefined && party !== key.originator && party !== key.subagent) return false
-  if (status !== undefined && !(MADE_OF[status] ?? [status]).includes(ordered.status)) return false
+  if (status !== undefined && !(STATUS_SOURCES[status] ?? [status]).includes(ordered.status)) return false
   if (unread) return true
   return (session_id || undefined) === undefined || session_id === ordered.session_id
     ? parent === undefined || parent === ordered.parent

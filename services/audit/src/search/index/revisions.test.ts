@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { Revisions } from './revisions.js'
+import { KnownRevisions } from './revisions.js'
 
 it('has reached the last write before the first that is not known', () => {
   fc.assert(
     fc.property(fc.array(fc.record({ revision: fc.integer({ min: 1, max: 40 }), read: fc.boolean() })), (writes) => {
-      const revisions = new Revisions()
+      const revisions = new KnownRevisions()
       const known = new Set<number>()
       for (const { revision, read } of writes) {
         if (read) {

@@ -1,7 +1,7 @@
 /**
  * Which writes of the bucket this process knows of. Revisions count up by one, so a gap is a write of another process: of a replica, or of a rebuild.
  */
-export class Revisions {
+export class KnownRevisions {
   /** Every write up to here is known. */
   reached = 0
   private readonly ahead = new Set<number>()

@@ -1,7 +1,7 @@
-import type { Position } from '../../records/list-cursor.js'
+import type { ListPosition } from '../../records/list-cursor.js'
 
 /** The newest so many of what is offered. A heap whose root is the oldest that is kept. */
-export class Newest<T extends Position> {
+export class TopN<T extends ListPosition> {
   private readonly heap: T[] = []
 
   constructor(private readonly most: number) {}
