@@ -154,7 +154,7 @@ describe('counting', () => {
   })
 
   it('counts nothing of what is read again from the start', () => {
-    const counting = new Counting(() => undefined, HOUR_MS)
+    const counting = new LimitCounters(() => undefined, HOUR_MS)
     counting.take(key(1), 's')
     counting.clear()
     const counts = counting.for(key(2))
