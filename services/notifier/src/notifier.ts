@@ -9,7 +9,7 @@ import {
   NOTIFIER_DECISIONS,
   NOTIFIER_HELD,
 } from '@passover/bus'
-import { type Clock, type ReturnValidity, Health, healthLog, passError, tellReconnects, unhealthyIf, watchConnection } from '@passover/core'
+import { type Clock, Health, healthLog, passError, type ReturnValidity, tellReconnects, unhealthyIf, watchConnection } from '@passover/core'
 import {
   type DeadLetterBody,
   type DecisionFact,
