@@ -22,31 +22,39 @@ export interface ToApply {
   binary: boolean
 }
 
-/** Why one was not applied. `conflict`: the file is not as the subagent saw it; `refused`: never, whatever stands there. */
+/** A modification that was not applied. */
 export interface NotApplied {
+  /** Number of the modification in the output, from 1. */
   number: number
+  /** The file, relative to the directory. */
   path: string
+  /** `conflict`: the file is not as the subagent saw it. `refused`: it is never written. `failed`: writing it failed. */
   kind: 'conflict' | 'refused' | 'failed'
+  /** The reason, for people. */
   why: string
+  /** The contents that conflict. */
   sides?: ConflictVersions
 }
 
 /** What became of an output's modifications, by path. */
 export interface Applied {
+  /** Paths that were written. */
   applied: string[]
-  /** They were so already. */
+  /** Paths that already were as proposed. */
   already: string[]
-  /** Taken, and in the way: then nothing is written at all. */
+  /** Approved modifications that cannot be applied. Where there is one, nothing is written. */
   conflicts: NotApplied[]
-  /** Nothing is wrong with these, but a set is applied whole or not at all. */
+  /** Paths that could be written, and were not because of another one: a set is applied whole or not at all. */
   held_back: string[]
+  /** Paths whose modifications were not approved or not selected. */
   rejected: string[]
-  /** Server ms; present where something was written. */
+  /** When it was written, in milliseconds since 1970 by the clock of the server. Absent where nothing was written. */
   applied_at?: number
+  /** The person who approved it, else the agent. */
   applied_by: string
-  /** false: it was written, and the event is told by the next apply in this directory. */
+  /** `false`: it was written, but the event is not stored yet. The next apply in this directory stores it. */
   recorded: boolean
-  /** What a killed process had left, and was settled first. */
+  /** What a killed process had left half done there, and what became of it. */
   settled: RecoveredSet[]
 }
 
