@@ -37,11 +37,11 @@ async function agentOn(name: string, session_id: string, hear?: (heard: Received
 }
 
 function hearing(bus: Bus, hear: (heard: ReceivedReturn, on: (heard: ReceivedReturn) => void) => void): Bus {
-  const hearReturns: Bus['subscribeReturns'] = (originator, id, on, also) =>
+  const subscribeReturns: Bus['subscribeReturns'] = (originator, id, on, also) =>
     bus.subscribeReturns(originator, id, (heard) => hear(heard, on), also)
   return new Proxy(bus, {
     get(target, name) {
-      if (name === 'hearReturns') return hearReturns
+      if (name === 'subscribeReturns') return subscribeReturns
       const value: unknown = Reflect.get(target, name, target)
       return typeof value === 'function' ? value.bind(target) : value
     },

@@ -41,7 +41,7 @@ function returns(glimpse: (key: PassKey) => Promise<Step[]>) {
   const bus = {
     connected: true,
     journal: { glimpse },
-    hearReturns: async () => ({ [Symbol.asyncDispose]: async () => undefined }),
+    subscribeReturns: async () => ({ [Symbol.asyncDispose]: async () => undefined }),
     ask: async () => ({ ok: false, error: passError('E041', 'no such pass') }),
     onReconnect(listener: () => void) {
       reconnect = listener

@@ -9,7 +9,7 @@ import type { Timekeeper } from '../timekeeper/timekeeper.js'
 const MAX_REMEMBERED = 20_000
 /** At most so many requests that were not delivered are looked for at a time. */
 const MAX_SKIPPED = 1_000
-/** Pairs that have asked withTimeout this ask at the same time. */
+/** Pairs that have asked within this ask at the same time. */
 const RECENT_MS = 2_000
 
 /**

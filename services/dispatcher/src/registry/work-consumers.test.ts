@@ -8,7 +8,7 @@ function started(kept: string[], failing: { lists: number; removals: number }) {
   const rounds: (() => void)[] = []
   const asked: string[] = []
   const bus = {
-    returnsKept: async () => {
+    listReturnConsumers: async () => {
       asked.push('list')
       if (failing.lists-- > 0) throw new Error('nobody answers')
       return kept
@@ -61,7 +61,7 @@ it('places that were to go while no dispatcher ran go when one begins', async ()
 it('consumers that are there follow policy and registry, and are never made by that', async () => {
   const ensured: object[] = []
   const bus = {
-    returnsKept: async () => [],
+    listReturnConsumers: async () => [],
     work: () => ({ created: async () => 1, [Symbol.asyncDispose]: async () => undefined }),
     ensureAgent: async (agent: string, how: object) => void ensured.push({ agent, ...how }),
   }
@@ -83,8 +83,8 @@ it('of more agents than are looked at in one round those that lack a consumer ar
   const looked = new Set<string>()
   const rounds: (() => void)[] = []
   const bus = {
-    returnsKept: async () => [],
-    lackConsumers: async (wanted: typeof listed) => {
+    listReturnConsumers: async () => [],
+    findMissingConsumers: async (wanted: typeof listed) => {
       listed.push(...wanted)
       return ['agent777']
     },
