@@ -9,7 +9,7 @@
  * I5  No command that `work` started outlives its pass.
  */
 
-export { askList, type Decided, decide, findPass } from '@passover/operator'
+export { askList, type DecisionResult, decide, findPass } from '@passover/operator'
 export { renderReview } from './apply/render.js'
 export { ExportFiles, writeCsv } from './audit/export-files.js'
 export { connectAgent } from './connection/connect-agent.js'

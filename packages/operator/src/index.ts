@@ -6,37 +6,37 @@
  * I2  What a person may not do, the server refuses: nothing here knows of rights of its own.
  */
 
-export { type Decided, decide, type Standing } from './approvals/decide.js'
-export { decideDue, refuseOwn, shownDigest } from './approvals/decide-pending.js'
-export type { DueDecided } from './approvals/previous-decision.js'
+export { type DecisionResult, decide, type StoredDecision } from './approvals/decide.js'
+export { decidePending, refuseOwnDecision, shownDigest } from './approvals/decide-pending.js'
+export type { DecisionReport } from './approvals/previous-decision.js'
 export { type ShownReturn, verifyStored } from './approvals/reviewed-return.js'
-export { ask, askAgents, askInbox, askList, askPasses, findPass, type ListFilter, type PassRef, severalPasses } from './audit/ask.js'
-export { askCustody, type CustodySays, sayCustody } from './audit/custody.js'
-export { askNames, type Names } from './audit/name-verification.js'
-export { askIndex, askQuery, askStats, pages } from './audit/queries.js'
-export { askLetters, everyLetter, findLetter, type LetterFilter } from './dead-letters/list.js'
-export { refuseEndedParent, requeueLetter } from './dead-letters/requeue.js'
-export { type Done, dropLetter, refOf } from './dead-letters/resolve.js'
+export { ambiguousId, ask, askAgents, askInbox, askList, askPasses, findPass, type ListFilter, type PassRef } from './audit/ask.js'
+export { askCustody, type CustodyRequest, publishCustodyEvent } from './audit/custody.js'
+export { askNameVerification, type NameVerification } from './audit/name-verification.js'
+export { askIndex, askQuery, askStats, queryPages } from './audit/queries.js'
+export { allDeadLetters, type DeadLetterFilter, findDeadLetter, listDeadLetters } from './dead-letters/list.js'
+export { refuseEndedParent, requeueDeadLetter } from './dead-letters/requeue.js'
+export { deadLetterRef, dropDeadLetter, type ResolutionResult } from './dead-letters/resolve.js'
 export { Failure } from './errors.js'
 export { type AgentLine, readAgents } from './passes/agents.js'
-export { openBelow, publishCancel, untilEnded } from './passes/cancel.js'
-export { type Happening, happeningOf } from './passes/describe-event.js'
+export { openBelow, publishCancel, waitUntilEnded } from './passes/cancel.js'
+export { describeEvent, type PassEvent } from './passes/describe-event.js'
 export { openQueued, totalLoad } from './passes/queue-load.js'
 export { type PassResult, readResult } from './passes/result.js'
 export { chainOf, type KnownRevoked, marked, refuseRevoked, revokedIn, revokedText } from './passes/revoked.js'
-export { isOpen, standing } from './passes/status.js'
+export { isOpen, statusLabel } from './passes/status.js'
 export { noWorkersText, readPresence, waitsForWorker, workersFor, workersOf } from './passes/workers.js'
-export { type FaultInFile, faultText, invalidPolicy, jsonFault } from './policy/issues.js'
+export { type FileIssue, faultText, invalidPolicyError, jsonFault } from './policy/issues.js'
 export { requireCompiling, schemaFaults } from './policy/output-schema.js'
 export {
-  gate,
-  type InForce,
-  inForce,
-  lenient,
+  type ActivePolicy,
+  activePolicy,
+  downgradeMissingAgents,
+  openPolicySession,
   type PolicySession,
-  policyOn,
   publish,
   sameDocument,
+  validateForPublish,
+  versionConflict,
   versionOf,
-  wasFaster,
 } from './policy/policy.js'

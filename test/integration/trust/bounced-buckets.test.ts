@@ -6,7 +6,7 @@ import { encode, verifiedAgents } from '@passover/bus'
 import { verifyArchive } from '@passover/cli'
 import { passError } from '@passover/core'
 import { startNotifier } from '@passover/notifier'
-import { askLetters, dropLetter, findLetter, readPresence } from '@passover/operator'
+import { dropDeadLetter, findDeadLetter, listDeadLetters, readPresence } from '@passover/operator'
 import { agentRecord, budgetLedger, HEADER, type PassKey, presenceRecord, sha256 } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { verdictText } from '../../../packages/cli/src/verify/run.js'
@@ -122,10 +122,10 @@ describe('what an agent has the server write', () => {
     await bounce(subjects.event(key, 'settled', 'maria'), encode({ v: 1, action: 'drop', reason: 'forged' }))
     const forged = await newestOf(world.person, subjects.event(key, 'settled', 'maria'))
     expect(await violationOf(world.person, forged.sequence)).toMatch(/^event\.alice\.scout\..*settled\.maria.*Nats-Stream/)
-    const letter = async () => (await askLetters(world.person, {})).letters.find(({ id }) => id === key.id)
+    const letter = async () => (await listDeadLetters(world.person, {})).letters.find(({ id }) => id === key.id)
     expect(await letter()).toMatchObject({ state: 'open' })
-    const detail = await findLetter(world.person, { id: key.id, from: 'alice', to: 'scout' })
-    expect(await dropLetter(world.person, detail, 'honest')).toMatchObject({ exit: 0, document: { dropped: true } })
+    const detail = await findDeadLetter(world.person, { id: key.id, from: 'alice', to: 'scout' })
+    expect(await dropDeadLetter(world.person, detail, 'honest')).toMatchObject({ exit: 0, document: { dropped: true } })
     const dropped = async () => ((await letter())?.state === 'dropped' ? letter() : undefined)
     await until(dropped, { what: 'the letter is dropped', deadline_ms: 20_000 })
   })

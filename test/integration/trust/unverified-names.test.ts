@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Bus, openBus } from '@passover/bus'
-import { sayCustody } from '@passover/operator'
+import { publishCustodyEvent } from '@passover/operator'
 import type { Agent } from '@passover/sdk'
 import { describe, expect, it } from 'vitest'
 import { AgentWorld } from '../../support/builders/agents.js'
@@ -109,7 +109,7 @@ describe.each([
     await names('watch', '--all', id, '--count', '3')
     await names('cancel', await held(), '--json')
 
-    await sayCustody(person, { kind: 'erase', session: 'none', reason: 'r' })
+    await publishCustodyEvent(person, { kind: 'erase', session: 'none', reason: 'r' })
     await until(async () => ((await passover('audit', 'erase')).stdout.includes('none') ? true : undefined), { what: 'it is listed' })
     await both('audit', 'erase')
 

@@ -1,5 +1,5 @@
 import type { AgentRecord } from '@passover/schemas'
-import { formatPerson, type Names } from '../connection/verified-names.js'
+import { formatPerson, type NameVerification } from '../connection/verified-names.js'
 import { dateTime } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { oneLine } from '../terminal/text.js'
@@ -12,7 +12,7 @@ export interface AgentWorkers {
 }
 
 /** What `agents show` prints. */
-export function renderAgent(record: AgentRecord & Names, workers: AgentWorkers, { colors }: Pick<Terminal, 'colors'>): string {
+export function renderAgent(record: AgentRecord & NameVerification, workers: AgentWorkers, { colors }: Pick<Terminal, 'colors'>): string {
   const { name, roles, description, skills = [], defaults = {}, registered_by, updated_at } = record
   const { up, busy, places, queued } = workers
   const facts: [string, string | undefined][] = [

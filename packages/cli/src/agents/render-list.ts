@@ -1,10 +1,10 @@
 import type { AgentLine } from '@passover/operator'
-import { formatPerson, type Names } from '../connection/verified-names.js'
+import { formatPerson, type NameVerification } from '../connection/verified-names.js'
 import { renderTable } from '../render/table.js'
 import type { Terminal } from '../terminal/terminal.js'
 
 /** An agent, and what this installation and this machine know about who it is. */
-export type ShownAgent = AgentLine & Names & { revoked_at?: number | undefined }
+export type ShownAgent = AgentLine & NameVerification & { revoked_at?: number | undefined }
 
 export function renderAgents(agents: ShownAgent[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {
   return renderTable<ShownAgent>(

@@ -1,6 +1,15 @@
 import { type Bus, nodeRandom, serverClock } from '@passover/bus'
 import { chooseModifications, type NumberedModification, type Tracing } from '@passover/core'
-import { chainOf, findPass, type KnownRevoked, type PassRef, readResult, refuseOwn, refuseRevoked, revokedIn } from '@passover/operator'
+import {
+  chainOf,
+  findPass,
+  type KnownRevoked,
+  type PassRef,
+  readResult,
+  refuseOwnDecision,
+  refuseRevoked,
+  revokedIn,
+} from '@passover/operator'
 import { type AnsweredDecision, type AnsweredPass, type ShownFile, sha256, type WorkOutput } from '@passover/schemas'
 import {
   type Accepts,
@@ -128,7 +137,7 @@ function applyQuestion({ plan, judged, taken }: Ready, directory: string): strin
 
 /** To apply is to approve: where nobody can be asked, that is said and not supposed. */
 function undecided({ pass, judged }: Ready, person: string): CliFailure {
-  refuseOwn(pass, person)
+  refuseOwnDecision(pass, person)
   const { id } = pass.row
   return usage(
     `nobody has decided about the ${count(judged.all.length, 'change')} of ${id}, and there is no terminal to ask at`,

@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import type { ModificationChoice } from '@passover/core'
-import { askNames, askPasses, decide, refuseOwn, type Standing, verifyStored } from '@passover/operator'
+import { askNameVerification, askPasses, decide, refuseOwnDecision, type StoredDecision, verifyStored } from '@passover/operator'
 import { type AnsweredDecision, type AnsweredPass, sha256 } from '@passover/schemas'
 import { nameMarks } from '@passover/sdk/internal/format'
 import { CliFailure } from '../errors.js'
@@ -14,14 +14,14 @@ const POLL_INTERVAL_MS = 50
  * it. CliFailure E013: somebody else was faster (exit 6 if they denied), it came too late (6), or it does not count (4).
  */
 export async function decideApply(bus: Bus, pass: AnsweredPass, modifications: ModificationChoice): Promise<AnsweredDecision> {
-  refuseOwn(pass, bus.identity)
+  refuseOwnDecision(pass, bus.identity)
   refuseExpired(bus, pass)
   const digest = pass.return ? sha256(pass.return.data) : ''
   await verifyStored(bus, pass, { id: pass.row.id, digest })
   const verdict = { key: pass.key, item: 'apply', verdict: 'approve' as const, digest, traceparent: pass.traceparent }
-  const counts = async (standing: Standing) => (await counted(bus, pass, standing.sequence))?.sequence === standing.sequence
+  const counts = async (standing: StoredDecision) => (await counted(bus, pass, standing.sequence))?.sequence === standing.sequence
   const decided = await decide(bus, { ...verdict, modifications }, counts)
-  if (decided.kind === 'lost') throw decidedEarlierError(bus, pass, { ...decided.standing, ...(await askNames(bus)) })
+  if (decided.kind === 'lost') throw decidedEarlierError(bus, pass, { ...decided.standing, ...(await askNameVerification(bus)) })
   const decision = await counted(bus, pass, decided.sequence)
   if (decision?.sequence === decided.sequence) return decision
   if (decision) throw decidedEarlierError(bus, pass, decision)

@@ -1,7 +1,7 @@
 import { type Bus, nodeRandom, serverClock } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { visible } from '@passover/core/text'
-import { askNames } from '@passover/operator'
+import { askNameVerification } from '@passover/operator'
 import { appliedSets, interruptedSets, undoApplied } from '@passover/sdk'
 import { formatPerson } from '../connection/verified-names.js'
 import { CliFailure } from '../errors.js'
@@ -31,7 +31,7 @@ export async function undoPass(bus: Bus, terminal: Terminal, given: UndoRequest)
       const hint = `what a pass changed is undone in the directory where it was applied (--directory); passover show ${shellWord(given.id)} tells more`
       throw new CliFailure('E041', error.message, { hint })
     }
-    const names = (await askNames(bus)) ?? {}
+    const names = (await askNameVerification(bus)) ?? {}
     const by = formatPerson(String(undone_by), names)
     terminal.show(
       { id, directory, undone: [], conflicts: [], undone_by, undone_at, ...names },

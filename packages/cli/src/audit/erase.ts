@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import { askCustody, sayCustody } from '@passover/operator'
+import { askCustody, publishCustodyEvent } from '@passover/operator'
 import type { CustodyAnswer, CustodyErasure } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
@@ -44,7 +44,7 @@ export async function runErase(context: Context, { session, originator, reason, 
       return 1
   }
   const [only] = preview.originators
-  const erase = await sayCustody(bus, { kind: 'erase', session, originator: originator ?? only, reason })
+  const erase = await publishCustodyEvent(bus, { kind: 'erase', session, originator: originator ?? only, reason })
   return told(context, await ended(bus, erase), preview)
 }
 

@@ -3,7 +3,7 @@ import { ARCHIVE_BUCKET, Manifest, type ManifestEntry, segmentOf } from '@passov
 import { buildCheckedRecord, createdAt, LoggingHistory, ReverseSpool, type WalkedPass, walkPasses } from '@passover/audit'
 import type { Bus } from '@passover/bus'
 import type { CheckSchema, JournalRules } from '@passover/core'
-import { inForce, policyOn } from '@passover/operator'
+import { activePolicy, openPolicySession } from '@passover/operator'
 import type { PassOverAuditEntry, PassRecord } from '@passover/schemas'
 import { outputSchemas } from '@passover/validation'
 import { connectPerson } from '../connection/connect-person.js'
@@ -30,7 +30,7 @@ const PROGRESS_DELAY_MS = 1_000
 export async function runExport(context: Context, flags: ExportFlags): Promise<number> {
   const { terminal, env } = context
   await using bus = await connectPerson(context)
-  const { audit } = (await inForce(await policyOn(bus))).document
+  const { audit } = (await activePolicy(await openPolicySession(bus))).document
   if (audit?.log_all_passes === false)
     throw new CliFailure('E013', 'passes are not exported: the policy says log_all_passes: false', {
       hint: 'passover policy edit changes that; the stream and its archive have them all the same',

@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import { askCustody, findPass, sayCustody } from '@passover/operator'
+import { askCustody, findPass, publishCustodyEvent } from '@passover/operator'
 import type { CustodyHold, CustodyScope } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
@@ -22,7 +22,7 @@ export interface HoldFlags {
 export async function runHold(context: Context, flags: HoldFlags): Promise<number> {
   await using bus = await connectPerson(context)
   const scope = await scopeOf(bus, flags)
-  const hold = await sayCustody(bus, { kind: 'hold', scope, reason: flags.reason })
+  const hold = await publishCustodyEvent(bus, { kind: 'hold', scope, reason: flags.reason })
   const names = await readNameVerification(bus, context)
   context.terminal.show(
     { hold, scope, reason: flags.reason, by: bus.identity, ...names },
@@ -44,7 +44,7 @@ export async function runRelease(context: Context, hold: number, reason: string 
   const { holds } = await askCustody(bus)
   const found = holds.find((one) => one.hold === hold)
   if (!found) throw new CliFailure('E041', `there is no hold ${hold}`, { hint: '`passover audit hold list` shows what is held' })
-  await sayCustody(bus, { kind: 'release', hold, ...(reason === undefined ? {} : { reason }) })
+  await publishCustodyEvent(bus, { kind: 'release', hold, ...(reason === undefined ? {} : { reason }) })
   const names = await readNameVerification(bus, context)
   const who = formatPerson(bus.identity, names)
   context.terminal.show(

@@ -1,4 +1,4 @@
-import { pages } from '@passover/operator'
+import { queryPages } from '@passover/operator'
 import { DEFAULT_PAGE, MAX_PAGE, type QueriedPass } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
@@ -32,7 +32,7 @@ export async function runQuery(context: Context, flags: QueryFlags): Promise<num
     limit,
   }
   const begun = Date.now()
-  for await (const page of pages(bus, query)) {
+  for await (const page of queryPages(bus, query)) {
     const entries = page.entries.slice(0, wanted - shown)
     shown += entries.length
     if (terminal.mode === 'jsonl') for (const entry of entries) terminal.stream(entry, () => undefined)

@@ -1,9 +1,9 @@
 import { type Bus, decode, type StoredMessage, type Subjects } from '@passover/bus'
-import { askPasses, standing } from '@passover/operator'
+import { askPasses, statusLabel } from '@passover/operator'
 import { type CustodyBody, custodyBody, HEADER, type PassKey, passRecord, type QueriedPass, SYSTEM } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { formatPerson, type Names, readNameVerification } from '../connection/verified-names.js'
+import { formatPerson, type NameVerification, readNameVerification } from '../connection/verified-names.js'
 import { custodyText } from '../render/custody.js'
 import { watchReader } from '../terminal/closed-reader.js'
 import { clockTime, duration } from '../terminal/duration.js'
@@ -17,7 +17,7 @@ export interface TailFlags extends FilterFlags {
 }
 
 /** Something that was said about custody. */
-interface CustodyLine extends Names {
+interface CustodyLine extends NameVerification {
   sequence: number
   /** Server ms. */
   time: number
@@ -79,7 +79,7 @@ async function passesOf(bus: Bus, { originator, subagent, id }: PassKey): Promis
 /** Undefined: nothing that counts. */
 function saidIn(
   { sequence, time, subject, headers, data }: StoredMessage,
-  { subjects, names }: { subjects: Subjects; names: Names },
+  { subjects, names }: { subjects: Subjects; names: NameVerification },
 ): CustodyLine | undefined {
   const parsed = subjects.parse(subject)
   const body = decode(data, headers.get(HEADER.contentType))
@@ -117,5 +117,5 @@ function tailLine({ row, entry }: QueriedPass, { terminal }: Context): string {
   const { dim, bold } = terminal.colors
   const took = row.ended_at === undefined ? '' : duration(Math.max(0, row.ended_at - row.created_at))
   const summary = entry?.summary ? `  ${oneLine(entry.summary, 120)}` : ''
-  return `${dim(clockTime(row.ended_at ?? row.created_at))}  ${bold(standing(row))}  ${row.originator} → ${row.subagent}  ${row.id}  ${took}${summary}`
+  return `${dim(clockTime(row.ended_at ?? row.created_at))}  ${bold(statusLabel(row))}  ${row.originator} → ${row.subagent}  ${row.id}  ${took}${summary}`
 }

@@ -1,17 +1,17 @@
 import type { Bus } from '@passover/bus'
-import { askNames, type Names } from '@passover/operator'
+import { askNameVerification, type NameVerification } from '@passover/operator'
 import { nameMarks } from '@passover/sdk/internal/format'
 import type { Context } from './context.js'
 import { verifiesNames } from './settings.js'
 
-export type { Names }
+export type { NameVerification }
 
 /** Returns whether names on this server are verified: as the audit service answers, else as the credentials in use imply. */
-export async function readNameVerification(bus: Bus, { person, server }: Pick<Context, 'person' | 'server'>): Promise<Names> {
-  return (await askNames(bus)) ?? (verifiesNames(server(), person) ? {} : { unverified: true })
+export async function readNameVerification(bus: Bus, { person, server }: Pick<Context, 'person' | 'server'>): Promise<NameVerification> {
+  return (await askNameVerification(bus)) ?? (verifiesNames(server(), person) ? {} : { unverified: true })
 }
 
 /** Formats the name of a person: `maria`, `maria (unverified)`. */
-export function formatPerson(name: string, { unverified }: Names): string {
+export function formatPerson(name: string, { unverified }: NameVerification): string {
   return `${name}${nameMarks({ unverified })}`
 }

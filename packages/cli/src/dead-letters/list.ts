@@ -1,4 +1,4 @@
-import { everyLetter, type LetterFilter } from '@passover/operator'
+import { allDeadLetters, type DeadLetterFilter } from '@passover/operator'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { renderDeadLetters } from './render.js'
@@ -6,7 +6,7 @@ import { renderDeadLetters } from './render.js'
 export interface DeadLetterListRequest {
   from?: string
   to?: string
-  state?: LetterFilter['state']
+  state?: DeadLetterFilter['state']
   limit: number
   before?: number
 }
@@ -23,7 +23,7 @@ export async function runDlqList(context: Context, { from, to, state, limit, bef
     ...(state ? { state } : {}),
     ...(before ? { before } : {}),
   }
-  const { letters, next, rest = [], forgotten } = await everyLetter(bus, filter, limit)
+  const { letters, next, rest = [], forgotten } = await allDeadLetters(bus, filter, limit)
   if (terminal.mode === 'jsonl') for (const letter of letters) terminal.stream(letter, () => undefined)
   else terminal.show(letters, () => (letters.length === 0 ? 'Nothing is dead.' : renderDeadLetters(letters, bus.now(), terminal)))
   if (next !== undefined)

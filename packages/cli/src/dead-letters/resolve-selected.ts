@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import { type Done, everyLetter, findLetter, refOf } from '@passover/operator'
+import { allDeadLetters, deadLetterRef, findDeadLetter, type ResolutionResult } from '@passover/operator'
 import type { DeadLetter, DeadLetterDetail } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
 import { CliFailure, usage } from '../errors.js'
@@ -21,7 +21,7 @@ const MAX_LETTERS = 10_000
 export async function resolveSelected(
   context: Context,
   { bus, choice, verb }: { bus: Bus; choice: LetterSelection; verb: 'requeue' | 'drop' },
-  run: (detail: DeadLetterDetail) => Promise<Done>,
+  run: (detail: DeadLetterDetail) => Promise<ResolutionResult>,
 ): Promise<number> {
   const { terminal } = context
   const letters = await selectLetters(bus, choice, verb)
@@ -35,10 +35,10 @@ export async function resolveSelected(
     throw usage(`that would ${verb} ${what}`, 'see which with --dry-run; do it with --yes')
   }
   const [only] = letters
-  if (choice.ids.length === 1 && only) return tell(context, [await run(await findLetter(bus, refOf(only)))])
-  const done: Done[] = []
+  if (choice.ids.length === 1 && only) return tell(context, [await run(await findDeadLetter(bus, deadLetterRef(only)))])
+  const done: ResolutionResult[] = []
   for (const letter of letters) {
-    const one = await attempt(letter, async () => run(await findLetter(bus, refOf(letter))))
+    const one = await attempt(letter, async () => run(await findDeadLetter(bus, deadLetterRef(letter))))
     done.push(one)
   }
   return tell(context, done)
@@ -50,15 +50,15 @@ async function selectLetters(bus: Bus, { ids, all, from, to }: LetterSelection, 
   }
   const parties = { ...(from ? { originator: from } : {}), ...(to ? { subagent: to } : {}) }
   if (all) {
-    const { letters } = await everyLetter(bus, { state: 'open', ...parties }, MAX_LETTERS)
+    const { letters } = await allDeadLetters(bus, { state: 'open', ...parties }, MAX_LETTERS)
     return letters.filter(({ what, code }) => verb === 'drop' || (what !== 'notice' && code !== 'E005'))
   }
-  const found = await Promise.all(ids.map(async (id) => (await findLetter(bus, { id, from, to })).letter))
+  const found = await Promise.all(ids.map(async (id) => (await findDeadLetter(bus, { id, from, to })).letter))
   return [...new Map(found.map((letter) => [`${letter.originator} ${letter.subagent} ${letter.id}`, letter])).values()]
 }
 
 /** One that fails does not keep the others from it. */
-async function attempt({ id }: DeadLetter, run: () => Promise<Done>): Promise<Done> {
+async function attempt({ id }: DeadLetter, run: () => Promise<ResolutionResult>): Promise<ResolutionResult> {
   try {
     return await run()
   } catch (error) {
@@ -69,7 +69,7 @@ async function attempt({ id }: DeadLetter, run: () => Promise<Done>): Promise<Do
   }
 }
 
-function tell({ terminal }: Context, done: Done[]): number {
+function tell({ terminal }: Context, done: ResolutionResult[]): number {
   if (terminal.mode === 'jsonl') for (const { document } of done) terminal.stream(document, () => undefined)
   else {
     const human = () => (done.length === 0 ? 'Nothing is open there.' : done.map(({ sentence }) => formatCommands(sentence)).join('\n'))

@@ -1,4 +1,4 @@
-import { askPasses, findLetter, readResult, refOf } from '@passover/operator'
+import { askPasses, deadLetterRef, findDeadLetter, readResult } from '@passover/operator'
 import type { AnsweredPass, DeadLetterDetail } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
@@ -7,8 +7,8 @@ import { renderDeadLetter } from './render.js'
 /** Shows one dead letter: why, what was tried, the bytes that can be shown. */
 export async function runDlqShow(context: Context, ref: { id: string; from?: string; to?: string }): Promise<number> {
   await using bus = await connectPerson(context)
-  const detail = await findLetter(bus, ref)
-  const [pass] = await askPasses(bus, refOf(detail.letter), { history: true })
+  const detail = await findDeadLetter(bus, ref)
+  const [pass] = await askPasses(bus, deadLetterRef(detail.letter), { history: true })
   const result = pass && (await readResult(bus, pass))
   const details = result && 'error' in result ? result.error.details : undefined
   const stderr = typeof details?.stderr === 'string' ? details.stderr : undefined

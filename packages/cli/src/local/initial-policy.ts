@@ -1,5 +1,5 @@
 import { PolicyStore } from '@passover/bus'
-import { invalidPolicy, sameDocument } from '@passover/operator'
+import { invalidPolicyError, sameDocument } from '@passover/operator'
 import { connectAs } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import type { ServerSetting } from '../connection/settings.js'
@@ -22,7 +22,7 @@ export async function publishInitialPolicy(
   const live = await store.rollForward()
   const { document, faults } = await checkPolicyFile(file, undefined)
   if (!document) {
-    if (!live) throw invalidPolicy(file.shown, faults)
+    if (!live) throw invalidPolicyError(file.shown, faults)
     return `${file.shown} is not valid, so that policy version ${live.version} stays in force: passover policy check says what is wrong.`
   }
   if (sameDocument(document, live?.document ?? {})) return undefined

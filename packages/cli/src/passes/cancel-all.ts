@@ -1,5 +1,5 @@
 import { type Bus, machineTiming } from '@passover/bus'
-import { Failure, isOpen, pages, publishCancel } from '@passover/operator'
+import { Failure, isOpen, publishCancel, queryPages } from '@passover/operator'
 import { keyText, MAX_PAGE, type PassRow } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
 import { formatPerson, readNameVerification } from '../connection/verified-names.js'
@@ -77,7 +77,7 @@ async function openOf(bus: Bus, { from, to, session }: Chosen): Promise<PassRow[
   const found = new Map<string, PassRow>()
   for (const status of OPEN) {
     const filter = { originator: from, ...(to && { subagent: to }), ...(session && { session_id: session }) }
-    for await (const { entries } of pages(bus, { ...filter, status, limit: MAX_PAGE }))
+    for await (const { entries } of queryPages(bus, { ...filter, status, limit: MAX_PAGE }))
       for (const { row } of entries) if (isOpen(row)) found.set(keyText(row), row)
   }
   return [...found.values()]

@@ -1,5 +1,5 @@
 import type { Bus } from '@passover/bus'
-import { findPass, isOpen, openBelow, type PassRef, publishCancel, standing, untilEnded } from '@passover/operator'
+import { findPass, isOpen, openBelow, type PassRef, publishCancel, statusLabel, waitUntilEnded } from '@passover/operator'
 import type { Context } from '../connection/context.js'
 import { formatPerson, readNameVerification } from '../connection/verified-names.js'
 import { confirmAction } from '../input/confirm.js'
@@ -19,7 +19,7 @@ export async function cancelPass(bus: Bus, context: Context, given: CancelReques
   if (!isOpen(pass.row)) {
     terminal.show(
       { id, cancelled: pass.status === 'cancelled', status: pass.status },
-      () => `${id} has already ended: ${standing(pass.row)}.`,
+      () => `${id} has already ended: ${statusLabel(pass.row)}.`,
     )
     return pass.status === 'cancelled' ? 0 : 1
   }
@@ -31,7 +31,7 @@ export async function cancelPass(bus: Bus, context: Context, given: CancelReques
   }
   if (below.length > 0 && !given.yes && terminal.interactive && !(await confirmAction(`Cancel ${what}?`))) return 1
   await publishCancel(bus, pass, given.reason)
-  const ended = await untilEnded(bus, pass)
+  const ended = await waitUntilEnded(bus, pass)
   const cancelled = ended.status === 'cancelled'
   const names = await readNameVerification(bus, context)
   terminal.show({ id, cancelled, status: ended.status, by: bus.identity, ...names, below: below.map((row) => row.id) }, () =>
@@ -39,7 +39,7 @@ export async function cancelPass(bus: Bus, context: Context, given: CancelReques
       ? `Cancelled ${what} as ${formatPerson(bus.identity, names)}.`
       : isOpen(ended.row)
         ? `Asked for the end of ${what}; it has not ended yet. ${formatCommands(`passover show ${id} tells.`)}`
-        : `${id} ended before: ${standing(ended.row)}.`,
+        : `${id} ended before: ${statusLabel(ended.row)}.`,
   )
   return cancelled ? 0 : 1
 }

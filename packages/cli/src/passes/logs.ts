@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Bus } from '@passover/bus'
-import { findPass, isOpen, type PassRef, readResult, standing } from '@passover/operator'
+import { findPass, isOpen, type PassRef, readResult, statusLabel } from '@passover/operator'
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
@@ -46,6 +46,6 @@ async function printEnd({ terminal }: Context, bus: Bus, pass: AnsweredPass): Pr
   if (terminal.mode === 'json') return terminal.show({ id: row.id, status: row.status, timeline: history, ...error }, () => '')
   if (terminal.mode === 'jsonl') return terminal.stream({ id: row.id, status: row.status, ...error }, () => undefined)
   const { colors } = terminal
-  const ended = `${colors.bold(row.id)}  ${statusColor(row, colors)(standing(row))}`
+  const ended = `${colors.bold(row.id)}  ${statusColor(row, colors)(statusLabel(row))}`
   terminal.show(undefined, () => (failed ? `${ended}\n${renderResult(failed, { colors })}` : ended))
 }

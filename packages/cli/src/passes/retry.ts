@@ -1,6 +1,6 @@
 import { eventOf } from '@passover/archive'
 import { type Bus, BusReadError, joinContext, loadParts, PartError, type StoredMessage } from '@passover/bus'
-import { findPass, isOpen, type PassRef, refuseEndedParent, standing } from '@passover/operator'
+import { findPass, isOpen, type PassRef, refuseEndedParent, statusLabel } from '@passover/operator'
 import { type AnsweredPass, LIMITS, type PassRow } from '@passover/schemas'
 import type { PassOverOptions } from '@passover/sdk'
 import { connectPerson } from '../connection/connect-person.js'
@@ -39,13 +39,14 @@ async function readRequest(context: Context, ref: PassRef): Promise<{ from: stri
 
 function refuseUnfailed(row: PassRow): void {
   const { id } = row
-  if (isOpen(row)) throw refused(`${id} has not ended: it is ${standing(row)}`, `passover show ${id}; end it first: passover cancel ${id}`)
+  if (isOpen(row))
+    throw refused(`${id} has not ended: it is ${statusLabel(row)}`, `passover show ${id}; end it first: passover cancel ${id}`)
   if (row.status === 'awaiting_release')
     throw refused(`${id} has its result, which waits for a person`, `passover inbox; passover show ${id}`)
   const failed = row.code !== undefined || row.output_status === 'failed' || row.output_status === 'aborted'
   if (!failed)
     throw refused(
-      `${id} did not fail: it is ${standing(row)}`,
+      `${id} did not fail: it is ${statusLabel(row)}`,
       `passover show ${id} has its result; to ask again all the same: passover request`,
     )
 }

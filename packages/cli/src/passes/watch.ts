@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import type { NotificationReader } from '@passover/notifier'
-import { Failure, findPass, type Happening, happeningOf, isOpen, standing } from '@passover/operator'
+import { describeEvent, Failure, findPass, isOpen, type PassEvent, statusLabel } from '@passover/operator'
 import type { DecisionFact, Notice, Step } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
@@ -42,7 +42,7 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
   const from = request.all ? 1 : last + 1
   let reads: NotificationReader | undefined
   await using _reader = await bus.follow({ from }, async (stored, fact) => {
-    const happening = happeningOf(stored, fact, { subjects: bus.subjects, names })
+    const happening = describeEvent(stored, fact, { subjects: bus.subjects, names })
     if (!happening || !isWantedFact(happening, request)) return
     if (!request.notifications) shown.add(happening, () => line(happening, terminal.colors.dim))
     const { mayBeTold, NotificationReader } = await import('@passover/notifier')
@@ -64,7 +64,8 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
 async function noteSilence({ terminal }: Context, bus: Bus, ref: { id: string; from?: string; to?: string }): Promise<void> {
   try {
     const { row } = await findPass(bus, ref)
-    if (!isOpen(row)) terminal.note(`${row.id} has already ended: ${standing(row)}. What is stored of it: passover watch --all ${row.id}`)
+    if (!isOpen(row))
+      terminal.note(`${row.id} has already ended: ${statusLabel(row)}. What is stored of it: passover watch --all ${row.id}`)
   } catch (error) {
     if (error instanceof Failure && error.code === 'E041') terminal.note(`No pass ${ref.id} is known yet; waiting for it. Ctrl-C ends it.`)
   }
@@ -72,7 +73,7 @@ async function noteSilence({ terminal }: Context, bus: Bus, ref: { id: string; f
 
 /** What was shown so far, up to as many as were asked for. */
 class Shown {
-  readonly seen: Happening[] = []
+  readonly seen: PassEvent[] = []
   readonly enough: Promise<void>
   #count = 0
   #isEnough: () => void = () => {}
@@ -86,7 +87,7 @@ class Shown {
     })
   }
 
-  add(happening: Happening, human: () => string): void {
+  add(happening: PassEvent, human: () => string): void {
     const { terminal } = this.context
     if (this.#count === this.request.count) return
     this.#count += 1
@@ -102,13 +103,13 @@ class Shown {
 async function noticesFor(
   reads: NotificationReader,
   fact: Step | DecisionFact,
-  about: Happening,
-): Promise<(Happening & { notice: Notice })[]> {
+  about: PassEvent,
+): Promise<(PassEvent & { notice: Notice })[]> {
   const notices = await reads.noticesOf(fact).catch(() => undefined)
   return (notices ?? []).map((notice) => ({ ...about, kind: 'notification', notice }))
 }
 
-function noticeLine({ time, originator, subagent, id, notice }: Happening & { notice: Notice }, { terminal }: Context): string {
+function noticeLine({ time, originator, subagent, id, notice }: PassEvent & { notice: Notice }, { terminal }: Context): string {
   const { bold, dim, yellow } = terminal.colors
   return `${dim(clockTime(time))}  ${bold(yellow('▶'))} ${originator} → ${subagent}  ${id}  ${oneLine(notificationText(notice))}`
 }
@@ -135,13 +136,13 @@ export function notificationText(notice: Notice): string {
   return `${how}${counts.length > 0 ? ` (${counts.join(', ')})` : ''}${said ? `: ${cut(said, SUMMARY_SHOWN)}` : ''}`
 }
 
-function isWantedFact(happening: Happening, { id, from, to }: WatchRequest): boolean {
+function isWantedFact(happening: PassEvent, { id, from, to }: WatchRequest): boolean {
   if (id !== undefined && !happening.id?.startsWith(id)) return false
   if (from !== undefined && happening.originator !== from) return false
   return to === undefined || happening.subagent === to
 }
 
-function line(happening: Happening, dim: (text: string) => string): string {
+function line(happening: PassEvent, dim: (text: string) => string): string {
   const { time, kind, by = '', originator, subagent, id, attempt, detail, unverified } = happening
   const who = originator && subagent ? `${originator} → ${subagent}` : ''
   return `${dim(clockTime(time))}  ${kind.padEnd(KIND_WIDTH)} ${who}  ${id ?? ''}  ${entryText({ kind, by, attempt, detail, unverified })}`

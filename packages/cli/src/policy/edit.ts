@@ -2,7 +2,16 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type FaultInFile, faultText, gate, inForce, invalidPolicy, lenient, publish, sameDocument } from '@passover/operator'
+import {
+  activePolicy,
+  downgradeMissingAgents,
+  type FileIssue,
+  faultText,
+  invalidPolicyError,
+  publish,
+  sameDocument,
+  validateForPublish,
+} from '@passover/operator'
 import type { PassOverPreferences } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
 import { formatPerson, readNameVerification } from '../connection/verified-names.js'
@@ -29,7 +38,7 @@ export async function runPolicyEdit(context: Context, options: EditOptions): Pro
   const editor = context.env.VISUAL || context.env.EDITOR
   if (!editor) throw usage('no editor is known', 'set VISUAL or EDITOR, or change the file and passover policy push')
   await using session = await openPolicy(context)
-  const live = await inForce(session)
+  const live = await activePolicy(session)
   const folder = mkdtempSync(join(tmpdir(), 'passover-policy-'))
   const path = join(folder, 'pass-over.json')
   const head = `// Policy version ${live.version}. Save to publish it as version ${live.version + 1}; leave it as it is to change nothing.\n`
@@ -77,8 +86,8 @@ async function edited({ terminal, env }: Context, { editor, path, session, befor
     if (document) return document
     const errors = faults.filter(({ severity }) => severity === 'error')
     const plain = withoutRemarks(text)
-    if (plain === saved) throw alreadyReported(invalidPolicy(path, faults))
-    if (round >= MAX_ROUNDS) throw invalidPolicy(path, faults)
+    if (plain === saved) throw alreadyReported(invalidPolicyError(path, faults))
+    if (round >= MAX_ROUNDS) throw invalidPolicyError(path, faults)
     saved = plain
     for (const fault of errors) terminal.note(faultText(fault))
     writeFileSync(path, remarks(errors) + plain)
@@ -96,25 +105,25 @@ async function problems({
   session,
   before,
   allowMissing,
-}: Omit<Editing, 'editor'> & { text: string }): Promise<{ document?: PassOverPreferences; faults: FaultInFile[] }> {
+}: Omit<Editing, 'editor'> & { text: string }): Promise<{ document?: PassOverPreferences; faults: FileIssue[] }> {
   // Conflicts that were there before are nobody's fault now: the gate knows them.
   const read = readPolicyFile({ text, shown: path, within: [] }, undefined)
-  if (!read.document) return { faults: lenient(read.faults, allowMissing) }
+  if (!read.document) return { faults: downgradeMissingAgents(read.faults, allowMissing) }
   try {
-    await gate(read.document, { what: path, agents: session.agents, before, allowMissing })
+    await validateForPublish(read.document, { what: path, agents: session.agents, before, allowMissing })
     return { document: read.document, faults: [] }
   } catch (error) {
     if (!(error instanceof CliFailure)) throw error
     const { faults } = await checkPolicyFile({ text, shown: path, within: [] }, session.agents)
-    return { faults: lenient(faults, allowMissing) }
+    return { faults: downgradeMissingAgents(faults, allowMissing) }
   }
 }
 
 const REMARK = '// ✗ '
 
-function remarks(faults: FaultInFile[]): string {
+function remarks(faults: FileIssue[]): string {
   return faults
-    .flatMap((fault) => faultText({ ...fault, file: undefined } as unknown as FaultInFile).split('\n'))
+    .flatMap((fault) => faultText({ ...fault, file: undefined } as unknown as FileIssue).split('\n'))
     .map((line) => `${REMARK}${line.trim()}\n`)
     .join('')
 }

@@ -1,5 +1,5 @@
 import { type ExplainedField, explainPolicy, formatValue, PassOverError } from '@passover/core'
-import { inForce, invalidPolicy, sameDocument } from '@passover/operator'
+import { activePolicy, invalidPolicyError, sameDocument } from '@passover/operator'
 import { type AgentRecord, agentPairOverride, issueTexts, type PassOverPreferences, requestControl } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
 import { usage } from '../errors.js'
@@ -127,12 +127,12 @@ async function sourceOf(context: Context, options: ExplainOptions, { from, to }:
   }
   if (options.file) {
     if (!file || !read) throw usage('--file: there is no policy file here', 'give its path: --file <path>')
-    if (!read.document) throw invalidPolicy(file.shown, read.faults)
+    if (!read.document) throw invalidPolicyError(file.shown, read.faults)
     const unasked = { agent: undefined, registered: undefined, originates: undefined }
     return { source: { name: file.shown, document: read.document, lineAt }, ...unasked }
   }
   await using session = await openPolicy(context)
-  const { version, document } = await inForce(session)
+  const { version, document } = await activePolicy(session)
   const same = read?.document !== undefined && sameDocument(read.document, document)
   const name = version === 0 ? 'the defaults (no policy was published)' : `policy version ${version}`
   const source: Source = { name, version, document, lineAt: same ? lineAt : () => undefined }

@@ -1,4 +1,4 @@
-import { type InForce, inForce, invalidPolicy, versionOf } from '@passover/operator'
+import { type ActivePolicy, activePolicy, invalidPolicyError, versionOf } from '@passover/operator'
 import type { Context } from '../connection/context.js'
 import { formatPerson, readNameVerification } from '../connection/verified-names.js'
 import { renderTable } from '../render/table.js'
@@ -29,7 +29,7 @@ export async function runPolicyDiff(context: Context, options: { file?: string }
 
 interface Side {
   name: string
-  document: InForce['document']
+  document: ActivePolicy['document']
 }
 
 async function sides(
@@ -38,15 +38,15 @@ async function sides(
   { given, file }: { given: (number | undefined)[]; file: string | undefined },
 ) {
   const [from, to] = given
-  const live = await inForce(session)
-  const named = ({ version, document }: InForce): Side => ({ name: `version ${version}`, document })
+  const live = await activePolicy(session)
+  const named = ({ version, document }: ActivePolicy): Side => ({ name: `version ${version}`, document })
   if (from !== undefined) {
     const after = to === undefined ? live : await versionOf(session, to)
     return { before: named(await versionOf(session, from)), after: named(after) }
   }
   const found = requiredFile(context, file)
   const read = readPolicyFile(found, undefined)
-  if (!read.document) throw invalidPolicy(found.shown, read.faults)
+  if (!read.document) throw invalidPolicyError(found.shown, read.faults)
   return { before: named(live), after: { name: found.shown, document: read.document } }
 }
 
@@ -59,7 +59,7 @@ function colored(line: string, colors: Context['terminal']['colors']): string {
 export async function runPolicyHistory(context: Context, { limit }: { limit: number }): Promise<number> {
   const { terminal } = context
   await using session = await openPolicy(context)
-  const live = await inForce(session)
+  const live = await activePolicy(session)
   const [versions, names] = await Promise.all([session.store.versions(), readNameVerification(session.bus, context)])
   const documents = new Map(versions.map(({ version, document }) => [version, document]))
   const rows = versions.slice(0, limit).map(({ version, time, by, reason, document, digest }) => {

@@ -1,6 +1,6 @@
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { inForce, sameDocument } from '@passover/operator'
+import { activePolicy, sameDocument } from '@passover/operator'
 import type { PassOverPreferences } from '@passover/schemas'
 import { applyEdits, modify } from 'jsonc-parser'
 import type { Context } from '../connection/context.js'
@@ -24,7 +24,7 @@ export async function runPolicyPull(context: Context, options: PolicyPullOptions
   const { terminal } = context
   const file = findPolicyFile({ ...named(context, path), mayBeNew: true })
   await using session = await openPolicy(context)
-  const live = await inForce(session)
+  const live = await activePolicy(session)
   const target = file?.path ?? newPolicyFile(named(context, path))
   const present = file ? readPolicyFile(file, undefined).document : {}
   if (file && !present && !options.yes) throw unreadable(file)

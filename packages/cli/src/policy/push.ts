@@ -1,4 +1,14 @@
-import { faultText, gate, inForce, invalidPolicy, jsonFault, lenient, publish, sameDocument, wasFaster } from '@passover/operator'
+import {
+  activePolicy,
+  downgradeMissingAgents,
+  faultText,
+  invalidPolicyError,
+  jsonFault,
+  publish,
+  sameDocument,
+  validateForPublish,
+  versionConflict,
+} from '@passover/operator'
 import type { PassOverPreferences } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
 import { formatPerson, readNameVerification } from '../connection/verified-names.js'
@@ -39,8 +49,8 @@ export async function runPolicyCheck(context: Context, options: PolicyCheckOptio
   const file = requiredFile(context, path)
   const { agents, unknown } = await registryOf(context, options)
   const read = await checkPolicyFile(file, agents)
-  const faults = lenient(read.faults, options.allowMissing === true)
-  if (faults.some(({ severity }) => severity === 'error')) throw invalidPolicy(file.shown, faults)
+  const faults = downgradeMissingAgents(read.faults, options.allowMissing === true)
+  if (faults.some(({ severity }) => severity === 'error')) throw invalidPolicyError(file.shown, faults)
   // Of a file whose only errors are excused there is no document.
   const { pairs = {}, subagents = {} } = (read.document ?? read.value ?? {}) as PassOverPreferences
   const numbers = `${count(Object.keys(pairs).length, 'pair')}, ${count(Object.keys(subagents).length, 'subagent')}`
@@ -71,14 +81,18 @@ export async function runPolicyPush(context: Context, options: PolicyPushOptions
   const file = requiredFile(context, path)
   await using session = await openPolicy(context)
   const read = await checkPolicyFile(file, session.agents)
-  const faults = lenient(read.faults, options.allowMissing === true)
-  if (!read.document && !options.allowMissing) throw invalidPolicy(file.shown, faults)
+  const faults = downgradeMissingAgents(read.faults, options.allowMissing === true)
+  if (!read.document && !options.allowMissing) throw invalidPolicyError(file.shown, faults)
   const document = read.document ?? (await checkPolicyFile(file, undefined)).document
-  if (!document || faults.some(({ severity }) => severity === 'error')) throw invalidPolicy(file.shown, faults)
-  const warnings = await gate(document, { what: file.shown, agents: session.agents, allowMissing: options.allowMissing === true })
-  const live = await inForce(session)
+  if (!document || faults.some(({ severity }) => severity === 'error')) throw invalidPolicyError(file.shown, faults)
+  const warnings = await validateForPublish(document, {
+    what: file.shown,
+    agents: session.agents,
+    allowMissing: options.allowMissing === true,
+  })
+  const live = await activePolicy(session)
   if (options.base !== undefined && options.base !== live.version) {
-    throw wasFaster(live.value, {
+    throw versionConflict(live.value, {
       now: session.bus.now(),
       base: options.base,
       keptIn: file.shown,

@@ -1,5 +1,5 @@
 import { checkPolicy, type KnownAgents, type PathSegment, type PolicyFault, pathText, readPolicy } from '@passover/core'
-import { type FaultInFile, schemaFaults } from '@passover/operator'
+import { type FileIssue, schemaFaults } from '@passover/operator'
 import type { PassOverPreferences } from '@passover/schemas'
 import { findNodeAtLocation, getNodeValue, type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
 import type { Context } from '../connection/context.js'
@@ -9,7 +9,7 @@ export interface PolicyFileReading {
   /** Undefined: it is not valid, `faults` say why. */
   document?: PassOverPreferences
   /** Errors and warnings. */
-  faults: FaultInFile[]
+  faults: FileIssue[]
   /** The line of a place in the document, from 1. */
   lineOf(at: readonly (string | number)[]): number | undefined
   positionOf(at: readonly (string | number)[]): Position | undefined
@@ -60,7 +60,7 @@ interface Locating {
   locate: (at: readonly (string | number)[]) => Position | undefined
 }
 
-function located(fault: PolicyFault, { file, locate }: Locating): FaultInFile {
+function located(fault: PolicyFault, { file, locate }: Locating): FileIssue {
   const places = fault.places.map((place) => ({ ...place, ...(place.at ? locate(place.at) : {}) }))
   const [first] = places
   const position = first?.line === undefined ? {} : { line: first.line, column: first.column ?? 1 }
@@ -68,8 +68,8 @@ function located(fault: PolicyFault, { file, locate }: Locating): FaultInFile {
 }
 
 /** Errors first, each in the order of the file. */
-function inOrder(faults: FaultInFile[]): FaultInFile[] {
-  const rank = ({ severity, line = 0 }: FaultInFile) => (severity === 'error' ? 0 : 1e9) + line
+function inOrder(faults: FileIssue[]): FileIssue[] {
+  const rank = ({ severity, line = 0 }: FileIssue) => (severity === 'error' ? 0 : 1e9) + line
   return faults.sort((a, b) => rank(a) - rank(b))
 }
 
@@ -118,7 +118,7 @@ const SYNTAX: Record<string, string> = {
   UnexpectedEndOfString: 'a closing "',
 }
 
-function syntaxFault({ error, offset, length }: ParseError, text: string): FaultInFile {
+function syntaxFault({ error, offset, length }: ParseError, text: string): FileIssue {
   const { line, column } = position(text, offset)
   const found =
     offset >= text.length ? 'the end of the file' : JSON.stringify(text.slice(offset, offset + Math.min(Math.max(length, 1), 40)))

@@ -1,5 +1,14 @@
 import { closestMatch, type PathSegment, POLICY_FIELDS, type PolicyFault, readPolicy } from '@passover/core'
-import { faultText, gate, type InForce, inForce, invalidPolicy, jsonFault, sameDocument, versionOf } from '@passover/operator'
+import {
+  type ActivePolicy,
+  activePolicy,
+  faultText,
+  invalidPolicyError,
+  jsonFault,
+  sameDocument,
+  validateForPublish,
+  versionOf,
+} from '@passover/operator'
 import { type PassOverPreferences, type PolicyVersion, pairKey, parsePairKey } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
 import { formatPerson, readNameVerification } from '../connection/verified-names.js'
@@ -21,12 +30,14 @@ export interface SetOptions {
 
 /** What a command makes of the document in force; done again upon a newer one where somebody was faster. */
 interface Change {
-  make(live: InForce): PassOverPreferences
+  make(live: ActivePolicy): PassOverPreferences
   reason: string | undefined
   allowMissing: boolean
 }
 
-type Changed = { kind: 'same'; live: InForce } | { kind: 'changed'; value: PolicyVersion; changes: Difference[]; warnings: PolicyFault[] }
+type Changed =
+  | { kind: 'same'; live: ActivePolicy }
+  | { kind: 'changed'; value: PolicyVersion; changes: Difference[]; warnings: PolicyFault[] }
 
 /** `passover policy set <field> [value]` */
 export function runPolicySet(context: Context, options: SetOptions, field: string, value: string | undefined): Promise<number> {
@@ -57,7 +68,7 @@ export function runPolicyPair(
 ): Promise<number> {
   const { from, to, enabled } = pair
   const at = ['pairs', pairKey(from, to)]
-  const make = ({ document }: InForce) => {
+  const make = ({ document }: ActivePolicy) => {
     const entry = document.pairs?.[pairKey(from, to)]
     if (enabled && entry?.enabled !== false) return document
     const said = withSetting(document, [...at, 'enabled'], enabled ? undefined : false)
@@ -82,12 +93,12 @@ async function run(context: Context, change: Change): Promise<number> {
 /** Of many who change at once each goes on from the one before: nobody's change is lost. */
 async function changed(session: PolicySession, { make, reason, allowMissing }: Change): Promise<Changed> {
   for (;;) {
-    const live = await inForce(session)
+    const live = await activePolicy(session)
     const read = readPolicy(make(live))
-    if (!read.ok) throw invalidPolicy('the changed policy', read.faults)
+    if (!read.ok) throw invalidPolicyError('the changed policy', read.faults)
     const { document } = read
     if (sameDocument(document, live.document)) return { kind: 'same', live }
-    const warnings = await gate(document, { what: 'the policy', agents: session.agents, before: live.document, allowMissing })
+    const warnings = await validateForPublish(document, { what: 'the policy', agents: session.agents, before: live.document, allowMissing })
     const outcome = await session.store.publish({ document, base: live.version, reason })
     if (outcome.kind === 'published')
       return { kind: 'changed', value: outcome.value, changes: diffPolicies(live.document, document), warnings }

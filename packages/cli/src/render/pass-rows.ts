@@ -1,4 +1,4 @@
-import { isOpen, standing } from '@passover/operator'
+import { isOpen, statusLabel } from '@passover/operator'
 import type { PassRow } from '@passover/schemas'
 import { ago, duration } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
@@ -19,7 +19,7 @@ export function statusColor(row: Pick<PassRow, 'status' | 'output_status'>, colo
 export function renderPassRows(rows: PassRow[], now: number, terminal: Pick<Terminal, 'colors' | 'columns'>): string {
   const columns: Column<PassRow>[] = [
     { head: 'ID', cell: (row) => row.id },
-    { head: 'STATUS', cell: standing, color: (row) => statusColor(row, terminal.colors) },
+    { head: 'STATUS', cell: statusLabel, color: (row) => statusColor(row, terminal.colors) },
     { head: 'SEND', cell: (row) => row.send ?? '', optional: true },
     { head: 'FROM', cell: (row) => row.originator },
     { head: 'TO', cell: (row) => row.subagent },

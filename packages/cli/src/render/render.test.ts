@@ -1,4 +1,4 @@
-import { type PassResult, standing } from '@passover/operator'
+import { type PassResult, statusLabel } from '@passover/operator'
 import type { AnsweredPass, PassRow } from '@passover/schemas'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
@@ -48,8 +48,8 @@ describe('the table of passes', () => {
   })
 
   it('says of what ended how, and of what is open that it lasts', () => {
-    expect(standing({ status: 'refused', code: 'E003' })).toBe('refused E003')
-    expect(standing({ status: 'returned', output_status: 'failed' })).toBe('returned (failed)')
+    expect(statusLabel({ status: 'refused', code: 'E003' })).toBe('refused E003')
+    expect(statusLabel({ status: 'returned', output_status: 'failed' })).toBe('returned (failed)')
     const { ended_at: _ended, output_status: _status, ...rest } = row
     expect(renderPassRows([{ ...rest, status: 'waiting_for_return' }], 61_000, { colors, columns: undefined })).toContain('1 min…')
   })

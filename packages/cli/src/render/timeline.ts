@@ -1,4 +1,4 @@
-import { chainOf, isOpen, type PassResult, revokedText, standing } from '@passover/operator'
+import { chainOf, isOpen, type PassResult, revokedText, statusLabel } from '@passover/operator'
 import type { AnsweredPass, TimelineEntry } from '@passover/schemas'
 import { nameMarks } from '@passover/sdk/internal/format'
 import { clockTime, dateTime, duration } from '../terminal/duration.js'
@@ -16,7 +16,7 @@ export function renderPass(pass: AnsweredPass, result: PassResult | undefined, v
   const { bold } = view.colors
   const facts = renderFacts(pass, view)
   const reader = { ...view, within: 'show' as const, ...(view.person === row.originator ? { as: 'originator' as const } : {}) }
-  const sections = [`${bold(row.id)}  ${statusColor(row, view.colors)(standing(row))}`]
+  const sections = [`${bold(row.id)}  ${statusColor(row, view.colors)(statusLabel(row))}`]
   if (result && 'error' in result) sections.push(renderResult(result, reader))
   if (pass.due) sections.push(`${bold('Waits for a person')}\n${indent(renderItem(pass.due, view))}`)
   sections.push(facts.join('\n'), `${bold('Timeline')}\n${renderTimeline(pass.history ?? [], view)}`)
@@ -62,7 +62,7 @@ function textOf(value: unknown): string | undefined {
 function renderBelow({ below = [], below_more }: AnsweredPass, { colors }: View): string {
   const lines = [...below]
     .reverse()
-    .map((row) => `  ${oneLine(row.id)}  → ${oneLine(row.subagent)}  ${statusColor(row, colors)(standing(row))}`)
+    .map((row) => `  ${oneLine(row.id)}  → ${oneLine(row.subagent)}  ${statusColor(row, colors)(statusLabel(row))}`)
   return [...(below_more ? ['  (older ones are left out)'] : []), ...lines].join('\n')
 }
 

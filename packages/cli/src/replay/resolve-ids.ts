@@ -1,5 +1,5 @@
 import { type ArchiveSource, decodeIndex } from '@passover/archive'
-import { severalPasses } from '@passover/operator'
+import { ambiguousId } from '@passover/operator'
 import { keyText, type PassKey } from '@passover/schemas'
 
 export interface PassIdFilter {
@@ -52,7 +52,7 @@ export class PassIdResolver {
     const exact = all.filter(([, key]) => key.id === id)
     const close = exact.length > 0 ? exact : all
     if (close.length > 1)
-      throw severalPasses(
+      throw ambiguousId(
         id,
         close.map(([, key]) => key),
       )

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { ArchiveUnreadable, folderArchive } from '@passover/archive'
 import type { ChangedDecision, FieldDifference } from '@passover/core'
-import { askList, findPass, invalidPolicy } from '@passover/operator'
+import { askList, findPass, invalidPolicyError } from '@passover/operator'
 import { type AnsweredPass, keyText } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
@@ -189,7 +189,7 @@ async function policyIn({ directory, env }: Context, path: string) {
   if (!file) throw usage(`--what-if: there is no file ${path}`)
   // Whoever a policy names need not be registered for it to be tried.
   const { document, faults } = await checkPolicyFile(file, undefined)
-  if (!document) throw invalidPolicy(file.shown, faults)
+  if (!document) throw invalidPolicyError(file.shown, faults)
   return document
 }
 

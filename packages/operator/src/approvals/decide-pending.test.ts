@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { refuseOwn } from './decide-pending.js'
+import { refuseOwnDecision } from './decide-pending.js'
 
-type Pass = Parameters<typeof refuseOwn>[0]
+type Pass = Parameters<typeof refuseOwnDecision>[0]
 const pass = {
   key: { originator: 'alice', subagent: 'audit', id: 'pass-0000001' },
   row: { id: 'pass-0000001' },
@@ -11,22 +11,22 @@ const pass = {
 describe('a decision about a pass of one’s own', () => {
   it('is refused with exit 4 and what to do, for everybody who takes part', () => {
     for (const person of ['alice', 'audit', 'root'])
-      expect(() => refuseOwn(pass, person), person).toThrow(
+      expect(() => refuseOwnDecision(pass, person), person).toThrow(
         expect.objectContaining({ code: 'E013', exit: 4, hint: expect.stringMatching(/another person .*approve \S+;.*passover cancel/) }),
       )
   })
 
   it('is allowed to the only person of a local server who began its chain, and to no agent of it', () => {
     const local = { ...pass, control: { ancestors: ['root', 'alice'], local_person: 'root' } }
-    expect(() => refuseOwn(local, 'root')).not.toThrow()
+    expect(() => refuseOwnDecision(local, 'root')).not.toThrow()
     for (const agent of ['alice', 'audit'])
-      expect(() => refuseOwn({ ...local, control: { ...local.control, local_person: agent } }, agent)).toThrow()
+      expect(() => refuseOwnDecision({ ...local, control: { ...local.control, local_person: agent } }, agent)).toThrow()
     const approvers = { ...local, control: { ...local.control, policy: { approvers: ['maria'] } } }
-    expect(() => refuseOwn(approvers, 'root')).toThrow(expect.objectContaining({ code: 'E013' }))
+    expect(() => refuseOwnDecision(approvers, 'root')).toThrow(expect.objectContaining({ code: 'E013' }))
   })
 
   it('is nobody else’s', () => {
-    expect(() => refuseOwn(pass, 'bob')).not.toThrow()
-    expect(() => refuseOwn({ ...pass, control: undefined }, 'root')).not.toThrow()
+    expect(() => refuseOwnDecision(pass, 'bob')).not.toThrow()
+    expect(() => refuseOwnDecision({ ...pass, control: undefined }, 'root')).not.toThrow()
   })
 })

@@ -4,14 +4,14 @@ import type { AnsweredPass, InboxItem, WorkControl } from '@passover/schemas'
 import type { Accepts } from '@passover/sdk/internal'
 import { count, nameMarks } from '@passover/sdk/internal/format'
 import { askPasses, findPass, type PassRef } from '../audit/ask.js'
-import { askNames } from '../audit/name-verification.js'
+import { askNameVerification } from '../audit/name-verification.js'
 import { Failure, usage } from '../errors.js'
 import { type KnownRevoked, marked, refuseRevoked } from '../passes/revoked.js'
-import { decide, type Standing } from './decide.js'
-import { type DueDecided, faster, nothingDue } from './previous-decision.js'
-import { choiceOf, type ReadShown, reviewed, type ShownReturn, shownReturn, verifyStored } from './reviewed-return.js'
+import { decide, type StoredDecision } from './decide.js'
+import { type DecisionReport, decidedByOther, nothingPending } from './previous-decision.js'
+import { chooseShown, loadShownReturn, type ReadShown, reviewShown, type ShownReturn, verifyStored } from './reviewed-return.js'
 
-export interface DueOptions {
+export interface DecideOptions {
   ref: PassRef
   verdict: 'approve' | 'deny'
   reason?: string | undefined
@@ -37,7 +37,7 @@ export interface DueOptions {
   confirm?: ((due: InboxItem, returned: ShownReturn | undefined) => Promise<boolean>) | undefined
 }
 
-const SETTLE_MS = 3_000
+const SETTLE_TIMEOUT_MS = 3_000
 const POLL_MS = 100
 
 /**
@@ -45,32 +45,32 @@ const POLL_MS = 100
  * Failure E041: it waits for nothing; E042: --only where there is nothing to choose from; E013 (exit 6): the approval has
  * expired, (exit 4): this person may not decide, the return is not the stored one, or an agent of the chain was revoked; nothing is stored then.
  */
-export async function decideDue(bus: Bus, options: DueOptions): Promise<DueDecided> {
+export async function decidePending(bus: Bus, options: DecideOptions): Promise<DecisionReport> {
   const { ref, verdict, reason, item, only, accepts, read, confirm } = options
   const pass = await findPass(bus, ref, { due: true })
   const due = pass.due && marked(pass.due, options.revoked ?? new Map())
-  if (!due || (item !== undefined && due.item !== item)) return nothingDue(bus, pass, { verdict, item, only })
-  refuseOwn(pass, bus.identity)
-  refuseOthers(due, bus.identity)
+  if (!due || (item !== undefined && due.item !== item)) return nothingPending(bus, pass, { verdict, item, only })
+  refuseOwnDecision(pass, bus.identity)
+  refuseNonApprover(due, bus.identity)
   if (verdict === 'approve' && !options.despite_revocation) refuseRevoked(due.id, due.revoked, 'approve')
   if (only && due.item !== 'apply') throw notToChoose(due)
   const takesChanges = due.item === 'apply' && verdict === 'approve'
-  const shown = due.item === 'dispatch' ? undefined : await shownReturn(bus, pass, { due, takes: takesChanges, read })
+  const shown = due.item === 'dispatch' ? undefined : await loadShownReturn(bus, pass, { due, takes: takesChanges, read })
   const takes = takesChanges && shown
-  const modifications = takes ? choiceOf(shown, only) : undefined
-  const returned: ShownReturn | undefined = takes ? { ...shown, review: reviewed(shown, due, { only, accepts }) } : shown
+  const modifications = takes ? chooseShown(shown, only) : undefined
+  const returned: ShownReturn | undefined = takes ? { ...shown, review: reviewShown(shown, due, { only, accepts }) } : shown
   if (takes && !confirm)
     throw usage(`the changes of ${due.id} were not shown, and cannot be approved`, `passover approve ${due.id} --item apply`)
   if (confirm && !(await confirm(due, returned))) {
     return { document: { id: pass.row.id, item: due.item, decided: false, status: pass.status }, sentence: 'Nothing was decided.', exit: 1 }
   }
   if (returned) await verifyStored(bus, pass, due)
-  const counts = (standing: Standing) => decisionCounts(bus, pass, { item: due.item, standing })
+  const counts = (standing: StoredDecision) => decisionCounts(bus, pass, { item: due.item, standing })
   const { key, traceparent } = pass
   const decided = await decide(bus, { key, item: due.item, digest: due.digest, verdict, reason, modifications, traceparent }, counts)
   if (decided.kind === 'lost') {
-    const standing = { ...decided.standing, ...(await askNames(bus)) }
-    return faster(bus, pass, { item: due.item, verdict, only, standing })
+    const standing = { ...decided.standing, ...(await askNameVerification(bus)) }
+    return decidedByOther(bus, pass, { item: due.item, verdict, only, standing })
   }
   return settled(bus, pass, { due, verdict, sequence: decided.sequence, modifications })
 }
@@ -84,7 +84,7 @@ export function shownDigest(due: Pick<InboxItem, 'digest'>, returned: ShownRetur
  * Refuses a decision by a person who takes part in the pass: it would not count. The only person of a local server may decide about
  * passes that they began themselves.
  */
-export function refuseOwn({ key, row, control }: Pick<AnsweredPass, 'key' | 'row' | 'control'>, person: string): void {
+export function refuseOwnDecision({ key, row, control }: Pick<AnsweredPass, 'key' | 'row' | 'control'>, person: string): void {
   const { ancestors, policy, local_person } = (control ?? {}) as Partial<WorkControl>
   const parties = { key, ancestors, approvers: policy?.approvers, local_person }
   if (!takesPart(person, parties) || decidesOwn(person, parties)) return
@@ -95,7 +95,7 @@ export function refuseOwn({ key, row, control }: Pick<AnsweredPass, 'key' | 'row
 }
 
 /** A decision by who is no approver would not count: it is not even stored. */
-function refuseOthers({ id, approvers }: InboxItem, person: string): void {
+function refuseNonApprover({ id, approvers }: InboxItem, person: string): void {
   if (!approvers || approvers.includes(person)) return
   const named = approvers.length === 0 ? 'nobody' : approvers.join(', ')
   throw new Failure('E013', `${person} may not decide about ${id}: its policy names as approvers ${named}`, {
@@ -110,12 +110,16 @@ function notToChoose({ id, item }: InboxItem): Failure {
 }
 
 /** Whether a decision that stands in the stream counts; the audit is asked again until it has read that far. */
-async function decisionCounts(bus: Bus, pass: AnsweredPass, { item, standing }: { item: string; standing: Standing }): Promise<boolean> {
+async function decisionCounts(
+  bus: Bus,
+  pass: AnsweredPass,
+  { item, standing }: { item: string; standing: StoredDecision },
+): Promise<boolean> {
   const now = await until(bus, pass, (read) => read.row.last_sequence >= standing.sequence)
   return now.decisions.some((decision) => decision.item === item && decision.sequence === standing.sequence)
 }
 
-interface Made {
+interface StoredByUs {
   due: InboxItem
   verdict: 'approve' | 'deny'
   sequence: number
@@ -123,7 +127,7 @@ interface Made {
 }
 
 /** The decision stands: what it did is awaited for a moment, so that the next command sees it. */
-async function settled(bus: Bus, pass: AnsweredPass, made: Made): Promise<DueDecided> {
+async function settled(bus: Bus, pass: AnsweredPass, made: StoredByUs): Promise<DecisionReport> {
   const { due, verdict, sequence, modifications } = made
   const counts = (read: AnsweredPass) => read.decisions.some((decision) => decision.sequence === sequence)
   const moved = (read: AnsweredPass) => due.item !== 'dispatch' || read.status !== pass.status || !counts(read)
@@ -140,7 +144,7 @@ async function settled(bus: Bus, pass: AnsweredPass, made: Made): Promise<DueDec
 }
 
 /** What was decided, and what happens next. */
-function sentenceOf({ row, status, due: next }: AnsweredPass, made: Made & { by: string }): string {
+function sentenceOf({ row, status, due: next }: AnsweredPass, made: StoredByUs & { by: string }): string {
   const { due, verdict, modifications = {}, by } = made
   const { id, originator, subagent } = row
   const yes = verdict === 'approve'
@@ -160,7 +164,7 @@ function sentenceOf({ row, status, due: next }: AnsweredPass, made: Made & { by:
 
 async function until(bus: Bus, pass: AnsweredPass, done: (pass: AnsweredPass) => boolean): Promise<AnsweredPass> {
   const { originator, subagent, id } = pass.key
-  const deadline = Date.now() + SETTLE_MS
+  const deadline = Date.now() + SETTLE_TIMEOUT_MS
   for (;;) {
     const [now] = await askPasses(bus, { id, from: originator, to: subagent }, { due: true })
     if (now && (done(now) || Date.now() > deadline)) return now

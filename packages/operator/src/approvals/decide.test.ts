@@ -11,10 +11,10 @@ import {
   Subjects,
 } from '@passover/bus'
 import { describe, expect, it } from 'vitest'
-import { decide, type Standing, type Verdict } from './decide.js'
+import { type DecisionRequest, decide, type StoredDecision } from './decide.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'pass-0000001' }
-const verdict: Verdict = { key, item: 'dispatch', verdict: 'approve', digest: 'd'.repeat(64) }
+const verdict: DecisionRequest = { key, item: 'dispatch', verdict: 'approve', digest: 'd'.repeat(64) }
 
 function stored(outgoing: PublishMessage, sequence: number): StoredMessage {
   return {
@@ -78,9 +78,9 @@ describe('a decision', () => {
   })
 
   it('goes after one that does not count', async () => {
-    const asked: Standing[] = []
+    const asked: StoredDecision[] = []
     const { bus, published } = busWith([{ kind: 'lost' }, { kind: 'stored', sequence: 9 }], () => [decisionBy('mallory', 4)])
-    const counts = async (standing: Standing) => {
+    const counts = async (standing: StoredDecision) => {
       asked.push(standing)
       return false
     }

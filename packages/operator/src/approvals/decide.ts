@@ -3,7 +3,7 @@ import { type Bus, CONTENT_TYPE, decode, encode, type PublishMessage } from '@pa
 import { type DecisionBody, decisionBody, HEADER, type PassKey, WIRE_VERSION } from '@passover/schemas'
 import { Failure } from '../errors.js'
 
-export interface Verdict {
+export interface DecisionRequest {
   key: PassKey
   /** `dispatch`, `return`, `apply`, or a flow's gate. */
   item: string
@@ -16,15 +16,15 @@ export interface Verdict {
   modifications?: Record<string, 'taken' | 'rejected'> | undefined
 }
 
-export type Decided =
+export type DecisionResult =
   | { kind: 'won'; sequence: number }
   /** Somebody was faster. */
-  | { kind: 'lost'; standing: Standing }
+  | { kind: 'lost'; standing: StoredDecision }
 
-const TRIES = 5
+const MAX_TRIES = 5
 
 /** A decision that stands on an item, whether it counts or not. */
-export interface Standing {
+export interface StoredDecision {
   person: string
   verdict: string
   time: number
@@ -41,11 +41,15 @@ export interface Standing {
  * A decision that does not count (`counts` says so: not an approver's) is no obstacle; the next one expects its sequence.
  * Failure E013 where the server does not permit it, E040 when nothing could be stored.
  */
-export async function decide(bus: Bus, verdict: Verdict, counts: (standing: Standing) => Promise<boolean>): Promise<Decided> {
+export async function decide(
+  bus: Bus,
+  verdict: DecisionRequest,
+  counts: (standing: StoredDecision) => Promise<boolean>,
+): Promise<DecisionResult> {
   const nonce = randomUUID()
   let after = 0
   let why = 'too many people decide at the same time'
-  for (let tries = 0; tries < TRIES; tries += 1) {
+  for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     const outcome = await bus.publish(decisionMessage(bus, verdict, { nonce, after }))
     if (outcome.kind === 'stored') {
       bus.hintDecided(verdict.key.originator)
@@ -66,7 +70,7 @@ export async function decide(bus: Bus, verdict: Verdict, counts: (standing: Stan
   throw new Failure('E040', `the decision was not stored: ${why}`, { hint: 'try again' })
 }
 
-function decisionMessage(bus: Bus, verdict: Verdict, { nonce, after }: { nonce: string; after: number }): PublishMessage {
+function decisionMessage(bus: Bus, verdict: DecisionRequest, { nonce, after }: { nonce: string; after: number }): PublishMessage {
   const { key, item } = verdict
   const body: DecisionBody = {
     v: WIRE_VERSION,
@@ -91,7 +95,7 @@ function decisionMessage(bus: Bus, verdict: Verdict, { nonce, after }: { nonce: 
 }
 
 /** The last decision stored on an item. */
-async function lastDecision(bus: Bus, key: PassKey, item: string): Promise<Standing | undefined> {
+async function lastDecision(bus: Bus, key: PassKey, item: string): Promise<StoredDecision | undefined> {
   const stored = await bus.journal.newest(bus.subjects.decisions(key, item))
   const parsed = stored && bus.subjects.parse(stored.subject)
   if (stored && parsed?.kind === 'decision') {

@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
 import type { AnsweredPass } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { faster } from './previous-decision.js'
+import { decidedByOther } from './previous-decision.js'
 
 const bus = { now: () => 10_000 } as unknown as Bus
 const pass = { row: { id: 'pass-0000001' }, status: 'returned' } as unknown as AnsweredPass
@@ -18,20 +18,20 @@ const took = (...choices: ('taken' | 'rejected')[]) => ({
 
 describe('a decision that came too late', () => {
   it('is as good as the one that stands if it takes the same changes', () => {
-    expect(faster(bus, pass, took('taken', 'taken'))).toMatchObject({ exit: 0 })
-    expect(faster(bus, pass, { ...took('taken', 'rejected', 'taken'), only: [1, 3] })).toMatchObject({ exit: 0 })
+    expect(decidedByOther(bus, pass, took('taken', 'taken'))).toMatchObject({ exit: 0 })
+    expect(decidedByOther(bus, pass, { ...took('taken', 'rejected', 'taken'), only: [1, 3] })).toMatchObject({ exit: 0 })
   })
 
   it('is not if it takes others, and says how many were taken', () => {
-    const all = faster(bus, pass, took('taken', 'rejected', 'rejected'))
+    const all = decidedByOther(bus, pass, took('taken', 'rejected', 'rejected'))
     expect(all).toMatchObject({ exit: 1, sentence: expect.stringContaining('maria was faster: approved, with 1 of 3 changes taken, ') })
     expect(all.document).toMatchObject({ decided: false, modifications: { m0: 'taken', m1: 'rejected', m2: 'rejected' } })
-    expect(faster(bus, pass, { ...took('taken', 'rejected'), only: [2] }).exit).toBe(1)
+    expect(decidedByOther(bus, pass, { ...took('taken', 'rejected'), only: [2] }).exit).toBe(1)
   })
 
   it('says where nobody checked the name of who was faster', () => {
     const before = { ...took('taken'), standing: { ...took('taken').standing, unverified: true as const } }
-    expect(faster(bus, pass, before)).toMatchObject({
+    expect(decidedByOther(bus, pass, before)).toMatchObject({
       sentence: expect.stringMatching(/^maria \(unverified\) was faster/),
       document: { by: 'maria', unverified: true },
     })
@@ -39,13 +39,13 @@ describe('a decision that came too late', () => {
 
   it('is one`s own where it was: nobody was faster', () => {
     const own = { ...bus, identity: 'maria' } as Bus
-    expect(faster(own, pass, took('taken')).sentence).toMatch(/^maria decided before: approved, with 1 of 1 change taken, 4 s/)
+    expect(decidedByOther(own, pass, took('taken')).sentence).toMatch(/^maria decided before: approved, with 1 of 1 change taken, 4 s/)
   })
 
   it('of another verdict exits by what stands', () => {
     const standing = { person: 'maria', verdict: 'deny', time: 6_000 }
-    expect(faster(bus, pass, { item: 'dispatch', verdict: 'approve', standing }).exit).toBe(6)
-    expect(faster(bus, pass, { item: 'dispatch', verdict: 'deny', standing })).toMatchObject({
+    expect(decidedByOther(bus, pass, { item: 'dispatch', verdict: 'approve', standing }).exit).toBe(6)
+    expect(decidedByOther(bus, pass, { item: 'dispatch', verdict: 'deny', standing })).toMatchObject({
       exit: 0,
       sentence: expect.stringMatching(/: denied 4/),
     })

@@ -5,7 +5,7 @@ import { ago, count, nameMarks } from '@passover/sdk/internal/format'
 import { Failure } from '../errors.js'
 
 /** What became of it: the document for --json, the sentence for people, the exit code. */
-export interface DueDecided {
+export interface DecisionReport {
   document: Record<string, unknown>
   sentence: string
   exit: number
@@ -15,7 +15,7 @@ type Verdict = 'approve' | 'deny'
 
 const ITEMS: readonly string[] = ['dispatch', 'return', 'apply'] satisfies InboxItem['item'][]
 
-interface Asked {
+interface DecisionQuery {
   verdict: Verdict
   item?: InboxItem['item'] | undefined
   /** Numbers of the changes that were to be taken; absent: all. */
@@ -23,11 +23,11 @@ interface Asked {
 }
 
 /** Nothing (or another item) waits: somebody decided, it expired, or there was never anything. Failure E013, E041. */
-export function nothingDue(bus: Bus, pass: AnsweredPass, asked: Asked): DueDecided {
+export function nothingPending(bus: Bus, pass: AnsweredPass, asked: DecisionQuery): DecisionReport {
   const { verdict, item, only } = asked
   const { due, row } = pass
   const last = pass.decisions.filter((one) => (item === undefined ? ITEMS.includes(one.item) : one.item === item)).at(-1)
-  if (last) return faster(bus, pass, { item: last.item, verdict, only, standing: last })
+  if (last) return decidedByOther(bus, pass, { item: last.item, verdict, only, standing: last })
   if (due) {
     throw new Failure('E041', `nothing of item ${item} waits in ${row.id}: it waits for item ${due.item}`, {
       hint: `passover ${verdict} ${row.id} --item ${due.item}`,
@@ -45,7 +45,7 @@ function expired({ record }: AnsweredPass, now: number): boolean {
   return typeof awaits?.expires_at === 'number' && awaits.expires_at <= now
 }
 
-interface Before {
+interface PreviousDecision {
   item: string
   verdict: string
   only?: readonly number[] | undefined
@@ -53,7 +53,7 @@ interface Before {
 }
 
 /** Somebody else decided; the same answer is as good as one's own, but not the same yes to other changes. */
-export function faster(bus: Bus, pass: AnsweredPass, before: Before): DueDecided {
+export function decidedByOther(bus: Bus, pass: AnsweredPass, before: PreviousDecision): DecisionReport {
   const { item, verdict, standing } = before
   const same = standing.verdict === verdict && sameChanges(before)
   const done = standing.verdict === 'approve' ? `approved${takenOf(standing)}` : 'denied'
@@ -79,12 +79,12 @@ export function faster(bus: Bus, pass: AnsweredPass, before: Before): DueDecided
 }
 
 /** A decision lists the changes by their numbers. */
-function sameChanges({ only, standing }: Before): boolean {
+function sameChanges({ only, standing }: PreviousDecision): boolean {
   const choices = Object.values(standing.modifications ?? {})
   return choices.every((choice, n) => (choice === 'taken') === (only?.includes(n + 1) ?? true))
 }
 
-function takenOf({ modifications }: Before['standing']): string {
+function takenOf({ modifications }: PreviousDecision['standing']): string {
   if (!modifications) return ''
   const choices = Object.values(modifications)
   return `, with ${choices.filter((choice) => choice === 'taken').length} of ${count(choices.length, 'change')} taken,`

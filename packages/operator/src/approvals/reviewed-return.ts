@@ -21,12 +21,12 @@ export type ReadShown = (pass: AnsweredPass, due: InboxItem) => Promise<PassResu
  * The return that is decided about. Failure E013: what is shown is not what the audit says is decided about; E021: its changes are to be
  * taken, and it cannot be read whole, so that nobody can say what they are.
  */
-export async function shownReturn(
+export async function loadShownReturn(
   bus: Bus,
   pass: AnsweredPass,
   { due, takes, read = (one) => readResult(bus, one) }: { due: InboxItem; takes: boolean; read?: ReadShown | undefined },
 ): Promise<Omit<ShownReturn, 'review'>> {
-  if (pass.return && sha256(pass.return.data) !== due.digest) throw another(due)
+  if (pass.return && sha256(pass.return.data) !== due.digest) throw otherReturnError(due)
   const result = await read(pass, due)
   const output = result && 'output' in result ? result.output : undefined
   const modifications = reviewable(output?.artifacts ?? [])
@@ -38,7 +38,7 @@ export async function shownReturn(
 }
 
 /** Reviews what an approval takes. Failure E042: no such numbers, or changes that no diff shows and that were not accepted explicitly. */
-export function reviewed(
+export function reviewShown(
   shown: ShownReturn,
   due: Pick<InboxItem, 'id' | 'digest'>,
   { only, accepts = {} }: { only?: readonly number[] | undefined; accepts?: Accepts | undefined },
@@ -52,7 +52,7 @@ export function reviewed(
 }
 
 /** What an application takes. Failure E042: there are no such numbers. */
-export function choiceOf({ modifications }: ShownReturn, only: readonly number[] | undefined): ModificationChoice {
+export function chooseShown({ modifications }: ShownReturn, only: readonly number[] | undefined): ModificationChoice {
   const chosen = chooseModifications(modifications, only)
   if (chosen.unknown.length === 0) return chosen.modifications
   const range = modifications.length === 1 ? 'there is only change 1' : `its changes are 1 to ${modifications.length}`
@@ -64,10 +64,10 @@ export async function verifyStored(bus: Bus, pass: AnsweredPass, due: Pick<Inbox
   const sequences = pass.record?.sequences as { return?: number } | undefined
   if (sequences?.return === undefined) return
   const stored = await bus.journal.message(sequences.return)
-  if (stored && sha256(stored.data) !== due.digest) throw another(due)
+  if (stored && sha256(stored.data) !== due.digest) throw otherReturnError(due)
 }
 
-function another({ id }: Pick<InboxItem, 'id'>): Failure {
+function otherReturnError({ id }: Pick<InboxItem, 'id'>): Failure {
   return new Failure('E013', `the return of ${id} that was shown is not the stored one`, {
     hint: 'look again: passover inbox; passover doctor tells whether the audit service is the right one',
     exit: 4,

@@ -13,9 +13,9 @@ import {
 } from '@passover/schemas'
 import { Failure } from '../errors.js'
 
-const ASK_MS = 5_000
+const ASK_TIMEOUT_MS = 5_000
 /** The passes of a session are looked for in every index of the archive. */
-const SEARCH_MS = 60_000
+const SEARCH_TIMEOUT_MS = 60_000
 const LIST_LIMIT = 1_000
 /** What may be asked for as it stands; anything shorter is the beginning of an id. */
 const WHOLE_ID = /^[A-Za-z0-9_-]{9,64}$/
@@ -32,7 +32,7 @@ export async function ask<Answer extends { ok: boolean }>(
   bus: Bus,
   question: Question,
   answer: Answers<Answer>,
-  timeout_ms = question.op === 'custody' ? SEARCH_MS : ASK_MS,
+  timeout_ms = question.op === 'custody' ? SEARCH_TIMEOUT_MS : ASK_TIMEOUT_MS,
 ): Promise<Extract<Answer, { ok: true }>> {
   let why: NoReply | undefined
   const given = await bus.ask(question, {
@@ -90,17 +90,17 @@ export interface PassRef {
 }
 
 /** What is told of a pass besides where it stands: everything that was stored, what of it waits for a person. */
-export interface PassWants {
+export interface PassDetails {
   history?: true
   due?: true
 }
 
-function passQuestion(ref: PassRef, wants: PassWants): Question {
+function passQuestion(ref: PassRef, wants: PassDetails): Question {
   return { op: 'pass', id: ref.id, ...wants, ...(ref.from ? { originator: ref.from } : {}), ...(ref.to ? { subagent: ref.to } : {}) }
 }
 
 /** Every pass with that id; none is []. */
-export async function askPasses(bus: Bus, ref: PassRef, wants: PassWants = {}): Promise<AnsweredPass[]> {
+export async function askPasses(bus: Bus, ref: PassRef, wants: PassDetails = {}): Promise<AnsweredPass[]> {
   return (await askNamed(bus, ref, wants)).passes
 }
 
@@ -108,7 +108,7 @@ export async function askPasses(bus: Bus, ref: PassRef, wants: PassWants = {}): 
 async function askNamed(
   bus: Bus,
   ref: PassRef,
-  wants: PassWants,
+  wants: PassDetails,
   timeout_ms?: number,
 ): Promise<{ passes: AnsweredPass[]; left_out?: number | undefined }> {
   try {
@@ -129,12 +129,12 @@ export function isWholeId({ id }: PassRef): boolean {
  * The one pass that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several, which it lists, or no id at all. `timeout_ms`: how
  * long the audit may take to answer about a whole id.
  */
-export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}, timeout_ms?: number): Promise<AnsweredPass> {
+export async function findPass(bus: Bus, ref: PassRef, wants: PassDetails = {}, timeout_ms?: number): Promise<AnsweredPass> {
   const isWhole = isWholeId(ref)
   const { passes: exact, left_out } = isWhole ? await askNamed(bus, ref, wants, timeout_ms) : { passes: [] }
   if (exact.length === 1 && exact[0]) return exact[0]
   if (exact.length > 1)
-    throw severalPasses(
+    throw ambiguousId(
       ref.id,
       exact.map(({ row }) => row),
       left_out,
@@ -145,17 +145,17 @@ export async function findPass(bus: Bus, ref: PassRef, wants: PassWants = {}, ti
     ...(ref.to ? { subagent: ref.to } : {}),
   })
   const close = passes.filter(({ id }) => id.startsWith(ref.id))
-  if (close.length > 1) throw severalPasses(ref.id, close)
+  if (close.length > 1) throw ambiguousId(ref.id, close)
   const [only] = close
   const found = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, wants) : []
   if (found[0]) return found[0]
-  const erased = isWhole ? await erasedAs(bus, ref) : undefined
+  const erased = isWhole ? await erasedError(bus, ref) : undefined
   if (erased) throw erased
   throw new Failure('E041', `there is no pass ${ref.id}`, { hint: '`passover list` shows the passes' })
 }
 
 /** What the audit says of a pass that was erased. */
-async function erasedAs(bus: Bus, ref: PassRef): Promise<Failure | undefined> {
+async function erasedError(bus: Bus, ref: PassRef): Promise<Failure | undefined> {
   try {
     await ask(bus, passQuestion(ref, {}), passAnswer)
   } catch (error) {
@@ -164,7 +164,7 @@ async function erasedAs(bus: Bus, ref: PassRef): Promise<Failure | undefined> {
   return undefined
 }
 
-export function severalPasses(id: string, rows: (PassKey & { status?: string })[], left_out = 0): Failure {
+export function ambiguousId(id: string, rows: (PassKey & { status?: string })[], left_out = 0): Failure {
   const shown = rows
     .slice(0, 10)
     .map((row) => `  ${row.id}  ${row.originator} → ${row.subagent}${row.status === undefined ? '' : `  ${row.status}`}`)

@@ -4,7 +4,7 @@ import { Failure } from '../errors.js'
 import { ask } from './ask.js'
 
 type Said = Extract<CustodyBody, { kind: 'hold' | 'release' | 'erase' }>
-export type CustodySays = Said extends infer One ? (One extends Said ? Omit<One, 'v'> : never) : never
+export type CustodyRequest = Said extends infer One ? (One extends Said ? Omit<One, 'v'> : never) : never
 
 /** What is held and what was erased; with a session, what erasing it would do. Failure E013: not for this asker. */
 export function askCustody(bus: Bus, about: { session?: string; originator?: string } = {}): Promise<Extract<CustodyAnswer, { ok: true }>> {
@@ -15,7 +15,7 @@ export function askCustody(bus: Bus, about: { session?: string; originator?: str
  * Stores what a person says about custody (decision 87), and gives its sequence, which names it from then on. Failure E013: not permitted;
  * E040: it is not known whether it is stored.
  */
-export async function sayCustody(bus: Bus, says: CustodySays): Promise<number> {
+export async function publishCustodyEvent(bus: Bus, says: CustodyRequest): Promise<number> {
   const outcome = await bus.publish({
     subject: bus.subjects.custody(bus.identity),
     headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },

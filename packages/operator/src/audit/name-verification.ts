@@ -2,7 +2,7 @@ import type { Bus } from '@passover/bus'
 import { timeAnswer } from '@passover/schemas'
 
 /** How far an installation vouches for the names of people: not at all where any process can claim one. */
-export interface Names {
+export interface NameVerification {
   unverified?: true | undefined
 }
 
@@ -11,7 +11,7 @@ export interface Names {
  *
  * @returns undefined if no audit service answers
  */
-export async function askNames(bus: Bus): Promise<Names | undefined> {
+export async function askNameVerification(bus: Bus): Promise<NameVerification | undefined> {
   const answer = timeAnswer.safeParse(await bus.ask({ op: 'time' }).catch(() => undefined))
   if (!answer.success || !answer.data.ok) return undefined
   return answer.data.names === 'unverified' ? { unverified: true } : {}

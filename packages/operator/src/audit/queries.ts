@@ -11,7 +11,7 @@ import {
 import { ask } from './ask.js'
 
 /** A million records take a minute. */
-const COMPARE_MS = 300_000
+const COMPARE_TIMEOUT_MS = 300_000
 
 type Page = Awaited<ReturnType<typeof askQuery>>
 
@@ -30,12 +30,12 @@ export async function askStats(bus: Bus, { text: _, ...filter }: PassFilter): Pr
  * @returns undefined when no audit answers, or one of a version that cannot.
  */
 export async function askIndex(bus: Bus, { mend }: { mend?: true } = {}): Promise<Extract<IndexAnswer, { ok: true }> | undefined> {
-  const answer = indexAnswer.safeParse(await bus.ask({ op: 'index', ...(mend ? { mend } : {}) }, { timeout_ms: COMPARE_MS }))
+  const answer = indexAnswer.safeParse(await bus.ask({ op: 'index', ...(mend ? { mend } : {}) }, { timeout_ms: COMPARE_TIMEOUT_MS }))
   return answer.success && answer.data.ok ? answer.data : undefined
 }
 
 /** Page after page from the query's cursor on, until the audit says that this was all. */
-export async function* pages(bus: Bus, query: PassQuery): AsyncGenerator<Page> {
+export async function* queryPages(bus: Bus, query: PassQuery): AsyncGenerator<Page> {
   for (let cursor = query.cursor; ; ) {
     const page = await askQuery(bus, { ...query, ...(cursor === undefined ? {} : { cursor }) })
     yield page

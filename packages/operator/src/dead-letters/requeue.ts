@@ -2,16 +2,16 @@ import { type Bus, PartError, type PublishMessage } from '@passover/bus'
 import { type AnsweredPass, type DeadLetter, type DeadLetterDetail, keyText, type Part, sha256 } from '@passover/schemas'
 import { nameMarks } from '@passover/sdk/internal/format'
 import { askPasses } from '../audit/ask.js'
-import { askNames, type Names } from '../audit/name-verification.js'
+import { askNameVerification, type NameVerification } from '../audit/name-verification.js'
 import { Failure } from '../errors.js'
-import { isOpen, standing } from '../passes/status.js'
-import { type Done, keyOf, refusePending, settle, settledBefore } from './resolve.js'
-import { readAsked, requestAgain } from './resubmit.js'
+import { isOpen, statusLabel } from '../passes/status.js'
+import { alreadySettled, keyOf, type ResolutionResult, refusePending, settle } from './resolve.js'
+import { buildResubmission, readStoredRequest } from './resubmit.js'
 
 /** How one connects as an agent whose passes are asked for again. */
 export type ConnectAs = (originator: string) => Promise<Bus>
 
-interface Requeuing {
+interface RequeueOptions {
   detail: DeadLetterDetail
   reason?: string | undefined
   /**
@@ -21,9 +21,9 @@ interface Requeuing {
   admits?: ((bytes: number) => boolean) | undefined
 }
 
-const ADMIT_MS = 5_000
+const ADMISSION_TIMEOUT_MS = 5_000
 const POLL_MS = 100
-const TRIES = 10
+const MAX_TRIES = 10
 
 /**
  * Asks for the work of a dead letter again (decision 52): first an event says who does, and under which id; then the request of old goes out
@@ -31,15 +31,19 @@ const TRIES = 10
  * it at the same time, asks for one and the same pass. Failure E005: malformed; E013: its parent has ended, or not permitted;
  * E041: what it needs is gone, or not admitted; E031: there is nothing to ask for again.
  */
-export async function requeueLetter(bus: Bus, connectAs: ConnectAs, { detail, reason, admits = () => true }: Requeuing): Promise<Done> {
+export async function requeueDeadLetter(
+  bus: Bus,
+  connectAs: ConnectAs,
+  { detail, reason, admits = () => true }: RequeueOptions,
+): Promise<ResolutionResult> {
   refusePending(detail)
   const { letter } = detail
-  if (letter.settlement?.action === 'drop') return settledBefore(letter, letter.settlement, { action: 'requeue', now: bus.now() })
+  if (letter.settlement?.action === 'drop') return alreadySettled(letter, letter.settlement, { action: 'requeue', now: bus.now() })
   const id = letter.settlement?.requeued_as ?? requeueId(letter)
   if (letter.settlement && (await passOf(bus, letter, id))) {
-    return settledBefore(letter, letter.settlement, { action: 'requeue', now: bus.now() })
+    return alreadySettled(letter, letter.settlement, { action: 'requeue', now: bus.now() })
   }
-  const asked = readAsked(detail)
+  const asked = readStoredRequest(detail)
   await refuseLostParts(bus, letter, { parts: asked.parts, admits })
   if (asked.parent) await refuseEndedParent(bus, letter, asked.parent)
   await using originator = await connectAs(letter.originator)
@@ -47,13 +51,13 @@ export async function requeueLetter(bus: Bus, connectAs: ConnectAs, { detail, re
     ? { kind: 'before' as const, settlement: letter.settlement }
     : await settle(bus, letter, { action: 'requeue', requeued_as: id, ...(reason === undefined ? {} : { reason }) })
   if (settled.kind === 'before' && settled.settlement.requeued_as !== id) {
-    return settledBefore(letter, settled.settlement, { action: 'requeue', now: bus.now() })
+    return alreadySettled(letter, settled.settlement, { action: 'requeue', now: bus.now() })
   }
-  await publish(originator, requestAgain(originator, asked, { id, retry_of: letter.id }), id)
+  await publish(originator, buildResubmission(originator, asked, { id, retry_of: letter.id }), id)
   const pass = await untilAnswered(bus, letter, id)
   return settled.kind === 'before' && letter.settlement === undefined
-    ? settledBefore(letter, settled.settlement, { action: 'requeue', now: bus.now() })
-    : requeued(letter, { id, by: letter.settlement?.by ?? bus.identity, names: await askNames(bus) }, pass)
+    ? alreadySettled(letter, settled.settlement, { action: 'requeue', now: bus.now() })
+    : requeued(letter, { id, by: letter.settlement?.by ?? bus.identity, names: await askNameVerification(bus) }, pass)
 }
 
 /** An id of the caller's giving, the same whoever requeues this pass. */
@@ -104,7 +108,7 @@ export async function refuseEndedParent(
 async function publish(bus: Bus, message: PublishMessage, id: string): Promise<void> {
   let why = ''
   let code: 'E013' | 'E040' = 'E040'
-  for (let tries = 0; tries < TRIES; tries++) {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     const outcome = await bus.publish(message)
     if (outcome.kind === 'stored') return
     why = 'description' in outcome ? outcome.description : outcome.kind
@@ -121,7 +125,7 @@ async function publish(bus: Bus, message: PublishMessage, id: string): Promise<v
 
 /** Waits for a moment, so that a refusal is told at once. */
 async function untilAnswered(bus: Bus, letter: DeadLetter, id: string): Promise<AnsweredPass | undefined> {
-  const deadline = performance.now() + ADMIT_MS
+  const deadline = performance.now() + ADMISSION_TIMEOUT_MS
   for (;;) {
     const pass = await passOf(bus, letter, id)
     if ((pass && pass.status !== 'requested') || performance.now() > deadline) return pass
@@ -131,14 +135,14 @@ async function untilAnswered(bus: Bus, letter: DeadLetter, id: string): Promise<
 
 function requeued(
   letter: DeadLetter,
-  { id, by, names }: { id: string; by: string; names: Names | undefined },
+  { id, by, names }: { id: string; by: string; names: NameVerification | undefined },
   pass: AnsweredPass | undefined,
-): Done {
+): ResolutionResult {
   const status = pass?.status ?? 'requested'
   const document = { id: letter.id, requeued: true, action: 'requeue', requeued_as: id, by, ...names, status }
   const who = `${by}${nameMarks({ ...names })}`
   if (pass?.status === 'refused') {
-    return { document, sentence: `Requeued ${letter.id} as ${id}, which was refused: ${standing(pass.row)}.`, exit: 4 }
+    return { document, sentence: `Requeued ${letter.id} as ${id}, which was refused: ${statusLabel(pass.row)}.`, exit: 4 }
   }
   return { document, sentence: `Requeued ${letter.id} as ${id} (${status}) by ${who}. What comes of it: passover show ${id}`, exit: 0 }
 }

@@ -3,27 +3,27 @@ import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { oneLine } from '@passover/core'
 import { type DeadLetter, type DeadLetterDetail, HEADER, type SettledBody, type Settlement, WIRE_VERSION } from '@passover/schemas'
 import { ago, nameMarks } from '@passover/sdk/internal/format'
-import { askNames } from '../audit/name-verification.js'
+import { askNameVerification } from '../audit/name-verification.js'
 import { Failure } from '../errors.js'
-import { findLetter } from './list.js'
+import { findDeadLetter } from './list.js'
 
 /** What became of one dead letter: its line for --json, the sentence for people, the exit code. */
-export interface Done {
+export interface ResolutionResult {
   document: Record<string, unknown>
   sentence: string
   exit: number
 }
 
-type Settled = { kind: 'mine' } | { kind: 'before'; settlement: Settlement }
+type SettleResult = { kind: 'mine' } | { kind: 'before'; settlement: Settlement }
 
-const TRIES = 50
-const PAUSE_MS = 100
+const MAX_TRIES = 50
+const RETRY_DELAY_MS = 100
 
 /**
  * Stores what a person does about a dead letter, guarded by what others did about it: of two people one is first, the other learns who and
  * when. What does not count is no obstacle, the next one expects its sequence. Failure E013: not permitted; E040: nothing could be stored.
  */
-export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBody, 'v'>): Promise<Settled> {
+export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBody, 'v'>): Promise<SettleResult> {
   const key = keyOf(letter)
   const nonce = randomUUID()
   const body: SettledBody = { v: WIRE_VERSION, ...what }
@@ -31,7 +31,7 @@ export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBod
   let why = 'the audit service has not read so far'
   // The audit ignores messages that the server published on a client's behalf; the guard counts them.
   let passed = 0
-  for (let tries = 0; tries < TRIES; tries++) {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
     if (now.settlement) return { kind: 'before', settlement: now.settlement }
     const outcome = await bus.publish({
       subject: bus.subjects.event(key, 'settled', bus.identity),
@@ -49,8 +49,8 @@ export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBod
     const last = await bus.journal.newest(bus.subjects.eventsOf(key, 'settled'))
     if (last && !bus.subjects.isTrusted(last)) passed = last.sequence
     else if (last?.headers.get(HEADER.nonce) === nonce) return { kind: 'mine' }
-    await new Promise((again) => setTimeout(again, PAUSE_MS))
-    now = (await findLetter(bus, refOf(letter))).letter
+    await new Promise((again) => setTimeout(again, RETRY_DELAY_MS))
+    now = (await findDeadLetter(bus, deadLetterRef(letter))).letter
   }
   throw new Failure('E040', `it was not stored what becomes of ${letter.id}: ${why}`, { hint: 'try again' })
 }
@@ -59,16 +59,16 @@ export function keyOf({ originator, subagent, id }: DeadLetter) {
   return { originator, subagent, id }
 }
 
-export function refOf({ originator, subagent, id }: DeadLetter) {
+export function deadLetterRef({ originator, subagent, id }: DeadLetter) {
   return { id, from: originator, to: subagent }
 }
 
 /** Somebody settled it before; the same is as good as one's own. */
-export function settledBefore(
+export function alreadySettled(
   letter: DeadLetter,
   settlement: Settlement,
   { action, now }: { action: 'requeue' | 'drop'; now: number },
-): Done {
+): ResolutionResult {
   const { by, time, requeued_as, reason, unverified } = settlement
   const what = settlement.action === 'requeue' ? `requeued it as ${requeued_as}` : 'dropped it'
   return {
@@ -87,12 +87,12 @@ export function refusePending({ letter }: DeadLetterDetail): void {
 }
 
 /** Drops one: an event says who, when and why; nothing is deleted. */
-export async function dropLetter(bus: Bus, detail: DeadLetterDetail, reason: string | undefined): Promise<Done> {
+export async function dropDeadLetter(bus: Bus, detail: DeadLetterDetail, reason: string | undefined): Promise<ResolutionResult> {
   refusePending(detail)
   const { letter } = detail
   const settled = await settle(bus, letter, { action: 'drop', ...(reason === undefined ? {} : { reason }) })
-  if (settled.kind === 'before') return settledBefore(letter, settled.settlement, { action: 'drop', now: bus.now() })
-  const names = await askNames(bus)
+  if (settled.kind === 'before') return alreadySettled(letter, settled.settlement, { action: 'drop', now: bus.now() })
+  const names = await askNameVerification(bus)
   return {
     document: { id: letter.id, dropped: true, by: bus.identity, ...names, ...(reason === undefined ? {} : { reason }) },
     sentence: `Dropped ${letter.id} as ${bus.identity}${nameMarks({ ...names })}; it stays in the stream and in the audit trail.`,

@@ -4,7 +4,7 @@ import { type DeadLetterDetail, HEADER, type ParentProof, type Part, passOverReq
 import { Failure } from '../errors.js'
 
 /** A stored request, in the form in which it was asked. */
-export interface Asked {
+export interface StoredRequest {
   form: 'msgpack' | 'json'
   /** Envelope, or from a shell a plain PassOverRequest: then the fields of the request stand in the body itself. */
   body: Record<string, unknown>
@@ -16,7 +16,7 @@ export interface Asked {
 }
 
 /** What the request of a dead letter says. Failure E005: malformed; E031: nothing was asked for; E041: it is gone. */
-export function readAsked({ letter, request }: DeadLetterDetail): Asked {
+export function readStoredRequest({ letter, request }: DeadLetterDetail): StoredRequest {
   if (letter.what === 'notice') {
     throw new Failure('E031', `what died of ${letter.id} is a notice that nobody took; the pass itself stands`, {
       hint: `passover show ${letter.id}; put the notice aside: passover dlq drop ${letter.id}`,
@@ -45,7 +45,7 @@ export function readAsked({ letter, request }: DeadLetterDetail): Asked {
 }
 
 /** The same request under another id, with its link. */
-export function requestAgain(bus: Bus, asked: Asked, link: { id: string; retry_of: string }): PublishMessage {
+export function buildResubmission(bus: Bus, asked: StoredRequest, link: { id: string; retry_of: string }): PublishMessage {
   const { body, enveloped, form, timeout_ms, subagent } = asked
   const again = enveloped ? { ...body, request: { ...(body.request as object), ...link } } : { ...body, ...link }
   return {

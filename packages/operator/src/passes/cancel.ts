@@ -5,7 +5,7 @@ import { askList, askPasses } from '../audit/ask.js'
 import { Failure } from '../errors.js'
 import { isOpen } from './status.js'
 
-const END_MS = 5_000
+const END_TIMEOUT_MS = 5_000
 const POLL_MS = 100
 
 /** Asks for a pass's end. Failure E013: not permitted; E040: not stored. */
@@ -46,9 +46,9 @@ export async function openBelow(bus: Bus, key: PassKey): Promise<PassRow[]> {
 }
 
 /** The pass as it is once it has ended, or after a few seconds. */
-export async function untilEnded(bus: Bus, pass: AnsweredPass): Promise<AnsweredPass> {
+export async function waitUntilEnded(bus: Bus, pass: AnsweredPass): Promise<AnsweredPass> {
   const { originator, subagent, id } = pass.key
-  const deadline = Date.now() + END_MS
+  const deadline = Date.now() + END_TIMEOUT_MS
   let last = pass
   while (isOpen(last.row) && Date.now() < deadline) {
     await new Promise((again) => setTimeout(again, POLL_MS))

@@ -1,7 +1,7 @@
 import { encode, type StoredMessage, Subjects } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { happeningOf } from './describe-event.js'
+import { describeEvent } from './describe-event.js'
 
 const bus = { subjects: new Subjects() }
 const key = { originator: 'alice', subagent: 'audit', id: 'pass-0000001' }
@@ -16,7 +16,7 @@ function message(subject: string, body: unknown = {}): StoredMessage {
   }
 }
 
-const happening = (fact: Fact, stored = message('x')) => happeningOf(stored, fact, bus)
+const happening = (fact: Fact, stored = message('x')) => describeEvent(stored, fact, bus)
 
 describe('what happens', () => {
   it('is told with who, whom, which and what', () => {
@@ -45,7 +45,7 @@ describe('what happens', () => {
 
   it('marks the name that a process claimed for a person, where the installation checks none', () => {
     const unverified = { ...bus, names: { unverified: true as const } }
-    const of = (fact: Fact, stored = message('x')) => happeningOf(stored, fact, unverified)?.unverified
+    const of = (fact: Fact, stored = message('x')) => describeEvent(stored, fact, unverified)?.unverified
     const event = (kind: 'cancel' | 'applied' | 'settled' | 'progress', sender: string) => of({ type: 'event', kind, key, sender, ...at })
     expect(of({ type: 'decision', key, item: 'dispatch', person: 'bob', ...at, verdict: 'approve' })).toBe(true)
     expect([event('cancel', 'bob'), event('settled', 'bob'), event('applied', 'bob')]).toEqual([true, true, true])

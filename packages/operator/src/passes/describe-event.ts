@@ -1,10 +1,10 @@
 import { type Bus, decode, type StoredMessage } from '@passover/bus'
 import { oneLine } from '@passover/core'
 import { type Fact, type Notice, type PassKey, SYSTEM } from '@passover/schemas'
-import type { Names } from '../audit/name-verification.js'
+import type { NameVerification } from '../audit/name-verification.js'
 
 /** One thing that happened, as `watch` prints it. */
-export interface Happening {
+export interface PassEvent {
   sequence: number
   /** Server ms. */
   time: number
@@ -28,23 +28,23 @@ const OF_PERSON_OR_ORIGINATOR: ReadonlySet<string> = new Set(['cancel', 'applied
 /**
  * What a stored message means to a person; undefined for what is no event of a pass (acknowledgments and the like).
  *
- * @param names - how far the installation vouches for the names of people, as {@link askNames} tells it
+ * @param names - how far the installation vouches for the names of people, as {@link askNameVerification} tells it
  */
-export function happeningOf(
+export function describeEvent(
   stored: StoredMessage,
   fact: Fact,
-  { subjects, names }: Pick<Bus, 'subjects'> & { names?: Names | undefined },
-): Happening | undefined {
+  { subjects, names }: Pick<Bus, 'subjects'> & { names?: NameVerification | undefined },
+): PassEvent | undefined {
   const happening = readHappening(stored, fact, { subjects })
   return happening && names?.unverified && isByPerson(happening) ? { ...happening, unverified: true } : happening
 }
 
-function isByPerson({ kind, by, originator }: Happening): boolean {
+function isByPerson({ kind, by, originator }: PassEvent): boolean {
   if (by === undefined || by === SYSTEM) return false
   return OF_PERSON.has(kind) || (OF_PERSON_OR_ORIGINATOR.has(kind) && by !== originator)
 }
 
-function readHappening(stored: StoredMessage, fact: Fact, bus: Pick<Bus, 'subjects'>): Happening | undefined {
+function readHappening(stored: StoredMessage, fact: Fact, bus: Pick<Bus, 'subjects'>): PassEvent | undefined {
   const base = { sequence: stored.sequence, time: stored.time }
   const of = (key: PassKey) => ({ ...base, originator: key.originator, subagent: key.subagent, id: key.id })
   switch (fact.type) {

@@ -1,7 +1,7 @@
 import { encode } from '@passover/bus'
 import { PRESENCE_MAX_BYTES, PRESENCE_PLACES, type PresenceRecord } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { PresenceFound } from './workers.js'
+import { PresenceScan } from './workers.js'
 
 const NOW = 1_000_000
 const LAST = 10_000
@@ -13,7 +13,7 @@ function entry(key: string, said: Partial<PresenceRecord> = {}, revision = 1) {
 }
 
 function found(...entries: ReturnType<typeof entry>[]) {
-  const presence = new PresenceFound({ last: LAST, now: () => NOW })
+  const presence = new PresenceScan({ last: LAST, now: () => NOW })
   for (const one of entries) presence.take(one)
   return Object.fromEntries(presence.up())
 }
@@ -40,18 +40,18 @@ describe('PresenceFound', () => {
   })
 
   it('bounds what an agent writes without end, and hides nothing of the others', () => {
-    const presence = new PresenceFound({ last: LAST, now: () => NOW })
+    const presence = new PresenceScan({ last: LAST, now: () => NOW })
     for (let n = 0; n < 5_000; n++) expect(presence.take(entry(`mallory.${n}`))).toBe(true)
     expect(presence.take(entry('scout.a'))).toBe(true)
     expect(presence.up().get('mallory')?.instances).toBe(PRESENCE_PLACES)
     expect(presence.up().get('scout')?.instances).toBe(1)
-    const own = new PresenceFound({ last: LAST, now: () => NOW, only: 'mallory' })
+    const own = new PresenceScan({ last: LAST, now: () => NOW, only: 'mallory' })
     const read = Array.from({ length: 1_001 }, (_, n) => own.take(entry(`mallory.${n}`)))
     expect(read.indexOf(false)).toBe(PRESENCE_PLACES)
   })
 
   it('ends although somebody writes faster than it reads', () => {
-    const presence = new PresenceFound({ last: LAST, now: () => NOW })
+    const presence = new PresenceScan({ last: LAST, now: () => NOW })
     let taken = 0
     while (presence.take(entry('mallory.a', {}, LAST + ++taken))) if (taken > 5_000) break
     expect(taken).toBe(1_001)

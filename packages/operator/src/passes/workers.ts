@@ -3,24 +3,24 @@ import { type PassRow, PRESENCE_MAX_AGE_MS, PRESENCE_PLACES, type PresenceRecord
 import { totalLoad } from './queue-load.js'
 
 /** What the workers of an agent say of themselves, over all instances. */
-export interface Up {
+export interface WorkerCounts {
   instances: number
   running: number
   places: number
 }
 
-const NONE: Up = { instances: 0, running: 0, places: 0 }
+const NONE: WorkerCounts = { instances: 0, running: 0, places: 0 }
 /** Entries that are read of those written since the reading began. */
-const MOST_MEANWHILE = 1_000
+const MAX_NEW_ENTRIES = 1_000
 /** How far the clock of a worker may be ahead, ms. */
-const SKEW_MS = 5_000
+const MAX_CLOCK_SKEW_MS = 5_000
 
 /** Workers that are up, by agent. Nothing depends on them, so that a bucket that cannot be read has none. */
-export async function readPresence(bus: Bus, agent?: string): Promise<ReadonlyMap<string, Up>> {
+export async function readPresence(bus: Bus, agent?: string): Promise<ReadonlyMap<string, WorkerCounts>> {
   try {
     const table = await bus.table('presence', presenceRecord)
     const { last } = await table.extent()
-    const found = new PresenceFound({ last, now: () => bus.now(), only: agent })
+    const found = new PresenceScan({ last, now: () => bus.now(), only: agent })
     const enough = new AbortController()
     const take = ({ data, ...entry }: TableBytes): void => {
       if (data && !found.take({ ...entry, data })) enough.abort()
@@ -42,7 +42,7 @@ interface EntryBytes {
  * What was found of the bucket. An agent can write any number of entries, as fast as they are read: of each agent PRESENCE_PLACES are looked at,
  * so that reading takes bounded memory and ends, and one agent hides nothing of the others.
  */
-export class PresenceFound {
+export class PresenceScan {
   readonly #of: { last: number; now: () => number; only?: string | undefined }
   /** By key: an entry that is written while the bucket is read comes twice. */
   readonly #found = new Map<string, Map<string, PresenceRecord | undefined>>()
@@ -56,7 +56,7 @@ export class PresenceFound {
   /** False: nothing more needs to be read. */
   take({ key, data, revision }: EntryBytes): boolean {
     const { last, now, only } = this.#of
-    if (revision > last && ++this.#meanwhile > MOST_MEANWHILE) return false
+    if (revision > last && ++this.#meanwhile > MAX_NEW_ENTRIES) return false
     const name = key.slice(0, key.indexOf('.'))
     const known = this.#found.get(name) ?? new Map<string, PresenceRecord | undefined>()
     if (known.size >= PRESENCE_PLACES && !known.has(key)) return name !== only
@@ -65,8 +65,8 @@ export class PresenceFound {
     return true
   }
 
-  up(): ReadonlyMap<string, Up> {
-    const up = new Map<string, Up>()
+  up(): ReadonlyMap<string, WorkerCounts> {
+    const up = new Map<string, WorkerCounts>()
     for (const [name, known] of this.#found) {
       // An instance that lost its place may have an entry in the old one for a while, and counts once.
       const instances = new Map([...known.values()].flatMap((record) => (record ? [[record.instance, record]] : [])))
@@ -85,10 +85,10 @@ function recordOf(key: string, data: Uint8Array): PresenceRecord | undefined {
 
 /** A server that does not forget by itself leaves old ones. One of the future would be up for longer than anybody says so. */
 function isUp({ seen_at }: PresenceRecord, now: number): boolean {
-  return now - seen_at < PRESENCE_MAX_AGE_MS && seen_at - now < SKEW_MS
+  return now - seen_at < PRESENCE_MAX_AGE_MS && seen_at - now < MAX_CLOCK_SKEW_MS
 }
 
-function sum(up: Up, { running, concurrency }: PresenceRecord): Up {
+function sum(up: WorkerCounts, { running, concurrency }: PresenceRecord): WorkerCounts {
   const busy = Math.min(running, concurrency)
   return { instances: up.instances + 1, running: up.running + busy, places: up.places + concurrency }
 }

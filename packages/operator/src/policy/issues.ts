@@ -3,7 +3,7 @@ import { count } from '@passover/sdk/internal/format'
 import { Failure } from '../errors.js'
 
 /** A fault as it is printed: with the file, and where in it each place stands. */
-export interface FaultInFile extends PolicyFault {
+export interface FileIssue extends PolicyFault {
   file?: string
   /** Of the first place; from 1. */
   line?: number
@@ -12,24 +12,24 @@ export interface FaultInFile extends PolicyFault {
 }
 
 /** A document that may not come into force: everything that is wrong with it, at once. */
-export function invalidPolicy(what: string, faults: FaultInFile[]): Failure {
+export function invalidPolicyError(what: string, faults: FileIssue[]): Failure {
   const errors = faults.filter(({ severity }) => severity === 'error')
   const code = errors.every((fault) => fault.code === 'E031') ? 'E031' : 'E030'
   return new Failure(code, `${what} has ${count(errors.length, 'fault')}`, {
-    hint: `nothing was changed; ${errors.every(isMissing) ? LATER : 'mend it'} and try again`,
+    hint: `nothing was changed; ${errors.every(isMissing) ? REGISTER_HINT : 'mend it'} and try again`,
     faults: faults.map(jsonFault),
     lines: [
-      ...faults.slice(0, FAULTS_SHOWN).map(faultText),
-      ...(faults.length > FAULTS_SHOWN ? [`  and ${faults.length - FAULTS_SHOWN} more`] : []),
+      ...faults.slice(0, MAX_ISSUES_SHOWN).map(faultText),
+      ...(faults.length > MAX_ISSUES_SHOWN ? [`  and ${faults.length - MAX_ISSUES_SHOWN} more`] : []),
     ],
   })
 }
 
 /** Nobody reads more at once; --json has them all. */
-const FAULTS_SHOWN = 50
+const MAX_ISSUES_SHOWN = 50
 
 /** Nothing is wrong with the document itself: a project's policy is often written before its agents are there. */
-const LATER = 'register who is missing, or say that they come later (--allow-missing),'
+const REGISTER_HINT = 'register who is missing, or say that they come later (--allow-missing),'
 
 /** Whether a fault is only that nobody has that name (yet). */
 export function isMissing({ places }: Pick<PolicyFault, 'places'>): boolean {
@@ -37,14 +37,14 @@ export function isMissing({ places }: Pick<PolicyFault, 'places'>): boolean {
 }
 
 /** As --json tells it: what a person reads, and where each place stands. */
-export function jsonFault(fault: FaultInFile): Record<string, unknown> {
+export function jsonFault(fault: FileIssue): Record<string, unknown> {
   const { code, severity, file, line, column, path, found, expected, message, suggestion } = fault
   const places = fault.places.map((place) => ({ path: place.path, level: place.level, line: place.line, column: place.column }))
   return { code, severity, file, line, column, path, found, expected, message, suggestion, places }
 }
 
 /** `file:line:column  what is wrong` with the mend below. */
-export function faultText({ severity, file, line, column, message, suggestion, places }: FaultInFile): string {
+export function faultText({ severity, file, line, column, message, suggestion, places }: FileIssue): string {
   const where = file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}:${column}`}  `
   const also = places
     .slice(1)

@@ -2,13 +2,13 @@ import { type Bus, type PolicyDraft, PolicyStore, verifiedAgents } from '@passov
 import { checkPolicy, faultKey, type KnownAgents, type PolicyFault } from '@passover/core'
 import { type PassOverPreferences, type PolicyVersion, policyDigest } from '@passover/schemas'
 import { ago, dateTime, nameMarks } from '@passover/sdk/internal/format'
-import { askNames, type Names } from '../audit/name-verification.js'
+import { askNameVerification, type NameVerification } from '../audit/name-verification.js'
 import { Failure } from '../errors.js'
-import { invalidPolicy, isMissing } from './issues.js'
+import { invalidPolicyError, isMissing } from './issues.js'
 import { schemaFaults } from './output-schema.js'
 
 /** What is in force: version 0 is the system's defaults. */
-export interface InForce {
+export interface ActivePolicy {
   version: number
   document: PassOverPreferences
   value?: PolicyVersion | undefined
@@ -23,7 +23,7 @@ export interface PolicySession {
 }
 
 /** Upon a connection of a person's. */
-export async function policyOn(bus: Bus): Promise<PolicySession> {
+export async function openPolicySession(bus: Bus): Promise<PolicySession> {
   return { bus, store: await PolicyStore.open(bus), agents: await readRegistry(bus) }
 }
 
@@ -33,13 +33,13 @@ async function readRegistry(bus: Bus): Promise<KnownAgents> {
 }
 
 /** What is in force, after putting there what somebody published and died. */
-export async function inForce({ store }: Pick<PolicySession, 'store'>): Promise<InForce> {
+export async function activePolicy({ store }: Pick<PolicySession, 'store'>): Promise<ActivePolicy> {
   const value = await store.rollForward()
   return value ? { version: value.version, document: value.document, value } : { version: 0, document: {} }
 }
 
 /** An earlier version; 0 is the system's defaults. Failure E041 when there is none. */
-export async function versionOf({ store }: Pick<PolicySession, 'store'>, version: number): Promise<InForce> {
+export async function versionOf({ store }: Pick<PolicySession, 'store'>, version: number): Promise<ActivePolicy> {
   if (version === 0) return { version, document: {} }
   const value = await store.version(version)
   if (!value) throw new Failure('E041', `there is no policy version ${version}`, { hint: 'passover policy history lists them' })
@@ -50,7 +50,7 @@ export function sameDocument(a: PassOverPreferences, b: PassOverPreferences): bo
   return policyDigest(a) === policyDigest(b)
 }
 
-export interface Gate {
+export interface ValidateOptions {
   /** What the document is called in a failure. */
   what: string
   agents: KnownAgents
@@ -61,19 +61,22 @@ export interface Gate {
 }
 
 /** Refuses what cannot hold together before anything is published (E031); gives what is only warned of. */
-export async function gate(document: PassOverPreferences, { what, agents, before, allowMissing }: Gate): Promise<PolicyFault[]> {
+export async function validateForPublish(
+  document: PassOverPreferences,
+  { what, agents, before, allowMissing }: ValidateOptions,
+): Promise<PolicyFault[]> {
   const all = async (one: PassOverPreferences) => [...checkPolicy(one, agents), ...(await schemaFaults(one))]
   const found = await all(document)
   const old = new Set(before && found.length > 0 ? (await all(before)).map(faultKey) : [])
-  const faults = lenient(found, allowMissing).map(
+  const faults = downgradeMissingAgents(found, allowMissing).map(
     (fault): PolicyFault => (old.has(faultKey(fault)) ? { ...fault, severity: 'warning' } : fault),
   )
-  if (faults.some(({ severity }) => severity === 'error')) throw invalidPolicy(what, faults)
+  if (faults.some(({ severity }) => severity === 'error')) throw invalidPolicyError(what, faults)
   return faults
 }
 
 /** With `allowMissing` a name that nobody has is a warning. */
-export function lenient<F extends PolicyFault>(faults: F[], allowMissing: boolean): F[] {
+export function downgradeMissingAgents<F extends PolicyFault>(faults: F[], allowMissing: boolean): F[] {
   if (!allowMissing) return faults
   return faults.map((fault) => (isMissing(fault) ? { ...fault, severity: 'warning' } : fault))
 }
@@ -82,13 +85,14 @@ export function lenient<F extends PolicyFault>(faults: F[], allowMissing: boolea
 export async function publish({ store, bus }: PolicySession, draft: PolicyDraft, keptIn?: string): Promise<PolicyVersion> {
   const outcome = await store.publish(draft)
   if (outcome.kind === 'published') return outcome.value
-  if (outcome.kind === 'lost') throw wasFaster(outcome.value, { now: bus.now(), base: draft.base, keptIn, names: await askNames(bus) })
+  if (outcome.kind === 'lost')
+    throw versionConflict(outcome.value, { now: bus.now(), base: draft.base, keptIn, names: await askNameVerification(bus) })
   throw new Failure('E013', `the policy was not published: ${outcome.description}`, { hint: 'nothing was changed' })
 }
 
-export function wasFaster(
+export function versionConflict(
   winner: PolicyVersion | undefined,
-  { now, base, keptIn, names }: { now: number; base: number; keptIn?: string | undefined; names?: Names | undefined },
+  { now, base, keptIn, names }: { now: number; base: number; keptIn?: string | undefined; names?: NameVerification | undefined },
 ): Failure {
   const who = winner
     ? `${winner.by}${nameMarks({ ...names })} was faster: version ${winner.version} came ${ago(winner.time, now)} (${dateTime(winner.time)})${winner.reason ? `, "${winner.reason}"` : ''}`

@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { printableJson } from '@passover/core'
-import { askNames, happeningOf } from '@passover/operator'
+import { askNameVerification, describeEvent } from '@passover/operator'
 import type { Fact } from '@passover/schemas'
 import type { EventsParameters, FeedEvent } from '@passover/schemas/http'
 import type { Caller } from '../auth/caller.js'
@@ -104,7 +104,7 @@ async function startFeed(options: FeedOptions, beginning: FeedStart): Promise<()
   const { bus, owner, caller, wanted } = options
   const { writer, first, last, after, ended, heartbeat_ms, recheck_ms, standsStill } = beginning
   const sight = new FeedVisibility(bus, caller)
-  const seen = { subjects: bus.subjects, names: await askNames(bus) }
+  const seen = { subjects: bus.subjects, names: await askNameVerification(bus) }
   const start = Math.min(after, last)
   let position = start
   // Nobody awaits these: a reader that is too slow for one must not end the process.
@@ -120,7 +120,7 @@ async function startFeed(options: FeedOptions, beginning: FeedStart): Promise<()
   }
   const reader = await bus.follow({ from: start + 1, headers_only: true, onWentBack }, async (stored, fact) => {
     if (writer.closed) return
-    const happening = happeningOf(stored, fact, seen)
+    const happening = describeEvent(stored, fact, seen)
     if (happening && isWanted(happening, wanted) && (await sight.sees(happening))) {
       const told = await completeEvent(bus, { happening, fact, seen })
       await connected(owner.bus, writer)
@@ -174,10 +174,10 @@ function block(event: string, id: number, data: object): string {
 /** With what only its body tells; it is read for who sees the event alone. */
 async function completeEvent(
   bus: Bus,
-  { happening, fact, seen }: { happening: FeedEvent; fact: Fact; seen: Parameters<typeof happeningOf>[2] },
+  { happening, fact, seen }: { happening: FeedEvent; fact: Fact; seen: Parameters<typeof describeEvent>[2] },
 ): Promise<FeedEvent> {
   const stored = TOLD_BY_BODY.has(happening.kind) ? await bus.journal.message(happening.sequence) : undefined
-  return (stored && happeningOf(stored, fact, seen)) ?? happening
+  return (stored && describeEvent(stored, fact, seen)) ?? happening
 }
 
 function isWanted(event: FeedEvent, { id, originating_agent, subagent }: EventsParameters): boolean {

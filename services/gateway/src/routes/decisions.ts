@@ -1,16 +1,16 @@
 import type { Bus } from '@passover/bus'
 import {
-  askNames,
-  decideDue,
+  askNameVerification,
+  decidePending,
   Failure,
   isOpen,
-  type Names,
+  type NameVerification,
   type PassResult,
   publishCancel,
   readResult,
   type ShownReturn,
   shownDigest,
-  untilEnded,
+  waitUntilEnded,
 } from '@passover/operator'
 import type { AnsweredPass, InboxItem, PassKey } from '@passover/schemas'
 import { cancelledPass, cancelPass, type DecidePass, decidedPass, decidePass, idPath } from '@passover/schemas/http'
@@ -40,7 +40,7 @@ export const cancelPassRoute = route({
       requireOriginator(caller, pass.key)
       if (!isOpen(pass.row)) return ended(pass)
       await publishCancel(bus, pass, body.reason)
-      const [now, names] = await Promise.all([untilEnded(bus, pass), askNames(bus)])
+      const [now, names] = await Promise.all([waitUntilEnded(bus, pass), askNameVerification(bus)])
       // An agent that cancels a pass of its own is no person.
       const by: By = { by: bus.identity, ...(caller.kind === 'person' && names) }
       return isOpen(now.row) ? { status: 202, body: { id: now.row.id, cancelled: false, status: now.status, ...by } } : ended(now, by)
@@ -48,7 +48,7 @@ export const cancelPassRoute = route({
   },
 })
 
-type By = Names & { by?: string }
+type By = NameVerification & { by?: string }
 
 function ended({ row, status }: AnsweredPass, by: By = {}): Reply {
   if (status === 'cancelled') return { status: 200, body: { id: row.id, cancelled: true, status, ...by } }
@@ -93,7 +93,7 @@ async function decideOn(bus: Bus, { id, originator, subagent }: PassKey, given: 
   }
   const read = (pass: AnsweredPass, due: InboxItem) => changesOf(bus, { pass, due }, given)
   const what = { ref, verdict, reason, item, only, accepts: { binary, whole }, despite_revocation }
-  const { document, sentence, exit } = await decideDue(bus, { ...what, read, confirm })
+  const { document, sentence, exit } = await decidePending(bus, { ...what, read, confirm })
   if (exit === 0) return { status: 200, body: document }
   const [status, code] = exit === 4 ? ([403, 'E013'] as const) : ([409, 'E031'] as const)
   throw new HttpProblem(createProblem(status, { code, detail: sentence, details: document }))

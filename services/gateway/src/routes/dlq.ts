@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { oneLine } from '@passover/core'
-import { askLetters, type Done, dropLetter, Failure, findLetter, requeueLetter } from '@passover/operator'
+import { dropDeadLetter, Failure, findDeadLetter, listDeadLetters, type ResolutionResult, requeueDeadLetter } from '@passover/operator'
 import { storedId } from '@passover/schemas'
 import {
   deadLettersPage,
@@ -17,7 +17,7 @@ import { OutputBudget } from '../http/output-budget.js'
 import { createProblem, HttpProblem } from '../http/problem.js'
 import { type Reply, route } from '../route.js'
 
-export const listDeadLetters = route({
+export const listDeadLettersRoute = route({
   method: 'get',
   path: '/api/pass-over/dlq',
   name: 'listDeadLetters',
@@ -28,7 +28,7 @@ export const listDeadLetters = route({
   answers: { 200: { what: 'A page; next is the before of what comes after', schema: deadLettersPage } },
   async handle({ query: { from, to, ...filter }, actor }) {
     const wanted = { ...filter, ...(from ? { originator: from } : {}), ...(to ? { subagent: to } : {}) }
-    const { letters, next } = await actor.as((bus) => askLetters(bus, wanted))
+    const { letters, next } = await actor.as((bus) => listDeadLetters(bus, wanted))
     return { status: 200, body: { letters, next } }
   },
 })
@@ -42,7 +42,7 @@ interface Ref {
 /** Whole ids only: what is decided about must be named. */
 async function letterOf(bus: Bus, ref: Ref) {
   if (!storedId.safeParse(ref.id).success) throw new Failure('E041', `there is no dead letter ${oneLine(ref.id, 64)}`)
-  const detail = await findLetter(bus, ref)
+  const detail = await findDeadLetter(bus, ref)
   if (detail.letter.id !== ref.id) throw new Failure('E041', `there is no dead letter ${ref.id}`, { hint: 'give the whole id' })
   return detail
 }
@@ -73,7 +73,7 @@ function bytesOf(data: Uint8Array): Pick<ShownLetter, 'data_base64' | 'text'> {
   }
 }
 
-export const requeueDeadLetter = route({
+export const requeueDeadLetterRoute = route({
   method: 'post',
   path: '/api/pass-over/dlq/{id}/requeue',
   name: 'requeueDeadLetter',
@@ -89,12 +89,15 @@ export const requeueDeadLetter = route({
     return actor.as(async (bus) => {
       const detail = await letterOf(bus, { id: params.id, from: body.from, to: body.to })
       const admits = new OutputBudget(inside.options.output_bytes).takes
-      return settled(await requeueLetter(bus, connectAs, { detail, reason: body.reason, admits }), { action: 'requeue', by: caller.name })
+      return settled(await requeueDeadLetter(bus, connectAs, { detail, reason: body.reason, admits }), {
+        action: 'requeue',
+        by: caller.name,
+      })
     })
   },
 })
 
-export const dropDeadLetter = route({
+export const dropDeadLetterRoute = route({
   method: 'post',
   path: '/api/pass-over/dlq/{id}/drop',
   name: 'dropDeadLetter',
@@ -108,7 +111,7 @@ export const dropDeadLetter = route({
   handle({ params, body, caller, actor }) {
     return actor.as(async (bus) => {
       const detail = await letterOf(bus, { id: params.id, from: body.from, to: body.to })
-      return settled(await dropLetter(bus, detail, body.reason), { action: 'drop', by: caller.name })
+      return settled(await dropDeadLetter(bus, detail, body.reason), { action: 'drop', by: caller.name })
     })
   },
 })
@@ -118,7 +121,7 @@ function leased({ bus, release }: { bus: Bus; release: () => void }): Bus {
   return withMembers(bus, { [Symbol.asyncDispose]: async () => release() })
 }
 
-function settled({ document, sentence, exit }: Done, { action, by }: { action: 'requeue' | 'drop'; by: string }): Reply {
+function settled({ document, sentence, exit }: ResolutionResult, { action, by }: { action: 'requeue' | 'drop'; by: string }): Reply {
   if (exit !== 0) throw new HttpProblem(createProblem(exit === 4 ? 422 : 409, { code: 'E031', detail: sentence, details: document }))
   const done = document[action === 'requeue' ? 'requeued' : 'dropped'] === true
   const { id, requeued_as, status, unverified } = document

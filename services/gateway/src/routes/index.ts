@@ -4,7 +4,7 @@ import { getApplyPlan } from './apply-plan.js'
 import { listAudit } from './audit.js'
 import { createPassRoute } from './create-pass.js'
 import { approvePassRoute, cancelPassRoute, denyPassRoute } from './decisions.js'
-import { dropDeadLetter, getDeadLetter, listDeadLetters, requeueDeadLetter } from './dlq.js'
+import { dropDeadLetterRoute, getDeadLetter, listDeadLettersRoute, requeueDeadLetterRoute } from './dlq.js'
 import { followEvents } from './events.js'
 import { getPass, listPasses } from './passes.js'
 import { explainPolicyRoute, getPolicy, putPolicy } from './policy.js'
@@ -27,10 +27,10 @@ export const ROUTES: readonly Route[] = [
   getPolicy,
   putPolicy,
   explainPolicyRoute,
-  listDeadLetters,
+  listDeadLettersRoute,
   getDeadLetter,
-  requeueDeadLetter,
-  dropDeadLetter,
+  requeueDeadLetterRoute,
+  dropDeadLetterRoute,
   followEvents,
   livez,
   readyz,

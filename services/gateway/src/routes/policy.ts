@@ -1,6 +1,6 @@
 import type { Bus } from '@passover/bus'
 import { explainPolicy, PassOverError, type PolicyFault, readPolicy } from '@passover/core'
-import { gate, inForce, invalidPolicy, policyOn, publish, sameDocument } from '@passover/operator'
+import { activePolicy, invalidPolicyError, openPolicySession, publish, sameDocument, validateForPublish } from '@passover/operator'
 import { passOverPreferences } from '@passover/schemas'
 import {
   explainedPolicy,
@@ -24,7 +24,7 @@ export const getPolicy = route({
   answers: { 200: { what: 'The policy', schema: policyInForce } },
   handle({ actor }) {
     return actor.as(async (bus) => {
-      const { version, document, value } = await inForce(await policyOn(bus))
+      const { version, document, value } = await activePolicy(await openPolicySession(bus))
       const { by, time, reason } = value ?? {}
       return { status: 200, body: { version, document, by, time, reason }, headers: { etag: `"${version}"` } }
     })
@@ -42,8 +42,8 @@ export const explainPolicyRoute = route({
   answers: { 200: { what: 'Field by field', schema: explainedPolicy } },
   handle({ query: { from, to }, actor }) {
     return actor.as(async (bus) => {
-      const session = await policyOn(bus)
-      const { version, document } = await inForce(session)
+      const session = await openPolicySession(bus)
+      const { version, document } = await activePolicy(session)
       const agent = session.agents?.get(to)
       const explained = explainPolicy(document, { from, to, agent })
       if (!explained.ok) throw PassOverError.from(explained.error)
@@ -83,11 +83,15 @@ interface Put {
 
 async function put(bus: Bus, body: unknown, { base, reason, allow_missing }: Put): Promise<Reply> {
   const read = readPolicy(body)
-  if (!read.ok) throw invalidPolicy('the document', read.faults)
+  if (!read.ok) throw invalidPolicyError('the document', read.faults)
   const { document } = read
-  const session = await policyOn(bus)
-  const warnings = await gate(document, { what: 'the document', agents: session.agents, allowMissing: allow_missing === 'true' })
-  const live = await inForce(session)
+  const session = await openPolicySession(bus)
+  const warnings = await validateForPublish(document, {
+    what: 'the document',
+    agents: session.agents,
+    allowMissing: allow_missing === 'true',
+  })
+  const live = await activePolicy(session)
   if (live.version !== base) throw overtaken(`version ${live.version} is in force, and yours was made upon ${base}`)
   if (sameDocument(document, live.document)) return published(live.version, { changed: false, warnings })
   const { version } = await publish(session, { document, base, reason }).catch((error: unknown) => {

@@ -68,7 +68,7 @@ export function requireOutsideWork({ env }: Pick<Context, 'env'>): void {
 
 async function run(context: Context, given: DecideOptions & { verdict: 'approve' | 'deny'; id: string }): Promise<number> {
   const { connectPerson } = await import('../../connection/connect-person.js')
-  const { decideDue } = await import('@passover/operator')
+  const { decidePending } = await import('@passover/operator')
   requireOutsideWork(context)
   const { confirmDecision } = await import('../../passes/confirm-decision.js')
   await using bus = await connectPerson(context)
@@ -77,7 +77,7 @@ async function run(context: Context, given: DecideOptions & { verdict: 'approve'
   const confirm = confirmDecision(context, { verdict, only, yes, digest, now: () => bus.now() })
   const revoked = revokedAgents(context.server())
   const what = { ref: { id, from, to }, verdict, reason, item, only, accepts: { binary, whole }, despite_revocation, revoked }
-  const decided = await decideDue(bus, { ...what, confirm })
+  const decided = await decidePending(bus, { ...what, confirm })
   context.terminal.show(decided.document, () => formatCommands(decided.sentence))
   return decided.exit
 }

@@ -80,12 +80,14 @@ async function settle(context: Context, verb: 'requeue' | 'drop', options: Settl
   await using bus = await connectPerson(context)
   const { reason } = options
   if (verb === 'drop') {
-    const { dropLetter } = await import('@passover/operator')
-    return await resolveSelected(context, { bus, choice: options, verb }, (detail) => dropLetter(bus, detail, reason))
+    const { dropDeadLetter } = await import('@passover/operator')
+    return await resolveSelected(context, { bus, choice: options, verb }, (detail) => dropDeadLetter(bus, detail, reason))
   }
-  const { requeueLetter } = await import('@passover/operator')
+  const { requeueDeadLetter } = await import('@passover/operator')
   const asOriginator = (originator: string) => connectAs(originator, context.server())
-  return await resolveSelected(context, { bus, choice: options, verb }, (detail) => requeueLetter(bus, asOriginator, { detail, reason }))
+  return await resolveSelected(context, { bus, choice: options, verb }, (detail) =>
+    requeueDeadLetter(bus, asOriginator, { detail, reason }),
+  )
 }
 
 function parties(command: Command): Command {
