@@ -6,7 +6,7 @@ import { oneLine } from './terminal/text.js'
 
 export { CliFailure, usage }
 
-/** The policy that a pass was refused by, and where the project's file says so. */
+/** The policy that refused a pass, and the line of the project's policy file that says so, if found. */
 export interface PolicyRule {
   policy_name: string
   policy_version: number
@@ -20,7 +20,7 @@ export interface FailureDocument {
   error: { code: string; message: string; hint?: string; retry_after_ms?: number; faults?: Record<string, unknown>[]; rule?: PolicyRule }
 }
 
-/** The command ends with this exit code and has said all there is to say. */
+/** Ends the command with this exit code. All output has already been printed. */
 export class ExitError extends Error {
   readonly exit: number
 
@@ -32,7 +32,7 @@ export class ExitError extends Error {
 }
 
 const MISCONFIGURED = 2
-/** Exit code of who was left with Ctrl-C. */
+/** Exit code after Ctrl-C. */
 export const INTERRUPTED = 130
 
 /** Every exit code of the command line. `--help` and docs/reference/errors.md show this table. */
@@ -54,11 +54,11 @@ interface Coded {
   code: ErrorCode
   message: string
   context?: Record<string, unknown>
-  /** The pass that ended so, where it can be looked up. */
+  /** The failed pass, if it can be looked up. */
   pass_id?: string
-  /** Instead of what the error table says, where more is known. */
+  /** What to do about it, if more is known than in the error table. */
   mend?: string
-  /** Where the project's policy file says what it was refused by. */
+  /** Place in the project's policy file that caused the refusal. */
   rule_at?: Pick<PolicyRule, 'file' | 'line'>
 }
 
@@ -66,7 +66,7 @@ function isCoded(error: unknown): error is Coded {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' && /^E0\d\d$/.test(error.code)
 }
 
-/** `lines`: what people are told besides, line by line. */
+/** A failure ready for printing. `lines` are printed below the message, for people only. */
 export interface FormattedFailure {
   document: FailureDocument
   exit: number
@@ -85,12 +85,12 @@ function ruleText({ policy_name, policy_version, policy_path, file, line }: Poli
   return `  by ${name}${policy_path ? `  ${oneLine(policy_path)}` : ''}${file ? `  ${file}:${line}` : ''}`
 }
 
-/** What whoever refused it knows better than the table. */
+/** Returns the hint of the service that refused, which is more specific than the error table. */
 function hintIn(context: Coded['context']): string | undefined {
   return typeof context?.mend === 'string' ? oneLine(context.mend, 300) : undefined
 }
 
-/** How long to wait, of a limit that frees itself. */
+/** Returns the time to wait (ms) if the error is a limit that frees up over time (E014). */
 function retryDelayIn({ code, context }: Coded): number | undefined {
   const wait = context?.retry_after_ms
   return code === 'E014' && typeof wait === 'number' && wait >= 0 ? wait : undefined
@@ -101,7 +101,7 @@ function hintOf(error: Coded, action: string): string {
   return error.mend ?? hintIn(error.context) ?? (wait === undefined ? action : `Try again after ${duration(wait)}.`)
 }
 
-/** What a failure prints and exits with. Anything that carries no code is a bug of ours and says so. */
+/** Describes what a failure prints and its exit code. An error without a code is a bug in Passover and is reported as one. */
 export async function describeFailure(error: unknown): Promise<FormattedFailure> {
   if (error instanceof CliFailure && error.exit !== undefined) {
     return { document: failureDocument(error.code, error.message, error.hint), exit: error.exit }
@@ -110,7 +110,7 @@ export async function describeFailure(error: unknown): Promise<FormattedFailure>
     const { ERRORS, exitCode } = await import('@passover/core')
     const lookUp = error.pass_id === undefined ? '' : ` More: passover show ${error.pass_id}`
     const mend = hintOf(error, ERRORS[error.code].action)
-    // No full stop after a command at the end: it would be copied with it.
+    // No full stop after a command at the end: people would copy it with the command.
     const stop = /[.!?…]$/.test(mend) || (lookUp === '' && mend.includes('passover ')) ? '' : '.'
     const hint = error instanceof CliFailure ? error.hint : mend + stop + lookUp
     const { error: said } = failureDocument(error.code, error.message, hint)
@@ -123,7 +123,7 @@ export async function describeFailure(error: unknown): Promise<FormattedFailure>
     const told = lines ?? (rule ? [ruleText(rule)] : undefined)
     return { document, exit, ...(told ? { lines: told } : {}) }
   }
-  // Before the imports below, which open files as well.
+  // Checked before the imports below, because they open files too.
   const limit = fileLimitFault(error)
   if (limit) return { document: failureDocument('E030', limit.message, limit.hint), exit: MISCONFIGURED }
   const { errorText } = await import('@passover/schemas')
@@ -133,7 +133,7 @@ export async function describeFailure(error: unknown): Promise<FormattedFailure>
   return { document: failureDocument('INTERNAL', message, 'this is a fault of passover itself; PASSOVER_DEBUG=1 shows where'), exit: 1 }
 }
 
-/** What is neither the command's nor the person's: the server does not answer a read, or what it keeps is damaged. */
+/** Describes failures that neither the command nor the person caused: the server does not answer a read, or stored data is damaged. */
 async function describeForeignError(error: unknown, message: string): Promise<FormattedFailure | undefined> {
   const { BusReadError } = await import('@passover/bus')
   if (error instanceof BusReadError && error.reason !== 'permission') {

@@ -1,11 +1,11 @@
 /**
- * The `passover` command: what people type. This entry is for the programs that show the same things (infra/start).
+ * The `passover` command line. This entry exports the parts that other programs (infra/start) show as well.
  *
  * Invariants, cited where they are upheld:
- * I1  stdout is the result and nothing else; with --json it is exactly one JSON document, errors included.
- * I2  The exit code says what became of it (docs/reference/errors.md); a failed run never exits 0.
- * I3  Everything is written by terminal/writer.ts, which makes control and hidden characters visible (docs/architecture/hostile-text.md).
- * I4  A decision is stored under the person's own name, bound to the digest of what was decided, and never over another one that counts.
+ * I1  stdout carries only the result; with --json it is exactly one JSON document, errors included.
+ * I2  The exit code states the outcome (docs/reference/errors.md); a failed run never exits 0.
+ * I3  All output goes through terminal/writer.ts, which makes control and hidden characters visible (docs/architecture/hostile-text.md).
+ * I4  A decision is stored under the person's own name, bound to the digest of what was decided; it never replaces one that counts.
  * I5  No command that `work` started outlives its pass.
  */
 

@@ -12,13 +12,13 @@ export async function main(argv: string[]): Promise<void> {
   endOnLostOutput()
   const code = await run(argv)
   process.exitCode = code
-  // What still waits in a pipe is written before the end; what else keeps the process alive is not waited for.
+  // Flushes both streams before exiting. Anything else that keeps the process alive is not waited for.
   await flushed(process.stdout)
   await flushed(process.stderr)
   process.exit(code)
 }
 
-/** Runs one command line; resolves to the exit code. */
+/** Runs one command line and returns the exit code. */
 export async function run(argv: string[]): Promise<number> {
   const before = argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv
   const machine = before.includes('--json') || before.includes('--jsonl')
@@ -39,11 +39,15 @@ export async function run(argv: string[]): Promise<number> {
   }
 }
 
-/** `option '--limit <n>' argument 'many' is invalid. …`, `command-argument value 'a.b' is invalid for argument 'agent'. …` */
+/**
+ * Match commander's messages about invalid values:
+ * `option '--limit <n>' argument 'many' is invalid. …`,
+ * `command-argument value 'a.b' is invalid for argument 'agent'. …`
+ */
 const WRONG_OPTION = /^option '([^']*)' argument '([\s\S]*)' is invalid\.(?: ([\s\S]+))?$/
 const WRONG_ARGUMENT = /^command-argument value '([\s\S]*)' is invalid for argument '([^']*)'\.(?: ([\s\S]+))?$/
 
-/** What is wrong about a value, and what would be right. */
+/** Returns the invalid value and what is accepted instead, or `undefined` if the message is about something else. */
 function wrongValue(message: string): { message: string; hint: string } | undefined {
   const [, flags, value, rule] = WRONG_OPTION.exec(message) ?? []
   const [, given, argument, form] = WRONG_ARGUMENT.exec(message) ?? []
@@ -52,7 +56,7 @@ function wrongValue(message: string): { message: string; hint: string } | undefi
   return what && right ? { message: `${what} does not take "${oneLine(value ?? given ?? '', 60)}"`, hint: right } : undefined
 }
 
-/** Commander says "error: unknown command 'shwo'\n(Did you mean show?)": cause and mend. */
+/** Splits a commander message into cause and hint. For example, the second line may be "(Did you mean show?)". */
 export function usageFailure(error: Pick<CommanderError, 'message'>, command = 'passover'): { document: FailureDocument; exit: number } {
   const wrong = wrongValue(error.message.replace(/^error: /, ''))
   if (wrong) return { document: { error: { code: 'E042', ...wrong } }, exit: 2 }
@@ -65,7 +69,7 @@ export function usageFailure(error: Pick<CommanderError, 'message'>, command = '
   return { document: { error: { code: 'E042', message: cause, hint } }, exit: 2 }
 }
 
-/** The error is the document of a command that could not make one; people read it on stderr. */
+/** Prints an error: as the command's JSON document on stdout with `--json` or `--jsonl`, otherwise as text on stderr. */
 function print(
   { document: { error: said }, lines = [] }: FormattedFailure,
   options: { machine: boolean; jsonl: boolean; color: boolean },
@@ -85,7 +89,7 @@ function print(
   if (error.hint) write('stderr', `  ${indentContinuation(error.hint)}\n`)
 }
 
-/** Who reads may have seen enough: that is no failure. A full disk is one. */
+/** Exits when output can no longer be written. A closed pipe is no failure, because the reader may have seen enough; a full disk is one. */
 function endOnLostOutput(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {

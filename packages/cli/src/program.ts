@@ -32,7 +32,7 @@ import { formatCommands } from './terminal/text.js'
 import { write } from './terminal/writer.js'
 import { refuseUnknown } from './unknown-command.js'
 
-/** The command tree. */
+/** Builds the command tree. */
 export function buildProgram(): Command {
   const program = new Command('passover')
     .description('Hand work to another agent, and be sure of what comes back.')
@@ -85,11 +85,11 @@ export function buildProgram(): Command {
   return program.addHelpText('beforeAll', refuseUnknown).addHelpText('after', EXIT_CODES_HELP)
 }
 
-/** Errors are thrown, never printed or exited on by commander itself. */
+/** Makes a command and its subcommands throw errors instead of letting commander print them or exit. */
 function prepare(command: Command, program: Command): void {
   command.exitOverride()
   command.configureOutput({ writeOut: (text) => write('stdout', formatCommands(text)), writeErr: () => {}, outputError: () => {} })
-  // Options of the command above, such as --port of `gateway`, are not those of `gateway token add`.
+  // Lists only the program's global options: those of a parent command, such as `--port` of `gateway`, do not apply to `gateway token add`.
   const globals = program.options.filter(({ hidden }) => !hidden)
   command.configureHelp({ showGlobalOptions: true, visibleGlobalOptions: (shown) => (shown === program ? [] : globals) })
   for (const child of command.commands) prepare(child, program)

@@ -1,9 +1,9 @@
 import type { AddHelpTextContext, Command } from 'commander'
 
-/** Commander's word for a line that names no command to run; where it ends with help, this is an error all the same. */
+/** Commander's code for a line that names no command to run. Commander prints the help in this case; here it is still an error. */
 const NO_COMMAND = 'commander.help'
 
-/** What is missing in a line that names no command, as commander would say what is wrong; undefined: another fault. */
+/** Returns an error message in commander's wording for a line that names no command, or `undefined` if the error is another one. */
 export function missingCommandMessage(error: { code: string }, program: Command): string | undefined {
   if (error.code !== NO_COMMAND) return undefined
   const { command, name, next } = followed(program.args, program)
@@ -11,7 +11,7 @@ export function missingCommandMessage(error: { code: string }, program: Command)
   return `${name} needs a command\n(One of: ${command.commands.map((child) => child.name()).join(', ')})`
 }
 
-/** Returns what commander says of a command that it does not know, with its suggestion. */
+/** Returns commander's message for an unknown command, including its suggestion. */
 function unknownText(command: Command, word: string): string {
   try {
     command.args = [word]
@@ -21,20 +21,20 @@ function unknownText(command: Command, word: string): string {
   }
 }
 
-/** Returns the command that a line names, as far as it names one: `passover policy diff`. */
+/** Returns the command that a line names, as far as it can be followed: `passover policy diff`. */
 export function namedCommand(argv: readonly string[], program: Command): string {
   return followed(argv, program).name
 }
 
 interface Followed {
   command: Command
-  /** With the commands above it: `passover policy diff`. */
+  /** Name including the parent commands: `passover policy diff`. */
   name: string
-  /** The first word after it that is neither an option nor the value of one. */
+  /** First word after the command that is neither an option nor the value of one. */
   next: string | undefined
 }
 
-/** Follows the words of a line through the command tree. Options and their values are skipped: a value can be the name of a command. */
+/** Follows the words of a line through the command tree. Skips options and their values, because a value can equal the name of a command. */
 function followed(argv: readonly string[], program: Command): Followed {
   let command = program
   const names = [program.name()]
@@ -55,14 +55,14 @@ function followed(argv: readonly string[], program: Command): Followed {
   return { command, name: names.join(' '), next: undefined }
 }
 
-/** Whether the word after an option is its value. An option that only a command further on has is not known here, nor to commander. */
+/** True if the word after an option is its value. Options of commands further down the line are unknown here, as they are to commander. */
 function takesNext(commands: readonly Command[], word: string, next: string | undefined): boolean {
   const option = commands.flatMap(({ options }) => options).find(({ long, short }) => word === long || word === short)
   if (!option || next === undefined) return false
   return option.required || (option.optional && !next.startsWith('-'))
 }
 
-/** Commander answers `passover shwo --help` with the help of the last command that it knows: before it does, this throws its own error. */
+/** Throws commander's error for `passover shwo --help`, where commander itself would print the help of the last command that it knows. */
 export function refuseUnknown({ command, error }: AddHelpTextContext): string {
   const [word] = command.args
   const known = (name: string) => name === 'help' || childNamed(command, name) !== undefined
