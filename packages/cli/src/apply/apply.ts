@@ -41,36 +41,37 @@ import { renderApplied, renderInterrupted, renderPlan, renderSettled } from './r
 
 export interface ApplyRequest extends PassRef, Accepts {
   directory: string
-  /** `1,3`: numbers among the output's modifications. */
+  /** Numbers of the output's modifications, such as `1,3`. */
   only?: string | undefined
   dryRun?: boolean | undefined
   yes?: boolean | undefined
-  /** Approves although credentials of an agent in the chain were revoked. */
+  /** True to approve even if credentials of an agent in the chain were revoked. */
   despiteRevocation?: boolean | undefined
-  /** Revocations that the audit may not know. */
+  /** Revocations known here that the audit service may not know. */
   revoked: KnownRevoked
-  /** Where the span of the application goes. */
+  /** Receives the span of the application. */
   tracing?: Tracing
 }
 
-/** A pass with everything that is known before anybody is asked. */
+/** A pass and everything that is determined before the person is asked. */
 interface Ready {
   pass: AnsweredPass
   judged: ApplyAuthorization
   taken: readonly NumberedModification[]
   plan: Plan
-  /** What the taken changes do to each file in all. */
+  /** Combined effect of the selected changes on each file. */
   files: ShownFile[]
-  /** Names what is shown, as `passover approve --digest` takes it. */
+  /** Digest of the changes shown, as `passover approve --digest` takes it. */
   digest: string
 }
 
 /**
- * Recovers what a killed process left in the directory, shows what a pass would change, asks, decides as the person where no decision
- * stands, and applies exactly what was taken: all of it or nothing. With `--dry-run` nothing is changed, and nothing recovered.
+ * Recovers what a killed process left in the directory, shows what a pass would change, asks, stores an approval if there is no decision
+ * yet, and applies exactly the selected changes: all of them or none. With `--dry-run` it changes and recovers nothing.
  *
- * @returns 0: it is applied, now or before; 1: conflicts, or not agreed.
- * @throws {CliFailure} E042: undecided and no terminal to ask at, or changes that no diff shows; E041, E013 (exit 6 where it was denied).
+ * @returns 0 if the changes are applied, now or earlier; 1 on conflicts or if the person says no
+ * @throws {CliFailure} E042 if nothing is decided and there is no terminal to ask at, or if changes cannot be shown as a diff; E041; E013
+ * (exit 6 if the changes were denied)
  */
 export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyRequest): Promise<number> {
   const { tracing, directory } = given
@@ -112,7 +113,7 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   return exitCodeOf(applied)
 }
 
-/** Every recovery reports files with foreign changes; this reports each once. */
+/** Returns the recoveries that were not reported before. Each recovery lists files with foreign changes again. */
 function newSettled(before: readonly RecoveredSet[], after: readonly RecoveredSet[]): RecoveredSet[] {
   const known = new Set(before.map((one) => `${one.kind} ${one.id} ${one.outcome}`))
   return after.filter((one) => !known.has(`${one.kind} ${one.id} ${one.outcome}`))
@@ -128,14 +129,14 @@ function refuseUnshown({ pass, files }: Ready, accepts: Accepts): void {
   if (hidden) throw usage(hidden.why, `approve and apply it anyway: passover apply ${pass.row.id} --${hidden.flag}`)
 }
 
-/** What a person says yes to: to writing, to deciding, or to both. Undefined: neither is left to do. */
+/** Returns the question for the person: about writing, deciding, or both. Returns `undefined` if neither is left to do. */
 function applyQuestion({ plan, judged, taken }: Ready, directory: string): string | undefined {
   const changes = plan.changes.length
   if (changes > 0) return `Apply ${count(changes, 'change')} in ${directory}?`
   return judged.decision ? undefined : `Approve ${count(taken.length, 'change')}, so already in ${directory}?`
 }
 
-/** To apply is to approve: where nobody can be asked, that is said and not supposed. */
+/** Applying undecided changes approves them, so without a terminal to ask at this is an error instead of an assumed yes. */
 function undecided({ pass, judged }: Ready, person: string): CliFailure {
   refuseOwnDecision(pass, person)
   const { id } = pass.row
@@ -203,7 +204,7 @@ function rejectedOf({ judged, taken }: Ready): string[] {
   return judged.all.filter((one) => !taken.includes(one)).map(({ modification }) => modification.path)
 }
 
-/** Every modification with what would become of it, for --json. Diffs are listed by file. */
+/** Returns every modification with its planned outcome, for `--json`. Diffs are listed by file. */
 function modificationsOf({ judged, plan }: Ready): object[] {
   return judged.all.map(({ number, digest, modification: { path, operation = 'modify' } }) => {
     const planned = plan.items.find((item) => item.number === number)

@@ -10,8 +10,11 @@ const SETTLE_TIMEOUT_MS = 3_000
 const POLL_INTERVAL_MS = 50
 
 /**
- * Decides as this person which modifications of a return are applied, bound to its stored bytes. Gives the decision once the audit counts
- * it. CliFailure E013: somebody else was faster (exit 6 if they denied), it came too late (6), or it does not count (4).
+ * Stores this person's decision on which modifications of a return are applied, bound to its stored bytes, and returns it once the audit
+ * service counts it.
+ *
+ * @throws CliFailure E013 if somebody else decided first (exit 6 if they denied), the approval came too late (6), or the decision does not
+ * count (4)
  */
 export async function decideApply(bus: Bus, pass: AnsweredPass, modifications: ModificationChoice): Promise<AnsweredDecision> {
   refuseOwnDecision(pass, bus.identity)
@@ -40,7 +43,7 @@ function refuseExpired(bus: Bus, { record, row }: AnsweredPass): void {
   })
 }
 
-/** The decision about the application that counts, once the audit has read as far as that sequence. */
+/** Returns the decision on the application that counts, once the audit service has processed the stream up to `sequence`. */
 async function counted(bus: Bus, { key }: AnsweredPass, sequence: number): Promise<AnsweredDecision | undefined> {
   const deadline = Date.now() + SETTLE_TIMEOUT_MS
   for (;;) {

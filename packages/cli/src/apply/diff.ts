@@ -4,8 +4,8 @@ import type { Terminal } from '../terminal/terminal.js'
 import { count, sizeText } from '../terminal/text.js'
 
 /**
- * Renders what is written to one file: its warnings, then the diff with every hidden character visible, or why there is none.
- * Carriage returns are left out where every line on both sides ends in CRLF; anywhere else they are shown as `␍`.
+ * Renders what is written to one file: its warnings, then the diff with every hidden character visible, or the reason why there is none.
+ * Omits carriage returns if every line on both sides ends in CRLF; otherwise shows them as `␍`.
  */
 export function renderFile(file: ShownFile, colors: Terminal['colors']): string {
   const warnings = file.warnings.map(({ message }) => colors.yellow(`! ${visible(message)}`))
@@ -45,12 +45,12 @@ function renderDiff(diff: string, colors: Terminal['colors']): string[] {
   })
 }
 
-/** The last line of a file may have no line end at all. */
+/** True if a line ends in CRLF. The last line of a file may have no line ending at all. */
 function endsInCrlf(line: string, next: string | undefined): boolean {
   return next?.startsWith('\\') ? !line.endsWith('\r') : line.endsWith('\r')
 }
 
-/** `2 files can run by themselves, …`: what all files together are warned of. */
+/** Counts the files with warnings, for example `2 files with warnings`. Returns `undefined` if there are none. */
 export function countWarnings(files: readonly Pick<ShownFile, 'warnings'>[]): string | undefined {
   const warned = files.filter(({ warnings }) => warnings.length > 0).length
   return warned === 0 ? undefined : `${count(warned, 'file')} with warnings`

@@ -14,11 +14,11 @@ interface View {
 
 interface PlanWithFiles {
   plan: Pick<Plan, 'items'>
-  /** What the taken changes do to each file in all. */
+  /** Combined effect of the selected changes on each file. */
   files: readonly ShownFile[]
 }
 
-/** Renders what would be written, file by file: total diff and warnings, or the three sides of a conflict; then what is rejected. */
+/** Renders each file's combined diff with warnings, for a conflict also what changed in the file since; then the rejected changes. */
 export function renderPlan({ plan: { items }, files }: PlanWithFiles, view: View & { digest?: string }): string {
   const { colors, all, digest } = view
   const blocks = files.map((file) => {
@@ -41,7 +41,7 @@ export function renderPlan({ plan: { items }, files }: PlanWithFiles, view: View
   return blocks.join('\n\n')
 }
 
-/** What a person does about changes that cannot be written. */
+/** Returns the next steps for changes that cannot be written. */
 function conflictHint(items: readonly PlannedChange[]): string {
   const conflict = items.some(({ verdict }) => verdict === 'conflict')
   const refused = items.some(({ verdict }) => verdict === 'refused')
@@ -55,7 +55,7 @@ function conflictHint(items: readonly PlannedChange[]): string {
   ].join('\n')
 }
 
-/** Renders what an approval takes, as the subagent saw the files: for a person who is not where they are. */
+/** Renders the changes that an approval covers, based on the files as the subagent saw them. Used where the working directory is not at hand. */
 export function renderReview(files: readonly ShownFile[], { colors, all }: View): string {
   const taken = files.flatMap(({ numbers }) => numbers)
   const blocks = files.map((file) => {
@@ -69,7 +69,7 @@ export function renderReview(files: readonly ShownFile[], { colors, all }: View)
   return blocks.join('\n\n')
 }
 
-/** The verdicts of a file's changes, each once. */
+/** Lists the distinct verdicts of a file's changes. */
 function verdicts(items: readonly PlannedChange[], colors: Terminal['colors']): string {
   return [...new Set(items.map((item) => verdictOf(item, colors)))].join(', ')
 }
@@ -80,7 +80,7 @@ function verdictOf(item: PlannedChange, colors: Terminal['colors']): string {
   return colors.red(`${item.verdict === 'conflict' ? 'conflict' : 'refused'}: ${visible(item.why)}`)
 }
 
-/** What happened to the file since the subagent saw it. */
+/** Renders what changed in the file since the subagent saw it. */
 function renderMeanwhile(path: string, { old_content, current, encoding }: ConflictVersions, colors: Terminal['colors']): string {
   const title = colors.dim('What was changed since the subagent saw it:')
   if (current === undefined) return `${title}\n${colors.dim('(it is not there)')}`
@@ -89,12 +89,12 @@ function renderMeanwhile(path: string, { old_content, current, encoding }: Confl
   return [title, ...shown.map((file) => renderFile({ ...file, warnings: [] }, colors))].join('\n')
 }
 
-/** What a killed process had left in the directory, and how it was recovered. */
+/** Renders what a killed process left in the directory and how it was recovered. */
 export function renderSettled(settled: Applied['settled'], colors: Terminal['colors']): string[] {
   return settled.map((one) => `${colors.yellow('!')} ${settledText(one)}`)
 }
 
-/** Applications that are not finished: a process is at it now, or was killed. */
+/** Renders unfinished applications and undos. Their process may still be running, or was killed. */
 export function renderInterrupted(found: readonly InterruptedSet[], colors: Terminal['colors']): string[] {
   return found.map(({ id, kind, written, total }) => {
     const what = kind === 'undo' ? 'an undo' : 'an application'
@@ -117,7 +117,7 @@ function settledText({ id, kind, outcome, restored = [], left = [] }: Applied['s
   return `${sentence}, but for what was changed since: ${files.join(', ')}`
 }
 
-/** What was done. */
+/** Renders the result of an application. */
 export function renderApplied(applied: Applied, view: View & { id: string; by: string }): string {
   const { colors } = view
   const lines = [
@@ -144,7 +144,7 @@ function sentenceOf({ applied, conflicts }: Applied, { id, by }: { id: string; b
   return `Applied ${count(applied.length, 'change')}, approved by ${by}. ${formatCommands(`Put back: passover undo ${id}`)}`
 }
 
-/** What was put back. */
+/** Renders the result of an undo. */
 export function renderUndone({ undone, conflicts, recorded, settled }: UndoResult, colors: Terminal['colors']): string {
   const lines = [
     ...renderSettled(settled, colors),

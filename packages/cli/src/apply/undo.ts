@@ -12,14 +12,19 @@ import { count, shellWord } from '../terminal/text.js'
 import { renderInterrupted, renderUndone } from './render.js'
 
 export interface UndoRequest {
-  /** Of the pass, or the beginning of one. */
+  /** Id of the pass, or its first characters. */
   id: string
   directory: string
   dryRun?: boolean | undefined
   yes?: boolean | undefined
 }
 
-/** Puts back what a pass changed in the directory. Exit 0: they are as before (now, or by an earlier undo); 1: files were changed since, or not agreed. PassOverError E041: nothing is applied. */
+/**
+ * Restores the files that a pass changed in the directory.
+ *
+ * @returns 0 if they are as before (now, or by an earlier undo); 1 if files were changed since, or the person says no
+ * @throws CliFailure E041 if nothing is applied
+ */
 export async function undoPass(bus: Bus, terminal: Terminal, given: UndoRequest): Promise<number> {
   try {
     return await undo(bus, terminal, given)
@@ -46,7 +51,7 @@ async function undo(bus: Bus, terminal: Terminal, given: UndoRequest): Promise<n
   const half = (await interruptedSets(directory)).filter((set) => set.id.startsWith(given.id) && set.kind === 'apply')
   const applied = await appliedSets(directory, given.id).catch((error: unknown) => {
     const isNothing = error instanceof PassOverError && error.code === 'E041' && error.context?.undone_by === undefined
-    // Only a recovery knows what is left of an interrupted application.
+    // Only a recovery can determine what an interrupted application wrote.
     if (isNothing && (half.length > 0 || !given.dryRun)) return []
     throw error
   })
