@@ -1,27 +1,27 @@
 import { type AgentRecord, agentRecord, issueTexts, type Originates, type SubagentPreference } from '@passover/schemas'
 import { CliFailure, usage } from '../errors.js'
 
-/** What is said about an agent: by flags, by a file, or both; a flag wins over the file. */
+/** A change of an agent's record, from flags, a file, or both. A flag overrides the file. */
 export interface AgentChange {
   name: string
-  /** A whole record, in place of what was said before. */
+  /** A complete record that replaces the previous one. */
   file?: { path: string; record: unknown } | undefined
   originates?: Originates | undefined
   subagent?: boolean | undefined
   description?: string | undefined
   skills?: string[] | undefined
-  /** Whether returns wait for it while it is away. */
+  /** True if returns are kept for the agent while it is away. */
   durable_returns?: boolean | undefined
-  /** Byte limit of its parts bucket. */
+  /** Byte limit of the agent's parts bucket. */
   parts_bytes?: number | undefined
   defaults?: SubagentPreference | undefined
-  /** Defaults that are taken back. */
+  /** Names of defaults to remove. */
   unset?: string[] | undefined
-  /** When its credentials were revoked, server ms; null: it has valid ones again. */
+  /** Time at which its credentials were revoked (server ms); `null` if it has valid ones again. */
   revoked_at?: number | null | undefined
 }
 
-/** The record that a change makes of the one before it. E030 names each field that is wrong, and what it may be. */
+/** Applies a change to the previous record. Throws CliFailure E030 that names each invalid field and what it may be. */
 export function applyAgentChange(
   before: AgentRecord | undefined,
   change: AgentChange,
@@ -36,7 +36,7 @@ export function applyAgentChange(
   if (change.durable_returns === true && !record.durable_returns) record.durable_returns = { from: by.next_sequence }
   if (change.durable_returns === false) delete record.durable_returns
   if (change.parts_bytes !== undefined) record.parts_bytes = change.parts_bytes
-  // A record from a file says nothing of it, either.
+  // A record from a file has no `revoked_at` either, so it comes from the previous record.
   const revoked_at = change.revoked_at === undefined ? before?.revoked_at : (change.revoked_at ?? undefined)
   if (revoked_at === undefined) delete record.revoked_at
   else record.revoked_at = revoked_at
@@ -59,12 +59,15 @@ function fileRecord(name: string, { path, record }: NonNullable<AgentChange['fil
   }
   const said = (record as { name?: unknown }).name
   if (said !== undefined && said !== name) throw usage(`${path} is about ${String(said)}, not ${name}`)
-  // The record does not include what `agents show --json` adds.
+  // Drops the fields that `agents show --json` adds to the record.
   const { workers: _, unverified: __, revoked_at: ___, ...rest } = record as Base
   return rest
 }
 
-/** Somebody who receives no passes starts them by itself, where nothing else is said; a `never` stays until it is taken back. */
+/**
+ * Returns the roles after a change. By default an agent that receives no passes may originate them at any time, others only within a pass;
+ * `never` stays until it is changed explicitly.
+ */
 function rolesOf(base: Base, { originates, subagent }: AgentChange): unknown {
   const before = base.roles as Partial<AgentRecord['roles']> | undefined
   const receives = subagent ?? before?.subagent ?? true
@@ -79,7 +82,7 @@ function defaultsOf(before: unknown, { defaults, unset = [] }: AgentChange): Rec
   return Object.keys(merged).length > 0 ? merged : undefined
 }
 
-/** `field=value`: the value as JSON where it is some, else as text. */
+/** Parses `field=value`. The value is parsed as JSON if it is valid JSON, otherwise taken as text. */
 export function parseDefault(text: string): [field: string, value: unknown] {
   const at = text.indexOf('=')
   if (at < 1) throw usage(`--default takes field=value, not ${text}`)

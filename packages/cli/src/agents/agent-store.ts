@@ -7,21 +7,21 @@ import { type AgentChange, applyAgentChange } from './agent-record.js'
 const OPEN_STATUSES = ['requested', 'held', 'waiting_for_return'] as const
 const MAX_OPEN_PASSES = 1_000
 
-/** The record of an agent. E041: there is none. */
+/** Returns the record of an agent. Throws CliFailure E041 if it is not registered. */
 export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
   const record = (await verifiedAgents(bus)).get(name)
   if (record) return record
   throw unknownAgentError(name)
 }
 
-/** E041 for an agent that is not registered: one that only passes work over registers nowhere by itself. */
+/** Creates the E041 error for an agent that is not registered. An agent that only originates passes does not register itself. */
 export function unknownAgentError(name: string): CliFailure {
   return new CliFailure('E041', `there is no agent ${name} in the registry`, {
     hint: `\`passover agents\` lists those there are; an agent that only passes work over is registered by: passover agents add ${name} --no-subagent`,
   })
 }
 
-/** Registers or changes an agent: the event first, then the record, so that the stream alone tells who could do what. */
+/** Registers or changes an agent. Publishes the event before it writes the record, so that the stream alone shows who could do what. */
 export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ record: AgentRecord; before: AgentRecord | undefined }> {
   const records = new AgentRegistry(bus, await bus.table('agents', agentRecord))
   const { record: before, revision: over, isUnreadable } = await records.standing(change.name)
@@ -35,12 +35,12 @@ export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ recor
   return { record, before }
 }
 
-/** Takes an agent out of the registry: passes to it are refused from then on. */
+/** Removes an agent from the registry. Passes to it are refused from then on. */
 export async function removeAgent(bus: Bus, name: string): Promise<void> {
   stored(await new AgentRegistry(bus, await bus.table('agents', agentRecord)).remove(name))
 }
 
-/** Open passes to an agent; `more`: there are more than are told. */
+/** Lists open passes to an agent, up to 1,000 of each status. `more` is true if there are others. */
 export async function listOpenPassesTo(bus: Bus, name: string): Promise<{ passes: PassRow[]; more: boolean }> {
   const lists = await Promise.all(OPEN_STATUSES.map((status) => askList(bus, { subagent: name, status, limit: MAX_OPEN_PASSES })))
   return { passes: lists.flatMap(({ passes }) => passes), more: lists.some(({ more }) => more) }

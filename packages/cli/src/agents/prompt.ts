@@ -3,16 +3,16 @@ import { type PromptSources, type PromptTemplate, readPromptTemplate, renderProm
 import type { PolicySession } from '../policy/session.js'
 import { unknownAgentError } from './agent-store.js'
 
-/** A prompt, and of what it was made. */
+/** A prompt and the sources that it was made from. */
 export interface AgentPrompt {
   agent: string
   template: PromptTemplate
-  /** 0: the system's defaults. */
+  /** Version of the policy; 0 for the system's defaults. */
   policy_version: number
   prompt: string
 }
 
-/** The prompt of an agent as registry and policy are now. CliFailure E041 for an agent that the registry does not know. */
+/** Builds the prompt of an agent from the current registry and policy. Throws CliFailure E041 if the agent is not registered. */
 export async function buildAgentPrompt(session: PolicySession, agent: string, template?: PromptTemplate): Promise<AgentPrompt> {
   if (!session.agents?.has(agent)) throw unknownAgentError(agent)
   const { version, document } = await activePolicy(session)

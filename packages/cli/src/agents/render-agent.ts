@@ -11,7 +11,7 @@ export interface AgentWorkers {
   queued: number
 }
 
-/** What `agents show` prints. */
+/** Renders the output of `agents show`. */
 export function renderAgent(record: AgentRecord & NameVerification, workers: AgentWorkers, { colors }: Pick<Terminal, 'colors'>): string {
   const { name, roles, description, skills = [], defaults = {}, registered_by, updated_at } = record
   const { up, busy, places, queued } = workers

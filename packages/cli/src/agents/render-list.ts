@@ -3,7 +3,7 @@ import { formatPerson, type NameVerification } from '../connection/verified-name
 import { renderTable } from '../render/table.js'
 import type { Terminal } from '../terminal/terminal.js'
 
-/** An agent, and what this installation and this machine know about who it is. */
+/** An agent with the verification of names and the revocation known here. */
 export type ShownAgent = AgentLine & NameVerification & { revoked_at?: number | undefined }
 
 export function renderAgents(agents: ShownAgent[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {
@@ -31,7 +31,7 @@ export function renderAgents(agents: ShownAgent[], terminal: Pick<Terminal, 'col
 
 const MIB = 1024 ** 2
 
-/** Use and limit of its parts bucket, MiB; nothing where it has stored none. */
+/** Formats use and limit of an agent's parts bucket in MiB; empty if nothing is stored. */
 function partsText({ parts_bytes, parts_max }: AgentLine): string {
   if (parts_bytes === 0) return ''
   return `${(parts_bytes / MIB).toFixed(1)}${parts_max === undefined ? '' : `/${(parts_max / MIB).toFixed(0)}`} MiB`
