@@ -28,9 +28,9 @@ const COLUMNS = [
 ] as const satisfies readonly (keyof PassOverAuditEntry)[]
 const TIMES: ReadonlySet<string> = new Set(['timestamp', 'started_at', 'completed_at', 'returned_at'])
 
-/** A spreadsheet takes what begins so for a formula. */
+/** Beginnings that a spreadsheet would treat as a formula. */
 const FORMULA = /^[=+\-@＝＋－＠\t\r\n]/
-/** Where a comma is the decimal point, a spreadsheet separates by semicolons: what follows one would be a cell of its own. */
+/** Characters that require quotes. Includes the semicolon: with a decimal comma, a spreadsheet uses it as the separator. */
 const QUOTED = /[",;\t\r\n]/
 
 export const CSV_HEAD = line([...COLUMNS])

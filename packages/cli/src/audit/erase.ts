@@ -19,13 +19,13 @@ export interface EraseFlags {
 
 type Preview = NonNullable<Extract<CustodyAnswer, { ok: true }>['preview']>
 
-/** How long the command waits for what may be done at once. */
+/** Longest wait for an erasure that can be done at once, in ms. */
 const COMPLETION_TIMEOUT_MS = 20_000
 const POLL_INTERVAL_MS = 300
 const MAX_NAMED_PASSES = 10
 const NOT_REACHED = 'Not reached: exports, saved archives and evidence bundles that were taken, and what agents keep.'
 
-/** Erases a session, or says what was erased. Failures: E041 nothing is stored of it; E042 passes are open, or held. */
+/** Erases a session, or lists the erasures if none is named. Throws CliFailure E041 if nothing is stored of it, E042 if passes are open or held. */
 export async function runErase(context: Context, { session, originator, reason, yes }: EraseFlags): Promise<number> {
   await using bus = await connectPerson(context)
   if (session === undefined) return await showErasures(context, bus)
@@ -88,7 +88,7 @@ function previewText({ passes, entries, segments, parts }: Preview): string {
   return `${count(passes, 'pass', 'passes')} (${more.join(', ')})`
 }
 
-/** What became of it, or that it waits. */
+/** Waits for the erasure to finish. Returns it as `pending` if that takes too long, or `undefined` if the audit service has not read it. */
 async function ended(bus: Bus, erase: number): Promise<CustodyErasure | undefined> {
   for (let waited = 0; ; waited += POLL_INTERVAL_MS) {
     const found = (await askCustody(bus)).erasures.find((one) => one.erase === erase)

@@ -8,18 +8,18 @@ import { CliFailure } from '../errors.js'
 import { CSV_HEAD, csvLine } from './csv.js'
 
 const JSONL_PATTERN = /^session-.*-passes\.jsonl$/
-/** Of the files that are written here alone: the folder is somebody's. */
+/** Names of drafts that this command writes. The folder may contain other files, which are not touched. */
 const DRAFT_PATTERN = /^(session-.*-passes\.jsonl|passes\.csv|audit-summary\.json)\.\d+\.tmp$/
-/** A draft is written in one go: who wrote one so long ago died at it. */
+/** Age at which a draft counts as abandoned, in ms. Drafts are written in one go, so an older one belongs to an export that crashed. */
 const ABANDONED_MS = 3_600_000
-/** Lines that are held in memory. */
+/** Maximum number of lines held in memory. */
 const MAX_BUFFERED_LINES = 1_000
 
-/** What stays of files that are there. */
+/** Lines of existing files that an export keeps. */
 export interface KeptLines {
-  /** Lines of passes that were asked for before that. */
+  /** Lines of passes that were requested before this time (ms) are kept. */
   before: number
-  /** Those of them that are written again. */
+  /** True for those of them that are written again. */
   isAgain: (entry: PassOverAuditEntry) => boolean
 }
 
@@ -30,10 +30,10 @@ interface Draft {
   former: FormerLines
 }
 
-/** Files that are written beside what they replace and renamed as a whole: a crash leaves the old one or the new one. */
+/** Export files. Each is written beside the file that it replaces and then renamed, so that a crash leaves the old file or the new one. */
 export class ExportFiles implements AsyncDisposable {
   private readonly drafts = new Map<string, Draft>()
-  /** Folders that are there, without what exports that died left: a month has a file for each of its sessions. */
+  /** Folders that were created and swept of abandoned drafts; once each, because a month has a file for each of its sessions. */
   private readonly ready = new Set<string>()
 
   constructor(
@@ -41,14 +41,14 @@ export class ExportFiles implements AsyncDisposable {
     private readonly kept: KeptLines = NONE_KEPT,
   ) {}
 
-  /** Files begun. */
+  /** Number of files being written. */
   get count(): number {
     return this.drafts.size
   }
 
   /**
-   * Appends entries, oldest first, to the files of their months and sessions, between the lines that stay there. One that is as old as those, and not
-   * written again, is left out where its file has a line for it.
+   * Appends entries, oldest first, to the files of their months and sessions, merged with the lines that are kept. An entry that is as old
+   * as those and is not written again is skipped if its file already has a line for it.
    */
   async add(entries: readonly PassOverAuditEntry[]): Promise<void> {
     const byPath = new Map<string, PassOverAuditEntry[]>()
@@ -66,7 +66,7 @@ export class ExportFiles implements AsyncDisposable {
     await appendFile(draft.path, text)
   }
 
-  /** Puts the new files where the old ones are; returns their paths. */
+  /** Replaces the old files with the new ones and returns their paths. */
   async finish(): Promise<string[]> {
     const paths = [...this.drafts.keys()].sort()
     for (const path of paths) {
@@ -121,7 +121,7 @@ export class ExportFiles implements AsyncDisposable {
   }
 }
 
-/** What exports that died left. */
+/** Deletes drafts of exports that crashed. */
 async function sweepDrafts(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     if (!DRAFT_PATTERN.test(name)) continue
@@ -130,7 +130,7 @@ async function sweepDrafts(folder: string): Promise<void> {
   }
 }
 
-/** The lines of a file that stay, in their order, read as far as they are asked for. */
+/** The kept lines of an existing file, in order, read on demand. */
 class FormerLines {
   private readonly entries: AsyncGenerator<PassOverAuditEntry> | undefined
   private next: IteratorResult<PassOverAuditEntry, unknown> | undefined
@@ -143,7 +143,7 @@ class FormerLines {
     if (path.endsWith('.jsonl') && Number.isFinite(kept.before) && existsSync(path)) this.entries = entriesIn(path)
   }
 
-  /** Whether a line stays that knows more. */
+  /** True if the file keeps a line for the same pass, which may contain more than the new entry. */
   async hasBetter(entry: PassOverAuditEntry): Promise<boolean> {
     const { before, isAgain } = this.kept
     if (!this.entries || entry.timestamp >= before || isAgain(entry)) return false
@@ -151,7 +151,10 @@ class FormerLines {
     return (await this.lines).has(lineKey(entry))
   }
 
-  /** Those that were asked for up to then, some at a time; all, and the file is closed, where none comes between them any more. */
+  /**
+   * Yields the kept lines of passes requested up to `time`, in chunks. If no new line can come between the rest, yields all of it, which
+   * closes the file.
+   */
   async *upTo(time: number): AsyncGenerator<string> {
     if (!this.entries) return
     let lines: string[] = []
@@ -173,7 +176,7 @@ class FormerLines {
   }
 }
 
-/** Which pass a line is of: an id may be used again. */
+/** Identifies the pass of a line. Includes the time, because an id may be used again. */
 export function lineKey({ originating_agent, subagent, pass_over_id, timestamp }: PassOverAuditEntry): string {
   return JSON.stringify([originating_agent, subagent, pass_over_id, timestamp])
 }
@@ -196,7 +199,7 @@ async function* entriesIn(path: string): AsyncGenerator<PassOverAuditEntry> {
   }
 }
 
-/** Lines end at a line feed alone: `node:readline` also ends them at U+2028 and U+2029, which JSON strings may contain. */
+/** Splits at line feeds only. `node:readline` also splits at U+2028 and U+2029, which JSON strings may contain. */
 async function* linesIn(path: string): AsyncGenerator<string> {
   let rest = ''
   for await (const chunk of createReadStream(path, 'utf8') as AsyncIterable<string>) {
@@ -212,14 +215,14 @@ function entryOf(line: string, place: string): PassOverAuditEntry {
     const entry = JSON.parse(line) as PassOverAuditEntry
     if (typeof entry.timestamp === 'number') return entry
   } catch {
-    // Told below.
+    // Falls through to the error below.
   }
   throw new CliFailure('E005', `${place} is no line of an export, and older lines of that file are to stay`, {
     hint: 'mend that line, move the file away, or export to another folder with --out',
   })
 }
 
-/** Writes `passes.csv` of a month anew from its sessions' files. */
+/** Writes `passes.csv` of a month from the files of its sessions. */
 export async function writeCsv(folder: string, month: string): Promise<string> {
   const path = join(folder, month, 'passes.csv')
   await using files = new ExportFiles(folder)
@@ -239,12 +242,12 @@ export async function writeCsv(folder: string, month: string): Promise<string> {
   return path
 }
 
-/** Lower case only: where a file system does not tell cases apart, twins must not meet. */
+/** Session ids that are safe as file names. Lower case only, because some file systems ignore case and two names must not collide. */
 const SAFE_NAME = /^[a-z0-9_-]{1,64}$/
 const NO_SESSION = '~none'
 const SHOWN_CHARACTERS = 32
 
-/** Name of a session's file. What is not safe as a name is told apart by its hash; `~` is in no safe one. */
+/** Returns the file name of a session. An unsafe id gets a hash after `~`, which no safe name contains. */
 export function sessionFile(session_id: string): string {
   return `session-${safeName(session_id)}-passes.jsonl`
 }
@@ -259,7 +262,7 @@ function safeName(session_id: string): string {
   return `${shown}~${createHash('sha256').update(session_id).digest('hex').slice(0, 16)}`
 }
 
-/** YYYY-MM in UTC, as the records' keys have it. */
+/** Returns the month as YYYY-MM in UTC, as in the records' keys. */
 export function monthOf(time: number): string {
   return new Date(time).toISOString().slice(0, 7)
 }

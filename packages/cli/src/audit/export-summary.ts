@@ -2,10 +2,10 @@ import { Histogram } from '@passover/audit'
 import type { PassOverAuditEntry, StatsBy, StatsGroup } from '@passover/schemas'
 import { monthOf } from './export-files.js'
 
-/** Groups of each kind whose times are gathered; of those that come after them only the count. */
+/** Number of groups of each kind with a histogram of times; later groups are only counted. */
 const MAX_TIMED_GROUPS = 2_000
 
-/** What is exported of one pass. */
+/** The part of a pass that is exported. */
 export interface ExportedPass {
   entry: PassOverAuditEntry
   code?: string | undefined
@@ -15,16 +15,19 @@ export interface ExportedPass {
 /** `audit-summary.json`: counts and times by month, session, pair, status and error. Times in server ms. */
 export interface AuditSummary {
   passes: number
-  /** The first and the last of them were asked for at. */
+  /** Times at which the first and the last of these passes were requested. */
   from?: number
   to?: number
-  /** What was asked for before is not counted: it was left out (`--since`), or is no longer in the archive. In files that were there its lines stay. */
+  /**
+   * Passes requested before this time are not counted: `--since` excluded them, or they are no longer in the archive. Existing files keep
+   * their lines.
+   */
   counted_since?: number
   wall_ms: StatsGroup['wall_ms']
   by: Record<StatsBy, (Pick<StatsGroup, 'name' | 'count'> & Partial<StatsGroup>)[]>
 }
 
-/** Counts while passes come by. */
+/** Builds the summary incrementally, pass by pass. */
 export class SummaryBuilder {
   private readonly all = new Histogram()
   private readonly groups: Record<StatsBy, Map<string, { count: number; times: Histogram | undefined }>> = {

@@ -26,7 +26,7 @@ const DEFAULT_FOLDER = '.opencode/pass-over-logs'
 const SUMMARY_FILE = 'audit-summary.json'
 const PROGRESS_DELAY_MS = 1_000
 
-/** Writes the audit log as files. Failure E013 where policy says that passes are not logged. */
+/** Writes the audit log to files. Throws CliFailure E013 if the policy says that passes are not logged. */
 export async function runExport(context: Context, flags: ExportFlags): Promise<number> {
   const { terminal, env } = context
   await using bus = await connectPerson(context)
@@ -60,23 +60,26 @@ export async function runExport(context: Context, flags: ExportFlags): Promise<n
 
 export interface ExportRequest {
   folder: string
-  /** Only passes asked for at or after that (ms); of files that are there the older lines stay. */
+  /** Only passes requested at or after this time (ms). Existing files keep their older lines. */
   since?: number | undefined
   session?: string | undefined
   csv: boolean
-  /** False: as the audit, if it was told to make no records (PASSOVER_LOG_ALL_PASSES). */
+  /** False if the audit service is configured to make no records (PASSOVER_LOG_ALL_PASSES=false). */
   log_all_passes: boolean
 }
 
 export interface ExportResult {
   passes: number
-  /** Left out: they were not to be logged (`log_all_passes: false`). */
+  /** Number of passes left out because they were not to be logged (`log_all_passes: false`). */
   unlogged: number
   files: string[]
   summary: AuditSummary
 }
 
-/** Reads archive and stream, newest first and in bounded memory, and writes what it found oldest first. The summary is only written for all. */
+/**
+ * Reads archive and stream, newest first and in bounded memory, and writes the passes oldest first. Writes the summary only if neither
+ * `since` nor `session` is given.
+ */
 export async function exportPasses(bus: Bus, wanted: ExportRequest, say: (text: string) => void): Promise<ExportResult> {
   await using schemas = outputSchemas()
   const check: CheckSchema = (schema, value, subagent) => schemas.checkFor(subagent, schema, value)
@@ -105,9 +108,9 @@ export async function exportPasses(bus: Bus, wanted: ExportRequest, say: (text: 
     say(`${count(told.passes, 'pass', 'passes')}${walked.time === undefined ? '' : `, back to ${dateTime(walked.time)}`}`)
     if (walked.time !== undefined && walked.time < since) break
   }
-  // What is older than the archive itself stays as it was exported when it was there.
+  // Passes older than the archive itself keep the lines of earlier exports.
   const lost = oldest && oldest.sequence > 0 ? (oldest.time ?? 0) : Number.NEGATIVE_INFINITY
-  // What went while it was read, too.
+  // Includes segments that were removed while this export was reading.
   const { before } = new Removed(await manifest.all())
   const kept = {
     before: Math.max(since, lost, before),
@@ -116,9 +119,9 @@ export async function exportPasses(bus: Bus, wanted: ExportRequest, say: (text: 
   return { ...(await written(spool, wanted, kept)), unlogged: told.unlogged }
 }
 
-/** What retention took out of the archive: holds and open passes keep segments that are older. */
+/** Segments that retention removed from the archive. Older segments may remain because of holds or open passes. */
 class Removed {
-  /** Of what was asked for before that some is gone; after it all is there. */
+  /** Some messages of passes requested before this time (ms) may be gone; later passes are complete. */
   readonly before: number
   private readonly segments: ReadonlySet<number>
 
@@ -130,8 +133,11 @@ class Removed {
   }
 
   /**
-   * Of a pass from before: what the stream still holds of nothing went, and its line is written again. Of another one something may have gone, of what came
-   * after its end at least: the line that it has stays, and one is written where it has none, unless some of what is between was removed.
+   * Decides how a pass requested before that time is exported.
+   *
+   * - `in stream`: the stream still has its last message, so nothing of it is gone; its line is written again.
+   * - `beside`: messages after its end may be gone; an existing line is kept, and a new one is written only if there is none.
+   * - `in part`: its request or a segment in between is gone; it is not written.
    */
   async standing(bus: Bus, { asked, sequences }: Found): Promise<'in stream' | 'beside' | 'in part'> {
     const last = sequences.at(-1) ?? 0
@@ -157,7 +163,10 @@ interface Narrowed {
   rules: JournalRules
 }
 
-/** `asked`: its request; `sequences`: where it had ended, and its last message. Who logged at one of them made a record of it. */
+/**
+ * A pass to export. `asked` is the sequence of its request, `sequences` those of its end and of its last message. It is exported if passes
+ * were logged at one of the two.
+ */
 type Found = ExportedPass & { asked: number | undefined; sequences: number[] }
 
 async function exported({ passes }: WalkedPass, { since, session, check, rules }: Narrowed): Promise<Found[]> {

@@ -2,7 +2,7 @@ import type { PassFilter, QueryStatus } from '@passover/schemas'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { nameOption, QUERY_STATUSES, timeOption } from '../input/options.js'
 
-/** The flags that say which passes are meant. */
+/** Flags that select passes. */
 export interface FilterFlags {
   from?: string
   to?: string
@@ -17,7 +17,7 @@ export interface FilterFlags {
   item?: 'dispatch' | 'return' | 'apply'
 }
 
-/** Adds them to a command. */
+/** Adds the options of {@link FilterFlags} to a command. */
 export function addFilterOptions(command: Command): Command {
   return command
     .option('--from <agent>', 'only those that this agent asked for', nameOption)
@@ -33,7 +33,7 @@ export function addFilterOptions(command: Command): Command {
     .addOption(new Option('--item <item>', 'what was decided about').choices(['dispatch', 'return', 'apply']))
 }
 
-/** As the audit is asked. */
+/** Converts the flags to the filter that the audit service takes. */
 export function filterFromFlags(flags: FilterFlags): PassFilter {
   const { from, to, session, status, since, until, code, decidedBy, approved, denied, item } = flags
   const verdict = approved ? ('approve' as const) : denied ? ('deny' as const) : undefined

@@ -18,7 +18,7 @@ export interface HoldFlags {
   reason: string
 }
 
-/** Holds a session or a pass. */
+/** Places a legal hold on a session or a pass. */
 export async function runHold(context: Context, flags: HoldFlags): Promise<number> {
   await using bus = await connectPerson(context)
   const scope = await scopeOf(bus, flags)
@@ -38,7 +38,7 @@ async function scopeOf(bus: Bus, { session, pass, from, to }: HoldFlags): Promis
   return { pass: (await findPass(bus, { id: pass ?? '', from, to })).key }
 }
 
-/** Releases a hold. CliFailure E041: there is none of that number. */
+/** Releases a hold. Throws CliFailure E041 if there is no hold with that number. */
 export async function runRelease(context: Context, hold: number, reason: string | undefined): Promise<number> {
   await using bus = await connectPerson(context)
   const { holds } = await askCustody(bus)
@@ -54,7 +54,7 @@ export async function runRelease(context: Context, hold: number, reason: string 
   return 0
 }
 
-/** Shows what is held. */
+/** Lists the holds. */
 export async function runHolds(context: Context): Promise<number> {
   const { terminal } = context
   await using bus = await connectPerson(context)

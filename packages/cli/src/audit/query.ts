@@ -15,7 +15,7 @@ export interface QueryFlags extends FilterFlags {
   all?: true
 }
 
-/** Shows the passes that match, newest first; where there are more it says how to go on. */
+/** Shows the matching passes, newest first. If there may be more, prints how to continue. */
 export async function runQuery(context: Context, flags: QueryFlags): Promise<number> {
   const { terminal } = context
   await using bus = await connectPerson(context)

@@ -16,14 +16,14 @@ export interface RebuildFlags {
 
 const PROGRESS_DELAY_MS = 1_000
 
-/** Makes the projection what stream and archive say. */
+/** Rebuilds the records of passes from stream and archive. */
 export async function runRebuild(context: Context, { source, idWindow }: RebuildFlags): Promise<number> {
   const { terminal, env } = context
   await using bus = await connectPerson(context)
   await bus.ensureBuckets()
-  // Throws where it is not known: every record would be judged by another rule than the audit's.
+  // Throws if the id window is unknown: records would be computed with another one than the audit service uses.
   const window = idWindow === undefined ? await readIdWindow(bus) : { id_window_ms: idWindow }
-  // Records say whose name was not verified, as the audit that wrote them did.
+  // Marks unverified names in records, as the audit service does when it writes them.
   const rules = { ...window, ...((await readNameVerification(bus, context)).unverified && { names: 'unverified' as const }) }
   await using schemas = outputSchemas()
   const progress = terminal.progress()
@@ -41,7 +41,7 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
       },
     })
     const { passes, unchanged, rewritten, removed, kept, unlogged, indexes } = rebuilt
-    // Filters and statistics rest on what a running audit has in memory.
+    // Filters and statistics use the in-memory index of a running audit service, so that is compared as well.
     const compared = await askIndex(bus, { mend: true })
     const index = compared?.complete ? { records: compared.records, mended: compared.mended } : undefined
     terminal.show({ source, ...rebuilt, ...(index ? { index } : {}), ms: Date.now() - begun }, () =>

@@ -11,7 +11,7 @@ import { type FilterFlags, filterFromFlags } from './filter-options.js'
 
 type Stats = Extract<StatsAnswer, { ok: true }>
 
-/** Shows counts and times. */
+/** Shows counts and durations. */
 export async function runStats(context: Context, flags: FilterFlags): Promise<number> {
   const { terminal } = context
   await using bus = await connectPerson(context)
@@ -22,7 +22,7 @@ export async function runStats(context: Context, flags: FilterFlags): Promise<nu
   return 0
 }
 
-/** One table of all groups, the largest first within each kind. */
+/** Renders one table with all groups, the largest first within each kind. */
 export function renderStats(stats: Stats, terminal: Pick<Terminal, 'colors' | 'columns'>): string {
   if (stats.passes === 0) return 'No passes.'
   const all: Line = { by: '', name: 'all', count: stats.passes, wall_ms: stats.wall_ms }

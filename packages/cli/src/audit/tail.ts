@@ -16,10 +16,10 @@ export interface TailFlags extends FilterFlags {
   custody?: true
 }
 
-/** Something that was said about custody. */
+/** A custody event as `audit tail --custody` prints it. */
 interface CustodyLine extends NameVerification {
   sequence: number
-  /** Server ms. */
+  /** Time of the event, server ms. */
   time: number
   by: string
   custody: CustodyBody['kind']
@@ -28,7 +28,7 @@ interface CustodyLine extends NameVerification {
 
 const REQUESTED_KINDS: ReadonlySet<string> = new Set(['hold', 'release', 'erase'])
 
-/** Follows the returns that are stored, and tells each pass as the audit has it. */
+/** Follows stored returns and prints each pass that ends as the audit service records it; with `--custody`, also custody events. */
 export async function runTail(context: Context, flags: TailFlags): Promise<number> {
   const { terminal } = context
   await using bus = await connectPerson(context)
@@ -76,7 +76,7 @@ async function passesOf(bus: Bus, { originator, subagent, id }: PassKey): Promis
   })
 }
 
-/** Undefined: nothing that counts. */
+/** Returns the custody event of a stored message, or `undefined` if the message does not count as one. */
 function saidIn(
   { sequence, time, subject, headers, data }: StoredMessage,
   { subjects, names }: { subjects: Subjects; names: NameVerification },
@@ -85,13 +85,13 @@ function saidIn(
   const body = decode(data, headers.get(HEADER.contentType))
   const read = custodyBody.safeParse(body.ok ? body.value : undefined)
   if (parsed.kind !== 'custody' || !read.success) return undefined
-  // What the audit did nobody else can say.
+  // Only people publish holds, releases and erasure requests; only the audit service publishes the other kinds.
   if (REQUESTED_KINDS.has(read.data.kind) === (parsed.person === SYSTEM)) return undefined
   const by = { by: parsed.person, ...(parsed.person !== SYSTEM && names) }
   return { sequence, time, ...by, custody: read.data.kind, said: custodyText(read.data) }
 }
 
-/** Whether a pass that ended is among those that the flags say. */
+/** True if a pass that ended matches the flags. */
 export function isWanted({ row, entry, decisions = [] }: QueriedPass, flags: FilterFlags): boolean {
   const { originator, subagent, session_id, status, from, to, decision, code } = filterFromFlags(flags)
   return (
