@@ -3,20 +3,20 @@ import { passKey, storedId } from '@passover/schemas'
 import { z } from 'zod'
 
 const hex = z.string().regex(/^[0-9a-f]{64}$/)
-/** In the one form that stands for its bytes: unused bits would let a changed file pass for unchanged. */
+/** Base64 in its canonical form only: otherwise unused bits could differ and a changed file would pass as unchanged. */
 const base64 = z.string().refine((text) => Buffer.from(text, 'base64').toString('base64') === text, 'is no base64')
 
-/** Strict, as all of it: what is not signed must not stand beside what is. */
+/** Strict, like all schemas of the bundle: unsigned fields must not appear next to signed ones. */
 const bundledEntry = z.strictObject({
   sequence: z.int().positive(),
   time: z.number(),
   subject: z.string(),
   headers: z.string(),
-  /** The stored bytes. */
+  /** Stored bytes of the message, base64. */
   data: base64,
 })
 
-/** What is signed: a digest of everything else in the bundle. */
+/** The signed part: digests of everything else in the bundle. */
 const seal = z.strictObject({
   format: z.literal('passover-evidence'),
   v: z.literal(1),
@@ -29,9 +29,9 @@ const seal = z.strictObject({
   segments: z.array(z.strictObject({ k: z.int().min(0), chain_before: hex, chain_after: hex, digests: hex })),
   head: z.strictObject({ sequence: z.int(), hash: hex }).optional(),
   record: hex,
-  /** Hashes of the parts that come with it; absent in a bundle of before. */
+  /** Hashes of the parts in the bundle; absent in bundles of earlier versions. */
   parts: z.array(hex).optional(),
-  /** What exists and is not in the bundle; absent: nothing. */
+  /** Descriptions of what exists but is not in the bundle; absent if nothing was left out. */
   left_out: z.array(z.string().max(1_000)).optional(),
   public_key: z.string(),
 })
@@ -39,7 +39,7 @@ export type Seal = z.infer<typeof seal>
 
 export const evidenceBundle = z.strictObject({
   seal,
-  /** Ed25519 over the RFC 8785 form of the seal, base64. */
+  /** Ed25519 signature of the seal in RFC 8785 form, base64. */
   signature: base64,
   entries: z.array(bundledEntry),
   segments: z.array(z.strictObject({ k: z.int().min(0), digests: base64 })),

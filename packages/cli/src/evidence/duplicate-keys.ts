@@ -1,6 +1,9 @@
 const QUOTE = '"'
 
-/** How many members the objects of a JSON text have, by their names as they stand there; of a value, as it was read. They differ where a name stands twice. */
+/**
+ * Counts the members of all objects in a JSON text, as written. {@link countMembersOfValue} counts them after parsing; the numbers differ
+ * if a name occurs twice.
+ */
 export function countMembersInText(text: string): number {
   let members = 0
   for (let at = text.indexOf(QUOTE); at >= 0; ) {
@@ -14,7 +17,7 @@ export function countMembersInText(text: string): number {
   return members
 }
 
-/** Where a string ends that begins here. */
+/** Returns the index of the quote that ends a string whose content begins at `from`, or -1. */
 function endOf(text: string, from: number): number {
   for (let at = text.indexOf(QUOTE, from); at >= 0; at = text.indexOf(QUOTE, at + 1)) {
     let escapes = 0
@@ -26,7 +29,7 @@ function endOf(text: string, from: number): number {
 
 export function countMembersOfValue(value: unknown): number {
   let members = 0
-  // No recursion: it may be nested as deep as its file is long.
+  // Iterative instead of recursive, because a file may nest as deep as it is long.
   const left = [value]
   while (left.length > 0) {
     const one = left.pop()

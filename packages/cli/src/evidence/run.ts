@@ -58,7 +58,7 @@ export async function runEvidence({ terminal, directory, person, ...context }: C
   return verdict.ok ? 0 : 1
 }
 
-/** `passover evidence key`: what others need in order to trust what is signed here. */
+/** `passover evidence key`: prints the public key and fingerprint that others need in order to trust bundles signed here. */
 export async function runEvidenceKey({ terminal, directory }: Context, { signWith }: Pick<EvidenceFlags, 'signWith'>): Promise<number> {
   const { key, path } = loadSigningKey({ file: signWith && resolve(directory, signWith), directory })
   const public_key = publicKeyPem(key)
@@ -102,7 +102,7 @@ export async function runEvidenceVerify({ terminal, directory }: Context, { key 
   return verdict.ok ? 0 : 1
 }
 
-/** What the bundle brings is whole by its hash (openEvidence): the rest was gone when it was made. */
+/** Looks up parts in the bundle. {@link openEvidence} has already checked their hashes; parts that are not in the bundle are `elsewhere`. */
 function partsIn({ parts = [] }: EvidenceBundle): LookUpPart {
   const sizes = new Map(parts.map(({ hash, data }) => [hash, Buffer.byteLength(data, 'base64')]))
   return async ({ hash, size }) => {
@@ -139,7 +139,7 @@ function verifiedText(told: {
   ].join('\n')
 }
 
-/** A fingerprint as it is, a file's content else. */
+/** Returns a fingerprint unchanged; anything else is the path of a key file, whose content is returned. */
 function trustedKey(key: string | undefined, directory: string): string | undefined {
   if (key === undefined || key.startsWith('SHA256:')) return key
   const path = resolve(directory, key)

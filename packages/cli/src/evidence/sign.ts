@@ -11,7 +11,7 @@ export interface Signer {
   made_at: number
 }
 
-/** Seals evidence: what is signed is a digest of each part of it, so that a look tells which part was touched. */
+/** Seals evidence. The signature covers a separate digest of each part, so that verification can name the part that was changed. */
 export function sealEvidence(evidence: Evidence, { key, made_by, made_at }: Signer): EvidenceBundle {
   const record = plain(evidence.record)
   const seal: Seal = {
@@ -49,14 +49,14 @@ function plain(value: unknown): unknown {
   return value === undefined ? null : JSON.parse(JSON.stringify(value))
 }
 
-/** The public half, as whoever verifies takes it. */
+/** Returns the public key in the PEM form that verification takes. */
 export function publicKeyPem(key: KeyObject): string {
   return createPublicKey(key as never)
     .export({ type: 'spki', format: 'pem' })
     .toString()
 }
 
-/** Names a public key: SHA-256 of its DER form. */
+/** Returns the fingerprint of a public key: SHA-256 of its DER form. */
 export function keyFingerprint(pem: string): string {
   const der = createPublicKey(pem).export({ type: 'spki', format: 'der' })
   return `SHA256:${createHash('sha256').update(der).digest('base64').replace(/=+$/, '')}`
@@ -64,7 +64,11 @@ export function keyFingerprint(pem: string): string {
 
 export type OpenEvidenceResult = { ok: true; bundle: EvidenceBundle; fingerprint: string } | { ok: false; what: string }
 
-/** Holds a bundle against its signature; names the first part that is not what was signed. `trusted`: the key that it must be, as PEM or fingerprint. */
+/**
+ * Checks a bundle against its signature and names the first part that differs from what was signed.
+ *
+ * @param trusted - the expected key, as PEM or fingerprint
+ */
 export function openEvidence(text: string, trusted?: string): OpenEvidenceResult {
   const bundle = parsed(text)
   if (typeof bundle === 'string') return { ok: false, what: bundle }
@@ -81,12 +85,15 @@ export function openEvidence(text: string, trusted?: string): OpenEvidenceResult
   return what === undefined ? { ok: true, bundle, fingerprint } : { ok: false, what }
 }
 
-/** A number such as 1e999 is valid JSON, is read as Infinity, and has no canonical form: no record that was sealed has one. */
+/**
+ * Compares the record with its digest. A number such as 1e999 is valid JSON but parses as Infinity, which has no canonical form, so no
+ * sealed record contains one.
+ */
 function recordFault({ record, seal }: EvidenceBundle): string | undefined {
   try {
     if (sha256(canonicalJson(record)) === seal.record) return undefined
   } catch {
-    // Falls through: it is another record.
+    // Falls through: a record without a canonical form was not sealed.
   }
   return 'the record was changed'
 }
@@ -98,14 +105,14 @@ function parsed(text: string): EvidenceBundle | string {
   } catch (error) {
     return `it is no JSON: ${error instanceof Error ? error.message : String(error)}`
   }
-  // Of two members of one name only the last one is looked at; who reads the file may see the first.
+  // JSON.parse keeps only the last of two members with the same name, while a person who reads the file may see the first.
   if (countMembersInText(text) !== countMembersOfValue(value)) return 'it is no evidence bundle: something stands twice in it'
   const read = evidenceBundle.safeParse(value)
   if (read.success) return read.data
   return `it is no evidence bundle: ${issueTexts(read.error.issues, 1, 'the whole').join('')}`
 }
 
-/** Of an Ed25519 key; other kinds sign nothing here. */
+/** Returns the fingerprint of an Ed25519 key, or `undefined` for any other key; bundles are signed with Ed25519 only. */
 function safeFingerprint(pem: string): string | undefined {
   try {
     return createPublicKey(pem).asymmetricKeyType === 'ed25519' ? keyFingerprint(pem) : undefined
@@ -133,7 +140,7 @@ function entriesFault({ seal, entries }: EvidenceBundle): string | undefined {
 
 const DIGEST_BYTES = 32
 
-/** Each segment's digests give its chain value, and hold those of its entries. */
+/** Checks that the digests of each segment produce its chain value and include those of its entries. */
 function segmentsFault({ seal, segments, entries }: EvidenceBundle): string | undefined {
   for (const { k, chain_before, chain_after, digests } of seal.segments) {
     const found = segments.find((segment) => segment.k === k)
@@ -155,7 +162,7 @@ function segmentsFault({ seal, segments, entries }: EvidenceBundle): string | un
   return entries.length === 0 ? 'it holds no entries' : undefined
 }
 
-/** Their hashes stand in the entries that name them; which of them came along is signed. */
+/** Checks the bytes of the parts against their hashes, and the set of hashes against the seal. */
 function partsFault({ seal, parts = [] }: EvidenceBundle): string | undefined {
   const sealed = new Set(seal.parts)
   for (const { hash, data } of parts) {
@@ -170,7 +177,7 @@ function hexOf(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex')
 }
 
-/** What a bundle is about, in one line. */
+/** Returns a one-line title of a bundle. */
 export function bundleTitle({ seal }: EvidenceBundle): string {
   return `${keyText(seal.pass)}, collected by ${seal.made_by} at ${new Date(seal.made_at).toISOString()}`
 }

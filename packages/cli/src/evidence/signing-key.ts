@@ -6,7 +6,7 @@ import { CliFailure } from '../errors.js'
 
 const FILE = 'evidence.key'
 
-/** The key that evidence is signed with: of the file that is named, else the project's own, which is made at its first use. */
+/** Loads the key that signs evidence: the given file, else the project's own key, which is created at first use. */
 export function loadSigningKey({ file, directory }: { file: string | undefined; directory: string }): {
   key: KeyObject
   path: string
