@@ -13,7 +13,7 @@ export interface DeadLetterListRequest {
 
 const MAX_NAMED_AGENTS = 10
 
-/** Shows what is dead, newest first. */
+/** Shows the dead letters, newest first. */
 export async function runDlqList(context: Context, { from, to, state, limit, before }: DeadLetterListRequest): Promise<number> {
   const { terminal } = context
   await using bus = await connectPerson(context)
@@ -35,7 +35,7 @@ export async function runDlqList(context: Context, { from, to, state, limit, bef
   return 0
 }
 
-/** Says whose dead letters come next, since those of one agent may fill the page. */
+/** Lists whose dead letters come next, because those of one agent may fill the page. */
 function restText(rest: readonly { originator: string; letters: number }[]): string {
   if (rest.length === 0) return ''
   const some = rest.slice(0, MAX_NAMED_AGENTS).map(({ originator, letters }) => `${letters} of ${originator}`)

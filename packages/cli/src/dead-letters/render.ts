@@ -10,7 +10,7 @@ const TEXT_SHOWN = 2_000
 const BYTES_SHOWN = 256
 const BYTES_PER_LINE = 16
 
-/** The table of `dlq list`. */
+/** Renders the table of `dlq list`. */
 export function renderDeadLetters(letters: DeadLetter[], now: number, terminal: Pick<Terminal, 'colors' | 'columns'>): string {
   const columns: Column<DeadLetter>[] = [
     { head: 'ID', cell: ({ id }) => id },
@@ -28,7 +28,7 @@ export function renderDeadLetters(letters: DeadLetter[], now: number, terminal: 
   return renderTable(columns, letters, terminal)
 }
 
-/** List and detail both say exactly this. */
+/** Formats the state of a dead letter, for list and detail alike. */
 export function letterState({ state, settlement }: DeadLetter): string {
   if (!settlement) return state
   const because = settlement.reason ? `: ${settlement.reason}` : ''
@@ -43,7 +43,7 @@ interface View extends Pick<Terminal, 'colors'> {
   stderr: string | undefined
 }
 
-/** One dead letter, and what to do about it. */
+/** Renders one dead letter and the commands that settle it. */
 export function renderDeadLetter({ letter, error, data }: DeadLetterDetail, { colors, now, history, stderr }: View): string {
   const { bold, red } = colors
   const sections = [
@@ -83,7 +83,7 @@ function sizeOf({ bytes = 0, truncated }: DeadLetter): string {
   return `${count(bytes, 'byte')}${truncated ? ', the first of more' : ''}`
 }
 
-/** Text as it stands, without what would play with a terminal; else a dump. */
+/** Shows text with control characters made visible, and other bytes as a hex dump. */
 function shownBytes(data: Uint8Array): string {
   const text = Buffer.from(data).toString('utf8')
   if (!text.includes('\uFFFD')) return visibleLines(cut(text, TEXT_SHOWN))

@@ -17,7 +17,7 @@ export interface LetterSelection {
 
 const MAX_LETTERS = 10_000
 
-/** Does something to each of the letters that were named, or to all that are open; many only where it is said, or agreed to. */
+/** Runs an action on the given dead letters, or on all open ones. More than one needs `--yes` or a confirmation. */
 export async function resolveSelected(
   context: Context,
   { bus, choice, verb }: { bus: Bus; choice: LetterSelection; verb: 'requeue' | 'drop' },
@@ -57,7 +57,7 @@ async function selectLetters(bus: Bus, { ids, all, from, to }: LetterSelection, 
   return [...new Map(found.map((letter) => [`${letter.originator} ${letter.subagent} ${letter.id}`, letter])).values()]
 }
 
-/** One that fails does not keep the others from it. */
+/** Converts a failure to a result, so that it does not stop the remaining letters. */
 async function attempt({ id }: DeadLetter, run: () => Promise<ResolutionResult>): Promise<ResolutionResult> {
   try {
     return await run()

@@ -4,7 +4,7 @@ import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { renderDeadLetter } from './render.js'
 
-/** Shows one dead letter: why, what was tried, the bytes that can be shown. */
+/** Shows one dead letter: cause, timeline, and its bytes if they can be displayed. */
 export async function runDlqShow(context: Context, ref: { id: string; from?: string; to?: string }): Promise<number> {
   await using bus = await connectPerson(context)
   const detail = await findDeadLetter(bus, ref)
@@ -18,7 +18,7 @@ export async function runDlqShow(context: Context, ref: { id: string; from?: str
   return 0
 }
 
-/** Bytes as text where they are some, and always as base64. */
+/** Builds the JSON document: the bytes as base64, and also as text if they are valid UTF-8. */
 function documentOf({ letter, error, data }: DeadLetterDetail, pass: AnsweredPass | undefined, stderr: string | undefined): object {
   const text = data && decodeUtf8(data)
   return {
@@ -31,7 +31,7 @@ function documentOf({ letter, error, data }: DeadLetterDetail, pass: AnsweredPas
   }
 }
 
-/** Undefined: these bytes are no text. */
+/** Returns `undefined` if the bytes are not valid UTF-8. */
 export function decodeUtf8(data: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(data)
