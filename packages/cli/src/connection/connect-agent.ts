@@ -5,7 +5,7 @@ import { unreachableError } from './connect-person.js'
 import { credentialsFor } from './credentials.js'
 import { type ServerSetting, serverUrls } from './settings.js'
 
-/** Connects as an agent. CliFailure E040 with what mends it. */
+/** Connects as an agent. Throws CliFailure E040, with a hint on what to do, if the server cannot be reached. */
 export async function connectAgent(
   name: string,
   server: ServerSetting,

@@ -7,12 +7,12 @@ import { type ServerSetting, serverUrls } from './settings.js'
 
 const CONNECT_TIMEOUT_MS = 3_000
 
-/** Connects as this person. CliFailure E040 when there is no server, or none that lets us in. */
+/** Connects as the acting person. Throws CliFailure E040 if there is no server, or none that admits them. */
 export function connectPerson(context: Context): Promise<Bus> {
   return connectAs(context.person, context.server())
 }
 
-/** Connects under a name; `prefix` names another namespace. CliFailure E040 with what mends it. */
+/** Connects under a name. `prefix` selects another namespace. Throws CliFailure E040, with a hint on what to do, if the server cannot be reached. */
 export async function connectAs(identity: string, server: ServerSetting, prefix?: string): Promise<Bus> {
   try {
     return await openBus({
@@ -27,12 +27,15 @@ export async function connectAs(identity: string, server: ServerSetting, prefix?
   }
 }
 
-/** Services sign as `passover`: of those only the gateway connects by the way that people do. */
+/** Returns the role to connect with. Services sign as `passover`; the gateway is the only one of them that connects through this function. */
 function accessFor(identity: string): AccessFor {
   return { role: identity === SYSTEM ? 'gateway' : 'person', name: identity }
 }
 
-/** Says which server was tried, who named it, and how to get one. */
+/**
+ * Converts an unreachable-server error to CliFailure E040, which says which server was tried, what named it, and how to get one. Returns
+ * other errors unchanged.
+ */
 export function unreachableError(error: unknown, server: ServerSetting): unknown {
   if (!(error instanceof BusUnreachable)) return error
   const named = { flag: 'named by --server', environment: 'named by the environment', project: `of ${server.project}` }[server.origin]

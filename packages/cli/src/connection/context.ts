@@ -8,16 +8,16 @@ import { openTerminal, type Terminal } from '../terminal/terminal.js'
 import { cut } from '../terminal/text.js'
 import { type GlobalFlags, resolvePerson, resolveServer, type ServerSetting, verifiesNames } from './settings.js'
 
-/** What every command gets: settings resolved once, at the edge. */
+/** Settings that every command gets, resolved once when it starts. */
 export interface Context {
   readonly terminal: Terminal
   readonly person: string
   readonly directory: string
   readonly flags: GlobalFlags
   readonly env: NodeJS.ProcessEnv
-  /** Looked up when needed: `completion` and `up` work without one. Names the project files that were not trusted on stderr. */
+  /** Resolves the server on first use, because `completion` and `up` work without one. Lists project files that are not trusted on stderr. */
   server(): ServerSetting
-  /** The same, and says on stderr which server it is: for commands that send files, run work or write files. */
+  /** Like `server()`, but also prints the server on stderr. For commands that send files, run work or write files. */
   announcedServer(): ServerSetting
 }
 
@@ -65,7 +65,7 @@ function directoryOf({ directory = '.' }: GlobalFlags): string {
   }
 }
 
-/** Makes a function on (context, options, arguments) a commander action. It resolves to the exit code; nothing is 0. */
+/** Converts a function on (context, options, arguments) to a commander action. The function resolves to the exit code; `undefined` means 0. */
 export function action<Options, Arguments extends unknown[]>(
   body: (context: Context, options: Options, ...given: Arguments) => Promise<number | undefined>,
 ): (...given: unknown[]) => Promise<void> {
@@ -77,7 +77,10 @@ export function action<Options, Arguments extends unknown[]>(
   }
 }
 
-/** Of an option that the command above it has too, commander hands what was given to that one, wherever it stood. */
+/**
+ * Returns the options of a command. If a parent command has an option of the same name, commander stores its value on the parent wherever
+ * it was given, so values that were not given here are read from there.
+ */
 export function optionsOf(command: Command): Record<string, unknown> {
   const own = command.opts()
   const all = command.optsWithGlobals()

@@ -4,8 +4,8 @@ import { dateTime } from '../terminal/duration.js'
 import type { ServerSetting } from './settings.js'
 
 /**
- * Returns how a principal signs in at a server: with its own credentials where the project's agents are isolated, else with those that were named.
- * CliFailure E013 where it has none.
+ * Returns how a principal signs in at a server: with its own credentials if the project's agents are isolated, otherwise with those of the
+ * server setting. Throws CliFailure E013 if it has none or they were revoked.
  */
 export function credentialsFor(server: ServerSetting, who: AccessFor): { credentials?: Credentials; tls?: TlsFiles } {
   const { credentials, tls, project } = server

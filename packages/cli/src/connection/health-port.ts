@@ -1,7 +1,7 @@
 import { healthPort } from '@passover/bus'
 import { usage } from '../errors.js'
 
-/** PASSOVER_HEALTH_PORT; undefined: not asked for. E042 for what is no port. */
+/** Returns PASSOVER_HEALTH_PORT, or `undefined` if it is not set. Throws CliFailure E042 if it is not a port. */
 export function healthPortFrom(env: Record<string, string | undefined>): number | undefined {
   try {
     return healthPort(env)

@@ -7,11 +7,11 @@ import type { Terminal } from '../terminal/terminal.js'
 type IdWindowSource = Pick<Bus, 'idWindow' | 'bounds' | 'measureClock'>
 
 /**
- * The id window of the installation, as its stream has it. CliFailure E040 where nobody tells it: which first steps count hangs on it, so an hour is
- * never taken for what could not be asked (of a stream that answers and says none it is an hour).
+ * Returns the id window of the installation. It decides which first steps count, so the default of one hour applies only if the stream (or
+ * the audit service) answers without one. Throws CliFailure E040 if neither can be asked.
  */
 export async function readIdWindow(bus: IdWindowSource): Promise<{ id_window_ms: number }> {
-  // It is told on connecting; who was not told then asks now.
+  // Usually known since connecting. Asks now if it is not.
   if (bus.idWindow === undefined) await askForIdWindow(bus)
   return { id_window_ms: bus.idWindow ?? DEFAULT_ID_WINDOW_MS }
 }
@@ -21,7 +21,7 @@ async function askForIdWindow(bus: IdWindowSource): Promise<void> {
     await bus.bounds()
   } catch (error) {
     if (!(error instanceof BusReadError)) throw error
-    // Who may not ask the stream is told by the audit, with the time.
+    // Without permission to ask the stream, the audit service's answer with the time contains the id window too.
     if (error.reason === 'permission' && (await bus.measureClock().catch(() => false))) return
     throw new CliFailure('E040', `the id window of the installation is not known: ${error.message}`, {
       hint: 'try again; verify, evidence, replay and audit rebuild also take it: --id-window <time>',
@@ -29,7 +29,7 @@ async function askForIdWindow(bus: IdWindowSource): Promise<void> {
   }
 }
 
-/** What is asked for, else what the folder of a saved archive says (ms), else the default, which is told. Throws ArchiveUnreadable. */
+/** Returns the id window (ms) that was asked for, else the one saved with the archive, else the default, with a note. Throws ArchiveUnreadable. */
 export async function archiveIdWindow({ note }: Pick<Terminal, 'note'>, folder: string, asked: number | undefined): Promise<number> {
   const known = asked ?? (await savedWindow(folder))
   if (known === undefined)

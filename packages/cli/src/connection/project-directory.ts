@@ -15,16 +15,16 @@ import { CliFailure } from '../errors.js'
 
 export type { ServerFile }
 
-/** The nearest `.passover` folder from `from` upward, within its repository, whose server file is trusted. */
+/** Returns the nearest `.passover` folder, searching upward from `from` within its repository, whose server file is trusted. */
 export function findProject(from: string): string | undefined {
   return searchProject(from).project?.folder
 }
 
 /**
- * Finds a project of this user in a folder above that is not used from here, because the search ends at the root of a repository. It is only
- * named to people, never read.
+ * Finds a project of this user in a folder above. It is not used from here, because the search ends at the root of a repository; it is only
+ * mentioned to people, never read.
  *
- * @returns the folder that `--directory` takes
+ * @returns the folder to pass to `--directory`
  */
 export function findProjectAbove(from: string): string | undefined {
   const own = process.getuid?.()
@@ -36,12 +36,15 @@ export function findProjectAbove(from: string): string | undefined {
   return undefined
 }
 
-/** Whether a process that holds the project has not written yet all that it serves: what one before it left says nothing of this one. */
+/**
+ * True if the process that holds the project has not yet written all addresses that it serves. A file left by an earlier process says
+ * nothing about it.
+ */
 export function isStarting(file: ServerFile | undefined, pid: number): boolean {
   return file?.pid !== pid || file.health === undefined
 }
 
-/** Makes a project's folder, or checks that this user made it. CliFailure E030 where it may not be written or is not trusted. */
+/** Creates a project's folder, or checks that this user made it. Throws CliFailure E030 if it cannot be written or is not trusted. */
 export function createProject(directory: string, adopt = false): string {
   const made = sealing(() => {
     try {
@@ -56,7 +59,7 @@ export function createProject(directory: string, adopt = false): string {
   throw distrusted(made.fault)
 }
 
-/** CliFailure E030 where what is in a project's folder is not this user's own: its store, keys and tokens. */
+/** Checks that a project's folder, with its store, keys and tokens, is this user's own. Throws CliFailure E030 if not. */
 export function requireOwnProject(folder: string): string {
   const fault = folderFault(folder)
   if (fault) throw distrusted(fault)
@@ -67,14 +70,14 @@ function distrusted({ why, hint }: TrustIssue): CliFailure {
   return new CliFailure('E030', `not trusted: ${why}`, { hint })
 }
 
-/** Reads `server.json`. CliFailure E030 when it cannot be read or is not what this user's own `up` wrote here. */
+/** Reads `server.json`. Throws CliFailure E030 if it cannot be read or was not written here by this user's own `up`. */
 export function readServerFile(folder: string): ServerFile | undefined {
   const read = readSealed(folder)
   if (read.kind === 'refused') throw distrusted(read.fault)
   return read.kind === 'ok' ? read.file : undefined
 }
 
-/** Writes `server.json`, sealed. CliFailure E030 where this user can keep no key. */
+/** Writes `server.json`, sealed. Throws CliFailure E030 if this user cannot store a sealing key. */
 export function writeServerFile(folder: string, file: ServerFile): void {
   sealing(() => writeSealed(folder, file))
 }

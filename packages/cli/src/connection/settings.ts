@@ -13,7 +13,7 @@ import {
 import { type IgnoredFile, searchProject } from '@passover/sdk/project'
 import { CliFailure, usage } from '../errors.js'
 
-/** The flags that every command takes. */
+/** Flags of every command. */
 export interface GlobalFlags {
   json?: boolean
   jsonl?: boolean
@@ -27,34 +27,34 @@ export interface GlobalFlags {
 export type { Credentials }
 
 export interface ServerSetting {
-  /** One address, or several separated by commas; {@link serverUrls} gives them apart. */
+  /** One address, or several separated by commas; {@link serverUrls} splits them. */
   url: string
   credentials?: Credentials
-  /** Absent: the authorities that the system trusts. */
+  /** TLS files; absent if the certificate authorities of the system are trusted. */
   tls?: TlsFiles
-  /** Where the setting came from. */
+  /** Kind of source that the setting came from. */
   origin: 'flag' | 'environment' | 'project'
-  /** The flag, the variable or the file that names the server. */
+  /** Flag, variable or file that named the server. */
   from: string
-  /** The `.passover` folder whose server this is. */
+  /** The `.passover` folder that the server belongs to. */
   project?: string
-  /** Project files that would have named a server and are not trusted. */
+  /** Project files that name a server but are not trusted. */
   ignored?: readonly IgnoredFile[]
 }
 
-/** The addresses of a server, or of the members of a cluster. */
+/** Returns the addresses of a server, or of the members of a cluster. */
 export function serverUrls({ url }: Pick<ServerSetting, 'url'>): string[] {
   return url.split(',')
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 
-/** What was named before a project is looked for, and by which flag or variable (else --server). */
+/** A server named explicitly, and the flag or variable that named it (default: --server). */
 export type ServerFlags = Pick<GlobalFlags, 'server'> & { by?: string }
 
 /**
- * Which server: flag > PASSOVER_SERVER > `.passover/` found upward > NATS_URL. CliFailure E040 when none is named, E030 when the only file
- * that names one is not trusted.
+ * Selects the server: flag > PASSOVER_SERVER > `.passover/` found upward > NATS_URL. Throws CliFailure E040 if none is named, E030 if the
+ * only file that names one is not trusted.
  */
 export function resolveServer(flags: ServerFlags, env: NodeJS.ProcessEnv, directory: string): ServerSetting {
   if (flags.server) return named({ text: flags.server, by: flags.by ?? '--server', origin: 'flag' }, env, directory)
@@ -74,7 +74,7 @@ export function resolveServer(flags: ServerFlags, env: NodeJS.ProcessEnv, direct
 
 interface Address {
   text: string
-  /** The flag or the variable that says it. */
+  /** Flag or variable that the address came from. */
   by: string
   origin: ServerSetting['origin']
 }
@@ -92,20 +92,20 @@ function named({ text, by, origin }: Address, env: NodeJS.ProcessEnv, directory:
   }
 }
 
-/** Where agents are isolated the file has no password: each has credentials of its own. */
+/** Returns the credentials in a server file. With isolated agents it has no password, because each principal has its own credentials. */
 function signInOf({ user, password }: { user: string; password: string }): { credentials?: Credentials } {
   return user ? { credentials: { user, pass: password } } : {}
 }
 
-/** `--server` with the project's own address still gets in. */
+/** Returns the project's credentials if the address is the project's own, so that `--server` with that address works. */
 function fromProject(url: string, directory: string): Pick<ServerSetting, 'credentials' | 'project'> {
   const { project } = searchProject(directory)
   return project?.file.url === url ? { ...signInOf(project.file), project: project.folder } : {}
 }
 
 /**
- * Whether a server holds a person to their name: with keys for each principal, or with a user of that name. Else any process that reaches it
- * can claim any name, whatever a message says about its author.
+ * True if the server verifies this person's name: it has keys for each principal, or the connection uses a user of that name. Otherwise any
+ * process that reaches the server can claim any name, whatever a message says about its author.
  */
 export function verifiesNames({ credentials, project }: ServerSetting, person: string): boolean {
   if (project !== undefined) return existsSync(join(project, 'auth', 'keys.json'))
@@ -113,7 +113,7 @@ export function verifiesNames({ credentials, project }: ServerSetting, person: s
   return 'user' in credentials ? credentials.user === person : !('token' in credentials)
 }
 
-/** Whose name a person acts under: --as > PASSOVER_AS > the system's user. */
+/** Returns the name that a person acts under: --as > PASSOVER_AS > the system's user. */
 export function resolvePerson(flags: Pick<GlobalFlags, 'as'>, env: NodeJS.ProcessEnv): string {
   const given = flags.as ?? env.PASSOVER_AS
   if (given !== undefined) {
@@ -128,7 +128,7 @@ export function resolvePerson(flags: Pick<GlobalFlags, 'as'>, env: NodeJS.Proces
   return personFromUser(systemUser(env))
 }
 
-/** Returns the people of a server that this process starts: the person who runs it, and those in PASSOVER_PEOPLE. */
+/** Returns the people of a server that this process starts: the acting person and those in PASSOVER_PEOPLE. */
 export function resolvePeople(flags: Pick<GlobalFlags, 'as'>, env: NodeJS.ProcessEnv): string[] {
   const named = (env.PASSOVER_PEOPLE ?? '').split(',').map((name) => name.trim())
   return [...new Set([resolvePerson(flags, env), ...named.filter((name) => name !== '')])]
@@ -138,12 +138,12 @@ function systemUser(env: NodeJS.ProcessEnv): string {
   try {
     return userInfo().username
   } catch {
-    // A container's user id may have no name.
+    // In a container, the user id may have no name.
     return env.USER ?? env.LOGNAME ?? 'person'
   }
 }
 
-/** A system's user name as a token: what a subject cannot carry becomes `-`. */
+/** Converts a system's user name to a person's name. Characters that a subject cannot contain become `-`. */
 export function personFromUser(user: string): string {
   const name = user
     .replace(/[^A-Za-z0-9_-]+/g, '-')

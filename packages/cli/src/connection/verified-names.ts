@@ -6,7 +6,7 @@ import { verifiesNames } from './settings.js'
 
 export type { NameVerification }
 
-/** Returns whether names on this server are verified: as the audit service answers, else as the credentials in use imply. */
+/** Returns whether names on this server are verified. Asks the audit service; if it does not answer, the credentials in use decide. */
 export async function readNameVerification(bus: Bus, { person, server }: Pick<Context, 'person' | 'server'>): Promise<NameVerification> {
   return (await askNameVerification(bus)) ?? (verifiesNames(server(), person) ? {} : { unverified: true })
 }
