@@ -5,7 +5,7 @@ import { broken, type Check, ok, warning } from './check.js'
 
 const PERMISSIONS_DOC = 'docs/reference/permissions.md'
 
-/** Checks that an audit service answers this person, lists every pass for it, and has no trouble of its own. */
+/** Checks that an audit service answers this person, lists every pass for it, and reports no trouble. */
 export async function checkAudit(bus: Bus): Promise<Check[]> {
   let why: NoReply = 'timeout'
   const answered = await bus.ask(
@@ -27,7 +27,7 @@ export async function checkAudit(bus: Bus): Promise<Check[]> {
   return checks.length > 0 ? checks : [ok('audit', 'answers')]
 }
 
-/** Says on stderr why a list is empty where the audit does not know the person who asks. */
+/** Prints on stderr why a list is empty if the audit service does not know the person who asks. */
 export async function noteUnknownPerson(bus: Bus, terminal: Pick<Terminal, 'note'>): Promise<void> {
   const answer = timeAnswer.safeParse(await bus.ask({ op: 'time' }))
   if (!answer.success || !answer.data.ok || answer.data.sees_all !== false) return

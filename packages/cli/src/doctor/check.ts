@@ -1,9 +1,9 @@
-/** One thing that was looked at. */
+/** Result of one check. */
 export interface Check {
   name: string
   state: 'ok' | 'look' | 'broken'
   text: string
-  /** The command or the step that mends it. */
+  /** Command or step that fixes it. */
   mend?: string
 }
 

@@ -5,16 +5,16 @@ import type { ServerSettings } from './server-settings.js'
 
 type Stream = NonNullable<Inspection['stream']>
 
-/** A time without quotes is read as millions of seconds: nobody means to sync so rarely. */
+/** Longest plausible sync interval. The server reads a time without quotes, such as 2m, as millions of seconds. */
 const MAX_PLAUSIBLE_SYNC_MS = 3_600_000
 const RECOMMENDED_REPLICAS = 3
 const MIN_FREE_BYTES = 1024 ** 3
-/** What may come to a stream between two questions. */
+/** Messages that may be stored between the two requests that count them. */
 const REPLICA_LAG_MESSAGES = 1_000
 const REPLICA_LAG_SHARE = 0.01
 const EDIT = 'nats stream edit PASSOVER'
 
-/** Settings under which acknowledged steps can be lost (docs/operations/production-settings.md). */
+/** Checks settings under which acknowledged steps can be lost (docs/operations/production-settings.md). */
 export function checkDurability(
   { stream, server, buckets }: Pick<Inspection, 'stream' | 'server' | 'buckets'>,
   settings: ServerSettings,
@@ -75,11 +75,14 @@ function checkReplicas(stream: Stream, server: Inspection['server'], buckets: In
   return checks
 }
 
-/** A server that started on a damaged block leaves out what follows it, says so nowhere, and counts as current (decision 86). */
+/**
+ * Detects a replica with missing messages. A server that starts on a damaged block drops the messages after it without reporting that, and
+ * counts as current (decision 86).
+ */
 function checkCopy({ name, messages, replicas }: Stream, { copies }: ServerSettings): Check[] {
-  // Of one replica there are no others to copy from: emptying its store would lose all.
+  // With one replica there is no other to copy from: emptying its store would lose everything.
   const copy = replicas < 2 ? undefined : copies?.[name]
-  // It was asked a moment before the leader was.
+  // The copy was counted shortly before the leader, so a small difference is normal.
   if (copy === undefined || messages - copy <= Math.max(REPLICA_LAG_MESSAGES, messages * REPLICA_LAG_SHARE)) return []
   const text = `the server that is monitored has ${copy} of the ${messages} messages of ${name}: a block of its store is damaged, or it copies; if it comes to lead, the others are gone`
   return [broken('replicas', text, 'unless it just copies: stop this server, empty its store_dir, start it; it copies all from the others')]
@@ -122,7 +125,7 @@ function checkStore(settings: ServerSettings): Check[] {
   return [...checkFileSystem(settings), ...checkDisk(settings)]
 }
 
-/** A full disk: the server turns JetStream off, and nothing is stored any more. */
+/** Checks the disk of the store. When it is full, the server turns JetStream off and stores nothing more. */
 function checkDisk({ disk, store, max_storage = 0 }: ServerSettings): Check[] {
   if (disk === undefined) return []
   const checks: Check[] = []

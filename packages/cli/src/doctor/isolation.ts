@@ -10,7 +10,7 @@ import { EXPIRY_WARNING_MS } from './machine.js'
 
 const DOCS = 'docs/operations/security.md'
 
-/** How far this installation keeps agents apart, and whose credentials end soon. */
+/** Checks how far this installation isolates agents from each other, and whose credentials expire soon. */
 export async function checkIsolation({ person }: Pick<Context, 'person'>, server: ServerSetting): Promise<Check[]> {
   const access = credentialsFor(server, { role: 'person', name: person })
   const auth = server.project === undefined ? undefined : new AuthFolder(authFolderOf(server.project))
@@ -20,14 +20,14 @@ export async function checkIsolation({ person }: Pick<Context, 'person'>, server
 }
 
 interface LevelFacts {
-  /** Whether the server refused this person something that no person may do. */
+  /** True if the server refused this person something that no person may do. */
   restricted: boolean
   credentials: Credentials | undefined
-  /** Folder with the keys, where the project has them. */
+  /** Folder with the keys, if the project has them. */
   keys: string | undefined
 }
 
-/** States the level of isolation. Accounts are known by the credentials: only an operator signs such. */
+/** Returns the level of isolation. Credentials of an account show that there are accounts, because only an operator signs such credentials. */
 export function isolationLevel({ restricted, credentials, keys }: LevelFacts): Check {
   const name = 'isolation'
   if (!restricted) {

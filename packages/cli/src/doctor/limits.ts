@@ -5,15 +5,15 @@ import type { ServerSettings } from './server-settings.js'
 
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
-/** Work consumers of an agent ask for so much. */
+/** `max_ack_pending` that the work consumers of an agent request. */
 const MIN_ACK_PENDING = 100_000
-/** Room for some more agents: three consumers and one bucket each. */
+/** Number of consumers to keep free for some more agents: each needs three consumers and one bucket. */
 const SPARE_CONSUMERS = 30
 const SPARE_STREAMS = 10
 const SPREAD_WARNING_MS = 250
 const SPREAD_ERROR_MS = 1_000
 
-/** Limits that stop passes later than today: of the stream, of the account, of the server. */
+/** Checks limits of the stream, the account and the server that would stop passes later. */
 export function checkLimits({ stream, account }: Pick<Inspection, 'stream' | 'account'>, settings: ServerSettings): Check[] {
   if (!stream) return []
   const checks = checkBytes(stream, account?.max_storage, settings.max_storage)
@@ -52,14 +52,14 @@ function checkAccount(account: NonNullable<Inspection['account']>): Check[] {
   return checks.length > 0 ? checks : [ok('account', 'its limits leave room')]
 }
 
-/** Where passes go that connect elsewhere. */
+/** Warns about a JetStream domain: clients that connect in another domain find another stream, or none. */
 export function checkDomain({ domain }: Pick<Inspection, 'domain'>): Check[] {
   if (domain === undefined) return []
   const text = `JetStream’s domain is ${domain}: who connects at a server of another domain (a leaf node, say) finds another stream of the same name, or none`
   return [warning('domain', text, 'connect every process to servers of one domain')]
 }
 
-/** Deadlines are kept by the leader’s clock: after a change of leader another one counts. */
+/** Checks how far the servers' clocks differ. Deadlines follow the leader's clock, so a change of leader shifts them. */
 export function checkClocks(clocks: Inspection['clocks']): Check[] {
   if (clocks.length < 2) return []
   const skews = clocks.map(({ skew_ms }) => skew_ms)

@@ -6,7 +6,7 @@ import { broken, type Check, ok, warning } from './check.js'
 
 const MIN_NODE_VERSION = [20, 19] as const
 const DAY_MS = 86_400_000
-/** Credentials that end within this are pointed at. */
+/** Time before their expiry at which `doctor` warns about credentials. */
 export const EXPIRY_WARNING_MS = 14 * DAY_MS
 const TMPFS = 0x01021994
 const MIN_FREE_BYTES = 1024 ** 3
@@ -21,10 +21,10 @@ export function checkNode(version: string): Check {
 
 export interface ProjectFacts {
   folder: string
-  /** Of server.json. */
+  /** File mode of server.json. */
   mode: number
   ignored: boolean
-  /** Why what else is in the folder is not trusted. */
+  /** Reason why other files of the folder are not trusted. */
   distrust?: TrustIssue | undefined
   file_system?: { type: number; free_bytes: number } | undefined
 }
@@ -56,7 +56,7 @@ export function checkProject(facts: ProjectFacts | undefined, directory: string)
   return checks
 }
 
-/** Checks whether clients sign in, and when these credentials expire. */
+/** Checks that clients sign in, and when these credentials expire. */
 export function checkCredentials(credentials: Credentials | undefined, now: number): Check {
   if (!credentials)
     return warning(
@@ -76,7 +76,7 @@ export function checkCredentials(credentials: Credentials | undefined, now: numb
   return expires_at - now < EXPIRY_WARNING_MS ? warning('credentials', text, mend) : ok('credentials', text)
 }
 
-/** How far `passover work` enforces each constraint on this machine. */
+/** Reports how far `passover work` enforces each constraint on this machine. */
 export function checkSandbox({ mechanism, guarantees }: { mechanism: Mechanism; guarantees: readonly Guarantee[] }): Check[] {
   return guarantees.map(({ constraint, level, mechanism: by }) => {
     const text = `${constraint}: ${levelText(level)} (${by})`

@@ -4,7 +4,7 @@ import { broken, type Check, ok, warning } from './check.js'
 
 const ANSWER_TIMEOUT_MS = 3_000
 
-/** How the project's `passover up` says that it is. Nothing where none runs: that others say. */
+/** Reads the health of the project's `passover up`. Returns no check if none runs, because other checks report that. */
 export async function checkUp(health: string | undefined, now: number): Promise<Check[]> {
   if (health === undefined) return []
   try {
@@ -16,7 +16,7 @@ export async function checkUp(health: string | undefined, now: number): Promise<
   }
 }
 
-/** How the gateway says that it is, where one is told. */
+/** Reads the health of the gateway, if an address is given. */
 export async function checkGateway(address: string | undefined, now: number): Promise<Check[]> {
   if (address === undefined) return []
   try {

@@ -7,17 +7,17 @@ import { duration } from '../terminal/duration.js'
 import { count } from '../terminal/text.js'
 import { type Check, warning } from './check.js'
 
-/** A queue with fewer passes than this is not looked at. */
+/** Minimum number of queued passes for the check of a queue. */
 export const BACKLOG_THRESHOLD = 100
 /** Passes that were asked for longer ago than this count as delayed. */
 const DELAY_THRESHOLD_MS = 60_000
 const DELAYED_SHARE = 0.75
-/** Pairs with at least this share of what they may have open are named, before their passes are refused. */
+/** Share of its limit of open passes from which a pair is reported, before its passes are refused. */
 const NEAR_LIMIT_SHARE = 0.9
 
 type Stats = Pick<Extract<StatsAnswer, { ok: true }>, 'passes' | 'by'>
 
-/** Asks the audit what is delayed. No check where it does not answer in time: another check says whether an audit answers at all. */
+/** Asks the audit service for delayed passes. Returns no check if it does not answer in time: another check reports whether it answers at all. */
 export async function inspectQueue(bus: Bus, subagent: string): Promise<Check[]> {
   try {
     return checkQueue(subagent, await askStats(bus, { subagent, status: 'waiting_for_return', to: bus.now() - DELAY_THRESHOLD_MS }))
@@ -28,9 +28,9 @@ export async function inspectQueue(bus: Bus, subagent: string): Promise<Check[]>
 }
 
 /**
- * Asks the audit how many passes of each pair are open, held ones too. No check where it does not answer in time.
+ * Asks the audit service how many passes of each pair are open, including held ones. Returns no check if it does not answer in time.
  *
- * @param open - how many passes to the subagent are open; the audit is not asked where too few are for any pair to be near its bound
+ * @param open - number of open passes to the subagent; the audit service is not asked if they are too few for any pair to be near its limit
  */
 export async function inspectOpenPasses(
   bus: Bus,
@@ -50,7 +50,7 @@ export async function inspectOpenPasses(
   }
 }
 
-/** Names each pair that has nearly as many open passes as `max_open` lets it have, or more. One with a `max_active` of its own is bound by that. */
+/** Reports each pair whose open passes are near or above `max_open`. Skips pairs with a `max_active` of their own, which limits them instead. */
 export function checkOpenPasses(counted: readonly Stats[], policy: PassOverPreferences): Check[] {
   const open = new Map<string, number>()
   for (const { by } of counted) for (const group of by.pair?.groups ?? []) open.set(group.name, (open.get(group.name) ?? 0) + group.count)
@@ -65,7 +65,7 @@ export function checkOpenPasses(counted: readonly Stats[], policy: PassOverPrefe
   })
 }
 
-/** Undefined: the pair is bound by a limit of its own. */
+/** Returns the `max_open` of a pair, or `undefined` if its policy does not resolve or its own `max_active` limits it instead. */
 function maxOpen(policy: PassOverPreferences, names: { from: string; to: string }): number | undefined {
   const resolved = resolvePolicy(policy, names)
   if (!resolved.ok || resolved.value.limits?.pair.max_active !== undefined) return undefined
@@ -73,9 +73,9 @@ function maxOpen(policy: PassOverPreferences, names: { from: string; to: string 
 }
 
 /**
- * Names the originator that has most of a subagent's delayed work: the queue is first come, first served, so all others wait behind it.
+ * Reports the originator of most of a subagent's delayed work. The queue is first come, first served, so all others wait behind it.
  *
- * @param delayed - the subagent's open passes that were asked for more than `DELAY_THRESHOLD_MS` ago
+ * @param delayed - the subagent's open passes that were requested more than `DELAY_THRESHOLD_MS` ago
  */
 export function checkQueue(subagent: string, delayed: Stats): Check[] {
   const [most] = delayed.by.pair?.groups ?? []

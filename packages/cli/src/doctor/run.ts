@@ -27,13 +27,13 @@ import { checkServer, checkTopology } from './server.js'
 import { projectServerSettings, readMonitoring, type ServerSettings } from './server-settings.js'
 import { checkStores, checkTrust } from './stores.js'
 
-/** Addresses of what else can be asked. */
+/** Addresses of other endpoints to check. */
 export interface DoctorFlags {
   monitor?: string | undefined
   gateway?: string | undefined
 }
 
-/** Every check; exit 1 if something is broken, 5 if the server cannot be reached. */
+/** Runs every check. Exit code 1 if something is broken, 5 if the server cannot be reached. */
 export async function runDoctor(context: Context, { monitor, gateway }: DoctorFlags): Promise<number> {
   const { project, ignored } = searchProject(context.directory)
   const found = [checkNode(process.versions.node), ...checkIgnored(ignored)]
@@ -52,7 +52,7 @@ export async function runDoctor(context: Context, { monitor, gateway }: DoctorFl
   return reached ? (failed > 0 ? 1 : 0) : 5
 }
 
-/** Project files that name a server and are not trusted, and what to do about them. */
+/** Warns about project files that name a server but are not trusted. */
 function checkIgnored(ignored: readonly IgnoredFile[]): Check[] {
   return ignored.map(({ path, why, hint }) => warning('trust', `${path} is ignored: ${why}`, hint))
 }
@@ -76,7 +76,7 @@ function fileSystem(folder: string): ProjectFacts['file_system'] {
   }
 }
 
-/** Adds what can be seen from inside; false when the server cannot be reached. */
+/** Adds the checks that need a connection. Returns false if the server cannot be reached. */
 async function checkConnection(context: Context, { checks, monitor }: { checks: Check[]; monitor: string | undefined }): Promise<boolean> {
   let server: ServerSetting
   try {
@@ -114,7 +114,7 @@ async function inspectServer(
   if (inspection.stream && stores.has('agents') && stores.has('policy')) checks.push(...(await checkTrust(bus)))
 }
 
-/** What a client cannot see is read where the operator has it shown, or where it is the project's own. */
+/** Reads settings that clients cannot see: from the monitoring address if one is given, else from the configuration of the project's own server. */
 async function settingsOf({ project }: ServerSetting, monitor: string | undefined, checks: Check[]): Promise<ServerSettings> {
   if (monitor === undefined) return project ? projectServerSettings(project) : {}
   const told = await readMonitoring(monitor)
@@ -123,13 +123,13 @@ async function settingsOf({ project }: ServerSetting, monitor: string | undefine
   return {}
 }
 
-/** Asks the dispatcher for a registration that it must refuse, so that nothing is registered. */
+/** Checks that a dispatcher answers, with a registration that it must refuse, so that nothing is registered. */
 async function checkDispatcher(bus: Bus): Promise<Check> {
   const answer = await bus.ask({ description: 0 }, { service: 'register' })
   return answer === undefined ? broken('dispatcher', 'none answers', 'passover up') : ok('dispatcher', 'answers')
 }
 
-/** The policy in force, as it is: doctor puts nothing into force. */
+/** Returns the policy in force, or an empty one. Only reads it: `doctor` never puts a policy into force. */
 async function policyOf(bus: Bus): Promise<PassOverPreferences> {
   const stand = await (await PolicyStore.open(bus)).stand()
   return stand.kind === 'valid' ? stand.value.document : {}
@@ -141,7 +141,7 @@ interface Known {
   policy: PassOverPreferences
 }
 
-/** Each registered subagent has its three work consumers; work without a worker is pointed at. */
+/** Checks that each registered subagent has its three work consumers, and warns about queued work without a worker. */
 async function checkAgents(bus: Bus, { consumers, revoked, policy }: Known): Promise<Check[]> {
   const agents = await askAgents(bus).catch((error: unknown) => {
     if (error instanceof CliFailure) return []
@@ -171,7 +171,10 @@ async function checkAgents(bus: Bus, { consumers, revoked, policy }: Known): Pro
   return checks
 }
 
-/** Passes of a revoked agent go on; and who has no keys of the project knows of a revocation only by the registry. */
+/**
+ * Warns about open passes of a revoked agent, which continue, and about a revocation that is missing in the registry: people without the
+ * project's keys see it only there.
+ */
 function checkRevoked({ name, revoked_at }: AgentRecord, originated: number, revoked: ReadonlyMap<string, number>): Check[] {
   const left = `${count(originated, 'pass', 'passes')} that ${name} asked for before it was revoked ${originated === 1 ? 'is' : 'are'} open`
   return [

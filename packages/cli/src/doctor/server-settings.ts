@@ -3,34 +3,34 @@ import { readFileSync, statfsSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 
-/** What a server is set to, as far as it can be seen: by its monitoring address, or for a project's own server by its configuration. */
+/** Visible settings of a server: from its monitoring address, or for a project's own server from its configuration. */
 export interface ServerSettings {
-  /** How often its files are synced, ms; 0: every write. */
+  /** Interval at which the server syncs its files, in ms; 0 if every write is synced. */
   sync_ms?: number | undefined
-  /** Most bytes on disk for streams. */
+  /** Maximum bytes on disk for all streams. */
   max_storage?: number | undefined
-  /** Kind of file system that its files are on, where they are on this machine. */
+  /** Kind of an unreliable file system that holds its files; absent if it is reliable or on another machine. */
   file_system?: string | undefined
-  /** Of that file system, bytes. */
+  /** Size and free space of that file system, in bytes. */
   disk?: { total: number; free: number } | undefined
   store?: string | undefined
-  /** Messages in this server's own copy of each stream, by the stream's name; without those that several accounts have. */
+  /** Number of messages in this server's own copy of each stream, by stream name. Names that several accounts use are left out. */
   copies?: Readonly<Record<string, number>> | undefined
 }
 
 const NS_PER_MS = 1_000_000
 const ANSWER_TIMEOUT_MS = 3_000
 
-/** As `/varz` tells it. */
+/** JetStream configuration as `/varz` returns it. */
 interface StoreConfig {
   max_storage?: unknown
   store_dir?: unknown
-  /** ns */
+  /** In ns. */
   sync_interval?: unknown
   sync_always?: unknown
 }
 
-/** Of statfs(2). Names of those on which a write that was synced may be lost or a lock is worth nothing. */
+/** Types from statfs(2) of file systems that may lose a synced write or do not lock reliably. */
 const FILE_SYSTEMS: Readonly<Record<number, string>> = {
   26985: 'NFS',
   4266872130: 'SMB',
@@ -43,12 +43,12 @@ const FILE_SYSTEMS: Readonly<Record<number, string>> = {
   2240043254: 'ramfs',
 }
 
-/** Name of a kind of file system that loses what it took; undefined: none that is known for it. */
+/** Returns the kind of an unreliable file system, or `undefined` if the type is not known as unreliable. */
 export function doubtfulFileSystem(type: number): string | undefined {
   return FILE_SYSTEMS[type >>> 0]
 }
 
-/** By `/varz`; the text says why nothing can be seen. */
+/** Reads settings from `/varz` of a monitoring address. On failure, returns the reason as `unseen`. */
 export async function readMonitoring(address: string): Promise<ServerSettings | { unseen: string }> {
   try {
     const answer = await fetch(new URL('/varz', address), { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) })
@@ -60,7 +60,7 @@ export async function readMonitoring(address: string): Promise<ServerSettings | 
       sync_ms: sync_always === true ? 0 : every,
       max_storage: typeof max_storage === 'number' ? max_storage : undefined,
       store,
-      // The same path on another machine's disk says nothing of the server's.
+      // If the server is on another machine, a local folder of the same path says nothing about its disk.
       ...(store !== undefined && (await isLocalAddress(address)) && diskOf(store)),
       copies: await readStoredMessageCounts(address),
     }
@@ -69,25 +69,28 @@ export async function readMonitoring(address: string): Promise<ServerSettings | 
   }
 }
 
-/** What this very server has stored, whoever leads. */
+/** Reads how many messages this server itself has stored, whether it leads the streams or not. */
 async function readStoredMessageCounts(address: string): Promise<ServerSettings['copies']> {
   const answer = await fetch(new URL('/jsz?accounts=1&streams=1', address), { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) })
   return storedMessageCounts(((await answer.json()) as StoredStreams | null) ?? {})
 }
 
-/** As `/jsz` tells it, of every account. */
+/** Streams of every account as `/jsz` returns them. */
 interface StoredStreams {
   account_details?: { stream_detail?: { name: string; state?: { messages?: number } }[] }[]
 }
 
-/** Whose stream is meant cannot be seen where two accounts have one of a name: a wrong one would have a healthy store emptied. */
+/**
+ * Returns message counts by stream name. Leaves out names that exist in two accounts: the count of the wrong one could lead a person to
+ * empty a healthy store.
+ */
 export function storedMessageCounts({ account_details = [] }: StoredStreams): Readonly<Record<string, number>> {
   const streams = account_details.flatMap(({ stream_detail = [] }) => stream_detail)
   const once = streams.filter(({ name }) => streams.filter((other) => other.name === name).length === 1)
   return Object.fromEntries(once.flatMap(({ name, state }) => (state?.messages === undefined ? [] : [[name, state.messages]])))
 }
 
-/** Whether a monitoring address is of this machine: its loopback, or one of its interfaces. */
+/** True if a monitoring address belongs to this machine: to loopback or one of its interfaces. */
 export async function isLocalAddress(address: string): Promise<boolean> {
   const own = Object.values(networkInterfaces()).flatMap((all = []) => all.map((one) => one.address))
   const host = new URL(address).hostname.replace(/^\[|\]$/g, '')
@@ -95,7 +98,7 @@ export async function isLocalAddress(address: string): Promise<boolean> {
   return found.length > 0 && found.every((one) => one.address === '::1' || one.address.startsWith('127.') || own.includes(one.address))
 }
 
-/** By the configuration that `passover up` wrote. */
+/** Reads settings from the configuration that `passover up` wrote. */
 export function projectServerSettings(project: string): ServerSettings {
   const folder = join(project, 'nats')
   try {
@@ -121,7 +124,7 @@ function spanOf(text: string): number | undefined {
   return found?.[1] && unit ? Number(found[1]) * unit : undefined
 }
 
-/** Nothing where the folder is on another machine. */
+/** Returns nothing if the folder cannot be read, for example because it is on another machine. */
 function diskOf(folder: string): Pick<ServerSettings, 'file_system' | 'disk'> {
   try {
     const { type, bsize, blocks, bavail } = statfsSync(folder)

@@ -48,7 +48,7 @@ function checkSkew(ms: number): Check {
     : broken('clock', text, 'set the clock by NTP: timedatectl set-ntp true')
 }
 
-/** Stream, consumers and buckets as `passover up` makes them. */
+/** Checks stream, consumers and buckets against what `passover up` creates. */
 export function checkTopology(inspection: Inspection, usage: StreamUsage | undefined): Check[] {
   const { stream, differences, consumers, buckets } = inspection
   if (!stream) return [broken('stream', 'there is none', 'passover up makes it')]

@@ -11,7 +11,7 @@ const MAX_SHOWN = 5
 
 type Seen = Pick<Inspection, 'stream' | 'buckets' | 'paused' | 'unbounded' | 'account'>
 
-/** What stops writes or deliveries although the server answers, and who uses the storage. */
+/** Checks for problems that stop writes or deliveries although the server answers, and for high storage use. */
 export function checkStores(inspection: Seen, settings: Pick<ServerSettings, 'max_storage'>): Check[] {
   return [...checkSealed(inspection), ...checkPaused(inspection), ...checkStorage(inspection, settings), ...checkUse(inspection)]
 }
@@ -50,7 +50,7 @@ function checkStorage({ stream, buckets, unbounded, account }: Seen, { max_stora
   return checks
 }
 
-/** Buckets near their limit, by agent where they hold parts. */
+/** Checks buckets near their limit. Buckets with parts are reported by agent. */
 function checkUse({ buckets }: Seen): Check[] {
   const full = buckets.filter(({ bytes, max_bytes }) => max_bytes > 0 && bytes >= max_bytes * HIGH_USE_SHARE)
   const parts = buckets.filter(({ name }) => name.startsWith(PARTS_PREFIX))
