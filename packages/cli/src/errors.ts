@@ -6,7 +6,7 @@ import { oneLine } from './terminal/text.js'
 
 export { CliFailure, usage }
 
-/** The policy that refused a pass, and the line of the project's policy file that says so, if found. */
+/** The policy that refused a pass, and the line of the project's policy file that contains the rule, if found. */
 export interface PolicyRule {
   policy_name: string
   policy_version: number
@@ -56,7 +56,7 @@ interface Coded {
   context?: Record<string, unknown>
   /** The failed pass, if it can be looked up. */
   pass_id?: string
-  /** What to do about it, if more is known than in the error table. */
+  /** Advice that replaces the one of the error table, if more is known. */
   mend?: string
   /** Place in the project's policy file that caused the refusal. */
   rule_at?: Pick<PolicyRule, 'file' | 'line'>

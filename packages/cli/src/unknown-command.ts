@@ -55,7 +55,7 @@ function followed(argv: readonly string[], program: Command): Followed {
   return { command, name: names.join(' '), next: undefined }
 }
 
-/** True if the word after an option is its value. Options of commands further down the line are unknown here, as they are to commander. */
+/** True if the word after an option is its value. Options of commands further down the line are unknown here, and to commander too. */
 function takesNext(commands: readonly Command[], word: string, next: string | undefined): boolean {
   const option = commands.flatMap(({ options }) => options).find(({ long, short }) => word === long || word === short)
   if (!option || next === undefined) return false

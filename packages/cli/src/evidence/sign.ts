@@ -105,7 +105,7 @@ function parsed(text: string): EvidenceBundle | string {
   } catch (error) {
     return `it is no JSON: ${error instanceof Error ? error.message : String(error)}`
   }
-  // JSON.parse keeps only the last of two members with the same name, while a person who reads the file may see the first.
+  // JSON.parse keeps only the last of two members with the same name, while a human reader may see the first.
   if (countMembersInText(text) !== countMembersOfValue(value)) return 'it is no evidence bundle: something stands twice in it'
   const read = evidenceBundle.safeParse(value)
   if (read.success) return read.data
