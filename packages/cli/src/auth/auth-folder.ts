@@ -13,8 +13,8 @@ const LOCK_ATTEMPTS = 200
 const LOCK_RETRY_DELAY_MS = 50
 
 /**
- * `.passover/auth`: `keys.json` (all keys and records), `creds/` (a credentials file for each principal), `accounts/` (where the project's
- * own server keeps the accounts of agents) and `tls/`. Folders have mode 0700, files 0600.
+ * The folder `.passover/auth`: `keys.json` (all keys and records), `creds/` (one credentials file for each principal), `accounts/` (agents'
+ * accounts for the project's own server) and `tls/`. Folders have mode 0700, files 0600.
  */
 export class AuthFolder {
   readonly path: string
@@ -23,12 +23,12 @@ export class AuthFolder {
     this.path = path
   }
 
-  /** Whether an installation was made here. */
+  /** True if the folder contains the keys of an installation. */
   get exists(): boolean {
     return existsSync(this.keys)
   }
 
-  /** Folder that a server keeps pushed accounts in. */
+  /** Folder in which a server keeps the accounts pushed to it. */
   get accounts(): string {
     return join(this.path, 'accounts')
   }
@@ -37,7 +37,7 @@ export class AuthFolder {
     return join(this.path, 'tls')
   }
 
-  /** Certificate authority that clients check the server by. */
+  /** Certificate authority that clients verify the server with. */
   get authority(): string {
     return authorityPath(this.path)
   }
@@ -46,12 +46,12 @@ export class AuthFolder {
     return join(this.path, KEYS)
   }
 
-  /** Path of a principal's credentials file. */
+  /** Returns the path of a principal's credentials file. */
   credentials(record: Pick<PrincipalRecord, 'name' | 'role'>): string {
     return credentialsPath(this.path, record)
   }
 
-  /** CliFailure E030: there is no installation, or its file is unreadable. */
+  /** Reads the records. Throws CliFailure E030 if there is no installation or its file is unreadable. */
   read(): AuthRecords {
     if (!this.exists) throw new CliFailure('E030', `there are no keys in ${this.path}`, { hint: 'create them: passover auth init' })
     const records = parseRecords(readFileSync(this.keys, 'utf8'))
@@ -59,7 +59,7 @@ export class AuthFolder {
     throw new CliFailure('E030', `${this.keys} is not what \`passover auth\` writes`, { hint: 'restore it from a backup' })
   }
 
-  /** Writes the records of a new installation. CliFailure E030 where there is one. */
+  /** Writes the records of a new installation. Throws CliFailure E030 if one exists. */
   create(records: AuthRecords): void {
     if (this.exists)
       throw new CliFailure('E030', `${this.path} has the keys of an installation`, {
@@ -69,7 +69,7 @@ export class AuthFolder {
     this.#write(records)
   }
 
-  /** Changes the records, one process at a time. What `body` throws leaves them as they were. */
+  /** Changes the records, one process at a time. If `body` throws, nothing is written. */
   async change<T>(body: (records: AuthRecords) => Promise<T>): Promise<T> {
     await using _lock = await this.#lock()
     const records = this.read()
@@ -88,7 +88,7 @@ export class AuthFolder {
     rmSync(this.credentials(record), { force: true })
   }
 
-  /** Puts an account where the project's own server finds it when it starts. */
+  /** Stores an account where the project's own server loads it when it starts. */
   writeAccount({ id, jwt }: { id: string; jwt: string }): void {
     writePrivateFile(join(this.accounts, `${id}.jwt`), jwt)
   }

@@ -12,7 +12,7 @@ export interface AuthCheckOptions {
   credentials?: string
 }
 
-/** Tries as an agent what its rights must not allow. Exit 0: nothing is possible and everything was tried; else 1. */
+/** Tries, as an agent, actions that its rights must not allow. Returns exit code 0 if all were tried and the server refused every one, else 1. */
 export async function runAuthCheck(context: Context, options: AuthCheckOptions, agent: string): Promise<number> {
   const { terminal } = context
   const server = context.server()
@@ -50,7 +50,7 @@ function agentCredentials(path: string) {
   return parseCredentials(text)
 }
 
-/** Names of registered agents; none where the registry cannot be read. */
+/** Returns the names of the registered agents, or none if the registry cannot be read. */
 async function peersOf(context: Context): Promise<string[]> {
   try {
     await using bus = await connectPerson(context)

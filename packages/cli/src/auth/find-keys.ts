@@ -7,16 +7,19 @@ import type { ServerSetting } from '../connection/settings.js'
 import { CliFailure } from '../errors.js'
 import { AuthFolder } from './auth-folder.js'
 
-/** The keys of the installation that this directory belongs to. CliFailure E030: there are none. */
+/** Returns the keys of the installation that this directory belongs to. Throws CliFailure E030 if there are none. */
 export function findAuthFolder({ directory }: Pick<Context, 'directory'>): AuthFolder {
   const folder = findProject(directory) ?? join(directory, PROJECT_FOLDER)
   const auth = new AuthFolder(authFolderOf(folder))
-  // The author of a repository knows the keys that came with it.
+  // Keys that came with a repository are not used, because its author knows them.
   if (auth.exists && requireOwnProject(folder)) return auth
   throw new CliFailure('E030', `there are no keys in ${auth.path}`, { hint: 'create them: passover auth init, or passover up --isolated' })
 }
 
-/** Agents of a project whose credentials were revoked, and when (ms). Empty where agents are not isolated, or this user cannot read the keys. */
+/**
+ * Returns the agents of a project whose credentials were revoked, and when (ms). Empty if agents are not isolated, or if this user cannot
+ * read the keys.
+ */
 export function revokedAgents({ project }: Pick<ServerSetting, 'project'>): ReadonlyMap<string, number> {
   const auth = project === undefined ? undefined : new AuthFolder(authFolderOf(project))
   try {
@@ -27,7 +30,7 @@ export function revokedAgents({ project }: Pick<ServerSetting, 'project'>): Read
   }
 }
 
-/** Whether the keys of a project say that an agent has valid credentials: it was added again if it was ever revoked. */
+/** True if an agent has valid credentials according to the keys of a project. After a revocation this means that it was added again. */
 export function isActiveAgent({ project }: Pick<ServerSetting, 'project'>, agent: string): boolean {
   const auth = project === undefined ? undefined : new AuthFolder(authFolderOf(project))
   try {

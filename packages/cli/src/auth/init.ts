@@ -20,7 +20,7 @@ export interface TlsOptions {
   tlsCa?: string
 }
 
-/** Creates keys and accounts of an installation, with credentials for the services and for the person who does so. */
+/** Creates keys and accounts of an installation, with credentials for the services and for the acting person, who becomes its custodian. */
 export async function setUpInstallation(auth: AuthFolder, { person, env }: Pick<Context, 'person' | 'env'>): Promise<AuthRecords> {
   const { PASSOVER_PREFIX: prefix, PASSOVER_STREAM: stream } = env
   const installation = await createInstallation({ ...(prefix ? { prefix } : {}), ...(stream ? { stream } : {}) })
@@ -33,17 +33,17 @@ export async function setUpInstallation(auth: AuthFolder, { person, env }: Pick<
   return records
 }
 
-/** Notes which TLS files the server uses, and puts the authority where clients find it. Without flags, what was settled before stays. */
+/** Records which TLS files the server uses, and copies the authority to where clients find it. Without flags, earlier settings are kept. */
 export function configureTls(auth: AuthFolder, records: AuthRecords, options: TlsOptions): void {
   const asked = tlsFrom(auth, options)
-  // A development certificate that is about to end is issued again.
+  // Renews a development certificate that is about to expire.
   const before = records.tls?.ca?.startsWith(auth.tls) ? createDevelopmentTls(auth.tls) : records.tls
   records.tls = asked ?? before
   if (records.tls?.ca) writePrivateFile(auth.authority, readFileSync(records.tls.ca, 'utf8'))
   else rmSync(auth.authority, { force: true })
 }
 
-/** E042 for flags that do not go together. */
+/** Returns the TLS files that the flags select. Throws CliFailure E042 if flags do not go together. */
 function tlsFrom(auth: AuthFolder, { tls, tlsCert: cert, tlsKey: key, tlsCa: ca }: TlsOptions): ServerTls | undefined {
   if ((cert === undefined) !== (key === undefined))
     throw usage('--tls-cert and --tls-key go together', 'give both, or --tls for a development certificate')
@@ -88,7 +88,7 @@ export async function runAuthInit(context: Context, options: TlsOptions): Promis
   return 0
 }
 
-/** The entries of a nats-server's configuration that isolation needs, for a server that is run separately. */
+/** Returns the part of a nats-server configuration that isolation needs, for a server that is run separately. */
 function serverPart(auth: AuthFolder, { installation, tls }: AuthRecords): string {
   const place = { name: '', host: '', port: 0, store: '' }
   const settings = { operator: operatorSettings(installation, auth.accounts), ...(tls ? { tls: { cert: tls.cert, key: tls.key } } : {}) }

@@ -11,22 +11,22 @@ import { type AuthRecords, isPersonRole, type ServiceRole, serviceName } from '.
 
 const POLL_INTERVAL_MS = 1_000
 
-/** What `passover up` needs of a project whose agents are isolated. */
+/** Settings and credentials of a project with isolated agents, as `passover up` needs them. */
 export interface IsolatedProject extends Disposable {
-  /** For the project's own server. */
+  /** Settings of the project's own server. */
   readonly settings: ServerSettings
   readonly tls: TlsFiles | undefined
-  /** Names of the people who have credentials now; people who are added or revoked meanwhile are followed. */
+  /** Names of the people who have valid credentials. Updated when people are added or revoked. */
   readonly people: ReadonlySet<string>
   credentials(role: ServiceRole): Credentials
 }
 
-/** Whether a project has the keys of an isolated installation: it is never run without isolation again. */
+/** True if a project has the keys of an isolated installation. Such a project never runs without isolation again. */
 export function isIsolatedProject(project: string): boolean {
   return new AuthFolder(authFolderOf(project)).exists
 }
 
-/** Creates keys where there are none, and signs the accounts with the rights that this version of Passover gives. */
+/** Creates keys if there are none, and signs the accounts again with the rights that this version of Passover grants. */
 export async function openIsolatedProject(
   project: string,
   who: Pick<Context, 'person' | 'env'>,
@@ -64,7 +64,7 @@ function fill(people: Set<string>, { principals }: AuthRecords): void {
   for (const { name, role, revoked_at } of principals) if (isPersonRole(role) && revoked_at === undefined) people.add(name)
 }
 
-/** Undefined while the file is moved away or restored: the people known before stay. */
+/** Reads the records, or returns `undefined` while the file is moved away or restored. The people known before are kept then. */
 function readOrNone(auth: AuthFolder): AuthRecords | undefined {
   try {
     return auth.read()
@@ -73,10 +73,10 @@ function readOrNone(auth: AuthFolder): AuthRecords | undefined {
   }
 }
 
-/** The account of a server without accounts. */
+/** Account that a nats-server without accounts uses. */
 const COMMON_ACCOUNT = '$G'
 
-/** Data that the project had before its agents were isolated stays: the server finds it by the account's name. */
+/** Keeps data from before the project's agents were isolated. The server finds data by the name of the account, so the folder is renamed. */
 function keepData(store: string, core: string): void {
   const jetstream = join(store, 'jetstream')
   const [before, now] = [join(jetstream, COMMON_ACCOUNT), join(jetstream, core)]

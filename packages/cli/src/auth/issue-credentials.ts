@@ -3,7 +3,7 @@ import { issueAgent, issueAgentUser, issueCore, issueCoreUser, type SignedAccoun
 import { CliFailure, usage } from '../errors.js'
 import { type AuthRecords, isService, type PrincipalRecord, principalOf, serviceName } from './principal-records.js'
 
-/** A change of the records, and the account that servers must be given for it to take effect. Absent: servers need nothing. */
+/** Result of issuing credentials. If `account` is set, servers need it for the credentials to take effect; if absent, they need nothing. */
 export interface IssuedCredentials {
   record: PrincipalRecord
   account?: SignedAccount
@@ -12,13 +12,13 @@ export interface IssuedCredentials {
 }
 
 export interface CredentialLimits {
-  /** ms from now. */
+  /** Lifetime from now, in ms. */
   expires_ms?: number | undefined
-  /** Of an agent: connections at a time; absent: as before, or the default. */
+  /** Maximum number of simultaneous connections of an agent; absent to keep the previous limit or the default. */
   connections?: number | undefined
 }
 
-/** Issues credentials for a new principal, or for one that was revoked. CliFailure E031 where the name is taken. */
+/** Issues credentials for a new principal, or for a revoked one. Throws CliFailure E031 if the name is taken. */
 export async function addPrincipal(
   records: AuthRecords,
   principal: Principal,
@@ -46,7 +46,7 @@ export async function addPrincipal(
   return issued
 }
 
-/** Issues new credentials and revokes the ones before. */
+/** Issues new credentials for a principal and revokes the previous ones. */
 export async function rotatePrincipal(
   records: AuthRecords,
   name: string,
@@ -64,8 +64,8 @@ export async function rotatePrincipal(
 }
 
 /**
- * Revokes all credentials of a principal. Returns the account that tells servers so, also for one that was revoked before: a server that
- * could not be reached then is given it now.
+ * Revokes all credentials of a principal. Returns the account with the revocation, also for a principal that was revoked before, so that it
+ * can be pushed to a server that could not be reached then.
  */
 export async function revokePrincipal(records: AuthRecords, name: string): Promise<{ record: PrincipalRecord; account: SignedAccount }> {
   const record = recordOf(records, name)
@@ -76,14 +76,14 @@ export async function revokePrincipal(records: AuthRecords, name: string): Promi
   return { record, account: await signAgain(records, record) }
 }
 
-/** Signs all accounts again: with the rights that this version of Passover gives. Returns those that changed. */
+/** Signs all accounts again, with the rights that this version of Passover grants, and returns them. */
 export async function refreshAccounts(records: AuthRecords): Promise<SignedAccount[]> {
   const core = await signCore(records)
   const agents = records.principals.filter(({ account }) => account !== undefined)
   return [core, ...(await Promise.all(agents.map((record) => signAgain(records, record))))]
 }
 
-/** CliFailure E041: there is none of that name, or it was revoked. */
+/** Returns the record of a principal. Throws CliFailure E041 if there is none of that name, or if it was revoked. */
 export function activeRecord(records: AuthRecords, name: string): PrincipalRecord {
   const record = recordOf(records, name)
   if (record.revoked_at === undefined) return record
@@ -96,7 +96,7 @@ function recordOf({ principals }: AuthRecords, name: string): PrincipalRecord {
   throw new CliFailure('E041', `there are no credentials for ${name}`, { hint: '`passover auth list` shows who has credentials' })
 }
 
-/** The words of `passover auth add` for a principal. */
+/** Returns the arguments of `passover auth add` for a principal. */
 export function addArguments({ role, name }: Pick<PrincipalRecord, 'role' | 'name'>): string {
   return isService(role) ? `service ${role}` : `${role} ${name}`
 }

@@ -14,7 +14,7 @@ import { isService, PERSON_ROLES, type PrincipalRecord, SERVICE_ROLES } from './
 import { writePrivateFile } from './private-file.js'
 import { publishAccounts } from './publish-accounts.js'
 
-/** What `passover auth add` takes: an agent, a person with a role, or a service. */
+/** Kinds that `passover auth add` accepts: an agent, a person with a role, or a service. */
 export const PRINCIPAL_KINDS = ['agent', ...PERSON_ROLES, 'service'] as const
 export type PrincipalKind = (typeof PRINCIPAL_KINDS)[number]
 
@@ -61,7 +61,7 @@ export async function runAuthRotate(
     const rotated = await rotatePrincipal(records, name, { expires_ms: options.expires, connections: options.connections })
     return { ...rotated, installation: records.installation }
   })
-  // Before the server closes connections with the old ones: clients that read the file again come back at once.
+  // Written before the server closes connections with the old credentials, so that clients that read the file again reconnect at once.
   const path = auth.writeCredentials(issued.record, issued.creds)
   if (options.out) writePrivateFile(options.out, issued.creds)
   const live = await publish(context, auth, issued)
@@ -81,7 +81,7 @@ export async function runAuthRevoke(context: Context, name: string): Promise<num
     return { ...one, installation: records.installation }
   })
   auth.removeCredentials(revoked.record)
-  // Before the server is told, which may fail: a token must not act again when the name is added again.
+  // Revoked before the accounts are pushed, which may fail: otherwise an old token would be valid again when the name is added again.
   const [tokens] = await Promise.allSettled([revokeTokens(context, auth, name)])
   const live = await publish(context, auth, revoked)
   const ended = tokens.status === 'fulfilled' ? tokens.value : []
@@ -98,13 +98,13 @@ export async function runAuthRevoke(context: Context, name: string): Promise<num
 }
 
 interface RegistryTold {
-  /** False: people without this project's files do not learn from the registry that it was revoked. */
+  /** False if the registry could not be updated. People without this project's files then do not see the revocation. */
   registry_told: boolean
-  /** Open passes that it asked for; absent where they could not be counted. */
+  /** Number of open passes that the agent originated; absent if they could not be counted. */
   open_passes?: number
 }
 
-/** Has the registry say that the agent was revoked, for people who do not have these files, and counts what it left. */
+/** Records in the registry that the agent was revoked, for people who do not have these files, and counts its open passes. */
 async function tellRegistry(context: Context, { name, revoked_at, originates, subagent }: PrincipalRecord): Promise<RegistryTold> {
   let registry_told = false
   try {
@@ -160,7 +160,7 @@ export async function runAuthList(context: Context): Promise<number> {
 interface Line {
   name: string
   role: Principal['role']
-  /** Of the current user. */
+  /** Public key of the current user. */
   public_key: string
   account: string
   issued_at: number
@@ -169,7 +169,10 @@ interface Line {
   credentials: string
 }
 
-/** Revokes the gateway tokens of a name: those of the project, and those in the file that the environment names. Loads the gateway, which no other command here needs. */
+/**
+ * Revokes the gateway tokens of a name, in the project's file and in the file that the environment names. Imports the gateway here, because
+ * no other command in this file needs it.
+ */
 async function revokeTokens({ env }: Context, auth: AuthFolder, name: string): Promise<string[]> {
   const [{ revokeTokensOfOwner }, { projectTokensFile }] = await Promise.all([
     import('../gateway/tokens.js'),
@@ -211,7 +214,7 @@ async function publish(
   return account ? publishAccounts(context, auth, { installation, accounts: [account] }) : true
 }
 
-/** Registers the agent as it may act, unless it is registered; false where that cannot be done now. */
+/** Registers the agent with its roles, unless it is registered already. Returns false if that is not possible now. */
 async function register(context: Context, principal: Extract<Principal, { role: 'agent' }>, options: AuthAddOptions): Promise<boolean> {
   try {
     await using bus = await connectPerson(context)

@@ -3,39 +3,39 @@ import type { Installation, SignedAccount } from '@passover/bus/auth'
 import { z } from 'zod'
 import type { ServerTls } from './tls.js'
 
-/** Roles of people: each includes the rights of the ones before it. */
+/** Roles of people. Each role includes the rights of those before it. */
 export const PERSON_ROLES = ['person', 'auditor', 'custodian'] as const
 export const SERVICE_ROLES = ['dispatcher', 'audit', 'notifier', 'gateway'] as const
 
 export type PersonRole = (typeof PERSON_ROLES)[number]
 export type ServiceRole = (typeof SERVICE_ROLES)[number]
 
-/** A principal that has, or had, credentials. Times in ms, except in `revocations`. */
+/** A principal that has, or had, credentials. Times are in ms, except in `revocations`. */
 export interface PrincipalRecord {
-  /** Unique: agents and people share one namespace, services are called `passover.<role>`. */
+  /** Unique name. Agents and people share one namespace; services are called `passover.<role>`. */
   name: string
   role: Principal['role']
-  /** Of an agent: may originate passes, may receive them. */
+  /** True if an agent may originate passes. */
   originates?: boolean | undefined
   subagent?: boolean | undefined
-  /** Of an agent: how many connections it may have at a time. */
+  /** Maximum number of simultaneous connections of an agent. */
   connections?: number | undefined
-  /** Of an agent: its account. */
+  /** Account of an agent. */
   account?: SignedAccount | undefined
   /** Public key of the current user. */
   user: string
   issued_at: number
   expires_at?: number | undefined
   revoked_at?: number | undefined
-  /** Users that were revoked: public key → seconds since 1970, as the server compares them. */
+  /** Revoked users: public key → seconds since 1970, the unit in which the server compares them. */
   revocations: Record<string, number>
 }
 
-/** Everything that `passover auth` keeps, in `keys.json`. Reading it is enough to issue any right. */
+/** Everything that `passover auth` stores in `keys.json`. Anyone who can read it can issue any right. */
 export interface AuthRecords {
   installation: Installation
   principals: PrincipalRecord[]
-  /** Files of the server's TLS; absent: connections are not encrypted. */
+  /** TLS files of the server; absent if connections are not encrypted. */
   tls?: ServerTls | undefined
 }
 
@@ -69,7 +69,7 @@ const records = z.looseObject({
   tls: z.strictObject({ cert: z.string(), key: z.string(), ca: z.string().optional() }).optional(),
 })
 
-/** Reads `keys.json`; undefined for anything that `passover auth` did not write. */
+/** Parses `keys.json`. Returns `undefined` if `passover auth` did not write it. */
 export function parseRecords(text: string): AuthRecords | undefined {
   try {
     const parsed = records.safeParse(JSON.parse(text))
@@ -79,7 +79,7 @@ export function parseRecords(text: string): AuthRecords | undefined {
   }
 }
 
-/** The principal that a record is about. */
+/** Returns the principal of a record. */
 export function principalOf({ name, role, originates = true, subagent = true }: PrincipalRecord): Principal {
   if (role === 'agent') return { role, name, originates, subagent }
   if (isPersonRole(role)) return { role, name }
@@ -90,7 +90,7 @@ export function isPersonRole(role: Principal['role']): role is PersonRole {
   return (PERSON_ROLES as readonly string[]).includes(role)
 }
 
-/** Name of a service's record. */
+/** Returns the name of a service's record. */
 export function serviceName(role: ServiceRole): string {
   return `passover.${role}`
 }

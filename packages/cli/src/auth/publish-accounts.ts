@@ -10,11 +10,11 @@ import type { AuthFolder } from './auth-folder.js'
 const SYSTEM_USER_LIFETIME_S = 300
 
 /**
- * Gives accounts to the running server, over the system account: they take effect at once. Where the project's own server is not up, they
- * are put where it finds them at its next start.
+ * Pushes accounts to the running server over the system account, so that they take effect at once. If the project's own server is not
+ * running, stores them where it loads them at its next start.
  *
- * @returns whether a running server has them
- * @throws CliFailure E040 where a server that was named cannot be reached
+ * @returns true if a running server has them
+ * @throws CliFailure E040 if a server that was named explicitly cannot be reached
  */
 export async function publishAccounts(
   context: Context,
@@ -40,7 +40,7 @@ function store(auth: AuthFolder, accounts: SignedAccount[]): false {
   return false
 }
 
-/** The server of the installation; undefined: none was started yet. */
+/** Returns the server of the installation, or `undefined` if none was started yet. */
 function serverOf(context: Context): ServerSetting | undefined {
   try {
     return context.server()

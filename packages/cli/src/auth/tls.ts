@@ -6,7 +6,7 @@ import forge from 'node-forge'
 import { CliFailure } from '../errors.js'
 import { writePrivateFile } from './private-file.js'
 
-/** Paths of PEM files for a server, and of the authority that clients check it by (absent: the system's). */
+/** Paths of the server's PEM files, and of the authority that clients verify it with (absent for the system's authorities). */
 export interface ServerTls {
   cert: string
   key: string
@@ -16,13 +16,13 @@ export interface ServerTls {
 const DAY_MS = 86_400_000
 const AUTHORITY_DAYS = 3_650
 const SERVER_DAYS = 397
-/** A certificate that ends within this is issued again at the next start. */
+/** Remaining days of validity at which the development certificate is issued again. */
 const RENEW_DAYS = 30
 const AUTHORITY = [{ name: 'commonName', value: 'Passover development CA' }]
 
 /**
- * Creates, in a folder, an authority of the installation's own and a certificate for a server on this machine, or returns those that
- * are there. For development: there is no revocation.
+ * Creates an authority and a certificate for a server on this machine, or returns existing ones that are still valid. For development only,
+ * because there is no revocation.
  */
 export function createDevelopmentTls(folder: string): ServerTls {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -39,7 +39,7 @@ export function createDevelopmentTls(folder: string): ServerTls {
   return files
 }
 
-/** Checks files that were given. CliFailure E030 names what cannot be used. */
+/** Checks the given files. Throws CliFailure E030 that names the unusable one. */
 export function loadTls({ cert, key, ca }: ServerTls): ServerTls {
   for (const [flag, path] of [
     ['--tls-cert', cert],
@@ -51,7 +51,7 @@ export function loadTls({ cert, key, ca }: ServerTls): ServerTls {
   return { cert, key, ...(ca ? { ca } : {}) }
 }
 
-/** Days until a certificate ends; 0 for a file that is none. */
+/** Returns the days until a certificate expires, or 0 if it has expired or the file is not a certificate. */
 export function daysLeft(file: string): number {
   try {
     return Math.max(0, (Date.parse(new X509Certificate(readFileSync(file)).validTo) - Date.now()) / DAY_MS)
@@ -110,7 +110,7 @@ interface Key {
   signing: forge.pki.rsa.PrivateKey
 }
 
-/** Node makes the key: in plain JavaScript it takes seconds. */
+/** Generates a key with Node, because node-forge in plain JavaScript takes seconds. */
 function newKey(): Key {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 })
   const pem = privateKey.export({ type: 'pkcs1', format: 'pem' }).toString()
@@ -120,7 +120,7 @@ function newKey(): Key {
 function newCertificate(days: number, subject: forge.pki.CertificateField[], { signing }: Key): forge.pki.Certificate {
   const cert = forge.pki.createCertificate()
   cert.publicKey = forge.pki.setRsaPublicKey(signing.n, signing.e)
-  // The leading 0 keeps the number positive.
+  // The leading zero byte keeps the number positive.
   cert.serialNumber = `00${randomBytes(16).toString('hex')}`
   cert.validity.notBefore = new Date(Date.now() - DAY_MS)
   cert.validity.notAfter = new Date(Date.now() + days * DAY_MS)
