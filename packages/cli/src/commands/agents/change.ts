@@ -102,7 +102,7 @@ async function change(context: Context, { options, name, must_exist }: Change): 
   const wanted = await changeOf(context, name, options)
   await using bus = await connectPerson(context)
   if (must_exist) await readAgent(bus, name)
-  // It was added again while no server was up, so that the registry was not told.
+  // The agent may have been added again while no server was running, so that the registry still has it as revoked.
   const returned = !must_exist && isActiveAgent(context.server(), name)
   const { record, before } = await writeAgent(bus, { ...wanted, ...(returned && { revoked_at: null }) })
   const names = await readNameVerification(bus, context)
@@ -111,7 +111,10 @@ async function change(context: Context, { options, name, must_exist }: Change): 
   return 0
 }
 
-/** Who is not registered may begin passes where registration is open: that being registered takes this away must not be found out by E013. */
+/**
+ * Describes the change. Also warns if the agent can now originate passes only within a pass: where registration is open, an unregistered
+ * agent is not limited in this way, and people would otherwise learn about it from an E013.
+ */
 function changedText(
   { name, roles }: AgentRecord,
   { before, by }: { before: AgentRecord | undefined; by: string },

@@ -52,7 +52,7 @@ async function remove(context: Context, options: RemoveOptions, name: string): P
   return 0
 }
 
-/** Nobody stops a worker from here, and one that starts anew may put the agent back. */
+/** Warns about workers that are still running. They cannot be stopped from here, and one that restarts may register the agent again. */
 function stillUp(name: string, up: number): string[] {
   if (up === 0) return []
   const workers = `${count(up, 'worker')} of it ${up === 1 ? 'is' : 'are'} still up and will get no passes`

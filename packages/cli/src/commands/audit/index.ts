@@ -7,7 +7,7 @@ import { registerRebuild } from './rebuild.js'
 import { registerStats } from './stats.js'
 import { registerTail } from './tail.js'
 
-/** `passover audit query|stats|…`: each subcommand registers itself from a file of its own. */
+/** `passover audit query|stats|…`: registers each subcommand from its own file. */
 export function auditCommand(): Command {
   const command = new Command('audit').description(
     'find passes of any age, count and export them, hold them, erase them, make their records anew',

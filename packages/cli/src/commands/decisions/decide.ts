@@ -31,7 +31,7 @@ export function denyCommand(): Command {
   return decisionCommand('deny', 'say no to what a pass waits for')
 }
 
-/** In the help of approve only: a denial writes no changes, so they need not be shown. */
+/** Added to the help of `approve` only, because a denial writes no changes. */
 const APPROVING = '\nChanges are shown whole before you approve them. Without a terminal, approving changes needs --digest or --yes.'
 
 function decisionCommand(verdict: 'approve' | 'deny', description: string): Command {
@@ -50,14 +50,14 @@ function decisionCommand(verdict: 'approve' | 'deny', description: string): Comm
     .action(action<DecideOptions, [string]>((context, options, id) => run(context, { ...options, verdict, id })))
 }
 
-/** `1,3` */
+/** Parses change numbers such as `1,3`. */
 function numbers(text: string): number[] {
   const found = text.split(',').map((one) => one.trim())
   if (!found.every((one) => /^[1-9]\d{0,5}$/.test(one))) throw new InvalidArgumentError('It takes numbers from 1 on, by commas: 1,3.')
   return found.map(Number)
 }
 
-/** Refuses a decision by a command that `passover work` runs: an agent would approve its own work under its user's name. */
+/** Refuses decisions from a command that `passover work` runs: otherwise an agent could approve its own work under its user's name. */
 export function requireOutsideWork({ env }: Pick<Context, 'env'>): void {
   if (!env.PASSOVER_PARENT) return
   throw new CliFailure('E013', 'a command that works on a pass cannot decide about passes', {

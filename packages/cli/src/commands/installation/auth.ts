@@ -14,7 +14,7 @@ const EXPIRES = 'validity, such as 12h or 30d'
 const CONNECTIONS = 'connections that an agent may have at a time'
 const MAX_CONNECTIONS = 65_536
 const OUT = 'where to write the credentials besides, mode 0600'
-/** As records name a service; agents and people have no dot in their names. */
+/** Names of services in the records. Names of agents and people contain no dot. */
 const SERVICE = /^passover\.(?:dispatcher|audit|notifier|gateway)$/
 
 /** `passover auth …` */

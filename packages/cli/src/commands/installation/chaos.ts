@@ -40,7 +40,7 @@ export function chaosCommand(): Command {
     )
 }
 
-/** The container image has the bundle alone, without @passover/chaos, which starts files of its own as processes. */
+/** Explains that the container image has no @passover/chaos. It contains only the bundle, and that package starts its own files as processes. */
 function refuseWithoutChaosPackage(error: unknown): never {
   if (!isNodeError(error) || error.code !== 'ERR_MODULE_NOT_FOUND' || !error.message.includes('@passover/chaos')) throw error
   throw usage('passover chaos is not in the container image', 'run it where the package is installed: npx @passover/cli chaos')

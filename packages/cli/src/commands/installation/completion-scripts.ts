@@ -1,16 +1,16 @@
 import type { Command, Option } from 'commander'
 
-/** The command tree as far as completion needs it. */
+/** Parts of the command tree that completion needs. */
 export interface CommandNode {
   name: string
   description: string
   options: OptionNode[]
   commands: CommandNode[]
-  /** What its first argument names, where the server knows which there are. */
+  /** Kind of the first argument's values, if the server knows them. */
   argument?: CompletedValues | undefined
 }
 
-/** Values that only the server knows: names of agents, ids of passes. `passover completion <values>` prints them. */
+/** Kind of values that only the server knows: names of agents, ids of passes. `passover completion <values>` prints them. */
 export type CompletedValues = 'agents' | 'ids'
 
 export interface OptionNode {
@@ -21,7 +21,7 @@ export interface OptionNode {
   values?: CompletedValues | undefined
 }
 
-/** Reads the tree off the program, so that completion never falls behind the commands. */
+/** Builds the tree from the program, so that completion always matches the commands. */
 export function commandTree(command: Command): CommandNode {
   return {
     name: command.name(),
@@ -32,7 +32,10 @@ export function commandTree(command: Command): CommandNode {
   }
 }
 
-/** What an argument is, by its name. In the commands of OTHERS such an argument is something else: a new name, a version, a token. */
+/**
+ * Values of a command's first argument, by the argument's name. Not used for the commands in DIGIT_PLACEHOLDER, whose argument is something
+ * else, such as a new name, a version or a token.
+ */
 const ARGUMENTS: Record<string, CompletedValues> = { id: 'ids', ids: 'ids', agent: 'agents', name: 'agents', from: 'agents', to: 'agents' }
 const DIGIT_PLACEHOLDER = new Set(['add', 'diff', 'revoke'])
 
@@ -58,7 +61,7 @@ function firstLine(text: string): string {
 export const SHELLS = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof SHELLS)[number]
 
-/** The completion script of a shell. */
+/** Returns the completion script of a shell. */
 export function completionScript(shell: Shell, tree: CommandNode): string {
   switch (shell) {
     case 'bash':
@@ -70,7 +73,7 @@ export function completionScript(shell: Shell, tree: CommandNode): string {
   }
 }
 
-/** Every command with the path that leads to it; the program's own path is empty. */
+/** Returns every command with its path. The program's own path is empty. */
 function everyCommand(tree: CommandNode, path: string[] = []): { path: string[]; node: CommandNode }[] {
   return [{ path, node: tree }, ...tree.commands.flatMap((child) => everyCommand(child, [...path, child.name]))]
 }
@@ -79,7 +82,7 @@ function quote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }
 
-/** A quoted expansion of a shell. */
+/** Returns a quoted shell expansion. */
 function expand(inner: string): string {
   return `"\${${inner}}"`
 }
@@ -92,12 +95,15 @@ function valuesOf(tree: CommandNode): (Pick<OptionNode, 'choices' | 'values'> & 
   )
 }
 
-/** Asks the server by running the program as it was typed. If that fails, nothing is offered. */
+/** Returns a shell function that asks the server by running the program the way it was typed. It offers nothing if that fails. */
 function asks(run: string): string[] {
   return ['_passover_values() {', `  command ${run} completion "$1" 2>/dev/null`, '}']
 }
 
-/** Walks the words before the cursor to the command they name; both bash and zsh read it. In zsh `path` is `$PATH`, as a list. */
+/**
+ * Generates the code that follows the words before the cursor to the command they name. Works in both bash and zsh. The variable is not
+ * called `path`, which zsh ties to `$PATH`.
+ */
 function walk(tree: CommandNode, words: string): string[] {
   const paths = everyCommand(tree).slice(1)
   const valued = [...new Set(valuesOf(tree).map(({ flag }) => flag))]
@@ -233,9 +239,9 @@ function fish(tree: CommandNode): string {
 
 interface Typed {
   program: string
-  /** A condition that comes before that of each line. */
+  /** Condition that precedes the condition of each line. */
   when: string
-  /** How the program is run. */
+  /** Command that runs the program. */
   run: string
 }
 

@@ -2,9 +2,9 @@ import { Command, InvalidArgumentError } from 'commander'
 import { action, type Context } from '../../connection/context.js'
 import { type CompletedValues, SHELLS } from './completion-scripts.js'
 
-/** Passes whose ids are offered: the newest. */
+/** Number of newest passes whose ids are offered. */
 const MAX_IDS = 100
-/** Other words are not offered: shells expand what they are offered. */
+/** Words that are safe to offer, because shells expand what they are offered. Others are left out. */
 const WORD = /^[A-Za-z0-9_-]+$/
 
 /** `passover completion bash|zsh|fish`, and `agents|ids`, which the scripts call. */

@@ -37,16 +37,19 @@ export interface ChaosFlags {
   report?: string
 }
 
-/** How often a run says how far it is, where that replaces what was said before, and where each time is a line. */
+/** Milliseconds between progress messages: `live` where a message replaces the one before, `lines` where each is a new line. */
 const PROGRESS_INTERVAL_MS = { live: 2_000, lines: 30_000 }
-/** No service takes a shorter one. */
+/** Minimum id window. Services refuse shorter ones. */
 const MIN_ID_WINDOW_MS = 1_000
 const CLI_COMMAND = [process.execPath, COMMAND_FILE]
 
-/** Runs it, writes the report, prints the verdict. 1 where a promise was broken, the run failed, or it says nothing. */
+/**
+ * Runs the chaos test, writes the report and prints the verdict. Returns exit code 1 if a promise was broken, or if the run failed or
+ * proves nothing.
+ */
 export async function runChaosCommand({ terminal, directory }: Context, flags: ChaosFlags): Promise<number> {
   const faults = faultsOf(flags.faults)
-  // Its servers, workers and proxies would each fail in a way of their own.
+  // Checked first: with too few file descriptors, servers, workers and proxies would each fail differently.
   const few = tooFewFiles()
   if (few) throw new CliFailure('E030', few.message, { hint: few.hint })
   if (flags.idWindow !== undefined && flags.idWindow < MIN_ID_WINDOW_MS) throw usage('--id-window takes at least 1s')
@@ -70,7 +73,7 @@ export async function runChaosCommand({ terminal, directory }: Context, flags: C
   }
   const report = await carriedOut(terminal, options)
   const paths = await writeReport(dir, report)
-  // What a failed run left is what tells why.
+  // The files of a failed run are kept, because they show the cause.
   if (report.ok) await rm(options.dir, { recursive: true, force: true })
   terminal.show({ ...report, report: paths }, () => summary(report, { terminal, paths, kept: report.ok ? undefined : options.dir }))
   return report.ok ? 0 : 1

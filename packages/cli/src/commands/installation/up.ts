@@ -9,7 +9,7 @@ import { type StopSignals, stopSignals } from '../../terminal/stop-signals.js'
 import { formatCommands, shellWord } from '../../terminal/text.js'
 import { TLS_CA_HELP, TLS_CERT_HELP, TLS_HELP, TLS_KEY_HELP } from './auth.js'
 
-/** No service takes a shorter one. */
+/** Minimum id window. Services refuse shorter ones. */
 const MIN_ID_WINDOW_MS = 1_000
 
 interface UpOptions {
@@ -59,7 +59,7 @@ async function run(context: Context, options: UpOptions): Promise<number> {
   return await alreadyUp(context, started, options)
 }
 
-/** What was asked for and does not stand so is said, and is no success. */
+/** Reports that the project is already up or starting. Returns exit code 1 if it does not serve the requested port or HTTP API. */
 async function alreadyUp({ terminal }: Context, { url, pid, project, started_at }: Runs, options: UpOptions): Promise<number> {
   const { isStarting, readServerFile } = await import('../../connection/project-directory.js')
   const file = readServerFile(project)
@@ -95,18 +95,18 @@ async function alreadyUp({ terminal }: Context, { url, pid, project, started_at 
 
 type Runs = Extract<StartResult, { kind: 'runs' }>
 
-/** Where the HTTP API was asked for, and is not: a port, or any place at all. */
+/** Returns the requested HTTP port, or `true` for any port, if the HTTP API is not served there; otherwise `undefined`. */
 export function unmetHttpRequest(http: string | undefined, asked: number | true | undefined): number | true | undefined {
   if (asked === undefined || (http !== undefined && (asked === true || asked === 0))) return undefined
   return http !== undefined && Number(new URL(http).port) === asked ? undefined : asked
 }
 
-/** The port that was asked for, where the server that runs has another. */
+/** Returns the requested port if the running server has another one, else `undefined`. */
 export function unmetPortRequest(url: string, port: number | undefined): number | undefined {
   return port === undefined || url === '' || Number(new URL(url).port) === port ? undefined : port
 }
 
-/** Whether the process that last wrote the server file is there: then nothing is started, or it says so itself. */
+/** True if the process that last wrote the server file is alive. The progress message is left out then, because `up` probably starts nothing. */
 async function looksUp({ directory }: Context): Promise<boolean> {
   const { findProject, readServerFile } = await import('../../connection/project-directory.js')
   const project = findProject(directory)
@@ -159,7 +159,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
   })
 }
 
-/** Set both or none: nobody can tell who sent a notice that is not signed. */
+/** Reads the settings of the webhook. Address and secret must be set together, because an unsigned notice does not prove its sender. */
 async function webhookOf({ env }: Context) {
   const { notifierOptions, webhookFrom } = await import('@passover/notifier')
   const { issueTexts } = await import('@passover/schemas')
@@ -176,7 +176,7 @@ async function webhookOf({ env }: Context) {
   }
 }
 
-/** As the dispatcher's process reads it. */
+/** Reads `PASSOVER_ID_WINDOW_MS` in the same way as the dispatcher's own process. */
 function idWindowOf({ env }: Context): number | undefined {
   const text = env.PASSOVER_ID_WINDOW_MS
   if (!text) return undefined
@@ -185,7 +185,7 @@ function idWindowOf({ env }: Context): number | undefined {
   throw usage(`PASSOVER_ID_WINDOW_MS does not take "${text}"`, 'it takes a whole number of milliseconds, 1000 or more: 3600000 is an hour')
 }
 
-/** `up` starts no server where one is named. */
+/** Returns the server that is named explicitly, for which `up` starts no server, or `undefined`. */
 async function externalServer({ flags, env, directory }: Context) {
   const named = flags.server ?? env.PASSOVER_SERVER ?? env.NATS_URL
   if (!named) return undefined
@@ -194,7 +194,7 @@ async function externalServer({ flags, env, directory }: Context) {
   return resolveServer({ server: named, by }, env, directory)
 }
 
-/** The gateway stands before everything else that runs: it is there last, and gone first. */
+/** Serves until stopped. With `--http`, starts the gateway after everything else and stops the services even if the gateway fails to start. */
 async function serveAll(
   context: Context,
   local: LocalInstallation,
@@ -213,7 +213,7 @@ async function serveAll(
   }
 }
 
-/** So that a second `up` can say where it is. On somebody else's server there is no file to say it in. */
+/** Stores the HTTP address, so that a second `up` can print it. With an external server there is no file to store it in. */
 async function rememberHttp({ project, server, health }: LocalInstallation, http: string): Promise<void> {
   const { readServerFile, writeServerFile } = await import('../../connection/project-directory.js')
   const file = server && readServerFile(project)
@@ -230,7 +230,7 @@ async function serverOf(context: Context, { project }: LocalInstallation): Promi
 
 interface Serving {
   signals: StopSignals
-  /** Where the HTTP API is. */
+  /** Address of the HTTP API. */
   api?: string
 }
 

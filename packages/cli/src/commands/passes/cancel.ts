@@ -53,7 +53,7 @@ Examples:
     )
 }
 
-/** Undefined: one pass is meant, which is named by its id. */
+/** Returns the request to cancel several passes, or `undefined` if one pass is named by its id. */
 function manyOf({ all, session, from, ...options }: CancelOptions, id: string | undefined): CancelAllRequest | undefined {
   if (id !== undefined && (all || session !== undefined))
     throw usage('an id excludes --all and --session', 'passover cancel --help shows examples')

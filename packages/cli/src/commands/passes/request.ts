@@ -6,7 +6,7 @@ import type { RequestOptions } from '../../passes/request.js'
 
 type GivenOptions = Omit<RequestOptions, 'to' | 'objective'> & { to?: string; objective?: string }
 
-/** What a request may ask for (max_timeout_ms). */
+/** Maximum timeout that a request may ask for (`max_timeout_ms`): 24 hours. */
 const MAX_TIMEOUT_MS = 86_400_000
 
 /** `passover request` */
@@ -51,7 +51,7 @@ Examples:
     )
 }
 
-/** What an argument or its flag says; E042 where both do, or neither. */
+/** Returns the value of an argument or its flag. Throws CliFailure E042 if both or neither are given. */
 function oneOf(name: string, argument: string | undefined, { flag, value }: { flag: string; value: string | undefined }): string {
   const given = argument ?? value
   if (argument !== undefined && value !== undefined)

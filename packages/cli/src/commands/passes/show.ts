@@ -63,7 +63,7 @@ export function showCommand(): Command {
     )
 }
 
-/** Every decision with whether it counts, as the record has them; of those that count also what was taken. */
+/** Returns all recorded decisions, including those that do not count. Those that count also have the changes that they selected. */
 function allDecisions({ record, decisions }: AnsweredPass): object[] {
   const recorded = Array.isArray(record?.decisions) ? (record.decisions as { sequence?: unknown }[]) : []
   if (recorded.length === 0) return decisions
