@@ -40,7 +40,7 @@ export async function run(argv: string[]): Promise<number> {
 }
 
 /**
- * Match commander's messages about invalid values:
+ * Patterns of commander's messages about invalid values:
  * `option '--limit <n>' argument 'many' is invalid. …`,
  * `command-argument value 'a.b' is invalid for argument 'agent'. …`
  */
