@@ -1,12 +1,12 @@
 /**
- * @passover/gateway: the HTTP API (OpenAPI 3.1 at /openapi.json) and its feed of events.
+ * @passover/gateway: the HTTP API (OpenAPI 3.1 at /openapi.json) and its event feed.
  *
- * I1  Everything is done under the name of the token's owner, on a connection with that owner's own credentials: what the owner may not do, the
- *     server and the audit refuse the gateway too (decision 77). A token narrows that by its scopes, and never widens it.
- * I2  What is parsed, what is typed and what the document says are the same zod schemas.
- * I3  Every answer that is no success is a problem (RFC 9457) with a code of the error table; nothing is stored for what is not parsed.
- * I4  A feed's event ids are the stream's sequences: no gap and no double across readers' reconnects and gateways' restarts.
- * I5  It keeps nothing: what it knows of passes it asks, and any number of gateways may run.
+ * I1  Every request runs under the name of the token's owner, on a connection with that owner's own credentials: the server and the audit service
+ *     refuse the gateway whatever they would refuse the owner (decision 77). The scopes of a token narrow these rights and never widen them.
+ * I2  The same zod schemas parse requests, type the handlers and generate the OpenAPI document.
+ * I3  Every response that is not a success is a problem (RFC 9457) with a code of the error table. A request that fails to parse stores nothing.
+ * I4  The event ids of a feed are stream sequences: no gaps and no duplicates when readers reconnect or gateways restart.
+ * I5  The gateway is stateless: it queries pass data on demand, and any number of gateways may run.
  */
 
 export { type Caller, SCOPES, type Scope, type Tokens } from './auth/caller.js'

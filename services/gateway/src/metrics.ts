@@ -5,7 +5,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 const DURATION_BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const CACHE_MS = 2_000
 
-/** Numbers for Prometheus: of the gateway itself and its process, of the stream, and of every agent. What cannot be read now is left out. */
+/** Prometheus metrics of the gateway and its process, of the stream, and of every agent. Values that cannot be read at the moment are omitted. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #requests: Counter

@@ -10,9 +10,9 @@ import type { Feeds } from './feeds/feeds.js'
 import type { Metrics } from './metrics.js'
 import type { GatewayOptions } from './options.js'
 
-/** What handlers stand on. */
+/** Dependencies that handlers share. */
 export interface HandlerContext {
-  /** The gateway's own connection: it reads the stream, and acts for nobody. */
+  /** The gateway's own connection. It reads the stream and acts on behalf of no caller. */
   bus: Bus
   clock: Clock
   log: Logger
@@ -24,14 +24,14 @@ export interface HandlerContext {
   document(): string
 }
 
-/** What a handler is given: everything is parsed by the route's own schemas. */
+/** Input of a handler. The schemas of the route have parsed all of it. */
 export interface HandlerInput<P, Q, H, B> {
   params: P
   query: Q
   headers: H
   body: B
   caller: Caller
-  /** Acts under the caller's name. */
+  /** Runs operations under the caller's name. */
   actor: Actor
   inside: Omit<HandlerContext, 'acting'>
   request: Request
@@ -45,19 +45,19 @@ export interface Reply {
 
 interface Answer {
   what: string
-  /** Absent: no body that a schema describes. */
+  /** Schema of the response body; absent if the body has no schema. */
   schema?: z.ZodType
   media?: string
 }
 
 export interface RouteSpec<P, Q, H, B> {
   method: 'get' | 'post' | 'put'
-  /** As OpenAPI writes it: `/passes/{id}`. */
+  /** Path template as in OpenAPI: `/passes/{id}`. */
   path: string
-  /** operationId. */
+  /** OpenAPI `operationId`. */
   name: string
   summary: string
-  /** Absent: nobody has to say who they are. */
+  /** Scope that the token needs; absent if the route needs no authentication. */
   scope?: Scope
   access: Access
   params?: z.ZodType<P>
@@ -65,15 +65,15 @@ export interface RouteSpec<P, Q, H, B> {
   headers?: z.ZodType<H>
   body?: z.ZodType<B>
   answers: Record<number, Answer>
-  /** Statuses of problems beyond those that every route has. */
+  /** Problem statuses in addition to those that every route has. */
   problems?: readonly number[]
   handle(asked: HandlerInput<P, Q, H, B>): Promise<Reply | Response>
 }
 
-/** A route whose types only its own handler knows. */
+/** A route whose parameter and body types are known only to its own handler. */
 export type Route = RouteSpec<unknown, unknown, unknown, unknown>
 
-/** One description of an operation: what is parsed, what the document says, and who handles it. */
+/** Declares an operation in one place: its schemas, its documentation and its handler. */
 export function route<P = undefined, Q = undefined, H = undefined, B = undefined>(spec: RouteSpec<P, Q, H, B>): Route {
   return spec as unknown as Route
 }

@@ -6,7 +6,7 @@ import type { Caller } from './caller.js'
 import type { ConnectionPool, HeldConnection } from './connection-pool.js'
 
 /**
- * Whose data an operation shows or changes. Every route states it, and app.ts enforces it before the handler runs.
+ * Scope of data that an operation shows or changes. Every route declares it, and app.ts enforces it before the handler runs.
  *
  * - `public`: no token, and nothing about passes.
  * - `own`: an agent's token reaches the passes that the agent takes part in, a person's token all passes.
@@ -29,8 +29,8 @@ export function requireOriginator({ kind, name }: Caller, { originator }: { orig
 }
 
 /**
- * Refuses (503) while the owner's connection is away. The gateway's own connection reads only for an owner that the server lets in now: revoked or
- * expired credentials end the owner's connection, and not the gateway's.
+ * Refuses (503) while the owner's connection is down. The gateway reads on its own connection only for an owner whom the server currently accepts:
+ * revoked or expired credentials end the owner's connection, but not the gateway's.
  */
 export function requireConnected({ connected, identity }: Pick<Bus, 'connected' | 'identity'>): void {
   if (connected) return
@@ -39,8 +39,8 @@ export function requireConnected({ connected, identity }: Pick<Bus, 'connected' 
 }
 
 /**
- * What a handler does under the name of its caller. Questions of an agent are limited to its own passes on each of these connections, and the
- * parts that one call of `as` loads to `output_bytes`: handlers know before that what they may load, and this holds for one that does not ask.
+ * Runs operations under the name of the caller. On these connections, an agent's queries are limited to its own passes, and the parts that one call
+ * of `as` loads to `output_bytes`. Handlers check sizes before they load; this limit also covers a handler that does not.
  */
 export class Actor {
   constructor(
@@ -75,14 +75,14 @@ export class Actor {
 }
 
 /**
- * The token's kind decides, not the name: to an audit on a server without permissions a name that never registered could be a person's.
+ * Limits queries by the token's kind, not by name: on a server without permissions, the audit service could take an unregistered name for a person.
  */
 function limitedToOwnPasses(bus: Bus, { kind }: Caller): Bus {
   if (kind === 'person') return bus
   return withMembers(bus, { ask: (question, options) => bus.ask({ ...(question as object), own: true }, options) })
 }
 
-/** Refuses the part that would be one too many. */
+/** Refuses to load a part that would exceed the budget of `most` bytes. */
 function boundedParts(parts: PartStore, most: number): PartStore {
   const budget = new OutputBudget(most)
   const fetch: PartStore['fetch'] = async (part) => {

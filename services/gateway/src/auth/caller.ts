@@ -1,31 +1,31 @@
 import { createProblem, HttpProblem } from '../http/problem.js'
 
-/** What a token lets its bearer ask for. What its owner may do beyond that, the server and the audit decide. */
+/** Scopes of a token. They limit its bearer in addition to what the server and the audit service allow its owner. */
 export const SCOPES = ['read', 'create', 'decide', 'admin'] as const
 export type Scope = (typeof SCOPES)[number]
 
-/** Who asks: the person or agent under whose name, and with whose credentials, everything is done. */
+/** The person or agent who sends a request. Everything runs under this name and with its credentials. */
 export interface Caller {
   name: string
   kind: 'person' | 'agent'
   scopes: readonly Scope[]
-  /** Id of the token; `open` where none is needed. */
+  /** Id of the token; `open` if the request needed none. */
   token: string
 }
 
-/** Where tokens stand. */
+/** Storage of tokens. */
 export interface Tokens {
-  /** Whose token this is; undefined: nobody's, or not any more. */
+  /** Finds the owner of a token; `undefined` if it is unknown, revoked or expired. */
   find(bearer: string): Promise<Caller | undefined>
-  /** Whether what was found is still so: not revoked, not expired, and of no fewer scopes. */
+  /** True if the caller's token is still valid: not revoked, not expired, and with all its scopes. */
   stands(caller: Caller): Promise<boolean>
-  /** Whether there is any. */
+  /** True if there is at least one token. */
   any(): Promise<boolean>
-  /** Whether there is any, or ever was: who takes the last one back does not thereby let everybody in. */
+  /** True if there is or ever was a token. Revoking the last token must not allow access without one. */
   ever(): Promise<boolean>
 }
 
-/** The bearer of `Authorization`, or whoever may come without one. 401 problems. */
+/** Returns the owner of the `Authorization` bearer token, or the caller for requests without a token. Throws 401 problems. */
 export async function callerOf(header: string | undefined, tokens: Tokens, open: Caller | undefined): Promise<Caller> {
   if (header === undefined) {
     if (open && !(await tokens.ever())) return open
@@ -38,13 +38,13 @@ export async function callerOf(header: string | undefined, tokens: Tokens, open:
   return caller
 }
 
-/** Whether who was let in would be let in now. */
+/** True if the caller would still be accepted now. */
 export async function isStillAuthorized(caller: Caller, tokens: Tokens, open: Caller | undefined): Promise<boolean> {
   if (caller === open) return !(await tokens.ever())
   return tokens.stands(caller)
 }
 
-/** 403 where the token does not have the scope. */
+/** Throws 403 if the token lacks the scope. */
 export function requireScope(caller: Caller, scope: Scope): void {
   if (caller.scopes.includes(scope)) return
   const hint =

@@ -4,7 +4,7 @@ import { type Agent, createAgent } from '@passover/sdk'
 import { outputSchemas } from '@passover/validation'
 import { createProblem, HttpProblem } from '../http/problem.js'
 
-/** Connects under a name, with the credentials of that name. Undefined: there are none. */
+/** Connects under a name with the credentials of that name; `undefined` if there are none. */
 export type ConnectAs = (name: string) => Promise<Bus> | undefined
 
 interface PooledConnection {
@@ -12,21 +12,21 @@ interface PooledConnection {
   agent?: Promise<Agent>
   users: number
   idle_since: number
-  /** The connection was closed and does not come back. */
+  /** True once the connection is closed for good. */
   closed: boolean
 }
 
 /** A connection of a token's owner, in use until `release` is called. */
 export interface HeldConnection {
   bus: Bus
-  /** Counts once, however often it is called. */
+  /** Releases the connection; further calls have no effect. */
   release: () => void
-  /** Whether the server refuses the owner's credentials, or the connection was closed for good. */
+  /** True if the server refuses the owner's credentials, or the connection was closed for good. */
   lost: () => boolean
 }
 
 /**
- * Connections under the names of token owners, with their own credentials, made when needed and closed when idle. So the server refuses the
+ * Pool of connections under the names of token owners, with their own credentials, opened on demand and closed when idle. So the server refuses the
  * gateway what it would refuse the owner (decision 77).
  */
 export class ConnectionPool implements AsyncDisposable {
@@ -43,12 +43,12 @@ export class ConnectionPool implements AsyncDisposable {
     return this.#held.size
   }
 
-  /** Does something on the connection of that name. 403 where the gateway holds no credentials for it. */
+  /** Runs `act` on the connection of that name. Throws 403 if the gateway holds no credentials for it. */
   as<T>(name: string, act: (bus: Bus) => Promise<T>): Promise<T> {
     return this.#with(name, act)
   }
 
-  /** As an agent that passes work over. */
+  /** Runs `act` as an agent that passes work over. */
   async asAgent<T>(name: string, act: (agent: Agent) => Promise<T>): Promise<T> {
     return this.#with(name, async (bus, held) => {
       const { tracing, output_bytes } = this.limits
@@ -77,7 +77,7 @@ export class ConnectionPool implements AsyncDisposable {
     return { bus, release, lost: () => isLost(bus, held) }
   }
 
-  /** A connection that is lost is replaced: the name may have other credentials by now, or none. */
+  /** Takes the connection of that name. Replaces a lost one: the name may have other credentials by now, or none. */
   async #take(name: string): Promise<{ bus: Bus; held: PooledConnection; release: () => void }> {
     const held = this.#held.get(name) ?? this.#begin(name)
     held.users += 1
@@ -164,16 +164,16 @@ async function closing(held: PooledConnection): Promise<void> {
   try {
     await (await held.bus).closed
   } catch {
-    // The error is thrown to those who wait for the connection.
+    // The error is thrown to the callers that wait for the connection.
   }
   held.closed = true
 }
 
-/** An agent owns its connection. */
+/** Closes a connection through its agent if there is one, because an agent owns its connection. */
 async function end({ agent, bus }: PooledConnection): Promise<void> {
   try {
     await (await (agent ?? bus))[Symbol.asyncDispose]()
   } catch {
-    // It never was open.
+    // The connection was never open.
   }
 }

@@ -9,11 +9,11 @@ import { type Caller, SCOPES, type Scope, type Tokens } from './caller.js'
 
 const kept = z.strictObject({
   id: z.string(),
-  /** Whose name it acts under. */
+  /** Name that the token acts under. */
   name: agentName,
   kind: z.enum(['person', 'agent']),
   scopes: z.array(z.enum(SCOPES)),
-  /** SHA-256 of the token. It has 192 random bits, so that nothing slower is needed. */
+  /** SHA-256 of the token. The token has 192 random bits, so a slow password hash is not needed. */
   hash: z.string().regex(/^[0-9a-f]{64}$/),
   note: z.string().optional(),
   created_at: z.number(),
@@ -22,7 +22,7 @@ const kept = z.strictObject({
 const file = z.strictObject({ v: z.literal(1), tokens: z.array(kept) })
 export type KeptToken = z.infer<typeof kept>
 
-/** What may be shown of a token. */
+/** Public fields of a token, without its hash. */
 export type ShownToken = Omit<KeptToken, 'hash'>
 
 export interface NewToken {
@@ -34,15 +34,18 @@ export interface NewToken {
 }
 
 const TOKEN_FORMAT = /^pso_([A-Za-z0-9_-]{8})_([A-Za-z0-9_-]{32})$/
-/** Not so many tries: a machine that is busy makes few of them in a long time, and many that contend take them from one another. */
+/**
+ * Time limit for acquiring the lock, in milliseconds. Not a number of retries: a busy machine makes few of them in a long time, and many
+ * contenders take the lock from one another.
+ */
 const LOCK_TIMEOUT_MS = 30_000
-/** Between two tries, by chance more: those that saw one another must not meet again and again. */
+/** Minimum milliseconds between two tries. Random jitter is added so that contenders do not collide again and again. */
 const LOCK_RETRY_MIN_MS = 20
 const LOCK_RETRY_JITTER_MS = 60
-/** A change takes some ms: who died at it in a container, which cannot be looked into, is in nobody's way for longer. */
+/** Age after which a lock whose owner cannot be checked (in another container) counts as stale. A change takes only some milliseconds. */
 const STALE_LOCK_MS = 30_000
 
-/** Tokens in a file that only its owner reads; a token itself stands nowhere. Changes are seen by who runs at the next request. Throws TokenFileError. */
+/** Stores hashes of tokens in a file readable only by its owner. Running gateways see changes at the next request. Throws TokenFileError. */
 export class TokenFile implements Tokens {
   #read: { mtime: number; size: number; tokens: KeptToken[] } | undefined
 
@@ -63,7 +66,7 @@ export class TokenFile implements Tokens {
     return (await this.#tokens()).length > 0
   }
 
-  /** The file stays when its last token was revoked. */
+  /** Still true after the last token is revoked, because the file remains. */
   async ever(): Promise<boolean> {
     return (await this.any()) || (await isThere(this.path))
   }
@@ -72,7 +75,7 @@ export class TokenFile implements Tokens {
     return (await this.#tokens()).map(({ hash: _, ...shown }) => shown)
   }
 
-  /** Gives the token, for the only time. */
+  /** Creates a token and returns it; it cannot be read again later. */
   async add({ name, kind, scopes, note, expires_at }: NewToken): Promise<{ token: string; shown: ShownToken }> {
     const id = randomBytes(6).toString('base64url')
     const token = `pso_${id}_${randomBytes(24).toString('base64url')}`
@@ -82,12 +85,12 @@ export class TokenFile implements Tokens {
     return { token, shown }
   }
 
-  /** False: there is none with that id. */
+  /** Revokes the token with this id. Returns false if there is none. */
   async revoke(id: string): Promise<boolean> {
     return (await this.#revoke((one) => one.id === id)).length > 0
   }
 
-  /** Revokes every token that acts under this name. Returns their ids. Writes nothing where there is none. */
+  /** Revokes every token that acts under this name and returns their ids. Does not write the file if there are none. */
   async revokeAllOf(name: string): Promise<string[]> {
     const acts = (one: KeptToken) => one.name === name
     return (await this.#tokens()).some(acts) ? this.#revoke(acts) : []
@@ -108,7 +111,7 @@ export class TokenFile implements Tokens {
     return kept.expires_at === undefined || kept.expires_at > this.now()
   }
 
-  /** TokenFileError where it is there and cannot be read. */
+  /** Reads the tokens. Throws TokenFileError if the file exists and cannot be read. */
   async #tokens(): Promise<KeptToken[]> {
     const found = await stat(this.path).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return undefined
@@ -142,7 +145,7 @@ export class TokenFile implements Tokens {
     }
   }
 
-  /** Whole or not at all. */
+  /** Replaces the file atomically. */
   async #replace(text: string): Promise<void> {
     const next = `${this.path}.new`
     await rm(next, { force: true })

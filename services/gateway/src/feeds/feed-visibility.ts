@@ -3,12 +3,12 @@ import { storedId } from '@passover/schemas'
 import type { FeedEvent } from '@passover/schemas/http'
 import type { Caller } from '../auth/caller.js'
 
-/** Passes of which one feed remembers that they were admitted; of others it looks. */
+/** Maximum number of admitted passes that one feed remembers; for others it checks the stream. */
 const MAX_REMEMBERED_PASSES = 10_000
-/** Of a pass before it is admitted, and what people said of it: not its subagent's to know. */
+/** Events that an agent does not see as subagent: those before admission, and the decisions of people. */
 const NOT_FOR_SUBAGENTS = new Set(['request', 'held', 'decision'])
 
-/** What one reader of a feed sees. A person sees all; an agent its own passes, as subagent only those that were admitted. */
+/** Decides which events one reader sees. A person sees all; an agent sees its own passes, as subagent only those that were admitted. */
 export class FeedVisibility {
   readonly #admitted = new Set<string>()
 
@@ -23,14 +23,14 @@ export class FeedVisibility {
     if (event.subagent !== name || NOT_FOR_SUBAGENTS.has(event.kind)) return false
     const key = `${event.originator} ${event.id}`
     if (this.#admitted.has(key)) return true
-    // What it published itself it knows, and that proves nothing: it may publish about any pass to it.
+    // An agent may see events that it published. They do not prove admission, because it may publish about any pass to itself.
     if (event.by === name) return true
     if (event.kind !== 'work' && !(await this.#wasAdmitted(event))) return false
     this.#remember(key)
     return true
   }
 
-  /** Whether its work step is in the stream, wherever it stands: the feed may have begun after it. */
+  /** True if the work step of the pass is anywhere in the stream; the feed may have started after it. */
   async #wasAdmitted({ originator, subagent, id }: FeedEvent): Promise<boolean> {
     const named = storedId.safeParse(id)
     if (!originator || !subagent || !named.success) return false

@@ -17,27 +17,27 @@ interface FeedLimits {
   recheck_ms: number
 }
 
-/** Whether who was let in would be let in now. */
+/** Checks that an accepted caller would still be accepted now. */
 type StandsStill = (caller: Caller) => Promise<boolean>
 
 interface FeedOptions {
-  /** Reads the stream. */
+  /** Connection that the stream is read on. */
   bus: Bus
-  /** The connection of the token's owner, released when the feed ends. The feed tells nothing while it is away, and ends when it is lost. */
+  /** The connection of the token's owner, released when the feed ends. The feed pauses while it is disconnected, and ends when it is lost. */
   owner: HeldConnection
   caller: Caller
   wanted: EventsParameters
-  /** Read up to there already; undefined: begins with what is stored next. */
+  /** Sequence up to which the reader has read; `undefined` starts with the next stored message. */
   after: number | undefined
 }
 
-/** Kinds whose detail stands in the body, which a feed does not read otherwise. */
+/** Event kinds whose details are in the message body, which a feed does not load for other kinds. */
 const TOLD_BY_BODY = new Set(['cancel', 'progress', 'violation'])
 const RETRY_MS = 1_000
 
 /**
- * Feeds of what is stored, as server-sent events. An event's id is its sequence in the stream, so that the stream itself is the buffer of every
- * reader, however slow or far back: nothing is kept for it here, and any gateway goes on where another stopped.
+ * Feeds of stored messages as server-sent events. An event's id is its sequence in the stream, so the stream itself is the buffer for every reader,
+ * however slow or far behind. The gateway buffers nothing, and any gateway can continue where another stopped.
  */
 export class Feeds {
   readonly #open = new Set<{ token: string; close: () => Promise<void> }>()
@@ -51,12 +51,12 @@ export class Feeds {
     return this.#open.size
   }
 
-  /** 503 where too many are open. */
+  /** Opens a feed. Throws 503 if too many are open. */
   async open(options: FeedOptions): Promise<Response> {
     const { caller, bus, after } = options
     this.#refuseMore(caller)
     const writer = new StreamWriter(this.limits.slow_ms)
-    // Counted before anything is waited for: of many that come at once each must see the others.
+    // Registered before the first `await`, so that concurrent requests count one another.
     const feed = { token: caller.token, close: async () => writer.close() }
     this.#open.add(feed)
     const ended = () => {
@@ -99,7 +99,7 @@ interface FeedStart {
   standsStill: StandsStill
 }
 
-/** Gives what closes it. */
+/** Starts a feed and returns the function that closes it. */
 async function startFeed(options: FeedOptions, beginning: FeedStart): Promise<() => Promise<void>> {
   const { bus, owner, caller, wanted } = options
   const { writer, first, last, after, ended, heartbeat_ms, recheck_ms, standsStill } = beginning
@@ -107,11 +107,11 @@ async function startFeed(options: FeedOptions, beginning: FeedStart): Promise<()
   const seen = { subjects: bus.subjects, names: await askNameVerification(bus) }
   const start = Math.min(after, last)
   let position = start
-  // Nobody awaits these: a reader that is too slow for one must not end the process.
+  // These writes are not awaited, so a slow reader must not cause an unhandled rejection.
   const tell = (text: string) => writer.write(text).catch(slow)
   void tell(`retry: ${RETRY_MS}\n\n`)
   if (after > last) void tell(block('reset', start, { asked: after, last }))
-  // Only messages that were deleted one by one are missing; the first that is left says how far back all of them are.
+  // Only messages deleted one by one are missing; the first remaining sequence says how far the missing range extends.
   else if (start + 1 < first) void tell(block('gap', start, { from: start + 1, to: first - 1 }))
   else void tell(block('position', start, {}))
   const onWentBack = (now: number) => {
@@ -131,7 +131,7 @@ async function startFeed(options: FeedOptions, beginning: FeedStart): Promise<()
   const heartbeat = setInterval(() => {
     if (!writer.busy) void tell(block('position', position, {}))
   }, heartbeat_ms)
-  // A feed outlives the request that its token was asked for: it must not go on when the token or the owner's credentials are taken back.
+  // A feed outlives the request that authenticated it, so it must end when the token or the owner's credentials are revoked.
   const recheck = setInterval(() => {
     if (owner.lost()) return writer.close()
     void standsStill(caller)
@@ -162,7 +162,7 @@ function connected(owner: Bus, writer: StreamWriter): Promise<void> {
   })
 }
 
-/** Who is too slow is sent away; what is not written then is read again when it comes back. */
+/** Ignores a slow reader, whose stream is closed; it resumes from its last event id when it reconnects. */
 function slow(error: unknown): void {
   if (!(error instanceof SlowReaderError)) throw error
 }
@@ -171,7 +171,7 @@ function block(event: string, id: number, data: object): string {
   return `event: ${event}\nid: ${id}\ndata: ${printableJson(data)}\n\n`
 }
 
-/** With what only its body tells; it is read for who sees the event alone. */
+/** Adds details that only the body has. Loads the body only for events that the reader sees. */
 async function completeEvent(
   bus: Bus,
   { happening, fact, seen }: { happening: FeedEvent; fact: Fact; seen: Parameters<typeof describeEvent>[2] },

@@ -1,9 +1,9 @@
-/** The reader took nothing for too long. */
+/** The reader did not read for too long. */
 export class SlowReaderError extends Error {}
 
 const encoder = new TextEncoder()
 
-/** Texts to one reader, no more under way than it takes. Once it is gone, or too slow, `ended` settles and nothing more is written. */
+/** Writes text to one reader with backpressure. When the reader is gone or too slow, `ended` settles and nothing more is written. */
 export class StreamWriter {
   readonly readable: ReadableStream<Uint8Array>
   readonly ended: Promise<void>
@@ -29,12 +29,12 @@ export class StreamWriter {
     return this.#closed
   }
 
-  /** Whether something waits to be taken. */
+  /** True if writes are pending. */
   get busy(): boolean {
     return this.#under_way > 0
   }
 
-  /** Settles when the reader has room for more. Rejects with SlowReaderError where it takes too long; the stream is cut then. */
+  /** Settles when the reader has room for more. If that takes too long, aborts the stream and rejects with SlowReaderError. */
   async write(text: string): Promise<void> {
     if (this.#closed) return
     this.#under_way += 1

@@ -1,6 +1,6 @@
-/** Nesting of a body. Values of unknown shape may be 32 deep; the shapes around them are a few levels more. */
+/** Maximum nesting of a body. Values of unknown shape may be 32 levels deep, and the structures around them add a few. */
 const MAX_DEPTH = 64
-/** Values and members of a body: a policy of 10,000 pairs has fewer. */
+/** Maximum number of values and members of a body. A policy with 10,000 pairs has fewer. */
 const MAX_VALUES = 300_000
 
 const QUOTE = 0x22
@@ -12,8 +12,8 @@ const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
 /**
- * Returns why JSON text is refused before it is parsed: it is nested too deep, or has too many values. Parsing and validating such a body keeps
- * the process from everything else for seconds, while looking for this takes some ms. Text that is no JSON is left to the parser.
+ * Returns why JSON text is refused before it is parsed: it is nested too deeply or has too many values. Parsing and validating such a body would
+ * block the process for seconds, while this check takes a few milliseconds. Text that is not JSON is left to the parser.
  */
 export function tooComplex(bytes: Uint8Array): string | undefined {
   let depth = 0
@@ -32,7 +32,7 @@ export function tooComplex(bytes: Uint8Array): string | undefined {
   return undefined
 }
 
-/** Where the string that begins at `from` ends. */
+/** Returns the index of the closing quote of the string that begins at `from`. */
 function endOfString(bytes: Uint8Array, from: number): number {
   let at = from + 1
   while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1

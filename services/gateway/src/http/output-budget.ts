@@ -1,10 +1,10 @@
 import { Failure } from '@passover/operator'
 
-/** Bytes of outputs that one answer may load. Agents choose the size of outputs, and one process serves everybody. */
+/** Byte budget of the outputs that one response may load. Agents choose the size of outputs, and one process serves all callers. */
 export class OutputBudget {
   constructor(private left: number) {}
 
-  /** False: it is too much. Nothing is taken then. */
+  /** Takes bytes from the budget. Returns false, and takes nothing, if they exceed it. */
   readonly takes = (bytes: number): boolean => {
     if (!(bytes >= 0 && bytes <= this.left)) return false
     this.left -= bytes
@@ -12,7 +12,7 @@ export class OutputBudget {
   }
 }
 
-/** A JSON value and everything in it. Without recursion: agents choose how deep it is. */
+/** Yields a JSON value and everything in it. Not recursive, because agents choose the depth. */
 function* valuesIn(value: unknown): Generator<unknown> {
   const open = [value]
   while (open.length > 0) {
@@ -22,10 +22,10 @@ function* valuesIn(value: unknown): Generator<unknown> {
   }
 }
 
-/** Lines of an output that are shown whole. Each costs some 100 bytes and a microsecond several times over. */
+/** Maximum number of lines of an output that are shown in full. Each costs about 100 bytes and several microseconds. */
 const MAX_WHOLE_LINES = 500_000
 
-/** Refuses (E041) to show files as whole that have too many lines: it would keep everybody else waiting for seconds. */
+/** Refuses (E041) to show files in full that have too many lines, which would block other requests for seconds. */
 export function requireFewLines(artifacts: unknown): void {
   let lines = 0
   for (const one of valuesIn(artifacts)) if (typeof one === 'string') lines += linesIn(one)

@@ -5,7 +5,7 @@ import { tooComplex } from './json-complexity.js'
 import { createProblem, HttpProblem } from './problem.js'
 import { stalled, type Uploads } from './uploads.js'
 
-/** Parses a part of a request. 400 naming each thing that is wrong. */
+/** Parses a part of a request. Throws 400 with each invalid field. */
 export function parsePart<T>(what: string, schema: z.ZodType<T> | undefined, value: unknown): T {
   if (!schema) return undefined as T
   const result = schema.safeParse(value)
@@ -17,7 +17,7 @@ export function parsePart<T>(what: string, schema: z.ZodType<T> | undefined, val
   )
 }
 
-/** A query as an object; the same parameter twice is nobody's meaning. */
+/** Parses a query into an object. Refuses (400) a parameter that is given twice. */
 export function parseQuery(url: string): Record<string, string> {
   const found: Record<string, string> = Object.create(null)
   for (const [name, value] of new URL(url).searchParams) {
@@ -36,7 +36,7 @@ interface Uploading {
   charge: (bytes: number) => void
 }
 
-/** The body as JSON: 415, 413, 400. */
+/** Reads the body as JSON. Throws 415, 413, 408 or 400. */
 export async function readJsonBody(request: Request, most: number, { uploads, token, charge }: Uploading): Promise<unknown> {
   const type = request.headers.get('content-type') ?? ''
   if (!/^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i.test(type)) {
@@ -81,13 +81,13 @@ async function readUpTo(request: Request, most: number, stall_ms: number): Promi
     }
   } catch (error) {
     if (error instanceof HttpProblem) throw error
-    // The sender closed the connection: a network event, and the answer has no reader.
+    // The sender closed the connection, so this response has no reader.
     throw new HttpProblem(createProblem(400, { code: 'E005', detail: 'the body ended before it was complete' }))
   }
   return Buffer.concat(chunks)
 }
 
-/** The chunks of a body. 408 where none comes for `stall_ms`. */
+/** Yields the chunks of a body. Throws 408 if none arrives for `stall_ms`. */
 async function* chunksOf(body: Request['body'], stall_ms: number): AsyncGenerator<Uint8Array> {
   const reader = body?.getReader()
   if (!reader) return
@@ -115,7 +115,7 @@ function tooLarge(most: number): HttpProblem {
   })
 }
 
-/** `Prefer: wait=30` (RFC 7240) in ms; 0: does not want to wait. */
+/** Returns the wait of `Prefer: wait=30` (RFC 7240) in milliseconds, at most `most_ms`; 0 if there is none. */
 export function parsePreferWait(prefer: string | null, most_ms: number): number {
   const [, seconds] = /(?:^|[,;])\s*wait\s*=\s*"?(\d{1,5})"?\s*(?:$|[,;])/i.exec(prefer ?? '') ?? []
   return seconds === undefined ? 0 : Math.min(Number(seconds) * 1_000, most_ms)

@@ -4,7 +4,7 @@ import { Failure } from '@passover/operator'
 import type { ErrorCode } from '@passover/schemas'
 import type { Problem } from '@passover/schemas/http'
 
-/** An answer that is no success, thrown where it is found. */
+/** A response that is not a success, thrown where the problem is found. */
 export class HttpProblem extends Error {
   override readonly name = 'HttpProblem'
 
@@ -16,7 +16,7 @@ export class HttpProblem extends Error {
   }
 }
 
-/** The file of tokens cannot be used: what the system, or its content, says. Nobody is let in by a file that is spoiled. */
+/** The token file cannot be used, because of a system error or its content. An invalid file authenticates no caller. */
 export class TokenFileError extends Error {
   override readonly name = 'TokenFileError'
   constructor(
@@ -35,7 +35,7 @@ export function createProblem(status: number, said: ProblemDetails): Problem {
   return { type: `urn:passover:error:${code}`, title, status, ...said }
 }
 
-/** A problem as an answer. */
+/** Turns a problem into a response. */
 export function problemResponse(problem: Problem, headers: Record<string, string> = {}): Response {
   return new Response(`${printableJson(problem)}\n`, {
     status: problem.status,
@@ -45,7 +45,7 @@ export function problemResponse(problem: Problem, headers: Record<string, string
 
 const RETRY_MS = 1_000
 
-/** What an error tells whoever asked. `bug`: nobody foresaw it. */
+/** Maps an error to the problem that the client sees. `bug` is set if the error needs a log entry. */
 export function problemOf(error: unknown): { problem: Problem; headers: Record<string, string>; bug?: true } {
   if (error instanceof HttpProblem) return { problem: error.problem, headers: { ...retryAfter(error.problem), ...error.headers } }
   if (error instanceof Failure) return answered(ofFailure(error))
@@ -56,7 +56,7 @@ export function problemOf(error: unknown): { problem: Problem; headers: Record<s
     return answered(createProblem(ERRORS.E040.http, { code: 'E040', detail: 'the server could not be read just now', hint: 'try again' }))
   }
   if (error instanceof TokenFileError) {
-    // Where it stands is not for who asks.
+    // The client does not see the path of the file.
     const detail = 'the tokens of this gateway cannot be read just now; its log says more'
     return { ...answered(createProblem(503, { code: 'E040', detail })), bug: true }
   }
@@ -64,7 +64,7 @@ export function problemOf(error: unknown): { problem: Problem; headers: Record<s
 }
 
 function answered(problem: Problem): { problem: Problem; headers: Record<string, string> } {
-  // What asking again never helps gets no time to do so.
+  // Errors that a retry cannot fix get no Retry-After.
   const untold = problem.status === 503 && problem.retry_after_ms === undefined && problem.details?.recoverable !== false
   const waits = untold ? { ...problem, retry_after_ms: RETRY_MS } : problem
   return { problem: waits, headers: retryAfter(waits) }
@@ -84,7 +84,7 @@ function ofPassError({ code, message, context }: PassOverError): Problem {
   return { ...problemOfCode(code, message), ...(context ? { details: context, ...retryIn(context), ...hintIn(context) } : {}) }
 }
 
-/** As the error table has it. */
+/** Builds a problem with status and hint from the error table. */
 export function problemOfCode(code: ErrorCode, detail: string): Problem {
   return createProblem(ERRORS[code].http, { code, detail, hint: ERRORS[code].action })
 }
@@ -93,7 +93,7 @@ function retryIn({ retry_after_ms }: Record<string, unknown>): { retry_after_ms?
   return typeof retry_after_ms === 'number' && retry_after_ms >= 0 ? { retry_after_ms } : {}
 }
 
-/** What whoever refused it knows better than the table. */
+/** Returns the hint of the error itself, which is more specific than that of the error table. */
 function hintIn({ mend }: Record<string, unknown>): { hint?: string } {
   return typeof mend === 'string' ? { hint: oneLine(mend, 300) } : {}
 }

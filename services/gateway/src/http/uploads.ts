@@ -1,18 +1,18 @@
 import { createProblem, HttpProblem } from './problem.js'
 
 export interface UploadLimits {
-  /** Bodies read at a time, of all and of one token. */
+  /** Maximum number of request bodies read concurrently, in total and per token. */
   uploads: number
   uploads_a_token: number
-  /** Bytes that they may have in all. */
+  /** Maximum total bytes of these bodies. */
   uploads_bytes: number
-  /** A body that receives nothing for this long is abandoned. */
+  /** Milliseconds without a received byte after which reading a body is aborted. */
   stall_ms: number
 }
 
 const RETRY_MS = 1_000
 
-/** Bounds the bodies that are being read, which may stall for as long as their senders like. */
+/** Bounds the request bodies that are being read, which senders may stall indefinitely. */
 export class Uploads {
   private readonly tokens = new Map<string, number>()
   private under = 0
@@ -24,7 +24,7 @@ export class Uploads {
     return this.limits.stall_ms
   }
 
-  /** Reads a body of at most `bytes` bytes. 503 (E014) where too many are being read. */
+  /** Reads a body of at most `bytes` bytes. Throws 503 (E014) if too many are being read. */
   async take<T>(token: string, bytes: number, read: () => Promise<T>): Promise<T> {
     const { uploads, uploads_a_token, uploads_bytes } = this.limits
     const own = this.tokens.get(token) ?? 0
@@ -50,7 +50,7 @@ function busy(detail: string): HttpProblem {
   return new HttpProblem(createProblem(503, { code: 'E014', detail, hint, retry_after_ms: RETRY_MS }), { connection: 'close' })
 }
 
-/** 408: the sender stopped sending. */
+/** Creates a 408 problem: the sender stopped sending. */
 export function stalled(ms: number): HttpProblem {
   const detail = `nothing of the body came for ${ms / 1_000} s`
   return new HttpProblem(createProblem(408, { code: 'E005', detail, hint: 'send the whole body without a pause' }), { connection: 'close' })

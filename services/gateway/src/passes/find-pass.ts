@@ -4,7 +4,7 @@ import { askPasses, Failure, type PassRef } from '@passover/operator'
 import { type AnsweredPass, storedId } from '@passover/schemas'
 import { createProblem, HttpProblem } from '../http/problem.js'
 
-/** The one pass with that id. 404: none; 409: several, and from and to say which. */
+/** Returns the only pass with that id. Throws 404 if there is none, and 409 if there are several and `from` and `to` must select one. */
 export async function findOnePass(bus: Bus, ref: PassRef, wants: { history?: true; due?: true } = {}): Promise<AnsweredPass> {
   const found = storedId.safeParse(ref.id).success ? await askPasses(bus, ref, wants) : []
   const [pass] = found

@@ -7,7 +7,9 @@ interface VisibilityFacts {
   decisions: readonly { item: string; verdict: string; counts?: boolean | undefined }[]
 }
 
-/** Why an output is not shown to this caller now; undefined: it may be. An originator gets it when it is released, and a person before that. */
+/**
+ * Returns why an output is hidden from this caller, or `undefined` if it is visible. An originator sees it after its release, a person before that.
+ */
 export function hiddenReason(
   { kind, name }: Pick<Caller, 'kind' | 'name'>,
   { originator, status, decisions }: VisibilityFacts,
@@ -18,12 +20,12 @@ export function hiddenReason(
   return released ? undefined : `the output is not released: it is ${denied ? 'denied' : status}`
 }
 
-/** What of an answered pass. */
+/** Same as {@link hiddenReason}, for an answered pass. */
 export function hiddenReasonOfPass(caller: Pick<Caller, 'kind' | 'name'>, { key, status, decisions }: AnsweredPass): string | undefined {
   return hiddenReason(caller, { originator: key.originator, status, decisions })
 }
 
-/** An audit entry as this caller may see it: its summary is the output's own, as far as there is one. */
+/** Returns an audit entry as this caller may see it. Its summary comes from the output, so it is hidden with the output. */
 export function visibleEntry(
   caller: Pick<Caller, 'kind' | 'name'>,
   { row, entry, decisions = [] }: QueriedPass,
@@ -32,7 +34,7 @@ export function visibleEntry(
   return entry && why !== undefined && entry.returned ? { ...entry, summary: why } : entry
 }
 
-/** A record of the projection, likewise. */
+/** Returns the record of a pass as this caller may see it, with the summary hidden as in {@link visibleEntry}. */
 export function visibleRecord(caller: Pick<Caller, 'kind' | 'name'>, pass: AnsweredPass): AnsweredPass['record'] {
   const { record } = pass
   const why = hiddenReasonOfPass(caller, pass)
@@ -40,7 +42,7 @@ export function visibleRecord(caller: Pick<Caller, 'kind' | 'name'>, pass: Answe
   return entry?.returned && why !== undefined ? { ...record, entry: { ...entry, summary: why } } : record
 }
 
-/** What waits for a person, without what came back where only that person may see it yet. */
+/** Returns an inbox item without the returned output, unless the caller is a person. */
 export function visibleItem({ kind }: Pick<Caller, 'kind'>, item: InboxItem): InboxItem {
   if (kind === 'person' || item.item !== 'return') return item
   const { returned: _, ...rest } = item

@@ -12,7 +12,7 @@ export interface VisibleOutcome {
   withheld?: string
 }
 
-/** What came back, as far as this caller may see it now: an originator gets an output when it is released, and a person before that. */
+/** Reads the outcome of a pass as far as this caller may see it: an originator sees an output after its release, a person before that. */
 export async function visibleOutcome(bus: Bus, caller: Caller, pass: AnsweredPass, budget: OutputBudget): Promise<VisibleOutcome> {
   const withheld = hiddenReasonOfPass(caller, pass)
   if (withheld !== undefined) return { withheld }

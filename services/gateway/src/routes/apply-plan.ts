@@ -43,8 +43,8 @@ export const getApplyPlan = route({
 })
 
 /**
- * Steps of the searches for differences in a plan for an agent, about 20 ms. Agents choose the contents and cannot approve: the default would
- * let one of them keep the gateway busy for a second with each request.
+ * Diff steps of a plan for an agent, about 20 ms. Agents choose the contents and cannot approve; with the default, each request of an agent could
+ * keep the gateway busy for a second.
  */
 const AGENT_STEPS = 200_000
 /** Bytes of an output that a plan for an agent loads, for the same reason. An agent is not shown whole files either. */

@@ -8,13 +8,13 @@ import { parsePreferWait } from '../http/parse-request.js'
 import { createProblem, HttpProblem, problemOf } from '../http/problem.js'
 import { type Reply, route } from '../route.js'
 
-/** Whose id is given may have asked before: its result, or that the id was used for something else, is there at once. */
+/** Milliseconds to wait for an earlier request with the same id: its result, or the error that the id is in use, arrives at once. */
 const EARLIER_REQUEST_WAIT_MS = 500
 
 const headers = z.object({
-  /** Any text; the same one with the same request is the same pass. */
+  /** Any text. The same key with the same request names the same pass. */
   'idempotency-key': z.string().min(1).max(200).optional(),
-  /** W3C Trace Context of what this pass continues; one that is none is ignored. */
+  /** W3C Trace Context that this pass continues; an invalid one is ignored. */
   traceparent: z.string().optional(),
 })
 
@@ -41,7 +41,7 @@ export const createPassRoute = route({
   },
 })
 
-/** The gateway waits for each return, also where the request does not, so that it counts as taken. */
+/** The gateway waits for each return, even if the request does not, so that the return is acknowledged. */
 function awaitsTooMany(awaited: number, name: string): HttpProblem {
   const detail = `this gateway waits for ${awaited} returns for ${name} already`
   return new HttpProblem(
@@ -49,13 +49,13 @@ function awaitsTooMany(awaited: number, name: string): HttpProblem {
   )
 }
 
-/** A key is any text, and an id is not. Of another owner's key another one is made. */
+/** Derives a pass id from an idempotency key, which may be any text. Includes the owner, so that equal keys of different owners do not collide. */
 function idFrom(key: string | undefined, owner: string): string | undefined {
   if (key === undefined) return undefined
   return `idem-${sha256(`${owner}\n${key}`).slice(0, 40)}`
 }
 
-/** Each request without a session is one of its own: a gateway's connection lasts, and is nobody's session. */
+/** Gives each request without a session its own one: the gateway's connection is long-lived and must not serve as a session. */
 function optionsOf({ id: _, ...body }: z.output<typeof createPass>, id: string | undefined): PassOverOptions {
   const session_id = `http-${id ?? randomUUID()}`
   return { ...body, work_context: { session_id, ...body.work_context }, ...(id === undefined ? {} : { id }) } as PassOverOptions
@@ -75,7 +75,7 @@ async function taken(handle: PassHandle, { originator, wait_ms }: { originator: 
   return { status: 200, body: { ...names, status: 'returned', ...outcome }, headers: { location } }
 }
 
-/** Why an output that came back was not loaded; undefined: the error says something else. */
+/** Returns why a returned output was not loaded, or `undefined` if the error has another cause. */
 function overlarge(error: unknown): string | undefined {
   const bytes = error instanceof PassOverError && error.code === 'E021' ? error.context?.output_bytes : undefined
   return typeof bytes === 'number' ? `its output has ${bytes} bytes, too many to load here: passover show` : undefined
@@ -94,7 +94,7 @@ function after(ms: number): Promise<undefined> {
   return new Promise((resolve) => setTimeout(() => resolve(undefined), ms).unref())
 }
 
-/** What ended the pass, and which pass that was. */
+/** Turns the error that ended a pass into a problem with the id of the pass. */
 function withPass(error: unknown, pass_id: string): HttpProblem {
   const { problem, headers: more, bug } = problemOf(error)
   if (bug) throw error

@@ -41,7 +41,7 @@ export const cancelPassRoute = route({
       if (!isOpen(pass.row)) return ended(pass)
       await publishCancel(bus, pass, body.reason)
       const [now, names] = await Promise.all([waitUntilEnded(bus, pass), askNameVerification(bus)])
-      // An agent that cancels a pass of its own is no person.
+      // An agent that cancels its own pass is not a person, so its name is not verified.
       const by: By = { by: bus.identity, ...(caller.kind === 'person' && names) }
       return isOpen(now.row) ? { status: 202, body: { id: now.row.id, cancelled: false, status: now.status, ...by } } : ended(now, by)
     })
@@ -99,7 +99,7 @@ async function decideOn(bus: Bus, { id, originator, subagent }: PassKey, given: 
   throw new HttpProblem(createProblem(status, { code, detail: sentence, details: document }))
 }
 
-/** The output whose changes are to be approved. Nothing else is looked at here, so nothing else is loaded. */
+/** Loads the output whose changes are to be approved. Other decisions need no output, so nothing is loaded for them. */
 async function changesOf(
   bus: Bus,
   { pass, due }: { pass: AnsweredPass; due: InboxItem },
@@ -123,7 +123,7 @@ function noDigest(id: string) {
   }
 }
 
-/** 412: what was shown is not what waits now. */
+/** Throws 412 if the shown digest differs from that of the pending item. */
 function same(waits: string, shown: string): true {
   if (waits === shown) return true
   const hint = 'look at it again: GET /api/pass-over/passes/{id}, and of changes …/plan'

@@ -39,7 +39,7 @@ interface Ref {
   to?: string | undefined
 }
 
-/** Whole ids only: what is decided about must be named. */
+/** Accepts whole ids only, so that a decision cannot hit the wrong dead letter. */
 async function letterOf(bus: Bus, ref: Ref) {
   if (!storedId.safeParse(ref.id).success) throw new Failure('E041', `there is no dead letter ${oneLine(ref.id, 64)}`)
   const detail = await findDeadLetter(bus, ref)
@@ -116,7 +116,7 @@ export const dropDeadLetterRoute = route({
   },
 })
 
-/** A shared connection for who would close one of its own. */
+/** Wraps a shared connection so that closing it only releases it. */
 function leased({ bus, release }: { bus: Bus; release: () => void }): Bus {
   return withMembers(bus, { [Symbol.asyncDispose]: async () => release() })
 }

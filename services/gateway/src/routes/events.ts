@@ -4,7 +4,7 @@ import { requireConnected } from '../auth/access.js'
 import { route } from '../route.js'
 
 const headers = z.object({
-  /** Of the last event that was heard: the feed goes on after it, here or at another gateway. */
+  /** Id of the last received event. The feed continues after it, on this or another gateway. */
   'last-event-id': z
     .string()
     .regex(/^\d{1,16}$/, 'the id of an event')
@@ -28,7 +28,7 @@ export const followEvents = route({
     try {
       requireConnected(owner.bus)
       if (request.method !== 'HEAD') {
-        // An agent may not read the stream. The gateway reads it, shows the agent its own passes, and only while the agent is let in.
+        // An agent may not read the stream. The gateway reads it and shows the agent its own passes, only while the server accepts the agent.
         const bus = caller.kind === 'agent' ? inside.bus : owner.bus
         return await inside.feeds.open({ bus, owner, caller, wanted: query, after })
       }
@@ -36,7 +36,7 @@ export const followEvents = route({
       owner.release()
       throw error
     }
-    // Nobody would read it.
+    // A HEAD request has no body.
     owner.release()
     return new Response(null, { headers: { 'content-type': 'text/event-stream' } })
   },

@@ -11,7 +11,7 @@ import { explainPolicyRoute, getPolicy, putPolicy } from './policy.js'
 import { listReturns } from './returns.js'
 import { livez, metrics, openapi, readyz } from './system.js'
 
-/** Everything that can be asked, in the order of the document. */
+/** All routes, in the order of the OpenAPI document. */
 export const ROUTES: readonly Route[] = [
   listAudit,
   listReturns,

@@ -54,7 +54,7 @@ export const explainPolicyRoute = route({
   },
 })
 
-/** If-Match may be left out by mistake only: then it is 428, and not 400. */
+/** `If-Match` is optional in the schema so that a missing one is answered with 428 instead of 400. */
 const headers = z.object({ 'if-match': putPolicyHeaders.shape['if-match'].optional() })
 
 export const putPolicy = route({

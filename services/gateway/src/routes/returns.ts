@@ -9,7 +9,7 @@ import { visibleOutcome } from '../passes/visible-outcome.js'
 import { route } from '../route.js'
 
 const DEFAULT_LIMIT = 20
-/** Passes read at a time. */
+/** Number of passes read concurrently. */
 const CONCURRENCY = 8
 
 export const listReturns = route({
@@ -36,7 +36,7 @@ export const listReturns = route({
 
 interface Reader {
   caller: Caller
-  /** Of the whole page. */
+  /** Budget for the whole page. */
   budget: OutputBudget
 }
 
@@ -52,7 +52,7 @@ async function contexts(bus: Bus, reader: Reader, rows: PassRow[]): Promise<Retu
   return found
 }
 
-/** Undefined: nothing was decided about it yet, or it was refused before that, so that there is no return context. */
+/** Returns the return context, or `undefined` if the pass has none: it is undecided, or was refused before admission. */
 async function contextOf(bus: Bus, { caller, budget }: Reader, pass: AnsweredPass): Promise<ReturnToContext | undefined> {
   const control = pass.control as WorkControl | undefined
   if (!control) return undefined

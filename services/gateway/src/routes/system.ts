@@ -52,7 +52,7 @@ export const openapi = route({
   summary: 'This document',
   access: 'public',
   answers: { 200: { what: 'OpenAPI 3.1' } },
-  // Nobody needs a token for it, so it is written once.
+  // The document is public, so it is generated once.
   handle: ({ inside }) => {
     const headers = { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' }
     return Promise.resolve(new Response(inside.document(), { headers }))

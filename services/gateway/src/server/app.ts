@@ -15,13 +15,13 @@ import { TokenBuckets } from './token-bucket.js'
 export interface AppDeps {
   inside: HandlerContext
   tokens: Tokens
-  /** Who acts where nobody has a token; absent: everybody needs one. */
+  /** Caller of requests without a token, while no tokens exist; `undefined` if every request needs a token. */
   open: Caller | undefined
 }
 
 const HARDENING = { 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' }
 
-/** Every route behind the same gate: who asks, how often, what for, and whether what was sent is what the document says. */
+/** Builds the app. Every route checks the caller, the rate limit, scope and access, and parses the request before its handler runs. */
 export function createApp(deps: AppDeps): Hono {
   const app = new Hono()
   const rates = new TokenBuckets({ per_second: deps.inside.options.rate_per_second, burst: deps.inside.options.rate_burst })
@@ -103,12 +103,12 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Resp
   return respond(reply, text)
 }
 
-/** A body or an answer counts as one more request for each 256 KiB, since it takes longer to read or to make. */
+/** Bytes of a body or a response that count as one more request of the rate limit, because large ones take longer to read or to produce. */
 const BYTES_A_REQUEST = 256 * 1024
 
 const NO_CALLER: Caller = { name: '', kind: 'person', scopes: [], token: '' }
 
-/** Refuses an address (400) whose host is none, or whose path is not UTF-8. */
+/** Refuses a request URL (400) without a valid host, or with a path that is not percent-encoded UTF-8. */
 function requireReadable(address: string): void {
   if (!URL.canParse(address)) {
     throw new HttpProblem(createProblem(400, { code: 'E005', detail: 'the header Host names no host' }))
@@ -120,7 +120,7 @@ function requireReadable(address: string): void {
   }
 }
 
-/** A page of another site that a browser shows must not act here. */
+/** Refuses requests that a browser sends from a page of another site (cross-site request forgery). */
 function refuseForeign(request: Request): void {
   const { host } = new URL(request.url)
   const origin = request.headers.get('origin')
@@ -129,7 +129,7 @@ function refuseForeign(request: Request): void {
   }
 }
 
-/** Nor may one read here whose name was pointed at this address, where no token tells it from a program of this machine. */
+/** Refuses host names other than loopback while no token is needed: a foreign name that resolves to this address could be a DNS rebinding attack. */
 function refuseNamed(request: Request): void {
   const { hostname } = new URL(request.url)
   if (!isLoopbackName(hostname)) {
@@ -155,14 +155,14 @@ function hardened(response: Response): Response {
   return response
 }
 
-/** An answer in the form of RFC 9457. */
+/** Turns an error into a problem response (RFC 9457), and logs it if it was unexpected. */
 function logUnexpected(context: Context, error: unknown, inside?: HandlerContext): Response {
   const { problem, headers, bug } = problemOf(error)
   if (bug) inside?.log.error({ err: error, method: context.req.method, path: context.req.path }, 'a request failed')
   return hardened(problemResponse(problem, headers))
 }
 
-/** 405 where another method would have been right. */
+/** Returns 405 if the path exists for another method, otherwise 404. */
 function noRoute(context: Context): HttpProblem {
   const { path, method } = context.req
   const here = ROUTES.filter((route) => new RegExp(`^${route.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path))

@@ -14,29 +14,29 @@ import { isLoopbackName, type Listening, listen } from './listen.js'
 import { openApiDocument } from './openapi-document.js'
 
 export interface GatewayDeps {
-  /** Connected as `passover`. */
+  /** Connection as the identity `passover`. */
   bus: Bus
   clock: Clock
   log: Logger
-  /** Connections under the names of token owners. */
+  /** Opens connections under the names of token owners. */
   connect: ConnectAs
   tokens: Tokens
-  /** The person who may read without a token while there is none, on this machine only. */
+  /** The person as whom requests without a token may read, on this machine only, while no tokens exist. */
   open_to?: string | undefined
-  /** Its passes' requests are spans of it. */
+  /** Traces the requests of passes that are created here. */
   tracing?: Tracing | undefined
 }
 
-/** A gateway that runs. */
+/** A running gateway. */
 export interface Gateway extends AsyncDisposable {
-  /** Answers without a socket: for tests, and for who serves it otherwise. */
+  /** Handles requests without a socket: for tests, and for embedding in another server. */
   readonly app: Hono
   health(): HealthReport
-  /** Begins to listen. Throws PortTakenError, ListenError, NeedsTokensError. */
+  /** Starts to listen. Throws PortTakenError, ListenError or NeedsTokensError. */
   listen(): Promise<Listening>
 }
 
-/** Where other machines reach it, somebody must say who they are. */
+/** The gateway would be reachable from other machines, but has no tokens to authenticate callers. */
 export class NeedsTokensError extends Error {}
 
 const AUDIT_CHECK_INTERVAL_MS = 5_000
@@ -86,7 +86,7 @@ class RunningGateway implements Gateway {
     return this.#listening
   }
 
-  /** Without the audit nothing can be asked. */
+  /** Checks that an audit service answers; without one the gateway cannot answer queries. */
   async #look(): Promise<void> {
     const answer = await this.#deps.bus.ask({ op: 'time' }).catch(() => undefined)
     this.#audit = answer === undefined ? 'no audit service answers' : undefined
@@ -98,7 +98,7 @@ class RunningGateway implements Gateway {
     return this.#stopping
   }
 
-  /** Feeds end first: their readers go on elsewhere. What is being answered is answered. */
+  /** Closes feeds first, so that their readers reconnect elsewhere, then lets requests in progress finish. */
   async #stop(): Promise<void> {
     this.#health.stop()
     this.#looking?.[Symbol.dispose]()
@@ -108,7 +108,7 @@ class RunningGateway implements Gateway {
   }
 }
 
-/** Whoever can reach this machine's own address is not thereby its user: without a token there is nothing but reading. */
+/** Returns the caller for requests without a token. It may only read, because any local process can reach the loopback address. */
 function openCaller({ open_to }: GatewayDeps, host: string): Caller | undefined {
   if (open_to === undefined || !isLoopbackName(host)) return undefined
   const [read] = SCOPES

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { openApiDocument } from './openapi-document.js'
 
-/** Writes openapi.json, or with `--check` says whether it is what the routes say. */
+/** Writes openapi.json, or with `--check` reports whether it is up to date with the routes. */
 function generate(args: string[]): { code: number; line: string } {
   const path = fileURLToPath(new URL('../../openapi.json', import.meta.url))
   const wanted = `${JSON.stringify(openApiDocument(), null, 1)}\n`

@@ -9,7 +9,7 @@ export interface Listening extends AsyncDisposable {
   readonly url: string
 }
 
-/** Another program has it. */
+/** The port is in use by another program. */
 export class PortTakenError extends Error {
   constructor(
     readonly host: string,
@@ -19,7 +19,7 @@ export class PortTakenError extends Error {
   }
 }
 
-/** The address is none that this process may listen at. */
+/** The process cannot listen on this address. */
 export class ListenError extends Error {
   constructor(
     readonly host: string,
@@ -35,7 +35,7 @@ const HEADERS_TIMEOUT_MS = 10_000
 const REQUEST_TIMEOUT_MS = 60_000
 const DRAIN_TIMEOUT_MS = 3_000
 
-/** Serves it on a socket. Throws PortTakenError, ListenError. */
+/** Serves the app on a socket. Throws PortTakenError or ListenError. */
 export async function listen(app: Hono, { host, port }: { host: string; port: number }): Promise<Listening> {
   const serverOptions = { maxHeaderSize: HEADER_BYTES, headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: REQUEST_TIMEOUT_MS }
   const server = createServer(serverOptions, oneAtATime(getRequestListener(app.fetch, { errorHandler: unreadable })))
@@ -51,8 +51,8 @@ export async function listen(app: Hono, { host, port }: { host: string; port: nu
 }
 
 /**
- * Passes on one request of a connection at a time. A request that is sent before the previous one was answered is refused (503), and the connection
- * is closed. Otherwise one client could queue thousands of requests ahead of everybody else's, and they would be handled even after it disconnects.
+ * Handles one request of a connection at a time. A request that is sent before the previous one was answered is refused (503), and the connection
+ * is closed. Otherwise one client could queue thousands of requests ahead of all others, and they would be handled even after it disconnects.
  */
 function oneAtATime(listener: RequestListener): RequestListener {
   const latest = new WeakMap<Socket, ServerResponse>()
@@ -68,7 +68,7 @@ function oneAtATime(listener: RequestListener): RequestListener {
   }
 }
 
-/** What is being answered gets a moment. */
+/** Stops listening, and closes connections whose requests do not finish within the drain timeout. */
 async function close(server: Server): Promise<void> {
   const closed = new Promise((resolve) => server.close(resolve))
   server.closeIdleConnections()
@@ -77,7 +77,7 @@ async function close(server: Server): Promise<void> {
   clearTimeout(late)
 }
 
-/** Answers a request whose host or target cannot be read, so that it never gets to a route. */
+/** Answers a request whose host or target cannot be parsed, before it reaches a route. */
 function unreadable(error: unknown): Response {
   const detail = `the request cannot be read: ${oneLine(error instanceof Error ? error.message : String(error), 200)}`
   const response = problemResponse(createProblem(400, { code: 'E005', detail }))
@@ -85,7 +85,7 @@ function unreadable(error: unknown): Response {
   return response
 }
 
-/** What is no HTTP, or has too many headers, never gets to a route. */
+/** Answers input that is not HTTP or has too many headers, before it reaches a route. */
 function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
   const [status, text, detail] =
@@ -99,7 +99,7 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
 
 const LOOPBACK = /^(127(?:\.\d{1,3}){3}|localhost|\[?::1\]?)$/i
 
-/** Whether a host name or address is this machine's own, which no other machine reaches. */
+/** True if a host name or address is a loopback one, which other machines cannot reach. */
 export function isLoopbackName(host: string): boolean {
   return LOOPBACK.test(host)
 }

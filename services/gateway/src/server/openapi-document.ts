@@ -7,7 +7,8 @@ import { ROUTES } from '../routes/index.js'
 type Json = Record<string, unknown>
 
 /**
- * What a client may send. A choice whose members can leave out what tells them apart is `anyOf`: of `oneOf` exactly one would have to match.
+ * Options for schemas of client input. A union whose members may omit their discriminator becomes `anyOf`, since `oneOf` requires that exactly one
+ * member matches.
  */
 const INPUT = {
   io: 'input',
@@ -21,7 +22,7 @@ const INPUT = {
   },
 } as const
 
-/** Structures that are named once and referred to. */
+/** Schemas that are listed once under `components` and referenced from there. */
 const COMPONENTS: Record<string, z.ZodType> = {
   Problem: api.problem,
   PassRow: structures.passRow,
@@ -57,7 +58,7 @@ const SHARED_PROBLEMS: Record<number, string> = {
   504: 'Not in time',
 }
 
-/** The OpenAPI 3.1 document: made of the routes' own schemas, so that it says what is parsed. */
+/** Generates the OpenAPI 3.1 document from the same schemas that parse the requests. */
 export function openApiDocument(): Json {
   const schemas = z.registry<{ id: string }>()
   for (const [id, schema] of Object.entries(COMPONENTS)) schemas.add(schema, { id })
@@ -83,7 +84,7 @@ export function openApiDocument(): Json {
   }
 }
 
-/** Bodies that are no structure of their own are named for their operation. */
+/** Names body schemas that are not in COMPONENTS after their operation. */
 function nameBodies(schemas: {
   has(schema: z.ZodType): boolean
   add(schema: z.ZodType, meta: { id: string }): unknown
@@ -125,7 +126,7 @@ function operationOf(route: Route, named: Map<z.ZodType, string>): Json {
   }
 }
 
-/** Text, and what its data is once it is parsed. */
+/** Describes a text body, and the schema of its data once parsed. */
 function textual(media: string, data: Json | undefined): Json {
   return { type: 'string', ...(data ? { contentMediaType: media, contentSchema: data } : {}) }
 }
@@ -161,7 +162,7 @@ function membersOf(schema: z.ZodType | undefined, place: 'path' | 'query' | 'hea
   }))
 }
 
-/** A generated schema without what says where it stands by itself. */
+/** Removes `$schema` and `$id` from a generated schema, which are only for standalone documents. */
 function bare({ $schema: _, $id: __, ...schema }: Json): Json {
   return schema
 }

@@ -2,25 +2,25 @@ import type { ServerResponse } from 'node:http'
 import { createProblem, HttpProblem } from '../http/problem.js'
 
 export interface PendingResponseLimits {
-  /** Bytes that readers have not taken yet, of all and of one token. */
+  /** Maximum bytes that clients have not read yet, in total and per token. */
   answers_bytes: number
   answers_bytes_a_token: number
-  /** A reader that takes nothing for so long is cut off. */
+  /** Milliseconds without progress after which a connection is closed. */
   slow_ms: number
 }
 
-/** Answers up to this are never refused: health checks and problems get through. */
+/** Responses up to this size are never refused, so that health checks and problems get through. */
 const ALWAYS_SENT_BYTES = 16 * 1024
 const RETRY_MS = 1_000
 
-/** Bounds what is kept in memory of answers that their readers do not take. */
+/** Bounds the memory that unread responses take. */
 export class PendingResponses {
   readonly #tokens = new Map<string, number>()
   #bytes = 0
 
   constructor(private readonly limits: PendingResponseLimits) {}
 
-  /** Counts an answer until it was taken or its connection ended. 503 (E014) where too much waits already. */
+  /** Counts a response until the client has read it or its connection ends. Throws 503 (E014) if too many bytes are pending. */
   send(token: string, bytes: number, outgoing: ServerResponse): void {
     const { answers_bytes, answers_bytes_a_token, slow_ms } = this.limits
     const own = this.#tokens.get(token) ?? 0
@@ -33,7 +33,7 @@ export class PendingResponses {
     if (outgoing.closed || outgoing.destroyed) return
     this.#tokens.set(token, own + bytes)
     this.#bytes += bytes
-    // Counts from the last progress. The server sets its own time again when the answer was taken.
+    // The timeout counts from the last progress. The server restores its own timeout when the response is complete.
     outgoing.socket?.setTimeout(slow_ms)
     outgoing.once('close', () => this.#taken(token, bytes))
   }

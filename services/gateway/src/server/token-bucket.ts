@@ -1,10 +1,10 @@
-/** Buckets that fill steadily: one a token. Pure: time is passed in. */
+/** Token-bucket rate limiters, one per name. Pure: the caller passes the time. */
 export class TokenBuckets {
   readonly #buckets = new Map<string, { left: number; at: number }>()
 
   constructor(private readonly limits: { per_second: number; burst: number }) {}
 
-  /** Takes one; gives how many ms to wait where there is none. */
+  /** Takes one token, or returns the milliseconds until one is available. */
   take(name: string, now: number): { ok: true } | { ok: false; wait_ms: number } {
     const left = this.#left(name, now)
     if (left < 1) {
@@ -16,7 +16,7 @@ export class TokenBuckets {
     return { ok: true }
   }
 
-  /** Takes `cost` more, even when fewer are left: the next request then waits longer. */
+  /** Takes `cost` more tokens; the count may become negative, so that the next request waits longer. */
   charge(name: string, cost: number, now: number): void {
     this.#buckets.set(name, { left: this.#left(name, now) - cost, at: now })
   }
@@ -27,7 +27,7 @@ export class TokenBuckets {
     return known ? Math.min(burst, known.left + ((now - known.at) / 1_000) * per_second) : burst
   }
 
-  /** Those that are full again say nothing. */
+  /** Drops buckets that are full again: they equal new ones. */
   #forget(now: number): void {
     const { per_second, burst } = this.limits
     for (const [name, { left, at }] of this.#buckets) {
