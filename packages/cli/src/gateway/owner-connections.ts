@@ -6,7 +6,7 @@ import { CliFailure } from '../errors.js'
 
 const credentialsFile = z.record(z.string(), z.string())
 
-/** Connects as a token's owner. Undefined: there are no credentials for it. */
+/** Returns a function that connects as a token's owner, or returns `undefined` if there are no credentials for that owner. */
 export function connectAsOwner(server: ServerSetting, env: NodeJS.ProcessEnv) {
   const named = readCredentials(env.PASSOVER_GATEWAY_CREDENTIALS)
   return (name: string) => {
@@ -27,13 +27,13 @@ export function connectAsOwner(server: ServerSetting, env: NodeJS.ProcessEnv) {
   }
 }
 
-/** Where agents are isolated an owner, agent or person, connects with its own credentials. `undefined`: they are not isolated. */
+/** Returns the credentials with which an owner (agent or person) connects if agents are isolated, otherwise `undefined`. */
 function ownerAccess(project: string, name: string): ProjectAccess | undefined {
   const agent = projectAccess(project, { role: 'agent', name })
   return agent?.credentials ? agent : projectAccess(project, { role: 'person', name })
 }
 
-/** A project's own server tells nobody apart, and lets all in by the project's credentials. */
+/** Returns the owner's credentials, or those of the project, whose own server does not distinguish names. */
 function credentialsOf(own: string | undefined, server: ServerSetting): { credentials?: Credentials } {
   if (own !== undefined) return { credentials: namedCredentials(own, readTextFile, 'PASSOVER_GATEWAY_CREDENTIALS') }
   return server.credentials ? { credentials: server.credentials } : {}
@@ -44,7 +44,7 @@ function readCredentials(path: string | undefined): Record<string, string> | und
   try {
     return credentialsFile.parse(JSON.parse(readFileSync(path, 'utf8')))
   } catch {
-    // What is wrong with it may quote a password.
+    // The parse error is left out, because it may quote a password.
     throw new CliFailure('E030', `PASSOVER_GATEWAY_CREDENTIALS: ${path} cannot be read as JSON of names and credentials`, {
       hint: 'like {"ann": "ann:password", "alice": "SU…", "bob": "/path/to/bob.creds"}',
     })

@@ -15,11 +15,11 @@ import { connectAsOwner } from './owner-connections.js'
 export interface ServeOptions {
   host?: string | undefined
   port?: number | undefined
-  /** The file with the tokens. */
+  /** Path of the token file. */
   tokens: string
 }
 
-/** Where tokens are kept: --tokens > PASSOVER_GATEWAY_TOKENS > the project's folder. CliFailure E030 where there is none of them. */
+/** Returns the path of the token file: --tokens > PASSOVER_GATEWAY_TOKENS > the project's folder. Throws CliFailure E030 if none is set. */
 export function resolveTokensFile({ directory, env }: Pick<Context, 'directory' | 'env'>, given: string | undefined): string {
   const named = given ?? env.PASSOVER_GATEWAY_TOKENS
   const project = named ? undefined : findProject(directory)
@@ -30,14 +30,14 @@ export function resolveTokensFile({ directory, env }: Pick<Context, 'directory' 
   })
 }
 
-/** The file with the tokens of a project's own gateway. */
+/** Returns the path of the token file of a project's own gateway. */
 export function projectTokensFile(project: string): string {
   return join(project, 'gateway-tokens.json')
 }
 
 /**
- * Who a program of this machine reads as before the first token is made. Nobody where the server tells names apart, because agents are isolated or
- * owners have credentials of their own: an agent that runs here could read the passes of others.
+ * Returns the person as whom requests from this machine may read before the first token is created. Returns `undefined` if the server distinguishes
+ * names (isolated agents, or owners with their own credentials), because a local agent could then read the passes of others.
  */
 export function personWithoutToken(
   person: string,
@@ -48,7 +48,10 @@ export function personWithoutToken(
   return isolated || env.PASSOVER_GATEWAY_CREDENTIALS ? undefined : person
 }
 
-/** Serves the HTTP API until it is disposed. CliFailure E042: the port is taken or the address none; E030: others could reach it, and nobody needs a token. */
+/**
+ * Serves the HTTP API until it is disposed of. Throws CliFailure E042 if the port is taken or the address is invalid, and E030 if other machines
+ * could reach it and there are no tokens.
+ */
 export async function serveGateway(context: Context, server: ServerSetting, { host, port, tokens }: ServeOptions): Promise<Listening> {
   const bus = await connectAs(SYSTEM, server)
   const log = pino({ ...logOptions(), level: context.env.PASSOVER_LOG_LEVEL ?? 'warn' }, pino.destination(2))
@@ -78,7 +81,7 @@ export async function serveGateway(context: Context, server: ServerSetting, { ho
   }
 }
 
-/** What the gateway's package throws, as the command line says it. */
+/** Maps errors of the gateway package to CLI errors. */
 export function gatewayFailure(error: unknown): unknown {
   if (error instanceof ListenError) {
     const hint =

@@ -14,7 +14,7 @@ export interface TokenOptions {
   expires?: number
 }
 
-/** Makes a token and shows it, for the only time. */
+/** Creates a token and shows it; it cannot be shown again. */
 export async function addToken(context: Context, { tokens, agent, scope, note, expires }: TokenOptions): Promise<number> {
   const file = new TokenFile(resolveTokensFile(context, tokens))
   const kind = agent === undefined ? 'person' : 'agent'
@@ -29,7 +29,7 @@ export async function addToken(context: Context, { tokens, agent, scope, note, e
   return 0
 }
 
-/** What the file says against it, as the command line says it. */
+/** Maps errors of the token file to CLI errors. */
 function told<T>(asked: Promise<T>): Promise<T> {
   return asked.catch((error: unknown) => {
     throw gatewayFailure(error)
@@ -68,12 +68,12 @@ function table(all: ShownToken[], now: number, terminal: Context['terminal']): s
   )
 }
 
-/** Revokes the tokens in a file that act under a name, and returns their ids. CliFailure E030: the file cannot be used. */
+/** Revokes the tokens in a file that act under a name, and returns their ids. Throws CliFailure E030 if the file cannot be used. */
 export function revokeTokensOfOwner(path: string, name: string): Promise<string[]> {
   return told(new TokenFile(path).revokeAllOf(name))
 }
 
-/** CliFailure E041: there is none with that id. */
+/** Revokes a token. Throws CliFailure E041 if there is none with that id. */
 export async function revokeToken(context: Context, { tokens }: TokenOptions, id: string): Promise<number> {
   const revoked = await told(new TokenFile(resolveTokensFile(context, tokens)).revoke(id))
   if (!revoked) throw new CliFailure('E041', `there is no token ${id}`, { hint: 'passover gateway token list' })

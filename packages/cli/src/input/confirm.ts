@@ -3,8 +3,8 @@ import { ExitError, INTERRUPTED } from '../errors.js'
 import { printable } from '../terminal/colors.js'
 
 /**
- * Every yes or no that is asked at a terminal. The suggested answer is always no, and only keys that are pressed once the question is shown
- * answer it. Leaving instead of answering ends the command: nobody said no, and nothing is done.
+ * Asks a yes/no question at the terminal. The default is always no, and only keys pressed after the question is shown count. Cancelling the prompt
+ * ends the command without doing anything, rather than answering no.
  */
 export async function confirmAction(message: string): Promise<boolean> {
   const { confirm, isCancel } = await import('@clack/prompts')
@@ -18,7 +18,7 @@ export async function confirmAction(message: string): Promise<boolean> {
 function discardTypedInput(): void {
   const { stdin } = process
   while (stdin.readableLength > 0) stdin.read()
-  // The terminal gives a line that is not finished only in raw mode. The prompt sets this mode anyway, and ends it.
+  // The terminal delivers an unfinished line only in raw mode. The prompt sets and resets this mode anyway.
   stdin.setRawMode(true)
   let terminal: number | undefined
   try {

@@ -4,7 +4,7 @@ import { duration, parseDuration } from '../terminal/duration.js'
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 
-/** Parses a whole number within bounds; anything else is E042. */
+/** Parses a whole number within bounds, and refuses anything else (E042). */
 export function integerOption(flag: string, least: number, most: number): (text: string) => number {
   return (text) => {
     const value = Number(text)
@@ -14,7 +14,7 @@ export function integerOption(flag: string, least: number, most: number): (text:
   }
 }
 
-/** Parses `30s`, `500ms`, `2m`; a number alone is refused, since its unit would be a guess. */
+/** Parses a duration with its unit (`30s`, `500ms`, `2m`) to milliseconds. Refuses a number alone, whose unit would be a guess. */
 export function durationOption(flag: string, most = Number.POSITIVE_INFINITY): (text: string) => number {
   return (text) => {
     const value = parseDuration(text)
@@ -24,7 +24,7 @@ export function durationOption(flag: string, most = Number.POSITIVE_INFINITY): (
   }
 }
 
-/** An agent's or a person's name. */
+/** Parses the name of an agent or a person. */
 export function nameOption(text: string): string {
   if (!NAME.test(text) || text === 'passover') {
     throw new InvalidArgumentError('A name has 1 to 64 of A-Z a-z 0-9 _ - and starts with a letter or digit; "passover" is reserved.')
@@ -39,12 +39,12 @@ export function repeatableOption(value: string, before: string[] | undefined): s
 
 const DATE = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:?\d{2})?)?$/
 
-/** A moment, ms: a time with its unit is so long ago; a date is taken as local, unless it says otherwise. */
+/** Parses a time to milliseconds: a duration means that long ago, a date is local time unless it has a time zone. */
 export function timeOption(flag: string, now: () => number = Date.now): (text: string) => number {
   return (text) => {
     const ago = parseDuration(text)
     if (ago !== undefined) return Math.max(0, now() - ago)
-    // A date alone would be read as UTC.
+    // A date without a time would be parsed as UTC.
     const date = DATE.test(text) ? Date.parse(text.length === 10 ? `${text}T00:00` : text.replace(' ', 'T')) : Number.NaN
     if (!Number.isFinite(date) || date < 0 || !isInCalendar(text))
       throw new InvalidArgumentError(
@@ -54,13 +54,13 @@ export function timeOption(flag: string, now: () => number = Date.now): (text: s
   }
 }
 
-/** Whether the day exists: the parser takes 2026-02-30 for 2 March. */
+/** True if the day exists; the parser takes 2026-02-30 for 2 March. */
 function isInCalendar(text: string): boolean {
   const day = text.slice(0, 10)
   return new Date(`${day}T00:00Z`).toISOString().startsWith(day)
 }
 
-/** Where a pass stands, for `--status`: written here, since the schemas are too much to load for a list of commands. */
+/** Pass states for `--status`. Repeated here because loading the schemas would slow down the start of every command. */
 export const PASS_STATUSES: readonly PassStatus[] = [
   'requested',
   'held',
@@ -74,5 +74,5 @@ export const PASS_STATUSES: readonly PassStatus[] = [
   'cancelled',
 ]
 
-/** And how it ended. */
+/** States and outcomes of a pass. */
 export const QUERY_STATUSES: readonly QueryStatus[] = [...PASS_STATUSES, 'completed', 'failed', 'aborted', 'partial']

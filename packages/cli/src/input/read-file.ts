@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync, readFileSync, readSync, type Stats } fr
 import { resolve } from 'node:path'
 import { CliFailure } from '../errors.js'
 
-/** Why a file cannot be read, by the code of the system's error. */
+/** Reasons why a file cannot be read, by system error code. */
 const REASONS: Record<string, string> = {
   ENOENT: 'there is no such file',
   ENOTDIR: 'a part of its path is a file, not a folder',
@@ -17,7 +17,7 @@ const REASONS: Record<string, string> = {
   ENXIO: 'nothing is behind it',
 }
 
-/** Says in words why a file cannot be read or written; undefined for an error that is not the system's. */
+/** Describes why a file cannot be read or written. Returns `undefined` for an error that is not a system error. */
 export function fileErrorReason(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('syscall' in error) || !('code' in error) || typeof error.code !== 'string') return undefined
   return REASONS[error.code] ?? error.code
@@ -28,7 +28,7 @@ const CHUNK = 64 * 1024
 export type ReadFile = { kind: 'bytes'; bytes: Buffer; stat: Stats } | { kind: 'not a file' } | { kind: 'too large'; bytes: number }
 
 /**
- * Reads a file or a pipe, such as `<(command)` of a shell, up to a limit. What a file is by its size and what is read differ where it grows.
+ * Reads a file or a pipe, such as `<(command)` of a shell, up to a limit. Also checks the size while reading, because the file may grow.
  *
  * @throws the system's error (see {@link fileErrorReason}).
  */
@@ -55,7 +55,7 @@ export function readFileUpTo(path: string, most: number): ReadFile {
 
 export type DecodedText = { kind: 'text'; text: string } | { kind: 'no text'; why: string }
 
-/** The text of a file that a person wrote: UTF-8, a byte order mark left out. Else what it is instead. */
+/** Decodes UTF-8 text without its byte order mark, or says why the bytes are not such text. */
 export function decodeText(bytes: Uint8Array): DecodedText {
   const wide = wideEncoding(bytes)
   if (wide) return { kind: 'no text', why: `it is written in ${wide}, not in UTF-8` }
@@ -66,7 +66,7 @@ export function decodeText(bytes: Uint8Array): DecodedText {
   }
 }
 
-/** By its byte order mark, or by the zeros that every second byte of plain text then is. */
+/** Detects UTF-16 and UTF-32 by the byte order mark, or UTF-16 by a zero in every second byte of plain text. */
 function wideEncoding(bytes: Uint8Array): string | undefined {
   const [a, b, c, d] = bytes
   if (a === 0xff && b === 0xfe) return c === 0 && d === 0 ? 'UTF-32' : 'UTF-16'
@@ -76,11 +76,11 @@ function wideEncoding(bytes: Uint8Array): string | undefined {
   return (a !== 0 && b === 0 && c !== 0 && d === 0) || (a === 0 && b !== 0 && c === 0 && d !== 0) ? 'UTF-16' : undefined
 }
 
-/** The line of the first byte that begins no character. */
+/** Describes where the bytes stop being UTF-8, by line. */
 function whereBroken(bytes: Uint8Array): string {
   const lenient = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
   for (let index = lenient.indexOf('\ufffd'); index !== -1; index = lenient.indexOf('\ufffd', index + 1)) {
-    // All before the first broken one is whole, so that the bytes are known from the text.
+    // The text before the first invalid byte is intact, so its byte length gives the position.
     const before = lenient.slice(0, index)
     const at = Buffer.byteLength(before)
     const isOwn = bytes[at] === 0xef && bytes[at + 1] === 0xbf && bytes[at + 2] === 0xbd
@@ -89,7 +89,7 @@ function whereBroken(bytes: Uint8Array): string {
   return 'it ends in the middle of a character'
 }
 
-/** A JSON file that a flag names. E030: it cannot be read, or is none. */
+/** Reads a JSON file that a flag names. Throws E030 if it cannot be read or is not JSON. */
 export function readJsonFile(directory: string, path: string): unknown {
   try {
     const read = decodeText(readFileSync(resolve(directory, path)))

@@ -3,9 +3,9 @@ import { type CliFailure, usage } from '../errors.js'
 import { decodeText, fileErrorReason } from './read-file.js'
 
 /**
- * Reads the text that is piped into a command, however slowly it comes.
+ * Reads the text that is piped into a command, without a time limit.
  *
- * @throws CliFailure E042 where it cannot be read, is not UTF-8, or has more than an objective may have.
+ * @throws CliFailure E042 if it cannot be read, is not UTF-8, or is longer than an objective may be.
  */
 export async function readStdin(what: string): Promise<string> {
   const chunks: Buffer[] = []
@@ -28,7 +28,7 @@ export async function readStdin(what: string): Promise<string> {
   return text
 }
 
-/** No more of them can be so few characters, white space around them included. */
+/** Upper bound in bytes, from 4 bytes per character. White space around the text counts. */
 const MAX_BYTES = 4 * LIMITS.page
 
 function tooMuch(what: string): CliFailure {

@@ -6,7 +6,7 @@ const ROOT = '/sys/fs/cgroup'
 const NAME = /^passover-(\d+)-/
 const PROBE_BYTES = 2 ** 30
 
-/** A group under which a worker can make groups with a memory limit. */
+/** A cgroup in which a worker can create groups with a memory limit. */
 export interface CgroupParent {
   version: 1 | 2
   path: string
@@ -16,17 +16,17 @@ export interface CgroupParent {
 export interface Cgroup {
   readonly version: 1 | 2
   readonly path: string
-  /** Whether the kernel killed a process because of the limit, and the most that was held. */
+  /** Returns whether the kernel killed a process because of the limit, and the peak memory use. */
   exceeded(): { killed: boolean; peak_bytes: number | undefined }
-  /** Kills the processes that are left in it and removes it. */
+  /** Kills the remaining processes and removes the group. */
   end(): Promise<void>
 }
 
 /**
- * Finds where groups can be made: with version 2 beside the worker's own group or below it, with version 1 below it. Tries it with a group and
- * a process.
+ * Finds where groups can be created: with cgroup v2 beside the worker's own group or below it, with v1 below it. Tests the place with a group and a
+ * process.
  *
- * @returns undefined where the kernel, the container or the permissions do not allow it.
+ * @returns undefined if the kernel, the container or the permissions do not allow it.
  */
 export function cgroupParent(root = ROOT, own = text('/proc/self/cgroup') ?? ''): CgroupParent | undefined {
   const found = candidates(root, own).find(canLimit)
@@ -34,7 +34,7 @@ export function cgroupParent(root = ROOT, own = text('/proc/self/cgroup') ?? '')
   return found
 }
 
-/** Makes a group, with a memory limit or without. Undefined: it could not be made or does not take the limit. */
+/** Creates a group, optionally with a memory limit. Returns `undefined` if it cannot be created or does not accept the limit. */
 export function createCgroup({ version, path: parent }: CgroupParent, name: string, limit_bytes?: number): Cgroup | undefined {
   const path = join(parent, name)
   try {
@@ -75,7 +75,7 @@ function canLimit(parent: CgroupParent): boolean {
   return status === 0
 }
 
-/** Throws where the limit itself cannot be set. Swap counts too, or is not used, where the kernel has a setting for it. */
+/** Sets the limit, or throws. If the kernel has a setting for swap, swap is counted too or disabled. */
 function limitMemory(version: 1 | 2, path: string, limit: string): void {
   writeFileSync(join(path, version === 2 ? 'memory.max' : 'memory.limit_in_bytes'), limit)
   const more =
@@ -113,24 +113,24 @@ async function endOf(path: string): Promise<void> {
   }
 }
 
-/** At once with Linux 5.14 and cgroup v2, otherwise process by process: the caller repeats it until the group is empty. */
+/** Kills all processes: at once with cgroup v2 and Linux 5.14 or newer, otherwise one by one. The caller repeats it until the group is empty. */
 function killAll(path: string): void {
   try {
     writeFileSync(join(path, 'cgroup.kill'), '1', { flag: 'r+' })
     return
   } catch {
-    // No such file.
+    // The kernel has no such file.
   }
   for (const pid of (text(join(path, 'cgroup.procs')) ?? '').split('\n').filter(Boolean)) {
     try {
       process.kill(Number(pid), 'SIGKILL')
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
 }
 
-/** Groups of workers that were killed. */
+/** Removes the groups of workers that were killed. */
 function removeAbandoned(parent: string): void {
   for (const name of readdirSync(parent)) {
     const worker = NAME.exec(name)?.[1]

@@ -9,19 +9,19 @@ export interface ChildOptions {
   env: NodeJS.ProcessEnv
   cwd: string
   signal: AbortSignal
-  /** After SIGTERM, ms until SIGKILL. */
+  /** Milliseconds between SIGTERM and SIGKILL. */
   kill_after_ms: number
-  /** Most bytes of stdout that are kept; a command that writes more is killed. */
+  /** Maximum bytes of stdout that are kept; a command that writes more is killed. */
   max_output_bytes: number
-  /** What is done about it while it runs: told its process id, which is its group's. */
+  /** Attaches limits and guards to the running command. `leader` is its process id, and that of its group. */
   attend?(leader: number): ChildControl
-  /** The command waits for a line on its descriptor 3: it is written when what attends it is ready. */
+  /** True if the command waits for a line on descriptor 3, which is written when everything in `attend` is ready. */
   gated: boolean
-  /** A seccomp program that the command's sandbox reads from its descriptor 4. */
+  /** Seccomp program that the command's sandbox reads from descriptor 4. */
   filter?: Buffer | undefined
-  /** The command runs below another program, which reports a signal that ended it as exit code 128 + n. */
+  /** True if the command runs below another program, which reports a signal that ended it as exit code 128 + n. */
   shifted_signals?: boolean
-  /** Each line of the command's stderr as it comes. */
+  /** Called for each line of the command's stderr. */
   onStderr(line: string): void
 }
 
@@ -31,20 +31,20 @@ export interface ChildControl {
 }
 
 export interface ChildEnd {
-  /** Null: ended by `signal`. */
+  /** Exit code; `null` if `signal` ended the process. */
   exit: number | null
   signal: NodeJS.Signals | null
   stdout: string
-  /** The end of stderr, at most 8 KiB. */
+  /** Last part of stderr, at most 8 KiB. */
   stderr: string
   overflowed: boolean
 }
 
 const STDERR_KEPT = 8192
-/** Time for output that is on its way after SIGKILL. */
+/** Milliseconds for pending output after SIGKILL. */
 const DETACHED_MS = 200
 
-/** Runs a command in a process group of its own; when aborted, the whole group gets SIGTERM, then SIGKILL. */
+/** Runs a command in its own process group. On abort, the whole group gets SIGTERM, then SIGKILL. */
 export function runChild(options: ChildOptions): Promise<ChildEnd> {
   const [program = '', ...args] = options.command
   return new Promise((resolve, reject) => {
@@ -63,7 +63,7 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
     options.signal.addEventListener('abort', onAbort, { once: true })
     child.stdout.on('data', output.add)
     child.stderr.on('data', errors.add)
-    // A command that does not read its input closes the pipe; that is its right.
+    // A command that does not read its input closes the pipe, which is allowed.
     child.stdin.on('error', () => {})
     child.stdin.end(options.input)
     let detached: NodeJS.Timeout | undefined
@@ -78,9 +78,9 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
       reject(error)
     })
     child.once('exit', () => {
-      // Processes that it left running would keep the pipes open.
+      // Processes that the command left running would keep the pipes open.
       group.end()
-      // One that left the process group, where nothing else ends it, must not keep the result: the pipes are closed from this side.
+      // A process that left the group, where nothing else ends it, must not delay the result, so this side closes the pipes.
       detached = setTimeout(() => {
         child.stdout.destroy()
         child.stderr.destroy()
@@ -96,7 +96,7 @@ export function runChild(options: ChildOptions): Promise<ChildEnd> {
   })
 }
 
-/** A command that has ended closes its end of the pipe. */
+/** Writes to a pipe. Ignores errors, because a command that has ended closes its end. */
 function send(pipe: Writable | Readable | null | undefined, content: string | Buffer | undefined): void {
   if (content === undefined || !(pipe instanceof Writable)) return
   pipe.on('error', () => {})
@@ -110,7 +110,7 @@ function signalOf(code: number | null): NodeJS.Signals | null {
 
 const running = new Set<number>()
 
-/** Last resort when the worker itself must end: no command outlives it. */
+/** Kills all process groups as a last resort when the worker must end at once, so that no command outlives it. */
 export function killAllGroups(): void {
   for (const pid of running) signalGroup(pid, 'SIGKILL')
 }

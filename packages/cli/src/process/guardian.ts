@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 
 /**
- * Keeps the groups that run, as lines "+ pid" and "- pid" name them; when its input ends, because the worker did, however it ended, it kills
- * them all.
+ * Shell script that reads lines "+ pid" and "- pid" to keep a list of running groups. When its input ends, because the worker ended for any reason,
+ * it kills all of them.
  */
 const SCRIPT = `trap '' INT TERM HUP
 groups=
@@ -15,20 +15,20 @@ done
 for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done`
 
 /**
- * A process beside the worker, so that a command does not outlive a worker that was killed. One for all commands, begun before the first. A
- * command is to wait (`gated`) until its group is told: the worker may be killed in that very moment.
+ * A process beside the worker that ensures that no command outlives a killed worker. One process serves all commands and starts before the first.
+ * A command must wait (`gated`) until its group is registered, because the worker may be killed at that moment.
  */
 export class ProcessGuardian {
   #child: ChildProcess | undefined
   #isThere: Promise<boolean> | undefined
 
-  /** False: without a shell there is none; the worker's own orderly end kills its commands all the same. */
+  /** Starts the guardian. Returns false if there is no shell; the worker's orderly shutdown still kills its commands. */
   begin(): Promise<boolean> {
     this.#isThere ??= this.#begin()
     return this.#isThere
   }
 
-  /** `told`: whatever becomes of the worker now, the group ends with it. */
+  /** Registers a group. After `told`, the group is killed when the worker ends for any reason. */
   guard(group: number): { told: Promise<void> } & Disposable {
     return { told: this.#say(`+ ${group}`), [Symbol.dispose]: () => void this.#say(`- ${group}`) }
   }

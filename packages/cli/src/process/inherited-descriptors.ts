@@ -5,7 +5,7 @@ type Stdio = 'ignore' | 'pipe' | number
 
 /** O_CLOEXEC on Linux, the same on every architecture that Node supports. */
 const CLOSES_ON_EXEC = 0o2_000_000
-/** Highest descriptor that is accepted. Node needs an entry for each one up to the highest. */
+/** Highest inherited descriptor that is accepted. Node needs an entry for each one up to the highest. */
 const MAX_DESCRIPTOR = 65_536
 
 /**
@@ -32,7 +32,7 @@ export function spawnWithoutInherited<T>(own: readonly Stdio[], start: (stdio: S
   }
 }
 
-/** Descriptors of this process above the standard ones that a program it starts would inherit. Read each time: a library may open one. */
+/** Returns the descriptors above the standard ones that child processes would inherit. Read each time, because a library may open one. */
 function inheritedDescriptors(): number[] {
   if (process.platform !== 'linux') return []
   return readdirSync('/proc/self/fd')
@@ -45,7 +45,7 @@ function closesOnExec(descriptor: number): boolean {
   try {
     told = readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')
   } catch (error) {
-    // It has been closed since, as is the descriptor by which readdirSync read the folder.
+    // Closed in the meantime, as is the descriptor with which readdirSync read the folder.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return true
     throw error
   }

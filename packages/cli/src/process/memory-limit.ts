@@ -6,29 +6,29 @@ const CHECK_INTERVAL_MS = 50
 
 export interface MemoryExceeded {
   limit_bytes: number
-  /** What was measured when it was killed. */
+  /** Bytes measured when the command was killed. */
   measured_bytes: number
 }
 
 interface Watched {
   leader: number
   limit_bytes: number
-  /** Counts memory by itself; only its kills are looked for. */
+  /** Cgroup that measures the memory; then only its kills are checked. */
   cgroup?: Cgroup | undefined
-  /** The command has a /dev/shm of its own, whose files count. */
+  /** True if the command has its own /dev/shm, whose files count. */
   namespaced: boolean
   onExceeded(exceeded: MemoryExceeded): void
 }
 
 /**
- * Ends commands whose processes hold too much memory together. With a cgroup the kernel measures, but version 1 kills one process only: the
- * others end here. Without one, /proc is read at intervals for all commands at once.
+ * Kills commands whose processes together use too much memory. With a cgroup the kernel measures, but version 1 kills only one process, so the others
+ * are killed here. Without one, /proc is polled for all commands at once.
  */
 export class MemoryLimit {
   readonly #watched = new Set<Watched>()
   #timer: NodeJS.Timeout | undefined
 
-  /** Until it is disposed of. */
+  /** Watches a command until the result is disposed of. */
   watch(watched: Watched): Disposable {
     this.#watched.add(watched)
     this.#timer ??= setInterval(() => this.#look(), CHECK_INTERVAL_MS)
@@ -56,19 +56,19 @@ export class MemoryLimit {
   }
 }
 
-/** The peak of a group in which the kernel killed a process. */
+/** Returns the peak memory of a group in which the kernel killed a process. */
 function killedAt(cgroup: Cgroup, limit_bytes: number): number | undefined {
   const { killed, peak_bytes } = cgroup.exceeded()
   return killed ? (peak_bytes ?? limit_bytes) : undefined
 }
 
-/** Bytes over the limit, otherwise undefined. Shared memory counts once: that is read only where counting it for each process exceeds the limit. */
+/** Returns the bytes in use if they exceed the limit. Reads exact shares of shared memory, which is slow, only if the rough sum exceeds the limit. */
 function measure(family: readonly number[], { leader, limit_bytes, namespaced }: Watched): number | undefined {
   const files = namespaced ? sharedFiles(family.find((pid) => pid !== leader)) : 0
   const sum = (exactly: boolean) => {
     const parts = family.map((pid) => readMemory(pid, exactly))
     const total = (kind: 'own' | 'shared') => parts.reduce((bytes, part) => bytes + part[kind], 0)
-    // A file in /dev/shm that is mapped is both.
+    // A mapped file in /dev/shm counts in both, so the larger value is taken.
     return total('own') + Math.max(total('shared'), files)
   }
   if (sum(false) <= limit_bytes) return undefined
@@ -76,7 +76,7 @@ function measure(family: readonly number[], { leader, limit_bytes, namespaced }:
   return measured > limit_bytes ? measured : undefined
 }
 
-/** Bytes of files in the /dev/shm that a process sees. */
+/** Returns the bytes of files in the /dev/shm that a process sees. */
 function sharedFiles(pid: number | undefined): number {
   try {
     const { blocks, bfree, bsize } = statfsSync(`/proc/${pid}/root/dev/shm`)
@@ -90,6 +90,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It has ended.
+    // The process has ended.
   }
 }

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** A process as the system lists it. */
+/** A process as /proc lists it. */
 export interface ProcessEntry {
   pid: number
   parent: number
@@ -8,12 +8,12 @@ export interface ProcessEntry {
   session: number
 }
 
-/** Every process; [] where there is no /proc. */
+/** Lists all processes; returns [] without /proc. */
 export function listProcesses(): ProcessEntry[] {
   const found: ProcessEntry[] = []
   for (const name of names()) {
     const stat = read(`/proc/${name}/stat`)
-    // The program's name stands in brackets and may hold anything.
+    // The program name is in brackets and may contain any character.
     const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
     if (!fields || fields[0] === 'Z') continue
     found.push({ pid: Number(name), parent: Number(fields[1]), group: Number(fields[2]), session: Number(fields[3]) })
@@ -21,7 +21,7 @@ export function listProcesses(): ProcessEntry[] {
   return found
 }
 
-/** The processes of a command: its group, its session, and what those started. Pure. */
+/** Returns the processes of a command: its group, its session, and their descendants. Pure. */
 export function processFamily(leader: number, all: readonly ProcessEntry[]): number[] {
   const family = new Set<number>()
   for (const { pid, group, session } of all) if (pid === leader || group === leader || session === leader) family.add(pid)
@@ -32,17 +32,17 @@ export function processFamily(leader: number, all: readonly ProcessEntry[]): num
   return [...family]
 }
 
-/** Bytes that a process holds in memory and swap. */
+/** Bytes that a process uses in memory and swap. */
 export interface ProcessMemory {
   own: number
-  /** Shared memory: mapped files of /dev/shm, memfd and the like. */
+  /** Shared memory: mapped files of /dev/shm, memfd and similar. */
   shared: number
 }
 
 const ROUGH = /^(RssAnon|RssFile|VmSwap|RssShmem):\s+(\d+) kB/gm
 const EXACT = /^(Pss_Anon|Pss_File|SwapPss|Pss_Shmem):\s+(\d+) kB/gm
 
-/** Reads the memory of a process. `exactly`: divides what it shares with other processes among them, which takes longer. */
+/** Reads the memory of a process. `exactly` divides shared memory among the processes that share it, which takes longer. */
 export function readMemory(pid: number, exactly: boolean): ProcessMemory {
   const rollup = exactly ? read(`/proc/${pid}/smaps_rollup`) : undefined
   const text = rollup ?? read(`/proc/${pid}/status`)

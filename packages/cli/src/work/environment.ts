@@ -19,8 +19,8 @@ type EnvironmentPass = Pick<
 > & { traceparent?: string | undefined }
 
 /**
- * What a command is told about its pass in its environment, besides the request on its stdin. `enforced`: the constraints that hold whatever
- * it does.
+ * Environment variables that describe a pass to its command; the full request is on stdin. `enforced` lists the constraints that the sandbox enforces
+ * whatever the command does.
  */
 export function passEnvironment(pass: EnvironmentPass, enforced: readonly string[] = []): Record<string, string> {
   const { rights } = pass
@@ -40,18 +40,18 @@ export function passEnvironment(pass: EnvironmentPass, enforced: readonly string
     PASSOVER_ENFORCED: enforced.join(','),
     PASSOVER_CAN_MODIFY_FILES: String(rights.can_modify_files),
     PASSOVER_CAN_RUN_TOOLS: String(rights.can_run_tools),
-    // Absent: all.
+    // Not set if all tools are allowed.
     ...(rights.tools && { PASSOVER_TOOLS: variable(rights.tools.join(',')) }),
-    // Lets the command pass over in its turn: `passover request` names its parent by it.
+    // Lets the command pass work over itself: `passover request` uses this as the parent.
     PASSOVER_PARENT: JSON.stringify(pass.parent),
-    // As OpenTelemetry's own tools read it.
+    // The variable that OpenTelemetry tools read.
     ...(pass.traceparent !== undefined && { TRACEPARENT: pass.traceparent }),
   }
 }
 
 const VARIABLE_CHARACTERS = 30_000
 
-/** A variable can hold no NUL, and Linux refuses to start a program with one of 128 KiB; the whole text is on stdin. */
+/** Prepares a value: variables cannot contain NUL, and Linux refuses one of 128 KiB or more. The whole text is on stdin. */
 function variable(text: string): string {
   return cut(text, VARIABLE_CHARACTERS, '').replaceAll('\0', ' ')
 }

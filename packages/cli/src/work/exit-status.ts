@@ -3,10 +3,10 @@ import { type HandlerResult, handlerResult, issueTexts } from '@passover/schemas
 import { WorkError } from '@passover/sdk'
 import type { ChildEnd } from '../process/child-process.js'
 
-/** What a command's end means for its pass. */
+/** Outcome of a command for its pass. */
 export type CommandOutcome =
   | { kind: 'output'; output: HandlerResult }
-  /** E011: it ended non-zero, or by a signal, without a valid output. E021: its JSON has a `status` but is no output. E014: it wrote too much. */
+  /** E011: failed without a valid output. E021: its JSON has a `status` but is not a valid output. E014: wrote too much. */
   | { kind: 'error'; error: PassOverError }
 
 type CommandOutput = Pick<ChildEnd, 'exit' | 'signal' | 'stdout' | 'stderr' | 'overflowed'>
@@ -17,9 +17,9 @@ const FAULTS_SHOWN = 3
 const WRITE_LESS = 'let the command write less to stdout, or return what it made as file modifications'
 
 /**
- * The output rule of `passover work`: exit 0 with WorkOutput JSON is that output, with other text a completed one that carries
- * the text, with JSON that has a `status` but fails the schema E021; non-zero with a valid output is that output, without one
- * E011 with the end of stderr. As from a handler, the fields that the system knows may be left out.
+ * Derives the outcome of a pass from how its command ended. With exit code 0, WorkOutput JSON is the output, other text becomes a completed output
+ * with that text, and JSON with a `status` that fails the schema is E021. With another exit code or a signal, a valid output is still the output;
+ * otherwise the pass fails with E011 and the end of stderr. As for handlers, fields that the system knows may be omitted.
  */
 export function parseWorkOutput(said: CommandOutput): CommandOutcome {
   if (said.overflowed) return failed('E014', 'the command wrote more than may be kept', { recoverable: false, mend: WRITE_LESS })
@@ -37,7 +37,7 @@ export function parseWorkOutput(said: CommandOutput): CommandOutcome {
 
 /** JSON with a `status` claims to be a WorkOutput; anything else is text. */
 function claimedOutput(stdout: string): Record<string, unknown> | undefined {
-  // PowerShell and other programs begin UTF-8 with a byte order mark, which is white space but no JSON.
+  // PowerShell and other programs start UTF-8 with a byte order mark. `trim` removes it as white space; JSON.parse would reject it.
   const json = stdout.trim()
   if (!json.startsWith('{')) return undefined
   try {

@@ -3,17 +3,17 @@ import { join } from 'node:path'
 
 /** Folders that are skipped inside a watched directory. `.passover` is read where it is a watched directory itself. */
 const IGNORED = new Set(['node_modules', '.passover'])
-/** What a running installation writes all the time: the data of its server, and its log. */
+/** Files that a running installation writes all the time: its server's data and its log. */
 const CHANGING = /\/\.passover\/(?:nats|passover\.log[^/]*)$/
-/** Objects of git are named for their content: added and removed ones change their folder, so that only folders are read. */
+/** Git object folders. Objects are named by content, so adding or removing one changes its folder, and only the folders are read. */
 const OBJECTS = /\/\.git\/(?:.+\/)?objects$/
 const MAX_FILES = 20_000
 const CONCURRENCY = 64
 
-/** Marks that tell whether a file was changed: size, time (ns), inode, mode. */
+/** State per path (size, time in ns, inode, mode), to detect changed files. */
 export type Fingerprint = ReadonlyMap<string, string>
 
-/** Reads the first 20,000 files of some directories, and all below them; links are not followed. The first one's paths are relative. */
+/** Fingerprints the first 20,000 files in and below the directories. Does not follow links. Paths in the first directory are relative. */
 export async function fingerprint(directories: readonly string[]): Promise<Fingerprint> {
   const found = new Map<string, string>()
   for (const [at, directory] of directories.entries()) await read(directory, { name: at === 0 ? '' : directory, found })
@@ -38,14 +38,14 @@ async function read(directory: string, { name, found }: { name: string; found: M
   }
 }
 
-/** Paths that were added, removed or changed, in order. Pure. */
+/** Returns the paths that were added, removed or changed, sorted. Pure. */
 export function changesBetween(before: Fingerprint, after: Fingerprint): string[] {
   const changed = [...after].filter(([path, mark]) => before.get(path) !== mark).map(([path]) => path)
   const gone = [...before.keys()].filter((path) => !after.has(path))
   return [...changed, ...gone].sort()
 }
 
-/** A folder's time counts only where its entries are not read. */
+/** Returns the mark of a file. The time of a folder counts only if its entries are not read. */
 async function markOf(directory: string, path: string, withTime: boolean): Promise<[string, string] | undefined> {
   try {
     const { size, mtimeNs, ino, mode } = await lstat(join(directory, path), { bigint: true })

@@ -5,7 +5,7 @@ import { oneLine } from '../terminal/text.js'
 
 type AttemptEvent = Extract<WorkerEvent, { kind: 'returned' | 'failed' | 'discarded' }>
 type Attempt = Pick<Pass, 'id' | 'originator' | 'attempt'>
-/** How an attempt is counted. */
+/** Category in which an attempt is counted. */
 type Sum = 'completed' | 'failed' | 'discarded'
 
 const DISCARDED: Record<Extract<AttemptEvent, { kind: 'discarded' }>['why'], string> = {
@@ -15,9 +15,9 @@ const DISCARDED: Record<Extract<AttemptEvent, { kind: 'discarded' }>['why'], str
   handed_back: 'handed back',
 }
 
-/** What the worker tells on stderr (people) or stdout (--jsonl): how an attempt ended only once its pass is known to have ended so. */
+/** Logs work on stderr (human mode) or stdout (--jsonl). Reports how an attempt ended only after the end of its pass is confirmed. */
 export class WorkLog {
-  /** `passes` counts attempts; `discarded`: those of them whose end is not their pass's. */
+  /** Counts. `passes` counts attempts; `discarded` those whose outcome was not that of their pass. */
   readonly sums = { passes: 0, completed: 0, failed: 0, discarded: 0 }
   readonly #terminal: Pick<Terminal, 'mode' | 'note' | 'stream'>
   readonly #began = new Map<string, number>()
@@ -39,7 +39,7 @@ export class WorkLog {
     if (this.#terminal.mode === 'human') this.#terminal.note(`  ${pass.id.slice(-6)} | ${oneLine(line)}`)
   }
 
-  /** Of the worker itself: that it waits is told already. */
+  /** Logs an event of the worker itself. Waiting is not logged, because it was announced at the start. */
   happened(event: WorkerEvent): void {
     const { kind } = event
     if (kind === 'lost' || kind === 'found' || kind === 'health') this.#tell({ event: kind }, oneLine(event.text))

@@ -7,15 +7,15 @@ import { type StopSignals, stopSignals } from '../terminal/stop-signals.js'
 import { count } from '../terminal/text.js'
 import { requireProgram, type WorkerRequest } from './worker.js'
 
-/** Pause before a replica that died is started again. It doubles each time, and starts over once the replica has lasted `well_after`. */
+/** Milliseconds before a dead replica is restarted. The pause doubles with each death, and resets once the replica has lasted `well_after`. */
 const RESTART_MS = { first: 500, most: 30_000, well_after: 60_000 }
 
-/** The part of a worker's --json document that is added up. */
+/** Counts of a worker's --json document that are added up. */
 type Sums = Record<'passes' | 'completed' | 'failed' | 'discarded', number> & { sandbox?: unknown }
 
 /**
- * Runs workers under one parent until Ctrl-C. A replica that dies is started again. If none has worked yet, its error (no server, for example) ends
- * the command with the same exit code. At SIGTERM all replicas drain; they drain as well when the parent is killed.
+ * Runs workers under one parent until Ctrl-C. A replica that dies is restarted. If no replica has worked yet, its error (no server, for example) ends
+ * the command with the same exit code. On SIGTERM, or when the parent is killed, all replicas drain.
  */
 export async function runReplicas(context: Context, request: WorkerRequest, replicas: number): Promise<number> {
   const { terminal } = context
@@ -41,7 +41,7 @@ class Replicas {
   readonly #failed: Promise<number>
   #fail: (code: number) => void = () => {}
   #isStopping = false
-  /** One of them has worked. */
+  /** True once any replica has worked. */
   #hasWorked = false
   #hasError = false
 
@@ -58,7 +58,7 @@ class Replicas {
     for (const replica of this.#all) this.#spawn(replica)
   }
 
-  /** Settles with an exit code if no replica can work, with undefined at the first signal. */
+  /** Settles with an exit code if no replica can work, or with `undefined` at the first signal. */
   failedOr({ first }: StopSignals): Promise<number | undefined> {
     return Promise.race([this.#failed, first.then(() => undefined)])
   }
@@ -79,7 +79,7 @@ class Replicas {
     const { directory } = this.#context
     const [, script = ''] = process.argv
     const args = [...process.execArgv, script, ...workArguments(this.#context, this.#request)]
-    // A process group of its own: a terminal's Ctrl-C reaches the parent alone, which passes on one signal. The IPC channel closes when the parent ends.
+    // A separate process group, so that Ctrl-C reaches only the parent, which forwards one signal. The IPC channel closes when the parent ends.
     const child = spawn(process.execPath, args, {
       cwd: directory,
       env: this.#environment(replica.number),
@@ -107,7 +107,7 @@ class Replicas {
     child.once('error', (error) => this.#tell(replica.number, error.message))
   }
 
-  /** Each replica serves its health at a port of its own: the first one at the given port, the second one at the next. */
+  /** Gives each replica its own health port: the first one the given port, the second one the next. */
   #environment(number: number): NodeJS.ProcessEnv {
     const { env } = this.#context
     const port = healthPortFrom(env)
@@ -128,14 +128,14 @@ class Replicas {
     }
   }
 
-  /** What a replica prints on stdout: with --jsonl what happens, with --json its sums at the end, or an error. */
+  /** Handles a replica's stdout: events with --jsonl, or its final sums or an error with --json. */
   #result(replica: number, text: string): void {
     const { terminal } = this.#context
     const document = documentIn(text)
     if (!document) return
     if (terminal.mode === 'jsonl') terminal.stream({ replica, ...document }, () => undefined)
     else if ('error' in document) {
-      // The first says why none can work; the others would say the same.
+      // Shows only the first error, because the others would repeat it.
       if (!this.#hasWorked && !this.#hasError) terminal.show(document, () => '')
       this.#hasError = true
     } else {
@@ -144,19 +144,19 @@ class Replicas {
     }
   }
 
-  /** The replica has escaped what it prints and has adapted its commands. */
+  /** Forwards a line of a replica, which has already escaped it and adapted its commands. */
   #tell(number: number, line: string): void {
     const { terminal } = this.#context
     terminal.exhibit(`${terminal.noteColors.dim(`${number} |`)} ${line}`)
   }
 }
 
-/** One worker, across its restarts. */
+/** One worker and its restarts. */
 class Replica {
   child: ChildProcess | undefined
   timer: NodeJS.Timeout | undefined
   ended: Promise<void> = Promise.resolve()
-  /** How often it died since it last worked for `well_after`. */
+  /** Number of deaths since it last worked for `well_after`. */
   deaths = 0
   hasEnded: () => void = () => {}
 
@@ -170,7 +170,7 @@ class Replica {
   }
 }
 
-/** The command line of one worker. */
+/** Builds the command line of one worker. */
 function workArguments({ flags, terminal }: Context, request: WorkerRequest): string[] {
   const { agent, command, concurrency, kill_after_ms, writable } = request
   return [

@@ -11,7 +11,7 @@ import { cut } from '../terminal/text.js'
 import { changesBetween, fingerprint } from './file-fingerprint.js'
 
 const MB = 1024 * 1024
-/** RLIMIT_DATA relative to the limit: runtimes reserve much more than they use. */
+/** Factor between RLIMIT_DATA and the memory limit, because runtimes reserve much more memory than they use. */
 const RESERVED_MEMORY_FACTOR = 4
 const RESERVED_MEMORY_EXTRA = 1024 * MB
 const FILES_SHOWN = 20
@@ -24,7 +24,7 @@ export interface ResourceLimits extends Restrictions {
 
 export interface SandboxedRunEnd {
   end: ChildEnd
-  /** What it did that it must not: E013, E014. */
+  /** Violation of a restriction or limit: E013 or E014. */
   broke: WorkError | undefined
 }
 
@@ -33,7 +33,7 @@ type Command = Omit<ChildOptions, 'attend' | 'env' | 'gated' | 'filter' | 'shift
   env: (enforced: string[]) => NodeJS.ProcessEnv
 }
 
-/** Runs commands in the sandbox of this machine, under the restrictions and limits of their passes. */
+/** Runs commands in the sandbox of this machine, with the restrictions and limits of their passes. */
 export class SandboxedRuns {
   readonly #sandbox: Sandbox
   readonly #memory = new MemoryLimit()
@@ -53,7 +53,7 @@ export class SandboxedRuns {
     const layout = this.#sandbox.layout()
     // Without a read-only mount, changes are detected afterwards.
     const isWatched = bounds.read_only && this.#sandbox.mechanism.kind === 'none'
-    // An installation above the directory is both.
+    // A Set, because an installation above the directory is in both lists.
     const watched = [...new Set([...layout.project, ...layout.own])]
     const before = isWatched ? await fingerprint(watched) : undefined
     const { end, exceeded } = await this.#runLimited(command, { bounds, enforced, layout })
@@ -74,7 +74,7 @@ export class SandboxedRuns {
         this.#memory.watch({ leader, cgroup, limit_bytes, namespaced: mechanism.kind !== 'none', onExceeded: (by) => (exceeded = by) })
       return { ready: guarded.told, ends: [guarded, ...(limit_bytes === undefined ? [] : [watch(limit_bytes)])] }
     }
-    // git status would refresh the index, which counts as a change where it can be written.
+    // Otherwise git status would refresh the index, which counts as a change if the index is writable.
     const env = { ...command.env(enforced), ...(bounds.read_only && { GIT_OPTIONAL_LOCKS: '0' }) }
     const gated = (await this.#guardian.begin()) && passesShell(env)
     const network = mechanism.kind !== 'none' && mechanism.network
@@ -101,7 +101,7 @@ export class SandboxedRuns {
     }
   }
 
-  /** For a memory limit, and to end what leaves the process group where there is no PID namespace. */
+  /** Creates a cgroup for a memory limit, or to end processes that leave the process group if there is no PID namespace. */
   #cgroup(limit_bytes: number | undefined): Cgroup | undefined {
     const { cgroups, mechanism } = this.#sandbox
     if (!cgroups || (limit_bytes === undefined && mechanism.kind !== 'none')) return undefined

@@ -28,10 +28,10 @@ export interface WorkerRequest {
 }
 
 const MAX_OUTPUT = 64 * 1024 * 1024
-/** A drain waits for what runs as long as it takes: its deadline ends it, or the second Ctrl-C. */
+/** A drain waits until running passes end, at their deadline at the latest, or until a second Ctrl-C. */
 const DRAIN_MS = 86_400_000
 
-/** Works until Ctrl-C. */
+/** Runs a worker until Ctrl-C and returns the exit code. */
 export async function runWorker(context: Context, request: WorkerRequest): Promise<number> {
   const { terminal } = context
   const program = requireProgram(context, request)
@@ -57,7 +57,7 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   )
   terminal.note(describeSandbox(sandbox))
   await using _health = await tellHealth(context, () => agent.health())
-  // To the parent of several workers (replicas.ts), if it has one.
+  // Tells the parent of several workers (replicas.ts), if there is one, that this worker works.
   process.send?.({ works: true })
   const why = await Promise.race([signals.first, worker.closed.then(() => 'closed' as const)])
   if (worker.running > 0) terminal.note(`Stopping: ${count(worker.running, 'pass', 'passes')} running. Ctrl-C again stops at once.`)
@@ -67,7 +67,7 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   return why === 'closed' ? 5 : 0
 }
 
-/** `/livez` and `/readyz`, where PASSOVER_HEALTH_PORT asks for them. */
+/** Serves `/livez` and `/readyz` if PASSOVER_HEALTH_PORT is set. */
 async function tellHealth({ env, terminal }: Context, report: () => HealthReport): Promise<AsyncDisposable | undefined> {
   const port = healthPortFrom(env)
   if (port === undefined) return undefined
@@ -82,7 +82,9 @@ interface Work extends WorkerRequest {
   runs: SandboxedRuns
 }
 
-/** One pass: the command's end is its end. Throws a PassOverError without a stack, since its frames are this program's (E011, E013, E014, E021). */
+/**
+ * Handles one pass by running the command. Errors (E011, E013, E014, E021) are thrown without a stack, whose frames would be those of this program.
+ */
 async function workOn(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResult> {
   try {
     return await runCommand(pass, work, log)
@@ -118,7 +120,7 @@ async function runCommand(pass: Pass, work: Work, log: WorkLog): Promise<Handler
   throw new PassOverError(code, `${message.trimEnd()} (${hint})`, context)
 }
 
-/** The PassOverRequest as the command reads it on stdin. */
+/** Builds the PassOverRequest that the command reads on stdin. */
 function requestOf(pass: Pass): Record<string, unknown> {
   return {
     id: pass.id,
@@ -135,7 +137,7 @@ function requestOf(pass: Pass): Record<string, unknown> {
   }
 }
 
-/** Returns the path of a command's program, so that a misspelt one is refused before the first pass. CliFailure E042: there is none. */
+/** Returns the path of a command's program, so that a misspelled one is refused before the first pass. Throws CliFailure E042 if there is none. */
 export function requireProgram(context: Pick<Context, 'env' | 'directory'>, { command: [name = ''] }: WorkerRequest): string {
   const program = findProgram(name, context)
   if (program) return program
