@@ -10,23 +10,23 @@ import { type Dependencies, GITIGNORE, PROJECT_FILES, packageJson, registryDepen
 
 export interface InitRequest {
   directory?: string | undefined
-  /** Folder of tarballs. */
+  /** Folder with tarballs of the packages. */
   packages?: string | undefined
 }
 
-/** Until the packages are published, `npm install` of what this writes fails unless a registry of one's own has them. */
+/** Shown until the packages are published: `npm install` of the new project fails unless a private registry has them. */
 const UNPUBLISHED =
   '! The packages of Passover are not published yet: `npm install` ends with E404 unless your registry has them. Without one, make tarballs in a clone of Passover (npm run pack -- <folder>) and start again in an empty directory: passover init --packages <folder>'
 
-/** A command to run next, and what it does if that is not obvious. */
+/** A command to run next, with a note on what it does if that is not obvious. */
 interface Step {
   command: string
   note?: string
 }
 
 /**
- * Writes a small project. Files that projects share with others (package.json, .gitignore) are kept where they exist, and the commands that are
- * printed do without them. CliFailure E030 where a file of its own exists, before anything is written.
+ * Creates a small project. Existing files that it would share with others (package.json, .gitignore) are kept, and the printed commands then work
+ * without them. Throws CliFailure E030 if one of the project's own files exists, before anything is written.
  */
 export async function runInit(context: Context, { directory, packages }: InitRequest): Promise<number> {
   const { terminal } = context
@@ -54,7 +54,7 @@ export async function runInit(context: Context, { directory, packages }: InitReq
   return 0
 }
 
-/** Throws E030 with every file that is in the way. A policy in `.opencode/config.json` is one: a new policy file would hide it. */
+/** Throws E030 with every conflicting file. A policy in `.opencode/config.json` is one, because a new policy file would hide it. */
 function refuseExisting(root: string): void {
   const found = Object.keys(PROJECT_FILES).filter((path) => exists(join(root, path)))
   const policy = existsAsFolder(root) ? findPolicyFile({ directory: root, env: {} }) : undefined
@@ -65,7 +65,7 @@ function refuseExisting(root: string): void {
   })
 }
 
-/** The package.json of a project that exists, as far as it says what is installed. */
+/** Reads the dependencies in an existing package.json; `undefined` if there is none. */
 function readManifest(root: string): Partial<Dependencies> | undefined {
   const path = join(root, 'package.json')
   if (!exists(path)) return undefined
@@ -79,7 +79,7 @@ function readManifest(root: string): Partial<Dependencies> | undefined {
   }
 }
 
-/** Where a folder of tarballs is, by name of the package: `passover-sdk-0.1.0.tgz` is `@passover/sdk`. */
+/** Returns the path of each tarball in a folder by package name: `passover-sdk-0.1.0.tgz` is `@passover/sdk`. */
 function tarballsIn(folder: string, root: string): Map<string, string> {
   const found = new Map<string, string>()
   for (const file of existsAsFolder(folder) ? readdirSync(folder).sort() : []) {
@@ -90,7 +90,7 @@ function tarballsIn(folder: string, root: string): Map<string, string> {
   throw usage(`--packages: there is no tarball of ${PACKAGE} in ${folder}`, 'make them in a clone of Passover: npm run pack -- <folder>')
 }
 
-/** Of a new project, by its own scripts. */
+/** Next steps in a new project, which has its own scripts. */
 function alone(): Step[] {
   return [
     { command: 'npm install' },
@@ -100,7 +100,7 @@ function alone(): Step[] {
   ]
 }
 
-/** In a project that has a package.json, which is left as it is. */
+/** Next steps in a project with its own package.json, which is not changed. */
 function besides(before: Partial<Dependencies>, wanted: Dependencies, tarballs: boolean): Step[] {
   const has = { ...before.dependencies, ...before.devDependencies }
   const install = (names: Record<string, string>, flag: string): Step[] => {
@@ -125,7 +125,7 @@ function enter(from: string, root: string): Step[] {
   return resolve(from) === root && resolve('.') === root ? [] : [{ command: `cd ${shellWord(relative(resolve('.'), root) || root)}` }]
 }
 
-/** A name that npm takes. */
+/** Derives a valid npm package name from the folder name. */
 function nameOf(root: string): string {
   const name = basename(root)
     .toLowerCase()
@@ -134,7 +134,7 @@ function nameOf(root: string): string {
   return name === '' ? 'my-agents' : name.slice(0, 214)
 }
 
-/** Links count, also broken ones: a write through a link lands elsewhere. */
+/** Symbolic links count as existing, even broken ones: a write through a link would land elsewhere. */
 function exists(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined
 }
@@ -147,7 +147,7 @@ function existsAsFolder(path: string): boolean {
   }
 }
 
-/** Writes a new file. CliFailure E030 if it cannot be written, or if another process has just written it. */
+/** Writes a new file. Throws CliFailure E030 if it cannot be written, or if another process has just written it. */
 function writeNew(root: string, path: string, text: string): void {
   try {
     mkdirSync(dirname(join(root, path)), { recursive: true })

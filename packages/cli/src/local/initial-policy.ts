@@ -7,9 +7,9 @@ import { findPolicyFile } from '../policy/find-file.js'
 import { checkPolicyFile } from '../policy/read-file.js'
 
 /**
- * Before `up` takes requests: where no policy was ever published, the project's file becomes version 1, by whoever runs it; else a
- * line says that the two differ. CliFailure for a file that is not valid where nothing else would hold: the defaults may allow
- * what it forbids.
+ * Runs before `up` accepts requests. If no policy was ever published, publishes the project's file as version 1 in the name of the current person;
+ * otherwise returns a line if file and live policy differ. Throws CliFailure if the file is invalid and no policy is in force, because the defaults
+ * may allow what the file forbids.
  */
 export async function publishInitialPolicy(
   context: Pick<Context, 'directory' | 'env' | 'person'>,

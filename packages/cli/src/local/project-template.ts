@@ -1,15 +1,15 @@
 import { PACKAGE, VERSION } from '../package-info.js'
 
-/** Versions of what a new project develops with. A test holds them against those that this repository uses. */
+/** Versions of the development dependencies of a new project. A test checks that this repository uses the same ones. */
 const DEVELOPMENT = { '@types/node': '^20.19.0', typescript: '^7.0.2' }
 
-/** What the project installs, name to version. */
+/** Dependencies of the project, name to version. */
 export interface Dependencies {
   dependencies: Record<string, string>
   devDependencies: Record<string, string>
 }
 
-/** From the registry. The schemas are named so that the policy's `$schema` is where it says, however packages are laid out. */
+/** Dependencies from the registry. The schemas are a direct dependency so that the path of the policy's `$schema` exists in every package layout. */
 export function registryDependencies(): Dependencies {
   const version = `^${VERSION}`
   return {
@@ -18,7 +18,7 @@ export function registryDependencies(): Dependencies {
   }
 }
 
-/** From tarballs, by name of the package. All are named, as none of them can be fetched. */
+/** Dependencies from tarballs, by package name. All packages are listed, because none can be fetched from a registry. */
 export function tarballDependencies(tarballs: ReadonlyMap<string, string>): Dependencies {
   return { dependencies: Object.fromEntries([...tarballs].map(([name, path]) => [name, `file:${path}`])), devDependencies: DEVELOPMENT }
 }
@@ -39,10 +39,10 @@ export function packageJson(name: string, { dependencies, devDependencies }: Dep
   })
 }
 
-/** `.passover/` ignores itself. */
+/** Does not list `.passover/`, which ignores itself. */
 export const GITIGNORE = 'node_modules/\nagents/dist/\n'
 
-/** Files of the project's own, by path. The agents are `.mts` so that they are ES modules in any project. */
+/** The project's own files by path. The agents are `.mts` files so that they are ES modules in any project. */
 export const PROJECT_FILES: Record<string, string> = {
   '.opencode/pass-over.json': document({
     $schema: '../node_modules/@passover/schemas/json/pass-over-preferences.json',

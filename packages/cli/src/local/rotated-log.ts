@@ -3,13 +3,13 @@ import { pino } from 'pino'
 
 type Destination = ReturnType<typeof pino.destination>
 
-/** As the server's own log: three files of this size. */
+/** Maximum bytes per file, with three files as for the server's own log. */
 const MAX_BYTES = 32 * 1024 * 1024
 const ROTATED_FILES = 2
 
 /**
- * Opens a log file that never grows far beyond a size: the full one becomes `<path>.1`, the one before `<path>.2`, and older ones are removed.
- * Agents cause lines, and no quota of theirs counts those.
+ * Opens a log file that is rotated by size: the full file becomes `<path>.1`, the one before `<path>.2`, and older ones are removed. Needed because
+ * agents cause log lines, and their quotas do not count these.
  */
 export function rotatedLog(path: string, max_bytes = MAX_BYTES): Destination {
   const destination = pino.destination({ dest: path, mkdir: true, sync: false })
@@ -22,7 +22,7 @@ export function rotatedLog(path: string, max_bytes = MAX_BYTES): Destination {
       move(path, `${path}.1`)
       destination.reopen()
     } catch {
-      // The log goes on in the file that is there, and this is tried again when it has grown by as much.
+      // Logging continues in the current file. Rotation is tried again once `max_bytes` more were written.
     }
   }
   destination.on('write', (written: number) => {

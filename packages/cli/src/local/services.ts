@@ -8,18 +8,18 @@ import type { Logger } from 'pino'
 import { type ServerFile, writeServerFile } from '../connection/project-directory.js'
 import type { SupervisedServer } from './supervised-server.js'
 
-/** Server, dispatcher and audit in this process. */
+/** Server, dispatcher and audit service in this process. */
 export interface LocalInstallation extends AsyncDisposable {
-  /** The `.passover` folder. */
+  /** Path of the `.passover` folder. */
   readonly project: string
   readonly url: string
-  /** Undefined: a server that was there already. */
+  /** The server that was started here; `undefined` if an external one is used. */
   readonly server: RunningServer | undefined
-  /** Settles with the reason when a part ended that was not asked to. */
+  /** Settles with the reason if a part ends unexpectedly. */
   readonly failed: Promise<string>
-  /** Where health is told: below it are `/livez` and `/readyz`. */
+  /** Base URL of the health endpoints `/livez` and `/readyz`. */
   readonly health: string
-  /** Takes no more, finishes what is under way, stops. Idempotent. */
+  /** Stops accepting work, finishes work in progress, then stops. Idempotent. */
   stop(): Promise<void>
 }
 
@@ -29,9 +29,9 @@ interface ServiceSet {
   project: string
   url: string
   server: SupervisedServer | undefined
-  /** The dispatcher's connection. */
+  /** Connection of the dispatcher. */
   bus: Bus
-  /** Those of services that have one of their own. */
+  /** Connections of the services that have their own. */
   others: Bus[]
   isolated: Disposable | undefined
   id_window_ms: number
@@ -39,14 +39,14 @@ interface ServiceSet {
   dispatcher: Running
   notifier: Notifier | undefined
   health: HealthEndpoint
-  /** Of the process, beside its parts. */
+  /** Health of this process itself, apart from its services. */
   own: Health
   log: Logger
-  /** What the project keeps of its own server once that is stopped. */
+  /** Written to the project's server file after the stop: address and credentials of its server. */
   remember: Pick<ServerFile, 'url' | 'user' | 'password'> | undefined
 }
 
-/** The parts that were started, as one: how they end, and in which order they stop. */
+/** The started services as one unit: detects when one ends, and stops them in order. */
 export class LocalServices implements LocalInstallation {
   readonly failed: Promise<string>
   readonly #parts: ServiceSet
@@ -89,7 +89,7 @@ export class LocalServices implements LocalInstallation {
     return this.stop()
   }
 
-  /** Who admits stops first, who remembers last, so that the audit has seen everything that was done. */
+  /** Stops the dispatcher first and the audit service last, so that the audit has seen everything that was done. */
   async #stop(): Promise<void> {
     const { dispatcher, notifier, audit, bus, others, isolated, server, project, remember, log, health, own } = this.#parts
     own.stop()

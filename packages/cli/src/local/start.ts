@@ -34,32 +34,32 @@ import { type LocalInstallation, LocalServices } from './services.js'
 import { SupervisedServer } from './supervised-server.js'
 
 export interface LocalOptions {
-  /** The project's folder; `.passover` is made in it. */
+  /** Project directory, in which `.passover` is created. */
   directory: string
-  /** The person says that a `.passover` which this user did not make here is theirs. */
+  /** Accepts a `.passover` folder that this user did not create here. */
   adopt?: boolean | undefined
-  /** Port of the server: the given one or none; else the one it had, else a free one. */
+  /** Port of the server. A given port must be free; by default the previous port is used, or a free one if it is taken. */
   port?: number | undefined
-  /** Each agent gets an account of its own, made by this person; a project that has keys stays so. */
+  /** Gives each agent its own account, issued by this person. A project that has keys stays isolated. */
   isolated?: { person: string; env: NodeJS.ProcessEnv; tls: TlsOptions; wanted: boolean } | undefined
-  /** Run the services on a server that is there already. */
+  /** Existing server on which to run the services. */
   external?: { url: string; credentials?: Credentials } | undefined
   log_level?: string | undefined
-  /** How long ids of a new stream may be used, ms; a stream that is there keeps its own. */
+  /** Milliseconds for which ids of a new stream may be used; an existing stream keeps its own value. */
   id_window_ms?: number | undefined
-  /** Where health is told, on loopback; default any free one. */
+  /** Port of the health endpoint on loopback; any free one by default. */
   health_port?: number | undefined
-  /** What happens while it runs, in a line each. */
+  /** Called with a line of text for each notable event at run time. */
   told?(text: string): void
-  /** Names of those who are told about every pass, where names are enforced. */
+  /** Names of people who may see every pass if the server checks names. */
   people?: readonly string[] | undefined
-  /** Who starts other parts beside these writes down by himself where health is told, when those stand too: until then it is just starting. */
+  /** Set by a caller that starts more parts and records the health address itself when they run. Until then, the installation counts as starting. */
   more_to_come?: true | undefined
-  /** Where people are told of returns and of what waits for them; absent: nowhere. */
+  /** Webhook that receives notifications of returns and pending decisions; none if absent. */
   webhook?: NotifierSettings | undefined
-  /** Once the server is there, before any request is taken. */
+  /** Called when the server runs, before any request is accepted. */
   beforeRequests?(server: ServerSetting): Promise<void>
-  /** Long steps: fetching a server, reading a large store. */
+  /** Called with the progress of long steps: fetching a server, reading a large store. */
   progress?(text: string): void
 }
 
@@ -69,7 +69,7 @@ export type StartResult =
 
 const HOST = '127.0.0.1'
 
-/** Starts the project's own parts, or says that another process runs them. CliFailure where it cannot. */
+/** Starts the project's services, or reports that another process runs them. Throws CliFailure if that fails. */
 export async function startLocal(options: LocalOptions): Promise<StartResult> {
   const project = createProject(options.directory, options.adopt)
   const before = readServerFile(project)
@@ -109,12 +109,12 @@ function externalAccess({ external }: LocalOptions): Access {
   return { url: external?.url ?? '', ...pair }
 }
 
-/** Of an address of one server; of several none is remembered. */
+/** Returns the port of a URL; `undefined` for a list of several servers. */
 function portOf(url: string): number | undefined {
   return URL.canParse(url) ? Number(new URL(url).port) : undefined
 }
 
-/** User, password and port stay what they were, so that who was connected comes back by itself. */
+/** Starts the server with the same user, password and port as before, so that connected clients can reconnect. */
 async function startProjectServer(
   project: string,
   before: ServerFile | undefined,
@@ -182,7 +182,7 @@ async function startServices({ project, server, access, options }: Services): Pr
   }
   try {
     const bus = await open('dispatcher')
-    /** Where the server tells services apart, each has its own connection. */
+    /** Returns the connection of a service: its own one if the server distinguishes services. */
     const busOf = (role: ServiceRole) => (access.isolated ? open(role) : bus)
     const shared = access.isolated ? {} : accessOf('dispatcher', access, options)
     await options.beforeRequests?.({ url: access.url, origin: 'project', from: 'passover up', project, ...shared })
@@ -236,12 +236,12 @@ async function startServices({ project, server, access, options }: Services): Pr
   }
 }
 
-/** Returns who may decide about their own passes: the only person of a project's own server that checks no names. */
+/** Returns the person who may decide about their own passes: the only person of a project's own server that checks no names. */
 function localPerson({ external, people = [] }: LocalOptions, { isolated }: Access): string | undefined {
   return !external && !isolated && people.length === 1 ? people[0] : undefined
 }
 
-/** Returns who sees every pass: without sign-in, each name that is not a registered agent; otherwise the people who are named. */
+/** Returns who may see every pass: without sign-in, each name that is not a registered agent; otherwise the named people. */
 function peopleOf({ external, people = [] }: LocalOptions, { isolated }: Access): { open: boolean; people: string[] } {
   return { open: !isolated && external?.credentials === undefined, people: isolated ? [] : [...people] }
 }

@@ -1,7 +1,7 @@
 import { type Health, healthy } from '@passover/core'
 import type { RunningServer, ServerExit } from '@passover/nats-server'
 
-/** So many starts within a minute are no accident any more: what ends it must be looked at. */
+/** Number of restarts within RESTART_WINDOW_MS after which the supervisor gives up: more are no accident, and need a person. */
 const MAX_RESTARTS = 5
 const RESTART_WINDOW_MS = 60_000
 const START_ATTEMPTS = 25
@@ -9,21 +9,21 @@ const START_RETRY_DELAY_MS = 200
 
 export interface SuperviseOptions {
   server: RunningServer
-  /** Starts it on the port that it had. */
+  /** Starts the server on its previous port. */
   start: () => Promise<RunningServer>
   health: Health
-  /** Told of each end, and what was done. */
+  /** Called with a description of each unexpected end and restart. */
   told: (text: string) => void
 }
 
-/** `nats-server ended by itself (SIGKILL)` */
+/** Describes an exit: `nats-server ended by itself (SIGKILL)`. */
 export function serverExitText({ code, signal }: ServerExit): string {
   return `nats-server ended by itself (${signal ?? `exit code ${code}`})`
 }
 
-/** A server that is started again when it ends by itself, on its port and its store, so that who was connected comes back. */
+/** Restarts the server if it ends unexpectedly, with the same port and store, so that clients can reconnect. */
 export class SupervisedServer {
-  /** Settles with the reason when it is given up. */
+  /** Settles with the reason when the supervisor gives up. */
   readonly failed: Promise<string>
   #server: RunningServer
   readonly #options: SuperviseOptions
@@ -75,7 +75,7 @@ export class SupervisedServer {
     this.#watch()
   }
 
-  /** Its port may be taken for a moment by a connection that is closing. */
+  /** Retries, because a closing connection may still hold the port. */
   async #start(): Promise<RunningServer | undefined> {
     for (let tries = 1; tries <= START_ATTEMPTS && !this.#stopping; tries++) {
       try {

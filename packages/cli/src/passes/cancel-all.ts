@@ -8,7 +8,7 @@ import { confirmAction } from '../input/confirm.js'
 import type { Progress } from '../terminal/terminal.js'
 import { count, formatCommands } from '../terminal/text.js'
 
-/** Which open passes: all of an originator, or those of one of its sessions. */
+/** Filter of open passes: all of an originator, or only those to one subagent or in one session. */
 interface Chosen {
   from: string
   to?: string | undefined
@@ -21,19 +21,19 @@ export interface CancelAllRequest extends Chosen {
   yes?: true | undefined
 }
 
-/** What waits for admission comes first, so that no worker gets it meanwhile. */
+/** Passes that wait for admission come first, so that no worker gets them in the meantime. */
 const OPEN = ['requested', 'held', 'waiting_for_return'] as const
 const AT_A_TIME = 64
 const SHOWN = 20
 const LOOK_MS = 200
-/** It is given up when so long no pass has ended. */
+/** Milliseconds without progress after which the command gives up. */
 const STUCK_MS = 15_000
 
 /**
- * Asks for the end of every open pass of an originator and waits until they have ended, those too that are admitted meanwhile.
+ * Cancels every open pass of an originator, including those admitted in the meantime, and waits until they have ended.
  *
- * @returns 0: none is open any more; 1: some are, or the person did not agree
- * @throws CliFailure E042 (exit 2): it would end several, and nobody agreed to it
+ * @returns 0 if none is open; 1 if some still are, or the person declined
+ * @throws CliFailure E042 (exit 2) if it would cancel several passes without a confirmation
  */
 export async function cancelAll(bus: Bus, context: Context, given: CancelAllRequest): Promise<number> {
   const { terminal } = context
@@ -72,7 +72,7 @@ export async function cancelAll(bus: Bus, context: Context, given: CancelAllRequ
   return left.length === 0 ? 0 : 1
 }
 
-/** Every open pass, whatever page it is on. */
+/** Returns every open pass, from all pages. */
 async function openOf(bus: Bus, { from, to, session }: Chosen): Promise<PassRow[]> {
   const found = new Map<string, PassRow>()
   for (const status of OPEN) {
@@ -92,12 +92,12 @@ class Ending {
     private readonly progress: Progress,
   ) {}
 
-  /** Passes whose end was asked for. */
+  /** Number of passes that were asked to end. */
   get asked(): number {
     return this.#asked.size
   }
 
-  /** Returns what has not ended although its end was asked for, or could not be. */
+  /** Returns the passes that are still open. */
   async run(open: PassRow[]): Promise<PassRow[]> {
     let left = open
     let moved = Date.now()
@@ -112,7 +112,7 @@ class Ending {
     return left
   }
 
-  /** Asks for the end of those that were not asked for. Returns how many. */
+  /** Requests the cancellation of new passes and returns their number. */
   async #ask(rows: readonly PassRow[]): Promise<number> {
     const before = this.asked
     const fresh = rows.filter((row) => !this.#asked.has(keyText(row)))
@@ -123,7 +123,7 @@ class Ending {
     return this.asked - before
   }
 
-  /** One that is not stored now is tried again in the next round. Failure E013: this person may not cancel. */
+  /** Requests one cancellation; a failed one is tried again in the next round. Throws Failure E013 if this person may not cancel. */
   async #askOne({ originator, subagent, id }: PassRow): Promise<void> {
     const key = { originator, subagent, id }
     try {

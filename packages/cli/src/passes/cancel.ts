@@ -11,7 +11,7 @@ export interface CancelRequest extends PassRef {
   yes?: true
 }
 
-/** Asks for a pass's end and waits until it has ended. Exit 0: cancelled (now or before); 1: it had ended otherwise. */
+/** Cancels a pass and waits until it has ended. Exit code 0 if it is cancelled (now or before), 1 if not. */
 export async function cancelPass(bus: Bus, context: Context, given: CancelRequest): Promise<number> {
   const { terminal } = context
   const pass = await findPass(bus, given)

@@ -12,15 +12,15 @@ import { count } from '../terminal/text.js'
 interface DecisionQuestion {
   verdict: 'approve' | 'deny'
   only?: readonly number[] | undefined
-  /** Decides without a question. */
+  /** Decides without asking. */
   yes?: true | undefined
-  /** Of what the person was shown before. */
+  /** Digest of what the person was shown before. */
   digest?: string | undefined
   now: () => number
 }
 
 /**
- * Shows on stderr what would be decided about, with all changes that an approval takes, and asks. In scripts changes are approved with
+ * Shows on stderr what the decision is about, with all changes that an approval includes, and asks for confirmation. Scripts approve changes with
  * `--digest`, which names what an earlier command showed, or with `--yes`.
  */
 export function confirmDecision({ terminal, person }: Context, asked: DecisionQuestion) {
@@ -63,7 +63,7 @@ function otherDigest(due: InboxItem, shown: string): CliFailure {
   })
 }
 
-/** `Approve the application of the changes, 2 of 3 taken?` */
+/** Formats the question: `Approve the application of the changes, 2 of 3 taken?` */
 export function decisionQuestion(
   due: Pick<InboxItem, 'item'>,
   returned: ShownReturn | undefined,

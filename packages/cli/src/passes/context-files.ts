@@ -5,9 +5,8 @@ import { fileErrorReason, type ReadFile, readFileUpTo } from '../input/read-file
 import { cut } from '../terminal/text.js'
 
 /**
- * Reads the files of `--file`. Paths are kept relative to the directory where they lie in it. Binary ones travel as base64, which
- * `encoding` says. CliFailure E042 for what is no readable file, or is given twice;
- * E012 for what no context can hold.
+ * Reads the files of `--file`. Paths inside the directory become relative to it. Binary files are encoded as base64 (`encoding`). Throws CliFailure
+ * E042 for a file that is unreadable or given twice, and E012 for one that is too large for a context.
  */
 export function readContextFiles(paths: string[], directory: string): ContextFile[] {
   const seen = new Set<string>()
@@ -61,7 +60,7 @@ function shown(path: string, directory: string): string {
   return sep === '/' ? inside : inside.replaceAll(sep, '/')
 }
 
-/** The text of UTF-8 bytes; undefined for anything else, and for what has NUL in it. */
+/** Decodes UTF-8; `undefined` for other bytes and for text with NUL. */
 function decodeText(bytes: Uint8Array): string | undefined {
   if (bytes.includes(0)) return undefined
   try {

@@ -11,7 +11,7 @@ export interface InboxRequest {
   limit: number
 }
 
-/** Shows what waits, oldest first; where not all fit, agents take turns. */
+/** Lists pending items, oldest first. If not all fit, agents take turns. */
 export async function runInbox(context: Context, { from, mine, limit }: InboxRequest): Promise<number> {
   const { terminal, person } = context
   await using bus = await connectPerson(context)

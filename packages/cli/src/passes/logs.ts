@@ -13,7 +13,7 @@ import { stopSignals } from '../terminal/stop-signals.js'
 
 const POLL_INTERVAL_MS = 500
 
-/** Prints the timeline of a pass, and at its end how it ended. With `follow`, entries as they come, until then or Ctrl-C (exit 130). */
+/** Prints the timeline of a pass and its outcome. With `follow`, prints new entries until the pass ends or Ctrl-C is pressed (exit code 130). */
 export async function runLogs(context: Context, ref: PassRef, follow: boolean): Promise<number> {
   const { terminal } = context
   await using bus = await connectPerson(context)

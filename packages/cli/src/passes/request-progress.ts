@@ -11,11 +11,11 @@ export interface FollowedPass {
   progress: Progress
 }
 
-/** Passes that are quick need no progress; after this the first look is taken. */
+/** Milliseconds until the first report; quick passes need none. */
 const FIRST_REPORT_MS = 700
 const POLL_INTERVAL_MS = 1_000
 
-/** Says where a pass stands while it is waited for, and why it waits. Failing to find out is no failure of the pass. */
+/** Reports the state of a pass while the command waits, and the reason for a delay. Errors here do not affect the pass. */
 export function showProgress(bus: Bus, followed: FollowedPass): { stop(): void } {
   let stopped = false
   let timer: NodeJS.Timeout | undefined
@@ -51,25 +51,25 @@ async function standingText(bus: Bus, { id, from, to }: FollowedPass, waited: nu
   return waitingText(to, { ...load, workers })
 }
 
-/** The command that approves, and who can type it: the person who asked cannot, except as the only person of a local server. */
+/** Returns the approve command, and who may run it: not the person who asked, unless they are the only person of a local server. */
 export function approveHint({ id, from }: Pick<FollowedPass, 'id' | 'from'>, person: string, local_person?: unknown): string {
   if (from !== person || local_person === person) return `passover approve ${id}`
   return `passover approve ${id} (by another person than ${person}, who asked for it)`
 }
 
-/** What a pass that was just sent waits for. The dispatcher has not read it yet, so whether this person may decide is not known. */
+/** Explains why a new pass is held. The dispatcher has not read it yet, so it is unknown whether this person may decide. */
 export function heldText({ id, from }: Pick<FollowedPass, 'id' | 'from'>, person: string): string {
   const own = from === person ? `. ${person} asked for it, and may approve it only where nobody else can: alone on a local server` : ''
   return `Held until a person approves: passover approve ${id}${own}`
 }
 
-/** What its worker last told. */
+/** Returns the last report of the worker. */
 function workedOn(pass: AnsweredPass): string | undefined {
   const told = pass.history?.filter(({ kind }) => kind === 'started' || kind === 'progress' || kind === 'fence').at(-1)
   return told ? `${pass.row.id}: ${entryText(told)}` : undefined
 }
 
-/** Why a pass waits: nothing shows "running" that only waits. */
+/** Explains why a pass waits, so that a queued pass is never shown as running. */
 export function waitingText(to: string, load: { idle: number; running: number; queued: number; workers: number }): string {
   const { idle, running, queued, workers } = load
   if (workers === 0) return noWorkersText(to)

@@ -32,7 +32,7 @@ export interface RequestOptions {
   wait: boolean
 }
 
-/** What is passed over, as whom, and whether its end is waited for. */
+/** The request, its originator, and whether to wait for the result. */
 export interface RequestRun {
   from: string
   request: PassOverOptions
@@ -40,7 +40,7 @@ export interface RequestRun {
   session?: string | undefined
 }
 
-/** `passover request`: builds the request from flags, files and the environment. */
+/** `passover request`: builds the request from flags, files and the environment, and runs it. */
 export async function runRequest(context: Context, options: RequestOptions): Promise<number> {
   const parent = parentFrom(context.env)
   const from = options.from ?? parent?.subagent ?? context.person
@@ -48,7 +48,7 @@ export async function runRequest(context: Context, options: RequestOptions): Pro
   return passOverAndWait(context, { from, request, wait: options.wait, session: options.session })
 }
 
-/** Passes over, waits with progress on stderr, and prints what comes back. Exit 0: completed or partial; 1: failed or aborted. */
+/** Passes work over, waits with progress on stderr, and prints the result. Exit code 0 if completed or partial, 1 if failed or aborted. */
 export async function passOverAndWait(context: Context, { from, request, wait, session }: RequestRun): Promise<number> {
   const { terminal } = context
   const { subagent: to } = request
@@ -85,7 +85,7 @@ export async function passOverAndWait(context: Context, { from, request, wait, s
   }
 }
 
-/** Connects as the originator. CliFailure E013 names `--from` where a person, who has no credentials of an agent, asks under their own name. */
+/** Connects as the originator. Throws CliFailure E013 that suggests `--from` if a person without agent credentials uses their own name. */
 async function connectOriginator(
   { directory, person }: Context,
   { from, server, session }: { from: string; server: ServerSetting; session: string | undefined },
@@ -100,7 +100,9 @@ async function connectOriginator(
   }
 }
 
-/** Progress and hints are read as the person. A command of an isolated agent sees only the agent's credentials and does without. */
+/**
+ * Connects as the person to read progress and hints. Returns `undefined` in a command of an isolated agent, which has only the agent's credentials.
+ */
 async function observer({ person }: Context, server: ServerSetting): Promise<Bus | undefined> {
   try {
     return await connectAs(person, server)
@@ -110,7 +112,7 @@ async function observer({ person }: Context, server: ServerSetting): Promise<Bus
   }
 }
 
-/** Proposed changes are written by nobody until somebody says so. */
+/** Notes proposed changes, which are written only by a separate command. */
 function tellChanges({ terminal }: Context, output: WorkOutput): void {
   const proposed = modificationsIn(output).length
   if (terminal.mode !== 'human' || proposed === 0 || output.metadata.applied) return
@@ -142,14 +144,14 @@ function passOverOptions(context: Context, options: RequestOptions, parent: Pare
   }
 }
 
-/** `-` is stdin. */
+/** Reads the objective; `-` means stdin. */
 async function objectiveOf(given: string): Promise<string> {
   const text = given === '-' ? await readStdin('the objective') : given
   if (text.trim() === '') throw usage('the objective is empty', 'say what is to be done: --objective "…"')
   return text
 }
 
-/** A command that works on a pass asks within it (PASSOVER_PARENT, set by `passover work`). */
+/** Returns the parent pass of a command that works on one (PASSOVER_PARENT, set by `passover work`). */
 function parentFrom(env: NodeJS.ProcessEnv): ParentProof | undefined {
   if (!env.PASSOVER_PARENT) return undefined
   let value: unknown
@@ -187,7 +189,7 @@ function interrupted({ terminal }: Context, id: string): number {
   return 130
 }
 
-/** Whether nobody would take it now. Not finding out is no failure of the pass. */
+/** True if the subagent is registered but has no worker. False on errors, which do not affect the pass. */
 async function hasNoWorker(person: string, server: ServerSetting, to: string): Promise<boolean> {
   try {
     await using bus = await connectAs(person, server)
@@ -198,14 +200,14 @@ async function hasNoWorker(person: string, server: ServerSetting, to: string): P
   }
 }
 
-/** Time was up and nobody works: more time is no help. Where the dispatcher looked, its error says so already. */
+/** Suggests starting a worker after a timeout without workers, when more time would not help. */
 async function noWorkerHint(error: unknown, bus: Bus, to: string): Promise<string | undefined> {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'E010') return undefined
   const workers = await workersFor(bus, to).catch(() => undefined)
   return workers === 0 ? `\`${to}\` has 0 workers; start one: passover work ${to} -- <command>.` : undefined
 }
 
-/** Nobody has that name: perhaps another one was meant. */
+/** Suggests a similar name if no agent has the given one. */
 async function otherNameHint(error: unknown, bus: Bus, to: string): Promise<string | undefined> {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'E001') return undefined
   const names = await namesIn(bus).catch((): string[] => [])
@@ -217,7 +219,7 @@ async function namesIn(bus: Bus): Promise<string[]> {
   return [...(await verifiedAgents(bus)).values()].filter(({ roles }) => roles.subagent).map(({ name }) => name)
 }
 
-/** A refusal by policy says where the project's file has the rule. */
+/** Adds the location of the rule in the project's policy file to a refusal by policy. */
 async function withRulePlace(error: unknown, context: Context): Promise<unknown> {
   if (!(error instanceof Error) || !('context' in error)) return error
   const { policy_path } = (error.context ?? {}) as { policy_path?: unknown }
@@ -227,7 +229,7 @@ async function withRulePlace(error: unknown, context: Context): Promise<unknown>
   return rule_at ? Object.assign(error, { rule_at }) : error
 }
 
-/** An error of a pass that exists says how to look at it; `mend` where more is known than the error table says. */
+/** Adds the pass id to an error, so that the pass can be inspected, and `mend` if it says more than the error table. */
 function withLookup(error: unknown, id: string, mend: string | undefined): unknown {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string' || error instanceof CliFailure) return error
   if (!/^E0(?!4[0-2])\d\d$/.test(error.code)) return error

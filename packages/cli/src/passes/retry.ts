@@ -11,8 +11,8 @@ import { StoredRequests } from '../stored-messages/stored-requests.js'
 import { passOverAndWait } from './request.js'
 
 /**
- * Asks again for a pass that failed, as its originator. CliFailure E031 where it did not fail or has not ended; E041 where its request or context
- * is not stored any more; E013 where the pass that asked for it has ended.
+ * Requests a failed pass again, as its originator. Throws CliFailure E031 if it has not failed or not ended, E041 if its request or context is no
+ * longer stored, and E013 if its parent pass has ended.
  */
 export async function runRetry(context: Context, ref: PassRef, wait: boolean): Promise<number> {
   const { terminal } = context
@@ -61,7 +61,7 @@ function noLongerStored({ id }: PassRow, why: string): CliFailure {
   })
 }
 
-/** Not everybody may read the archive. */
+/** Reads the stored request; `undefined` if the person may not read the archive. */
 async function requestOf(bus: Bus, pass: AnsweredPass): Promise<StoredMessage | undefined> {
   try {
     return await new StoredRequests(bus).of(pass)

@@ -11,29 +11,29 @@ import { stopSignals } from '../terminal/stop-signals.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { openScreen } from '../terminal/writer.js'
 
-/** What one refresh shows. */
+/** State of the system at one refresh. */
 export interface TopSnapshot {
-  /** Server ms. */
+  /** Server time in milliseconds. */
   time: number
-  /** Passes that wait for a worker. */
+  /** Number of passes that wait for a worker. */
   queued: number
-  /** Passes that a worker has. */
+  /** Number of passes that a worker has. */
   running: number
-  /** Passes that are not admitted yet, or wait for a person. */
+  /** Number of passes that are not admitted yet, or wait for a person. */
   held: number
-  /** Of passes asked for in the last minute. */
+  /** Statistics of passes requested in the last minute. */
   last_minute: { passes: number; p50_ms?: number; p99_ms?: number }
-  /** Open passes that have lasted the longest. */
+  /** Open passes with the longest duration. */
   slowest: (Pick<PassRow, 'id' | 'originator' | 'subagent' | 'status'> & { lasted_ms: number })[]
   agents: Pick<AgentLine, 'name' | 'up' | 'busy' | 'places' | 'queued' | 'running' | 'waiting'>[]
 }
 
 const MINUTE_MS = 60_000
 const SLOWEST_SHOWN = 5
-/** Open passes among which the slowest are looked for: the newest. */
+/** Maximum number of open passes, newest first, among which the slowest are searched. */
 const MAX_OPEN_PASSES = 1_000
 
-/** Shows what goes on until Ctrl-C; with --json, or on no terminal without --jsonl, once. Exit 5 if the server cannot be reached at first. */
+/** Shows activity until Ctrl-C; with --json, or without a terminal and --jsonl, only once. Exit code 5 if the server is unreachable at the start. */
 export async function runTop(context: Context, { interval_ms, once }: { interval_ms: number; once: boolean }): Promise<number> {
   const { terminal, env } = context
   await using bus = await connectPerson(context)
@@ -53,7 +53,7 @@ export async function runTop(context: Context, { interval_ms, once }: { interval
       if (screen) screen.draw(text)
       else terminal.stream(look, () => undefined)
     } catch (error) {
-      // The server may be back at the next refresh. Until then the last view stays, with the error and its time.
+      // The server may be back at the next refresh. Until then the last view remains, with the error and its time.
       const why = error instanceof Error ? error.message : String(error)
       screen?.draw(`${text}\n\n${terminal.colors.red('✗')} ${clockTime(Date.now())} ${why}`)
     }
@@ -93,7 +93,7 @@ async function takeSnapshot(bus: Bus): Promise<TopSnapshot> {
 
 type View = Pick<Terminal, 'colors' | 'columns'>
 
-/** What `top` shows; no line is wider than 60 columns where names and ids give way. */
+/** Renders the view. Lines fit into 60 columns, with names and ids shortened. */
 function renderTop(look: TopSnapshot, view: View): string {
   const { bold, dim } = view.colors
   const { passes, p50_ms, p99_ms } = look.last_minute

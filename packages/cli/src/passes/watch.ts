@@ -21,14 +21,14 @@ export interface WatchRequest {
   to?: string
   count?: number
   all?: true
-  /** Only what people are to be told: returns, and what waits for them. */
+  /** Shows only notifications for people: returns, and items that wait for them. */
   notifications?: true
   bell?: true
 }
 
 const SUMMARY_SHOWN = 160
 
-/** Follows the stream until Ctrl-C, or until so many were seen. */
+/** Follows the stream until Ctrl-C, or until `count` events were shown. */
 export async function runWatch(context: Context, request: WatchRequest): Promise<number> {
   if (request.id === '') throw usage('the id is empty', '`passover watch` alone follows everything')
   await using bus = await connectPerson(context)
@@ -47,9 +47,9 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
     if (!request.notifications) shown.add(happening, () => line(happening, terminal.colors.dim))
     const { mayBeTold, NotificationReader } = await import('@passover/notifier')
     if (!mayBeTold(fact)) return
-    // Each costs reads: of what is long past only who wants notifications is told them.
+    // Each notice costs reads, so notices of old messages are only read if notifications were requested.
     if (stored.sequence <= last && !request.notifications) return
-    // The next message waits for it, so that a notification stands behind what it is about.
+    // The next message waits for this, so that a notification comes directly after the event it is about.
     reads ??= new NotificationReader(bus, rules)
     for (const notice of await noticesFor(reads, fact, happening)) shown.add(notice, () => noticeLine(notice, context))
   })
@@ -60,7 +60,7 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
   return why instanceof Error ? 5 : 0
 }
 
-/** Of a pass that is over, or that nobody knows, there may never be anything to see: silence would not say so. */
+/** Notes when a pass has ended or is unknown, since its events may never come. */
 async function noteSilence({ terminal }: Context, bus: Bus, ref: { id: string; from?: string; to?: string }): Promise<void> {
   try {
     const { row } = await findPass(bus, ref)
@@ -71,7 +71,7 @@ async function noteSilence({ terminal }: Context, bus: Bus, ref: { id: string; f
   }
 }
 
-/** What was shown so far, up to as many as were asked for. */
+/** Events shown so far, up to the requested count. */
 class Shown {
   readonly seen: PassEvent[] = []
   readonly enough: Promise<void>
@@ -99,7 +99,7 @@ class Shown {
   }
 }
 
-/** What people are to be told of a message; nothing where the pass cannot be read any more. */
+/** Returns the notices for people about a message; none if the pass can no longer be read. */
 async function noticesFor(
   reads: NotificationReader,
   fact: Step | DecisionFact,
@@ -114,7 +114,7 @@ function noticeLine({ time, originator, subagent, id, notice }: PassEvent & { no
   return `${dim(clockTime(time))}  ${bold(yellow('▶'))} ${originator} → ${subagent}  ${id}  ${oneLine(notificationText(notice))}`
 }
 
-/** A notification in words. */
+/** Formats a notification as text. */
 export function notificationText(notice: Notice): string {
   if (notice.event === 'approval') {
     const what = {
@@ -130,7 +130,7 @@ export function notificationText(notice: Notice): string {
     findings.warning > 0 ? count(findings.warning, 'warning') : '',
     changes > 0 ? count(changes, 'change') : '',
   ].filter(Boolean)
-  // What failed says its code first, which stands here already.
+  // The summary of a failure begins with its code, which is already in the text.
   const said = code && summary?.startsWith(`${code}: `) ? summary.slice(code.length + 2) : summary
   const how = `returned: ${code ?? outcome}${issues && !code && counts.length === 0 && outcome === 'completed' ? ' with remarks' : ''}`
   return `${how}${counts.length > 0 ? ` (${counts.join(', ')})` : ''}${said ? `: ${cut(said, SUMMARY_SHOWN)}` : ''}`

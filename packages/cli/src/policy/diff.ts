@@ -1,7 +1,7 @@
 import { formatValue, isBody, type PathSegment, pathText } from '@passover/core'
 import type { PassOverPreferences } from '@passover/schemas'
 
-/** One setting that two documents say differently; undefined: not at all. */
+/** A setting that differs between two documents; `undefined` on a side that lacks it. */
 export interface Difference {
   path: string
   at: PathSegment[]
@@ -9,10 +9,10 @@ export interface Difference {
   after: unknown
 }
 
-/** What an entry's key says already, and what is for editors. */
+/** Fields that repeat the key of their entry, or are only for editors. */
 const IMPLIED = new Set(['from', 'to', 'subagent_id', '$schema'])
 
-/** Every setting that differs, in the order of the documents. Whole entries stay whole where one side has none. */
+/** Returns every setting that differs, in document order. An entry that one side lacks is one difference. */
 export function diffPolicies(before: PassOverPreferences, after: PassOverPreferences): Difference[] {
   return differing([], before, after)
 }
@@ -23,7 +23,7 @@ function differing(at: PathSegment[], before: unknown, after: unknown): Differen
     return keys.flatMap((key) => differing([...at, key], own(before, key), own(after, key)))
   }
   if (JSON.stringify(withoutImplied(before)) === JSON.stringify(withoutImplied(after))) return []
-  // An empty section says nothing.
+  // An empty section equals a missing one.
   if (at.length === 1 && isEmpty(before) && isEmpty(after)) return []
   return [{ path: pathText(at), at, before: withoutImplied(before), after: withoutImplied(after) }]
 }
@@ -36,13 +36,13 @@ function isEmpty(value: unknown): boolean {
   return value === undefined || (isBody(value) && Object.keys(value).length === 0)
 }
 
-/** A value without what is implied: as a person writes it into a file. */
+/** Removes the implied fields, which a person does not write into a file. */
 export function withoutImplied(value: unknown): unknown {
   if (!isBody(value)) return value
   return Object.fromEntries(Object.entries(value).flatMap(([key, one]) => (IMPLIED.has(key) ? [] : [[key, withoutImplied(one)]])))
 }
 
-/** A difference in a line. */
+/** Formats a difference as one line. */
 export function describeDifference({ path, before, after }: Difference): string {
   if (before === undefined) return `+ ${path} ${formatValue(after)}`
   return after === undefined ? `- ${path} ${formatValue(before)}` : `~ ${path} ${formatValue(before)} → ${formatValue(after)}`
@@ -50,7 +50,7 @@ export function describeDifference({ path, before, after }: Difference): string 
 
 const NAMED = 2
 
-/** All of them in one line: the first ones, and how many more. */
+/** Formats all differences as one line: the first two, and the number of others. */
 export function summarizeDifferences(all: Difference[]): string {
   if (all.length === 0) return 'nothing'
   const named = all.slice(0, NAMED).map((one) => describeDifference({ ...one, path: one.path.replace(/^\$\./, '') }))

@@ -29,10 +29,10 @@ export interface EditOptions {
   allowMissing?: true
 }
 
-/** Rounds with a faulty document: an editor that saves the same every time would go on for ever. */
+/** Maximum number of rounds with an invalid document. An editor that never saves a valid one would loop forever. */
 const MAX_ROUNDS = 20
 
-/** `passover policy edit`: what is in force in an editor, and published when it is right and was changed. */
+/** `passover policy edit`: opens the active policy in an editor, and publishes it if it is valid and was changed. */
 export async function runPolicyEdit(context: Context, options: EditOptions): Promise<number> {
   const { terminal } = context
   const editor = context.env.VISUAL || context.env.EDITOR
@@ -74,7 +74,7 @@ interface Editing {
   allowMissing: boolean
 }
 
-/** Opens the editor until the document is right; whoever saves a faulty one unchanged has given up. */
+/** Opens the editor until the document is valid. Fails if an invalid document is saved again unchanged. */
 async function edited({ terminal, env }: Context, { editor, path, session, before, allowMissing }: Editing): Promise<PassOverPreferences> {
   for (let round = 0, saved = ''; ; round++) {
     openEditor(editor, path, env)
@@ -94,7 +94,7 @@ async function edited({ terminal, env }: Context, { editor, path, session, befor
   }
 }
 
-/** Each fault was told when the editor was opened again. */
+/** Copies the failure without its list of issues, which were shown when the editor reopened. */
 function alreadyReported({ code, message, hint, faults }: CliFailure): CliFailure {
   return new CliFailure(code, message, { ...(hint === undefined ? {} : { hint }), ...(faults ? { faults } : {}) })
 }
@@ -106,7 +106,7 @@ async function problems({
   before,
   allowMissing,
 }: Omit<Editing, 'editor'> & { text: string }): Promise<{ document?: PassOverPreferences; faults: FileIssue[] }> {
-  // Conflicts that were there before are nobody's fault now: the gate knows them.
+  // Conflicts that existed before are not reported here; `validateForPublish` compares with the previous document.
   const read = readPolicyFile({ text, shown: path, within: [] }, undefined)
   if (!read.document) return { faults: downgradeMissingAgents(read.faults, allowMissing) }
   try {
@@ -136,7 +136,7 @@ function withoutRemarks(text: string): string {
 }
 
 function openEditor(editor: string, path: string, env: NodeJS.ProcessEnv): void {
-  // As git does it: VISUAL may have arguments of its own.
+  // Uses a shell as git does, because VISUAL may contain arguments.
   const { status, error } = spawnSync(`${editor} "$PASSOVER_EDITED"`, {
     shell: true,
     stdio: 'inherit',

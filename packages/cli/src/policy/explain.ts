@@ -19,11 +19,11 @@ interface Source {
   name: string
   version?: number
   document: PassOverPreferences
-  /** `file:line` of a place in the document, where a file says it. */
+  /** Returns `file:line` of a place in the document, if a file contains it. */
   lineAt(at: readonly (string | number)[]): string | undefined
 }
 
-/** `passover policy explain <from> <to>`: every field with its value and the level that it came from. E013 for a refused override. */
+/** `passover policy explain <from> <to>`: shows every field with its value and the level it comes from. Throws E013 for a refused override. */
 export async function runPolicyExplain(context: Context, options: ExplainOptions, from: string, to: string): Promise<number> {
   const { terminal } = context
   const override = options.override === undefined ? undefined : parsed('--override', options.override, agentPairOverride)
@@ -65,7 +65,7 @@ export async function runPolicyExplain(context: Context, options: ExplainOptions
   return 0
 }
 
-/** What the registry says beside the policy: a pair that is enabled may be refused all the same. */
+/** Restrictions of the registry: they apply in addition to the policy, so a pass of an enabled pair may still be refused. */
 const ORIGINATES = {
   never: (from: string) => `${from} may never pass over (E013): passover agents set ${from} --originates always changes that.`,
   within_a_pass: (from: string) =>
@@ -99,7 +99,7 @@ function table(rows: Row[], from: string, terminal: Context['terminal']): string
   )
 }
 
-/** What other levels say, and does not hold. */
+/** Returns the values of other levels that are not in effect. */
 function overruled({ said, place, also }: Row): string {
   const holding = new Set([place, ...also].map(({ path }) => path))
   return said
@@ -111,9 +111,9 @@ function overruled({ said, place, also }: Row): string {
 interface Explained {
   source: Source
   agent: AgentRecord | undefined
-  /** Undefined: a file is explained, and no registry was asked. */
+  /** `undefined` if a file is explained, without asking a registry. */
   registered: boolean | undefined
-  /** When the originator may pass over, where it is registered. */
+  /** When the originator may pass work over, if it is registered. */
   originates: AgentRecord['roles']['originates'] | undefined
 }
 
@@ -140,7 +140,7 @@ async function sourceOf(context: Context, options: ExplainOptions, { from, to }:
   return { source, agent, registered: agent !== undefined, originates: session.agents?.get(from)?.roles.originates }
 }
 
-/** What of a request is an override too. */
+/** Parses the fields of a request that also override the policy. */
 function ownSettings(text: string) {
   const { timeout_ms, auto_apply_on_success } = requestControl.shape
   const given = parsed('--request', text, { safeParse: (value) => requestLike(value) })

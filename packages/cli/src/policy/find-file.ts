@@ -5,14 +5,14 @@ import { findNodeAtLocation, parseTree } from 'jsonc-parser'
 import { CliFailure } from '../errors.js'
 import { decodeText, fileErrorReason, readFileUpTo } from '../input/read-file.js'
 
-/** Where a project's policy stands, in a file of its own or under a key of a bigger one. */
+/** A project's policy, in its own file or under a key of a larger one. */
 export interface PolicyFile {
-  /** Absolute. */
+  /** Absolute path. */
   path: string
-  /** As it is told to people: relative to where they are. */
+  /** Path for messages, relative to the directory of the command. */
   shown: string
   text: string
-  /** The place of the document in the file: [] or ['pass_over']. */
+  /** JSON path of the document in the file: [] or ['pass_over']. */
   within: string[]
 }
 
@@ -20,22 +20,22 @@ const POLICY_PATH = join('.opencode', 'pass-over.json')
 const SHARED_CONFIG_PATH = join('.opencode', 'config.json')
 const KEY = 'pass_over'
 
-/** What names the file instead of looking for it. */
+/** Options for locating the policy file. */
 export interface PolicyFileOptions {
-  /** A named file need not be there: it will be written. */
+  /** Accepts a named file that does not exist yet and will be written. */
   mayBeNew?: true
   directory: string
-  /** An argument of the command. */
+  /** Path given as an argument of the command. */
   path?: string | undefined
   env: NodeJS.ProcessEnv
-  /** Where a file that is not trusted is named. */
+  /** Receives notes about files that are ignored because they are not trusted. */
   terminal?: { note(text: string): void } | undefined
 }
 
 /**
- * The project's policy file: the one that is named, else PASSOVER_CONFIG, else `.opencode/pass-over.json` or the key
- * `pass_over` of `.opencode/config.json`, the nearest one upward within the repository that others cannot have written. Undefined: there is none.
- * CliFailure E041 or E030 for a named one that is not there or cannot be read.
+ * Finds the project's policy file: a named one, else PASSOVER_CONFIG, else `.opencode/pass-over.json` or the key `pass_over` of
+ * `.opencode/config.json`. The latter two are searched upward within the repository; files that others could have written are skipped. Returns
+ * `undefined` if there is none. Throws CliFailure E041 or E030 if a named file does not exist or cannot be read.
  */
 export function findPolicyFile({ directory, path, env, mayBeNew, terminal }: PolicyFileOptions): PolicyFile | undefined {
   const named = path ?? env.PASSOVER_CONFIG
@@ -43,7 +43,7 @@ export function findPolicyFile({ directory, path, env, mayBeNew, terminal }: Pol
   if (named) return readNamed(resolve(directory, named), { directory, by: path ? 'it' : 'PASSOVER_CONFIG' })
   let found: PolicyFile | undefined
   for (const { path: own, fault } of filesUpward(directory, [POLICY_PATH, SHARED_CONFIG_PATH])) {
-    // Of the folder in which it is found, the other file is looked at, too. Further up there may be those of other projects.
+    // In the folder of the first match, the other file is checked too. Folders above may belong to other projects.
     if (found && dirname(found.path) !== dirname(own)) break
     if (fault) {
       terminal?.note(ignoredText({ path: own, ...fault }))
@@ -55,13 +55,13 @@ export function findPolicyFile({ directory, path, env, mayBeNew, terminal }: Pol
       break
     }
     const file = read(own, directory)
-    // The shared file is other people's configuration, which need not be ours at all.
+    // The shared file is general configuration, which need not contain a policy.
     if (own.endsWith(POLICY_PATH) || file.within.length > 0) found = file
   }
   return found
 }
 
-/** The other file where it has a policy, too. One that cannot be read is nobody's concern here. */
+/** Reads the other file if it also has a policy. Errors are ignored, because this file is not used. */
 function peek(path: string, directory: string): PolicyFile | undefined {
   try {
     const file = read(path, directory)
@@ -71,7 +71,7 @@ function peek(path: string, directory: string): PolicyFile | undefined {
   }
 }
 
-/** Where the file would be that a project does not have yet. */
+/** Returns the path of a policy file that does not exist yet. */
 export function newPolicyFile({ directory, path, env }: PolicyFileOptions): string {
   return resolve(directory, path ?? env.PASSOVER_CONFIG ?? POLICY_PATH)
 }
@@ -108,7 +108,7 @@ function read(path: string, directory: string): PolicyFile {
   }
 }
 
-/** Far above what a policy may have, and small enough to be read. */
+/** Maximum size of a policy file, far above what a valid policy needs. */
 const MAX_BYTES = 64 * 1024 * 1024
 
 function unreadable(shown: string, why: string, hint = 'make it a readable file'): CliFailure {

@@ -9,7 +9,7 @@ import { requiredFile } from './push.js'
 import { readPolicyFile } from './read-file.js'
 import { openPolicy, type PolicySession } from './session.js'
 
-/** `passover policy diff [from] [to]`: what is in force against the file, an earlier version against what is in force, or two versions. */
+/** `passover policy diff [from] [to]`: compares the active policy with the file, an earlier version with the active one, or two versions. */
 export async function runPolicyDiff(context: Context, options: { file?: string }, given: (number | undefined)[]): Promise<number> {
   const { terminal } = context
   await using session = await openPolicy(context)
@@ -55,7 +55,7 @@ function colored(line: string, colors: Context['terminal']['colors']): string {
   return line.startsWith('-') ? colors.red(line) : colors.yellow(line)
 }
 
-/** `passover policy history`: newest first, with what each version changed. */
+/** `passover policy history`: lists the versions, newest first, with the changes of each. */
 export async function runPolicyHistory(context: Context, { limit }: { limit: number }): Promise<number> {
   const { terminal } = context
   await using session = await openPolicy(context)

@@ -19,7 +19,7 @@ export interface PolicyPullOptions {
 
 const FORMAT = { formattingOptions: { insertSpaces: true, tabSize: 2 } }
 
-/** `passover policy pull [file]`: what is in force into the file. Comments, order and format of what does not change stay. */
+/** `passover policy pull [file]`: writes the active policy into the file. Keeps comments, order and format of unchanged settings. */
 export async function runPolicyPull(context: Context, options: PolicyPullOptions, path: string | undefined): Promise<number> {
   const { terminal } = context
   const file = findPolicyFile({ ...named(context, path), mayBeNew: true })
@@ -70,7 +70,7 @@ interface Overwriting {
   changes: number
 }
 
-/** What was never published would be lost. */
+/** Asks before a document is overwritten that was never published and would be lost. */
 async function mayOverwrite({ terminal }: Context, { options, session, present, file, changes }: Overwriting): Promise<void> {
   if (options.yes || sameDocument(present, {})) return
   const versions = await session.store.versions()
@@ -81,7 +81,7 @@ async function mayOverwrite({ terminal }: Context, { options, session, present, 
 }
 
 function edited({ text, within }: PolicyFile, present: PassOverPreferences, wanted: PassOverPreferences): string {
-  // One setting at a time: each edit moves what stands behind it.
+  // Applies one setting at a time, because each edit shifts the text after it.
   return diffPolicies(present, wanted).reduce((now, { at, after }) => applyEdits(now, modify(now, [...within, ...at], after, FORMAT)), text)
 }
 
@@ -90,12 +90,12 @@ function whole(file: PolicyFile | undefined, document: PassOverPreferences): str
   return documentText(document)
 }
 
-/** A document as a person writes it. */
+/** Formats a document as a person would write it. */
 export function documentText(document: PassOverPreferences): string {
   return `${JSON.stringify(withoutImplied(document), null, 2)}\n`
 }
 
-/** All or nothing: who reads meanwhile sees the old file or the new one. */
+/** Writes atomically: concurrent readers see the old file or the new one. */
 function write(path: string, text: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true })

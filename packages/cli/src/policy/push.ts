@@ -31,7 +31,7 @@ export interface PolicyPushOptions {
   allowMissing?: true
 }
 
-/** The project's file. CliFailure E041 when there is none. */
+/** Returns the project's policy file. Throws CliFailure E041 if there is none. */
 export function requiredFile(
   { directory, env, terminal }: Pick<Context, 'directory' | 'env' | 'terminal'>,
   path: string | undefined,
@@ -43,7 +43,7 @@ export function requiredFile(
   })
 }
 
-/** `passover policy check [file]`: with the registry where a server can be reached, else without. */
+/** `passover policy check [file]`: validates the file, and checks its agents against the registry if a server is reachable. */
 export async function runPolicyCheck(context: Context, options: PolicyCheckOptions, path: string | undefined): Promise<number> {
   const { terminal } = context
   const file = requiredFile(context, path)
@@ -51,7 +51,7 @@ export async function runPolicyCheck(context: Context, options: PolicyCheckOptio
   const read = await checkPolicyFile(file, agents)
   const faults = downgradeMissingAgents(read.faults, options.allowMissing === true)
   if (faults.some(({ severity }) => severity === 'error')) throw invalidPolicyError(file.shown, faults)
-  // Of a file whose only errors are excused there is no document.
+  // There is no document if the file has errors, even if all of them were downgraded.
   const { pairs = {}, subagents = {} } = (read.document ?? read.value ?? {}) as PassOverPreferences
   const numbers = `${count(Object.keys(pairs).length, 'pair')}, ${count(Object.keys(subagents).length, 'subagent')}`
   const document = { file: file.path, valid: true, warnings: faults.map(jsonFault), agents_checked: agents !== undefined }
@@ -75,7 +75,7 @@ async function registryOf(context: Context, { offline }: PolicyCheckOptions) {
   }
 }
 
-/** `passover policy push [file]` */
+/** `passover policy push [file]`: publishes the file as the next version. */
 export async function runPolicyPush(context: Context, options: PolicyPushOptions, path: string | undefined): Promise<number> {
   const { terminal } = context
   const file = requiredFile(context, path)
@@ -136,7 +136,7 @@ function unchanged({ terminal }: Context, version: number, file: PolicyFile): nu
   return 0
 }
 
-/** After a change that was not made in the file: whoever pushes the file next would undo it. */
+/** Notes that the file differs after a change made elsewhere; the next push of the file would undo it. */
 export async function noteFileDiffers(
   context: Context,
   session: Pick<PolicySession, 'agents'>,

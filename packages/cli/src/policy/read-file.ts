@@ -6,14 +6,14 @@ import type { Context } from '../connection/context.js'
 import { findPolicyFile, type PolicyFile } from './find-file.js'
 
 export interface PolicyFileReading {
-  /** Undefined: it is not valid, `faults` say why. */
+  /** `undefined` if the document is invalid; `faults` has the reasons. */
   document?: PassOverPreferences
   /** Errors and warnings. */
   faults: FileIssue[]
-  /** The line of a place in the document, from 1. */
+  /** Returns the line of a place in the document, from 1. */
   lineOf(at: readonly (string | number)[]): number | undefined
   positionOf(at: readonly (string | number)[]): Position | undefined
-  /** What stands there, as JSON, right or not; undefined: it is no JSON. */
+  /** Parsed JSON value, valid or not; `undefined` if the file is not JSON. */
   value?: unknown
 }
 
@@ -22,7 +22,7 @@ interface Position {
   column: number
 }
 
-/** As `readPolicyFile`, and every output_schema is compiled, also in a document that has other faults. */
+/** Like `readPolicyFile`, and also compiles every output_schema, even if the document has other faults. */
 export async function checkPolicyFile(
   file: Pick<PolicyFile, 'text' | 'shown' | 'within'>,
   agents: KnownAgents,
@@ -35,7 +35,7 @@ export async function checkPolicyFile(
   return { ...rest, faults: inOrder([...read.faults, ...more.map((fault) => located(fault, { file: file.shown, locate }))]) }
 }
 
-/** Reads and checks a policy file. Comments and trailing commas are accepted, as in every `.json` that people edit by hand. */
+/** Reads and checks a policy file. Comments and trailing commas are accepted, because people edit it by hand. */
 export function readPolicyFile(
   { text, shown: file, within }: Pick<PolicyFile, 'text' | 'shown' | 'within'>,
   agents: KnownAgents,
@@ -67,13 +67,13 @@ function located(fault: PolicyFault, { file, locate }: Locating): FileIssue {
   return { ...fault, places, file, ...position }
 }
 
-/** Errors first, each in the order of the file. */
+/** Sorts errors before warnings, each by line. */
 function inOrder(faults: FileIssue[]): FileIssue[] {
   const rank = ({ severity, line = 0 }: FileIssue) => (severity === 'error' ? 0 : 1e9) + line
   return faults.sort((a, b) => rank(a) - rank(b))
 }
 
-/** The key where there is one, so that what is wrong with a whole entry points at its name. */
+/** Returns the node of the key if there is one, so that a fault of a whole entry points at its name. */
 function nodeAt(root: Node, at: readonly (string | number)[]): Node | undefined {
   const node = findNodeAtLocation(root, [...at])
   return node?.parent?.type === 'property' ? node.parent.children?.[0] : node
@@ -95,7 +95,7 @@ function position(text: string, offset: number): Position {
 
 let counted: { text: string; ends: number[] } | undefined
 
-/** Offsets of the line feeds of a text. Kept for the last one: a document with thousands of faults asks for each. */
+/** Returns the offsets of the line feeds of a text. Caches the last text, because a document with thousands of faults needs them for each fault. */
 function lineEnds(text: string): number[] {
   if (counted?.text !== text) {
     const ends: number[] = []
@@ -128,7 +128,7 @@ function syntaxFault({ error, offset, length }: ParseError, text: string): FileI
   return { code: 'E030', severity: 'error', message, path: '$', places, found, expected, line, column }
 }
 
-/** JSON lets a name stand twice and takes the last one without a word: a pair would be enabled that stands there as disabled. */
+/** Finds repeated names. JSON parsers silently take the last one, so a pair could be enabled although the file also disables it. */
 function repeats(node: Node, at: (string | number)[] = []): PolicyFault[] {
   if (node.type === 'array') return (node.children ?? []).flatMap((child, index) => repeats(child, [...at, index]))
   if (node.type !== 'object') return []
@@ -159,21 +159,21 @@ function repeated(at: (string | number)[]): PolicyFault {
   }
 }
 
-/** The line of the project's policy file at which a JSON path of the live policy stands. Undefined: there is none, or no such file. */
+/** Returns the line in the project's policy file of a JSON path of the active policy; `undefined` if the path or the file is missing. */
 export function locateInPolicyFile(context: Pick<Context, 'directory' | 'env'>, path: string): { file: string; line: number } | undefined {
   try {
     const file = findPolicyFile(context)
     const line = file && readPolicyFile(file, undefined).lineOf(parsePolicyPath(path))
     return line === undefined ? undefined : { file: file?.shown ?? '', line }
   } catch {
-    // The refusal is what matters; a file that cannot be read is another matter.
+    // The refusal matters more than an unreadable file.
     return undefined
   }
 }
 
 const SEGMENT = /\.([A-Za-z_$][\w$]*)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]/g
 
-/** The parts of a path as core writes it. */
+/** Splits a path as formatted by the core package. */
 export function parsePolicyPath(path: string): PathSegment[] {
   return [...path.matchAll(SEGMENT)].map(
     ([, word, index, quoted]) => word ?? (index === undefined ? String(JSON.parse(quoted ?? '""')) : Number(index)),

@@ -2,7 +2,7 @@ import { openPolicySession, type PolicySession as Session } from '@passover/oper
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 
-/** A connection with what every policy command needs. */
+/** A policy session with its connection. */
 export type PolicySession = Session & AsyncDisposable
 
 export async function openPolicy(context: Context): Promise<PolicySession> {

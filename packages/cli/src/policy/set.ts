@@ -28,7 +28,7 @@ export interface SetOptions {
   allowMissing?: true
 }
 
-/** What a command makes of the document in force; done again upon a newer one where somebody was faster. */
+/** A change to the active document. `make` runs again on a newer version if another change was published first. */
 interface Change {
   make(live: ActivePolicy): PassOverPreferences
   reason: string | undefined
@@ -39,7 +39,7 @@ type Changed =
   | { kind: 'same'; live: ActivePolicy }
   | { kind: 'changed'; value: PolicyVersion; changes: Difference[]; warnings: PolicyFault[] }
 
-/** `passover policy set <field> [value]` */
+/** `passover policy set <field> [value]`: sets or removes one setting. */
 export function runPolicySet(context: Context, options: SetOptions, field: string, value: string | undefined): Promise<number> {
   const at = placeOf(options, field)
   if (value === undefined && !options.remove)
@@ -58,8 +58,8 @@ export interface PairOptions {
 }
 
 /**
- * `passover policy enable|disable <from> <to>`: the reason stands in the pair, since E004 tells it. Enabling takes away what disabling
- * set; nothing is written down that holds anyhow.
+ * `passover policy enable|disable <from> <to>`. The reason is stored in the pair, because E004 shows it. Enabling removes what disabling set, and
+ * writes nothing if the pair is enabled already.
  */
 export function runPolicyPair(
   context: Context,
@@ -77,7 +77,7 @@ export function runPolicyPair(
   return run(context, { make, reason: options.reason, allowMissing: options.allowMissing === true })
 }
 
-/** `passover policy rollback <version>`: a new version with the old document. Who is missing now is no obstacle. */
+/** `passover policy rollback <version>`: publishes the old document as a new version, even if some of its agents are no longer registered. */
 export async function runPolicyRollback(context: Context, { reason }: { reason?: string }, version: number): Promise<number> {
   await using session = await openPolicy(context)
   const { document } = await versionOf(session, version)
@@ -90,7 +90,7 @@ async function run(context: Context, change: Change): Promise<number> {
   return tell(context, session, await changed(session, change))
 }
 
-/** Of many who change at once each goes on from the one before: nobody's change is lost. */
+/** Publishes a change. Retries on the newest version after a conflict, so that no concurrent change is lost. */
 async function changed(session: PolicySession, { make, reason, allowMissing }: Change): Promise<Changed> {
   for (;;) {
     const live = await activePolicy(session)
@@ -118,7 +118,7 @@ async function tell(context: Context, session: PolicySession, done: Changed): Pr
   }
   const { value, changes, warnings } = done
   const told = changes.map(({ path, before, after }) => ({ path, before, after }))
-  // Conflicts of long ago are told by check, not at every change.
+  // Older warnings are left to `policy check`.
   const fresh = warnings.filter(({ places }) => places.some(({ path }) => changes.some((one) => path.startsWith(one.path))))
   const names = await readNameVerification(session.bus, context)
   terminal.show({ version: value.version, by: value.by, ...names, changes: told, warnings: fresh.map(jsonFault) }, () =>
@@ -148,7 +148,7 @@ function placeOf({ pair, to, global }: SetOptions, field: string): PathSegment[]
 
 const LISTS = new Set(['tools', 'approvers', 'allow_widening'])
 
-/** JSON, a time with its unit for milliseconds, words with commas for a list, else a text. */
+/** Parses a value: JSON, a duration for milliseconds, comma-separated words for a list, else plain text. */
 function settingOf(field: string, text: string): unknown {
   const time = field.endsWith('_ms') ? parseDuration(text) : undefined
   if (time !== undefined) return time
@@ -164,7 +164,7 @@ function settingOf(field: string, text: string): unknown {
   }
 }
 
-/** A copy of the document in which one setting is another, or is gone; what becomes empty by it goes too. */
+/** Copies the document with one setting changed or removed. Objects that become empty are removed too. */
 function withSetting(document: PassOverPreferences, at: PathSegment[], value: unknown): PassOverPreferences {
   return replaced(document as Record<string, unknown>, at, value) ?? {}
 }
@@ -176,7 +176,7 @@ function replaced(record: Record<string, unknown>, [key, ...rest]: PathSegment[]
   const inner = rest.length === 0 ? value : replaced((present ?? {}) as Record<string, unknown>, rest, value)
   if (inner === undefined) delete copy[name]
   else copy[name] = inner
-  // An entry whose names alone are left says nothing.
+  // An entry with only its names left counts as empty.
   const empty = Object.keys(copy).every((one) => value === undefined && (one === 'from' || one === 'to' || one === 'subagent_id'))
   return empty ? undefined : copy
 }
