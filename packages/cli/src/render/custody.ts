@@ -2,7 +2,7 @@ import type { CustodyBody, CustodyScope, SegmentRun } from '@passover/schemas'
 import { dateTime } from '../terminal/duration.js'
 import { count, oneLine } from '../terminal/text.js'
 
-/** What was said about custody, in words. */
+/** Describes a custody event in words. */
 export function custodyText(body: CustodyBody): string {
   switch (body.kind) {
     case 'hold':

@@ -8,7 +8,7 @@ import { count, formatCommands, indent, oneLine, sizeText, visible } from '../te
 interface View extends Pick<Terminal, 'colors'> {
   now: number
   person: string
-  /** For the person who decides: everything that the inbox tells, uncut; changes are left out, since they are shown with their diffs. */
+  /** True for the person who decides: shows everything untruncated, but not the changes, which are shown with their diffs. */
   whole?: boolean
 }
 
@@ -16,14 +16,14 @@ const FILES_SHOWN = 5
 const CHANGES_SHOWN = 20
 const OBJECTIVE_SHOWN = 160
 
-/** What an item is about, in a sentence: "the start of …", "the release of …". */
+/** Noun phrase for each item: "the start of …", "the release of …". */
 export const ITEM_TITLES: Record<InboxItem['item'], string> = {
   dispatch: 'start of the work',
   return: 'release of the result',
   apply: 'application of the changes',
 }
 
-/** Everything that waits, the passes of one chain together under the one at its top. */
+/** Renders all pending items, grouped by root pass. */
 export function renderInbox(items: readonly InboxItem[], view: View): string {
   const roots = new Map<string, InboxItem[]>()
   for (const item of items) roots.set(keyText(item.root), [...(roots.get(keyText(item.root)) ?? []), item])
@@ -36,22 +36,19 @@ export function renderInbox(items: readonly InboxItem[], view: View): string {
   return groups.join('\n\n')
 }
 
-/**
- * What `--digest` of approve and deny takes for an item. Of changes only what shows their diffs tells it: nobody approves by it what they did
- * not see.
- */
+/** Returns the value that `--digest` of approve and deny takes for an item. Changes have none here: only commands that show their diffs reveal it. */
 export function digestOf({ item, digest }: Pick<InboxItem, 'item' | 'digest'>): string | undefined {
   return item === 'apply' ? undefined : digest
 }
 
-/** An item for --json: `digest` is what `--digest` takes; of changes there is `return_digest`, the stored output that they are of. */
+/** Returns an item for --json. `digest` is the value for `--digest`; changes have `return_digest` instead, the digest of their stored output. */
 export function itemDocument<Item extends Pick<InboxItem, 'item' | 'digest'>>(item: Item): object {
   if (item.item !== 'apply') return item
   const { digest, ...rest } = item
   return { ...rest, return_digest: digest }
 }
 
-/** One item: what, since when and until when, what there is to see, and what to type. */
+/** Renders one item: its title, times, facts and the commands to decide it. */
 export function renderItem(item: InboxItem, view: View): string {
   const { colors, now } = view
   const title = `${colors.yellow(ITEM_TITLES[item.item])}  ${oneLine(item.id)}  ${item.chain.map((name) => oneLine(name)).join(' → ')}`
@@ -117,7 +114,7 @@ function changeLines({ returned }: InboxItem, { colors }: View): string[] {
   return [...lines, `    … and ${more} more${warnings}; approve shows all of them before it asks`]
 }
 
-/** `2. <path>  +2 -1  why (confidence high)`, and its warnings below. */
+/** Renders a numbered change: `2. <path>  +2 -1  why (confidence high)`, with its warnings below. */
 function changeLine(change: ShownModification, colors: Terminal['colors']): string {
   return `${change.number}. ${changeText(change, colors, '      ')}`
 }
@@ -133,7 +130,7 @@ interface ShownChange {
   warnings?: ShownModification['warnings']
 }
 
-/** One change in a line: path, lines, reason; each warning in a line of its own. */
+/** Renders one change as a line with path, line counts and reason, and each warning as a further line. */
 export function changeText(change: ShownChange, colors: Terminal['colors'], by = '    '): string {
   const { path, operation = 'modify', added = 0, removed = 0, reason, confidence, omitted, warnings = [] } = change
   const how = operation === 'modify' ? '' : `  ${operation}`
@@ -144,12 +141,12 @@ export function changeText(change: ShownChange, colors: Terminal['colors'], by =
   return [told, ...warnings.map(({ message }) => `${by}${colors.yellow(`! ${oneLine(message)}`)}`)].join('\n')
 }
 
-/** The flags by which a command means one pass only, also where another originator or subagent has one with the same id. */
+/** Returns the flags that select one pass even if another originator or subagent has a pass with the same id. */
 export function partiesText({ originator, subagent }: Pick<PassKey, 'originator' | 'subagent'>): string {
   return `--from ${originator} --to ${subagent}`
 }
 
-/** Exactly what to type, a command a line; the item is named, so that it is no other one's by the time it is typed. */
+/** Returns the commands to type, one per line. They name the item, so that they cannot decide a later one by mistake. */
 export function decisionCommands(item: InboxItem, { person }: Pick<View, 'person'>): string {
   const key = { originator: item.originator, subagent: item.subagent, id: item.id }
   const which = `${item.id} --item ${item.item} ${partiesText(key)}`

@@ -23,8 +23,8 @@ import { z } from 'zod'
 import { strictSchema } from './strict-schema.js'
 
 /**
- * What each command prints under `--json`, by the words that name the command. docs/reference/json-output.md is generated from it
- * (infra/setup/json-output.mjs), and tests compare the documents of every command with it. A field that is not here fails them.
+ * Schemas of the --json output of each command, by command name. docs/reference/json-output.md is generated from them
+ * (infra/setup/json-output.mjs), and tests compare the documents of every command with them. A field that is missing here fails the tests.
  */
 
 const text = z.string()
@@ -32,16 +32,16 @@ const number = z.number()
 const flag = z.boolean()
 const yes = z.literal(true)
 const open = z.looseObject({})
-/** Who; `unverified` where the installation checks no names of people. */
+/** `unverified` is set if the installation does not verify the names of people. */
 const names = { unverified: yes.optional() }
 const marks = { ...names, self: yes.optional() }
 
-/** The document of a command that failed, instead of its own. */
+/** Document of a failed command, printed instead of its own. */
 export const FAILURE = z.strictObject({ error: z.looseObject({ code: text, message: text, hint: text.optional() }) })
 
 const change = z.strictObject({ path: text, before: z.unknown().optional(), after: z.unknown().optional() })
 const place = { line: number.optional(), column: number.optional() }
-/** A warning about a policy that is valid. */
+/** A warning about a valid policy. */
 const warning = z.strictObject({
   code: text,
   severity: text,
@@ -54,7 +54,7 @@ const warning = z.strictObject({
   suggestion: text.optional(),
   places: z.array(z.strictObject({ path: text, level: text.optional(), ...place })),
 })
-/** A warning about a proposed change, such as hidden characters, that its diff does not show. */
+/** A warning about a proposed change that its diff does not show, such as hidden characters. */
 const changeWarning = z.strictObject({ number, path: text, kind: text, message: text, characters: z.array(text).optional() })
 /** How far a constraint of a command worker is enforced on this machine. */
 const guarantee = z.strictObject({ constraint: text, level: text, mechanism: text })
@@ -95,7 +95,7 @@ const settled = z.array(
   }),
 )
 const interrupted = z.array(z.strictObject({ id: text, kind: text, written: z.array(text), total: number }))
-/** The contents of a file that has changed since the subagent saw it. */
+/** Contents of a file that has changed since the subagent saw it. */
 const sides = z.strictObject({ old_content: text, current: text.optional(), new_content: text, encoding: z.enum(['utf8', 'base64']) })
 const conflict = z.strictObject({ number, path: text, kind: text, why: text, sides: sides.optional() })
 const planned = z.strictObject({
@@ -141,10 +141,10 @@ const happening = z.strictObject({
   detail: text.optional(),
   notice: notice.optional(),
 })
-/** `digest` is what `--digest` takes; item `apply` has `return_digest` instead. */
+/** An inbox item. `digest` is the value for `--digest`; item `apply` has `return_digest` instead. */
 const due = z.strictObject({ ...inboxItem.shape, digest: text.optional(), return_digest: text.optional() })
 const { row: _row, return: _return, history: _history, below: _below, digest: _digest, due: _due, ...stored } = answeredPass.shape
-/** Of a pass that did not end well an output may lack fields. */
+/** The output of a pass that did not end well may lack fields. */
 const partialOutput = workOutput.partial()
 const result = {
   output: partialOutput.optional(),
@@ -166,7 +166,7 @@ const decided = z.strictObject({
   digest: text.optional(),
   modifications: z.record(text, text).optional(),
 })
-/** A dead letter that could not be settled, with the error instead. */
+/** A dead letter that could not be settled, with the error. */
 const notSettled = z.strictObject({ id: text, error: z.strictObject({ code: text, message: text, hint: text.optional() }) })
 const requeuedLetter = z.strictObject({
   id: text,
@@ -177,7 +177,7 @@ const requeuedLetter = z.strictObject({
   ...names,
   status: text,
 })
-/** A dead letter that another person had settled already. */
+/** A dead letter that another person had already settled. */
 const settledBefore = z.strictObject({
   id: text,
   requeued: z.literal(false).optional(),
@@ -197,7 +197,7 @@ const published = z.strictObject({
   changes: z.array(change).optional(),
   warnings: z.array(warning).optional(),
 })
-/** The value that a level of the policy gives a field. */
+/** A value that a level of the policy sets for a field. */
 const saidAt = z.strictObject({ level: text, path: text, value: z.unknown().optional() })
 const running = { url: text, pid: number, directory: text, http: text.optional() }
 
@@ -519,7 +519,7 @@ export const JSON_SHAPES: Record<string, z.ZodType> = {
   completion: z.union([z.strictObject({ shell: text, script: text }), z.array(text)]),
 }
 
-/** Shapes that documents share, by the names that the reference gives them. */
+/** Shapes that several documents share, by their names in the reference. */
 export const NAMED_SHAPES: Record<string, z.ZodType> = {
   PassRow: passRow,
   PassKey: passKey,
@@ -547,7 +547,7 @@ export const NAMED_SHAPES: Record<string, z.ZodType> = {
   Published: published,
 }
 
-/** The command that a line names: its first words that are one. Undefined where it names none. */
+/** Returns the command that a command line names, or `undefined` if it names none. */
 export function commandOf(line: readonly string[]): string | undefined {
   const names = new Set(Object.keys(JSON_SHAPES))
   for (const [at, word] of line.entries()) {
@@ -558,13 +558,13 @@ export function commandOf(line: readonly string[]): string | undefined {
   return undefined
 }
 
-/** Strict forms of shapes, also of those that commands share. */
+/** Cache of strict schemas, including those that commands share. */
 const STRICT = new Map<z.ZodType, z.ZodType>()
 
 /**
- * Compares a document with the shape of its command.
+ * Compares a document with the schema of its command.
  *
- * @returns What differs; undefined where nothing does, or the line names no command.
+ * @returns the differences; undefined if there are none, or the line names no command.
  */
 export function shapeFault(line: readonly string[], document: unknown): string | undefined {
   if (FAILURE.safeParse(document).success) return undefined

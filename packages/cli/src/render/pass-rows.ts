@@ -4,7 +4,7 @@ import { ago, duration } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { type Column, renderTable } from './table.js'
 
-/** How long it took, or has lasted. */
+/** Returns the duration of a pass in milliseconds, up to now if it is open. */
 export function elapsed(row: Pick<PassRow, 'created_at' | 'ended_at'>, now: number): number {
   return Math.max(0, (row.ended_at ?? now) - row.created_at)
 }
@@ -15,7 +15,7 @@ export function statusColor(row: Pick<PassRow, 'status' | 'output_status'>, colo
   return isOpen(row) ? colors.cyan : colors.green
 }
 
-/** The table of `list`. */
+/** Renders the table of `list`. */
 export function renderPassRows(rows: PassRow[], now: number, terminal: Pick<Terminal, 'colors' | 'columns'>): string {
   const columns: Column<PassRow>[] = [
     { head: 'ID', cell: (row) => row.id },

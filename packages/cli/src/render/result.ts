@@ -7,20 +7,22 @@ import type { Terminal } from '../terminal/terminal.js'
 import { count, cut, indentContinuation, oneLine, quoteLines, visible, visibleLines } from '../terminal/text.js'
 import { changeText } from './inbox.js'
 
-/** `as`: an originator also reads the messages for it alone. `within`: in other text, each line of the output's own text is marked. */
+/**
+ * `as`: an originator also sees messages that are only for it. `within`: marks each line of the output's own text, because it is part of other text.
+ */
 type View = Pick<Terminal, 'colors'> & { as?: 'originator'; within?: 'show' }
 
-/** Characters of a stack, or of what was no output. */
+/** Maximum number of characters shown of a stack trace or of an invalid output. */
 const RAW_SHOWN = 2_000
 
-/** What came back, for people. */
+/** Renders the result of a pass for people. */
 export function renderResult(result: PassResult, view: View): string {
   if ('error' in result) return renderError(result, view)
   if ('unreadable' in result) return `The return cannot be read: ${oneLine(result.unreadable)}`
   return renderOutput(result.output, view)
 }
 
-/** An error: its sentence, and the chain with the offender marked where it has one. */
+/** Renders an error with its message, stack trace and raw output. */
 function renderError({ error, raw_output }: { error: PassError; raw_output?: unknown }, { colors }: View): string {
   const { code, message, details } = error
   const lines = [`${colors.red(`${code}`)} ${indentContinuation(visibleLines(message))}`]
@@ -34,12 +36,12 @@ function indented(text: string): string {
   return quoteLines(visibleLines(cut(text, RAW_SHOWN)))
 }
 
-/** What a worker gave in place of an output, cut for people. */
+/** Converts an invalid output to text. */
 function rawText(raw: unknown): string {
   return typeof raw === 'string' ? raw : JSON.stringify(raw)
 }
 
-/** A worker's output: verdict first (with the pass's id, where it is told nowhere else), then findings, proposed files, and text. */
+/** Renders an output: status and verdict first (with the pass id, if given), then artifacts, findings, recommendations and text. */
 export function renderOutput(output: Partial<WorkOutput>, view: View, id?: string): string {
   const { colors } = view
   const { summary } = output
@@ -57,7 +59,7 @@ export function renderOutput(output: Partial<WorkOutput>, view: View, id?: strin
   return lines.join('\n')
 }
 
-/** Findings that stand in the summary alone. */
+/** Returns the findings that only the summary contains. */
 function looseFindings(output: Partial<WorkOutput>): string[] {
   const told = new Set((output.artifacts ?? []).flatMap((artifact) => (artifact.type === 'finding' ? [artifact.message] : [])))
   return (output.summary?.findings ?? [])
@@ -73,13 +75,13 @@ function renderArtifacts(artifacts: WorkArtifact[], view: View): string[] {
   )
 }
 
-/** What was said to the originator alone is no other's to read here; that there is something is no secret. */
+/** Hides the content of a message for the originator only from other readers, but not that it exists. */
 function renderMessage({ content, visibility }: MessageArtifact, { colors, as }: View): string {
   if (visibility === 'originator_only' && as !== 'originator') return colors.dim('(a message for its originator alone)')
   return oneLine(content)
 }
 
-/** `change`: what a file modification does, with its number as `--only` of apply and approve takes it. */
+/** Renders an artifact. `change` describes a file modification, with its number for `--only` of apply and approve. */
 function renderArtifact(artifact: WorkArtifact, view: View, change: ShownFile | undefined): string {
   const { colors } = view
   switch (artifact.type) {
@@ -107,7 +109,7 @@ function consideredOf({ alternatives_considered = [] }: DecisionArtifact): strin
   return alternatives_considered.length === 0 ? '' : ` (considered: ${alternatives_considered.map((one) => oneLine(one)).join('; ')})`
 }
 
-/** Of a result with changes to files, for --json: what an approver has to know of each change. Contents stay true values. */
+/** Returns the warnings about proposed changes for --json. Contents are not escaped. */
 export function warningsIn(result: PassResult | undefined): { warnings?: object[] } {
   const changes = result && 'output' in result ? reviewable(result.output.artifacts ?? []) : undefined
   const warned = showProposals(changes ?? []).flatMap(({ numbers, path, warnings }) =>

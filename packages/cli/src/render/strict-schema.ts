@@ -1,8 +1,8 @@
 import { z } from 'zod'
 
 /**
- * Returns a schema that rejects every field that the given one does not name, at any depth. The given schemas also read what newer versions
- * wrote, so they strip or keep unknown fields; a document that this version prints has none. An object without named fields stays open.
+ * Returns a schema that rejects every field that the given one does not name, at any depth. The given schemas strip or keep unknown fields, because
+ * they also read what newer versions wrote; a document that this version prints has no unknown fields. An object without named fields stays open.
  */
 export function strictSchema(schema: z.ZodType, known = new Map<z.ZodType, z.ZodType>()): z.ZodType {
   const made = known.get(schema)

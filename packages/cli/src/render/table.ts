@@ -5,9 +5,9 @@ import { columnsOf, cutColumns, oneLine } from '../terminal/text.js'
 export interface Column<Row> {
   head: string
   cell(row: Row): string
-  /** The column that gives way when the terminal is narrow. */
+  /** Set if the column may be shortened on a narrow terminal. */
   shrinks?: true
-  /** Left out, the last such column first, where a terminal is too narrow for all. */
+  /** Set if the column may be dropped on a narrow terminal, the last such column first. */
   optional?: true
   color?(row: Row): (text: string) => string
 }
@@ -16,8 +16,8 @@ const COLUMN_GAP = 2
 const MIN_COLUMN_WIDTH = 12
 
 /**
- * Rows under plain headings, no frame: as readable in a log as on a terminal. On a terminal that is too narrow for them optional columns are
- * left out, which a last line says; where that is not enough each row becomes a block of lines.
+ * Renders rows under headings without a frame, so that the table is as readable in a log as on a terminal. On a narrow terminal, optional columns are
+ * dropped, which the last line says; if that is not enough, each row becomes a block of lines.
  */
 export function renderTable<Row>(columns: Column<Row>[], rows: Row[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {
   const left = columns.slice()
@@ -49,7 +49,7 @@ function renderColumns<Row>(columns: Column<Row>[], rows: Row[], terminal: Pick<
     .join('\n')
 }
 
-/** Each row as lines of heading and value; empty cells are left out. */
+/** Renders each row as lines of heading and value, without empty cells. */
 function renderBlocks<Row>(columns: Column<Row>[], rows: Row[], { colors, columns: width }: Pick<Terminal, 'colors' | 'columns'>): string {
   const label = Math.max(...columns.map(({ head }) => head.length)) + COLUMN_GAP
   const room = width === undefined ? undefined : Math.max(MIN_COLUMN_WIDTH, width - label)
@@ -71,7 +71,7 @@ function cellsOf<Row>(columns: Column<Row>[], rows: Row[]): string[][] {
   return rows.map((row) => columns.map((column) => oneLine(column.cell(row))))
 }
 
-/** With what shrinks as narrow as it may be. */
+/** Returns the minimum width of the table, with shrinking columns as narrow as possible. */
 function leastWidth<Row>(columns: Column<Row>[], rows: Row[]): number {
   const widths = naturalWidths(columns, cellsOf(columns, rows))
   const least = widths.map((width, index) => (columns[index]?.shrinks ? Math.min(width, MIN_COLUMN_WIDTH) : width) + COLUMN_GAP)
@@ -86,7 +86,7 @@ function paint<Row>(column: Column<Row> | undefined, row: Row | undefined): (tex
   return (row !== undefined && column?.color?.(row)) || ((text) => text)
 }
 
-/** Widths in columns; only shrinking columns are cut, and only on a terminal. */
+/** Returns the column widths. Only shrinking columns are cut, and only on a terminal. */
 function fit<Row>(columns: Column<Row>[], cells: string[][], width: number | undefined): number[] {
   const natural = naturalWidths(columns, cells)
   if (width === undefined) return natural

@@ -10,7 +10,7 @@ import { renderResult } from './result.js'
 
 type View = Pick<Terminal, 'colors' | 'columns'>
 
-/** What `show` prints: who, what and why; the timeline; the result; the decisions. The newest error comes first. */
+/** Renders the output of `show`: facts, timeline, result and decisions. An error comes first. */
 export function renderPass(pass: AnsweredPass, result: PassResult | undefined, view: View & { now: number; person: string }): string {
   const { row } = pass
   const { bold } = view.colors
@@ -58,7 +58,7 @@ function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** The passes asked for within this one, in the order in which they were. */
+/** Renders the child passes in the order of their requests. */
 function renderBelow({ below = [], below_more }: AnsweredPass, { colors }: View): string {
   const lines = [...below]
     .reverse()
@@ -70,10 +70,10 @@ function numberOf(value: unknown): number | undefined {
   return typeof value === 'number' ? value : undefined
 }
 
-/** Columns of an entry's kind: `acknowledged` is the longest. */
+/** Width of the column for an entry's kind; `acknowledged` is the longest. */
 export const KIND_WIDTH = 12
 
-/** Every stored message of a pass with its time, and the time since the one before. */
+/** Renders every stored message of a pass with its time, and the time since the previous one. */
 export function renderTimeline(entries: TimelineEntry[], { colors }: Pick<Terminal, 'colors'>): string {
   if (entries.length === 0) return '  (nothing stored)'
   return entries
@@ -87,7 +87,7 @@ export function renderTimeline(entries: TimelineEntry[], { colors }: Pick<Termin
     .join('\n')
 }
 
-/** An undo is stored as an application that says so. */
+/** True for an undo, which is stored as an `applied` event whose detail says so. */
 function isUndo({ kind, detail }: Pick<TimelineEntry, 'kind' | 'detail'>): boolean {
   return kind === 'applied' && detail?.endsWith(' undone') === true
 }
@@ -112,11 +112,11 @@ const TEXT_BY_KIND: Record<string, (entry: TimelineEntry) => string> = {
   undelivered: () => 'not acknowledged in time (E022); it can still be asked for by its id',
 }
 
-/** What an item of a decision is about. */
+/** Phrases for the items of a decision. */
 const ITEMS: Record<string, string> = { dispatch: 'the start', return: 'the result', apply: 'the changes' }
 
 function decisionText({ by, detail = '', counts, why }: TimelineEntry): string {
-  // Where nobody judged it, as in what just happens, no more is said than that.
+  // Live events have no judgement yet, so whether the decision counts is not stated.
   if (counts === undefined) return detail ? `${by} decides: ${detail}` : `${by} decides`
   const [item = '', verdict = 'decide'] = detail.split(' ')
   const about = ITEMS[item] ?? item
@@ -125,7 +125,7 @@ function decisionText({ by, detail = '', counts, why }: TimelineEntry): string {
   return `${by} ${said} ${about}`
 }
 
-/** One entry in words. */
+/** Describes one entry in words. */
 export function entryText(
   entry: Pick<TimelineEntry, 'kind' | 'by' | 'attempt' | 'detail' | 'counts' | 'why' | 'self' | 'unverified'>,
 ): string {
