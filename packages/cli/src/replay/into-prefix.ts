@@ -30,7 +30,7 @@ interface ReplayedPass {
 
 const POLL_INTERVAL_MS = 200
 
-/** Asks for recorded requests again in another namespace; never in the one that they are from. */
+/** Requests recorded passes again in another namespace, never in their own. */
 export async function replayInto(context: Context, options: IntoOptions): Promise<number> {
   const { terminal } = context
   const { bus, passes, toPrefix } = options
@@ -57,7 +57,7 @@ export async function replayInto(context: Context, options: IntoOptions): Promis
   return 0
 }
 
-/** An empty prefix names a namespace too: the one without any. And what stands below a head of live subjects is the live stream's. */
+/** Refuses the namespace of the passes themselves (an empty prefix names one too), and a prefix whose subjects the live stream would capture. */
 function refuseOwnNamespace({ subjects }: Bus, toPrefix: string): void {
   const there = namespaceOf(toPrefix)
   if (there.prefix === subjects.prefix || there.stream === subjects.stream)
@@ -97,7 +97,7 @@ function toRow({ pass, plan }: Planned): ReplayedPass {
 
 type AcceptedResubmission = Extract<Resubmission, { ok: true }>
 
-/** Publishes one request there, as its originator; with `wait`, what becomes of it. */
+/** Publishes one request in the other namespace as its originator. With `wait`, also returns the status it reaches. */
 async function ask(context: Context, { bus, toPrefix, wait }: IntoOptions, again: AcceptedResubmission): Promise<Partial<ReplayedPass>> {
   await using shadow = await connectAs(again.of.originator, context.server(), toPrefix)
   const body = await copyParts(bus, shadow, again).catch((error: unknown) => {

@@ -3,14 +3,14 @@ import { entryText, KIND_WIDTH } from '../render/timeline.js'
 import { clockTime, duration } from '../terminal/duration.js'
 import { oneLine } from '../terminal/text.js'
 
-/** An entry of one of the passes that are told together. */
+/** An entry of one of the passes that are played back together. */
 export interface PlaybackEntry extends TimelineEntry {
   pass: string
   originator: string
   subagent: string
 }
 
-/** Everything stored of these passes, in the order in which it was. */
+/** Returns all stored entries of the passes in stream order. */
 export function playbackEntries(passes: readonly AnsweredPass[]): PlaybackEntry[] {
   return passes
     .flatMap(({ key, history = [] }) =>
@@ -21,7 +21,7 @@ export function playbackEntries(passes: readonly AnsweredPass[]): PlaybackEntry[
 
 const SHOWN_ID = 12
 
-/** One line: when, how long after the beginning, of which pass, and what. */
+/** Formats one entry: time, time since the start, pass, and event. */
 export function playbackLine(entry: PlaybackEntry, told: { begun: number; several: 'one pass' | 'several' }): string {
   const since = `+${duration(entry.time - told.begun)}`.padStart(10)
   const parties = `${entry.originator} → ${entry.subagent}`
@@ -31,17 +31,17 @@ export function playbackLine(entry: PlaybackEntry, told: { begun: number; severa
 }
 
 export interface Pace {
-  /** 1: as it was; 10: ten times as fast; undefined: at once. */
+  /** 1 for the original speed, 10 for ten times as fast; `undefined` for no pauses. */
   speed?: number | undefined
-  /** Waits until the next is asked for; false: enough. */
+  /** Waits for a key before the next entry; false stops the playback. */
   step?: (() => Promise<boolean>) | undefined
   wait(ms: number): Promise<void>
 }
 
-/** What lies further apart is shown as if it did not: a night in which nothing happened is no news. */
+/** Maximum pause between two entries in milliseconds, so that idle periods are skipped. */
 const MAX_DELAY_MS = 5_000
 
-/** Hands out entry by entry, at the pace that was asked for. */
+/** Emits the entries one by one at the requested pace. */
 export class Playback {
   private before: PlaybackEntry | undefined
 
@@ -50,7 +50,7 @@ export class Playback {
     private readonly say: (entry: PlaybackEntry) => void,
   ) {}
 
-  /** More of them. False: enough. */
+  /** Plays more entries. Returns false if the playback was stopped. */
   async tell(entries: readonly PlaybackEntry[]): Promise<boolean> {
     const { pace } = this
     for (const entry of entries) {

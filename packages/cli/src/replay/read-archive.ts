@@ -13,14 +13,17 @@ export interface ArchivedPassFilter {
 }
 
 export interface ArchivedEntryHandler {
-  /** The entries of one segment, in order. False: enough. */
+  /** Called with the entries of one segment, in order. Returns false to stop. */
   onEntries(entries: readonly PlaybackEntry[]): Promise<boolean>
   onProgress?: ((events: number) => void) | undefined
 }
 
 const PROGRESS_EVERY = 4_096
 
-/** Hands out what an archive holds of passes, segment by segment: in memory are one segment and the names of the passes. Throws ArchiveUnreadable; Failure E042. */
+/**
+ * Reads the entries of selected passes from an archive, segment by segment. Only one segment and the names of the passes are in memory. Throws
+ * ArchiveUnreadable, or Failure E042 for an ambiguous id.
+ */
 export async function readArchivedPasses(
   source: ArchiveSource,
   wanted: ArchivedPassFilter,
@@ -55,7 +58,7 @@ class ArchivedPassReader implements ArchiveVisitor {
     this.counts.events++
   }
 
-  /** What is damaged is for `verify` to say. */
+  /** Damage is ignored here, because `verify` reports it. */
   fault(): void {}
 
   async segment(): Promise<void> {
@@ -69,7 +72,7 @@ class ArchivedPassReader implements ArchiveVisitor {
     return this.ended
   }
 
-  /** A pass is of a session by its request, and by its first step: what comes later does not say so. */
+  /** Selects a pass by id or session. Only its request and first step name the session, so a selected pass is remembered. */
   private isWanted(recorded: StoredRecord, key: PassKey): boolean {
     const { named, session } = this.wanted
     const text = keyText(key)
@@ -103,7 +106,7 @@ class ArchivedPassReader implements ArchiveVisitor {
   }
 }
 
-/** A request may say its id in its body alone. */
+/** Returns the pass that a record belongs to. A request may have its id only in the body. */
 function keyIn(recorded: StoredRecord): PassKey | undefined {
   const { fact } = recorded
   if (fact.type !== 'request' || fact.id !== undefined) return keyOfFact(fact)

@@ -3,14 +3,14 @@ import { ambiguousId } from '@passover/operator'
 import { keyText, type PassKey } from '@passover/schemas'
 
 export interface PassIdFilter {
-  /** Ids, or the beginnings of them. */
+  /** Pass ids, or prefixes of them. */
   ids: readonly string[]
-  /** Of this originator, and of this subagent. */
+  /** Restricts the passes to this originator and this subagent. */
   from?: string | undefined
   to?: string | undefined
 }
 
-/** Which pass of an archive each id names, as `findPass` says of an installation: the whole id, else the one pass that begins so. */
+/** Resolves ids to passes of an archive, as `findPass` does for an installation: an exact match, else the only pass whose id has that prefix. */
 export class PassIdResolver {
   private readonly found = new Map<string, Map<string, PassKey>>()
 
@@ -18,7 +18,7 @@ export class PassIdResolver {
     for (const id of by.ids) this.found.set(id, new Map())
   }
 
-  /** By the indexes alone, before anything is told. Throws ArchiveUnreadable; Failure E042: one of them names several. */
+  /** Reads the pass ids from the indexes before anything is shown. Throws ArchiveUnreadable, or Failure E042 if an id is ambiguous. */
   static async open(source: ArchiveSource, by: PassIdFilter): Promise<PassIdResolver> {
     const named = new PassIdResolver(by)
     if (by.ids.length === 0) return named
@@ -29,12 +29,12 @@ export class PassIdResolver {
     return named
   }
 
-  /** How many passes are named. */
+  /** Number of passes that the ids name. */
   get size(): number {
     return new Set([...this.found.keys()].map((id) => this.only(id) ?? id)).size
   }
 
-  /** Whether one of the ids names it: what no index speaks of is met here first. Failure E042: it is a second one. */
+  /** True if one of the ids names the pass, which may be missing from the indexes. Throws Failure E042 if this makes an id ambiguous. */
   has(key: PassKey): boolean {
     this.see(key)
     const text = keyText(key)
@@ -60,7 +60,7 @@ export class PassIdResolver {
   }
 }
 
-/** What is damaged is for `verify` to say. */
+/** Reads the passes in an index. Damage is ignored here, because `verify` reports it. */
 function keysIn(index: Uint8Array | undefined): PassKey[] {
   try {
     return index ? decodeIndex(index).map(({ key }) => key) : []

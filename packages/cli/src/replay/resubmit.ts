@@ -2,7 +2,7 @@ import { type Bus, decode, encode, type PublishMessage, type StoredMessage } fro
 import { isBody } from '@passover/core'
 import { HEADER, keyText, type Part, type PassKey, passOverRequest, requestEnvelope, sha256 } from '@passover/schemas'
 
-/** A request that is asked for again elsewhere, or why it is not. */
+/** A request prepared for another namespace, or the reason why it is skipped. */
 export type Resubmission =
   | {
       ok: true
@@ -16,8 +16,8 @@ export type Resubmission =
   | { ok: false; of: PassKey; why: string }
 
 /**
- * A recorded request as it is asked for again in another namespace: under a new id, with `retry_of` as its link. A child is not asked for: its
- * parent lives only where it was, and makes it anew there. `run` tells one replay from another.
+ * Prepares a recorded request for another namespace, with a new id and `retry_of` as the link. Children are skipped: their parent exists only in the
+ * original namespace, and the repeated parent requests its children itself. `run` makes the ids of each replay unique.
  */
 export function prepareResubmit(of: PassKey, stored: StoredMessage | undefined, run: string): Resubmission {
   if (!stored) return { ok: false, of, why: 'its request is no longer there' }
@@ -34,7 +34,7 @@ export function prepareResubmit(of: PassKey, stored: StoredMessage | undefined, 
   return { ok: true, of, id, body: again, form: decoded.ok ? decoded.type : 'msgpack', parts, timeout_ms: control.timeout_ms }
 }
 
-/** Large parts lie in the live namespace: they are brought along. Throws PartError. */
+/** Copies large parts, which are stored in the live namespace, to the other one. Throws PartError. */
 export async function copyParts(live: Bus, shadow: Bus, again: Extract<Resubmission, { ok: true }>): Promise<Record<string, unknown>> {
   if (again.parts.every(({ data }) => data !== undefined)) return again.body
   const whole = await Promise.all(
@@ -44,7 +44,7 @@ export async function copyParts(live: Bus, shadow: Bus, again: Extract<Resubmiss
   return { ...again.body, parts }
 }
 
-/** The request as it goes out in the other namespace, by its originator's name there. */
+/** Builds the request message for the other namespace, in the name of its originator. */
 export function resubmitMessage(shadow: Bus, again: Extract<Resubmission, { ok: true }>, body: Record<string, unknown>): PublishMessage {
   const { of, id, form, timeout_ms } = again
   return {

@@ -33,7 +33,7 @@ export interface ReplayFlags {
 
 const MAX_SESSION_PASSES = 1_000
 
-/** `passover replay` */
+/** `passover replay`: plays back passes, tests a policy on them, or requests them again in another namespace. */
 export async function runReplay(context: Context, flags: ReplayFlags, ids: readonly string[]): Promise<number> {
   if (flags.whatIf !== undefined && flags.toPrefix !== undefined) throw usage('--what-if and --to-prefix are two things: take one of them')
   if (flags.whatIf !== undefined) return replayWhatIf(context, { ...flags, whatIf: flags.whatIf })
@@ -80,7 +80,7 @@ async function replayTimeline(context: Context, flags: ReplayFlags, ids: readonl
   return 0
 }
 
-/** From a saved archive, as it is read. */
+/** Plays back passes of a saved archive while reading it. */
 async function replayArchived(context: Context, flags: ReplayFlags & { archive: string }, ids: readonly string[]): Promise<number> {
   const { terminal, directory } = context
   const { readArchivedPasses } = await import('./read-archive.js')
@@ -95,7 +95,7 @@ async function replayArchived(context: Context, flags: ReplayFlags & { archive: 
   const { told } = await unreadable(
     readArchivedPasses(source, wanted, {
       onEntries: async (entries) => {
-        // A spinner would stand between the lines.
+        // A spinner would mix with the printed lines.
         progress.stop()
         if (terminal.mode === 'json') kept.push(...entries)
         else if (!(await teller.tell(entries))) return false
@@ -124,7 +124,7 @@ function createPlayback({ terminal }: Context, { step, speed }: ReplayFlags, sev
   })
 }
 
-/** Any key goes on; Ctrl-D and q end it, Ctrl-C as everywhere. */
+/** Waits for a key. Any key continues, Ctrl-D and q stop, Ctrl-C interrupts. */
 async function anyKey(): Promise<boolean> {
   const { stdin } = process
   const key = await new Promise<string>((done) => {
@@ -187,13 +187,13 @@ function unreadable<T>(reading: Promise<T>): Promise<T> {
 async function policyIn({ directory, env }: Context, path: string) {
   const file = findPolicyFile({ directory, path, env })
   if (!file) throw usage(`--what-if: there is no file ${path}`)
-  // Whoever a policy names need not be registered for it to be tried.
+  // The agents that a policy names need not be registered to test the policy.
   const { document, faults } = await checkPolicyFile(file, undefined)
   if (!document) throw invalidPolicyError(file.shown, faults)
   return document
 }
 
-/** The differences for people. */
+/** Describes the differences for people. */
 export function whatIfText(counts: WhatIfCounts, kept: readonly ChangedDecision[]): string {
   const { decided, otherwise, same, taken, kinds } = counts
   const lines = [
@@ -218,7 +218,7 @@ function differenceText({ field, before, after, level, path }: FieldDifference, 
   return `${field}: ${valueText(before, verdict.before)} → ${valueText(after, verdict.after)}${where ? `  (${where})` : ''}`
 }
 
-/** Of a field that refuses, the verdict stands in place of a value. */
+/** Formats a value. For a field that caused a refusal, the verdict takes the place of the value. */
 function valueText(value: unknown, verdict: string): string {
   if (value !== verdict) return JSON.stringify(value) ?? 'absent'
   return /^E\d/.test(verdict) ? `refused (${verdict})` : verdict

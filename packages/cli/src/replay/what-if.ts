@@ -10,12 +10,12 @@ export interface WhatIfOptions {
   document: PassOverPreferences
   id_window_ms: number
   session?: string | undefined
-  /** Server ms. */
+  /** Server time in milliseconds. */
   since?: number | undefined
   until?: number | undefined
   onOtherwise(found: ChangedDecision): void
   onProgress?: ((events: number) => void) | undefined
-  /** Before the next segment of an archive is read. */
+  /** Called after each segment of an archive, before the next one is read. */
   onSegment?: (() => Promise<void>) | undefined
 }
 
@@ -24,15 +24,15 @@ export interface WhatIfCounts {
   decided: number
   same: number
   otherwise: number
-  /** Decided by a limit, the time or a person: taken as they are recorded. */
+  /** Number of decisions made by a limit, the time or a person, which are taken as recorded. */
   taken: number
-  /** What would become of what: `admitted → E004`, how often. */
+  /** Number of changed decisions by kind, such as `admitted → E004`. */
   kinds: Record<string, number>
 }
 
 const PROGRESS_EVERY = 4_096
 
-/** Runs recorded requests through the decision logic with another policy, in order; limits count what was recorded. */
+/** Evaluates recorded requests in order under another policy. Limits count what was recorded. */
 export class WhatIfRun implements ArchiveVisitor {
   readonly counts: WhatIfCounts = { events: 0, decided: 0, same: 0, otherwise: 0, taken: 0, kinds: {} }
   private readonly verifier: StreamVerifier
@@ -55,7 +55,7 @@ export class WhatIfRun implements ArchiveVisitor {
     this.subjects ??= subjectsFrom(event.subject)
     const recorded = new StoredRecord(event, this.subjects)
     this.verifier.add(recorded)
-    // After it was decided about: a pass does not count against itself.
+    // Applied after the decision, because a pass does not count against its own limits.
     this.open.apply(recorded.fact)
     if (++this.counts.events % PROGRESS_EVERY === 0) this.options.onProgress?.(this.counts.events)
   }
@@ -68,7 +68,7 @@ export class WhatIfRun implements ArchiveVisitor {
     await this.options.onSegment?.()
   }
 
-  /** What is damaged is for `verify` to say. */
+  /** Damage is ignored here, because `verify` reports it. */
   fault(): void {}
 
   private begin(beginning: FirstStep): void {
@@ -97,19 +97,19 @@ export class WhatIfRun implements ArchiveVisitor {
   }
 }
 
-/** Over a saved archive. Throws ArchiveUnreadable. */
+/** Evaluates a saved archive. Throws ArchiveUnreadable. */
 export async function whatIfArchive(source: ArchiveSource, options: WhatIfOptions): Promise<WhatIfCounts> {
   const run = new WhatIfRun(options)
   await walkArchive(source, run)
   return run.counts
 }
 
-/** Over an installation's archive, and its stream after it. */
+/** Evaluates an installation's archive, then the stream after it. */
 export async function whatIfLive(bus: Bus, options: WhatIfOptions): Promise<WhatIfCounts> {
   const run = new WhatIfRun(options, bus.subjects)
   const manifest = await Manifest.open(bus)
   const { first, last } = await bus.bounds()
-  // What is archived meanwhile is read once all the same: the rest begins after the last segment that was read.
+  // Messages archived in the meantime are read only once: the stream is read from after the last segment that was read.
   const { newest } = await walkArchive(liveArchive(manifest, await bus.objects(ARCHIVE_BUCKET)), run)
   await readRange(bus, { from: newest ? sequenceAfter(newest) : Math.max(1, first), up_to: last }, (stored) => run.event(eventOf(stored)))
   return run.counts
