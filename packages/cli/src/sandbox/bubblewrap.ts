@@ -5,9 +5,9 @@ export interface BubblewrapOptions extends Restrictions {
   layout: Layout
   mechanism: Pick<Bubblewrap, 'sized' | 'filter' | 'graceful'>
   as_root: boolean
-  /** The command has a memory limit: it must not be able to leave its cgroup. */
+  /** True if the command has a memory limit, so that it must not be able to leave its cgroup. */
   limited: boolean
-  /** Size of a private /dev/shm. */
+  /** Size of a private /dev/shm in bytes. */
   shm_bytes?: number | undefined
 }
 
@@ -50,14 +50,14 @@ function emptied(file: string): string[] {
   return ['--ro-bind', '/dev/null', file]
 }
 
-/** A private /dev/shm goes away with the command, and its size can be limited where no cgroup counts it. */
+/** Options for a private /dev/shm, which disappears with the command. Its size can be limited if no cgroup counts it. */
 function sharedMemory({ shm_bytes, mechanism }: BubblewrapOptions, restricted: boolean): string[] {
   if (!restricted && shm_bytes === undefined) return []
   const size = shm_bytes !== undefined && mechanism.sized ? ['--size', String(shm_bytes)] : []
   return [...size, '--perms', '1777', '--tmpfs', '/dev/shm']
 }
 
-/** Mounts in order of depth, so that each lies on top of its parents. */
+/** Returns mounts in order of depth, so that each is mounted on top of its parents. */
 function mountsOf(layout: Layout, { read_only, restricted }: { read_only: boolean; restricted: boolean }): string[] {
   const { project, hidden_files, hidden_folders } = layout
   const never = [...layout.own, ...layout.program]

@@ -7,7 +7,7 @@ import { socketFilter } from './seccomp.js'
 const PROBE_TIMEOUT_MS = 10_000
 const SIZED_SINCE = [0, 7] as const
 
-/** Finds the strongest mechanism that works here. Each one is tried with the options that commands get, since a kernel or a container may refuse. */
+/** Finds the strongest mechanism that works here. Tries each one with the options that commands get, since a kernel or a container may refuse. */
 export async function detectMechanism(options: LayoutOptions): Promise<Mechanism> {
   if (process.platform !== 'linux') return { kind: 'none', why: 'namespaces exist on Linux only' }
   const layout = buildLayout(options)
@@ -41,7 +41,11 @@ async function tryBubblewrap(probe: Probe): Promise<{ found?: Bubblewrap; why: s
   return { why }
 }
 
-/** Succeeds only in a sandbox that holds: its own /proc, nothing to write in the directory, no network interface but loopback, a filter. */
+/**
+ * Returns a script that succeeds only in a working sandbox: its own /proc, a directory that is not writable, no network interface except loopback,
+ * and
+ * a seccomp filter.
+ */
 function proofOf(mechanism: Mechanism): string {
   const checks = ['[ "$(ls -d /proc/[0-9]* | wc -l)" -lt 10 ]', '! [ -w . ]']
   if (mechanism.kind !== 'none' && mechanism.kind !== 'bubblewrap' && mechanism.network)

@@ -1,9 +1,9 @@
 import type { Mechanism } from './mechanism.js'
 
-/** How far a constraint holds: the system refuses or ends it; it is made harder or is noticed; the command is only informed. */
+/** Enforcement level: the system refuses or ends violations; it hinders or detects them; or the command is only informed. */
 export type Level = 'enforced' | 'best_effort' | 'not_enforced'
 
-/** What holds of one constraint on this machine, and by what. */
+/** Level and mechanism of one constraint on this machine. */
 export interface Guarantee {
   constraint: 'read_only' | 'no_external_calls' | 'max_memory_mb' | 'max_compute_time_ms' | 'process_cleanup'
   level: Level
@@ -12,13 +12,14 @@ export interface Guarantee {
 
 export interface GuaranteeFacts {
   mechanism: Mechanism
-  /** The cgroup version in which a memory limit can be set. */
+  /** Version of the cgroup in which a memory limit can be set. */
   cgroup: 1 | 2 | undefined
   platform: NodeJS.Platform
 }
 
 /**
- * States what holds for commands that run by a mechanism. Only bubblewrap counts as enforcement: with `unshare` alone, UNIX sockets, devices and
+ * Returns the guarantees for commands that run with a mechanism. Only bubblewrap counts as enforcement: with `unshare` alone, UNIX sockets, devices
+ * and
  * parent directories stay open to the command. Pure.
  */
 export function sandboxGuarantees(facts: GuaranteeFacts): Guarantee[] {
@@ -32,12 +33,12 @@ export function sandboxGuarantees(facts: GuaranteeFacts): Guarantee[] {
   ]
 }
 
-/** The constraints that hold whatever the command does. */
+/** Returns the constraints that are enforced whatever the command does. */
 export function enforcedConstraints(guarantees: readonly Guarantee[]): Set<Guarantee['constraint']> {
   return new Set(guarantees.filter(({ level }) => level === 'enforced').map(({ constraint }) => constraint))
 }
 
-/** Describes what holds here for a person, one line for each constraint. */
+/** Describes the guarantees for people, one line for each constraint. */
 export function describeSandbox({ mechanism, guarantees }: { mechanism: Mechanism; guarantees: readonly Guarantee[] }): string {
   const lines = guarantees.map(
     ({ constraint, level, mechanism }) => `  ${constraint.padEnd(19)}  ${levelText(level).padEnd(12)}  ${mechanism}`,

@@ -8,17 +8,17 @@ export interface LaunchOptions extends Restrictions {
   command: readonly string[]
   mechanism: Mechanism
   layout: Layout
-  /** `setpriv` can end the command together with the worker. Bubblewrap does that itself. */
+  /** True if `setpriv` can end the command together with the worker. Bubblewrap does that itself. */
   tied: boolean
-  /** The command waits for a line on descriptor 3 and does not start if none comes. */
+  /** True if the command waits for a line on descriptor 3, and does not start if none comes. */
   gated: boolean
-  /** A cgroup for the command. */
+  /** Path of a cgroup for the command. */
   cgroup?: string | undefined
   limited: boolean
-  /** RLIMIT_DATA of each process, where memory is only measured at intervals. */
+  /** RLIMIT_DATA of each process in bytes, used if memory is only measured at intervals. */
   data_bytes?: number | undefined
   shm_bytes?: number | undefined
-  /** Where the programs are that confine the command. Those that are not named are looked for in PATH. */
+  /** Paths of the programs that confine the command. Missing ones are looked up in PATH. */
   tools?: Tools | undefined
 }
 
@@ -31,14 +31,14 @@ export function launchCommand(launch: LaunchOptions): string[] {
   return [...before.map((word) => launch.tools?.get(word) ?? word), ...launch.command]
 }
 
-/** A shell drops variables whose names it cannot use itself (`spring.datasource.url`). */
+/** True if a shell passes all variables on. It drops those whose names it cannot use itself (`spring.datasource.url`). */
 export function passesShell(env: NodeJS.ProcessEnv): boolean {
   return Object.keys(env).every((name) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
 }
 
-/** One shell that does what must happen before the sandbox exists, then runs the rest in its own place. */
+/** Returns a shell command that does what must happen before the sandbox exists, then replaces itself with the rest. */
 function prepared({ mechanism, gated, cgroup, data_bytes }: LaunchOptions): string[] {
-  // SIGTERM goes to the whole group; bwrap must outlive it, or the command has no time to stop in order.
+  // SIGTERM goes to the whole group. bwrap must survive it, or the command has no time to stop cleanly.
   const deaf = mechanism.kind === 'bubblewrap' && mechanism.graceful
   const steps: string[] = []
   if (gated) steps.push('read -r _ <&3 || exit 125', 'exec 3<&-')

@@ -8,35 +8,35 @@ import { cacheFolder } from '@passover/nats-server'
 import { userConfigPath } from '@passover/sdk/project'
 import type { Tools } from './tools.js'
 
-/** Which paths a restricted command can write, which it cannot, and which it does not see. All paths are real paths that exist. */
+/** Paths that a restricted command can write, cannot write, or does not see. All are real paths that exist. */
 export interface Layout {
-  /** The directory of the worker. */
+  /** Working directory of the worker. */
   directory: string
-  /** The directory, and what belongs to it but is elsewhere: git directories (worktree, subfolder of a repository), the `.passover` folder. */
+  /** The directory and related paths elsewhere: git directories (worktree, subfolder of a repository) and the `.passover` folder. */
   project: string[]
   /**
-   * The user's own settings and keys, the nats-server that `passover up` runs, and the installations that the directory belongs to. No command
-   * writes them, whatever its pass may do; as mounts of their own they cannot be renamed, and what is hidden in them stays hidden.
+   * The user's own settings and keys, the nats-server that `passover up` runs, and the installations that the directory belongs to. No command can
+   * write them, whatever rights its pass has; as separate mounts they cannot be renamed, and hidden files in them stay hidden.
    */
   own: string[]
-  /** The program of this command, and of Node.js. No command writes them either. */
+  /** Paths of this program and of Node.js, which no command can write either. */
   program: string[]
-  /** Folders of PATH. A read-only command cannot write there: the user or the product would run later what it put there. */
+  /** Folders of PATH. A read-only command cannot write there, because the user or Passover would later run what it put there. */
   search: string[]
-  /** What a command never sees of the installations that its directory belongs to. */
+  /** Files and folders of the installations that are hidden from every command. */
   secrets: { folders: SecretFolder[]; files: string[] }
-  /** Home directory, temporary directories, and what the person named. */
+  /** Home directory, temporary directories, and directories that the person named. */
   writable: string[]
   /** Sockets of services that run programs or write files for every client that can connect. */
   hidden_files: string[]
   hidden_folders: string[]
 }
 
-/** A folder of which the command sees nothing but some files. */
+/** A folder that is hidden from the command except for some files. */
 export interface SecretFolder {
   folder: string
   visible: string[]
-  /** A file that is there and has no content. */
+  /** Path of a file that exists but appears empty. */
   emptied?: string
 }
 
@@ -45,9 +45,9 @@ export interface LayoutOptions {
   env: NodeJS.ProcessEnv
   /** Directories that the person allows the command to write. */
   writable: readonly string[]
-  /** The agent whose commands run. */
+  /** Name of the agent whose commands run. */
   agent?: string | undefined
-  /** The programs that confine commands, see tools.ts. */
+  /** Programs that confine commands, see tools.ts. */
   tools: Tools
 }
 
@@ -65,7 +65,7 @@ export function buildLayout({ directory, env, writable, agent, tools }: LayoutOp
     directory: root,
     project,
     own: [...existing(ownFolders(env)), ...installations],
-    // In /usr only root can write, and a package manager that it runs replaces files there.
+    // Only root can write in /usr, and a package manager run as root replaces files there.
     program: existing([...programPaths(), ...tools.values()]).filter((path) => !isInside(path, root) && !isInside(path, '/usr')),
     search: existing((env.PATH ?? '').split(delimiter)).filter((path) => ![root, ...usual].some((place) => isInside(place, path))),
     writable: [...new Set([...usual, ...named])],
@@ -79,8 +79,8 @@ export function buildLayout({ directory, env, writable, agent, tools }: LayoutOp
 }
 
 /**
- * The folders of the user's settings, which can allow automatic apply, of the key that seals project files, and of the nats-server that
- * `passover up` starts. They are made if they do not exist, because a command could make them otherwise.
+ * Returns the folders of the user's settings (which can allow automatic apply), of the key that seals project files, and of the nats-server that
+ * `passover up` starts. Creates missing ones, because otherwise a command could create them.
  */
 function ownFolders(env: NodeJS.ProcessEnv): string[] {
   const folders = [dirname(userConfigPath(env)), stateFolder(env), dirname(cacheFolder(env))]
@@ -88,16 +88,16 @@ function ownFolders(env: NodeJS.ProcessEnv): string[] {
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
     } catch {
-      // This user cannot make it, and so its commands cannot either.
+      // This user cannot create the folder, so its commands cannot either.
     }
   }
   return folders
 }
 
 /**
- * What runs when the user starts `passover`, or when `--replicas` starts a worker again: the outermost `node_modules` that this file is in (for
- * `npx` with the folder around it), or its package, and Node.js. A program in the worker's own directory is part of the project: a pass that may
- * change the project may change it, and `npm ci` removes it.
+ * Returns the program that runs when the user starts `passover`, or when `--replicas` restarts a worker: the outermost `node_modules` that contains
+ * this file (with `npx`, the folder around it), or else its package, and Node.js. A program in the worker's own directory is part of the project: a
+ * pass that may change the project may change it, and `npm ci` removes it.
  */
 function programPaths(): string[] {
   const file = fileURLToPath(import.meta.url)
@@ -108,27 +108,27 @@ function programPaths(): string[] {
   return existing([isNpx ? around : (modules ?? around), process.execPath])
 }
 
-/** A folder and all above it. */
+/** Returns a folder and all its parents. */
 function foldersAbove(folder: string): string[] {
   const above = dirname(folder)
   return above === folder ? [folder] : [folder, ...foldersAbove(above)]
 }
 
-/** A command signs in as its agent; with the other keys in that folder it could sign in under any name. */
+/** Hides the keys of an installation except those of the command's own agent; with the others it could sign in under any name. */
 function keysIn(auth: string, agent: string | undefined): SecretFolder[] {
   const [folder] = existing([auth])
   if (folder === undefined) return []
   const own = agent === undefined ? [] : [credentialsPath(folder, { role: 'agent', name: agent })]
-  // An empty keys.json remains: it tells clients that each agent has credentials of its own.
+  // keys.json stays as an empty file, because it tells clients that each agent has its own credentials.
   return [{ folder, visible: existing([...own, authorityPath(folder)]), emptied: join(folder, 'keys.json') }]
 }
 
-/** The server's files hold the contexts and results of everybody, in clear. */
+/** Hides the server's files, which contain everyone's contexts and results in plain text. */
 function recordsIn(nats: string): SecretFolder[] {
   return existing([nats]).map((folder) => ({ folder, visible: [] }))
 }
 
-/** The logs of `passover up`, and the key that signs evidence. */
+/** Returns the logs of `passover up` and the key that signs evidence. */
 function secretFilesIn(installation: string): string[] {
   const names = readableNames(installation).filter((name) => /^(passover\.log|evidence\.key)(\.|$)/.test(name))
   return existing(names.map((name) => join(installation, name)))
@@ -142,14 +142,14 @@ function readableNames(folder: string): string[] {
   }
 }
 
-/** Whether a path is a folder or below it. */
+/** True if a path is a folder or below it. */
 export function isInside(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder === sep ? sep : `${folder}${sep}`)
 }
 
 /**
- * Directories between a writable directory and a path below it. Each becomes a mount point in the sandbox: the kernel refuses to rename a mount
- * point, so that a command cannot move the parent of a read-only directory away and put another one in its place.
+ * Returns the directories between a writable directory and a path below it. Each becomes a mount point in the sandbox. The kernel refuses to rename a
+ * mount point, so a command cannot move the parent of a read-only directory away and put another one in its place.
  */
 export function ancestorsToPin(paths: readonly string[], writable: readonly string[]): string[] {
   const pinned = new Set<string>()
@@ -162,7 +162,7 @@ export function ancestorsToPin(paths: readonly string[], writable: readonly stri
   return [...pinned]
 }
 
-/** The git directory of a folder and the one that its worktree shares with others; [] outside of a repository. */
+/** Returns the git directory of a folder and the one that its worktree shares with others; [] outside of a repository. */
 export function gitDirectories(directory: string): string[] {
   for (const folder of foldersAbove(directory)) {
     const git = join(folder, '.git')
@@ -175,7 +175,7 @@ export function gitDirectories(directory: string): string[] {
   return []
 }
 
-/** The path that a file names, relative to a folder. */
+/** Returns the path that a file contains, resolved relative to a folder. */
 function pointer(file: string, pattern: RegExp, folder: string): string | undefined {
   try {
     const named = pattern.exec(readFileSync(file, 'utf8'))?.[1]
@@ -185,7 +185,7 @@ function pointer(file: string, pattern: RegExp, folder: string): string | undefi
   }
 }
 
-/** A command that reaches one of these can have another process write a file or run a program. */
+/** Returns control sockets through which a command could have another process write a file or run a program. */
 function controlSockets(env: NodeJS.ProcessEnv): { files: string[]; folders: string[] } {
   const uid = process.getuid?.() ?? 0
   const home = env.HOME ?? '/'
@@ -218,7 +218,7 @@ function existing(paths: readonly (string | undefined)[]): string[] {
     try {
       found.add(realpathSync(path))
     } catch {
-      // It is not there, or not reachable for this user, and so not for the command.
+      // The path is missing or unreachable for this user, and therefore also for the command.
     }
   }
   return [...found]

@@ -1,8 +1,8 @@
 /** Restrictions that a pass puts on its command. */
 export interface Restrictions {
-  /** The command must not change the directory (can_modify_files is false, or the constraint read_only). */
+  /** True if the command must not change the directory (can_modify_files is false, or the constraint read_only). */
   read_only: boolean
-  /** The command must not reach anything outside of itself (the constraint no_external_calls). */
+  /** True if the command must not reach anything outside of itself (the constraint no_external_calls). */
   no_network: boolean
 }
 
@@ -10,27 +10,27 @@ export interface Restrictions {
 export interface Bubblewrap {
   kind: 'bubblewrap'
   version: string
-  /** Whether a network namespace can be made. */
+  /** True if a network namespace can be created. */
   network: boolean
-  /** Whether `--tmpfs` takes a size (0.7.0 and later). */
+  /** True if `--tmpfs` accepts a size (0.7.0 and later). */
   sized: boolean
-  /** Whether coreutils `env` can restore signals: without it SIGTERM ends the command like SIGKILL. */
+  /** True if coreutils `env` can restore signals; otherwise SIGTERM ends the command like SIGKILL. */
   graceful: boolean
-  /** The seccomp program of `no_external_calls`, undefined where the processor is not known. */
+  /** Seccomp program for `no_external_calls`; undefined for an unknown processor. */
   filter: Buffer | undefined
 }
 
-/** The `unshare` of util-linux: the same namespaces, but no filter for sockets, and devices and other mounts stay as they are. */
+/** The `unshare` of util-linux: the same namespaces, but without a socket filter, and devices and other mounts are not restricted. */
 export interface Unshare {
   kind: 'unshare'
-  /** As root directly, otherwise in a user namespace. */
+  /** `root` if run directly as root, `user` if in a user namespace. */
   mode: 'root' | 'user'
   network: boolean
-  /** Why bubblewrap is not used. */
+  /** Reason why bubblewrap is not used. */
   why: string
 }
 
-/** No namespaces: a process group, and detection afterwards. */
+/** No namespaces: only a process group, and detection of changes afterwards. */
 export interface Unconfined {
   kind: 'none'
   why: string

@@ -6,11 +6,11 @@ import { buildLayout, type Layout, type LayoutOptions } from './layout.js'
 import type { Mechanism } from './mechanism.js'
 import { findTools, type Tools } from './tools.js'
 
-/** What this machine offers to confine commands, detected once when a worker starts. */
+/** Mechanisms that this machine offers to confine commands, detected once when a worker starts. */
 export class Sandbox {
   readonly mechanism: Mechanism
   readonly cgroups: CgroupParent | undefined
-  /** Whether `setpriv` can end a command together with its worker. */
+  /** True if `setpriv` can end a command together with its worker. */
   readonly tied: boolean
   readonly guarantees: readonly Guarantee[]
   readonly tools: Tools
@@ -31,7 +31,7 @@ export class Sandbox {
     return new Sandbox(options, mechanism, tied)
   }
 
-  /** Reads the file system again, since sockets and git directories appear and disappear. */
+  /** Builds the layout from the current file system, since sockets and git directories appear and disappear. */
   layout(): Layout {
     return buildLayout(this.#options)
   }

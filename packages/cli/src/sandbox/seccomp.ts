@@ -1,6 +1,6 @@
 import { constants, endianness } from 'node:os'
 
-/** What a filter must know of a processor: its audit number and its system call numbers (include/uapi/linux/audit.h, unistd.h). */
+/** Numbers that a filter needs for a processor: audit number and system call numbers (include/uapi/linux/audit.h, unistd.h). */
 interface Architecture {
   audit: number
   socket: number
@@ -44,15 +44,15 @@ type Label = 'pair' | 'family' | 'allow' | 'refuse' | 'missing' | 'kill'
 const LABELS = ['pair', 'family', 'allow', 'refuse', 'missing', 'kill']
 
 /**
- * Builds the seccomp program that `no_external_calls` adds to the network namespace: it refuses what a network namespace does not cover.
+ * Builds the seccomp program that `no_external_calls` adds to the network namespace. It refuses what a network namespace does not cover.
  *
- * - `socket` works for IPv4, IPv6 and netlink only. UNIX sockets reach services by path (docker.sock, ssh-agent, D-Bus), and vsock reaches the
+ * - `socket` works only for IPv4, IPv6 and netlink. UNIX sockets reach services by path (docker.sock, ssh-agent, D-Bus), and vsock reaches the
  *   hypervisor.
- * - `socketpair` works for connected pairs. A datagram pair can send to any path.
- * - `io_uring_setup` is missing (ENOSYS), since a ring opens sockets without `socket`.
+ * - `socketpair` works only for connected pairs. A datagram pair can send to any path.
+ * - `io_uring_setup` fails with ENOSYS, since a ring opens sockets without `socket`.
  * - A call of another architecture (32 bit) kills the process, since its numbers differ.
  *
- * @returns An array of `struct sock_filter` for `bwrap --seccomp`, or undefined for a processor whose numbers are not known.
+ * @returns An array of `struct sock_filter` for `bwrap --seccomp`, or undefined for a processor whose numbers are unknown.
  */
 export function socketFilter(arch: NodeJS.Architecture = process.arch): Buffer | undefined {
   const known = ARCHITECTURES[arch]
@@ -90,7 +90,7 @@ export function socketFilter(arch: NodeJS.Architecture = process.arch): Buffer |
 
 const isLabel = (line: Line): line is Label => typeof line === 'string' && LABELS.includes(line)
 
-/** Resolves labels to forward distances and writes `{ u16 code; u8 jt; u8 jf; u32 k }` each. */
+/** Resolves labels to forward distances and writes each instruction as `{ u16 code; u8 jt; u8 jf; u32 k }`. */
 function assemble(lines: Line[]): Buffer {
   const places = new Map<Label, number>()
   const instructions: Exclude<Line, Label>[] = []

@@ -3,13 +3,13 @@ import { delimiter, isAbsolute, join } from 'node:path'
 
 const NAMES = ['sh', 'env', 'bwrap', 'unshare', 'setpriv'] as const
 
-/** The path of each program that confines commands, by its name. */
+/** Path of each program that confines commands, by name. */
 export type Tools = ReadonlyMap<string, string>
 
 /**
- * Finds the programs that confine commands. They run outside of the sandbox, so they are looked for once, when the worker starts: a program that a
- * command puts into a folder of PATH does not count. `npx` and `npm run` put a `node_modules/.bin` of each folder above the project in PATH,
- * which a command can make where there is none: these do not count either.
+ * Finds the programs that confine commands. They run outside of the sandbox, so they are located once, when the worker starts: a program that a
+ * command puts into a folder of PATH later is not used. `npx` and `npm run` add a `node_modules/.bin` of each folder above the project to PATH, and a
+ * command could create missing ones, so these folders are skipped too.
  */
 export function findTools(path: string | undefined): Tools {
   const folders = (path ?? '').split(delimiter).filter((folder) => isAbsolute(folder) && !/[\\/]node_modules[\\/]\.bin[\\/]?$/.test(folder))
@@ -21,7 +21,7 @@ export function findTools(path: string | undefined): Tools {
   return found
 }
 
-/** Whether a path is a file that this user may run. */
+/** True if a path is a file that this user may execute. */
 export function isProgram(file: string): boolean {
   try {
     accessSync(file, constants.X_OK)

@@ -7,7 +7,7 @@ const NAME = 'passover'
 /** Process 1 of a PID namespace: `exit` keeps the shell from replacing itself with the command, which would then ignore SIGTERM. */
 const INIT = '"$@"; exit $?'
 
-/** Makes paths, and what is mounted in them, read-only in this mount namespace. $1: the working directory, $2: how many, then the paths. */
+/** Makes paths, and mounts below them, read-only in this mount namespace. $1: working directory, $2: number of paths, then the paths. */
 const READ_ONLY = `directory=$1; n=$2; shift 2
 while [ "$n" -gt 0 ]; do
   mount --rbind "$1" "$1" && mount -o remount,bind,ro "$1" || { echo "${NAME}: $1 could not be made read-only" >&2; exit 125; }
@@ -17,12 +17,12 @@ done
 cd "$directory" || exit 125
 exec "$@"`
 
-/** Lets the command talk to itself over the loopback interface, where \`ip\` is installed. */
+/** Enables the loopback interface for the command, if \`ip\` is installed. */
 const LOOPBACK = `ip link set lo up 2>/dev/null; exec "$@"`
 
-/** Returns the `unshare` command line up to the command. Every step but the PID namespace runs the next one in its own place. Pure. */
+/** Returns the `unshare` command line up to the command. Every step except the PID namespace replaces itself with the next one. Pure. */
 export function unshareLine(mode: Unshare['mode'], layout: Layout, { read_only, no_network }: Restrictions): string[] {
-  // A read-only mount of a folder that the project is in would make the project read-only as well.
+  // A read-only mount of a folder that contains the project would make the project read-only as well.
   const never = [...layout.own, ...layout.program].filter((path) => !isInside(layout.directory, path))
   const paths = read_only ? [...layout.project, ...never] : never
   return [
