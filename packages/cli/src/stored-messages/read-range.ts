@@ -5,7 +5,7 @@ export interface ReadRange {
   up_to: number
 }
 
-/** Hands on what the stream holds of these sequences, in order. */
+/** Passes the stored messages of a range of sequences to `onMessage`, in order. */
 export async function readRange(
   bus: Bus,
   { from, up_to }: ReadRange,
@@ -26,7 +26,7 @@ export async function readRange(
   await Promise.race([reached, reader.caughtUp, reader.closed])
 }
 
-/** Hands on what was said about custody and policy, which never leaves the stream. */
+/** Passes the custody and policy events of a range to `onMessage`. Such events never leave the stream. */
 export async function readCustodyAndPolicy(
   bus: Bus,
   { from, up_to }: ReadRange,

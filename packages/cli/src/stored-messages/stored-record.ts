@@ -4,7 +4,7 @@ import type { RecordedMessage, RequestReading } from '@passover/core'
 import { parseRequest } from '@passover/dispatcher'
 import { type Fact, HEADER, type Part, sha256 } from '@passover/schemas'
 
-/** A stored message for the rules of core: what they ask for is decoded when they ask, and once. */
+/** Adapts a stored message to the rules in the core package. Decodes its fields on demand, and only once. */
 export class StoredRecord implements RecordedMessage {
   readonly fact: Fact
   readonly version: 'policy' | 'agent' | 'custody' | undefined
@@ -26,7 +26,7 @@ export class StoredRecord implements RecordedMessage {
   }
 
   body(): unknown {
-    // What is not believed says nothing.
+    // The body of an untrusted message is ignored.
     this.decoded ??= { value: 'untrusted' in this.fact && this.fact.untrusted ? undefined : bodyOf(this.event.data, this.headers) }
     return this.decoded.value
   }
@@ -64,7 +64,7 @@ function bodyOf(data: Uint8Array, headers: MessageHeaders): unknown {
   return decoded.ok ? decoded.value : undefined
 }
 
-/** First tokens, behind the prefix, of all that a stream takes. */
+/** First subject tokens, after the prefix, of all messages that a stream stores. */
 export const SUBJECT_KINDS: ReadonlySet<string> = new Set([
   'request',
   'held',
@@ -79,7 +79,7 @@ export const SUBJECT_KINDS: ReadonlySet<string> = new Set([
   'custody',
 ])
 
-/** The namespace of a stream, as its subjects tell it: an archive that was taken elsewhere says it nowhere else. */
+/** Derives the namespace of a stream from a subject. A saved archive does not record it otherwise. */
 export function subjectsFrom(subject: string): Subjects {
   const tokens = subject.split('.')
   const at = subject.startsWith('$') ? 0 : tokens.findIndex((token) => SUBJECT_KINDS.has(token))

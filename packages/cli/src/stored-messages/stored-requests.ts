@@ -2,7 +2,7 @@ import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
 import type { Bus, StoredMessage } from '@passover/bus'
 import type { AnsweredPass } from '@passover/schemas'
 
-/** Reads the requests of passes, from the stream or, once they have left it, from the archive. The archive is opened when it is first needed. */
+/** Reads the requests of passes from the stream or, once they have left it, from the archive, which is opened on first use. */
 export class StoredRequests {
   readonly #bus: Bus
   #archive: Promise<Archive> | undefined
@@ -11,7 +11,7 @@ export class StoredRequests {
     this.#bus = bus
   }
 
-  /** The request of a pass that was asked for with its history; undefined: it is stored nowhere. Throws BusReadError. */
+  /** Returns the request of a pass that was loaded with its history, or `undefined` if it is no longer stored. Throws BusReadError. */
   async of({ history = [] }: Pick<AnsweredPass, 'history'>): Promise<StoredMessage | undefined> {
     const sequence = history.find(({ kind }) => kind === 'request')?.sequence
     if (sequence === undefined) return undefined

@@ -17,41 +17,41 @@ import {
 import type { ErasedDigest, RemovedSegmentEntry } from '@passover/core'
 import { type PassKey, sha256 } from '@passover/schemas'
 
-/** The chain's value after an entry: what a later look is held against. */
+/** Chain value after an entry, with which a later verification is compared. */
 export interface ChainValue {
   sequence: number
   hash: string
 }
 
-/** What comes by while an archive, and the stream after it, is read. */
+/** Callbacks for reading an archive and the stream after it. */
 export interface ArchiveVisitor {
-  /** May wait. */
+  /** May return a promise to delay the walk. */
   event(event: ArchivedEvent): Promise<void> | void
-  /** `pass`: the one that it belonged to, where the index still says so. */
+  /** `pass` is the pass it belonged to, if the index still has it. */
   erased(entry: ErasedDigest, pass?: PassKey): void
-  /** A segment that retention removed, after what is kept of it. */
+  /** Called for a segment that retention removed, after the messages that were kept from it. */
   removed?(told: RemovedSegmentEntry): void
   fault(fault: ArchiveFault): void
-  /** The digests that come after a value of the chain. */
+  /** Called with a chain value and the digests that follow it. */
   chain?(before: string, digests: readonly Uint8Array[]): void
-  /** A segment was read. May wait. */
+  /** Called after a segment was read. May return a promise to delay the walk. */
   segment?(entry: ManifestEntry, frames: readonly Frame[], bytes: SegmentBytes): Promise<void> | undefined
-  /** May say that it is enough. */
+  /** Returns true to stop the walk. */
   stop?(): boolean
 }
 
 export interface ArchiveWalk {
   segments: number
   entries: number
-  /** The last of the chain; undefined: there was nothing. */
+  /** Last value of the chain; `undefined` if the archive is empty. */
   head: ChainValue | undefined
-  /** The values of the chain after each segment. */
+  /** Values of the chain after each segment. */
   values: ChainValue[]
-  /** The last entry of the manifest, whether it was read or left out. */
+  /** Last entry of the manifest, even if its segment was skipped. */
   newest: ManifestEntry | undefined
-  /** The archive's oldest segments are no longer kept: the chain begins with a value that nothing here proves. */
+  /** Set if the archive's oldest segments are no longer kept. The chain then begins with a value that nothing here proves. */
   begins: { k: number; chain: string } | undefined
-  /** Segments that retention removed, and the time (server ms) of the youngest message in them. */
+  /** Number of segments that retention removed, and the time (server ms) of their newest message. */
   removed: { segments: number; up_to: number } | undefined
 }
 
@@ -60,8 +60,8 @@ const DAY_MS = 86_400_000
 export const GENESIS_HEX = Buffer.from(GENESIS).toString('hex')
 
 /**
- * Reads an archive segment by segment, each held against its manifest, its index and the chain; one segment is in memory at a time. `from`:
- * segments before it are left out, and the chain is taken from the first that is read.
+ * Reads an archive segment by segment, and checks each against its manifest entry, its index and the chain. Only one segment is in memory at a time.
+ * Skips segments before `from`, and takes the chain value from the first one that is read.
  */
 export async function walkArchive(source: ArchiveSource, visitor: ArchiveVisitor, from = 1): Promise<ArchiveWalk> {
   const walked: ArchiveWalk = {
@@ -113,11 +113,14 @@ const MAX_ATTEMPTS = 20
 
 export interface CurrentSegment {
   entry: ManifestEntry
-  /** Undefined: it is removed. */
+  /** `undefined` if the segment was removed. */
   read: (SegmentValidation & { bytes: SegmentBytes }) | undefined
 }
 
-/** One of an installation at work may have been written anew, or removed, since it was listed: where something is wrong, its entry is read again. */
+/**
+ * Reads a segment. In a running installation it may have been rewritten or removed since it was listed, so its manifest entry is read again if the
+ * segment has faults.
+ */
 export async function readCurrentSegment(source: ArchiveSource, listed: ManifestEntry): Promise<CurrentSegment> {
   let entry = listed
   for (let tries = 1; ; tries++) {
@@ -130,7 +133,7 @@ export async function readCurrentSegment(source: ArchiveSource, listed: Manifest
   }
 }
 
-/** The chain goes through the entry of a removed segment; what is kept of it, later ones are judged by. */
+/** Continues the chain through the entry of a removed segment, and visits the messages kept from it, which later entries are checked against. */
 async function passRemoved(
   source: ArchiveSource,
   visitor: ArchiveVisitor,
@@ -176,7 +179,7 @@ function readableIn(bytes: Uint8Array): Frame[] {
   }
 }
 
-/** Why a segment does not continue the one before it. */
+/** Returns why a segment does not continue the previous one. */
 function linkFault(entry: ManifestEntry, previous: ManifestEntry | undefined): string | undefined {
   if (!previous) return undefined
   if (entry.k <= previous.k) return `stands after segment ${previous.k} in the manifest`
