@@ -2,13 +2,14 @@ import { spawn } from 'node:child_process'
 import { fstatSync } from 'node:fs'
 
 export interface ReaderClosed extends Disposable {
-  /** Settles when nobody reads stdout any more. */
+  /** Settles when the reader of stdout has closed it. */
   readonly gone: Promise<'gone'>
 }
 
 /**
- * Watches whether stdout is a pipe that nobody reads any more, as after `watch | head`. A process learns that by its next write only, which
- * may never come, and node cannot poll a pipe that it writes to. `tail` of GNU can: it ends by SIGPIPE. Without it, the next write ends the command.
+ * Detects that the reader of stdout has closed the pipe, as after `watch | head`. A process notices this only at its next write, which may never
+ * come,
+ * and Node cannot poll a pipe that it writes to. GNU `tail` can: it ends with SIGPIPE. Without it, the next write ends the command.
  */
 export function watchReader(): ReaderClosed {
   let resolve: (value: 'gone') => void = () => undefined

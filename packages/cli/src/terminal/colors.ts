@@ -31,7 +31,7 @@ function markStyle(sequence: string): string {
 }
 
 /**
- * Returns text as it is written to a terminal: its own styles are real SGR sequences, every other control or hidden character is visible.
+ * Returns text as written to a terminal: its own styles become real SGR sequences, and all other control or hidden characters become visible.
  * Text that a caller forgot to escape can therefore neither move the cursor nor style itself.
  */
 export function printable(text: string): string {

@@ -4,7 +4,7 @@ import { count } from './text.js'
 
 const REPORT_INTERVAL_MS = 1_000
 
-/** Tells how many entries were read so far, about once a second. */
+/** Reports the number of entries read so far, about once a second. */
 export function reportEverySecond(progress: Progress, done: string): (events: number) => void {
   const began = performance.now()
   let said = began
@@ -16,7 +16,7 @@ export function reportEverySecond(progress: Progress, done: string): (events: nu
   }
 }
 
-/** Who reads the output may be slower than what is written: what waits for it would fill the memory. */
+/** Waits until stdout has drained, because a slow reader would let the output fill the memory. */
 export async function stdoutDrained(): Promise<void> {
   if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain')
 }

@@ -1,16 +1,16 @@
 export interface StopSignals extends Disposable {
   /** Settles with `stop` at the first Ctrl-C (or SIGTERM, SIGHUP). */
   readonly first: Promise<'stop'>
-  /** Aborted then. */
+  /** Aborted at the same time. */
   readonly signal: AbortSignal
 }
 
 const NAMES = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
-/** One Ctrl-C reaches a process twice where npm or npx passes it on as well. */
+/** Milliseconds in which a second signal is ignored: npm and npx forward a Ctrl-C that the process also gets directly. */
 const DUPLICATE_SIGNAL_MS = 100
 const PARENT_CHECK_INTERVAL_MS = 250
 
-/** The first Ctrl-C asks for a stop in good order; the second ends the process at once (exit 130). */
+/** Handles Ctrl-C: the first one requests an orderly stop, the second one ends the process at once (exit code 130). */
 export function stopSignals(onForce: () => void): StopSignals {
   const controller = new AbortController()
   let asked = 0
@@ -44,10 +44,10 @@ export function stopSignals(onForce: () => void): StopSignals {
   }
 }
 
-/** npm starts commands through a shell that dies of a SIGTERM without passing it on: its end is then the signal. */
+/** Calls `stop` when the parent process ends: npm starts commands through a shell that dies of SIGTERM without forwarding it. */
 function whenOrphaned(stop: () => void): NodeJS.Timeout | undefined {
   const { npm_command = '', npm_lifecycle_event } = process.env
-  // Newer versions of npm say `run` for `run-script`.
+  // Newer versions of npm use `run` instead of `run-script`.
   if (!['exec', 'run', 'run-script'].includes(npm_command) && npm_lifecycle_event !== 'start') return undefined
   const parent = process.ppid
   const timer = setInterval(() => {

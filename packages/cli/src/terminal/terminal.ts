@@ -2,31 +2,31 @@ import { type Colors, createColors } from './colors.js'
 import { cutColumns, formatCommands, oneLine } from './text.js'
 import { write, writeJson } from './writer.js'
 
-/** What a command is written to and asks from. `--json` and `--jsonl` silence everything but the result. */
+/** Output and input of a command. `--json` and `--jsonl` silence everything except the result. */
 export interface Terminal {
   readonly mode: 'human' | 'json' | 'jsonl'
-  /** For stdout. */
+  /** Colors for stdout. */
   readonly colors: Colors
-  /** For stderr. */
+  /** Colors for stderr. */
   readonly noteColors: Colors
-  /** May a question be asked? */
+  /** True if the command may ask questions. */
   readonly interactive: boolean
-  /** Columns of stdout when it is a terminal. */
+  /** Number of columns if stdout is a terminal. */
   readonly columns: number | undefined
-  /** The result: a document with --json, text else. */
+  /** Prints the result: a document with --json, otherwise text. */
   show(value: unknown, human: () => string): void
-  /** One element of a stream: a line of JSON, or text (undefined: nothing to say to people). */
+  /** Prints one element of a stream: a line of JSON, or text (`undefined` prints nothing in human mode). */
   stream(value: unknown, human: () => string | undefined): void
-  /** A remark to people, on stderr. */
+  /** Prints a remark for people on stderr. */
   note(text: string): void
-  /** Content that a person decides about, on stderr: unlike a remark, commands in it are not rewritten for npx. */
+  /** Prints content that a person decides about on stderr. Unlike in a remark, commands in it are not rewritten for npx. */
   exhibit(text: string): void
-  /** What is going on, on stderr: a spinner on a terminal, else one line for each change. */
+  /** Shows progress on stderr: a spinner on a terminal, otherwise one line for each change. */
   progress(): Progress
 }
 
 export interface Progress {
-  /** It replaces itself, so that saying something at once costs no line. */
+  /** True if each message replaces the previous one, so that an early message does not cost a line. */
   readonly live: boolean
   say(text: string): void
   stop(): void
@@ -39,12 +39,12 @@ export interface TerminalOptions {
   input: boolean
 }
 
-/** Colour is off when not a terminal, with NO_COLOR, TERM=dumb or --no-color. */
+/** True if color is wanted: on a terminal, without NO_COLOR, TERM=dumb or --no-color. */
 export function wantsColor(options: { color: boolean; tty: boolean; env: NodeJS.ProcessEnv }): boolean {
   return options.color && options.tty && !options.env.NO_COLOR && options.env.TERM !== 'dumb'
 }
 
-/** Questions are asked only where stdin and stdout are terminals, CI is unset and nothing forbids them. */
+/** True if questions may be asked: stdin and stdout are terminals, CI is unset, and no option forbids it. */
 export function isInteractive(options: {
   input: boolean
   json: boolean
@@ -55,7 +55,7 @@ export function isInteractive(options: {
   return options.input && !options.json && options.stdin && options.stdout && !options.env.CI
 }
 
-/** The terminal of this process. */
+/** Opens the terminal of this process. */
 export function openTerminal(options: TerminalOptions): Terminal {
   const { stdin, stdout, stderr, env } = process
   const machine = options.json || options.jsonl
@@ -104,14 +104,14 @@ function lines(colors: Colors): Progress {
   }
 }
 
-/** Columns of the spinner's own picture, and one to spare. */
+/** Columns of the spinner itself, plus a spare one. */
 const SPINNER = 4
 
 function spinner(): Progress {
   let wanted = ''
   let stopped = false
   let running: { text: string; stop(): unknown } | undefined
-  // The package is loaded when the first word is said: a command that is quick never pays for it.
+  // The package is loaded at the first message, so that quick commands do not pay for it.
   const start = async () => {
     const { default: yoctoSpinner } = await import('yocto-spinner')
     if (!stopped) running = yoctoSpinner({ text: wanted, stream: process.stderr, handleSignals: false }).start()
@@ -120,7 +120,7 @@ function spinner(): Progress {
     live: true,
     say(text) {
       const first = wanted === ''
-      // A longer text would be wrapped by the terminal.
+      // The terminal would wrap a longer text.
       wanted = cutColumns(oneLine(formatCommands(text, process.env)), (process.stderr.columns || 80) - SPINNER)
       if (running) running.text = wanted
       else if (first) void start()

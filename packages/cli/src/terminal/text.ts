@@ -9,7 +9,7 @@ export function indent(text: string): string {
   return text.replace(/^(?=.)/gm, '  ')
 }
 
-/** Marks every line of a text that an agent wrote, so that none of them passes for a line of the program's own. */
+/** Marks every line of a text that an agent wrote, so that no line can pass for one of this program. */
 export function quoteLines(text: string): string {
   return text.replace(/^/gm, '  │ ')
 }
@@ -23,11 +23,11 @@ const COMMANDS =
   /(^|[^\w/-])(?<!npx )passover (?=(?:init|up|request|retry|work|list|show|logs|watch|top|cancel|approve|deny|apply|undo|inbox|dlq|audit|agents|auth|policy|verify|evidence|replay|gateway|doctor|config|chaos|completion|help|--help)\b|\[options\])/g
 
 /**
- * Returns a text whose commands can be typed as they stand. Every hint goes through here.
+ * Returns a text with its commands rewritten so that they can be typed as shown. Every hint goes through here.
  *
- * - `passover …` where the shell finds the command;
- * - `npx passover …` where npm started this process, or where the command is in a project's `node_modules/.bin`, which shells do not search;
- * - `npx @passover/cli …` where npx fetched the package, because `npx passover` would fetch the package of that name, which is not ours.
+ * - `passover …` if the shell finds the command;
+ * - `npx passover …` if npm started this process, or the command is in a project's `node_modules/.bin`, which shells do not search;
+ * - `npx @passover/cli …` if npx fetched the package, because `npx passover` would fetch an unrelated package of that name.
  */
 export function formatCommands(text: string, env: NodeJS.ProcessEnv = process.env, started = process.argv[1] ?? ''): string {
   const runner = runnerOf(env, started)

@@ -1,10 +1,10 @@
 import { eastAsianWidth } from 'get-east-asian-width'
 
-/** Marks what continues the line above. No line of the program begins with it. */
+/** Marks a continuation of the line above. No line of the program begins with it. */
 const MARK = '│ '
-/** Columns by which a continuation is indented more than its line. */
+/** Additional columns of indentation of a continuation. */
 const CONTINUATION_INDENT = 4
-/** Least columns of text in a continuation; below them it is not indented. */
+/** Minimum columns of text in a continuation; with fewer it is not indented. */
 const MIN_CONTINUATION_COLUMNS = 12
 const TAB = 8
 const ESCAPE = '\u001b'
@@ -17,8 +17,8 @@ const WIDE_LANGUAGES = /^(?:zh|ja|ko)/
 const ambiguousAsWide = WIDE_LANGUAGES.test(process.env.LC_ALL || process.env.LC_CTYPE || process.env.LANG || '')
 
 /**
- * Returns the most columns that a terminal takes for a text. Terminals differ in combining marks and emoji: each code point counts as at
- * least one column, and a pictograph as two, so that no terminal needs more.
+ * Returns the maximum number of columns that a terminal needs for a text. Terminals differ in combining marks and emoji, so each code point counts as
+ * at least one column, and a pictograph as two.
  */
 export function columnsOf(text: string): number {
   if (PLAIN.test(text)) return text.length
@@ -34,14 +34,14 @@ function widthOf(character: string): number {
   return PICTURE.test(character) ? 2 : eastAsianWidth(code, { ambiguousAsWide })
 }
 
-/** Shortens a text of one line to these columns; a text that was cut ends with `…`. */
+/** Shortens a one-line text to a number of columns; a shortened text ends with `…`. */
 export function cutColumns(text: string, columns: number): string {
   if (columnsOf(text) <= columns) return text
   const mark = columnsOf('…') <= columns ? '…' : ''
   return takeColumns(text, columns - columnsOf(mark)) + mark
 }
 
-/** The beginning of a text that fits: whole grapheme clusters, and never half a surrogate pair. */
+/** Returns the beginning of a text that fits: whole grapheme clusters, and never half a surrogate pair. */
 function takeColumns(text: string, columns: number): string {
   let [taken, used] = ['', 0]
   for (const cluster of clusters(text)) {
@@ -54,7 +54,7 @@ function takeColumns(text: string, columns: number): string {
 
 let segmenter: Intl.Segmenter | undefined
 
-/** Grapheme clusters; one that takes more than `most` columns is split. A letter with dozens of marks would not fit any line. */
+/** Yields grapheme clusters. Splits those wider than `most` columns, because a letter with dozens of marks would not fit any line. */
 function* clusters(text: string, most = MIN_CONTINUATION_COLUMNS): Iterable<string> {
   segmenter ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' })
   for (const { segment } of segmenter.segment(text)) {
@@ -64,8 +64,8 @@ function* clusters(text: string, most = MIN_CONTINUATION_COLUMNS): Iterable<stri
 }
 
 /**
- * Breaks lines that are longer than a terminal is wide. What continues a line is indented and begins with `│`, so that it passes neither for
- * a field nor for a line of a diff. Left to the terminal, it would begin in the first column, and the author of the text chooses where.
+ * Wraps lines that are wider than the terminal. A continuation is indented and begins with `│`, so that it cannot pass for a field or a line of a
+ * diff. If the terminal wrapped it, it would begin in the first column, at a position that the author of the text controls.
  *
  * @param text - Has no escape sequences except the styles of {@link printable}.
  */
@@ -112,7 +112,7 @@ function* tokensOf(parts: readonly string[], most: number): Iterable<Token> {
   }
 }
 
-/** Where to break: after the last space if that is beyond the first third of the row, so that an id stays whole; else at its end. */
+/** Returns where to break: after the last space if that is beyond the first third of the row, so that an id stays whole; else at the end. */
 function breakIn(row: readonly Token[], room: number): number {
   const after = row.findLastIndex(({ text }) => text === ' ') + 1
   return widthIn(row.slice(0, after)) * 3 > room ? after : row.length

@@ -3,9 +3,9 @@ import { printable } from './colors.js'
 import { wrap } from './wrap.js'
 
 /**
- * The only place that writes to stdout and stderr, so that no command can print text that was not escaped (infra/check/one-writer.grit
- * forbids other writes). On a terminal it breaks long lines itself, so that no text can choose what a line begins with. The spinner and the
- * prompts draw with their own escape sequences; the text that they are given is escaped first.
+ * The only place that writes to stdout and stderr, so that no command can print unescaped text (infra/check/one-writer.grit forbids other writes). On
+ * a terminal it wraps long lines itself, so that no text can control the start of a line. The spinner and the prompts draw with their own escape
+ * sequences; their text is escaped first.
  */
 export function write(stream: 'stdout' | 'stderr', text: string): void {
   const { isTTY, columns } = process[stream]
@@ -23,10 +23,10 @@ export function ringBell(): void {
   process.stderr.write('\u0007')
 }
 
-/** Draws over the whole screen of a terminal, in place, so that nothing flickers. Disposing of it brings back what was there before. */
+/** Draws over the whole screen in place, without flicker. Disposing of it restores the previous content. */
 export function openScreen(): { draw(text: string): void } & Disposable {
   const { stdout } = process
-  // The other screen, without cursor; long lines are cut at the edge.
+  // Switches to the alternate screen, hides the cursor, and disables line wrapping.
   stdout.write('\u001b[?1049h\u001b[?25l\u001b[?7l')
   const leave = () => void stdout.write('\u001b[?7h\u001b[?25h\u001b[?1049l')
   process.once('exit', leave)
