@@ -18,43 +18,46 @@ import { count, oneLine } from '../terminal/text.js'
 import { type LookUpPart, PartBuckets, referencedParts } from './parts.js'
 import { type Verdict, Verification, verdictOf } from './verify-archive.js'
 
-/** What is told of one pass, as it was stored. */
+/** Stored messages of one pass and their context, collected for verification. */
 export interface Evidence {
   pass: PassKey
-  /** Its messages, those of the passes above it, the versions of the policy that they were decided by, the records of their agents. In order. */
+  /** Messages of the pass and of its ancestors, the policy versions that decided them, and the records of their agents. In stream order. */
   entries: ArchivedEvent[]
-  /** For each archived segment that holds some of them, the digests of all its entries: with them its chain value can be computed. */
+  /** For each archived segment that contains some of them, the digests of all its entries, from which its chain value can be computed. */
   segments: { entry: ManifestEntry; digests: Uint8Array }[]
-  /** Newest value of the chain as it was collected. */
+  /** Newest value of the chain when the evidence was collected. */
   head: { sequence: number; hash: string } | undefined
-  /** What the audit made of it: for reading, no evidence of its own. */
+  /** Record of the audit service. Informative only, not evidence. */
   record: unknown
-  /** The bytes of parts that entries only name, by their hash. What was gone, or too much, is not here. */
+  /** Bytes of parts that entries reference, by hash. Missing ones, and those beyond the size limit, are omitted. */
   parts: ReadonlyMap<string, Uint8Array>
-  /** Messages that exist and are not here, since there were too many; a line each. */
+  /** Descriptions of existing messages that were omitted because there were too many. */
   left_out: readonly string[]
   id_window_ms: number
   subjects: Subjects
 }
 
-/** Passes above one another, at most: the chain of any honest pass is far shorter. */
+/** Maximum number of passes in a chain; those of regular passes are far shorter. */
 const MAX_ANCESTORS = 64
 
-/** A bundle is one text, of which there may be half a gigabyte. */
+/** A bundle is a single string, which is limited to about half a gigabyte. */
 const MIB = 1024 * 1024
 const MAX_PART_BYTES = 128 * MIB
 
-/** Messages of one pass that are looked at in the archive. */
+/** Maximum number of messages of one pass that are read from the archive. */
 const MAX_ARCHIVED = 10_000
-/** What a bundle takes of one pass from the archive: of steps, requests and decisions together, and of each kind of event. */
+/** Limits of what a bundle takes of one pass from the archive: for steps, requests and decisions together, and for each kind of event. */
 const PASS_LIMITS = { messages: 1_000, bytes: 16 * MIB }
 const KIND_LIMITS = { messages: 100, bytes: 512 * 1024 }
 
-/** An audit that catches up with a flood of events answers late, and evidence is collected of such passes above all. */
+/**
+ * Timeout in milliseconds for finding the pass. An audit service that catches up with a flood of events answers late, and evidence is wanted
+ * especially for such passes.
+ */
 const FIND_MS = 60_000
 
 interface Sources {
-  /** What was left out, a line each. */
+  /** Descriptions of what was omitted. */
   left_out: Set<string>
   bus: Bus
   archive: Archive
@@ -65,11 +68,11 @@ interface EvidenceRequest {
   id: string
   from?: string | undefined
   to?: string | undefined
-  /** Default: the stream's. */
+  /** Default: the value of the stream. */
   id_window_ms?: number | undefined
 }
 
-/** Collects what is stored of a pass and of those above it, with all that its decisions rest on. CliFailure E041: there is none. */
+/** Collects the stored messages of a pass and its ancestors, and the basis of its decisions. Throws CliFailure E041 if nothing is stored. */
 export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: EvidenceRequest): Promise<Evidence> {
   const id_window_ms = said ?? (await readIdWindow(bus)).id_window_ms
   const { findPass } = await import('@passover/operator')
@@ -107,7 +110,7 @@ export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: 
   }
 }
 
-/** From the stream, and from the archive what was deleted since. */
+/** Returns the messages of a pass from the stream, and those deleted from it from the archive. */
 async function messagesOf({ bus, archive, left_out }: Sources, key: PassKey): Promise<ArchivedEvent[]> {
   const name = keyText(key)
   const live = await bus.journal.history(key, 1, (what) => void left_out.add(`${what} of ${name} in the stream`))
@@ -133,7 +136,7 @@ async function messagesOf({ bus, archive, left_out }: Sources, key: PassKey): Pr
   return [...bySequence.values()].sort((a, b) => a.sequence - b.sequence).map(eventOf)
 }
 
-/** Bounds what is taken of one pass, whose agents may have published without end. */
+/** Bounds what is taken of one pass, since its agents may publish any number of messages. */
 class RemainingRoom {
   left_out = 0
   private readonly taken = new Map<string, { messages: number; bytes: number }>()
@@ -154,7 +157,7 @@ class RemainingRoom {
   }
 }
 
-/** The bytes of the parts that entries only name, as far as they are there and go into one file. */
+/** Loads the parts that entries reference, if they exist and fit into the bundle. */
 async function partsNamed(bus: Bus, entries: readonly ArchivedEvent[]): Promise<Map<string, Uint8Array>> {
   const found = new Map<string, Uint8Array>()
   const buckets = new PartBuckets(bus.parts)
@@ -175,14 +178,14 @@ async function partsNamed(bus: Bus, entries: readonly ArchivedEvent[]): Promise<
   return found
 }
 
-/** What a pass's steps say that it hangs on. */
+/** Returns the parent and the policy versions that the steps of a pass name. */
 function toldBy(messages: readonly ArchivedEvent[], bus: Bus): { parent: PassKey | undefined; versions: number[] } {
   const versions: number[] = []
   let parent: PassKey | undefined
   for (const event of messages) {
     const recorded = new StoredRecord(event, bus.subjects)
     const { fact } = recorded
-    // Messages of agents are not believed here: a fence that names another pass would put that pass into the bundle.
+    // Messages of agents are not trusted here: a fence that names another pass would add that pass to the bundle.
     if (fact.type !== 'step' || fact.untrusted !== undefined || !isSystemStep(fact)) continue
     parent ??= fact.parent
     const body = recorded.body() as { control?: { policy_version?: unknown } } | undefined
@@ -198,7 +201,7 @@ interface DecisionBasis {
   before: number
 }
 
-/** The versions of the policy, and the records of the agents; such events are never deleted from the stream. */
+/** Returns the policy versions and agent records. Such events are never deleted from the stream. */
 async function decisionBasis(bus: Bus, { names, versions, before }: DecisionBasis): Promise<ArchivedEvent[]> {
   const found: ArchivedEvent[] = []
   const filters = [bus.subjects.all('policy'), bus.subjects.all('agent')]
@@ -213,7 +216,7 @@ async function decisionBasis(bus: Bus, { names, versions, before }: DecisionBasi
   return found
 }
 
-/** For each sealed segment that holds some of the entries, the digests of all of it. */
+/** Returns each sealed segment that contains some of the entries, with the digests of all its entries. */
 async function segmentsOf(
   { manifest }: Sources,
   entries: readonly ArchivedEvent[],
@@ -229,12 +232,12 @@ async function segmentsOf(
   return found
 }
 
-/** Says to people what is missing in evidence. */
+/** Describes for people what is missing in the evidence. */
 export function omissionText(what: string): string {
   return `! Left out, as there is too much of it: ${oneLine(what, 300)}`
 }
 
-/** Judges the messages of a pass, and of those above it, by all the rules: what is not among them is not known. */
+/** Verifies the messages of a pass and its ancestors by all rules. Other messages are unknown and not reported as missing. */
 export async function verifyEntries(
   { entries, subjects }: { entries: readonly ArchivedEvent[]; subjects: Subjects },
   options: { id_window_ms: number; parts?: LookUpPart },

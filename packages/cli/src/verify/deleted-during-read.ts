@@ -5,7 +5,7 @@ import { readCurrentSegment } from '../stored-messages/walk-archive.js'
 import { ErasedDuringRead } from './erased-during-read.js'
 import type { Verification } from './verify-archive.js'
 
-/** Something that stood in the stream when its reading began, and left before it came by. */
+/** An entry that was in the stream when reading began, and left it before it was read. */
 export type DeletedEntry = { kind: 'erased'; entry: ErasedEntry } | { kind: 'event'; event: ArchivedEvent }
 
 interface DeletedDuringReadDeps {
@@ -16,12 +16,13 @@ interface DeletedDuringReadDeps {
 }
 
 /**
- * What leaves the stream behind the archive while that is read: an erasure has its tombstones, and a segment that is sealed meanwhile is in the archive
- * before any of it is deleted. Who passed it over would miss the end of a pass whose beginning he read.
+ * Finds entries that leave the stream after the end of the archive while it is read: an erasure leaves tombstones, and a segment sealed in the
+ * meantime
+ * is in the archive before any of it is deleted. Skipping them would miss the end of a pass whose beginning was read.
  */
 export class DeletedDuringRead {
   private readonly tombstones: ErasedDuringRead
-  /** The last segment that was looked at, and was sealed. */
+  /** Last sealed segment that was read. */
   private read: { k: number; events: ArchivedEvent[]; is: 'kept' | 'removed' } | undefined
 
   constructor(
@@ -31,7 +32,7 @@ export class DeletedDuringRead {
     this.tombstones = new ErasedDuringRead(deps.bus, from)
   }
 
-  /** Of a span, in order. */
+  /** Returns the entries of a range, in order. */
   async within({ from, up_to }: ReadRange): Promise<DeletedEntry[]> {
     if (from > up_to) return []
     const found = new Map<number, DeletedEntry>()
@@ -45,7 +46,7 @@ export class DeletedDuringRead {
     return [...found].sort(([one], [other]) => one - other).map(([, left]) => left)
   }
 
-  /** What a segment holds that was sealed meanwhile. */
+  /** Returns the events of a segment that was sealed in the meantime. */
   private async sealed(k: number, { from, up_to }: ReadRange): Promise<readonly ArchivedEvent[]> {
     if (this.read?.k !== k) {
       const listed = await this.deps.manifest.entry(k)
@@ -56,7 +57,7 @@ export class DeletedDuringRead {
       this.read = { k, events, is: read ? 'kept' : 'removed' }
     }
     const { first, last } = segmentRange(k)
-    // So little is kept that it has left the archive, too.
+    // Retention is so short that the segment has already been removed from the archive as well.
     if (this.read.is === 'removed') this.deps.judging.verifier.removed({ first: Math.max(from, first), last: Math.min(up_to, last) })
     return this.read.events
   }

@@ -4,8 +4,8 @@ import { CustodyLog, entriesOf } from '@passover/core'
 import { StoredRecord } from '../stored-messages/stored-record.js'
 
 /**
- * What tombstones stand for, from a sequence on, as far as they are stored by now. An erasure may be under way: its tombstones are stored before
- * anything leaves, so who misses something and looks again finds them.
+ * Entries that tombstones replace, from a sequence on. An erasure may be in progress: it stores its tombstones before anything is deleted, so reading
+ * them again finds those of a missing entry.
  */
 export class ErasedDuringRead {
   private readonly custody = new CustodyLog()
@@ -16,7 +16,7 @@ export class ErasedDuringRead {
     private readonly from: number,
   ) {}
 
-  /** Those of a span, in order. */
+  /** Returns the entries of a range, in order. */
   async within(from: number, up_to: number): Promise<ErasedEntry[]> {
     const found = this.known(from, up_to)
     if (found.length === up_to - from + 1 || from > up_to) return found
@@ -33,7 +33,7 @@ export class ErasedDuringRead {
     return found
   }
 
-  /** Reads what was said since. Several may look at once. */
+  /** Reads new custody events. Concurrent calls are safe. */
   private async look(): Promise<void> {
     const { bus, custody } = this
     const filter = bus.subjects.all('custody')
@@ -51,7 +51,7 @@ export class ErasedDuringRead {
   }
 }
 
-/** What tombstones stand for by now, and whether an erasure is not done yet that has some. */
+/** Returns the number of entries that tombstones replace, and whether an erasure with entries is in progress. */
 export async function readErasures(bus: Bus): Promise<{ entries: number; going: boolean }> {
   const custody = new CustodyLog()
   await using reader = await bus.follow({ filters: [bus.subjects.all('custody')] }, (stored) => {
@@ -67,7 +67,7 @@ export async function readErasures(bus: Bus): Promise<{ entries: number; going: 
   }
 }
 
-/** Whether what stood there has left by now: it was erased, or its segment was removed. */
+/** Returns a function that checks whether an entry was deleted by now: it was erased, or its segment was removed. */
 export function deletedSince(bus: Bus, manifest: Pick<Manifest, 'standing'>): (sequence: number) => Promise<boolean> {
   const erased = new ErasedDuringRead(bus, 1)
   return async (sequence) => {

@@ -2,44 +2,44 @@ import { type ArchiveFault, faultText, SEGMENT_SIZE } from '@passover/archive'
 import type { VerifyFinding } from '@passover/core'
 import { keyText } from '@passover/schemas'
 
-/** One bad entry, or several of one kind that one agent caused. */
+/** One bad entry, or several of the same kind caused by one agent. */
 export interface FindingEntry {
   sequence?: number
   segment?: number
   pass?: string
   rule: string
   what: string
-  /** The agent or person who caused it; absent: a service, or it is not known. */
+  /** Agent or person who caused it; absent for a service or if unknown. */
   by?: string
-  /** How many it stands for; absent: one. */
+  /** Number of entries that this one stands for; absent for one. */
   count?: number
-  /** Some of those, where it stands for several. */
+  /** Examples, if it stands for several. */
   examples?: string[]
 }
 
-/** How several entries of one kind are reported as one. */
+/** Describes how several entries of one kind are reported as one. */
 export interface FindingGroup {
   kind: string
-  /** All of them, in words. */
+  /** Describes all of them in words. */
   all: (count: number) => string
-  /** One of them, in words. Called for the first ones only. */
+  /** Describes one of them in words. Called only for the first ones. */
   example: () => string
 }
 
-/** Who caused an entry, and with which others it is reported as one. */
+/** Cause of an entry, and the group with which it is reported as one. */
 interface Grouping {
   by?: string | undefined
   alike?: FindingGroup | undefined
 }
 
-/** Entries that are kept of each rule. */
+/** Maximum number of entries kept for each rule. */
 const MAX_KEPT = 20
 const MAX_EXAMPLES = 3
 
 interface Kept {
   entry: FindingEntry
   by: string
-  /** In the order in which they were found. */
+  /** Position in the order of discovery. */
   at: number
   alike: FindingGroup | undefined
   count: number
@@ -47,8 +47,8 @@ interface Kept {
 }
 
 /**
- * Keeps some of the entries of each rule. An agent may cause any number of them, so each rule has a share of its own; within it, the one who
- * caused the most makes room for those who caused less, and entries of one kind are reported as one.
+ * Keeps some of the entries of each rule. An agent may cause any number of them, so each rule has its own share. Within it, agents with many entries
+ * make room for those with few, and entries of one kind are reported as one.
  */
 class RuleFindings {
   count = 0
@@ -65,7 +65,7 @@ class RuleFindings {
     }
   }
 
-  /** Returns whether an entry that `by` caused may be kept; if so and the share is full, drops one of the agent that has the most. */
+  /** Returns true if an entry caused by `by` may be kept. If the share is full, drops one of the agent with the most entries. */
   private makeRoom(by: string): boolean {
     if (this.kept.length < MAX_KEPT) return true
     const counts = new Map<string, number>()
@@ -110,7 +110,7 @@ class Shares {
   }
 }
 
-/** Collects what was found, in the order of the stream. */
+/** Collects findings in stream order. */
 export class Findings {
   private readonly faulty = new Shares()
   private readonly noted = new Shares()
@@ -157,23 +157,23 @@ export class Findings {
     this.faulty.add(entry, grouping)
   }
 
-  /** The chain does not pass through the value that was expected. Nothing else takes its place. */
+  /** Reports that the chain does not pass through the expected value. Has its own share, so that other findings cannot displace it. */
   unexpected(what: string): void {
     this.faulty.add({ rule: 'chain', what }, {}, 'expected')
   }
 }
 
-/** The first fault: of the chain where it has one, else in the order of the stream. */
+/** Returns the first fault: of the chain if there is one, else in stream order. */
 export function firstOf(faults: readonly FindingEntry[]): FindingEntry | undefined {
   return [...faults].sort((one, other) => Number(other.rule === 'chain') - Number(one.rule === 'chain') || placeOf(one) - placeOf(other))[0]
 }
 
-/** By sequence; what is said of a whole segment comes before its entries. */
+/** Returns the position of a finding. One about a whole segment comes before its entries. */
 function placeOf({ sequence, segment }: FindingEntry): number {
   return sequence ?? (segment === undefined ? Number.POSITIVE_INFINITY : segment * SEGMENT_SIZE)
 }
 
-/** One bad entry in words. */
+/** Describes one bad entry in words. */
 export function entryText({ sequence, segment, pass, rule, what, count, examples = [] }: FindingEntry): string {
   if (count !== undefined) return `${what}, such as ${examples.join(', ')} [${rule}]`
   if (segment !== undefined) return faultText({ k: segment, sequence, what: pass ? `(${pass}) ${what}` : what })
@@ -183,23 +183,23 @@ export function entryText({ sequence, segment, pass, rule, what, count, examples
   return `${where} ${what} [${rule}]`
 }
 
-/** Entries of one rule that a text shows: the first of each agent that caused some, but at least and at most so many. */
+/** Bounds on the number of lines shown per rule; within them, one line for each agent that caused entries. */
 const MIN_LINES = 3
 const MAX_LINES = 10
 
-/** Faults in words: some of every rule and of every agent that caused some, those of the chain first. */
+/** Describes faults in words: some of every rule and of every agent, those of the chain first. */
 export function faultLines(faults: readonly FindingEntry[], all: number): string[] {
   const rules = [...new Set(['chain', ...faults.map(({ rule }) => rule)])]
   const shown = rules.flatMap((name) => {
     const entries = faults.filter(({ rule }) => rule === name)
-    // The last one says what was expected of the chain.
+    // The last one is about the expected chain value.
     return name === 'chain' ? [...entries.slice(0, MAX_LINES), ...entries.slice(MAX_LINES).slice(-1)] : ofEach(entries)
   })
   const rest = all - shown.reduce((sum, { count = 1 }) => sum + count, 0)
   return [...shown.map(entryText), ...(rest > 0 ? [`… and ${rest} more`] : [])]
 }
 
-/** The first of each agent, then the second of each, and so on. */
+/** Selects the first entry of each agent, then the second of each, and so on. */
 function ofEach(entries: readonly FindingEntry[]): FindingEntry[] {
   const seen = new Map<string | undefined, number>()
   const ranked = entries.map((entry) => {

@@ -5,33 +5,33 @@ import { keyText, type Part, part, type Step, sha256 } from '@passover/schemas'
 import { StoredRecord } from '../stored-messages/stored-record.js'
 import type { FindingEntry, Findings } from './findings.js'
 
-/** Parts that messages name instead of holding them. */
+/** Counts of parts that messages reference instead of containing them. */
 export interface PartCounts {
-  /** Their bytes are there, and are what the hash names. */
+  /** Parts whose bytes exist and match their hash. */
   whole: number
-  /** Not there any more, and older than what has to be kept; or nobody can tell how long that was (a remark says so). */
+  /** Missing parts past their retention, or with unknown retention (then a remark says so). */
   gone: number
-  /** Not to be had here: not saved with an archive, or in the bucket of an agent that is registered no more and whom nobody may read. */
+  /** Parts that are unavailable here: not saved with an archive, or in the unreadable bucket of an agent that is no longer registered. */
   elsewhere: number
 }
 
 export type PartLookup = 'whole' | 'gone' | 'elsewhere' | { fault: string } | { remark: string }
 
-/** Where the bytes of parts are looked for. */
+/** Looks up the bytes of a part. */
 export type LookUpPart = (part: Part, stored: { sequence: number; time: number }) => Promise<PartLookup>
 
 const CONCURRENCY = 4
 const MAX_KNOWN_PARTS = 1_000_000
-/** Parts that wait to be looked for: their messages are long, and an agent chooses how many parts each names. */
+/** Maximum number of pending parts. Their messages are long, and an agent chooses how many parts each references. */
 const MAX_PENDING_PARTS = 2_000
 
-/** What is known of the step that names a part, without the message's bytes. */
+/** Reference to a part, without the bytes of the message. */
 interface PartReference {
   step: Step
   named: Part
 }
 
-/** Looks for the parts that steps name; a part that several name is read once. */
+/** Checks the parts that steps reference. A part that several steps reference is read once. */
 export class ReferencedParts {
   readonly counts: PartCounts = { whole: 0, gone: 0, elsewhere: 0 }
   private readonly whole = new Set<string>()
@@ -42,19 +42,19 @@ export class ReferencedParts {
     private readonly findings: Pick<Findings, 'fault' | 'remark'>,
   ) {}
 
-  /** A work step's are those that its worker got; a return's are its large artifacts. They are looked at by `settle`. */
+  /** Queues the parts of a step for `settle`: for a work step the worker's input, for a return its large artifacts. */
   see(recorded: RecordedMessage): void {
     const { fact } = recorded
     if (fact.type !== 'step') return
     for (const named of referencedParts(recorded)) this.waiting.push({ step: fact, named })
   }
 
-  /** Whether so many wait that they must be checked before more is read. */
+  /** True if the pending parts must be checked before more messages are read. */
   get isMany(): boolean {
     return this.waiting.length >= MAX_PENDING_PARTS
   }
 
-  /** All that were seen so far. */
+  /** Checks all pending parts. */
   async settle(): Promise<void> {
     const { waiting } = this
     this.waiting = []
@@ -81,7 +81,7 @@ export class ReferencedParts {
     this.say('remark', one, found.remark)
   }
 
-  /** Reports what one agent names as one finding: it can name any number of parts, in buckets whose contents it chooses. */
+  /** Groups the findings of one agent: it can reference any number of parts, in buckets whose contents it controls. */
   private say(severity: 'fault' | 'remark', { step, named }: PartReference, that: string): void {
     const { name, owner } = named
     const by = step.kind === 'return' ? step.by : step.key.originator
@@ -99,12 +99,15 @@ export class ReferencedParts {
   }
 }
 
-/** Who returns stows what is large under its own name. A part of a bucket that nobody may read could never be missed: it must not be named. */
+/**
+ * Returns a fault if a return references a part of another owner. Workers store large parts under their own name; a part in a bucket that cannot be
+ * read would never be found missing, so it must not be referenced.
+ */
 function foreignOwner({ kind, by }: Step, { owner }: Part): string | undefined {
   return kind !== 'return' || owner === by ? undefined : `is not of ${by}, who returned it`
 }
 
-/** The parts of a work step or a return whose bytes lie elsewhere. */
+/** Returns the parts of a work step or a return whose bytes are stored separately. */
 export function referencedParts(recorded: RecordedMessage): Part[] {
   const { fact } = recorded
   if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'return')) return []
@@ -118,13 +121,14 @@ export function referencedParts(recorded: RecordedMessage): Part[] {
 
 interface PartsOptions {
   onBytes?: ((named: Part, bytes: Uint8Array) => Promise<void>) | undefined
-  /** Whether what stood under a sequence was erased or removed since it was read. */
+  /** Checks whether the entry with that sequence was erased or removed after it was read. */
   hasLeft?: ((sequence: number) => Promise<boolean>) | undefined
 }
 
 /**
- * In the buckets of an installation. A part that is missing is a fault while what names it has to be kept: by the retention that was in force when
- * that was stored, and none that was in force since may shorten it.
+ * Looks up parts in the buckets of an installation. A missing part is a fault while its message must be kept: the retention that was in force when
+ * the
+ * message was stored applies, and later versions cannot shorten it.
  */
 export async function installationParts(bus: Bus, { onBytes, hasLeft }: PartsOptions = {}): Promise<LookUpPart> {
   const retentions = await retentionsOf(bus)
@@ -146,19 +150,23 @@ export async function installationParts(bus: Bus, { onBytes, hasLeft }: PartsOpt
 const NOT_KNOWN = 'is missing; how long it had to be kept is not known, as versions of the policy are missing or cannot be read'
 const NOT_LOOKED_UP = 'is not looked for: its bucket cannot be listed, and a thousand others are missing there'
 
-/** A bucket with more messages is not listed: the list would cost the server more than single reads cost here. */
+/** Maximum number of messages in a bucket that is listed; listing a larger one would cost the server more than single reads. */
 const MAX_LISTED_PARTS = 300_000
-/** Most parts that are looked for one by one and found missing, in one bucket. */
+/** Maximum number of parts per bucket that are looked up one by one and found missing. */
 const MAX_MISSED_PARTS = 1_000
 
-/** Lists each agent's bucket once, so that a missing part costs no request. */
+/** Lists each agent's bucket once, so that a missing part needs no request. */
 export class PartBuckets {
   private readonly lists = new Map<string, Promise<ReadonlySet<string> | undefined>>()
   private readonly misses = new Map<string, number>()
 
   constructor(private readonly store: Pick<PartStore, 'list'>) {}
 
-  /** Whether a part is not in its bucket for certain. The messages that name it were stored before the bucket is listed, and their parts before them. */
+  /**
+   * Returns true if a part is certainly not in its bucket. The bucket is listed after the messages that reference it were stored, and parts are
+   * stored
+   * before their messages.
+   */
   async lacks({ owner = '', hash }: Part): Promise<boolean | 'not looked for'> {
     const listing = this.lists.get(owner) ?? this.store.list(owner, MAX_LISTED_PARTS)
     this.lists.set(owner, listing)
@@ -167,7 +175,7 @@ export class PartBuckets {
     return (this.misses.get(owner) ?? 0) >= MAX_MISSED_PARTS ? 'not looked for' : false
   }
 
-  /** It was looked for, and is not there. */
+  /** Records that a part was looked up and is missing. */
   missed({ owner = '' }: Part): void {
     this.misses.set(owner, (this.misses.get(owner) ?? 0) + 1)
   }
@@ -175,7 +183,7 @@ export class PartBuckets {
 
 const CACHED_SEQUENCES = 64
 
-/** Asks once for all parts of a message. */
+/** Caches the answer for all parts of a message. */
 function cached(ask: (sequence: number) => Promise<boolean>): (sequence: number) => Promise<boolean> {
   const asked = new Map<number, Promise<boolean>>()
   return (sequence) => {
@@ -187,7 +195,7 @@ function cached(ask: (sequence: number) => Promise<boolean>): (sequence: number)
   }
 }
 
-/** By the versions of the policy in the stream, which never leave it. */
+/** Reads the retention history from the policy versions, which never leave the stream. */
 async function retentionsOf(bus: Bus): Promise<RetentionHistory> {
   const retentions = new RetentionHistory(true)
   await using reader = await bus.follow({ filters: [bus.subjects.all('policy')] }, (stored) => {
@@ -214,12 +222,12 @@ async function lookUpInStore(
   }
 }
 
-/** The name of a part's bytes in a saved archive. */
+/** Returns the file name of a part in a saved archive. */
 export function savedPartName(hash: string): string {
   return `${hash}.part`
 }
 
-/** Beside the segments of a saved archive. */
+/** Looks up parts beside the segments of a saved archive. */
 export function savedArchiveParts(source: Pick<ArchiveSource, 'object'>): LookUpPart {
   return async ({ hash, size }) => {
     const bytes = await source.object(savedPartName(hash))

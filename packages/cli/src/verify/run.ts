@@ -22,7 +22,7 @@ export interface VerifyFlags {
   strict?: boolean
 }
 
-/** `passover verify`: 0 where all holds together, else 1 and the first bad entry. */
+/** `passover verify`: returns exit code 0 if everything is consistent, else 1 and shows the first bad entry. */
 export async function runVerify(context: Context, flags: VerifyFlags): Promise<number> {
   if (flags.archive !== undefined && (flags.pass !== undefined || flags.save !== undefined)) {
     throw usage('--archive reads a folder alone: --pass and --save are for a running installation')
@@ -50,7 +50,7 @@ export async function runVerify(context: Context, flags: VerifyFlags): Promise<n
   }
 }
 
-/** That all holds together is no answer where there was nothing to look at. */
+/** Fails if there was nothing to check, because success would be misleading. */
 function refuseNothing({ ok, counts, segments }: Verdict, { archive, since }: VerifyFlags): void {
   if (!ok || counts.messages > 0 || segments > 0 || (archive === undefined && since === undefined)) return
   const where = archive ?? 'the installation'
@@ -81,7 +81,7 @@ async function verifyInstallation(context: Context, options: Options, { save, id
   return await verifyAndSave(bus, { ...judged, save: resolve(context.directory, save), onUnsaved })
 }
 
-/** One pass, by what is stored of it and of the passes above it. */
+/** Verifies one pass by its stored messages and those of its ancestors. */
 async function verifyPass(context: Context, flags: VerifyFlags & { id: string }): Promise<number> {
   const { collectEvidence, verifyEntries, omissionText } = await import('./collect-pass.js')
   const { installationParts } = await import('./parts.js')
@@ -102,7 +102,7 @@ function showVerdict({ terminal }: Context, verdict: Verdict, { strict }: Verify
   return ok && verdict.unsaved === undefined ? 0 : 1
 }
 
-/** The verdict for people. */
+/** Describes the verdict for people. */
 export function verdictText(verdict: Verdict): string {
   const { ok, first, faults, shown, remarks, untrusted, remarked, head, begins, index, unsaved } = verdict
   const lines = untrusted > 0 ? untrustedLines(verdict) : []
@@ -134,7 +134,7 @@ export function verdictText(verdict: Verdict): string {
   return lines.join('\n')
 }
 
-/** Messages that a client had the server publish. They come first so that an attack is not overlooked. */
+/** Describes messages that a client had the server publish. They come first, so that an attack is not overlooked. */
 function untrustedLines({ untrusted, remarked }: Verdict): string[] {
   const entries = remarked.filter(({ rule }) => rule === 'trust').slice(0, 10)
   return [

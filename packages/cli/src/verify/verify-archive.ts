@@ -7,70 +7,73 @@ import { type ArchiveVisitor, type ArchiveWalk, type ChainValue, walkArchive } f
 import { type FindingEntry, Findings, firstOf } from './findings.js'
 import { type LookUpPart, type PartCounts, ReferencedParts, savedArchiveParts } from './parts.js'
 
-/** What was compared of the audit's index; `none`: no audit answered that could, or it still reads. */
+/** Result of comparing the audit's index; `none` if no audit service answered that is up to date. */
 export type IndexCounts = { records: number; wrong: number } | 'none'
 
 export interface Verdict {
   ok: boolean
-  /** The first of the chain, else the first in the order of the stream. */
+  /** First fault of the chain, else the first in stream order. */
   first: FindingEntry | undefined
-  /** How many there are. */
+  /** Total number of faults. */
   faults: number
-  /** Some of every rule, in the order in which they were found; what one agent caused never takes the place of others. */
+  /** Some faults of every rule, in the order of discovery. Those that one agent caused never displace others. */
   shown: FindingEntry[]
   remarks: number
-  /** How many of the remarks are about messages and entries that no reader believes: a client had the server publish them. */
+  /** Number of remarks about messages that no reader trusts, because a client had the server publish them. */
   untrusted: number
   remarked: FindingEntry[]
   counts: VerifyCounts
-  /** Of what messages name instead of holding it; absent: it was not looked for. */
+  /** Parts that messages reference; absent if they were not checked. */
   parts?: PartCounts
-  /** Records that the audit compared with its index, on which filters and statistics rest; absent: an archive has none. */
+  /** Records compared with the audit's index, on which filters and statistics rely; absent for an archive, which has none. */
   index?: IndexCounts
   segments: number
   head: ChainValue | undefined
   begins: ArchiveWalk['begins']
-  /** `untold`: of these no event tells, as there were none when they were removed, or nobody knows. */
+  /** `untold`: number of these segments without a removal event, either from before such events existed or for an unknown reason. */
   removed: (ArchiveWalk['removed'] & { untold?: number }) | undefined
-  /** Why it was not saved, though that was asked for. */
+  /** Reason why the requested save did not happen. */
   unsaved?: string
 }
 
 export interface VerifyOptions {
   id_window_ms: number
   from?: number | undefined
-  /** A chain value of an earlier look, in hex: it must be met again. */
+  /** Chain value of an earlier verification in hex, through which the chain must pass. */
   expect?: string | undefined
-  /** Only some passes are read, whole: what is not here is not known, and says nothing. */
+  /** True if only some passes are read, each completely. Other entries are unknown, and not reported as missing. */
   selection?: boolean | undefined
-  /** `early` is told first of all versions, and of all that was said about custody. */
+  /** Set if `early` is called with all policy versions and custody events before other entries are read. */
   early?: true
-  /** `chain only`: entries are held against the chain, and not judged by the rules. */
+  /** `chain only` checks entries against the chain, but not by the rules. */
   rules?: 'all' | 'chain only' | undefined
-  /** What time it is (server ms): nothing was removed later. Default: as this machine has it. */
+  /** Current time (server ms); nothing can have been removed later. Default: the clock of this machine. */
   now?: number | undefined
-  /** Where parts are looked for that messages only name. */
+  /** Looks up parts that messages only reference. */
   parts?: LookUpPart | undefined
-  /** Called now and then with what was read. */
+  /** Called at intervals with the number of messages read so far. */
   onProgress?: ((events: number) => void) | undefined
 }
 
 const PROGRESS_EVERY = 4_096
 
 interface FinishOptions {
-  /** What time it is, server ms. */
+  /** Current time in server milliseconds. */
   now?: number
-  /** Up to when all that was stored is read (default: when the last message was stored): what was due later may have come, and was not read. */
+  /**
+   * Time up to which everything stored was read (default: that of the last message). Later deadlines are not checked, because their events were not
+   * read.
+   */
   read_at?: number
-  /** Where the archive begins, if that is not where the stream began. */
+  /** Start of the archive, if it is not that of the stream. */
   begins?: ArchiveWalk['begins']
 }
 
-/** Everything that is judged while entries come by; rules and chain both. */
+/** Checks entries, as they are read, against the rules and the chain. */
 export class Verification implements ArchiveVisitor {
   readonly findings = new Findings()
   readonly verifier: StreamVerifier
-  /** Whether the chain passed through the value that was expected: one that was told of a segment that was open then lies in the middle of it. */
+  /** True if the chain passed through the expected value. A value reported for a segment that was still open is in the middle of it. */
   met = false
   readonly parts: ReferencedParts | undefined
   private readonly removals: RemovalChecker
@@ -91,7 +94,7 @@ export class Verification implements ArchiveVisitor {
       from: options.from ?? 1,
       selection: options.selection,
       onFinding: (finding) => this.findings.rule(finding),
-      // What readers pass over needs no parts.
+      // Parts are needed only for entries that readers use.
       onCounted: this.parts && ((counted) => this.parts?.see(counted)),
     })
   }
@@ -118,19 +121,19 @@ export class Verification implements ArchiveVisitor {
     this.removals.take(told)
   }
 
-  /** What had to be there when the reading began, and what was removed that had to stay. */
+  /** Reports what is missing although it existed when reading began, and what was removed although it had to be kept. */
   finish({ now = this.options.now ?? Date.now(), read_at, begins }: FinishOptions = {}): void {
     this.verifier.finish(read_at)
     for (const { severity, k, what } of this.removals.faults(now, begins?.k))
       this.findings[severity]({ segment: k, rule: 'retention', what })
   }
 
-  /** What the stream holds of versions and of what was said about custody, before anything else. */
+  /** Takes policy versions and custody events of the stream, before anything else. */
   early(event: ArchivedEvent): void {
     this.removals.hear(this.recorded(event))
   }
 
-  /** Segments of whose removal no event tells. */
+  /** Number of removed segments without a removal event. */
   get untold(): number {
     return this.removals.untold
   }
@@ -160,7 +163,7 @@ export class Verification implements ArchiveVisitor {
   }
 }
 
-/** Verifies an archive by itself. Throws ArchiveUnreadable. */
+/** Verifies an archive on its own. Throws ArchiveUnreadable. */
 export async function verifyArchive(source: ArchiveSource, options: VerifyOptions): Promise<Verdict> {
   const judging = new Verification({ parts: savedArchiveParts(source), ...options })
   const fault = (found: ArchiveFault) => judging.fault(found)
@@ -172,13 +175,13 @@ export async function verifyArchive(source: ArchiveSource, options: VerifyOption
   return verdictOf(judging, walked, options)
 }
 
-/** The files of a saved archive that the chain does not cover. */
+/** Checks the files of a saved archive that the chain does not cover. */
 async function verifyFiles(source: ArchiveSource, findings: Findings, { from = 1, rules }: VerifyOptions): Promise<void> {
   for (const { severity, k, what } of (await source.filesFaults?.()) ?? []) {
     if (k === undefined) findings[severity]({ rule: 'archive', what })
     else findings.archive({ k, what })
   }
-  // Strays are files that were not read, and here segments were left out.
+  // Stray files are those that were not read, and here segments were skipped.
   if (from > 1 || rules === 'chain only') return
   for (const name of (await source.strays?.()) ?? [])
     findings.remark({ rule: 'archive', what: `the file ${JSON.stringify(name)} is not of this archive: nothing names it` })
@@ -209,5 +212,5 @@ export function verdictOf(
   }
 }
 
-/** What of a walk a verdict tells. */
+/** Fields of a walk that a verdict includes. */
 type WalkSummary = Pick<ArchiveWalk, 'segments' | 'head' | 'values' | 'begins' | 'removed'>

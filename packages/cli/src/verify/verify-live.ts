@@ -22,29 +22,30 @@ import { type IndexCounts, type Verdict, Verification, type VerifyOptions, verdi
 import { verifyTail } from './verify-tail.js'
 
 export interface VerifyLiveOptions extends VerifyOptions {
-  /** A folder into which all that is read is saved, so that it can be verified elsewhere. */
+  /** Folder to save everything that is read to, so that it can be verified elsewhere. */
   save?: string | undefined
 }
 
 interface VerifyAndSaveOptions extends VerifyLiveOptions {
   save: string
-  /** Told before anything is read that nothing will be saved. */
+  /** Called before reading if nothing will be saved. */
   onUnsaved: (why: string) => void
 }
 
-/** For what begins and ends while it is read; an erasure takes seconds as a rule. */
+/** Number of attempts to save, because an erasure may start and end during the read. Erasures usually take seconds. */
 const SAVE_ATTEMPTS = 3
 const ERASURE_IN_PROGRESS = 'a session is being erased'
 
 /**
- * Verifies an installation: its archive, that what the stream still holds of it is the same, and the stream from there on. Reads only; an
- * installation at work goes on being written to, so it is read up to what was stored when this began.
+ * Verifies an installation: its archive, that the messages still in the stream match it, and the stream after it. Only reads. A running installation
+ * is
+ * still written to, so it is read up to the last message stored when the verification began.
  */
 export async function verifyLive(bus: Bus, options: VerifyLiveOptions): Promise<Verdict> {
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)
   const source = liveArchive(manifest, objects)
-  // In this order: what is archived after the second look may lie behind it.
+  // The order matters: messages archived after the manifest was read may lie beyond the bounds.
   const newest = await manifest.newest()
   const read_at = bus.now()
   const bounds = await bus.bounds()
@@ -57,7 +58,7 @@ export async function verifyLive(bus: Bus, options: VerifyLiveOptions): Promise<
     hasLeft: deletedSince(bus, manifest),
   })
   const judging = new Verification({ parts, ...options, from, early: true }, bus.subjects)
-  // Also what the archive has no longer, or leaves out.
+  // Includes events that the archive no longer has or that are skipped.
   await readCustodyAndPolicy(bus, { from: 1, up_to: Number.POSITIVE_INFINITY }, (stored) => judging.early(eventOf(stored)))
   const walked = await walkArchive(
     source,
@@ -95,7 +96,7 @@ export async function verifyLive(bus: Bus, options: VerifyLiveOptions): Promise<
   return { ...verdictOf(judging, walked, options), index, ...(unsaved ? { unsaved } : {}) }
 }
 
-/** Verifies and saves, again where something was erased meanwhile. While an erasure goes on nothing can be saved: one that waits may take hours. */
+/** Verifies and saves, and repeats this if something was erased meanwhile. Saves nothing while an erasure is in progress, which may take hours. */
 export async function verifyAndSave(bus: Bus, { save, onUnsaved, ...options }: VerifyAndSaveOptions): Promise<Verdict> {
   let verdict: Verdict | undefined
   for (let tries = 0; tries < SAVE_ATTEMPTS; tries++) {
@@ -109,8 +110,8 @@ export async function verifyAndSave(bus: Bus, { save, onUnsaved, ...options }: V
 }
 
 /**
- * Has the audit compare its index with the records. Filtered queries and statistics rest on the index, so a line that differs is a fault (rule
- * `index`), though nothing that is stored is wrong: `passover audit rebuild` mends it.
+ * Has the audit service compare its index with the records. Filtered queries and statistics rely on the index, so a differing line is a fault (rule
+ * `index`), although the stored messages are correct; `passover audit rebuild` repairs it.
  */
 async function verifyIndex(bus: Bus, findings: Pick<Findings, 'fault'>): Promise<IndexCounts> {
   const compared = await askIndex(bus)
@@ -123,7 +124,10 @@ async function verifyIndex(bus: Bus, findings: Pick<Findings, 'fault'>): Promise
   return { records, wrong }
 }
 
-/** What was erased while it was saved would stand in the folder in plain, or stand erased there and its tombstone nowhere. Why it is not saved. */
+/**
+ * Completes the saved folder, or discards it and returns the reason. If a session was erased meanwhile, the folder could contain its messages
+ * unerased, or erased entries without their tombstones.
+ */
 async function endSaved(bus: Bus, saved: FolderWriter, before: Awaited<ReturnType<typeof readErasures>>): Promise<string | undefined> {
   const now = await readErasures(bus)
   if (!before.going && now.entries === before.entries) {
@@ -134,7 +138,7 @@ async function endSaved(bus: Bus, saved: FolderWriter, before: Awaited<ReturnTyp
   return 'a session was being erased meanwhile'
 }
 
-/** What the stream still holds of a segment must be what was archived of it: who changed one of both is found out. */
+/** Compares the messages of a segment that are still in the stream with the archived ones, to detect a change of either. */
 async function compare(
   bus: Bus,
   judging: Verification,

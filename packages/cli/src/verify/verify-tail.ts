@@ -28,20 +28,20 @@ interface VerifyTailDeps {
 }
 
 interface TailSpan extends ReadRange {
-  /** It is read from where the archive ends: else nothing can be said of the chain. */
+  /** True if reading starts where the archive ends; otherwise the chain cannot be checked. */
   chained: boolean
-  /** From here on nothing may be missing. */
+  /** Sequence from which on nothing may be missing. */
   unbroken: number
 }
 
-/** Judges the stream behind the last segment. Saved, it is sealed here: the chain goes on as it will in the archive. */
+/** Verifies the stream after the last segment. When saving, seals it locally; the chain continues as it will in the archive. */
 export async function verifyTail(deps: VerifyTailDeps, { from, up_to, chained, unbroken }: TailSpan): Promise<void> {
   const { bus, judging, manifest } = deps
   const gaps = new Gaps(unbroken)
   const tail = new Tail(deps, { from, chained, gaps })
   await readRange(bus, { from, up_to }, (stored) => tail.event(eventOf(stored)))
   await tail.end(up_to)
-  // The tombstones of an erasure that was done meanwhile, how long is kept since.
+  // Reads later custody and policy events: tombstones of erasures done in the meantime, and changed retention.
   await readCustodyAndPolicy(
     bus,
     { from: Math.max(from, up_to + 1), up_to: Number.POSITIVE_INFINITY },
@@ -50,7 +50,7 @@ export async function verifyTail(deps: VerifyTailDeps, { from, up_to, chained, u
   await sayMissing(judging, manifest, gaps.until(up_to))
 }
 
-/** Which sequences did not come by. */
+/** Collects the sequences that were not read. */
 class Gaps {
   private readonly found: ReadRange[] = []
 
@@ -100,7 +100,7 @@ class Tail {
     await this.seal()
   }
 
-  /** What left meanwhile. */
+  /** Handles entries that were deleted in the meantime. */
   private async before(next: number): Promise<void> {
     if (this.expected < next) {
       for (const left of await this.left.within({ from: this.expected, up_to: next - 1 })) {
@@ -155,9 +155,11 @@ class Tail {
   }
 }
 
-/** Nothing leaves the stream before it is archived: what is in neither was taken out, a whole pass perhaps, which no other rule would miss. */
+/**
+ * Reports missing entries. Nothing leaves the stream before it is archived, so an entry in neither was taken out; no other rule would notice that.
+ */
 async function sayMissing(judging: Verification, manifest: Manifest, gaps: readonly ReadRange[]): Promise<void> {
-  // What was archived while this was read may have been removed since.
+  // Segments archived during the read may have been removed since.
   const newest = gaps.length > 0 ? await manifest.newest() : undefined
   for (const { from, up_to } of gaps) {
     if (newest && from < sequenceAfter(newest)) continue
