@@ -14,7 +14,7 @@ export async function confirmAction(message: string): Promise<boolean> {
   return answer
 }
 
-/** Discards what was typed before a question is asked. */
+/** Discards input that was typed before the question is shown. */
 function discardTypedInput(): void {
   const { stdin } = process
   while (stdin.readableLength > 0) stdin.read()

@@ -30,7 +30,7 @@ export type ReadFile = { kind: 'bytes'; bytes: Buffer; stat: Stats } | { kind: '
 /**
  * Reads a file or a pipe, such as `<(command)` of a shell, up to a limit. Also checks the size while reading, because the file may grow.
  *
- * @throws the system's error (see {@link fileErrorReason}).
+ * @throws the system error (see {@link fileErrorReason}).
  */
 export function readFileUpTo(path: string, most: number): ReadFile {
   const file = openSync(path, 'r')

@@ -51,7 +51,7 @@ export interface LocalOptions {
   health_port?: number | undefined
   /** Called with a line of text for each notable event at run time. */
   told?(text: string): void
-  /** Names of people who may see every pass if the server checks names. */
+  /** Names of the people of the server, who may see every pass. An isolated server knows its people by their keys instead. */
   people?: readonly string[] | undefined
   /** Set by a caller that starts more parts and records the health address itself when they run. Until then, the installation counts as starting. */
   more_to_come?: true | undefined

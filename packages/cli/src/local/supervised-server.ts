@@ -1,7 +1,7 @@
 import { type Health, healthy } from '@passover/core'
 import type { RunningServer, ServerExit } from '@passover/nats-server'
 
-/** Number of restarts within RESTART_WINDOW_MS after which the supervisor gives up: more are no accident, and need a person. */
+/** Maximum number of restarts within RESTART_WINDOW_MS. The supervisor then gives up, because a person must look at the cause. */
 const MAX_RESTARTS = 5
 const RESTART_WINDOW_MS = 60_000
 const START_ATTEMPTS = 25
@@ -16,7 +16,7 @@ export interface SuperviseOptions {
   told: (text: string) => void
 }
 
-/** Describes an exit: `nats-server ended by itself (SIGKILL)`. */
+/** Describes an unexpected exit, like `nats-server ended by itself (SIGKILL)`. */
 export function serverExitText({ code, signal }: ServerExit): string {
   return `nats-server ended by itself (${signal ?? `exit code ${code}`})`
 }

@@ -100,9 +100,7 @@ async function connectOriginator(
   }
 }
 
-/**
- * Connects as the person to read progress and hints. Returns `undefined` in a command of an isolated agent, which has only the agent's credentials.
- */
+/** Connects as the person to read progress and hints; `undefined` in a command of an isolated agent, which has only the agent's credentials. */
 async function observer({ person }: Context, server: ServerSetting): Promise<Bus | undefined> {
   try {
     return await connectAs(person, server)

@@ -93,7 +93,7 @@ async function takeSnapshot(bus: Bus): Promise<TopSnapshot> {
 
 type View = Pick<Terminal, 'colors' | 'columns'>
 
-/** Renders the view. Lines fit into 60 columns, with names and ids shortened. */
+/** Renders the view. Lines fit into 60 columns if names and ids are shortened. */
 function renderTop(look: TopSnapshot, view: View): string {
   const { bold, dim } = view.colors
   const { passes, p50_ms, p99_ms } = look.last_minute

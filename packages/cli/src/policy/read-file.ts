@@ -8,7 +8,7 @@ import { findPolicyFile, type PolicyFile } from './find-file.js'
 export interface PolicyFileReading {
   /** `undefined` if the document is invalid; `faults` has the reasons. */
   document?: PassOverPreferences
-  /** Errors and warnings. */
+  /** Errors and warnings, in the order of severity and line. */
   faults: FileIssue[]
   /** Returns the line of a place in the document, from 1. */
   lineOf(at: readonly (string | number)[]): number | undefined

@@ -12,7 +12,7 @@ const MAX_DESCRIPTOR = 65_536
  * Calls `start` with `stdio` entries that replace inherited descriptors by /dev/null. Node closes the descriptors that it opened itself, but
  * `ignore` leaves an inherited one open in the command, and a descriptor of a folder leads out of any sandbox.
  *
- * @throws Error a descriptor is too high
+ * @throws Error if a descriptor is above MAX_DESCRIPTOR
  */
 export function spawnWithoutInherited<T>(own: readonly Stdio[], start: (stdio: StdioOptions) => T): T {
   const inherited = inheritedDescriptors().filter((descriptor) => (own[descriptor] ?? 'ignore') === 'ignore')
@@ -45,7 +45,7 @@ function closesOnExec(descriptor: number): boolean {
   try {
     told = readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')
   } catch (error) {
-    // Closed in the meantime, as is the descriptor with which readdirSync read the folder.
+    // The descriptor was closed in the meantime, as is the descriptor with which readdirSync read the folder.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return true
     throw error
   }

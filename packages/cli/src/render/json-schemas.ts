@@ -56,7 +56,7 @@ const warning = z.strictObject({
 })
 /** A warning about a proposed change that its diff does not show, such as hidden characters. */
 const changeWarning = z.strictObject({ number, path: text, kind: text, message: text, characters: z.array(text).optional() })
-/** How far a constraint of a command worker is enforced on this machine. */
+/** Level at which a constraint of a command worker is enforced on this machine. */
 const guarantee = z.strictObject({ constraint: text, level: text, mechanism: text })
 const badEntry = z.strictObject({
   sequence: number.optional(),

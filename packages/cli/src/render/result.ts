@@ -7,9 +7,7 @@ import type { Terminal } from '../terminal/terminal.js'
 import { count, cut, indentContinuation, oneLine, quoteLines, visible, visibleLines } from '../terminal/text.js'
 import { changeText } from './inbox.js'
 
-/**
- * `as`: an originator also sees messages that are only for it. `within`: marks each line of the output's own text, because it is part of other text.
- */
+/** `as`: an originator also sees messages for it alone. `within`: marks each line of the output's own text, as part of other text. */
 type View = Pick<Terminal, 'colors'> & { as?: 'originator'; within?: 'show' }
 
 /** Maximum number of characters shown of a stack trace or of an invalid output. */

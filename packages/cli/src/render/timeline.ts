@@ -87,7 +87,7 @@ export function renderTimeline(entries: TimelineEntry[], { colors }: Pick<Termin
     .join('\n')
 }
 
-/** True for an undo, which is stored as an `applied` event whose detail says so. */
+/** True for an undo, which is stored as an `applied` event with a detail that ends in "undone". */
 function isUndo({ kind, detail }: Pick<TimelineEntry, 'kind' | 'detail'>): boolean {
   return kind === 'applied' && detail?.endsWith(' undone') === true
 }

@@ -12,8 +12,8 @@ export interface BubblewrapOptions extends Restrictions {
 }
 
 /**
- * Capabilities of a restricted command that runs as root. It has none that mounts, enters namespaces, traces, loads code into the kernel, makes
- * devices, or opens files by handle (CAP_DAC_READ_SEARCH: such a handle ignores read-only mounts).
+ * Capabilities of a restricted command that runs as root. It has none for mounting, entering namespaces, tracing, loading kernel code, creating
+ * devices, or opening files by handle (CAP_DAC_READ_SEARCH: such a handle ignores read-only mounts).
  */
 export const CAPABILITIES_OF_ROOT = ['chown', 'dac_override', 'fowner', 'fsetid', 'kill', 'setgid', 'setuid', 'net_bind_service'] as const
 

@@ -43,8 +43,7 @@ async function tryBubblewrap(probe: Probe): Promise<{ found?: Bubblewrap; why: s
 
 /**
  * Returns a script that succeeds only in a working sandbox: its own /proc, a directory that is not writable, no network interface except loopback,
- * and
- * a seccomp filter.
+ * and a seccomp filter.
  */
 function proofOf(mechanism: Mechanism): string {
   const checks = ['[ "$(ls -d /proc/[0-9]* | wc -l)" -lt 10 ]', '! [ -w . ]']

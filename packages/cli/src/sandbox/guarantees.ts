@@ -19,8 +19,7 @@ export interface GuaranteeFacts {
 
 /**
  * Returns the guarantees for commands that run with a mechanism. Only bubblewrap counts as enforcement: with `unshare` alone, UNIX sockets, devices
- * and
- * parent directories stay open to the command. Pure.
+ * and parent directories stay open to the command. Pure.
  */
 export function sandboxGuarantees(facts: GuaranteeFacts): Guarantee[] {
   const cleanup = cleanupOf(facts)

@@ -51,7 +51,7 @@ export interface LayoutOptions {
   tools: Tools
 }
 
-/** Reads the layout from the file system as it is now. */
+/** Builds the layout from the current state of the file system. */
 export function buildLayout({ directory, env, writable, agent, tools }: LayoutOptions): Layout {
   const root = realpathSync(directory)
   const installations = existing(foldersAbove(root).map((folder) => join(folder, '.passover')))
@@ -119,7 +119,7 @@ function keysIn(auth: string, agent: string | undefined): SecretFolder[] {
   const [folder] = existing([auth])
   if (folder === undefined) return []
   const own = agent === undefined ? [] : [credentialsPath(folder, { role: 'agent', name: agent })]
-  // keys.json stays as an empty file, because it tells clients that each agent has its own credentials.
+  // keys.json stays as an empty file, because clients conclude from it that each agent has its own credentials.
   return [{ folder, visible: existing([...own, authorityPath(folder)]), emptied: join(folder, 'keys.json') }]
 }
 

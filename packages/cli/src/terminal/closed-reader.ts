@@ -8,8 +8,7 @@ export interface ReaderClosed extends Disposable {
 
 /**
  * Detects that the reader of stdout has closed the pipe, as after `watch | head`. A process notices this only at its next write, which may never
- * come,
- * and Node cannot poll a pipe that it writes to. GNU `tail` can: it ends with SIGPIPE. Without it, the next write ends the command.
+ * come, and Node cannot poll a pipe that it writes to. GNU `tail` can: it ends with SIGPIPE. Without it, the next write ends the command.
  */
 export function watchReader(): ReaderClosed {
   let resolve: (value: 'gone') => void = () => undefined

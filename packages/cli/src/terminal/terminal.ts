@@ -2,7 +2,7 @@ import { type Colors, createColors } from './colors.js'
 import { cutColumns, formatCommands, oneLine } from './text.js'
 import { write, writeJson } from './writer.js'
 
-/** Output and input of a command. `--json` and `--jsonl` silence everything except the result. */
+/** Output and input of a command. With `--json` and `--jsonl`, stdout has only the result, and there are no colors, questions or progress. */
 export interface Terminal {
   readonly mode: 'human' | 'json' | 'jsonl'
   /** Colors for stdout. */

@@ -17,8 +17,7 @@ interface DeletedDuringReadDeps {
 
 /**
  * Finds entries that leave the stream after the end of the archive while it is read: an erasure leaves tombstones, and a segment sealed in the
- * meantime
- * is in the archive before any of it is deleted. Skipping them would miss the end of a pass whose beginning was read.
+ * meantime is in the archive before any of it is deleted. Skipping them would miss the end of a pass whose beginning was read.
  */
 export class DeletedDuringRead {
   private readonly tombstones: ErasedDuringRead

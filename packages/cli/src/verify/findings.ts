@@ -11,9 +11,9 @@ export interface FindingEntry {
   what: string
   /** Agent or person who caused it; absent for a service or if unknown. */
   by?: string
-  /** Number of entries that this one stands for; absent for one. */
+  /** Number of entries that this one represents; absent for one. */
   count?: number
-  /** Examples, if it stands for several. */
+  /** Examples, if it represents several. */
   examples?: string[]
 }
 

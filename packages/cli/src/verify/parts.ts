@@ -9,7 +9,7 @@ import type { FindingEntry, Findings } from './findings.js'
 export interface PartCounts {
   /** Parts whose bytes exist and match their hash. */
   whole: number
-  /** Missing parts past their retention, or with unknown retention (then a remark says so). */
+  /** Missing parts past their retention, or with an unknown retention, which a remark reports. */
   gone: number
   /** Parts that are unavailable here: not saved with an archive, or in the unreadable bucket of an agent that is no longer registered. */
   elsewhere: number
@@ -127,8 +127,7 @@ interface PartsOptions {
 
 /**
  * Looks up parts in the buckets of an installation. A missing part is a fault while its message must be kept: the retention that was in force when
- * the
- * message was stored applies, and later versions cannot shorten it.
+ * the message was stored applies, and later versions cannot shorten it.
  */
 export async function installationParts(bus: Bus, { onBytes, hasLeft }: PartsOptions = {}): Promise<LookUpPart> {
   const retentions = await retentionsOf(bus)
@@ -164,8 +163,7 @@ export class PartBuckets {
 
   /**
    * Returns true if a part is certainly not in its bucket. The bucket is listed after the messages that reference it were stored, and parts are
-   * stored
-   * before their messages.
+   * stored before their messages.
    */
   async lacks({ owner = '', hash }: Part): Promise<boolean | 'not looked for'> {
     const listing = this.lists.get(owner) ?? this.store.list(owner, MAX_LISTED_PARTS)

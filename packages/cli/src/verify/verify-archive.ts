@@ -60,16 +60,13 @@ const PROGRESS_EVERY = 4_096
 interface FinishOptions {
   /** Current time in server milliseconds. */
   now?: number
-  /**
-   * Time up to which everything stored was read (default: that of the last message). Later deadlines are not checked, because their events were not
-   * read.
-   */
+  /** Time up to which everything stored was read (default: that of the last message). Later deadlines are not checked. */
   read_at?: number
   /** Start of the archive, if it is not that of the stream. */
   begins?: ArchiveWalk['begins']
 }
 
-/** Checks entries, as they are read, against the rules and the chain. */
+/** Checks entries against the rules and the chain while they are read. */
 export class Verification implements ArchiveVisitor {
   readonly findings = new Findings()
   readonly verifier: StreamVerifier

@@ -38,8 +38,7 @@ const ERASURE_IN_PROGRESS = 'a session is being erased'
 
 /**
  * Verifies an installation: its archive, that the messages still in the stream match it, and the stream after it. Only reads. A running installation
- * is
- * still written to, so it is read up to the last message stored when the verification began.
+ * is still written to, so it is read up to the last message stored when the verification began.
  */
 export async function verifyLive(bus: Bus, options: VerifyLiveOptions): Promise<Verdict> {
   const manifest = await Manifest.open(bus)

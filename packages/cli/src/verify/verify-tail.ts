@@ -155,9 +155,7 @@ class Tail {
   }
 }
 
-/**
- * Reports missing entries. Nothing leaves the stream before it is archived, so an entry in neither was taken out; no other rule would notice that.
- */
+/** Reports missing entries. Nothing leaves the stream before it is archived, so an entry in neither was taken out, which no other rule detects. */
 async function sayMissing(judging: Verification, manifest: Manifest, gaps: readonly ReadRange[]): Promise<void> {
   // Segments archived during the read may have been removed since.
   const newest = gaps.length > 0 ? await manifest.newest() : undefined

@@ -35,7 +35,7 @@ export function parseWorkOutput(said: CommandOutput): CommandOutcome {
   return { kind: 'output', output: { status: 'completed', output: said.stdout } }
 }
 
-/** JSON with a `status` claims to be a WorkOutput; anything else is text. */
+/** Parses stdout as a WorkOutput candidate: JSON with a `status`. Anything else is text (`undefined`). */
 function claimedOutput(stdout: string): Record<string, unknown> | undefined {
   // PowerShell and other programs start UTF-8 with a byte order mark. `trim` removes it as white space; JSON.parse would reject it.
   const json = stdout.trim()
@@ -67,7 +67,7 @@ function crashText({ exit, signal, stderr }: CommandOutput): string {
 
 const REFUSED = /read-only file system|\bEROFS\b/i
 
-/** Explains a command's failure to write, for a reader who does not know about the restriction. */
+/** Returns a hint that explains a failed write, for readers who do not know that the directory is read-only. */
 export function readOnlyHint({ exit, stderr }: Pick<CommandOutput, 'exit' | 'stderr'>): string | undefined {
   if (exit === 0 || !REFUSED.test(stderr)) return undefined
   return 'the directory is read-only for this pass, whose policy does not let it modify files (can_modify_files); a command can write its home directory, /tmp and --writable directories'

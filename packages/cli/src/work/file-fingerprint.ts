@@ -1,7 +1,7 @@
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** Folders that are skipped inside a watched directory. `.passover` is read where it is a watched directory itself. */
+/** Folders that are skipped inside a watched directory. `.passover` is read if it is a watched directory itself. */
 const IGNORED = new Set(['node_modules', '.passover'])
 /** Files that a running installation writes all the time: its server's data and its log. */
 const CHANGING = /\/\.passover\/(?:nats|passover\.log[^/]*)$/

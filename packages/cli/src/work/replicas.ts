@@ -67,7 +67,7 @@ class Replicas {
     for (const { child } of this.#all) child?.kill(name)
   }
 
-  /** Settles when all have ended. */
+  /** Stops all replicas. Settles when all have ended. */
   async stop(): Promise<void> {
     this.#isStopping = true
     for (const replica of this.#all) clearTimeout(replica.timer)

@@ -82,9 +82,7 @@ interface Work extends WorkerRequest {
   runs: SandboxedRuns
 }
 
-/**
- * Handles one pass by running the command. Errors (E011, E013, E014, E021) are thrown without a stack, whose frames would be those of this program.
- */
+/** Handles one pass by running the command. Errors (E011, E013, E014, E021) are thrown without a stack, which would only show this program. */
 async function workOn(pass: Pass, work: Work, log: WorkLog): Promise<HandlerResult> {
   try {
     return await runCommand(pass, work, log)

@@ -8,20 +8,20 @@ import type { ConnectionPool, HeldConnection } from './connection-pool.js'
 /**
  * Scope of data that an operation shows or changes. Every route declares it, and app.ts enforces it before the handler runs.
  *
- * - `public`: no token, and nothing about passes.
- * - `own`: an agent's token reaches the passes that the agent takes part in, a person's token all passes.
+ * - `public`: needs no token, and shows nothing about passes.
+ * - `own`: an agent's token gives access to the passes that the agent takes part in, a person's token to all passes.
  * - `people`: an agent's token is refused, as a server that enforces permissions refuses the agent itself.
  */
 export type Access = 'public' | 'own' | 'people'
 
-/** Refuses an agent's token (403) where only people have access. */
+/** Refuses an agent's token (403) if only people have access. */
 export function requireAccess({ kind, name }: Caller, access: Access): void {
   if (access !== 'people' || kind === 'person') return
   const detail = `"${name}" is an agent, and this is for people`
   throw new HttpProblem(createProblem(403, { code: 'E013', detail, hint: 'use a token of a person: passover gateway token add' }))
 }
 
-/** Refuses an agent (403) that takes part in a pass but did not ask for it. */
+/** Refuses (403) an agent that takes part in a pass but is not its originator. */
 export function requireOriginator({ kind, name }: Caller, { originator }: { originator: string }): void {
   if (kind === 'person' || name === originator) return
   const detail = `"${name}" did not ask for this pass, and an agent ends only passes that it asked for`
@@ -67,16 +67,14 @@ export class Actor {
     return { ...held, bus: limitedToOwnPasses(held.bus, this.caller) }
   }
 
-  /** Holds the connection of another name, for a person who acts in its place. Throws where the caller is an agent. */
+  /** Holds the connection of another name, for a person who acts in its place. Throws 403 if the caller is an agent. */
   async holdFor(name: string): Promise<HeldConnection> {
     requireAccess(this.caller, 'people')
     return this.acting.hold(name)
   }
 }
 
-/**
- * Limits queries by the token's kind, not by name: on a server without permissions, the audit service could take an unregistered name for a person.
- */
+/** Limits queries by the token's kind, not its name: without permissions, the audit service could take an unregistered name for a person. */
 function limitedToOwnPasses(bus: Bus, { kind }: Caller): Bus {
   if (kind === 'person') return bus
   return withMembers(bus, { ask: (question, options) => bus.ask({ ...(question as object), own: true }, options) })
@@ -92,7 +90,7 @@ function boundedParts(parts: PartStore, most: number): PartStore {
   return withMembers(parts, { fetch })
 }
 
-/** An object with some members replaced. */
+/** Returns a view of an object with some members replaced. */
 export function withMembers<T extends object>(whole: T, members: Partial<T>): T {
   return new Proxy(whole, {
     get(target, name) {

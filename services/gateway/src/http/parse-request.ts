@@ -36,7 +36,7 @@ interface Uploading {
   charge: (bytes: number) => void
 }
 
-/** Reads the body as JSON. Throws 415, 413, 408 or 400. */
+/** Reads the body as JSON. Throws 415, 413, 408, 503 (too many uploads) or 400. */
 export async function readJsonBody(request: Request, most: number, { uploads, token, charge }: Uploading): Promise<unknown> {
   const type = request.headers.get('content-type') ?? ''
   if (!/^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i.test(type)) {

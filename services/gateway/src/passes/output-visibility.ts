@@ -7,9 +7,7 @@ interface VisibilityFacts {
   decisions: readonly { item: string; verdict: string; counts?: boolean | undefined }[]
 }
 
-/**
- * Returns why an output is hidden from this caller, or `undefined` if it is visible. An originator sees it after its release, a person before that.
- */
+/** Returns why an output is hidden from this caller; `undefined` if it is visible. An originator sees it after its release, a person before that. */
 export function hiddenReason(
   { kind, name }: Pick<Caller, 'kind' | 'name'>,
   { originator, status, decisions }: VisibilityFacts,

@@ -47,7 +47,7 @@ export const getApplyPlan = route({
  * keep the gateway busy for a second.
  */
 const AGENT_STEPS = 200_000
-/** Bytes of an output that a plan for an agent loads, for the same reason. An agent is not shown whole files either. */
+/** Bytes of an output that a plan for an agent loads, limited for the same reason. Plans for agents do not show whole files either. */
 const AGENT_BYTES = 1024 * 1024
 
 interface Shown {

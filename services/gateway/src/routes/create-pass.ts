@@ -41,7 +41,7 @@ export const createPassRoute = route({
   },
 })
 
-/** The gateway waits for each return, even if the request does not, so that the return is acknowledged. */
+/** Refuses an agent with too many awaited returns (503). The gateway waits for each return, so that it is acknowledged even if the request ends. */
 function awaitsTooMany(awaited: number, name: string): HttpProblem {
   const detail = `this gateway waits for ${awaited} returns for ${name} already`
   return new HttpProblem(

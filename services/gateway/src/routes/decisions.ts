@@ -41,7 +41,7 @@ export const cancelPassRoute = route({
       if (!isOpen(pass.row)) return ended(pass)
       await publishCancel(bus, pass, body.reason)
       const [now, names] = await Promise.all([waitUntilEnded(bus, pass), askNameVerification(bus)])
-      // An agent that cancels its own pass is not a person, so its name is not verified.
+      // Marks on the names of people do not apply to an agent that cancels its own pass.
       const by: By = { by: bus.identity, ...(caller.kind === 'person' && names) }
       return isOpen(now.row) ? { status: 202, body: { id: now.row.id, cancelled: false, status: now.status, ...by } } : ended(now, by)
     })

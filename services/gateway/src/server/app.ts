@@ -15,7 +15,7 @@ import { TokenBuckets } from './token-bucket.js'
 export interface AppDeps {
   inside: HandlerContext
   tokens: Tokens
-  /** Caller of requests without a token, while no tokens exist; `undefined` if every request needs a token. */
+  /** Caller of requests without a token, as long as no token was ever created; `undefined` if every request needs a token. */
   open: Caller | undefined
 }
 

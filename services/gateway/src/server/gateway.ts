@@ -21,7 +21,7 @@ export interface GatewayDeps {
   /** Opens connections under the names of token owners. */
   connect: ConnectAs
   tokens: Tokens
-  /** The person as whom requests without a token may read, on this machine only, while no tokens exist. */
+  /** The person as whom requests without a token may read, on this machine only, as long as no token was ever created. */
   open_to?: string | undefined
   /** Traces the requests of passes that are created here. */
   tracing?: Tracing | undefined
