@@ -18,23 +18,25 @@ import { noStats, type Stats } from './runtime/stats.js'
 import { Timekeeper } from './timekeeper/timekeeper.js'
 
 const DRAIN_MS = 10_000
-/** Stream and buckets of one installation are made within this. */
+/** Milliseconds within which the stream and the buckets of a new installation are created. A later bucket is a replacement for a lost one. */
 const STARTUP_WINDOW_MS = 60_000
 
-/** A dispatcher that runs. */
+/** A running dispatcher. */
 export interface Running extends AsyncDisposable {
-  /** Takes no more requests, finishes what is under way (for at most `ms`), and stops. */
+  /** Stops taking requests, waits at most `ms` (10 s by default) for requests in progress, and stops the dispatcher. */
   drain(ms?: number): Promise<void>
-  /** Settles when it has stopped, also because its connection closed for good. */
+  /** Resolves when the dispatcher has stopped, including when its connection closed permanently. */
   readonly closed: Promise<void>
   stats(): Stats
-  /** How it is now. */
+  /** Returns the current health report. */
   health(): HealthReport
 }
 
 /**
- * Starts admission, registry and timekeeper on a connected bus whose topology exists. Options are validated here, once
- * (throws ZodError); when it resolves, requests are being taken.
+ * Starts admission, registry and timekeeper on a connected bus whose topology exists. Validates the options once, here. When it resolves, the
+ * dispatcher takes requests.
+ *
+ * @throws ZodError if an option is invalid
  */
 export async function startDispatcher(deps: DispatcherDeps, settings: DispatcherSettings = {}): Promise<Running> {
   const options = dispatcherOptions.parse(settings)
@@ -81,7 +83,7 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
   water.start()
   begun.push(asDisposable(consumers), asDisposable(water))
   const questions = new QuestionLimits()
-  // An agent over its limit gets an empty answer, and asks again.
+  // An agent that exceeds its limit gets an empty answer and asks again.
   const answer = (name: string, question: unknown) => questions.take(name, () => register(context, consumers, { name, question }))
   const answering = await deps.bus.answer(answer, 'register')
   begun.push(answering)
@@ -98,7 +100,7 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
   return new RunningDispatcher(context, { admission, answering, consumers, water, timekeeper, stores, progress, health })
 }
 
-/** Makes nonces: unique to this process by its instance, to the attempt by a counter. */
+/** Returns a generator of nonces: the instance prefix makes them unique to this process, the counter to each attempt. */
 function nonceGenerator(random: Random): () => string {
   const instance = makeInstance(random)
   let made = 0
@@ -113,7 +115,7 @@ function asDisposable(part: { stop(): unknown }): AsyncDisposable {
   }
 }
 
-/** What was in a bucket that is another now comes from the stream again; the ledgers of budgets do not (decision 55). */
+/** Watches the stream and the buckets. The contents of a re-created bucket are restored from the stream, except the budget ledgers (decision 55). */
 async function watchStores(context: Context, health: Health): Promise<StoreWatch> {
   const { deps, options, registry, policy, budgets } = context
   const stores = await StoreWatch.start({

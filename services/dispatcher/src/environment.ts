@@ -3,19 +3,19 @@ import type { DispatcherSettings } from './runtime/options.js'
 
 type Environment = Record<string, string | undefined>
 
-/** Everything that a dispatcher process is told by its environment. */
+/** Configuration that a dispatcher process reads from its environment. */
 export interface ProcessConfig {
   bus: Omit<BusOptions, 'identity'>
   settings: DispatcherSettings
   log_level: string
-  /** Of stream and buckets (docs/operations/quotas.md). */
+  /** Settings of the stream and the buckets (docs/operations/quotas.md). */
   topology: TopologyOptions
 }
 
 /**
- * What busFromEnvironment reads, and PASSOVER_REGISTRATION, PASSOVER_ID_WINDOW_MS (of a stream that is made now: one that is there has its own), PASSOVER_POLICY (a path), PASSOVER_PARTS_BYTES,
- * PASSOVER_STORAGE_BYTES, PASSOVER_REPLICAS, PASSOVER_LOG_LEVEL.
- * `readFile` gives undefined for what is no file.
+ * Reads the variables of busFromEnvironment and PASSOVER_REGISTRATION, PASSOVER_ID_WINDOW_MS (used only when the stream is created; an existing
+ * stream keeps its own), PASSOVER_POLICY (a path), PASSOVER_PARTS_BYTES, PASSOVER_STORAGE_BYTES, PASSOVER_REPLICAS, PASSOVER_LOG_LEVEL.
+ * `readFile` returns `undefined` if the path is not a readable file.
  */
 export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): ProcessConfig {
   return {
@@ -36,7 +36,7 @@ function settingsOf(env: Environment, readFile: (path: string) => string | undef
   if (window) settings.id_window_ms = Number(window)
   if (parts) settings.parts_bytes = Number(parts)
   if (policy) settings.policy = { version: 0, document: policyIn(policy, readFile) }
-  // Checked as a whole by dispatcherOptions, which names what is wrong.
+  // dispatcherOptions validates the settings as a whole and names the invalid ones.
   return settings as DispatcherSettings
 }
 

@@ -6,7 +6,7 @@ import type { StorageBackpressure } from './limits/storage-backpressure.js'
 import type { DispatcherDeps } from './runtime/dependencies.js'
 import type { Timekeeper } from './timekeeper/timekeeper.js'
 
-/** What a dispatcher's health looks at. */
+/** Parts of a dispatcher that its health checks inspect. */
 export interface Looked {
   stores: StoreWatch
   policy: LivePolicy
@@ -30,12 +30,12 @@ export function watchDispatcher(health: Health, { bus }: DispatcherDeps, looked:
   health.watch('room', 'told', () => unhealthyIf(water.state === 'closed' ? 'the stream is nearly full: no requests are taken' : undefined))
 }
 
-/** A restart would only make a new, empty stream, if it were allowed to (decision 55). */
+/** Reports a lost stream as failed. A restart does not help: at best it would create a new, empty stream (decision 55). */
 function gone(trouble: string | undefined): Finding {
   return trouble === undefined ? healthy() : { state: 'failed', what: trouble, restart_helps: false }
 }
 
-/** One that is not valid is its author's affair: the last good one is in force. */
+/** Reports an invalid policy as healthy with a note: its author has to fix it, and the last valid version stays in force. */
 function policyFinding(policy: LivePolicy): Finding {
   const { trouble } = policy
   return trouble === undefined ? healthy(policy.complaint || `version ${policy.current().version} is in force`) : unhealthyIf(trouble)

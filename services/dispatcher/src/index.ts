@@ -1,22 +1,23 @@
 /**
- * The dispatcher: admits, holds or refuses every request, and ends what nobody else ends.
+ * The dispatcher: admits, holds or refuses every request, and ends passes that nothing else ends.
  *
  * Invariants (the code cites them):
- * I1  A journal is begun only by a first step that expects none; whoever loses reads the leader and decides anew (P1).
- * I2  A request is acknowledged only when its journal is begun, a decision only when its pass is no longer held (rule 7).
- * I3  Whatever is stored as a request ends: as work, held, a refusal, or `bad-<sequence>` with its bytes kept. Nothing
- *     that was stored stops or stalls a dispatcher.
- * I4  Every pass gets its terminal return: the timekeeper publishes it after the last step that the leader has (P2), and
- *     never for a journal that was closed and deleted.
- * I5  Work that the server gave up, and a request that died, end with a dead letter and a return.
- * I6  A held pass is dispatched only by the first decision that core's `judgeDecision` counts: of a person who may decide
- *     (no registered agent, no party of the pass), about its digest. A stored one is acted on, whatever the durable gave up.
- * I7  No agent holds anything up by what it stores: what is read of a journal is bounded, and a return that its subagent's
- *     steps outrun is guarded on what only the system writes.
+ * I1  A journal begins only with a first step that expects an empty journal. A dispatcher that loses this race reads the journal from the leader and
+ *     decides again (P1).
+ * I2  A request is acknowledged only after its journal has begun; a decision, only after its pass is no longer held or if it does not count (rule 7).
+ * I3  Every stored request gets an outcome: work, held, a refusal, or `bad-<sequence>` with its bytes kept. No stored message can stop or stall a
+ *     dispatcher.
+ * I4  Every pass gets its terminal return. The timekeeper publishes it after the last step that the leader has (P2), and never for a journal that was
+ *     closed and deleted.
+ * I5  Work that the server stopped delivering, and a request that it stopped delivering, end with a dead letter and a return.
+ * I6  A held pass is dispatched only by the first decision that core's `judgeDecision` counts: made by a person who may decide (not a registered
+ *     agent, not a party of the pass), about the digest of the pass. A stored decision takes effect even if the durable consumer has given it up.
+ * I7  An agent cannot block anything with what it stores: the number of steps read from a journal is bounded, and if a subagent stores steps faster
+ *     than the return can be guarded, the return is guarded on a subject that only the system writes.
  * I8  Ancestry, deadline and rights come from the parent as the leader has it, never from the request (P3, P5).
- * I9  A backlog of one pair holds up no other: what waits behind it is admitted out of turn, under the same guard (I1).
+ * I9  A backlog of one pair does not delay the others: requests behind it are admitted out of turn, under the same guard (I1).
  *
- * It is stateless but for the timekeeper's fold, which is rebuilt from the stream: any number of replicas may run.
+ * The dispatcher is stateless except for the timekeeper's fold, which is rebuilt from the stream, so any number of replicas may run.
  */
 
 export { type Running, startDispatcher } from './dispatcher.js'

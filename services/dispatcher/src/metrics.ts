@@ -4,7 +4,7 @@ import type { Stats } from './runtime/stats.js'
 
 const OUTCOMES = ['admitted', 'held', 'refused', 'bad', 'repeated', 'retried'] as const
 
-/** A dispatcher's numbers for `/metrics`. */
+/** Builds the metrics that a dispatcher reports at `/metrics`. */
 export function dispatcherMetrics(stats: Stats): Registry {
   const registry = new Registry()
   const outcomes = OUTCOMES.map((outcome) => ({ labels: { outcome }, value: stats[outcome] }))

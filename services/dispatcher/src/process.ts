@@ -9,7 +9,7 @@ import type { Faults } from './runtime/fault-points.js'
 import { dispatcherOptions } from './runtime/options.js'
 
 /**
- * A dispatcher process: connects as its environment says (see environment.ts), makes the topology, starts.
+ * Starts a dispatcher process: connects as configured by the environment (see environment.ts), ensures the topology, and starts the dispatcher.
  * `faults` is for tests that end a process between two of its steps.
  */
 export async function runDispatcher(env: Record<string, string | undefined>, faults?: Faults): Promise<Running> {
@@ -31,7 +31,7 @@ export async function runDispatcher(env: Record<string, string | undefined>, fau
   })
 }
 
-/** Runs the process until it is told to stop. */
+/** Runs the process until it receives a stop signal. */
 export async function main(): Promise<void> {
   await runService(() => runDispatcher(process.env), { printable: visibleLines, repeats: new Repeats() })
 }

@@ -8,21 +8,21 @@ import { inDecisionSpan, noteDecision } from '../messages/tracing.js'
 import type { Context } from './context.js'
 import { type PreparedAdmission, prepareAdmission, type ReceivedRequest } from './prepare.js'
 
-/** A first step may turn out to be late (rule 5) when it is published this close to the end of the id's window. */
+/** Milliseconds before the end of the id window in which a published first step may be stored too late to count (rule 5). */
 const LATE_MARGIN_MS = 30_000
 const RETRY_MS = 1_000
 const LIMIT_RETRY_MS = 250
 const STAT_OF = { admit: 'admitted', hold: 'held', refuse: 'refused' } as const
 
-/** What may be published; what a limit counts may not be known yet. */
+/** An admission that can be published. Excludes `later`, which means that the counts for a limit are not known yet. */
 type DecidedAdmission = Exclude<Admission, { kind: 'later' }>
 
-/** Where the journal stands after it: begun by this very attempt, or by another; or it is to be tried later. */
+/** The journal after an attempt: begun by this attempt (`me`), begun by another one (`other`), or not begun, to be retried later (`nobody`). */
 type JournalOutcome = { by: 'me'; admission: DecidedAdmission } | { by: 'other'; journal: JournalState } | { by: 'nobody' }
 
 /**
- * Admits, holds or refuses one well-formed request: publishes the first step of its journal, expecting none.
- * The request is acknowledged only when its journal is begun (rule 7); nothing is read unless the publish is not "stored".
+ * Admits, holds or refuses one well-formed request: publishes the first step of its journal, expecting an empty journal.
+ * The request is acknowledged only after its journal has begun (rule 7). The journal is read only if the publish was not stored.
  */
 export function admitRequest(context: Context, asked: ReceivedRequest): Promise<AckDecision> {
   return context.deps.tracing?.on
@@ -53,7 +53,9 @@ async function admitReceived(context: Context, asked: ReceivedRequest): Promise<
   return verdict
 }
 
-/** A small refusal may still fit where the work does not, and nobody has to wait for nothing. */
+/**
+ * Publishes a refusal in place of work that the stream cannot store. The refusal is small and may still fit, so that the originator gets an answer.
+ */
 function publishRefusal(context: Context, begin: PreparedAdmission, { outcome }: TooMuch): Promise<Advanced<JournalOutcome>> {
   const error = outcome.reason === 'full' ? streamFull() : tooLarge()
   return advance(context, begin, () => ({ kind: 'refuse', error }))
@@ -82,7 +84,7 @@ function advance(
     if (admission.kind !== 'refuse') context.counting.take(begin.key, countToken(admission.control), admission.kind === 'hold')
     return { publish: firstStep(context, begin, admission, journal.last), stored: () => ({ by: 'me', admission }) }
   }
-  /** Somebody filled the journal up before it began: it ends as refused, guarded on what only the system may write. */
+  /** Handles a journal that was flooded with steps before it began: refuses the pass, guarded on a subject that only the system may write. */
   const too_long = (steps: Step[]): Plan<JournalOutcome> => {
     const { journal } = foldJournal(steps, context.rules)
     if (journal.state !== 'none') return { done: { by: 'other', journal } }
@@ -116,7 +118,7 @@ function firstStep(context: Context, begin: PreparedAdmission, admission: Decide
   }
 }
 
-/** What a begun journal means for the request that was delivered. */
+/** Decides what the state of the journal means for the delivered request. */
 function answerDelivery(
   context: Context,
   asked: ReceivedRequest,
@@ -139,7 +141,7 @@ function acknowledgeBegun({ stats, deps }: Context, { key, span, answered }: Pre
   return { ok: true }
 }
 
-/** Rule 5: a first step that was stored too late does not count, unless it says that the id expired. */
+/** Rule 5: a first step that was stored too late does not count, unless it says that the id has expired. */
 async function answerLate(context: Context, begin: PreparedAdmission, admission: DecidedAdmission): Promise<AckDecision> {
   const known = await context.deps.bus.journal.read(begin.key)
   const expired = askedAt(begin) + context.rules.id_window_ms + 1
@@ -151,7 +153,10 @@ function askedAt({ key, answered }: PreparedAdmission): number {
   return idTime(key.id) ?? answered.requested_at
 }
 
-/** Somebody began it: this request asks again, or its id was used for another request (docs/architecture/protocol.md#idempotency). */
+/**
+ * Handles a journal that another request began: this request is a repetition, or reuses the id of a different one
+ * (docs/architecture/protocol.md#idempotency).
+ */
 async function answerOtherOwner(
   context: Context,
   asked: ReceivedRequest,

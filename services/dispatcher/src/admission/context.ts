@@ -6,12 +6,12 @@ import type { Registry } from '../registry/registry.js'
 import type { BaseContext } from '../runtime/base-context.js'
 import type { ParentLookup } from './parent-lookup.js'
 
-/** What the parts of one dispatcher share. */
+/** State that the parts of one dispatcher share. */
 export interface Context extends BaseContext {
   registry: Registry
   policy: LivePolicy
   parents: ParentLookup
-  /** What limits are counted by. */
+  /** Counts active passes and rates for limits. */
   counting: LimitCounters
   budgets: BudgetStore
   water: StorageBackpressure

@@ -10,7 +10,7 @@ import type { Context } from './context.js'
 const RETRY_MS = 1_000
 const ITEM = 'dispatch'
 
-/** What a decision's subject says. */
+/** Fields of a decision that its subject contains. */
 export interface DecisionSubject {
   key: PassKey
   item: string
@@ -19,7 +19,7 @@ export interface DecisionSubject {
 
 type HeldJournal = Extract<JournalState, { state: 'held' }>
 
-/** A held pass as the leader has it, with everything that was stored of it. */
+/** A held pass as the leader has it, with all of its stored messages. */
 interface HeldPass {
   key: PassKey
   history: StoredMessage[]
@@ -34,16 +34,16 @@ interface CountedDecision {
   body: DecisionBody
 }
 
-/** What was found out about a decided pass before its step is planned. */
+/** Result of the preparation for a decided pass, before its next step is planned: the reason to end it, or the request to dispatch. */
 type DecisionContext = { end: PassError } | { request: ParsedRequest }
 
-/** How a held pass goes on: to its workers, or to its end. */
+/** Next step of a held pass: the admission to its workers, or its end. */
 type NextStep = { request: ParsedRequest; admission: Extract<Admission, { kind: 'admit' }> } | { end: PassError }
 
-/** `moved on`: it is no longer held, by this or by another. `undecided`: no decision about it counts. */
+/** `moved on`: the pass is no longer held, through this call or another one. `undecided`: no decision about it counts. */
 export type AdvanceResult = 'moved on' | 'undecided' | 'failed'
 
-/** The decision is acknowledged when the pass is no longer held, or when it does not count. */
+/** Applies the decisions about a held pass. Acknowledges the delivery once the pass is no longer held, or if no decision counts. */
 export async function decideHeld(context: Context, subject: DecisionSubject): Promise<AckDecision> {
   if (subject.item !== ITEM) return { ok: true }
   const driven = await advanceHeldPass(context, subject.key)
@@ -53,8 +53,8 @@ export async function decideHeld(context: Context, subject: DecisionSubject): Pr
 }
 
 /**
- * Lets a held pass go on as a person decided: the first decision of an approver that names its digest counts, whichever
- * of them is delivered first (I6).
+ * Moves a held pass on as a person decided. The first decision of an approver that names the digest of the pass counts, regardless of the order of
+ * delivery (I6).
  */
 export async function advanceHeldPass(context: Context, key: PassKey): Promise<AdvanceResult> {
   const pass = await readHeld(context, key)
@@ -77,8 +77,8 @@ async function applyDecision(context: Context, pass: HeldPass, counted: CountedD
 }
 
 /**
- * `moved on`: it is not held, or somebody fills its journal up, so that only its expiry can end it. `unreadable`: what it is held under
- * cannot be told here, as when a newer dispatcher wrote its policy; the approval stays undecided, for one that can.
+ * Reads a held pass. `moved on`: it is not held, or its journal is flooded with steps, so that only its expiry can end it. `unreadable`: its policy
+ * cannot be decoded here, for example because a newer dispatcher wrote it; the decision is left to a dispatcher that can.
  */
 async function readHeld(context: Context, key: PassKey): Promise<HeldPass | 'moved on' | 'unreadable'> {
   const { bus, log } = context.deps
@@ -127,7 +127,7 @@ async function firstThatCounts(context: Context, pass: HeldPass): Promise<Counte
     if (fact.type !== 'decision' || fact.item !== ITEM) continue
     const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
     const judged = judgeDecision(fact, decoded.ok ? decoded.value : undefined, rules)
-    // An agent that another dispatcher has just registered may not be in this one's copy of the registry yet.
+    // The registry of this process may not have an agent yet that another dispatcher has just registered, so the bucket is asked.
     if (judged.counts && !(await registry.load(judged.person))) return judged
     const why = judged.counts ? 'not a person' : judged.why
     deps.log.warn({ ...key, person: fact.person, sequence: fact.sequence, why }, 'decision does not count')
@@ -162,7 +162,7 @@ async function parentLives(context: Context, { parent, proof = 0 }: WorkControl)
   return found?.journal.state === 'open' && found.journal.valid === proof
 }
 
-/** The context of a held pass is still where it came: in the request, read by its sequence at the leader. */
+/** Reads the context of a held pass from its request, by sequence at the leader. The held step does not contain it. */
 async function rereadRequest(context: Context, control: WorkControl): Promise<ParsedRequest | undefined> {
   const stored = await context.deps.bus.journal.message(control.request_sequence)
   if (!stored) return undefined
@@ -176,7 +176,9 @@ interface DecidedPass {
   ground: DecisionContext
 }
 
-/** True when the pass is no longer held: by this step, or by another one. What depends on the time is decided at each try. */
+/**
+ * Publishes the next step. Returns true if the pass is no longer held, through this step or another one. Each try evaluates the current time again.
+ */
 async function publish(context: Context, pass: HeldPass, decided: DecidedPass): Promise<boolean> {
   const { bus, log, clock } = context.deps
   const plan = (steps: Step[]): Plan<true> => {

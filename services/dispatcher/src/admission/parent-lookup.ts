@@ -7,18 +7,21 @@ export interface FoundParent {
   control: WorkControl
 }
 
-/** A pass that another one calls its parent, and what is said to prove it. */
+/** A pass that a request names as its parent, with the values that prove it. */
 export type ClaimedParent = PassKey & {
   /** Sequence of the parent's last step that counts. */
   proof: number
-  /** Stands in its work step; left out where it was checked before. */
+  /** Return id from the parent's work step. Omitted if it was checked before. */
   return_id?: string
 }
 
-/** Parents whose journal is too long to be read are refused unread from then on: it will not get shorter. */
+/**
+ * Maximum number of remembered parents whose journal is too long to be read. They are refused without another read, since a journal never gets
+ * shorter.
+ */
 const MAX_CROWDED = 10_000
 
-/** Reads parents for one dispatcher. */
+/** Reads and verifies claimed parents for one dispatcher. */
 export class ParentLookup {
   readonly #bus: Bus
   readonly #rules: JournalRules
@@ -30,9 +33,9 @@ export class ParentLookup {
   }
 
   /**
-   * A claimed parent as the leader has it; undefined when it was never admitted, or what is claimed of it is plainly wrong.
-   * Ancestry, deadline and rights come from here, never from the request (P3). The step that the proof names is looked at
-   * first, so that nobody makes a dispatcher read journals by guessing, and no journal is read further than an honest one goes.
+   * Returns a claimed parent as the leader has it, or `undefined` if it was never admitted or the claim is wrong.
+   * Ancestry, deadline and rights come from here, never from the request (P3). The step that the proof names is read first, so that a client cannot
+   * make a dispatcher read journals by guessing. No journal is read further than an honest one can be long.
    */
   async read(claimed: ClaimedParent): Promise<FoundParent | undefined> {
     const { originator, subagent, id } = claimed
@@ -59,7 +62,7 @@ export class ParentLookup {
     return control && { journal, control }
   }
 
-  /** The steps of an honest journal; undefined: there are more. */
+  /** Returns the steps of a journal, or `undefined` if there are more than an honest journal can have. */
   async #steps(key: PassKey): Promise<Step[] | undefined> {
     try {
       return await this.#bus.journal.read(key)
@@ -82,7 +85,7 @@ export class ParentLookup {
     return message && this.#controlIn(message)
   }
 
-  /** The control frame of a work step. Only `passover` may write one, so it is not validated again. */
+  /** Decodes the control frame of a work step. Only `passover` may write one, so it is not validated again. */
   #controlIn(stored: StoredMessage): WorkControl | undefined {
     const body = decode(stored.data, 'msgpack')
     const frame = body.ok ? (body.value as Partial<WorkEnvelope> | null)?.control : undefined

@@ -12,31 +12,31 @@ export interface ReceivedRequest {
   delivery: Delivery
   parties: Parties
   reading: ParsedRequest
-  /** At the high-water mark: it gets no work, which would take the room of returns. */
+  /** True if the stream is above the high-water mark. The request is then refused, because its work would take the space reserved for returns. */
   full?: boolean
-  /** What is made of it, where that is traced here. */
+  /** Span of the decision about this request, if it is traced. */
   span?: Span | undefined
 }
 
-/** One attempt to begin the journal that a request asks for. */
+/** One attempt to begin the journal of the requested pass. */
 export interface PreparedAdmission {
   key: PassKey
   answered: RequestRef
   parts: Part[]
   input: AdmitInput
   decide: (now: number) => Admission
-  /** Steps of its journal, where that had to be read first. */
+  /** Steps of the journal, if it had to be read beforehand. */
   known?: Step[]
   span: Span | undefined
 }
 
-/** What was found out about a request's agents and its parent. */
+/** The registered agents and the parent of a request, as looked up. */
 interface RequestParties {
   agents: Pick<AdmitInput['agents'], 'originator' | 'subagent'>
   parent: AdmitInput['parent']
 }
 
-/** At once, without a promise, where nothing has to be asked or stored first: that is the way of nearly every request. */
+/** Prepares the admission of a request. Synchronous if nothing has to be read or stored first, which is the case for nearly every request. */
 export function prepareAdmission(context: Context, asked: ReceivedRequest): PreparedAdmission | Promise<PreparedAdmission> {
   const { parties, reading } = asked
   const { registry } = context
@@ -51,7 +51,7 @@ async function prepareSlowly(context: Context, asked: ReceivedRequest): Promise<
   const { registry, parents } = context
   const { parties, reading } = asked
   const { parent } = reading.request
-  // Whose subagent it is not, it may not name as its parent: refused without a look.
+  // A request may name only a parent whose subagent is its own originator. For any other, the parent is not read, and the request is refused.
   const found = parent?.subagent === parties.originator ? await parents.read(parent) : undefined
   const originator = registry.get(parties.originator) ?? (await registry.load(parties.originator))
   const subagent = registry.get(parties.subagent) ?? (await registry.load(parties.subagent))
@@ -93,7 +93,8 @@ function makeAdmission(
   const key: PassKey = { originator, subagent, id: request.id }
   const decide = (now: number): Admission => {
     counting.release(key)
-    // The server's time is known here to some ms: what was stored is no later than now, and a child has no more than its parent had left then.
+    // The local estimate of the server's time is off by some milliseconds. A stored message is never later than now, and a child never gets more time
+    // than its parent had left when the request was stored.
     input.now = Math.max(now, delivery.time)
     input.counts = counting.for(key)
     const admission = admit(input)
@@ -110,7 +111,7 @@ function makeAdmission(
   return { key, answered, parts: reading.parts, input, decide, span }
 }
 
-/** What a child takes is written down before its work step; asked again, it is found there. */
+/** Charges the child to the budgets above it before its work step is stored. A repeated attempt finds its charge there. */
 async function chargeBudget(
   context: Context,
   begin: PreparedAdmission,
@@ -119,7 +120,7 @@ async function chargeBudget(
   const at = context.deps.clock.now()
   const wanted = begin.decide(at)
   if (wanted.kind !== 'admit' && wanted.kind !== 'hold') {
-    // A limit may have room again at the next look: it took nothing, so it does not begin.
+    // A limit may have room again at the next evaluation. Without a charge the pass must not begin, so everything but a refusal becomes `later`.
     const { decide } = begin
     begin.decide = (now) => unlessBegun(decide(now))
     return
@@ -139,7 +140,10 @@ async function chargeBudget(
   await context.deps.faults?.at('admission:after-charge')
 }
 
-/** Another request of its id took from other budgets, and may begin: this one has lost if it did, and is tried later while that is not known. */
+/**
+ * Handles an id whose charge another request took below other budgets, and which may begin. If that journal has begun, this request has lost;
+ * otherwise it is retried later.
+ */
 async function waitForOther({ deps }: Context, begin: PreparedAdmission): Promise<void> {
   begin.decide = () => ({ kind: 'later' })
   begin.known = await readSteps(deps.bus, begin.key)
@@ -149,7 +153,7 @@ function unlessBegun(admission: Admission): Admission {
   return admission.kind === 'refuse' ? admission : { kind: 'later' }
 }
 
-/** Refuses the pass where the originator's bucket cannot hold its parts. */
+/** Uploads large parts, or refuses the pass if the originator's bucket cannot store them. */
 async function uploadOrRefuse(context: Context, begin: PreparedAdmission): Promise<void> {
   try {
     begin.parts = await uploadAdmitted(context, begin)
@@ -164,7 +168,7 @@ async function uploadOrRefuse(context: Context, begin: PreparedAdmission): Promi
   }
 }
 
-/** Large parts go to the object store only for what will be admitted, and only those that policy lets through. */
+/** Uploads large parts to the object store only if the pass will be admitted, and only the parts that the policy lets through. */
 async function uploadAdmitted(context: Context, { key, parts, decide }: PreparedAdmission): Promise<Part[]> {
   const admission = decide(context.deps.clock.now())
   if (admission.kind !== 'admit') return parts

@@ -10,24 +10,27 @@ import type { Timekeeper } from '../timekeeper/timekeeper.js'
 import { FairScheduler } from './fair-scheduler.js'
 
 const RETRY_MS = 1_000
-/** The timekeeper's reading, and the answers to earlier requests, are this close behind. */
+/** Delay for a request that depends on an earlier one. The timekeeper and the answers to earlier requests usually lag by no more than this. */
 const EARLIER_REQUEST_RETRY_MS = 50
 const DRAIN_MS = 10_000
 const DECISION_CONCURRENCY = 64
 const NOBODY = 'nobody'
 
 export interface AdmissionOptions {
-  /** Knows what waits behind the backlog of others; undefined: nobody keeps time here. */
+  /** Knows the requests that wait behind other pairs' backlogs. `undefined` if this process runs no timekeeper. */
   timekeeper: Timekeeper | undefined
   onRestored: (what: string) => void
 }
 
 export interface Admission extends Consumption {
-  /** Admits what the durable of requests will never deliver, as far as this tells. */
+  /** Admits requests that the durable consumer has skipped, judging by this state of the consumer. */
   lookForSkipped(standing: ConsumerStanding): void
 }
 
-/** Admits, holds or refuses what the durables of requests and decisions deliver; any number of replicas share them (I1, I3). */
+/**
+ * Admits, holds or refuses requests, and applies decisions, as their durable consumers deliver them. Any number of replicas share the consumers (I1,
+ * I3).
+ */
 export async function startAdmission(context: Context, { timekeeper, onRestored }: AdmissionOptions): Promise<Admission> {
   const { bus } = context.deps
   const handleOne = (delivery: Delivery) => handle(context, delivery)
@@ -53,12 +56,12 @@ export async function startAdmission(context: Context, { timekeeper, onRestored 
   }
 }
 
-/** What was settled out of turn has its journal: it is acknowledged (I2). */
+/** Acknowledges a request that was settled out of turn, since its journal has begun (I2). Handles it now if that attempt did not settle it. */
 async function unlessAlreadyHandled(context: Context, delivery: Delivery, early: Promise<boolean>): Promise<AckDecision> {
   return (await early) ? { ok: true } : handle(context, delivery)
 }
 
-/** Nothing that was stored may stop it: a throw, a bug by definition, gives the delivery back and is logged. */
+/** Handles one delivery. An exception is a bug: it is logged and the delivery is retried, so that no stored message stops the dispatcher. */
 async function handle(context: Context, delivery: Delivery): Promise<AckDecision> {
   try {
     const verdict = await dispatch(context, delivery)
@@ -111,7 +114,7 @@ async function rejectRequest(
   return { ok: true }
 }
 
-/** A subject whose tokens are no names: there is nobody to answer, so it is kept and told under `nobody`. */
+/** Rejects a request whose subject has no valid names. There is no originator to answer, so it is stored and reported under the name `nobody`. */
 async function rejectNameless(context: Context, delivery: Delivery): Promise<AckDecision> {
   const parties: Parties = { originator: NOBODY, subagent: NOBODY }
   const error = passError('E005', 'the subject does not name an originator and a subagent')

@@ -1,7 +1,7 @@
 import { type ConsumerStanding, DECISIONS, DISPATCHER } from '@passover/bus'
 import type { BaseContext } from '../runtime/base-context.js'
 
-/** A consumer that has messages and delivers none for this long is stalled. */
+/** Milliseconds after which a consumer that has pending messages and delivers none counts as stalled. */
 const STALLED_MS = 15_000
 
 interface Seen {
@@ -10,7 +10,7 @@ interface Seen {
 }
 
 /**
- * Looks at the dispatchers' own consumers now and then. A client with the right to configure consumers can pause one, and then requests wait
+ * Checks the dispatchers' own durable consumers periodically. A client with the right to configure consumers can pause one, and then requests wait
  * although every process is connected.
  */
 export class ConsumerProgress {
@@ -21,20 +21,20 @@ export class ConsumerProgress {
   #timer: Disposable | undefined
   #stopped = false
 
-  /** `onRequests` is told how the durable of requests stands. */
+  /** Creates the checker. `onRequests` receives each state of the request consumer. */
   constructor(context: Pick<BaseContext, 'deps' | 'options'>, onRequests: (standing: ConsumerStanding) => void) {
     this.#context = context
     this.#onRequests = onRequests
   }
 
-  /** Which consumer delivers nothing; undefined: none. */
+  /** Describes the consumers that deliver nothing; `undefined` if there are none. */
   get trouble(): string | undefined {
     return this.#troubles.size > 0 ? [...this.#troubles.values()].join('; ') : undefined
   }
 
   start(): void {
     this.#timer = this.#context.deps.clock.after(this.#context.options.stores_ms, () => {
-      // Other health checks report a server that does not answer.
+      // Ignored here: other health checks report a server that does not answer.
       void Promise.all([DISPATCHER, DECISIONS].map((durable) => this.#look(durable)))
         .catch(() => undefined)
         .finally(() => {

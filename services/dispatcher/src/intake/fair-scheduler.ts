@@ -5,26 +5,26 @@ import type { Context } from '../admission/context.js'
 import { JobPool } from '../runtime/job-pool.js'
 import type { Timekeeper } from '../timekeeper/timekeeper.js'
 
-/** What came of a request out of turn is remembered until the durable delivers it too; of more than so many, the newest. */
+/** Maximum number of out-of-turn results kept until the durable consumer delivers the same request. Beyond it, the oldest are dropped. */
 const MAX_REMEMBERED = 20_000
-/** At most so many requests that were not delivered are looked for at a time. */
+/** Maximum number of skipped requests looked for at a time. */
 const MAX_SKIPPED = 1_000
-/** Pairs that have asked within this ask at the same time. */
+/** Milliseconds for which pairs count as asking at the same time after the last change from one pair to another. */
 const RECENT_MS = 2_000
 
 /**
- * Admits out of turn what would wait behind the backlog of others (I9, decision 64). The timekeeper's fold knows what waits; each is read whole
- * by its sequence and handled as if it had been delivered. The guard of its journal makes it harmless that others do the same,
- * and the durable still delivers it: what is begun by then is only acknowledged.
+ * Admits requests out of turn that would otherwise wait behind the backlog of other pairs (I9, decision 64). Takes waiting requests from the
+ * timekeeper's fold, reads each one by its sequence, and handles it as if it had been delivered. The guard of the journal makes it harmless if other
+ * replicas do the same. The durable consumer still delivers the request later; if its journal has begun by then, it is only acknowledged.
  */
 export class FairScheduler {
   readonly #context: Context
   readonly #timekeeper: Timekeeper
   readonly #handle: (delivery: Delivery) => Promise<AckDecision>
   readonly #pool: JobPool
-  /** Whether each is settled, in the order in which they were begun. */
+  /** For each request started out of turn, resolves to true if it was settled. In the order in which they were started. */
   readonly #early = new Map<number, Promise<boolean>>()
-  /** Requests that the durable seemed past at the last look, without an answer. */
+  /** Requests without an answer that the durable consumer appeared to have skipped at the last check. */
   #suspects: ReadonlySet<number> = new Set()
   #crowded = false
   #stopped = false
@@ -38,8 +38,8 @@ export class FairScheduler {
   }
 
   /**
-   * How many requests may be handled in turn: few while there is a crowd of several pairs, so that each one's way is short; and while more wait than
-   * could be in hand, also of one pair, for the next one to ask must not find all of those before it.
+   * Maximum number of requests to handle in turn. It is low while several pairs compete, so that each waits behind few others. It is also low while
+   * more requests wait than could be in progress, even from one pair, so that the next pair does not have to wait for all of them.
    */
   get concurrency(): number {
     const { concurrency, concurrency_crowded } = this.#context.options
@@ -55,7 +55,10 @@ export class FairScheduler {
     return this.#context.deps.clock.now() - mixed_at < RECENT_MS
   }
 
-  /** The durable delivers it. Whether it is settled already; undefined: nothing was done about it out of turn. */
+  /**
+   * Notes that the durable consumer delivers this request. Returns whether it was settled out of turn, or `undefined` if it was not handled out of
+   * turn.
+   */
   delivered(sequence: number): Promise<boolean> | undefined {
     this.#timekeeper.backlog?.reach(sequence)
     if (this.#early.size === 0) return undefined
@@ -65,9 +68,10 @@ export class FairScheduler {
   }
 
   /**
-   * Admits what the durable will never deliver: the server that leads it delivers from its own copy of the stream, which can lack requests. Such a
-   * request has no answer although everything that was delivered is acknowledged, beyond it or to the end. Whoever only reads late finds it answered:
-   * so the request must be suspect at two looks, and admitting twice is harmless.
+   * Admits requests that the durable consumer will never deliver: the server that leads it delivers from its own copy of the stream, which can lack
+   * requests. Such a request has no answer although the consumer has nothing left to deliver, or has everything up to a later sequence acknowledged.
+   * A request may also look skipped because the timekeeper's fold lags behind its answer, so it must look skipped at two checks in a row. Admitting
+   * it twice is harmless.
    */
   lookForSkipped({ pending, unacknowledged, settled }: ConsumerStanding): void {
     const { deps, options } = this.#context
@@ -85,7 +89,7 @@ export class FairScheduler {
     this.#suspects = suspects
   }
 
-  /** Lets what is under way finish, for at most so long. */
+  /** Waits at most `ms` milliseconds for admissions in progress and drops queued ones. */
   async drain(ms: number): Promise<void> {
     this.#stopped = true
     this.#timekeeper.onRequest = undefined
@@ -120,7 +124,7 @@ export class FairScheduler {
     }
   }
 
-  /** False: not settled; its turn will come. */
+  /** Returns false if the request was not settled; the durable consumer delivers it later. */
   async #admit({ sequence, time }: RequestFact): Promise<boolean> {
     const { bus, log } = this.#context.deps
     try {
@@ -137,7 +141,7 @@ export class FairScheduler {
   }
 }
 
-/** Nobody delivered it, so there is nothing to answer. */
+/** Wraps a stored message as a delivery. The server did not deliver it, so acknowledgments do nothing. */
 function asDelivery({ subject, sequence, time, headers, data }: StoredMessage): Delivery {
   const nothing = () => undefined
   return {

@@ -4,29 +4,29 @@ import { type BudgetLedger, budgetLedger, keyText, type PassKey, parseKey } from
 import { readSteps } from '../messages/read-journal.js'
 import type { BaseContext } from '../runtime/base-context.js'
 
-/** A charge younger than this is looked after by who made it. */
+/** Minimum age of a charge in milliseconds before it is reconciled here. Until then the request that made it is expected to finish. */
 const MIN_AGE_MS = 2_000
-/** Ledgers that others made, a dispatcher that died among them, are looked through this often. */
+/** Number of rounds between two scans for unsettled ledgers of other dispatchers, for example of one that crashed. */
 const ROUNDS_PER_SCAN = 60
 
 interface Job {
-  /** `undefined`: what the tree took so far is not known. */
+  /** Changes the ledger. `undefined` means that the charges of the tree so far are unknown. */
   change: (ledger: Ledger | undefined) => void
   done: () => void
   failed: (error: unknown) => void
 }
 
 /**
- * The ledgers of budgeted trees: charged by compare-and-set before a work step, and released when the pass ends without one.
- * A crash in between is mended here: a charge whose work is not known is looked at until its journal says what became of it.
+ * Ledgers of budgeted trees. A budget is charged by compare-and-set before a work step, and the charge is released if the pass ends without one.
+ * Recovers from a crash in between: a charge whose work step is not confirmed is checked until the journal of its pass shows the outcome.
  */
 export class BudgetStore {
   readonly #context: BaseContext
   readonly #table: Table<BudgetLedger>
   readonly #jobs = new Map<string, Job[]>()
-  /** Roots whose ledgers hold charges that are not known to have become work. */
+  /** Root passes whose ledgers hold charges that are not confirmed by a work step. */
   readonly #unsure = new Map<string, PassKey>()
-  /** The bucket was made after trees that had a ledger began: of those none is known that is not in it. Server ms. */
+  /** Server time in milliseconds at which the bucket was re-created. Trees that began before then and have no ledger in the bucket have lost it. */
   #lost: number | undefined
   #timer: Disposable | undefined
   #rounds = 0
@@ -44,8 +44,8 @@ export class BudgetStore {
   }
 
   /**
-   * Takes what a pass asks for from every budget above it, or tells which has nothing left. `taken`: another request of its id did, below another
-   * parent. Throws where the bucket cannot be written.
+   * Charges a pass to every budget above it, or reports which budget is exhausted. Returns `taken` if another request of the same id made a charge
+   * below another parent. Throws if the bucket cannot be written.
    */
   async charge(root: PassKey, asking: BudgetRequest): Promise<ChargeResult | 'taken'> {
     if (await this.#isLost(root)) return { ok: false, lost: true }
@@ -58,7 +58,7 @@ export class BudgetStore {
     return charged
   }
 
-  /** What was in the bucket before this (server ms) is gone: trees that began before are granted nothing more (decision 55). */
+  /** Records that ledgers from before this server time (ms) are lost. Trees that began before then are granted nothing more (decision 55). */
   lostBefore(made_at: number): void {
     this.#lost = Math.max(this.#lost ?? 0, made_at)
     this.#unsure.clear()
@@ -75,7 +75,7 @@ export class BudgetStore {
     this.#timer?.[Symbol.dispose]()
   }
 
-  /** Changes of one tree are made together, one write at a time: siblings that come at once do not race one another here. */
+  /** Applies the changes of one tree in batches, one write at a time, so that concurrent siblings do not conflict with one another. */
   #change(root: PassKey, change: Job['change']): Promise<void> {
     return new Promise((done, failed) => {
       const name = keyText(root)
@@ -102,7 +102,7 @@ export class BudgetStore {
     this.#jobs.delete(name)
   }
 
-  /** False: somebody else wrote meanwhile. */
+  /** Writes a batch of changes. Returns false if another process wrote in the meantime. */
   async #write(root: PassKey, jobs: Job[]): Promise<boolean> {
     const key = keyOf(root)
     const standing = await this.#standing(key)
@@ -112,8 +112,8 @@ export class BudgetStore {
   }
 
   /**
-   * The ledger of a tree, and the revision that a write must name. Undefined: there is a value that cannot be read, or that the server wrote on a
-   * client's behalf. A new ledger in its place would grant everything again, so the tree is granted nothing more.
+   * Returns the ledger of a tree and the revision that a write must expect. `undefined` if the stored value cannot be read, or if the server wrote it
+   * on a client's behalf. A new ledger in its place would grant the whole budget again, so the tree is granted nothing more.
    */
   async #standing(key: string): Promise<{ value?: BudgetLedger; revision: number } | undefined> {
     const entry = await this.#table.get(key)
@@ -148,7 +148,7 @@ export class BudgetStore {
     }
   }
 
-  /** True when every charge of this tree is settled. */
+  /** Returns true once every charge of this tree is settled. */
   async #settle(root: PassKey): Promise<boolean> {
     const entry = await this.#table.get(keyOf(root))
     const unsure = new Ledger(entry?.value).unsure()
@@ -163,7 +163,7 @@ export class BudgetStore {
     return known.length === unsure.length
   }
 
-  /** `unknown`: it is held, or its request is still to be answered. */
+  /** Returns the outcome of a charged pass. `unknown` if it is held, or its request is not answered yet. */
   async #becameOf(pass: string): Promise<'work' | 'nothing' | 'unknown'> {
     const key = parseKey(pass)
     if (!key) return 'nothing'

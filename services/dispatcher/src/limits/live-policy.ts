@@ -2,36 +2,38 @@ import { type CurrentPolicy, PolicyStore } from '@passover/bus'
 import type { PassOverPreferences, PolicyVersion } from '@passover/schemas'
 import { type DispatcherDeps, timingOf } from '../runtime/dependencies.js'
 
-/** A version that was published and is not in force is its author's affair for so long; then a dispatcher puts it there. */
+/** Milliseconds after which a dispatcher puts a published version in force if its author has not done so. */
 const GRACE_MS = 1_500
-/** A policy that was not read for so long may be out of date. */
+/** Milliseconds without a successful read, in addition to the refresh interval, after which the policy may be out of date. */
 const UNREAD_MS = 4_000
 
-/** What one pass is admitted under. The same object while the version is the same: core remembers what it resolved of it. */
+/**
+ * Policy under which a pass is admitted. Stays the same object while the version is the same, because core caches what it resolves by this object.
+ */
 export interface PolicyInForce {
   readonly version: number
   readonly document: PassOverPreferences
 }
 
 /**
- * The policy in force, as the bucket `policy` has it: watched, read again every `refresh_ms` and after each reconnect, since
- * a watch may be silent after a restart of the server. Only a valid, newer version replaces the one before, unless the stream lost
- * that one: then all is read as at a start, so that running dispatchers and new ones go by the same version.
+ * The policy in force, from the bucket `policy`. The bucket is watched, and also read every `refresh_ms` and after each reconnect, since a watch may
+ * stay silent after a server restart. Only a valid, newer version replaces the current one. If the stream lost the current version, everything is
+ * read again as at a start, so that running and newly started dispatchers use the same version.
  */
 export class LivePolicy implements AsyncDisposable {
   readonly #deps: DispatcherDeps
   readonly #store: PolicyStore
   readonly #refresh_ms: number
-  /** What holds while no version is in force. */
+  /** Policy used while no version is in force. */
   readonly #fallback: PolicyInForce
   #current: PolicyInForce
-  /** The version in force as it was published; undefined: none is. */
+  /** The version in force as it was published; `undefined` if there is none. */
   #published: PolicyVersion | undefined
-  /** Stream sequence of the newest version that was heard of, and when; of the newest that was looked into. */
+  /** Stream sequence of the newest policy event and when it was read (monotonic ms), and the sequence of the newest event that has been processed. */
   #heard = { sequence: 0, at: 0 }
   #settled = 0
   #complaint = ''
-  /** When the bucket was read last (monotonic ms). */
+  /** Monotonic time in milliseconds of the last read of the bucket. */
   #readAt = 0
   #opened: AsyncDisposable[] = []
   #timer: Disposable | undefined
@@ -46,31 +48,31 @@ export class LivePolicy implements AsyncDisposable {
     this.#current = fallback
   }
 
-  /** `fallback` holds while the bucket has no version. When this resolves, what is in force is known. */
+  /** Starts watching. `fallback` is used while the bucket has no version. When this resolves, the policy in force is known. */
   static async start(deps: DispatcherDeps, options: { fallback: PolicyInForce; refresh_ms: number }): Promise<LivePolicy> {
     const live = new LivePolicy(deps, await PolicyStore.open(deps.bus, timingOf(deps)), options)
     await live.#begin()
     return live
   }
 
-  /** One pass takes it once: what it is decided by is one version, the one that it records. */
+  /** Returns the policy in force. Each pass calls this once, so that it is decided under, and records, a single version. */
   current(): PolicyInForce {
     return this.#current
   }
 
-  /** Why the bucket's policy is not taken; empty: it is. */
+  /** Reports that the bucket's policy is invalid and not used; empty if it is valid. */
   get complaint(): string {
     return this.#complaint && `the live policy is not valid; version ${this.#current.version} stays in force`
   }
 
-  /** Why a change would not be seen now; undefined: it would. */
+  /** Reports that a change of the policy would go unnoticed; `undefined` while the policy can be read. */
   get trouble(): string | undefined {
     const { version } = this.#current
     const blind = this.#deps.clock.monotonic() - this.#readAt > UNREAD_MS + this.#refresh_ms
     return blind ? `the live policy cannot be read; version ${version} stays in force` : undefined
   }
 
-  /** Reads it now: the bucket may be another. */
+  /** Reads the policy now, because the bucket may have been re-created. */
   again(): Promise<void> {
     return this.#read()
   }
@@ -105,7 +107,7 @@ export class LivePolicy implements AsyncDisposable {
     return this.#published?.sequence ?? 0
   }
 
-  /** What a dispatcher that starts now takes; undefined: the fallback. */
+  /** Returns the version that a newly started dispatcher uses, or `undefined` for the fallback. */
   async #find(): Promise<PolicyVersion | undefined> {
     const stand = await this.#store.stand()
     if (stand.kind !== 'invalid') return this.#store.rollForward()
@@ -114,7 +116,10 @@ export class LivePolicy implements AsyncDisposable {
     return newest
   }
 
-  /** The stream lost the version in force: no other can be held against it. Until what is there now is found, it stays in force. */
+  /**
+   * Starts over after the stream lost the version in force, since other versions cannot be compared with it. It stays in force until the new one is
+   * found.
+   */
   async #startOver({ version }: PolicyVersion): Promise<void> {
     this.#deps.log.warn({ version }, 'the stream lost the version in force: the policy is read anew')
     this.#heard = { sequence: 0, at: 0 }
@@ -146,9 +151,9 @@ export class LivePolicy implements AsyncDisposable {
     const stand = await this.#store.stand()
     this.#take(stand)
     const { sequence, at } = this.#heard
-    // What is no version stays newer than the one in force for ever: it is looked into once.
+    // An event that is not a valid version stays newer than the version in force forever, so it is processed only once.
     this.#readAt = this.#deps.clock.monotonic()
-    // The bucket was made anew: the stream has every version.
+    // The bucket was re-created; the stream still has every version.
     const emptied = stand.kind === 'none' && this.#sequence > 0
     if (stand.kind === 'invalid' || (!emptied && sequence <= Math.max(this.#sequence, this.#settled))) return
     if (!emptied && this.#readAt - at < GRACE_MS) return
@@ -165,7 +170,7 @@ export class LivePolicy implements AsyncDisposable {
     this.#deps.log.error({ why: stand.why, version }, 'the live policy is not valid: the last good one stays in force')
   }
 
-  /** A copy that lags behind may show an older version than one that was seen before. */
+  /** Puts a newer version in force. A lagging replica may show an older version than one seen before, which is ignored. */
   #accept(published: PolicyVersion): void {
     const { version, document, by, reason } = published
     this.#complaint = ''

@@ -1,54 +1,66 @@
 import type { StreamUsage } from '@passover/bus'
 import type { BaseContext } from '../runtime/base-context.js'
 
-/** Above this part of the stream's byte limit nobody takes requests, so that returns always fit; below the other one they do again. */
+/**
+ * Fractions of the stream's byte limit. At the high-water mark requests are no longer accepted, so that returns always fit; below the low-water mark
+ * they are accepted again.
+ */
 const HIGH_WATERMARK = 0.9
 const LOW_WATERMARK = 0.8
-/** From here on it is looked more often: what is stored between two looks must fit above the mark. */
+/** Fraction from which usage is checked more often: messages stored between two checks must fit above the high-water mark. */
 const WARNING_LEVEL = 0.7
 const CHECK_SPEEDUP = 8
-/** A work step is so much larger than its request, with what the server keeps of each message; also of a request without a context. */
+/**
+ * Upper estimate of the bytes by which a work step exceeds its request, including the server's overhead for each message. Also holds for an empty
+ * context.
+ */
 const WORK_OVERHEAD_BYTES = 2_048
-/** Kept for the return of each pass that is open and of each request that has no answer: what has been taken must end. */
+/** Bytes reserved for the return of each open pass and of each unanswered request, since all of them must be able to end. */
 const RETURN_BYTES = 1_024
-/** So much does no harm before the first look. */
+/** Bytes that may be admitted before the first usage check. */
 const INITIAL_ALLOWANCE_BYTES = 262_144
-/** This part of the room is let through before it is looked again, and not at once: what others let through is to be seen then. So many may do it. */
+/**
+ * A dispatcher admits at most 1/16 of the remaining room between two usage checks, so that it sees what other replicas admit. Up to 16 replicas
+ * cannot exceed the room together.
+ */
 const SHARE_DIVISOR = 16
 const RETRY_DELAY_MS = 50
 
 /**
- * Keeps room for returns (docs/architecture/storage.md#storage-backpressure): at the high-water mark `request.>` leaves the stream's subjects, so that
- * publishers hear at once that nobody takes requests; and what was asked for before that is not admitted beyond it, since its work would take
- * the room (decision 116). Every replica looks; the change is the same for all.
+ * Backpressure that keeps room for returns (docs/architecture/storage.md#storage-backpressure). At the high-water mark it removes `request.>` from
+ * the stream's subjects, so that publishers learn at once that no requests are taken. Requests stored before that are not admitted if their work
+ * would exceed the mark (decision 116). Every replica checks usage and makes the same change.
  */
 export class StorageBackpressure {
   readonly #context: Pick<BaseContext, 'deps' | 'options'>
   readonly #open: () => number | undefined
   #timer: Disposable | undefined
   #stopped = false
-  /** Whether requests are taken, as last seen. */
+  /** State of the request subjects at the last check. */
   state: 'open' | 'closed' = 'open'
   #used = 0
-  /** Bytes below the mark at the last look, and how many more of them may be let through without another one: others store too. */
+  /** Bytes below the high-water mark at the last check, and the share of them that may be admitted before the next check. */
   #room = INITIAL_ALLOWANCE_BYTES
   #share = INITIAL_ALLOWANCE_BYTES
-  /** All bytes that were let through, and of them those that are no more on their way; and both when the last look began. */
+  /** Total bytes reserved and total bytes released since the start, and both values at the beginning of the last check. */
   #through = 0
   #over = 0
   #looked = { through: 0, over: 0 }
   #looking: Promise<boolean> | undefined
   #following: Promise<void> | undefined
 
-  /** `open`: how many passes and requests have no return yet; undefined: that is not known here, and who does not know it opens nothing. */
+  /**
+   * Creates the backpressure. `open` returns the number of passes and requests without a return, or `undefined` if it is not known here; then this
+   * replica never opens the request subjects.
+   */
   constructor(context: Pick<BaseContext, 'deps' | 'options'>, open: () => number | undefined) {
     this.#context = context
     this.#open = open
   }
 
   /**
-   * Whether the work that a request of so many bytes asks for stays below the mark; where the last look does not say, it looks. Who may
-   * admit it calls `release` with the same number when it is stored, or never will be.
+   * Reserves room for the work of a request of this size. Returns true if it stays below the high-water mark; checks usage first if the last check
+   * does not tell. After true, the caller calls `release` with the same number once the work is stored or never will be.
    */
   reserve(request_bytes: number): boolean | Promise<boolean> {
     const bytes = request_bytes + WORK_OVERHEAD_BYTES
@@ -62,21 +74,22 @@ export class StorageBackpressure {
   }
 
   #isShared(bytes: number): boolean {
-    // The last one may go beyond the share: what is larger would else wait for a look during which nothing else comes.
+    // The last request may exceed the share. Otherwise a request larger than the share would be admitted only if nothing else came between two
+    // checks.
     if (this.#through - this.#looked.through >= this.#share) return false
-    // The last look may not have seen what was on its way when it began.
+    // Bytes that were in flight when the last check began may be missing in its result, so they count in addition.
     return this.#through - this.#looked.over + bytes <= this.#room
   }
 
   async #takesLooking(bytes: number): Promise<boolean> {
     for (;;) {
-      // Where the server does not answer nothing is stored either.
+      // If the server does not answer, it does not store anything either, so the request may proceed.
       const seen = await this.#look()
       if (!seen || this.#isShared(bytes)) {
         this.#through += bytes
         return true
       }
-      // What is on its way may be in what was seen already: only a look after it is over says whether there is room beside it.
+      // Bytes in flight may be counted twice: in the usage and as reserved. Only a check after they are released shows whether there is room.
       if (bytes > this.#room) return false
       await new Promise<void>((later) => this.#context.deps.clock.after(RETRY_DELAY_MS, later))
     }
@@ -90,13 +103,13 @@ export class StorageBackpressure {
     })
   }
 
-  /** Looks only where it is asked from now on: who drains still admits what fits. */
+  /** Stops the periodic checks. Requests that are still admitted while draining trigger checks themselves. */
   stop(): void {
     this.#stopped = true
     this.#timer?.[Symbol.dispose]()
   }
 
-  /** False: the server did not say. */
+  /** Checks usage; concurrent callers share one check. Returns false if the server did not answer. */
   #look(): Promise<boolean> {
     this.#looking ??= this.#lookNow().finally(() => {
       this.#looking = undefined
@@ -112,7 +125,7 @@ export class StorageBackpressure {
       usage = await bus.usage()
     } catch (error) {
       log.warn({ err: error }, 'stream usage not read')
-      // Nobody waits for another answer while the room last seen is enough; the next look on time ends that.
+      // Without an answer, admit up to the room last seen without another check. The next periodic check resets this.
       this.#share = this.#room
       return false
     }
@@ -121,11 +134,11 @@ export class StorageBackpressure {
     const promised = bytes + (open ?? 0) * RETURN_BYTES
     this.#used = max_bytes === undefined ? 0 : promised / max_bytes
     this.#room = max_bytes === undefined ? Number.POSITIVE_INFINITY : HIGH_WATERMARK * max_bytes - promised
-    // Who closed them may have known of returns for which nothing could be kept here.
+    // The replica that closed the subjects may have counted open passes for which this one cannot reserve anything.
     if (requests === 'closed' && open === undefined) this.#room = 0
     this.#share = this.#room / SHARE_DIVISOR
     this.#looked = looked
-    // Nobody who asks for room waits for this.
+    // Not awaited: callers that ask for room need not wait for the change of the subjects.
     this.#following ??= this.#follow(usage).finally(() => {
       this.#following = undefined
     })
@@ -148,13 +161,13 @@ export class StorageBackpressure {
   }
 }
 
-/** Between the marks it stays as it is. */
+/** Returns whether requests should be accepted at this usage. Between the two marks the state stays unchanged. */
 export function nextIntakeState(requests: 'open' | 'closed', used: number): 'open' | 'closed' {
   if (used >= HIGH_WATERMARK) return 'closed'
   return used < LOW_WATERMARK ? 'open' : requests
 }
 
-/** ms until the next look at a stream of which so much is used. */
+/** Milliseconds until the next usage check, given the used fraction of the stream's limit. */
 export function nextCheckDelay(used: number, every_ms: number): number {
   return used >= WARNING_LEVEL ? every_ms / CHECK_SPEEDUP : every_ms
 }

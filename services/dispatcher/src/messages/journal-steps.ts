@@ -16,7 +16,7 @@ import {
 
 export type ReplyType = 'msgpack' | 'json'
 
-/** What a request tells every first step that answers it. */
+/** Fields of a request that every first step answering it carries. */
 export interface RequestRef {
   digest: string
   /** Stream sequence and stored time (server ms) of the request. */
@@ -24,22 +24,22 @@ export interface RequestRef {
   requested_at: number
   reply_type: ReplyType
   traceparent?: string | undefined
-  /** What a refusal was decided under. */
+  /** Version of the policy under which a refusal was decided. */
   policy_version?: number | undefined
 }
 
-/** What makes a step this publisher's own, at this place of the journal. */
+/** Position of a new step in its journal, and the nonce that identifies its publisher. */
 export interface StepPosition {
   subjects: Subjects
   key: PassKey
-  /** Sequence of the journal's last step, 0 when there is none. */
+  /** Sequence of the journal's last step, 0 if it has none. */
   guard: number
   nonce: string
-  /** The pass begins with this step, or ends with it without having begun. */
+  /** True if the pass begins with this step, or ends with it without having begun. */
   first?: boolean
 }
 
-/** The work step: the pass is admitted. Parts travel as they are. */
+/** Builds the work step, which admits the pass. Parts are sent unchanged. */
 export function workStep(
   place: StepPosition,
   work: { control: WorkControl; slot: Slot; parts: Part[] },
@@ -59,12 +59,12 @@ export function workStep(
   }
 }
 
-/** A first step that is stored after messages that count for nothing: its guard does not tell that it is the first. */
+/** Marks a first step that is stored after messages that do not count. Its guard is then not 0, so it does not show that the step is the first. */
 function firstStepHeader({ first, guard }: StepPosition): Record<string, string> {
   return first && guard > 0 ? { [HEADER.first]: '1' } : {}
 }
 
-/** The held step: a person decides first. The context stays in the request that it names. */
+/** Builds the held step, after which a person decides. The context stays in the request that the step names. */
 export function heldStep(place: StepPosition, held: { control: WorkControl; expires_ms: number }, traceparent?: string): PublishMessage {
   const { control, expires_ms } = held
   const frame = packControl(control, 'held')
@@ -80,7 +80,7 @@ export function heldStep(place: StepPosition, held: { control: WorkControl; expi
   }
 }
 
-/** A return by the system. As a first step it names the request that it answers and carries its digest (rule 6). */
+/** Builds a return by the system. As a first step it names the request that it answers and carries its digest (rule 6). */
 export function systemReturn(place: StepPosition, error: PassError, answered: Partial<RequestRef>): PublishMessage {
   const body: ReturnEnvelope = { v: WIRE_VERSION, error }
   const json = answered.reply_type === 'json'

@@ -16,13 +16,13 @@ import {
 } from '@passover/schemas'
 import type { z } from 'zod'
 
-/** Who speaks to whom, as the subject says: pinned by permissions, so it is what counts. */
+/** Originator and subagent from the subject. NATS permissions enforce the subject, so these names are authoritative. */
 export interface Parties {
   originator: string
   subagent: string
 }
 
-/** A request's stored form, as much of it as reading needs. */
+/** The fields of a stored request that parsing needs. */
 export interface RawRequest {
   headers: MessageHeaders
   data: Uint8Array
@@ -38,14 +38,14 @@ export interface ParsedRequest {
   traceparent?: string
 }
 
-/** `id`: of the pass that it asks for, where its header names one and nothing else in the request contradicts it. */
+/** Result of parsing. `id` is the requested pass id, present if the header names one and the body does not contradict it. */
 export type ParseResult = { ok: true; value: ParsedRequest } | { ok: false; error: PassError; reply_type: 'msgpack' | 'json'; id?: string }
 
 const MAX_ISSUES = 5
 
 /**
- * Decodes and checks a stored request: its form, that subject, headers and body agree, that inlined parts are what their hashes say.
- * Never throws: whatever is wrong with it is E005 (docs/architecture/protocol.md#idempotency).
+ * Decodes and validates a stored request: its schema, that subject, headers and body agree, and that inlined parts match their hashes.
+ * Never throws: every defect is returned as E005 (docs/architecture/protocol.md#idempotency).
  */
 export function parseRequest(raw: RawRequest, parties: Parties): ParseResult {
   const reply_type = bodyType(raw.data, raw.headers.get(HEADER.contentType))
@@ -87,8 +87,8 @@ export function parseRequest(raw: RawRequest, parties: Parties): ParseResult {
 }
 
 /**
- * The id in the header of a request that cannot be read. The subject's originator is its publisher, so the refusal ends no pass of
- * another agent. Where the body can be read as far as to name another pass, the header is not believed.
+ * Returns the id in the header of a request that cannot be read. The originator in the subject is its publisher, so the refusal cannot end a pass of
+ * another agent. If the body can be decoded and names another pass, the header is ignored.
  */
 function claimedId(headers: MessageHeaders, body: unknown, parties: Parties): string | undefined {
   const id = headers.get(HEADER.id)
@@ -99,7 +99,7 @@ function claimedId(headers: MessageHeaders, body: unknown, parties: Parties): st
   return contradicts ? undefined : id
 }
 
-/** A request of another version of the wire format is refused with what to upgrade, and not by what its form lacks. */
+/** Refuses another version of the wire format with a hint what to upgrade, before schema validation would report missing fields. */
 function versionFault(body: unknown): { message: string; details: Record<string, unknown> } | undefined {
   if (!isBody(body) || !('request' in body)) return undefined
   const { v } = body
@@ -109,7 +109,7 @@ function versionFault(body: unknown): { message: string; details: Record<string,
   return { message, details: { reason: 'wire_version', version: v, reads: WIRE_VERSION } }
 }
 
-/** `cut_here`: the parts were made here, with their hashes, of a context that came whole. */
+/** A decoded request. `cut_here` is true if this process split a complete context into parts and computed their hashes. */
 type RequestForm =
   | { request: RequestControl; parts: Part[]; session_id: string; unnamed_session?: true | undefined; cut_here: boolean }
   | { issues: string[] }
@@ -161,7 +161,7 @@ function brokenPart(parts: Part[], originator: string): string | undefined {
   for (const { name, data, owner, size, hash } of parts) {
     if (!data) {
       if (owner === undefined) return `part "${clip(name)}" has neither bytes nor an owner to get them from`
-      // Parts are kept for their owner's passes alone (docs/architecture/isolation.md#large-parts).
+      // Parts are kept only for the passes of their owner (docs/architecture/isolation.md#large-parts).
       if (owner !== originator) return `part "${clip(name)}" is in the bucket of "${clip(owner)}": store its bytes in your own`
       continue
     }
@@ -171,7 +171,7 @@ function brokenPart(parts: Part[], originator: string): string | undefined {
   return undefined
 }
 
-/** The session that an envelope without one still tells in its small `context` part. */
+/** Returns the session named in the small `context` part of an envelope that has no session field. */
 function sessionOf(parts: Part[]): string {
   const context = parts.find((part) => part.name === 'context')?.data
   if (!context) return ''
@@ -185,7 +185,7 @@ function issuesOf(error: z.ZodError): string[] {
   return more > 0 ? [...issues, `and ${more} more`] : issues
 }
 
-/** Hostile text goes into messages and logs only in short. */
+/** Shortens text from clients before it goes into messages and logs. */
 function clip(text: string): string {
   return oneLine(text, 200)
 }

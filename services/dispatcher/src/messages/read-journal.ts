@@ -2,7 +2,7 @@ import { type Bus, JournalTooLong } from '@passover/bus'
 import type { JournalState } from '@passover/core'
 import type { PassKey, Step } from '@passover/schemas'
 
-/** Of a journal that is too long to be read what is known of it: whether it was begun is in that. */
+/** Reads the steps of a journal. For a journal that is too long, returns the steps read so far, which include its first step. */
 export async function readSteps(bus: Bus, key: PassKey): Promise<Step[]> {
   try {
     return await bus.journal.read(key)
@@ -12,7 +12,9 @@ export async function readSteps(bus: Bus, key: PassKey): Promise<Step[]> {
   }
 }
 
-/** Digest of the request that began a journal: what asking again is compared with (docs/architecture/protocol.md#idempotency). */
+/**
+ * Returns the digest of the request that began a journal. A repeated request must have the same digest (docs/architecture/protocol.md#idempotency).
+ */
 export function firstDigest(journal: JournalState): string | undefined {
   if (journal.state === 'none') return undefined
   if (journal.state === 'held') return journal.held.digest

@@ -5,24 +5,26 @@ import type { BaseContext } from '../runtime/base-context.js'
 import { type ReplyType, systemReturn } from './journal-steps.js'
 import type { Parties } from './parse-request.js'
 
-/** The most bytes of a dead message that are kept for inspection. */
+/** Maximum number of bytes of a dead message that are kept for inspection. */
 const MAX_KEPT_BYTES = 512 * 1024
 const FULL_RETRY_AFTER_MS = 30_000
 
-/** A stored request that has no pass of its own: malformed, or about an id that is another request's. */
+/** A stored request that gets no pass of its own: it is malformed, or its id belongs to another request. */
 export interface BadRequest {
   parties: Parties
   sequence: number
-  /** Server's time of the request, ms. */
+  /** Server time of the request in milliseconds. */
   time: number
   data: Uint8Array
   error: PassError
   reply_type: ReplyType
-  /** Well-formed, but its id is taken: its digest. Else its bytes are kept as a dead letter. */
+  /** Digest of a well-formed request whose id is taken. If absent, the bytes are kept as a dead letter. */
   digest?: string
 }
 
-/** The id is another request's, live or ended, which stays untouched (docs/architecture/protocol.md#idempotency). */
+/**
+ * Returns the E005 for an id that belongs to another request, open or closed. That pass is not changed (docs/architecture/protocol.md#idempotency).
+ */
 export function idConflict(id: string): PassError {
   return passError('E005', `the id "${id}" was used before, for a different request`, { id, reason: 'id_used' })
 }
@@ -31,12 +33,12 @@ export function streamFull(): PassError {
   return passError('E014', 'the stream is full or nearly so', { retry_after_ms: FULL_RETRY_AFTER_MS })
 }
 
-/** What became of an answer that nobody else gives. */
+/** Outcome of storing an answer or a dead letter. */
 export type RejectResult = { ok: true } | { ok: false; outcome: PublishResult }
 
 /**
- * Answers a request that cannot be read: under the id that its header names, so that its caller hears it, unless another request
- * began that pass (docs/architecture/malformed-requests.md). Not done where an earlier request without an answer may ask for the same pass: that one is answered first.
+ * Answers a request that cannot be read. Uses the id in its header, so that the caller receives the answer, unless another request began that pass
+ * (docs/architecture/malformed-requests.md). Returns `later` if an earlier unanswered request may ask for the same pass; that one is answered first.
  */
 export async function rejectMalformed(
   context: BaseContext,
@@ -72,8 +74,8 @@ export async function rejectMalformed(
 }
 
 /**
- * Answers a request under `bad-<its sequence>` to the originator of its subject, and keeps the bytes of a malformed one.
- * Both are guarded, so that replicas and redeliveries store each once; a second one is an answer all the same.
+ * Answers a request under `bad-<its sequence>` to the originator in its subject, and keeps the bytes of a malformed one. Both messages are guarded,
+ * so that replicas and redeliveries store each of them once; a refused repetition counts as answered.
  */
 export async function rejectUnderBadId(context: BaseContext, bad: BadRequest): Promise<RejectResult> {
   const { deps, options } = context
@@ -102,7 +104,7 @@ export async function rejectUnderBadId(context: BaseContext, bad: BadRequest): P
   return advanced.ok ? { ok: true } : { ok: false, outcome: advanced.outcome }
 }
 
-/** Stores the `dead_letter` event of a pass, once: guarded by itself. */
+/** Stores the `dead_letter` event of a pass once. The event's own subject is its guard. */
 export async function storeDeadLetter(
   context: BaseContext,
   key: PassKey,
@@ -124,14 +126,15 @@ export async function storeDeadLetter(
   }
   const outcome = await publish(0)
   if (outcome.kind !== 'lost') return outcome.kind === 'stored' ? { ok: true } : { ok: false, outcome }
-  // Another replica, or an earlier delivery of the same message, has stored it; or what stands there is about something else, a lost notice.
+  // Either another replica or an earlier delivery of this message has stored it, or the stored dead letter is about another message, such as a notice
+  // of lost work.
   const standing = await bus.journal.last(subject)
   if (!standing || (bus.subjects.isTrusted(standing) && deadLetterSequence(standing) === dead.sequence)) return { ok: true }
   const again = await publish(standing.sequence)
   return again.kind === 'stored' || again.kind === 'lost' ? { ok: true } : { ok: false, outcome: again }
 }
 
-/** Sequence of what a stored dead letter is about. */
+/** Returns the sequence of the message that a stored dead letter is about. */
 function deadLetterSequence({ data, headers }: StoredMessage): unknown {
   const decoded = decode(data, headers.get(HEADER.contentType))
   return decoded.ok ? (decoded.value as { sequence?: unknown } | null)?.sequence : undefined

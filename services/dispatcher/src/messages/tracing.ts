@@ -4,8 +4,8 @@ import type { BaseContext } from '../runtime/base-context.js'
 import type { ParsedRequest, Parties } from './parse-request.js'
 
 /**
- * What a dispatcher makes of a request, as a span of the pass's trace. Where no trace comes in, it begins one, so that who traces only its
- * services sees whole passes too.
+ * Records the decision about a request as a span in the trace of the pass. Begins a new trace if the request carries none, so that an installation
+ * that traces only its services still sees complete passes.
  */
 export function inDecisionSpan<Asked extends { parties: Parties; reading: ParsedRequest }>(
   context: Pick<BaseContext, 'deps'>,
@@ -35,7 +35,7 @@ export async function inSpan<T>(
   }
 }
 
-/** A refusal is a decision, and no failure of the dispatcher's: its code is told as what was decided. */
+/** Notes the decision on the span. A refusal is a normal decision, not an error of the dispatcher, so its code is an attribute of the decision. */
 export function noteDecision(span: Span, admission: Exclude<Admission, { kind: 'later' }>, policy_version: number | undefined): void {
   const code = admission.kind === 'refuse' ? admission.error.code : undefined
   span.note({ decision: DECISIONS[admission.kind], code, policy_version })

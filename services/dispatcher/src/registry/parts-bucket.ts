@@ -4,7 +4,7 @@ import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, type PassError } from
 import type { BaseContext } from '../runtime/base-context.js'
 import type { Registry } from './registry.js'
 
-/** Whether parts travel inside a message (docs/architecture/protocol.md#payloads). */
+/** Returns true if the parts are small enough to be sent inside a message (docs/architecture/protocol.md#payloads). */
 export function fitInMessage(parts: Part[]): boolean {
   let total = 0
   for (const part of parts) {
@@ -32,8 +32,8 @@ interface Stowing extends Pick<BaseContext, 'deps' | 'options'> {
 const FULL_RETRY_AFTER_MS = 60_000
 
 /**
- * E014 where parts were not stored because the bucket is full or could not be made, E005 where the originator wrote other bytes in their place;
- * undefined for any other error.
+ * Returns E014 if parts were not stored because the bucket is full or could not be created, E005 if the originator stored other bytes under the same
+ * name, and `undefined` for any other error.
  */
 export function partsRefusal(error: unknown): PassError | undefined {
   if (error instanceof PartTakenError) return passError('E005', error.message)

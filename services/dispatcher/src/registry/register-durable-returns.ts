@@ -3,8 +3,8 @@ import type { AgentRecord, RegisterAnswer } from '@passover/schemas'
 import { MAX_TRIES, notStoredAnswer, publishRecordEvent, type RegistryContext, refusedAnswer, storeRecord } from './update-agent.js'
 
 /**
- * An agent asks that returns wait for it while it is away. That stands in the registry, so that everybody knows for whom a return may
- * be late (E022), whichever of its processes asked: where registration is open by its own word, else by a person's.
+ * Registers an agent for durable returns. The registry records this for the agent, not for one of its processes, so that all services know whose
+ * returns may be reported late (E022). With open registration an agent may ask for it itself; otherwise a person must set it.
  */
 export async function registerDurableReturns(context: RegistryContext, name: string): Promise<RegisterAnswer> {
   const { registry, options, deps } = context
@@ -24,7 +24,7 @@ export async function registerDurableReturns(context: RegistryContext, name: str
     const from = (await deps.bus.bounds()).last + 1
     const record = asking(name, present, { from, now: deps.clock.now() })
     if (!(await publishRecordEvent(context, record))) return notStoredAnswer()
-    // Somebody else may have been faster, with the same or something else that stands.
+    // Another process may have written first, with the same or a different record, so read again.
     if ((await storeRecord(context, { record, over })) !== 'kept') continue
     await deps.bus.ensureReturns(name, from)
     return { ok: true }
@@ -32,7 +32,7 @@ export async function registerDurableReturns(context: RegistryContext, name: str
   return notStoredAnswer()
 }
 
-/** Nobody passes over to it yet; it goes on passing over as whoever is not registered. */
+/** Returns a record with durable returns. An agent without one becomes no subagent and may originate as an unregistered agent may. */
 function asking(name: string, before: AgentRecord | undefined, { from, now }: { from: number; now: number }): AgentRecord {
   const roles = before?.roles ?? { originates: 'always', subagent: false }
   return { ...before, name, roles, durable_returns: { from }, registered_by: name, updated_at: now }

@@ -14,8 +14,8 @@ import { MAX_TRIES, notStoredAnswer, publishRecordEvent, type RegistryContext, r
 import type { WorkConsumers } from './work-consumers.js'
 
 /**
- * Answers an agent that begins to work (decision 12). Open registration: an unknown one becomes a subagent that may originate only
- * within a pass. Its event is stored before its record, so that the stream alone tells who could do what.
+ * Answers an agent that starts to work (decision 12). With open registration, an unknown agent becomes a subagent that may originate only within a
+ * pass. Its event is stored before its record, so that the stream alone shows the rights of each agent at any time.
  */
 export async function register(
   context: RegistryContext,
@@ -29,7 +29,7 @@ export async function register(
   if (question.data.known) return known(await registry.table.get(name.data), { name: name.data, question: question.data })
   if (question.data.durable_returns) return registerDurableReturns(context, name.data)
   const { record: present, revision: over, isUnreadable } = await registry.writes.standing(name.data)
-  // A later version registered it, and made what it needs.
+  // A newer version of the dispatcher registered it and created its consumers.
   if (isUnreadable) return { ok: true }
   if (question.data.parts_only && (present || options.registration === 'open')) {
     return makeBucket(context, name.data, present)
@@ -50,7 +50,7 @@ export async function register(
   const told = await publishRecordEvent(context, record)
   if (!told) return notStoredAnswer()
   await deps.faults?.at('register:before-record')
-  // Another dispatcher may have been faster, with the same record or a person's.
+  // Another dispatcher may have stored the same record first, or a person may have stored another one. That record stays.
   await storeRecord(context, { record, over })
   await deps.faults?.at('register:before-consumers')
   await consumers.make(record)
@@ -58,7 +58,7 @@ export async function register(
   return { ok: true }
 }
 
-/** E014 where the server cannot reserve a bucket. */
+/** Creates the agent's parts bucket. Answers E014 if the server cannot reserve space for it. */
 async function makeBucket({ deps, options }: RegistryContext, name: string, record: AgentRecord | undefined): Promise<RegisterAnswer> {
   const parts_bytes = record?.parts_bytes ?? options.parts_bytes
   try {
@@ -91,7 +91,7 @@ function newRecord(name: string, question: RegisterQuestion, now: number): Agent
   return described({ name, roles: { originates: 'within_a_pass', subagent: true }, registered_by: name, updated_at: now }, question)
 }
 
-/** What an agent says of itself; what it leaves out stays. */
+/** Returns the record with the agent's description of itself. Fields that the question omits stay unchanged. */
 function described(record: AgentRecord, { description, skills, output_schema, limits }: RegisterQuestion): AgentRecord {
   const made = { ...record }
   if (description !== undefined) made.description = description
@@ -100,7 +100,7 @@ function described(record: AgentRecord, { description, skills, output_schema, li
   return made
 }
 
-/** Says anew what it is for: only of what it registered itself, never of what a person said. */
+/** Updates the description of an agent that registered itself. A record written by a person is never changed. */
 async function describe(context: RegistryContext, name: string, question: RegisterQuestion): Promise<RegisterAnswer> {
   const { deps, registry } = context
   for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -112,7 +112,7 @@ async function describe(context: RegistryContext, name: string, question: Regist
     if (!(await publishRecordEvent(context, record))) return notStoredAnswer()
     if ((await storeRecord(context, { record, over })) === 'kept') return { ok: true }
   }
-  // It is registered all the same, and may work.
+  // The agent is registered in any case and may work.
   deps.log.warn({ agent: name }, 'its workers say different things of it at the same time: the last one stands')
   return { ok: true }
 }

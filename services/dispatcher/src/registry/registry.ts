@@ -3,26 +3,26 @@ import { type AgentRecord, agentName, agentRecord } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { type DispatcherDeps, timingOf } from '../runtime/dependencies.js'
 
-/** A name that nobody registered is not looked up again for so long: an unknown originator may ask often. */
+/** Milliseconds for which a name that is not registered is not looked up again, since an unknown originator may ask often. */
 const UNKNOWN_MS = 1_000
 const MOST_UNKNOWN = 10_000
 
 export type OnAgent = (record: AgentRecord) => void
-/** Called with the name of an agent for which returns waited, and shall not any more. */
+/** Called with the name of an agent whose durable returns were switched off. */
 export type OnReturnsLeft = (name: string) => void
 
 /**
- * The agents, as the bucket `agents` has them and events told: watched, and read once where another dispatcher may have just written. A record
- * without its event changes nothing.
+ * The registered agents from the bucket `agents`. The bucket is watched, and read once for a name that another dispatcher may have just written. A
+ * record without an event in the stream is ignored.
  */
 export class Registry implements AsyncDisposable {
   readonly table: Table<AgentRecord>
   readonly writes: AgentRegistry
   readonly #records = new Map<string, AgentRecord>()
-  /** Names that are not registered, until when (server ms). */
+  /** Names that are not registered, with the server time (ms) until which they are not looked up again. */
   readonly #unknown = new Map<string, number>()
   readonly #loading = new Map<string, Promise<AgentRecord | undefined>>()
-  /** Names that are being loaded and of which the watch reported meanwhile. */
+  /** Names that the watch reported while they were being loaded. */
   readonly #changedMeanwhile = new Set<string>()
   readonly #now: () => number
   readonly #log: Logger
@@ -48,8 +48,9 @@ export class Registry implements AsyncDisposable {
   }
 
   /**
-   * Puts back what the stream tells and the bucket never had: after the bucket was lost, or a registration died between its event and its
-   * record, or replaces a value that the server wrote on a client's behalf. What was removed from the bucket stays removed. Returns how many records were made.
+   * Restores records that the stream has events for and the bucket never had: after the bucket was lost, or after a registration crashed between its
+   * event and its record. Also replaces values that the server wrote on a client's behalf. Records removed from the bucket stay removed. Returns the
+   * number of restored records.
    */
   async rebuild(): Promise<number> {
     const bounced = new Map((await this.table.bounced()).map(({ key, revision }) => [key, revision]))
@@ -61,13 +62,13 @@ export class Registry implements AsyncDisposable {
     return this.#records.get(name)
   }
 
-  /** Whether the bucket was asked for this name a moment ago, and had none. */
+  /** Returns true if the bucket was asked for this name within the last second and has no record. */
   isUnknown(name: string): boolean {
     const until = this.#unknown.get(name)
     return until !== undefined && until > this.#now()
   }
 
-  /** Asks the bucket for a name that the watch has not told of yet. */
+  /** Reads a name from the bucket that the watch has not reported yet. */
   async load(name: string): Promise<AgentRecord | undefined> {
     if (this.isUnknown(name)) return undefined
     const loading = this.#loading.get(name) ?? this.#load(name).finally(() => this.#loading.delete(name))
@@ -75,12 +76,12 @@ export class Registry implements AsyncDisposable {
     return loading
   }
 
-  /** Agents that have consumers: passes may go to them, or returns wait for them. */
+  /** Yields the agents that have consumers: subagents, and agents with durable returns. */
   *consuming(): Iterable<AgentRecord> {
     for (const record of this.#records.values()) if (record.roles.subagent || record.durable_returns) yield record
   }
 
-  /** Called for every record there is and for each that comes or changes. */
+  /** Called for each record that is added or changed from now on. Records that are already known are not reported. */
   set onAgent(listener: OnAgent) {
     this.#onAgent = listener
   }
@@ -97,7 +98,7 @@ export class Registry implements AsyncDisposable {
     this.#changedMeanwhile.delete(name)
     const entry = await this.table.get(name)
     const isTold = entry?.value.name === name && (await this.#told.hasBy(name, entry.value))
-    // The read may come from a replica that lags behind: what the watch reported wins.
+    // The read may come from a lagging replica, so a change that the watch reported takes precedence.
     if (this.#changedMeanwhile.delete(name)) return this.#records.get(name)
     if (entry && isTold) {
       this.#records.set(name, entry.value)
@@ -118,7 +119,7 @@ export class Registry implements AsyncDisposable {
     if (this.#records.get(name)?.durable_returns && !record?.durable_returns) this.#onReturnsLeft(name)
     if (!record) {
       this.#records.delete(name)
-      // A copy that lags behind may still have it.
+      // A lagging replica may still return the removed record.
       this.#leaveOut(name)
       return
     }

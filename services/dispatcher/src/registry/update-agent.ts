@@ -4,20 +4,23 @@ import type { AgentRecord, PassError, RegisterAnswer } from '@passover/schemas'
 import type { BaseContext } from '../runtime/base-context.js'
 import type { Registry } from './registry.js'
 
-/** Others change it at the same time: each try stores an event. */
+/** Maximum number of tries while others change the same record. Each try stores an event. */
 export const MAX_TRIES = 5
 
-/** What a change of the registry needs. */
+/** Dependencies of a change to the registry. */
 export interface RegistryContext extends Pick<BaseContext, 'deps' | 'options'> {
   registry: Registry
 }
 
-/** A record's event is stored before the record, so that the stream alone tells who could do what. False: it was not. */
+/**
+ * Stores the event of a record. It is stored before the record, so that the stream alone shows the rights of each agent at any time. Returns false if
+ * it was not stored.
+ */
 export async function publishRecordEvent({ registry }: RegistryContext, record: AgentRecord): Promise<boolean> {
   return (await registry.writes.tell(record.name, record)).kind === 'stored'
 }
 
-/** The record, over the revision that it was made from. */
+/** Stores the record over the revision from which it was derived. */
 export async function storeRecord({ deps, registry }: RegistryContext, change: { record: AgentRecord; over: number }): Promise<AgentKept> {
   const kept = await registry.writes.keep(change)
   if (kept === 'untold')

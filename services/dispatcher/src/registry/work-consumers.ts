@@ -4,31 +4,36 @@ import type { LivePolicy } from '../limits/live-policy.js'
 import { JobPool } from '../runtime/job-pool.js'
 import type { RegistryContext } from './update-agent.js'
 
-/** Agents looked at in one round, so that thousands of them do not keep the server busy; of more, those that lack one are found by one listing. */
+/**
+ * Number of agents checked in one round, so that thousands of agents do not keep the server busy. If there are more, missing consumers are found
+ * through one listing.
+ */
 const ROUND = 200
 const WIDTH = 4
 
 /**
- * First sequence that a work consumer made now must deliver: the subagent's lowest open work, or what is stored from now on.
- * `unknown`: the timekeeper has not read all yet. Undefined: nobody keeps time here, so all work there is.
+ * Returns the first sequence that a newly created work consumer must deliver: the subagent's lowest open work, or the next message to be stored.
+ * `unknown` if the timekeeper has not read the whole stream yet; `undefined` if this process runs no timekeeper, so that all stored work is
+ * delivered.
  */
 export type WorkStart = (subagent: string) => number | 'unknown' | undefined
 
 /**
- * Sees to it that every subagent has its work consumers. A lost one is made again only some seconds after it was seen
- * missing, from the lowest open work: by then its workers take no younger delivery for a first one (docs/architecture/storage.md#durable-consumers).
+ * Ensures that every subagent has its work consumers. A lost consumer is created again only some seconds after it was seen missing, from the lowest
+ * open work. Until then its workers have noticed the loss and do not mistake a redelivery for a first delivery
+ * (docs/architecture/storage.md#durable-consumers).
  */
 export class WorkConsumers {
   readonly #context: RegistryContext & { policy: LivePolicy }
   readonly #workStart: WorkStart
   readonly #pool = new JobPool(WIDTH)
-  /** Since when (monotonic ms) each agent's consumers have been seen missing. */
+  /** Monotonic time in milliseconds since which each agent's consumers have been missing. */
   readonly #missing = new Map<string, number>()
-  /** Settings that each agent's consumers and parts bucket were last given: policy and registry change while they exist. */
+  /** Settings last applied to each agent's consumers and parts bucket. They change with the policy and the registry. */
   readonly #tuned = new Map<string, string>()
-  /** For whom returns shall wait no longer, until the server keeps no place for them. */
+  /** Agents without durable returns any more whose consumer of returns is not removed yet. */
   readonly #leaving = new Set<string>()
-  /** It was seen which places nobody needs any more since before this process began. */
+  /** True once the consumers of returns that became unused before this process started have been found. */
   #compared = false
   #timer: Disposable | undefined
   #next = 0
@@ -47,7 +52,7 @@ export class WorkConsumers {
     this.#schedule()
   }
 
-  /** Makes the consumers and the parts bucket of an agent that had none before. */
+  /** Creates the consumers and the parts bucket of a new agent, or of one whose consumers were lost. */
   async make(record: AgentRecord): Promise<void> {
     const from = this.#workStart(record.name)
     await this.#ensure(record, typeof from === 'number' ? { from } : {})
@@ -93,7 +98,10 @@ export class WorkConsumers {
     }
   }
 
-  /** Each by itself would have its turn only once in many rounds. A listing may be cut by what changes meanwhile: each that it misses is looked at. */
+  /**
+   * Finds missing consumers through one listing, since checking agents in turn would take many rounds. The listing may be incomplete if consumers
+   * change meanwhile, so each reported agent is checked by itself.
+   */
   #findLost(all: readonly AgentRecord[]): void {
     this.#pool.add(async () => {
       const { bus, log } = this.#context.deps
@@ -122,7 +130,7 @@ export class WorkConsumers {
     })
   }
 
-  /** What was to go while no dispatcher ran. */
+  /** Finds consumers of returns that became unused while no dispatcher ran. */
   #compare(): void {
     this.#pool.add(async () => {
       const { deps, registry } = this.#context
@@ -141,7 +149,10 @@ export class WorkConsumers {
     this.#leave(name)
   }
 
-  /** The server keeps no place for returns that nobody shall be told. Said again meanwhile, they wait from then on: who checks makes it anew. */
+  /**
+   * Removes the consumer of an agent's returns. If the agent asks for durable returns again meanwhile, returns wait from then on: the next check
+   * creates a new consumer.
+   */
   #leave(name: string): void {
     this.#pool.add(async () => {
       const { bus, log } = this.#context.deps
@@ -157,7 +168,7 @@ export class WorkConsumers {
 
   async #check(record: AgentRecord): Promise<void> {
     const { clock, log, bus } = this.#context.deps
-    // As it is by now: it may have changed since this was queued.
+    // Read again, because the record may have changed since this check was queued.
     const returns = this.#context.registry.get(record.name)?.durable_returns
     if (returns) await bus.ensureReturns(record.name, returns.from)
     if (!record.roles.subagent || !(await this.#isMissing(record.name))) {
@@ -176,7 +187,10 @@ export class WorkConsumers {
     log.warn({ agent: record.name }, 'work consumers made again')
   }
 
-  /** Lease and attempts of the consumers, and the limit of the parts bucket, follow policy and registry. One that is lost meanwhile is seen missing by the next look. */
+  /**
+   * Applies lease, attempts and the limit of the parts bucket as policy and registry now define them. Does not create a lost consumer: the next check
+   * finds it missing.
+   */
   async #tune(record: AgentRecord): Promise<void> {
     if (this.#tuned.get(record.name) === tunedText(this.#tunedOf(record)) || this.#workStart(record.name) === 'unknown') return
     await this.#ensure(record, { lost: 'leave' })

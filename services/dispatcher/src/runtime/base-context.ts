@@ -4,14 +4,14 @@ import type { DispatcherDeps } from './dependencies.js'
 import type { DispatcherOptions } from './options.js'
 import type { Stats } from './stats.js'
 
-/** What every part of a dispatcher needs. */
+/** Dependencies and state that every part of a dispatcher needs. */
 export interface BaseContext {
   deps: DispatcherDeps
   options: DispatcherOptions
   rules: JournalRules
   stats: Stats
-  /** Whether an earlier request without an answer asks for this pass; undefined: that is not known here. */
+  /** Returns true if an earlier unanswered request asks for this pass, `undefined` if this dispatcher cannot know. */
   asksEarlier: (key: PassKey, sequence: number) => boolean | undefined
-  /** A new nonce for each attempt at publishing a step. */
+  /** Returns a new nonce for each attempt to publish a step. */
   nonce: () => string
 }

@@ -4,19 +4,19 @@ import type { Random } from '@passover/schemas'
 import type { Logger } from 'pino'
 import type { Faults } from './fault-points.js'
 
-/** What the dispatcher is given: only a main constructs these. */
+/** External dependencies of the dispatcher. Only entry points construct them. */
 export interface DispatcherDeps {
-  /** Connected as `passover`; the stream and its consumers exist. */
+  /** Connected as the user `passover`; the stream and its consumers exist. */
   bus: Bus
   clock: Clock
   random: Random
   log: Logger
-  /** Where spans go; absent: nowhere. */
+  /** Destination of spans. If absent, no spans are recorded. */
   tracing?: Tracing
   faults?: Faults
 }
 
-/** What waits in packages/bus waits by the dispatcher's clock, too. */
+/** Returns the dispatcher's clock and random source as packages/bus needs them, so that its waits use the same clock. */
 export function timingOf({ clock, random }: DispatcherDeps): Timing {
   return {
     wall: () => clock.now(),

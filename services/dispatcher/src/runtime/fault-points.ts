@@ -1,6 +1,6 @@
 /**
- * The edges between two steps of the dispatcher, named so that a test can kill or stall it exactly there.
- * In production nothing is handed in and nothing is awaited.
+ * Named points between two steps of the dispatcher at which a test can kill or stall it.
+ * In production no faults are passed in, and nothing is awaited at these points.
  */
 export const FAULT_POINTS = [
   'admission:after-charge',

@@ -1,4 +1,4 @@
-/** Runs queued jobs, at most `width` at a time; a job must not reject. */
+/** Runs queued jobs, at most `width` concurrently. A job must not reject. */
 export class JobPool {
   readonly #width: number
   readonly #queue: (() => Promise<void>)[] = []
@@ -23,13 +23,13 @@ export class JobPool {
     this.#pump()
   }
 
-  /** Forgets what has not begun. */
+  /** Drops the jobs that have not started. */
   clear(): void {
     this.#queue.length = 0
     this.#next = 0
   }
 
-  /** Settles when nothing runs and nothing waits. */
+  /** Resolves when no job is running or queued. */
   idle(): Promise<void> {
     if (this.#running === 0 && this.waiting === 0) return Promise.resolve()
     return new Promise((resolve) => this.#idle.push(resolve))
@@ -44,7 +44,10 @@ export class JobPool {
     }
   }
 
-  /** What has begun is let go whenever it is half of the queue, which may never run empty; one by one would move the rest each time. */
+  /**
+   * Frees started jobs only when they make up half of the array: the queue may never become empty, and removing them one by one would move the rest
+   * each time.
+   */
   #take(): (() => Promise<void>) | undefined {
     const job = this.#queue[this.#next++]
     if (2 * this.#next >= this.#queue.length) {

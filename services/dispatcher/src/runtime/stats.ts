@@ -1,22 +1,22 @@
-/** What a dispatcher has done since it started; counters only grow. */
+/** Counters of a dispatcher since its start, and the timekeeper's gauges `open` and `position`. */
 export interface Stats {
   admitted: number
   held: number
   refused: number
-  /** Answered as `bad-<sequence>`. */
+  /** Requests answered under `bad-<sequence>`, or refused because they are malformed. */
   bad: number
   /** Requests whose journal had already begun. */
   repeated: number
-  /** Requests admitted out of their turn, before the durable delivered them. */
+  /** Requests admitted out of turn, before the durable consumer delivered them. */
   out_of_turn: number
   decided: number
-  /** Given back to be delivered again. */
+  /** Deliveries returned to the server for redelivery. */
   retried: number
   /** Terminal returns published by the timekeeper. */
   ended: number
-  /** Open passes and unanswered requests in the timekeeper's fold. */
+  /** Number of open passes and unanswered requests in the timekeeper's fold. */
   open: number
-  /** Sequence that the timekeeper has read up to. */
+  /** Stream sequence up to which the timekeeper has read. */
   position: number
 }
 

@@ -7,15 +7,15 @@ import { parseRequest } from '../messages/parse-request.js'
 import { rejectUnderBadId, storeDeadLetter } from '../messages/reject.js'
 import type { TimekeeperContext } from './end-pass.js'
 
-/** The server's words about a message that it will not deliver again. */
+/** Body of the server's advisory about a message that it will not deliver again. */
 interface MaxDeliveries {
   stream_seq: number
   deliveries: number
 }
 
 /**
- * The server gave up a delivery (docs/architecture/dispatcher.md#timekeeper): work ends with E011, a request with a refusal, both with a dead letter (I5).
- * False: not settled yet, to be tried again.
+ * Handles a message that the server stopped delivering (docs/architecture/dispatcher.md#timekeeper). Work ends with E011, a request with a refusal,
+ * both with a dead letter (I5). Returns false if it has to be tried again.
  */
 export async function handleAdvisory(keeper: TimekeeperContext, fact: AdvisoryFact): Promise<boolean> {
   const { bus } = keeper.deps
@@ -28,7 +28,7 @@ export async function handleAdvisory(keeper: TimekeeperContext, fact: AdvisoryFa
   }
   if (parsed.kind === 'request' && fact.consumer === DISPATCHER)
     return requestDied(keeper, dead, { originator: parsed.originator, subagent: parsed.subagent })
-  // A decision that died is driven again by the timekeeper, which keeps those about held passes.
+  // A decision that the server stopped delivering is applied by the timekeeper, which keeps a list of decided passes that are still held.
   return true
 }
 
@@ -52,7 +52,7 @@ async function workDied(
   const known = await steps(keeper, key)
   if (!known) return true
   const { journal } = foldJournal(known, keeper.rules)
-  // A fence after the advisory: a consumer made anew has found it a worker.
+  // A fence after the advisory means that a re-created consumer has delivered the work to a worker.
   if (journal.state !== 'open' || journal.valid > died.advised) return true
   const error = lostWork(journal, died.deliveries)
   await keeper.deps.faults?.at('advisory:before-dead-letter')
@@ -87,7 +87,7 @@ async function requestDied(
   return kept.ok && (await end(keeper, key, { known, error, expect: 'none', answered }))
 }
 
-/** Undefined: somebody fills the journal up, so that no advisory can be judged by it; the pass ends at its deadline. */
+/** Reads the steps of a journal. `undefined` if the journal is flooded with steps and cannot be judged; its pass ends at the deadline. */
 async function steps(keeper: TimekeeperContext, key: PassKey): Promise<Step[] | undefined> {
   try {
     return await keeper.deps.bus.journal.read(key)
@@ -100,9 +100,9 @@ async function steps(keeper: TimekeeperContext, key: PassKey): Promise<Step[] | 
 interface End {
   known: Step[]
   error: PassError
-  /** The only state of the journal in which this end is right. */
+  /** State that the journal must have for this end to apply. */
   expect: 'open' | 'none'
-  /** Nothing after this sequence may have counted. */
+  /** Sequence after which no step may have counted. */
   before?: number
   answered?: RequestRef
 }

@@ -1,19 +1,19 @@
 import { keyText, type PassKey, parseKey } from '@passover/schemas'
 
-/** The longest wait between two tries. */
+/** Maximum wait between two tries, unless the configured wait is longer. */
 const LONGEST_MS = 60_000
 
 interface Waiting {
   key: PassKey
-  /** Server ms of the next try. */
+  /** Server time in milliseconds of the next try. */
   at: number
-  /** Wait before the one after it. */
+  /** Wait in milliseconds before the try after the next one. */
   wait_ms: number
 }
 
 /**
- * Held passes that somebody decided about. The durable gives a decision up after so many deliveries, which lasting trouble
- * uses up: what is still held by then is driven again from here, until it goes on or expires.
+ * Held passes that a person has decided about. The durable consumer gives up a decision after a limited number of deliveries, for example during a
+ * long outage. Passes that are still held are therefore retried from here until they move on or expire.
  */
 export class DecidedPasses {
   readonly #wait_ms: number
@@ -27,18 +27,18 @@ export class DecidedPasses {
     return this.#waiting.size
   }
 
-  /** A decision about a held pass was stored at this server time. One try serves all decisions about it. */
+  /** Notes that a decision about a held pass was stored at this server time. One try covers all decisions about the pass. */
   note(key: PassKey, time: number): void {
     const text = keyText(key)
     if (!this.#waiting.has(text)) this.#waiting.set(text, { key, at: time + this.#wait_ms, wait_ms: this.#wait_ms * 2 })
   }
 
-  /** It is no longer held, or no decision about it counts. */
+  /** Forgets a pass that is no longer held, or about which no decision counts. */
   forget(key: PassKey): void {
     this.#waiting.delete(keyText(key))
   }
 
-  /** Those to be tried now; each comes up again after twice as long. What is no longer held is forgotten. */
+  /** Returns the passes to try now and doubles the wait until their next try. Forgets passes that are no longer held. */
   due(now: number, isHeld: (key: PassKey) => boolean): PassKey[] {
     const due: PassKey[] = []
     for (const [text, one] of this.#waiting) {
@@ -52,12 +52,12 @@ export class DecidedPasses {
     return due
   }
 
-  /** For a snapshot: what is known of them is in the stream. */
+  /** Returns the names of the passes for a snapshot. Everything else about them is in the stream. */
   names(): string[] {
     return [...this.#waiting.keys()]
   }
 
-  /** What a snapshot knew: to be tried at once. */
+  /** Restores the names from a snapshot. All of them are due immediately. */
   restore(names: readonly unknown[]): void {
     for (const name of names) {
       const key = typeof name === 'string' ? parseKey(name) : undefined

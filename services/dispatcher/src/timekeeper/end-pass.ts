@@ -5,20 +5,23 @@ import type { Context } from '../admission/context.js'
 import { type RequestRef, systemReturn } from '../messages/journal-steps.js'
 import { findUntried, type UntriedWork, untriedError } from './untried-work.js'
 
-/** What a stream without a leader was told is lost. Passes are to have ended soon after it has one again (P2), so that it is told anew. */
+/**
+ * Milliseconds to wait for the acknowledgment of a published return. A publish to a stream without a leader is lost, so it is repeated after this
+ * time and passes end soon after a leader is elected (P2).
+ */
 const ANSWER_TIMEOUT_MS = 2_000
 
-/** What the parts of one timekeeper share: the dispatcher's context, and the fold of what is open. */
+/** State that the parts of a timekeeper share: the dispatcher's context and the fold of open passes. */
 export interface TimekeeperContext extends Context {
   open: OpenPasses
 }
 
-/** `ended`: it has its return, this one or another. `gone`: its journal was closed and deleted. `wait`: not due any more. */
+/** `mine`: this return was stored. `ended`: the pass has another return. `gone`: its journal was closed and deleted. `wait`: it is no longer due. */
 export type EndResult = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: 'failed'; outcome: PublishResult }
 
 /**
- * Publishes the terminal return that is due, after the last step seen; not stored, it goes by what the leader has (I4).
- * `answered` is given for a pass that never began: the return is its first step (rule 6).
+ * Publishes a terminal return that is due, guarded on the last step seen. If it is not stored, decides again from the journal at the leader (I4).
+ * `answered` is given for a pass that never began: the return is then its first step (rule 6).
  */
 export async function endPass(keeper: TimekeeperContext, due: DueEnd, answered?: RequestRef): Promise<EndResult> {
   const { deps, options, open } = keeper
@@ -37,7 +40,7 @@ export async function endPass(keeper: TimekeeperContext, due: DueEnd, answered?:
     const message = returnOf(keeper, current, { answered, untried })
     return publish(current.last_resort === undefined ? message : lastResort(keeper, message, { due, steps }))
   }
-  /** A journal that somebody fills up cannot be folded; only a return by the system in it is sure to be its end. */
+  /** Handles a journal flooded with steps, which cannot be folded completely. Only a return by the system is certain to be its end. */
   const too_long = (steps: Step[]): Plan<EndResult> => {
     if (isEnded(steps, keeper.rules)) return { done: { kind: 'ended' } }
     return publish(lastResort(keeper, returnOf(keeper, current, { answered, untried }), { due, steps }))
@@ -67,8 +70,8 @@ function isEnded(steps: Step[], rules: JournalRules): boolean {
 }
 
 /**
- * Guards on the system's own returns alone, which no worker can store: however fast it stores steps, this one is taken. If a
- * real return came before it, every reader ignores this one. One that counts for nothing (rule 5) is the one expected.
+ * Guards the return on the system's own returns only, which no worker can store, so that it is stored regardless of how fast a worker stores steps.
+ * If a real return was stored before it, all readers ignore this one. The guard also expects a system return that does not count (rule 5).
  */
 function lastResort(keeper: TimekeeperContext, message: PublishMessage, seen: { due: DueEnd; steps: Step[] }): PublishMessage {
   const last = seen.steps.findLast(({ kind, by }) => kind === 'return' && by === SYSTEM)
@@ -86,7 +89,7 @@ function errorOf(due: DueEnd, keeper: TimekeeperContext, untried: UntriedWork | 
     case 'deadline passed': {
       const timeout_ms = journal.state === 'open' ? journal.deadline - journal.work.time : undefined
       const attempts = journal.state === 'open' ? journal.attempt : 0
-      // A fence that came meanwhile says that somebody tried.
+      // A fence stored meanwhile means that a worker has tried the pass.
       if (untried && attempts <= 1) return untriedError(due, { timeout_ms, untried })
       return passError(code, `no return within ${timeout_ms} ms`, { timeout_ms, attempts })
     }

@@ -2,15 +2,18 @@ import type { ObjectStore } from '@passover/bus'
 import type { BaseContext } from '../runtime/base-context.js'
 import { packSnapshot, type SnapshotState, storeSnapshot } from './snapshot.js'
 
-/** So much of the time may be worked at snapshots: the more is open, the rarer they are. */
+/** Maximum fraction of time spent on snapshots. The more passes are open, the less often a snapshot is written. */
 const SHARE = 0.05
-/** And so much rarer at most: a server that was slow once must not keep a restart reading for minutes. */
+/** Maximum factor by which the interval grows. Without it, a server that was slow once could make the next restart read the stream for minutes. */
 const RARER = 6
-/** After each millisecond of work, and each chunk that is stored: whoever passes something over meanwhile waits for one of them, not for them all. */
+/**
+ * Milliseconds of work after which the writer rests, and of each rest. It also rests after each stored chunk, so that a concurrent pass waits for one
+ * piece of work and not for the whole snapshot.
+ */
 const WORK_MS = 1
 const REST_MS = 9
 
-/** Keeps what a timekeeper knows, now and then. */
+/** Writes snapshots of the timekeeper's state periodically. */
 export class SnapshotWriter {
   readonly #context: BaseContext
   readonly #store: ObjectStore
@@ -19,12 +22,12 @@ export class SnapshotWriter {
   #stopped = false
   #saved: number
   #turn: number
-  /** For how long the one that is being kept has rested, and when it did last. */
+  /** Milliseconds that the current snapshot has rested, and the monotonic time of its last rest. */
   #rested = 0
   #restedAt = 0
   #saving: Promise<void> | undefined
 
-  /** `known` gives undefined while nothing may be kept. */
+  /** Creates the writer. `known` returns `undefined` while no snapshot may be written. */
   constructor(
     context: BaseContext,
     store: ObjectStore,
@@ -57,14 +60,14 @@ export class SnapshotWriter {
     this.#timer?.[Symbol.dispose]()
   }
 
-  /** Keeps what is known now, after the one that is being kept. */
+  /** Writes a snapshot of the current state, after any snapshot in progress. */
   async save(): Promise<void> {
     await this.#saving?.catch(() => undefined)
     this.#saving = this.#save()
     await this.#saving
   }
 
-  /** Not when it is the last one, which a stopping process waits for. */
+  /** Rests between pieces of work. The last snapshot does not rest, because a stopping process waits for it. */
   async #rest(): Promise<void> {
     const { clock } = this.#context.deps
     const since = clock.monotonic()

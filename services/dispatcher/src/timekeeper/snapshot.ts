@@ -2,30 +2,30 @@ import { type Bus, decode, encode, type ObjectStore } from '@passover/bus'
 import { joinSnapshotChunks, OpenPasses, type OpenRules, type OpenSnapshot } from '@passover/core'
 import type { AdvisoryFact } from '@passover/schemas'
 
-/** Written in turn, so that one is whole while the other is being written. */
+/** Object names, written alternately so that one snapshot is always complete. */
 const NAMES = ['timekeeper-0', 'timekeeper-1'] as const
 const VERSION = 3
 const LIST = 0xdd
 const BYTES = 0xc6
-/** Passes packed at a time: about a millisecond, after which others have their turn. 100,000 at once would take half a second. */
+/** Number of passes packed at a time, about a millisecond of work, before other tasks run. 100,000 at once would take half a second. */
 const SLICE = 200
-/** Bytes written at a time: a chunk of the object. */
+/** Bytes written at a time: the size of one object chunk. */
 const WRITTEN = 128 * 1024
 
-/** Called after each slice and each chunk: when it settles, the next one is due. */
+/** Called after each slice and each chunk. Work continues when it resolves. */
 export type Rest = () => Promise<void>
 
-/** What a timekeeper knows, at a position of the stream. */
+/** State of a timekeeper at a stream position. */
 export interface SnapshotState {
   open: OpenPasses
   /** Deliveries that the server gave up and that are not settled yet. */
   advisories: AdvisoryFact[]
-  /** Names of held passes that were decided about and are still held. */
+  /** Names of held passes that have decisions and are still held. */
   decided: readonly unknown[]
-  /** Sequence and server time of the last message that went into it: the stream must still say the same. */
+  /** Sequence and server time of the last message included. The stream must still have the same message there. */
   position: number
   time: number
-  /** Whose turn the next snapshot is: not the one that this was read from. */
+  /** Number of the next snapshot. It selects the object that this state was not read from. */
   turn: number
 }
 
@@ -35,7 +35,7 @@ interface Snapshot {
   time: number
   advisories: AdvisoryFact[]
   decided: unknown[]
-  /** The fold in slices, each encoded by itself. */
+  /** The fold in slices, each encoded separately. */
   slices: Uint8Array[]
 }
 
@@ -45,8 +45,8 @@ interface Read {
 }
 
 /**
- * A snapshot as bytes, in pieces: of the moment of this call, whatever the fold is told meanwhile. After each slice it `rests`, and they are
- * never joined: ten MiB in one go keep everybody waiting.
+ * Packs a snapshot into byte pieces. The snapshot shows the fold at the time of this call, even if the fold changes meanwhile. Calls `rest` between
+ * slices. The pieces are never joined, because copying ten MiB at once would block other tasks.
  */
 export async function packSnapshot(
   known: Omit<SnapshotState, 'turn'>,
@@ -59,12 +59,12 @@ export async function packSnapshot(
     slices.push(encode(slice, 'msgpack'))
   }
   const without: Snapshot = { v: VERSION, position, time, advisories, decided: [...decided], slices: [] }
-  // In the place of its last byte, which is the empty list of slices.
+  // Drop the last byte, the empty list of slices; the actual list follows.
   const head = encode(without, 'msgpack').subarray(0, -1)
   return [head, sized(LIST, slices.length), ...slices.flatMap((slice) => [sized(BYTES, slice.length), slice])]
 }
 
-/** What stands before a list or bytes in msgpack, in the form that has four bytes for their number. */
+/** Returns the msgpack header of a list or byte string, in the form with a four-byte size. */
 function sized(type: number, size: number): Uint8Array {
   const head = Buffer.alloc(5)
   head[0] = type
@@ -73,8 +73,8 @@ function sized(type: number, size: number): Uint8Array {
 }
 
 /**
- * Stores a snapshot in place of the older one, and `rests` after each chunk; gives the turn of the next one.
- * Any timekeeper may go on from any one's: it is a pure fold of the stream.
+ * Stores a snapshot in place of the older one and calls `rest` after each chunk. Returns the number of the next snapshot.
+ * A timekeeper may continue from the snapshot of another one, since it is a pure fold of the stream.
  */
 export async function storeSnapshot(
   store: Pick<ObjectStore, 'put'>,
@@ -97,7 +97,7 @@ async function* resting(pieces: readonly Uint8Array[], rest: Rest): AsyncGenerat
   }
 }
 
-/** The newest snapshot that is whole and fits the stream; undefined: the stream is to be read from its start. */
+/** Loads the newest snapshot that is complete and matches the stream. `undefined` if the stream has to be read from its beginning. */
 export async function loadSnapshot(bus: Bus, store: ObjectStore, rules: OpenRules): Promise<SnapshotState | undefined> {
   const found = await Promise.all(NAMES.map((_, turn) => read(store, turn)))
   const newest = found.filter((one) => one !== undefined).sort((a, b) => b.snapshot.position - a.snapshot.position)
@@ -110,7 +110,7 @@ export async function loadSnapshot(bus: Bus, store: ObjectStore, rules: OpenRule
 
 async function restore(bus: Bus, { snapshot, turn }: Read, rules: OpenRules): Promise<SnapshotState | undefined> {
   const { position, time, advisories, decided } = snapshot
-  // Another stream under the same name (made anew, restored from a backup) has something else at that sequence.
+  // Another stream under the same name (re-created or restored from a backup) has a different message at that sequence.
   const stored = await bus.journal.message(position)
   if (!stored || stored.time !== time) return undefined
   const open = OpenPasses.restore(joined(snapshot.slices), rules)
@@ -122,7 +122,7 @@ function joined(slices: readonly Uint8Array[]): OpenSnapshot | undefined {
   return decoded.every((one) => one.ok) ? joinSnapshotChunks(decoded.map(({ value }) => value as OpenSnapshot)) : undefined
 }
 
-/** A snapshot that cannot be read is no snapshot. */
+/** Reads one snapshot. An unreadable snapshot counts as missing. */
 async function read(store: ObjectStore, turn: number): Promise<Read | undefined> {
   try {
     const data = await store.get(nameOf(turn))

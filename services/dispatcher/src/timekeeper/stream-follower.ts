@@ -4,21 +4,21 @@ import type { DispatcherDeps } from '../runtime/dependencies.js'
 
 const RETRY_MS = 1_000
 
-/** What a reading tells. */
+/** Receives what a {@link FactStream} reads. */
 export interface FactHandler {
   apply(fact: Fact): void
-  /** All that was stored at the start was handed on. */
+  /** Called when all messages stored at the start have been passed on. */
   caughtUp(): void
-  /** The stream lost its end, or is another: all that was handed on is of no use, and is handed on anew. */
+  /** Called if the stream lost its end or was replaced. Everything passed on so far is invalid and is read again. */
   wentBack(): void
 }
 
-/** The headers of everything that a timekeeper folds, in order, from a position on. It never ends by itself. */
+/** Reads the headers of all messages of the stream in order, from a position on, without end. */
 export class FactStream implements AsyncDisposable {
   readonly #deps: DispatcherDeps
   readonly #hearer: FactHandler
   #following: StreamSubscription | undefined
-  /** Counts readers: what an earlier one still hands on is not heard. */
+  /** Number of the current reader. Messages that an earlier reader still delivers are ignored. */
   #reader = 0
   #starting: Promise<void> | undefined
   #unlisten: (() => void) | undefined
@@ -33,14 +33,14 @@ export class FactStream implements AsyncDisposable {
     this.#time = from.time
   }
 
-  /** Throws where the stream cannot be read at all; once it could, it tries until it can again. */
+  /** Starts reading. Throws if the first attempt fails; later failures are retried until reading succeeds. */
   async begin(): Promise<this> {
     await this.#follow()
     this.#unlisten = this.#deps.bus.onReconnect(() => void this.#verify())
     return this
   }
 
-  /** Sequence and server time of the last message handed on. */
+  /** Sequence and server time of the last message passed on. */
   get position(): number {
     return this.#position
   }
@@ -49,7 +49,7 @@ export class FactStream implements AsyncDisposable {
     return this.#time
   }
 
-  /** Why nothing is read now. */
+  /** Reason why the stream is not being read at the moment. */
   get trouble(): string | undefined {
     return this.#following?.trouble
   }
@@ -67,7 +67,7 @@ export class FactStream implements AsyncDisposable {
 
   async #follow(): Promise<void> {
     const { bus } = this.#deps
-    // No filters: with several the server searches all subjects of a block for each message that it reads behind its end (decision 98).
+    // No filters: with several, the server searches all subjects of a block for each message of a backlog (decision 98).
     const reader = ++this.#reader
     const hear = (stored: StoredMessage, fact: Fact) => (reader === this.#reader ? this.#hear(stored, fact) : undefined)
     this.#following = await bus.follow({ from: this.#position + 1, headers_only: true }, hear)
@@ -108,7 +108,7 @@ export class FactStream implements AsyncDisposable {
     }
   }
 
-  /** After a reconnect the stream may be another one, or an older copy: what it says at our position must be the same. */
+  /** Verifies after a reconnect that the stream is the same one and not an older copy: it must have the same message at the current position. */
   async #verify(): Promise<void> {
     const { bus, clock, log } = this.#deps
     const [position, time, reader] = [this.#position, this.#time, this.#reader]

@@ -12,16 +12,18 @@ import { SnapshotWriter } from './snapshot-writer.js'
 import { FactStream } from './stream-follower.js'
 import { checkUnanswered, endUnanswered } from './unanswered-requests.js'
 
-/** Looks are for what was forgotten: in a backlog they must not take the server's time from admission. */
+/**
+ * Maximum number of concurrent checks of unanswered requests. It is low because, in a backlog, they must not take the server's time from admission.
+ */
 const CHECK_CONCURRENCY = 4
-/** The server's time is measured anew now and then: no timer trusts it for longer. */
+/** Maximum duration of a timer in milliseconds. The clock is adjusted to the server's time regularly, so timers are computed again. */
 const MAX_TIMER_MS = 30_000
 const RETRY_MS = 1_000
 
 /**
- * Ends what nobody else ends (I4): a fold over the headers of the stream, one timer for whatever is due next.
- * It acts only once it has read everything that was stored when it began, or began anew since the stream went back, so that a restart
- * ends nothing twice.
+ * Ends passes that nothing else ends (I4): folds the headers of the stream into memory and keeps one timer for the next deadline.
+ * Acts only once it has read everything that was stored at its start, or when it started over because the stream rolled back, so that a restart ends
+ * nothing twice.
  */
 export class Timekeeper implements AsyncDisposable {
   readonly #keeper: TimekeeperContext
@@ -29,7 +31,7 @@ export class Timekeeper implements AsyncDisposable {
   readonly #decided: DecidedPasses
   readonly #endings: JobPool
   readonly #looks = new JobPool(CHECK_CONCURRENCY)
-  /** Passes and requests that are being ended or read: of this reading of the stream. */
+  /** Passes and requests that are being ended or checked. Replaced when the stream rolls back. */
   #busy = new Set<string>()
   readonly #advisories = new Map<number, AdvisoryFact>()
   readonly #reading: FactStream
@@ -37,7 +39,7 @@ export class Timekeeper implements AsyncDisposable {
   #redrive: Disposable | undefined
   #acting = false
   #stopped = false
-  /** Called when a request was read, once it acts. */
+  /** Called after a request was read, and once when the timekeeper begins to act. */
   onRequest: (() => void) | undefined
 
   private constructor(keeper: TimekeeperContext, store: ObjectStore, from: SnapshotState | undefined) {
@@ -60,7 +62,7 @@ export class Timekeeper implements AsyncDisposable {
     return timekeeper
   }
 
-  /** Requests that nothing has answered yet. */
+  /** Number of requests without an answer. */
   get unanswered(): number {
     return this.#acting ? this.#keeper.open.unanswered : 0
   }
@@ -69,29 +71,29 @@ export class Timekeeper implements AsyncDisposable {
     return this.#keeper.open.size + this.#keeper.open.unanswered
   }
 
-  /** Where a lost work consumer goes on: at the subagent's lowest open work, else at what is stored from now on. */
+  /** Returns the sequence from which a lost work consumer continues: the subagent's lowest open work, or else the next message to be stored. */
   workStart(subagent: string): number | 'unknown' {
     if (!this.#acting) return 'unknown'
     return this.#keeper.open.lowestOpenWork(subagent) ?? this.#reading.position + 1
   }
 
-  /** Whether an earlier request without an answer asks for this pass; undefined: it has not read that far. */
+  /** Returns true if an earlier unanswered request asks for this pass, `undefined` if the timekeeper has not read that far. */
   asksEarlier(key: PassKey, sequence: number): boolean | undefined {
     if (!this.#acting || this.#reading.position < sequence) return undefined
     return this.#keeper.open.asksEarlier(key, sequence)
   }
 
-  /** Requests that have waited for an answer since before a time, the oldest first; at most so many. */
+  /** Returns at most `most` requests that have been unanswered since before `time`, oldest first. */
   unansweredBefore(time: number, most: number): RequestFact[] {
     return this.#acting ? this.#keeper.open.unansweredBefore(time, most) : []
   }
 
-  /** What limits are counted by. */
+  /** Source of the counts for limits. */
   get counts(): CountSource {
     return { open: this.#keeper.open, ready: this.#acting }
   }
 
-  /** What waits for a dispatcher; undefined: it is not known yet. */
+  /** Requests that wait for a dispatcher; `undefined` while they are not known yet. */
   get backlog(): FairQueue<PendingRequest> | undefined {
     return this.#acting ? this.#keeper.open.backlog : undefined
   }
@@ -100,19 +102,19 @@ export class Timekeeper implements AsyncDisposable {
     return this.#reading.position
   }
 
-  /** Why nothing is ended now; undefined: it keeps time. */
+  /** Reason why no passes are ended at the moment; `undefined` if the timekeeper works. */
   get trouble(): string | undefined {
     const { trouble } = this.#reading
     if (trouble !== undefined) return trouble
     return this.#acting ? undefined : `it still reads the stream, at ${this.#reading.position}`
   }
 
-  /** Settles when it has read all that was stored at its start, and acts. */
+  /** Resolves when everything stored at its start has been read. */
   get caughtUp(): Promise<void> {
     return this.#reading.caughtUp
   }
 
-  /** Lets what is being ended finish, for at most so long, and keeps what is known. */
+  /** Waits at most `ms` milliseconds for endings and checks in progress, then writes a last snapshot. */
   async drain(ms: number): Promise<void> {
     if (this.#stopped) return
     this.#stopped = true
@@ -208,7 +210,10 @@ export class Timekeeper implements AsyncDisposable {
     if (this.#keeper.open.awaits(request.sequence)) await checkUnanswered(this.#keeper, request)
   }
 
-  /** What fails comes up again: the fold gives out what is due until it has ended. What waits when the stream goes back is not begun. */
+  /**
+   * Runs a job once at a time for each name. A failed job is retried, since the fold keeps returning what is due until it has ended. Jobs still
+   * queued when the stream rolls back are skipped.
+   */
   #run(pool: JobPool, name: string, job: () => Promise<void>): void {
     const busy = this.#busy
     if (!this.#acting || busy.has(name)) return
@@ -230,7 +235,7 @@ export class Timekeeper implements AsyncDisposable {
     if (this.#acting) this.#settleAdvisory(fact)
   }
 
-  /** False: the stream went back since. */
+  /** Returns false if the stream rolled back since this advisory was read. */
   #isKnown(fact: AdvisoryFact): boolean {
     return this.#advisories.get(fact.sequence) === fact
   }

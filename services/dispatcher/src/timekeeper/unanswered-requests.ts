@@ -6,12 +6,12 @@ import { firstDigest, readSteps } from '../messages/read-journal.js'
 import { idConflict, rejectMalformed, rejectUnderBadId } from '../messages/reject.js'
 import { endPass, type TimekeeperContext } from './end-pass.js'
 
-/** A request as it stands at the leader. */
+/** A request as read again from the leader. */
 type RereadRequest = { kind: 'gone' | 'bad' | 'failed' } | { kind: 'read'; key: PassKey; reading: ParsedRequest; answered: RequestRef }
 
 /**
- * Reads a request whole that nothing answered for some seconds: it was answered after all, or is malformed, or waits for a
- * dispatcher until its true deadline (headers may lie). What the fold is not told here comes up again.
+ * Reads a request completely that has had no answer for some seconds. It was answered after all, is malformed, or waits for a dispatcher until its
+ * actual deadline (its headers may be wrong). A request for which the fold is not updated here is checked again later.
  */
 export async function checkUnanswered(keeper: TimekeeperContext, fact: RequestFact): Promise<void> {
   const { open, deps } = keeper
@@ -25,14 +25,14 @@ export async function checkUnanswered(keeper: TimekeeperContext, fact: RequestFa
   if (first === undefined || first === answered.digest || (await rejectConflict(keeper, fact, request))) open.forget(fact.sequence)
 }
 
-/** Ends a pass that never began: its return is the answer to its request. */
+/** Ends a pass that never began. Its return is the answer to its request. */
 export async function endUnanswered(keeper: TimekeeperContext, due: DueEnd, fact: RequestFact): Promise<void> {
   const { open } = keeper
   const request = await reread(keeper, fact)
   if (request.kind === 'failed') return
   if (request.kind !== 'read') return open.forget(fact.sequence)
   const { key, reading, answered } = request
-  // The header named another pass than the body: now the fold knows the right one.
+  // The header named a different pass than the body. The fold now knows the right one.
   if (key.id !== due.key.id) return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(keeper, reading) })
   const ended = await endPass(keeper, due, answered)
   if (ended.kind === 'mine') keeper.stats.ended++
@@ -67,7 +67,7 @@ async function rejectConflict(
   return (await rejectUnderBadId(keeper, bad)).ok
 }
 
-/** The timeout that admission would give it, as far as the request alone tells. */
+/** Returns the timeout that admission would set, as far as it follows from the request and the policy alone. */
 function timeoutOf(keeper: TimekeeperContext, { request }: ParsedRequest): number {
   const { originating_agent_id: from, subagent_id: to, timeout_ms, auto_apply_on_success, override } = request
   const asked = { ...(timeout_ms !== undefined && { timeout_ms }), ...(auto_apply_on_success !== undefined && { auto_apply_on_success }) }

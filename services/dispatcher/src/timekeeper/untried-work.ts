@@ -3,31 +3,31 @@ import { type DueEnd, passError, withTimeout } from '@passover/core'
 import type { PassError } from '@passover/schemas'
 import type { BaseContext } from '../runtime/base-context.js'
 
-/** What is known of a pass whose time is over and that no worker was handed. */
+/** Facts about a pass that timed out before it was delivered to a worker. */
 export interface UntriedWork {
-  /** Whether any worker of the subagent asks for work, or has some. */
+  /** True if any worker of the subagent waits for work or is running some. */
   workers: boolean
 }
 
 type Looked = SlotLoad[] | undefined
 
-/** The end of a pass waits no longer than this for an explanation. */
+/** Maximum time in milliseconds that ending a pass is delayed by this lookup. */
 const LOOKUP_TIMEOUT_MS = 500
-/** Looks under way, by subagent: passes that time out together share one. */
+/** Lookups in progress by subagent. Passes that time out together share one. */
 const underWay = new WeakMap<Bus, Map<string, Promise<Looked>>>()
 
 /**
- * Finds out whether a pass that timed out was never handed to a worker: its work is newer than all that its work consumer handed out. A pass
+ * Finds out whether a pass that timed out was never delivered to a worker: its work is newer than everything that its work consumer delivered. A pass
  * with a fence was tried, so it is not looked up.
  *
- * @returns undefined where somebody may have tried, or where that is not known
+ * @returns `undefined` if a worker may have tried it, or if this is not known
  */
 export async function findUntried({ deps }: Pick<BaseContext, 'deps'>, { key, journal, why }: DueEnd): Promise<UntriedWork | undefined> {
   if (why !== 'deadline passed' || journal.state !== 'open' || journal.attempt > 1) return undefined
   const { by: slot, sequence, time } = journal.work
   const loads = await withTimeout(deps.clock, LOOKUP_TIMEOUT_MS, look(deps.bus, key.subagent))
   const load = loads?.find((one) => one.slot === slot)
-  // A consumer that was lost and made again does not know what the one before it handed out.
+  // A consumer that was lost and created again does not know what its predecessor delivered.
   if (!loads || !load || load.delivered >= sequence || load.created > time) return undefined
   return { workers: loads.some(({ idle, running }) => idle + running > 0) }
 }
@@ -45,7 +45,7 @@ function look(bus: Bus, subagent: string): Promise<Looked> {
   return made
 }
 
-/** Returns the E010 of a pass that nobody tried. It says no more than what the work consumers tell. */
+/** Returns the E010 of a pass that no worker tried. It claims no more than the work consumers show. */
 export function untriedError(
   { key: { subagent }, code }: Pick<DueEnd, 'key' | 'code'>,
   { timeout_ms, untried }: { timeout_ms: number | undefined; untried: UntriedWork },
