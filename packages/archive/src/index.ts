@@ -1,12 +1,14 @@
 /**
- * @passover/archive: what was stored, as files that tell when they were touched. Segments of frames, their index, their manifest, and the chain of
- * digests through all of them (docs/architecture/audit-archive.md#archive). The audit writes it; who verifies or searches it reads it here too.
+ * @passover/archive: a tamper-evident archive of all stored messages. It consists of segments of frames, an index for each segment, the manifest, and
+ * a chain of digests through all segments (docs/architecture/audit-archive.md#archive). The audit service writes it; `passover verify` and searches
+ * read it through this package as well.
  *
  * Invariants:
- * I1 Segment k holds exactly the messages k·4096 … (k+1)·4096−1 that were stored; its manifest entry is created once. Later its object may be another
- *    (entries erased) or gone (removed); what the chain says of it stays.
- * I2 The chain covers each event's digest of sequence, time, subject, headers and bytes: an erasure that keeps the digest leaves it whole.
- * I3 It gets tables and objects handed in, and knows neither NATS nor the rules of a pass.
+ * I1 Segment k holds exactly the stored messages k·4096 … (k+1)·4096−1, and its manifest entry is created once. Later its object may be replaced
+ *    (entries erased) or deleted (segment removed); its chain values stay.
+ * I2 The chain covers the digest of each event, which covers its sequence, time, subject, headers and bytes. An erasure that keeps the digest does
+ *    not break the chain.
+ * I3 The package receives tables and objects from its caller. It knows neither NATS nor the rules of a pass.
  */
 export {
   Archive,

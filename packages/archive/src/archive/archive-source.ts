@@ -5,35 +5,35 @@ import { sha256 } from '@passover/schemas'
 import { z } from 'zod'
 import { type Manifest, type ManifestEntry, manifestEntry, removedSegment } from './manifest.js'
 
-/** An archive wherever it is kept. */
+/** Read access to an archive, independent of where it is stored. */
 export interface ArchiveSource {
-  /** Oldest first. Throws ArchiveUnreadable. */
+  /** Returns the manifest entries, oldest first. Throws ArchiveUnreadable. */
   entries(): Promise<ManifestEntry[]>
-  /** Undefined: it is not there, or not whole. */
+  /** Returns an object, or `undefined` if it is missing or incomplete. */
   object(name: string): Promise<Uint8Array | undefined>
-  /** The entry of a segment as it stands by now; absent: what is kept there changes no more. */
+  /** Returns the current entry of a segment. Absent if the archive cannot change any more. */
   again?(k: number): Promise<ManifestEntry | undefined>
-  /** When the entry of a segment was written, by the server that keeps it (ms); absent: nobody can tell. */
+  /** Returns the server time (ms) at which the entry of a segment was written. Absent if it is not known. */
   storedAt?(k: number): Promise<number | undefined>
-  /** What is wrong with the files of a saved archive beside its segments. */
+  /** Returns the defects of a saved archive's files other than its segments. */
   filesFaults?(): Promise<FileFault[]>
-  /** Files of a saved archive that nothing asked for so far, and that are none of its own. */
+  /** Returns the files of a saved archive that do not belong to it and were not read so far. */
   strays?(): Promise<string[]>
 }
 
 export interface FileFault {
   severity: 'fault' | 'remark'
-  /** Segment. */
+  /** Number of the segment. */
   k?: number
   what: string
 }
 
-/** There is no archive there, or none that can be read. */
+/** Thrown if there is no archive at that place, or it cannot be read. */
 export class ArchiveUnreadable extends Error {
   override readonly name = 'ArchiveUnreadable'
 }
 
-/** The archive of a running installation. */
+/** Returns the archive of a running installation. */
 export function liveArchive(manifest: Manifest, objects: Pick<ObjectStore, 'get'>): ArchiveSource {
   return {
     entries: () => manifest.all(),
@@ -44,18 +44,18 @@ export function liveArchive(manifest: Manifest, objects: Pick<ObjectStore, 'get'
 }
 
 const MANIFEST_FILE = 'manifest.jsonl'
-/** What else is to be known of a saved archive. The chain does not cover it: who judges may say otherwise. */
+/** File with the settings of a saved archive. The hash chain does not cover it, so a verifier may override them. */
 const ABOUT_FILE = 'archive.json'
 const about = z.object({
   v: z.literal(1),
   id_window_ms: z.int().positive(),
-  /** SHA-256 of each line of the manifest, which has fields that the chain does not cover. Earlier versions wrote none. */
+  /** SHA-256 of each line of the manifest, which has fields that the chain does not cover. Archives saved by earlier versions have none. */
   manifest: z.array(z.string()).optional(),
 })
-/** Names come from a manifest that anybody may have written. */
+/** Allowed object names. They come from a manifest that may have been written by an attacker. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 
-/** An archive that was saved into a folder: its manifest, an entry a line, and its objects beside it. */
+/** Returns an archive that was saved into a folder: its manifest with one entry per line, and its objects next to it. */
 export function folderArchive(folder: string): ArchiveSource {
   const own = new Set([MANIFEST_FILE, ABOUT_FILE])
   return {
@@ -97,7 +97,7 @@ function filesFaults(lines: readonly string[], saved: z.infer<typeof about> | un
   return faults
 }
 
-/** A name that was changed must not pass for one that is left out. */
+/** Strict schema: a field with a changed name must not pass as an omitted one. */
 const savedEntry = manifestEntry.extend({ removed: removedSegment.strict().optional() }).strict()
 
 function entryIn(line: string, number: number): ManifestEntry {
@@ -108,7 +108,7 @@ function entryIn(line: string, number: number): ManifestEntry {
   }
 }
 
-/** The id window of the installation that a folder was saved from (ms); undefined: it does not say. Throws ArchiveUnreadable. */
+/** Returns the id window (ms) of the installation that a folder was saved from, or `undefined` if it is not recorded. Throws ArchiveUnreadable. */
 export async function savedWindow(folder: string): Promise<number | undefined> {
   return (await aboutOf(folder))?.id_window_ms
 }
@@ -126,7 +126,7 @@ async function aboutOf(folder: string): Promise<z.infer<typeof about> | undefine
   }
 }
 
-/** Writes an archive into a folder, so that it can be taken elsewhere. */
+/** Saves an archive into a folder, so that it can be moved elsewhere. */
 export class FolderWriter {
   private readonly lines: string[] = []
   private readonly names = new Set<string>()
@@ -136,20 +136,20 @@ export class FolderWriter {
     private readonly rules: { id_window_ms: number },
   ) {}
 
-  /** `rules`: what its entries were made by, and are to be judged by. */
+  /** Creates the folder. `rules` are the settings under which the entries were made and must be verified. */
   static async open(folder: string, rules: { id_window_ms: number }): Promise<FolderWriter> {
     await mkdir(folder, { recursive: true })
     return new FolderWriter(folder, rules)
   }
 
-  /** Takes a segment's bytes under the names that its entry has for them. */
+  /** Adds a segment under the object names from its entry. */
   async add(entry: ManifestEntry, bytes: { object: Uint8Array | undefined; index: Uint8Array | undefined }): Promise<void> {
     if (bytes.object) await this.put(entry.removed?.kept?.object ?? entry.object, bytes.object)
     if (bytes.index) await this.put(entry.index, bytes.index)
     this.lines.push(JSON.stringify(entry))
   }
 
-  /** The manifest is written last: a folder that was left half full is none. */
+  /** Writes the manifest last, so that an incomplete folder is not mistaken for an archive. */
   async end(): Promise<void> {
     const { id_window_ms } = this.rules
     const saved: z.infer<typeof about> = { v: 1, id_window_ms, manifest: this.lines.map((line) => sha256(line)) }
@@ -157,12 +157,12 @@ export class FolderWriter {
     await writeFile(join(this.folder, MANIFEST_FILE), this.lines.map((line) => `${line}\n`).join(''))
   }
 
-  /** Deletes what it wrote, and the manifest of what was saved there before: some of that is written over. */
+  /** Deletes what was written, and the manifest of an archive saved there before, since some of its files were overwritten. */
   async discard(): Promise<void> {
     for (const name of [MANIFEST_FILE, ABOUT_FILE, ...this.names]) await rm(join(this.folder, name), { force: true })
   }
 
-  /** Something that belongs to it, under a name of its own. */
+  /** Adds another file of the archive under its own name. */
   async put(name: string, bytes: Uint8Array): Promise<void> {
     if (!NAME.test(name)) throw new ArchiveUnreadable(`an object has the name ${JSON.stringify(name)}`)
     this.names.add(name)

@@ -9,44 +9,44 @@ import type { Manifest, ManifestEntry } from './manifest.js'
 import { ReadCache } from './read-cache.js'
 
 const gunzipAsync = promisify(gunzip)
-/** How many unpacked segments and indexes are kept for the next question. */
+/** Number of decoded segments and indexes kept in the cache. */
 const CACHED_SEGMENTS = 2
 const CACHED_INDEXES = 16
-/** Of so many segments the ids that begin there are kept as hashes, 4 bytes each and at most 4,096 a segment. */
+/** Number of segments for which the ids that begin there are cached as hashes: 4 bytes each, at most 4,096 for a segment. */
 const CACHED_FIRST_STEPS = 1_024
-/** How far back a pass is looked for by index alone. */
+/** Maximum number of indexes searched for a pass while the id index is incomplete. */
 const MAX_INDEXES_SEARCHED = 512
-/** An id's time is its maker's: admission lets it be ahead by less. */
+/** Maximum time by which an id may be ahead of the server. The time of an id comes from the client that made it, and admission limits it. */
 const ID_AHEAD_MS = 3_600_000
 /**
- * So long before the request that its steps name something may be stored of a pass: a cancel, where the request had to be sent again; another
- * request for its id, where the dispatcher that was handed it stood still.
+ * Milliseconds before the request named by its steps in which other messages of a pass may be stored: a cancel if the request had to be sent again,
+ * or another request for its id if the dispatcher that received it stalled.
  */
 export const EARLY_MESSAGE_MS = 45_000
 
 interface Index {
   passes: Map<string, IndexedPass>
-  /** Server's time of the segment's last message. */
+  /** Server time of the segment's last message. */
   last_time: number
   isSealed: boolean
-  /** It cannot be read: what it says of is not known. */
+  /** Present if the index cannot be read. The passes of its segment are then unknown. */
   damage?: SegmentDamaged
 }
 
-/** Not sealed yet, or no longer kept. */
+/** Result for a segment that is not sealed yet or was removed. */
 const NO_MESSAGES: ReadonlyMap<number, StoredMessage> = new Map()
 
-/** Reads what was archived. */
+/** Reads archived messages. */
 export class Archive {
   private readonly segments = new ReadCache<ReadonlyMap<number, StoredMessage>>(CACHED_SEGMENTS)
   private readonly indexes = new ReadCache<Index>(CACHED_INDEXES)
-  /** Hashes of the ids that begin in a segment; undefined: it is not known. */
+  /** Hashes of the ids that begin in a segment; `undefined` if they are not known. */
   private readonly begun = new ReadCache<{ ids: Uint32Array | undefined }>(CACHED_FIRST_STEPS)
 
-  /** Large parts that the messages of a segment keep. */
+  /** Names of the large parts that the messages of a segment keep. */
   private readonly parts = new ReadCache<{ names: ReadonlySet<string> | 'any' }>(CACHED_INDEXES)
 
-  /** Until it has read all indexes, a pass is looked for in the newest segments only. */
+  /** Finds the segments of an id. Until it has read all indexes, only the newest segments are searched. */
   readonly finder: IdIndex
 
   constructor(
@@ -56,7 +56,7 @@ export class Archive {
     this.finder = new IdIndex(manifest, (k) => this.indexBytes(k))
   }
 
-  /** The archived messages of these sequences, in order; those that no segment holds are left out. */
+  /** Returns the archived messages with these sequences in order. Sequences that no segment holds are omitted. */
   async messages(
     sequences: readonly number[],
     keep: (stored: StoredMessage) => StoredMessage = (stored) => stored,
@@ -70,8 +70,10 @@ export class Archive {
   }
 
   /**
-   * Sequences of a pass by the indexes, newest segments first, down to what is older than the request which its steps name
-   * (`requestIn`) by `EARLY_MESSAGE_MS`, or older than its id. Its messages may be far apart. Throws SegmentDamaged where an index may say more.
+   * Returns the sequences of a pass from the indexes. Searches from the newest segment back until segments are older than the request named by its
+   * steps (`requestIn`) by `EARLY_MESSAGE_MS`, or older than its id. The messages of a pass may be far apart.
+   *
+   * @throws SegmentDamaged if an index that may name more sequences cannot be read
    */
   async sequencesOf(key: PassKey, requestIn: (stored: StoredMessage) => number | undefined = () => undefined): Promise<number[]> {
     const since = (idTime(key.id) ?? 0) - ID_AHEAD_MS
@@ -80,7 +82,7 @@ export class Archive {
     let oldest = Number.POSITIVE_INFINITY
     for (const k of await this.segmentsOf(key.id)) {
       const { passes, last_time, damage } = await this.index(k)
-      // One that holds nothing says nothing of when.
+      // A segment without messages has no time to compare.
       if (k < segmentOf(lowest) && last_time > 0 && last_time < oldest - EARLY_MESSAGE_MS) break
       const pass = passes.get(keyText(key))
       if (pass) {
@@ -95,7 +97,7 @@ export class Archive {
     return found
   }
 
-  /** Sequences of a pass that the indexes of segments after k name. Throws SegmentDamaged where an index may say more. */
+  /** Returns the sequences of a pass from the indexes of segments after k. Throws SegmentDamaged if an index that may name more cannot be read. */
   async sequencesAfter(key: PassKey, k: number): Promise<number[]> {
     const found: number[] = []
     for (const later of await this.segmentsOf(key.id)) {
@@ -109,8 +111,9 @@ export class Archive {
   }
 
   /**
-   * Whether a segment may hold the first step of a pass, by the indexes alone. False is certain: all of them were read, and none says so.
-   * A pass that nothing began may be named in any number of segments.
+   * Returns true if a segment may hold the first step of a pass, judged by the indexes alone. False is certain: all indexes were read, and none names
+   * it.
+   * A pass that never began may be named in any number of segments.
    */
   async mayBegin(key: PassKey): Promise<boolean> {
     if (!this.finder.complete) return (await this.manifest.newest()) !== undefined
@@ -126,7 +129,7 @@ export class Archive {
     return false
   }
 
-  /** Passes with this id, those of the newest segment that speaks of it. A damaged index says nothing. */
+  /** Returns the passes with this id from the newest segment that names it. Damaged indexes are skipped. */
   async keysOf(id: string): Promise<PassKey[]> {
     const found = new Map<string, PassKey>()
     for (const k of await this.segmentsOf(id)) {
@@ -137,8 +140,9 @@ export class Archive {
   }
 
   /**
-   * Whether a message of a sealed segment keeps a part, as `kept` reads messages. Indexes say only which segments to read: they have hashes, and
-   * those of earlier versions also list parts that another agent only named. A damaged segment may keep any. Undefined: not all indexes were read yet.
+   * Returns true if a message of a sealed segment keeps a part, where `kept` returns the parts that a message keeps. The indexes only select the
+   * segments to read: they contain hashes, and those of earlier versions also list parts that another agent merely named. A damaged segment counts as
+   * keeping every part. Returns `undefined` if not all indexes were read yet.
    */
   async keepsPart(part: string, kept: (stored: StoredMessage) => Iterable<string>): Promise<boolean | undefined> {
     const segments = await this.finder.segmentsNaming(part)
@@ -165,12 +169,12 @@ export class Archive {
     }
   }
 
-  /** Whether what is not found is not there: until all indexes are read, only the newest are looked through. */
+  /** Returns true if a failed search proves absence. Until all indexes are read, only the newest segments are searched. */
   async findsAll(): Promise<boolean> {
     return this.finder.complete || ((await this.manifest.newest())?.k ?? 0) < MAX_INDEXES_SEARCHED
   }
 
-  /** Segments that may speak of an id, newest first. */
+  /** Returns the segments that may name an id, newest first. */
   private async segmentsOf(id: string): Promise<number[]> {
     const found = await this.finder.segmentsOf(id)
     if (found) return found
@@ -179,7 +183,7 @@ export class Archive {
     return Array.from({ length: count }, (_, back) => (newest?.k ?? 0) - back)
   }
 
-  /** What the index of one sealed segment says; it is read anew. Throws SegmentDamaged where it is not there, too. */
+  /** Reads the index of a sealed segment, bypassing the cache. Throws SegmentDamaged also if the index is missing. */
   async passesIn(k: number): Promise<IndexedPass[]> {
     const bytes = await this.indexBytes(k)
     return bytes ? decodeIndex(bytes) : []
@@ -189,14 +193,14 @@ export class Archive {
     const entry = await this.manifest.entry(k)
     const bytes = entry && !entry.removed ? await readIndex(this.objects, entry) : undefined
     if (!entry || entry.removed || bytes) return bytes
-    // It is lost, unless it was taken away just now.
+    // The index is lost, unless the segment was removed or its index replaced just now.
     const now = await this.manifest.entry(k)
     if (now?.index !== entry.index) return await this.indexBytes(k)
     if (!now.removed) throw new SegmentDamaged(`object ${entry.index} is missing`, 0)
     return undefined
   }
 
-  /** A segment is gone. */
+  /** Forgets a removed segment. */
   forget(k: number): void {
     this.segments.forget(k)
     this.indexes.forget(k)
@@ -205,7 +209,7 @@ export class Archive {
     this.finder.forget(k)
   }
 
-  /** What was unpacked of a segment is unpacked anew. */
+  /** Drops the cached content of a segment, so that it is read again. */
   forgetCached(k: number): void {
     this.segments.forget(k)
     this.indexes.forget(k)
@@ -213,7 +217,7 @@ export class Archive {
     this.parts.forget(k)
   }
 
-  /** A segment was written anew: what it said before stands until it is read again. */
+  /** Reads a rewritten segment again. Its previous index stays in use until the new one has been read. */
   async renew(k: number): Promise<void> {
     this.forgetCached(k)
     const entry = await this.manifest.entry(k)
@@ -259,7 +263,7 @@ export class Archive {
     try {
       const bytes = await this.indexBytes(k)
       const passes = new Map((bytes ? decodeIndex(bytes) : []).map((pass) => [keyText(pass.key), pass]))
-      // Somebody made it anew since.
+      // The index has been rebuilt since it was found damaged.
       if (entry && this.finder.isDamaged(k)) await this.finder.renew(entry)
       return { passes, last_time, isSealed }
     } catch (error) {
@@ -269,7 +273,7 @@ export class Archive {
   }
 }
 
-/** Undefined: it is not there. Throws SegmentDamaged. */
+/** Returns the bytes of an index, or `undefined` if the object is missing. Throws SegmentDamaged if the object cannot be read. */
 async function readIndex(objects: ObjectStore, { index }: ManifestEntry): Promise<Uint8Array | undefined> {
   try {
     return await objects.get(index)
@@ -279,12 +283,12 @@ async function readIndex(objects: ObjectStore, { index }: ManifestEntry): Promis
   }
 }
 
-/** The frames of a sealed segment, its bytes checked against the manifest. Throws SegmentDamaged. */
+/** Returns the frames of a sealed segment after checking its bytes against the manifest. Throws SegmentDamaged. */
 export async function readSegment(objects: ObjectStore, entry: ManifestEntry): Promise<Frame[]> {
   return [...(await framesIn(objects, entry))]
 }
 
-/** A sealed segment with the revision of its entry. `frames` undefined: it is removed. */
+/** A sealed segment with the revision of its manifest entry. `frames` is `undefined` if the segment is removed. */
 interface StandingSegment {
   entry: ManifestEntry
   revision: number
@@ -292,8 +296,10 @@ interface StandingSegment {
 }
 
 /**
- * A segment as it stands: one whose objects are gone since somebody wrote it anew, or removed it, after its entry was read is read again.
- * Undefined: it is not sealed. Throws SegmentDamaged.
+ * Reads the current version of a segment. If its objects disappeared because it was rewritten or removed after its entry was read, reads the entry
+ * again. Returns `undefined` if the segment is not sealed.
+ *
+ * @throws SegmentDamaged if its current objects are missing or damaged
  */
 export async function readStanding(manifest: Manifest, objects: ObjectStore, k: number): Promise<StandingSegment | undefined> {
   for (let failed: { revision: number; error: unknown } | undefined; ; ) {
@@ -309,7 +315,7 @@ export async function readStanding(manifest: Manifest, objects: ObjectStore, k: 
   }
 }
 
-/** The frames of a sealed segment one by one, for who has other things to do between them. */
+/** Returns the frames of a sealed segment one at a time, so that the caller can do other work between them. */
 export async function framesIn(objects: ObjectStore, entry: ManifestEntry): Promise<Iterable<Frame>> {
   const stored = await objects.get(entry.object)
   if (!stored) throw new SegmentDamaged(`object ${entry.object} is missing`, 0)
@@ -320,7 +326,7 @@ export async function framesIn(objects: ObjectStore, entry: ManifestEntry): Prom
 
 export type Verified = { ok: true; segments: number; events: number } | { ok: false; k: number; what: string }
 
-/** Follows the hash chain through every segment; names the first one that is missing, changed or out of order. */
+/** Verifies the hash chain through all segments. Returns the first segment that is missing, changed or out of order. */
 export async function verifyChain(manifest: Manifest, objects: ObjectStore): Promise<Verified> {
   let previous: ManifestEntry | undefined
   let events = 0
@@ -347,7 +353,7 @@ async function damageOf(objects: ObjectStore, entry: ManifestEntry): Promise<str
   }
 }
 
-/** What is wrong with a segment's frames; undefined when they are those that were sealed. */
+/** Returns the first defect in the frames of a segment, or `undefined` if they are the ones that were sealed. */
 export function checkFrames(entry: ManifestEntry, frames: readonly Frame[]): string | undefined {
   const range = segmentRange(entry.k)
   const chain = new Chain(Buffer.from(entry.chain_before, 'hex'))
@@ -362,7 +368,7 @@ export function checkFrames(entry: ManifestEntry, frames: readonly Frame[]): str
 
 const EMPTY = new Uint8Array(0)
 
-/** Subject, time and headers are enough, and bodies would be held until all are read. */
+/** Drops the body of a message. Subject, time and headers are sufficient here, and bodies would stay in memory until all messages are read. */
 function withoutBody(stored: StoredMessage): StoredMessage {
   return { ...stored, data: EMPTY }
 }

@@ -3,26 +3,26 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SEGMENT_SIZE } from '../segment/format.js'
 
-/** What is sorted into one run: as many as one byte tells apart. */
+/** Number of segments sorted into one run: as many as one byte can distinguish. */
 export const SEGMENTS_PER_RUN = 256
-/** A hash, and which of the run's segments it stands in. */
+/** Size of an entry: a 4-byte hash, and one byte for the segment within the run. */
 const ENTRY_BYTES = 5
-/** Of every so many entries the hash is kept in memory, and they are read at once. */
+/** Number of entries in a page. Only the first hash of each page is kept in memory; a page is read at once. */
 const PAGE_ENTRIES = 1_024
 const PAGE_BYTES = PAGE_ENTRIES * ENTRY_BYTES
-/** Each run has its place, as long as the longest could be; where it is shorter nothing is written. */
+/** Bytes reserved in the file for each run, enough for the longest possible one. The rest stays unwritten. */
 const PLACE_BYTES = SEGMENTS_PER_RUN * SEGMENT_SIZE * ENTRY_BYTES
-/** A run is sorted by so many ranges of hashes, each a few ms at most. */
+/** Number of hash ranges by which a run is sorted. Each takes a few milliseconds at most. */
 const HASH_RANGES = 16
 const HASH_RANGE_SIZE = 2 ** 32 / HASH_RANGES
 
-/** Hashes of a segment's ids, ascending. */
+/** Hashes of a segment's ids, in ascending order. */
 export interface Hashes {
   k: number
   ids: Uint32Array
 }
 
-/** As much of a file as is used of it. */
+/** The file operations used here. */
 export interface PageFile {
   write(bytes: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>
   read(bytes: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesRead: number }>
@@ -31,7 +31,7 @@ export interface PageFile {
 
 interface Run {
   place: number
-  /** By their numbers in the run; undefined: it was forgotten. */
+  /** Segments by their number in the run; `undefined` if forgotten. */
   segments: (number | undefined)[]
   /** Hash of each page's first entry. */
   fences: number[]
@@ -39,8 +39,9 @@ interface Run {
 }
 
 /**
- * In which segments a hash stands, in a file: what is asked for seldom need not be in memory, whose share is 4 bytes for a thousand ids. The file
- * is this process's alone and has no name, so that it goes with it; what it says is made anew from the indexes at the next start.
+ * Finds the segments with a hash in a file on disk, since hashes of old segments are rarely needed. Memory holds one number for each 1,024 entries.
+ * The file belongs to this process alone and is unlinked once opened, so that it disappears with the process. The next start rebuilds it from the
+ * indexes.
  */
 export class IdIndexPages implements AsyncDisposable {
   private readonly runs = new Set<Run>()
@@ -58,7 +59,7 @@ export class IdIndexPages implements AsyncDisposable {
     }
   }
 
-  /** Settles when they are found here; at most SEGMENTS_PER_RUN. */
+  /** Adds at most SEGMENTS_PER_RUN segments. Once it resolves, they are found here. */
   async add(hashes: readonly Hashes[]): Promise<void> {
     const place = this.free.pop() ?? this.places++
     const run: Run = { place, segments: hashes.map(({ k }) => k), fences: [], size: 0 }
@@ -71,7 +72,7 @@ export class IdIndexPages implements AsyncDisposable {
     this.runs.add(run)
   }
 
-  /** Segments with this hash, in no order. */
+  /** Returns the segments with this hash in arbitrary order. */
   async segmentsOf(hash: number): Promise<number[]> {
     return (await Promise.all([...this.runs].map((run) => this.inRun(run, hash)))).flat()
   }
@@ -108,7 +109,7 @@ export class IdIndexPages implements AsyncDisposable {
   private async inRun({ place, segments, fences, size }: Run, hash: number): Promise<number[]> {
     const last = lowerBound(fences, hash + 1) - 1
     if (last < 0) return []
-    // The same hash may stand at the end of the page before.
+    // The same hash may also be at the end of the previous page.
     const from = Math.max(0, lowerBound(fences, hash) - 1) * PAGE_BYTES
     const bytes = Buffer.alloc(Math.min((last + 1) * PAGE_BYTES, size * ENTRY_BYTES) - from)
     const { bytesRead } = await this.file.read(bytes, 0, bytes.length, place * PLACE_BYTES + from)
@@ -122,7 +123,7 @@ export class IdIndexPages implements AsyncDisposable {
   }
 }
 
-/** Entries with hashes in one range, in order. */
+/** Returns the entries whose hashes are in one range, sorted. */
 function sortedIn(hashes: readonly Hashes[], range: number): Float64Array {
   const parts = hashes.map(({ ids }) =>
     ids.subarray(lowerBound(ids, range * HASH_RANGE_SIZE), lowerBound(ids, (range + 1) * HASH_RANGE_SIZE)),
@@ -133,7 +134,7 @@ function sortedIn(hashes: readonly Hashes[], range: number): Float64Array {
   return sorted.sort()
 }
 
-/** Where the first stands that is not less. */
+/** Returns the position of the first value that is not less than `wanted`. */
 export function lowerBound(sorted: ArrayLike<number>, wanted: number): number {
   let low = 0
   let high = sorted.length

@@ -4,7 +4,7 @@ import { type Hashes, IdIndexPages, lowerBound, SEGMENTS_PER_RUN } from './id-in
 import { GapTracker, type Manifest } from './manifest.js'
 
 const CONCURRENCY = 16
-/** Of so many segments the hashes stay in memory, 8 MB where each speaks of a thousand passes; those of older ones go to disk, a run at a time. */
+/** Number of segments whose hashes stay in memory: 8 MB if each names a thousand passes. Hashes of older segments go to disk, one run at a time. */
 const MAX_IN_MEMORY = 2_048
 const NO_HASHES = new Uint32Array()
 
@@ -16,15 +16,18 @@ interface TimeSpan {
 type SegmentTimes = TimeSpan & { k: number }
 
 interface IndexedSegment extends TimeSpan {
-  /** Hashes of the ids that it speaks of, ascending: 4 bytes a pass. `paged`: they are on disk. `any`: its index is damaged, and it may speak of each. */
+  /**
+   * Sorted hashes of the ids in the segment, 4 bytes for each pass. `paged` if they are on disk; `any` if its index is damaged, so that it may name
+   * every id.
+   */
   ids: Uint32Array | 'paged' | 'any'
-  /** The same of the parts that it refers to; undefined: it does not say. */
+  /** Sorted hashes of the parts that the segment refers to; `undefined` if its index does not list them. */
   parts: Uint32Array | undefined
 }
 
 /**
- * In which segments an id stands, however many there are: of each segment's index the hashes of its ids are kept. Segments that are sealed
- * later are read when somebody asks, or by `follow`. What is kept in memory does not grow with the archive but by a line a segment.
+ * Finds the segments that name an id in an archive of any size, by keeping the hashes of all ids in each segment's index. Segments sealed later are
+ * read on the next query, or by `follow`. Older hashes are moved to disk, so that memory grows by only a small entry for each segment.
  */
 export class IdIndex {
   private readonly known = new Map<number, IndexedSegment>()
@@ -32,15 +35,15 @@ export class IdIndex {
   private readonly missing = new GapTracker()
   private ready = false
   private reading: Promise<void> | undefined
-  /** A look for what was sealed since that is under way, and the next one, which begins after it. */
+  /** Reading of newly sealed segments in progress, and the next one, which starts after it. */
   private looking: Promise<void> | undefined
   private nextLook: Promise<void> | undefined
   private pages: IdIndexPages | undefined
-  /** How many segments have their hashes in memory. */
+  /** Number of segments whose hashes are in memory. */
   private inMemory = 0
   private paging: Promise<void> | undefined
   private closed = false
-  /** Why hashes are not on disk that should be. */
+  /** Reason why hashes could not be moved to disk. */
   trouble: string | undefined
 
   constructor(
@@ -49,7 +52,7 @@ export class IdIndex {
     private readonly disk: { most: number; open: () => Promise<IdIndexPages> } = { most: MAX_IN_MEMORY, open: () => IdIndexPages.open() },
   ) {}
 
-  /** Whether the indexes of all segments that were sealed at the start are read. */
+  /** True once the indexes of all segments that were sealed at the start have been read. */
   get complete(): boolean {
     return this.ready
   }
@@ -63,7 +66,7 @@ export class IdIndex {
     return this.known.get(k)?.ids === 'any'
   }
 
-  /** Reads the indexes of all segments that are sealed by now; what an attempt that failed has read is not read again. */
+  /** Reads the indexes of all segments sealed by now. After a failure, the next call continues with the segments that were not read. */
   prepare(): Promise<void> {
     this.reading ??= this.read().finally(() => {
       this.reading = undefined
@@ -71,24 +74,24 @@ export class IdIndex {
     return this.reading
   }
 
-  /** The segments that may speak of an id, newest first. Undefined: not all were read yet. */
+  /** Returns the segments that may name an id, newest first, or `undefined` if not all were read yet. */
   async segmentsOf(id: string): Promise<number[] | undefined> {
     if (!this.ready) return undefined
     await this.look()
     const hash = hashOf(id)
     const found: number[] = []
     for (const [k, { ids }] of this.known) if (ids === 'any' || (ids !== 'paged' && hasHash(ids, hash))) found.push(k)
-    // What was paged meanwhile is found twice.
+    // A segment that was paged in the meantime is found twice.
     const paged = (await this.pages?.segmentsOf(hash)) ?? []
     return [...new Set([...found, ...paged])].sort((a, b) => b - a)
   }
 
-  /** Reads the indexes of what was sealed since, so that who asks later need not wait for it. */
+  /** Reads the indexes of newly sealed segments in advance, so that later queries need not wait for them. */
   async follow(): Promise<void> {
     if (this.ready) await this.readNewer()
   }
 
-  /** It finds no more what is on disk. */
+  /** Closes the files. Hashes on disk are no longer found. */
   async close(): Promise<void> {
     this.closed = true
     await this.paging
@@ -96,7 +99,7 @@ export class IdIndex {
     this.pages = undefined
   }
 
-  /** Segments, newest first, with the server's times of their first and last messages. Not `complete`: not all were read yet, or could be. */
+  /** Returns the segments, newest first, with the server times of their first and last messages. `complete` is false if not all could be read yet. */
   async segments(): Promise<{ segments: SegmentTimes[]; complete: boolean }> {
     if (this.ready) await this.readNewer()
     const read = [...this.known].filter(([, { ids }]) => ids !== 'any')
@@ -104,7 +107,7 @@ export class IdIndex {
     return { segments, complete: this.ready && read.length === this.known.size }
   }
 
-  /** The segments that may refer to a part. Undefined: not all were read yet. */
+  /** Returns the segments that may refer to a part, or `undefined` if not all were read yet. */
   async segmentsNaming(part: string): Promise<number[] | undefined> {
     if (!this.ready) return undefined
     await this.readNewer()
@@ -112,7 +115,7 @@ export class IdIndex {
     return [...this.known].flatMap(([k, { parts }]) => (!parts || hasHash(parts, hash) ? [k] : []))
   }
 
-  /** A segment was removed, or its index is another. */
+  /** Forgets a segment that was removed or whose index was replaced. */
   forget(k: number): void {
     const known = this.known.get(k)
     this.known.delete(k)
@@ -120,7 +123,10 @@ export class IdIndex {
     else if (known && known.ids !== 'any') this.inMemory--
   }
 
-  /** Reads the index of one segment again. Until that is read what it said before stands: else what it refers to might be removed meanwhile. */
+  /**
+   * Reads the index of one segment again. The previous content stays in use until then; otherwise something that the segment refers to could be
+   * removed meanwhile.
+   */
   renew(entry: SegmentTimes): Promise<void> {
     return this.know(entry)
   }
@@ -136,7 +142,7 @@ export class IdIndex {
     this.ready = true
   }
 
-  /** Reads what was sealed until now. All who ask while a look is under way share the next one: many ask at once. */
+  /** Reads newly sealed segments. Queries that arrive during a reading share the next one, since many may arrive at once. */
   private look(): Promise<void> {
     this.nextLook ??= Promise.resolve(this.looking).then(() => {
       this.nextLook = undefined
@@ -164,7 +170,7 @@ export class IdIndex {
 
   private async know({ k, first_time, last_time }: SegmentTimes): Promise<void> {
     const told = await this.toldBy(k)
-    // Two may have read it at once.
+    // Two callers may have read it concurrently.
     this.forget(k)
     if (!told) return
     this.known.set(k, { first_time, last_time, ...told })
@@ -175,7 +181,7 @@ export class IdIndex {
     await this.paging
   }
 
-  /** The hashes of the oldest segments go to disk; where they cannot, they stay. */
+  /** Moves the hashes of the oldest segments to disk. If that fails, they stay in memory. */
   private async page(): Promise<void> {
     const hashes: Hashes[] = []
     for (const [k, { ids }] of this.known) if (typeof ids === 'object') hashes.push({ k, ids })
@@ -190,7 +196,7 @@ export class IdIndex {
     }
     for (const { k, ids } of oldest) {
       const known = this.known.get(k)
-      // It may have been removed, or be another one, meanwhile.
+      // The segment may have been removed or replaced in the meantime.
       if (known?.ids !== ids) this.pages.forget(k)
       else {
         known.ids = 'paged'
@@ -199,7 +205,10 @@ export class IdIndex {
     }
   }
 
-  /** One that is damaged stays so: to wait for it would keep all the others from being found. Undefined: it was removed. */
+  /**
+   * Reads the hashes of one segment, or returns `undefined` if it was removed. A damaged index is recorded as such: retrying it would keep all others
+   * from being found.
+   */
   private async toldBy(k: number): Promise<Pick<IndexedSegment, 'ids' | 'parts'> | undefined> {
     try {
       const index = await this.indexOf(k)
@@ -213,7 +222,7 @@ export class IdIndex {
   }
 }
 
-/** Ascending. */
+/** Returns the hashes of texts in ascending order. */
 export function hashesOf(texts: readonly string[]): Uint32Array {
   return texts.length === 0 ? NO_HASHES : Uint32Array.from(texts, hashOf).sort()
 }

@@ -2,25 +2,28 @@ import type { Bus, Entry, ObjectStore, Table } from '@passover/bus'
 import { z } from 'zod'
 import { SEGMENT_SIZE, segmentName } from '../segment/format.js'
 
-/** KV bucket of manifest entries, and object bucket of segments and their indexes. */
+/** Name of the KV bucket of manifest entries, and of the object bucket of segments and their indexes. */
 export const ARCHIVE_BUCKET = 'archive'
 
 const hex32 = z.string().regex(/^[0-9a-f]{64}$/)
 
-/** A segment that the archive keeps no longer: its entry alone stays, and what of it still stands in the stream (versions, custody). */
+/**
+ * A segment that the archive no longer keeps. Its entry stays, and those of its messages that are still in the stream (policy versions, custody
+ * events).
+ */
 export const removedSegment = z.object({
   why: z.literal('retention'),
-  /** Server ms, and how many days the policy in force kept then. */
+  /** Server time (ms) of the removal, and the retention in days that the policy in force then set. */
   at: z.number(),
   retention_days: z.number().positive(),
-  /** An object of unpacked frames; absent: nothing stands there. */
+  /** Object with the uncompressed frames of messages that are kept; absent if there are none. */
   kept: z.object({ object: z.string(), sha256: hex32 }).optional(),
 })
 export type RemovedSegment = z.infer<typeof removedSegment>
 
 /**
- * What is known of a sealed segment. There is one entry a segment, ever: who creates it first has sealed it. Later only its object may become
- * another (entries were erased), with the same chain, or it is removed.
+ * Manifest entry of a sealed segment. Each segment has exactly one: the process that creates it has sealed the segment. Later only its object may be
+ * replaced, with the same chain values (entries were erased), or the segment is removed.
  */
 export const manifestEntry = z.object({
   v: z.literal(1),
@@ -29,7 +32,7 @@ export const manifestEntry = z.object({
   object: z.string(),
   index: z.string(),
   compression: z.enum(['gzip', 'none']),
-  /** First and last sequence and time (ms) found in it; 0 when every message had been deleted. */
+  /** Sequence and time (ms) of the first and the last message; 0 if all messages had been deleted. */
   first: z.int().min(0),
   last: z.int().min(0),
   first_time: z.number(),
@@ -37,27 +40,27 @@ export const manifestEntry = z.object({
   count: z.int().min(0),
   chain_before: hex32,
   chain_after: hex32,
-  /** Of the object as stored, and of its frames. */
+  /** Size and digest of the object as stored; `raw_size` is the size of its uncompressed frames. */
   size: z.int().min(0),
   raw_size: z.int().min(0),
   sha256: hex32,
-  /** Of its index. */
+  /** Digest of the index. */
   index_sha256: hex32.optional(),
-  /** Where a restarting projector reads on: nothing before it is missing in KV (I4 of services/audit/src/index.ts). */
+  /** Sequence from which a restarting projector continues. Everything before it is complete in KV (I4 of services/audit/src/index.ts). */
   resume: z.int().positive(),
   removed: removedSegment.optional(),
 })
 export type ManifestEntry = z.infer<typeof manifestEntry>
 
 const headEntry = z.object({ v: z.literal(1), head: z.int().min(0) })
-/** The projection is being made anew from this sequence on; until it is done a restart begins there again. */
+/** Sequence from which the projection is being rebuilt. Until the rebuild is done, a restart begins there again. */
 const rebuildEntry = z.object({ v: z.literal(1), rebuild_from: z.int().positive() })
-/** What the audit's retention keeps beside the list: of no meaning without it, so it goes with it. */
+/** State of the audit's retention. It is stored with the manifest, because it means nothing without it and must be lost with it. */
 const retentionEntry = z.object({ v: z.literal(1), retention: z.unknown() })
 const tableEntry = z.union([manifestEntry, headEntry, rebuildEntry, retentionEntry])
 
 const HEAD = 'head'
-/** Reads until replicas have what was written just now. */
+/** Maximum number of reads while replicas catch up with a recent write. */
 const MAX_ATTEMPTS = 20
 const REBUILD = 'rebuild'
 
@@ -65,7 +68,7 @@ function keyOf(k: number): string {
   return `segment.${segmentName(k)}`
 }
 
-/** The list of sealed segments, by compare-and-set. */
+/** The list of sealed segments, updated by compare-and-set. */
 export class Manifest {
   private constructor(private readonly table: Table<z.infer<typeof tableEntry>>) {}
 
@@ -78,18 +81,18 @@ export class Manifest {
     return found && 'k' in found.value ? found.value : undefined
   }
 
-  /** With the revision that `replace` expects, and when it was written (server ms; undefined: nobody tells). */
+  /** Returns an entry with the revision that `replace` expects and the server time (ms) at which it was written, `undefined` if not known. */
   async standing(k: number): Promise<{ entry: ManifestEntry; revision: number; time: number | undefined } | undefined> {
     const found = await this.table.get(keyOf(k))
     return found && 'k' in found.value ? { entry: found.value, revision: found.revision, time: found.time } : undefined
   }
 
-  /** Compare-and-set of an entry's object, or that it is removed. False: somebody else changed it since. */
+  /** Replaces an entry by compare-and-set: with another object, or as removed. Returns false if another process has changed it. */
   async replace(entry: ManifestEntry, revision: number): Promise<boolean> {
     return (await this.table.update(keyOf(entry.k), entry, revision)) !== undefined
   }
 
-  /** False: another replica sealed this segment first, and its entry stands. */
+  /** Creates the entry of a newly sealed segment. Returns false if another replica sealed it first. */
   async claim(entry: ManifestEntry): Promise<boolean> {
     const revision = await this.table.create(keyOf(entry.k), entry)
     if (revision === undefined) return false
@@ -97,7 +100,7 @@ export class Manifest {
     return true
   }
 
-  /** The newest sealed segment. The head is a hint that a crash may leave behind, so what follows it is tried too. */
+  /** Returns the newest sealed segment. The stored head may lag behind after a crash, so later segments are tried too. */
   async newest(): Promise<ManifestEntry | undefined> {
     const hint = await this.table.get(HEAD)
     let newest = (hint && 'head' in hint.value ? await this.entry(hint.value.head) : undefined) ?? (await this.highest())
@@ -109,7 +112,7 @@ export class Manifest {
     return undefined
   }
 
-  /** Where an unfinished rebuild of the projection began. */
+  /** Returns the sequence at which an unfinished rebuild of the projection began. */
   async rebuilding(): Promise<number | undefined> {
     const found = await this.table.get(REBUILD)
     return found && 'rebuild_from' in found.value ? found.value.rebuild_from : undefined
@@ -123,37 +126,38 @@ export class Manifest {
     await this.table.delete(REBUILD)
   }
 
-  /** Every entry, oldest first. */
+  /** Returns all entries, oldest first. */
   async all(): Promise<ManifestEntry[]> {
     const found: ManifestEntry[] = []
     for await (const { value } of this.table.entries('segment.>')) if ('k' in value) found.push(value)
     return found.sort((a, b) => a.k - b.k)
   }
 
-  /** Whether nothing stands for a segment: not an entry that cannot be read here either. */
+  /** Returns true if nothing is stored for a segment, not even an entry that cannot be read. */
   async isFree(k: number): Promise<boolean> {
     const standing = await this.table.bytesOf(keyOf(k))
     return standing?.data === undefined && standing?.bounced === undefined
   }
 
   /**
-   * Where a bucket was lost, forgets the segments whose objects are gone, so that all the stream holds is sealed anew; `first` is the first segment of
-   * which it holds something. By revision: another audit may have begun to seal them, and its entries stay.
+   * After the loss of a bucket, forgets the segments whose objects are missing, so that everything still in the stream is sealed again. `first` is
+   * the first segment of which the stream holds messages. Deletes by revision, so that entries of another audit that has begun to seal stay.
    */
   async forgetLost(first: number, objects: Pick<ObjectStore, 'list'>): Promise<void> {
-    // A replica that is behind shows what is forgotten already.
+    // A lagging replica may still return entries that were deleted.
     for (let tries = 0; tries < MAX_ATTEMPTS; tries++) if (await this.forgetOnce(first, objects)) return
     throw new Error('what the archive lost is not forgotten yet')
   }
 
-  /** True: there was nothing to forget. */
+  /** Runs one pass. Returns true if there was nothing to forget. */
   private async forgetOnce(first: number, objects: Pick<ObjectStore, 'list'>): Promise<boolean> {
     const found: Entry<z.infer<typeof tableEntry>>[] = []
     for await (const entry of this.table.entries()) found.push(entry)
-    // Asked later: an object is there before its entry.
+    // Listed after the entries, because an object is stored before its entry.
     const there = new Set(await objects.list())
     const whole = found.flatMap(({ value }) => ('k' in value && isThere(value, there) ? [value.k] : [])).sort((a, b) => a - b)
-    // Who had not seen yet that the list is another went on with the former one; and of what is between it and the stream nothing is left.
+    // A process that had not noticed the loss may have continued the old list. If the complete segments do not connect to the stream, the messages in
+    // between are lost.
     const [begins = Number.POSITIVE_INFINITY, ends = -1] = [whole[0], whole.at(-1)]
     const goesOn = begins <= first && first <= ends + 1
     const isLost = (value: z.infer<typeof tableEntry>) => !goesOn || ('k' in value && !isThere(value, there))
@@ -167,16 +171,16 @@ export class Manifest {
   }
 }
 
-/** Segments of which a sorted list has none, though it has younger ones. */
+/** Returns the segments missing from a sorted list that has later ones. */
 export function findGaps(entries: readonly Pick<ManifestEntry, 'k'>[]): number[] {
   return entries.flatMap(({ k }, index) => range((entries[index - 1]?.k ?? k - 1) + 1, k))
 }
 
-/** Segments that were missing among the others: who seals anew fills them, though there are younger ones. */
+/** Tracks missing segments. They may be sealed later, although newer segments exist. */
 export class GapTracker {
   private segments: readonly number[] = []
 
-  /** Those of a list that was read whole. */
+  /** Replaces the tracked segments by the gaps of a complete list. */
   take(entries: readonly Pick<ManifestEntry, 'k'>[]): void {
     this.segments = findGaps(entries)
   }
@@ -185,7 +189,7 @@ export class GapTracker {
     if (!this.segments.includes(k)) this.segments = [...this.segments, k]
   }
 
-  /** Those that are there by now, each until it was handled. */
+  /** Yields the entries of tracked segments that exist by now. A segment is tracked until its entry has been handled. */
   async *filled(manifest: Pick<Manifest, 'entry'>): AsyncGenerator<ManifestEntry> {
     for (const k of this.segments) {
       const entry = await manifest.entry(k)
@@ -205,7 +209,7 @@ function isThere({ object, index, removed }: ManifestEntry, objects: ReadonlySet
   return removed.kept === undefined || objects.has(removed.kept.object)
 }
 
-/** The first sequence that no sealed segment holds. */
+/** Returns the first sequence after a sealed segment. */
 export function sequenceAfter(entry: ManifestEntry): number {
   return (entry.k + 1) * SEGMENT_SIZE
 }

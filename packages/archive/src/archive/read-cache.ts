@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 
-/** What was read last, and what is being read: many that ask for the same at once read it once. What failed is read again. */
+/** Caches recent reads and shares reads in progress, so that concurrent requests for the same key read once. Failed reads are not cached. */
 export class ReadCache<T extends object> {
   private readonly reads: LRUCache<number, Promise<T>>
 
@@ -8,13 +8,13 @@ export class ReadCache<T extends object> {
     this.reads = new LRUCache({ max: most })
   }
 
-  /** `isKept` false: the next one reads it anew. */
+  /** Returns the cached or a new read. If `isKept` returns false for the result, the next call reads again. */
   of(k: number, read: () => Promise<T>, isKept: (found: T) => boolean = () => true): Promise<T> {
     const known = this.reads.get(k)
     if (known) return known
     const reading = read()
     this.reads.set(k, reading)
-    // It may have been forgotten, and be read anew, meanwhile.
+    // The key may have been forgotten and be read again in the meantime.
     const drop = () => void (this.reads.peek(k) === reading && this.reads.delete(k))
     reading.then((found) => isKept(found) || drop(), drop)
     return reading

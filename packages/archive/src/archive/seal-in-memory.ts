@@ -5,14 +5,14 @@ import { segmentName, segmentRange } from '../segment/format.js'
 import { type Compression, writeBufferedSegment } from '../segment/write-segment.js'
 import type { ManifestEntry } from './manifest.js'
 
-/** A segment that was sealed here and stored nowhere. */
+/** A segment that was sealed in memory and not stored. */
 export interface InMemorySegment {
   entry: ManifestEntry
   object: Uint8Array
   index: Uint8Array
 }
 
-/** Seals a buffered segment as the audit would: for what is saved into a folder, the open segment at the stream's end included. */
+/** Seals a buffered segment as the audit would. Used to save an archive into a folder, including the open segment at the end of the stream. */
 export async function sealInMemory(
   buffer: SegmentBuffer,
   { chain_before, compression = 'gzip' }: { chain_before: string; compression?: Compression },

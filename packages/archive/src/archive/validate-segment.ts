@@ -4,33 +4,33 @@ import { Chain, decodeFrames, type Frame, SegmentDamaged, segmentRange, sequence
 import { decodeIndex, digestPrefix, readDigestIndex } from '../segment/pass-index.js'
 import type { ManifestEntry } from './manifest.js'
 
-/** What is wrong with an archived entry, or with a whole segment where no entry can be named. */
+/** A defect of an archived entry, or of a whole segment if no entry can be named. */
 export interface ArchiveFault {
-  /** Segment. */
+  /** Number of the segment. */
   k: number
   sequence?: number | undefined
   pass?: PassKey | undefined
   what: string
 }
 
-/** The bytes of a segment as they are kept; undefined: they are not there. */
+/** The stored bytes of a segment; `undefined` if they are missing. */
 export interface SegmentBytes {
   object: Uint8Array | undefined
   index: Uint8Array | undefined
 }
 
 export interface SegmentValidation {
-  /** What could be read of it, in order. */
+  /** The frames that could be read, in order. */
   frames: Frame[]
-  /** The first is the one that matters: what comes after it may follow from it. */
+  /** Defects found. The first one is decisive; later ones may be its consequences. */
   faults: ArchiveFault[]
-  /** The pass that an entry belonged to, as the index says. */
+  /** Returns the pass that an entry belonged to according to the index. */
   passOf(sequence: number): PassKey | undefined
 }
 
 /**
- * Holds a segment against its manifest entry and its index: which entry was changed, added, moved, doubled or is missing, or where it was cut
- * off. Never throws for what it is given.
+ * Validates a segment against its manifest entry and its index. Finds entries that were changed, added, moved, duplicated or removed, and the point
+ * at which a segment was truncated. Never throws, whatever the input.
  */
 export async function validateSegment(entry: ManifestEntry, { object, index }: SegmentBytes): Promise<SegmentValidation> {
   const { k } = entry
@@ -56,14 +56,14 @@ export async function validateSegment(entry: ManifestEntry, { object, index }: S
   return { frames, faults, passOf }
 }
 
-/** What of a segment as a whole is not what its manifest entry says, whatever its index does. */
+/** Returns the first difference between a whole segment and its manifest entry, regardless of its index. */
 function wholeFault(entry: ManifestEntry, frames: readonly Frame[], { object, raw_size }: { object: Uint8Array; raw_size: number }) {
   const what = factsFault(entry, frames) ?? chainFault(entry, frames) ?? sizesFault(entry, { size: object.length, raw_size })
   if (what !== undefined || sha256(object) === entry.sha256) return what
   return `the bytes of ${entry.object} are not those that were sealed, though its entries are`
 }
 
-/** What the index says, as far as it can be read. */
+/** The content of the index, as far as it can be read. */
 class SegmentIndex {
   readonly prints: Map<number, string> | undefined
   readonly fault: string | undefined
@@ -83,7 +83,7 @@ class SegmentIndex {
     }
   }
 
-  /** A sequence with the pass that it belongs to. */
+  /** Returns a sequence with the pass that it belongs to. */
   named(sequence: number | undefined): Pick<ArchiveFault, 'sequence' | 'pass'> {
     if (sequence === undefined) return {}
     const pass = this.passes.get(sequence)
@@ -96,7 +96,7 @@ interface Difference {
   what: string
 }
 
-/** Entry by entry against the prints of what was sealed; the lowest sequence first. */
+/** Compares each entry with the digest prefix of what was sealed; the lowest sequence comes first. */
 function differences(frames: readonly Frame[], { prints }: SegmentIndex, broken: SegmentDamaged | undefined): Difference[] {
   const found: Difference[] = []
   const present = new Set<number>()
@@ -116,7 +116,7 @@ function differences(frames: readonly Frame[], { prints }: SegmentIndex, broken:
   return found.sort((a, b) => (a.sequence ?? Number.POSITIVE_INFINITY) - (b.sequence ?? Number.POSITIVE_INFINITY))
 }
 
-/** Which entry it was that could not be read: the one that was sealed after the last that could. */
+/** Names the entry that could not be read: the one that was sealed after the last readable one. */
 function brokenAt(prints: Map<number, string> | undefined, { last, broken }: { last: number; broken: SegmentDamaged }): Difference {
   const next = [...(prints?.keys() ?? [])].sort((a, b) => a - b).find((sequence) => sequence > last)
   const sequence = next ?? (last > 0 ? last : undefined)
@@ -142,7 +142,7 @@ async function framesIn(entry: ManifestEntry, object: Uint8Array): Promise<Read>
   return { frames, broken: raw.broken, raw_size }
 }
 
-/** As much of it as can be unpacked. */
+/** Decompresses as much of the object as possible. */
 function unpacked(object: Uint8Array): Promise<{ bytes: Uint8Array; broken: SegmentDamaged | undefined }> {
   return new Promise((done) => {
     const chunks: Buffer[] = []
@@ -169,7 +169,7 @@ function factsFault(entry: ManifestEntry, frames: readonly Frame[]): string | un
   return timesFault(entry, first, last)
 }
 
-/** What was erased has no time any more. */
+/** Compares the times of the first and last message. An erased entry has no time any more. */
 function timesFault({ first_time, last_time }: ManifestEntry, first: Frame | undefined, last: Frame | undefined): string | undefined {
   if (first?.kind === 'event' && first.event.time !== first_time) return `begins at ${first.event.time}, its manifest says ${first_time}`
   if (last?.kind === 'event' && last.event.time !== last_time) return `ends at ${last.event.time}, its manifest says ${last_time}`
@@ -187,7 +187,7 @@ function chainFault(entry: ManifestEntry, frames: readonly Frame[]): string | un
   return chain.end() === entry.chain_after ? undefined : 'its entries do not add up to the chain: manifest, index or entries were rewritten'
 }
 
-/** One line about a fault. */
+/** Formats a fault as one line. */
 export function faultText({ k, sequence, pass, what }: ArchiveFault): string {
   const where = sequence === undefined ? '' : `, sequence ${sequence}${pass ? ` (${keyText(pass)})` : ''}`
   return `segment ${k}${where}: ${what}`

@@ -14,16 +14,16 @@ import {
 import { ownedParts } from './part-references.js'
 import { DigestIndexBuilder, IndexBuilder } from './pass-index.js'
 
-/** Past this many bytes a segment is no longer buffered, but read again from the stream when it is sealed. */
+/** Size in bytes above which a segment is no longer buffered, but read again from the stream when it is sealed. */
 const MAX_BUFFERED_BYTES = 32 * 1024 * 1024
 
-/** SHA-256. */
+/** Size of a SHA-256 digest. */
 const DIGEST_BYTES = 32
 
-/** Frames are written one after the other into chunks of this size. */
+/** Size of the chunks into which frames are written one after the other. */
 const CHUNK_BYTES = 512 * 1024
 
-/** What a segment says about itself, known when its last event came by. */
+/** Facts about a segment, complete once its last event has been added. */
 export interface SegmentFacts {
   first: number
   last: number
@@ -32,26 +32,29 @@ export interface SegmentFacts {
   count: number
 }
 
-/** A run of sequences, with both ends. */
+/** A range of sequences; both ends are included. */
 export interface SequenceRange {
   from: number
   to: number
 }
 
-/** The open segment: its frames as far as they fit, and what its index needs. */
+/** The open segment: its frames as long as they fit into memory, and the data for its index. */
 export class SegmentBuffer {
   index = new IndexBuilder()
-  /** Of the frames that are in memory. */
+  /** Digest prefixes of the frames in memory. */
   readonly prints = new DigestIndexBuilder()
   readonly facts: SegmentFacts = { first: 0, last: 0, first_time: 0, last_time: 0, count: 0 }
-  /** Runs of sequences before its last entry that it has no entry of. */
+  /** Ranges of sequences before its last entry for which it has no entry. */
   private readonly skipped: SequenceRange[] = []
-  /** Full chunks of frames, and the one that is being filled; undefined once the segment is too large. */
+  /** Filled chunks of frames; `undefined` once the segment is too large. `chunk` is the one being filled. */
   private chunks: Buffer[] | undefined = []
   private chunk = Buffer.alloc(0)
   private used = 0
   private size = 0
-  /** In bytes, behind one another: the pieces of a text that grows are kept, and moved, one by one until it is read. */
+  /**
+   * All digests as bytes in one buffer. A growing string would keep its pieces as separate objects, which the garbage collector moves until it is
+   * read.
+   */
   private readonly digests = Buffer.allocUnsafeSlow(SEGMENT_SIZE * DIGEST_BYTES)
   private kept = 0
 
@@ -68,8 +71,8 @@ export class SegmentBuffer {
   }
 
   /**
-   * The same segment with erased frames in the place of these entries, whether it has them or they were taken out of the stream before it read
-   * them. For one that is buffered.
+   * Returns the same segment with erased frames in place of these entries, whether it has them or they were deleted from the stream before they were
+   * read. Requires that the segment is buffered.
    */
   erase(erased: ReadonlyMap<number, ErasedEntry>): SegmentBuffer {
     const next = new SegmentBuffer(this.k, Number.POSITIVE_INFINITY)
@@ -93,7 +96,7 @@ export class SegmentBuffer {
     return next
   }
 
-  /** An entry that was taken out of the stream. */
+  /** Adds an entry that was deleted from the stream. */
   addErased(entry: ErasedEntry): void {
     this.note(entry)
     if (this.chunks) this.write(this.chunks, encodeErased(entry.sequence, entry.digest), entry)
@@ -104,7 +107,7 @@ export class SegmentBuffer {
     if (this.chunks) this.keep(event, this.chunks)
   }
 
-  /** Runs of the segment's sequences that it has no entry of: they were deleted, or the server that was read from lacks them. */
+  /** Ranges of the segment's sequences without an entry: they were deleted, or the server that was read from lacks them. */
   get gaps(): readonly SequenceRange[] {
     const { last } = segmentRange(this.k)
     return this.next > last ? this.skipped : [...this.skipped, { from: this.next, to: last }]
@@ -126,7 +129,7 @@ export class SegmentBuffer {
     facts.count++
   }
 
-  /** The segment's frames and their digests; undefined: too many bytes, read them from the stream again. */
+  /** The frames of the segment and their digests, or `undefined` if it is too large and has to be read from the stream again. */
   get frames(): { raw: Buffer; digests: Buffer } | undefined {
     return (
       this.chunks && {
@@ -136,7 +139,7 @@ export class SegmentBuffer {
     )
   }
 
-  /** Whether the frames are in memory. */
+  /** True if the frames are in memory. */
   get buffered(): boolean {
     return this.chunks !== undefined
   }
@@ -156,7 +159,7 @@ export class SegmentBuffer {
     this.used += frame.length
   }
 
-  /** False: it is too large by now to be kept. */
+  /** Makes room for a frame. Returns false if the segment has become too large to be buffered. */
   private makeRoom(size: number, chunks: Buffer[]): boolean {
     this.size += size
     if (this.size > this.limit) {
@@ -178,7 +181,7 @@ export class SegmentBuffer {
   }
 }
 
-/** A stored message as it is archived. */
+/** Converts a stored message to its archived form. */
 export function eventOf({ sequence, time, subject, headers, data }: StoredMessage): ArchivedEvent {
   return { sequence, time, subject, headers: headers.text(), data }
 }

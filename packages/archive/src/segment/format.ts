@@ -2,27 +2,30 @@ import { createHash, hash } from 'node:crypto'
 import { Decoder, encode } from '@msgpack/msgpack'
 
 /**
- * The codec of archive segments (docs/architecture/audit-archive.md#archive), pure. A segment is a run of frames, each a big-endian length and a msgpack array:
- * `[sequence, time, subject, header block, data]`, or `[sequence, digest]` where the event was erased. An event's digest is SHA-256 over its
- * frame's array, so it covers sequence, time, subject, headers and bytes. The chain's value after a segment is SHA-256 over the value
- * before it and its events' digests in order: an erasure that keeps the digest leaves the chain whole.
+ * Number of sequences in a segment.
+ *
+ * This file is the codec of archive segments (docs/architecture/audit-archive.md#archive), without side effects. A segment is a run of frames. Each
+ * frame is a big-endian length and a msgpack array: `[sequence, time, subject, header block, data]`, or `[sequence, digest]` if the event was erased.
+ * The digest of an event is the SHA-256 of its frame's array, so it covers sequence, time, subject, headers and bytes. The chain value after a
+ * segment is the SHA-256 of the value before it followed by the digests of its events in order. An erasure that keeps the digest does not break the
+ * chain.
  */
 export const SEGMENT_SIZE = 4096
 
-/** The chain's value before the first event. */
+/** Chain value before the first event. */
 export const GENESIS: Uint8Array = new Uint8Array(32)
 
 export interface ArchivedEvent {
   sequence: number
-  /** Server's time, ms. */
+  /** Server time in milliseconds. */
   time: number
   subject: string
-  /** The block as it was stored. */
+  /** Header block as it was stored. */
   headers: string
   data: Uint8Array
 }
 
-/** An entry of which only the digest is kept, with its time: a tombstone says both. */
+/** An entry of which only the digest and the time are kept. Both come from its tombstone. */
 export interface ErasedEntry {
   sequence: number
   time: number
@@ -31,7 +34,7 @@ export interface ErasedEntry {
 
 export type Frame = EventFrame | { kind: 'erased'; sequence: number; digest: Uint8Array }
 
-/** An event that stands there, and its digest: made when it is asked for, since who only reads what was sealed needs none. */
+/** A complete event and its digest. The digest is computed on first access, since readers that only need the events do not use it. */
 class EventFrame {
   readonly kind = 'event'
   private made: Uint8Array | undefined
@@ -47,7 +50,7 @@ class EventFrame {
   }
 }
 
-/** Why bytes are no segment, or not this one; `sequence` is the last one that could still be read (0: none). */
+/** Thrown if bytes are not a segment, or not the expected one. `sequence` is the last one that could be read, 0 if there is none. */
 export class SegmentDamaged extends Error {
   constructor(
     readonly what: string,
@@ -61,17 +64,17 @@ export class SegmentDamaged extends Error {
 const LENGTH_BYTES = 4
 const decoder = new Decoder()
 
-/** How a segment is called in keys and names of objects: in order. */
+/** Returns the name of a segment in keys and object names. The names sort in the order of the segments. */
 export function segmentName(k: number): string {
   return String(k).padStart(10, '0')
 }
 
-/** The number of the segment that holds a sequence. */
+/** Returns the number of the segment that holds a sequence. */
 export function segmentOf(sequence: number): number {
   return Math.floor(sequence / SEGMENT_SIZE)
 }
 
-/** First and last sequence that segment k may hold; sequence 0 does not exist. */
+/** Returns the first and last sequence that segment k may hold. Sequence 0 does not exist. */
 export function segmentRange(k: number): { first: number; last: number } {
   return { first: Math.max(1, k * SEGMENT_SIZE), last: (k + 1) * SEGMENT_SIZE - 1 }
 }
@@ -81,17 +84,17 @@ const FLOAT_64 = 0xcb
 const STR_32 = 0xdb
 const BIN_32 = 0xc6
 const TEXT_HEAD_BYTES = 5
-/** Heads of the five, and the two numbers. */
+/** Bytes of the five msgpack heads and the two numbers. */
 const FIXED_BYTES = 1 + 9 + 9 + 5 + 5 + 5
 
-/** Bytes of an event's frame, length included. */
+/** Returns the size in bytes of an event's frame, including its length prefix. */
 export function frameSize({ subject, headers, data }: ArchivedEvent): number {
   return LENGTH_BYTES + FIXED_BYTES + Buffer.byteLength(subject) + Buffer.byteLength(headers) + data.length
 }
 
 /**
- * Writes an event's frame into `target` at `start` and gives its digest, a character a byte. By hand, since the audit does it for every message there is: the
- * heads have fixed lengths, and strings are copied natively.
+ * Writes an event's frame into `target` at `start` and returns its digest as a binary string. Encoded by hand for speed, since the audit does this
+ * for every message: the heads have fixed lengths, and strings are copied natively.
  */
 export function writeFrame(event: ArchivedEvent, target: Buffer, start: number): string {
   const { sequence, time, subject, headers, data } = event
@@ -114,13 +117,13 @@ function writeText(target: Buffer, text: string, start: number): number {
   return at + length
 }
 
-/** An event as a frame of its own, and its digest. */
+/** Encodes an event as a separate frame and returns its digest. */
 export function encodeFrame(event: ArchivedEvent): { bytes: Uint8Array; digest: Uint8Array } {
   const bytes = Buffer.allocUnsafe(frameSize(event))
   return { digest: Buffer.from(writeFrame(event, bytes, 0), 'latin1'), bytes }
 }
 
-/** The frame that stands where an event was erased: its digest keeps the chain whole. */
+/** Encodes the frame that replaces an erased event. Its digest keeps the chain valid. */
 export function encodeErased(sequence: number, digest: Uint8Array): Uint8Array {
   const body = encode([sequence, digest])
   const bytes = Buffer.alloc(LENGTH_BYTES + body.length)
@@ -129,7 +132,7 @@ export function encodeErased(sequence: number, digest: Uint8Array): Uint8Array {
   return bytes
 }
 
-/** The chain's value after a segment, from the one before it and its events' digests. */
+/** Computes the chain value after a segment from the value before it and the digests of its events. */
 export class Chain {
   private readonly hash = createHash('sha256')
 
@@ -137,17 +140,17 @@ export class Chain {
     this.hash.update(before)
   }
 
-  /** Adds one digest, or several one after the other. */
+  /** Adds one digest, or several concatenated ones. */
   add(digests: Uint8Array): void {
     this.hash.update(digests)
   }
 
-  /** The value that it would have if nothing more were added, in hex. */
+  /** Returns the current value in hex without ending the computation. */
   now(): string {
     return this.hash.copy().digest('hex')
   }
 
-  /** In hex. Once. */
+  /** Returns the final value in hex. May be called only once. */
   end(): string {
     return this.hash.digest('hex')
   }
@@ -157,7 +160,7 @@ export function sequenceOf(frame: Frame): number {
   return frame.kind === 'event' ? frame.event.sequence : frame.sequence
 }
 
-/** The frames of a segment in order. Throws SegmentDamaged where they end to be such. */
+/** Yields the frames of a segment in order. Throws SegmentDamaged at the first invalid frame. */
 export function* decodeFrames(segment: Uint8Array): Generator<Frame> {
   const view = new DataView(segment.buffer, segment.byteOffset, segment.byteLength)
   let at = 0
@@ -191,12 +194,15 @@ function decodeFrame(body: Uint8Array, last: number): Frame {
   return new EventFrame({ sequence, time, subject, headers, data }, body)
 }
 
-/** Where the two numbers stand, behind their heads, and where the first text begins. */
+/** Offsets of the two numbers behind their heads, and of the head of the first text. */
 const SEQUENCE_AT = 2
 const TIME_AT = 11
 const SUBJECT_AT = 19
 
-/** An event with heads as `writeFrame` writes them, by hand: millions are read again. Undefined: it is something else, and the decoder says what. */
+/**
+ * Decodes an event with the heads that `writeFrame` writes. By hand, because millions of events are read again. Returns `undefined` for anything
+ * else; the msgpack decoder then reports the defect.
+ */
 function eventIn(body: Uint8Array, last: number): ArchivedEvent | undefined {
   if (body.length < FIXED_BYTES || body[0] !== ARRAY_OF_5 || body[SEQUENCE_AT - 1] !== FLOAT_64 || body[TIME_AT - 1] !== FLOAT_64)
     return undefined
@@ -214,7 +220,7 @@ function eventIn(body: Uint8Array, last: number): ArchivedEvent | undefined {
   }
 }
 
-/** Where a text, or bytes, with this head would end; undefined where it does not stand there. */
+/** Returns the end of a text or byte string with this head, or `undefined` if the head does not match. */
 function endOf(bytes: Buffer, at: number, head: number): number | undefined {
   return at + TEXT_HEAD_BYTES <= bytes.length && bytes[at] === head ? at + TEXT_HEAD_BYTES + bytes.readUInt32BE(at + 1) : undefined
 }
@@ -224,7 +230,7 @@ function decodeArray(body: Uint8Array, last: number): unknown[] {
     const value = decoder.decode(body)
     if (Array.isArray(value)) return value
   } catch {
-    // told below: where it broke off matters, not how msgpack puts it
+    // Reported below. The position of the defect matters, not msgpack's message.
   }
   throw new SegmentDamaged('not a frame', last)
 }

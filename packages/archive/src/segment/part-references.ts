@@ -1,12 +1,13 @@
 import { decode, partToken, type StoredMessage } from '@passover/bus'
 import { type Fact, HEADER, part } from '@passover/schemas'
 
-/** A part that lies apart says whose bucket it is in; nothing else that is stored has a member of that name as a rule. */
+/** Only a part stored outside of its message names the owner of a bucket. Other messages rarely contain this word. */
 const OWNER = Buffer.from('owner')
 
 /**
  * Returns the large parts, as `<owner>/<token>`, that a message keeps: those of the agent whose bytes it carries. Any agent that knows a hash can
- * name a part of another one, which keeps nothing. Looks for the word before it decodes: hardly any message has such parts.
+ * name a part of another agent, which does not keep that part. Searches for the word `owner` before decoding, because hardly any message has such
+ * parts.
  */
 export function ownedParts({ data, headers }: Pick<StoredMessage, 'data' | 'headers'>, fact: Fact): string[] {
   const owner = partsOwner(fact)
@@ -21,7 +22,7 @@ export function ownedParts({ data, headers }: Pick<StoredMessage, 'data' | 'head
   })
 }
 
-/** Whose large parts a message can carry: a context's are in its originator's bucket, an output's in the bucket of the agent that returned it. */
+/** Returns the owner of the large parts that a message can carry: the originator for a context, the agent that returned it for an output. */
 function partsOwner(fact: Fact): string | undefined {
   if (fact.type === 'request') return fact.originator
   if (fact.type !== 'step') return undefined

@@ -4,20 +4,23 @@ import { errorText, isFirst, keyText } from '@passover/schemas'
 import { z } from 'zod'
 import { SEGMENT_SIZE, SegmentDamaged } from './format.js'
 
-/** Which passes a segment speaks of, and at which sequences: found without unpacking the segment. */
+/** Row of the index: a pass and the sequences of its messages in the segment, so that they are found without decompressing the segment. */
 type Row = [originator: string, subagent: string, id: string, session: string | null, sequences: number[]]
-/** By hand: a schema of it takes two ms for the rows of a segment, and whoever deletes reads each. */
+/** Validated by hand: a schema takes 2 ms for the rows of a segment, and each deletion reads all of them. */
 const row = z.custom<Row>(isRow)
 const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array)
 const indexBody = z.object({
   v: z.literal(1),
   k: z.int(),
   passes: z.array(row),
-  /** Rows of passes whose first step lies elsewhere; missing in an index of before: nothing is known. */
+  /** Rows of passes whose first step is in another segment. Indexes of earlier versions lack the field; it is then not known. */
   later: z.array(z.int()).optional(),
-  /** Of each entry its place in the segment (2 bytes) and the beginning of its digest (8): the chain proves that one was touched, this says which. */
+  /**
+   * For each entry, its offset in the segment (2 bytes) and the first 8 bytes of its digest. The chain proves that an entry was changed; this shows
+   * which one.
+   */
   prints: bytes.optional(),
-  /** Large parts that its messages refer to, as `<owner>/<token>`; missing in an index of before: nothing is known. */
+  /** Large parts that its messages refer to, as `<owner>/<token>`. Indexes of earlier versions lack the field; they are then not known. */
   parts: z.array(z.string()).optional(),
 })
 
@@ -34,21 +37,23 @@ const decoder = new Decoder()
 export interface IndexedPass {
   key: PassKey
   session_id: string | undefined
-  /** Sequences of its messages in this segment, ascending. */
+  /** Sequences of its messages in this segment, in ascending order. */
   sequences: number[]
-  /** Its first step lies in this segment; undefined: the index is of an earlier version, which does not say. */
+  /** True if its first step is in this segment; `undefined` if an earlier version wrote the index, which does not record it. */
   begins: boolean | undefined
 }
 
 interface Building extends IndexedPass {
-  /** How far its id was used here: not by a step yet, by one pass, or by several, which may be of several sessions. */
+  /**
+   * Use of its id by steps in this segment: `no` step yet, `once` for one pass, `again` for several passes, which may belong to different sessions.
+   */
   used: 'no' | 'once' | 'again'
 }
 
-/** Collects the index of one segment while its events come by. */
+/** Builds the index of a segment while its events are read. */
 export class IndexBuilder {
   private readonly passes = new Map<string, Building>()
-  /** Large parts, and the messages that refer to them. */
+  /** Large parts, with the sequences of the messages that refer to them. */
   private readonly parts = new Map<string, number[]>()
 
   add(fact: Fact, session: string | undefined): void {
@@ -65,11 +70,11 @@ export class IndexBuilder {
     known.sequences.push(fact.sequence)
     known.begins ||= begins
     if (isStep && known.used !== 'again') known.used = begins && known.used === 'once' ? 'again' : 'once'
-    // Of several passes it names no session: who looks for one of them then reads them all.
+    // For several passes with one id no session is recorded, so that a search for any of them reads them all.
     known.session_id = known.used === 'again' ? undefined : (known.session_id ?? session)
   }
 
-  /** Whether the segment speaks of this pass (a `keyText`). */
+  /** Returns true if the segment has messages of this pass (a `keyText`). */
   has(text: string): boolean {
     return this.passes.has(text)
   }
@@ -78,7 +83,7 @@ export class IndexBuilder {
     return this.passes.get(text)?.sequences ?? []
   }
 
-  /** The same without what is said of some sequences. */
+  /** Returns a copy without some sequences. */
   without(erased: { has(sequence: number): boolean }): IndexBuilder {
     const next = new IndexBuilder()
     for (const [text, pass] of this.passes) {
@@ -98,12 +103,12 @@ export class IndexBuilder {
     else this.parts.set(part, [sequence])
   }
 
-  /** Whether a message that is not erased refers to a part. */
+  /** Returns true if a message that is not erased refers to a part. */
   refersTo(part: string, erased?: { has(sequence: number): boolean }): boolean {
     return this.parts.get(part)?.some((sequence) => !erased?.has(sequence)) ?? false
   }
 
-  /** What it says of the passes so far. */
+  /** Returns the rows of the passes so far. */
   rows(): IterableIterator<IndexedPass> {
     return this.passes.values()
   }
@@ -113,7 +118,7 @@ export class IndexBuilder {
   }
 }
 
-/** What an index holds beside its passes. */
+/** Optional content of an index. */
 export interface IndexExtras {
   prints?: Uint8Array | undefined
   parts?: Iterable<string> | undefined
@@ -133,7 +138,7 @@ function bodyOf(index: Uint8Array): z.infer<typeof indexBody> {
   }
 }
 
-/** Throws SegmentDamaged. */
+/** Decodes the rows of an index. Throws SegmentDamaged. */
 export function decodeIndex(bytes: Uint8Array): IndexedPass[] {
   const { passes, later } = bodyOf(bytes)
   const elsewhere = new Set(later)
@@ -145,13 +150,13 @@ export function decodeIndex(bytes: Uint8Array): IndexedPass[] {
   }))
 }
 
-/** Ids of its passes, and the parts that it says its segment refers to (undefined: it says nothing of them). Throws SegmentDamaged. */
+/** Returns the ids in an index and the parts that its segment refers to (`undefined` if it does not list them). Throws SegmentDamaged. */
 export function readIndexIds(bytes: Uint8Array): { ids: string[]; parts: string[] | undefined } {
   const { passes, parts } = bodyOf(bytes)
   return { ids: passes.map(([, , id]) => id), parts }
 }
 
-/** The pass that a message speaks of: a request as far as its header says. */
+/** Returns the pass that a message belongs to. For a request, this is the one that its header names. */
 export function keyOfFact(fact: Fact): PassKey | undefined {
   switch (fact.type) {
     case 'step':
@@ -169,12 +174,12 @@ export function keyOfFact(fact: Fact): PassKey | undefined {
 const OFFSET_BYTES = 2
 const DIGEST_PREFIX_BYTES = 8
 
-/** Collects the prints of a segment's entries. */
+/** Collects the digest prefixes of a segment's entries. */
 export class DigestIndexBuilder {
   private readonly prints = Buffer.allocUnsafeSlow(SEGMENT_SIZE * (OFFSET_BYTES + DIGEST_PREFIX_BYTES))
   private used = 0
 
-  /** `digest`: a character a byte. */
+  /** Adds an entry. `digest` is a binary string. */
   add(sequence: number, digest: string): void {
     this.used = this.prints.writeUInt16BE(sequence % SEGMENT_SIZE, this.used)
     this.used += this.prints.write(digest, this.used, DIGEST_PREFIX_BYTES, 'latin1')
@@ -185,7 +190,7 @@ export class DigestIndexBuilder {
   }
 }
 
-/** Print of each entry (a character a byte) by its sequence, as the index of segment k has them; undefined where it has none. */
+/** Returns the digest prefix of each entry (a binary string) by its sequence from the index of segment k, or `undefined` if the index has none. */
 export function readDigestIndex(index: Uint8Array, k: number): Map<number, string> | undefined {
   const { prints } = bodyOf(index)
   if (!prints) return undefined
@@ -198,7 +203,7 @@ export function readDigestIndex(index: Uint8Array, k: number): Map<number, strin
   return found
 }
 
-/** The print that belongs to a digest. */
+/** Returns the prefix of a digest as the index stores it. */
 export function digestPrefix(digest: Uint8Array): string {
   return Buffer.from(digest.buffer, digest.byteOffset, DIGEST_PREFIX_BYTES).toString('latin1')
 }

@@ -11,7 +11,7 @@ import { DigestIndexBuilder } from './pass-index.js'
 
 export type Compression = 'gzip' | 'none'
 
-/** A segment's object is stored; this is what its manifest entry says about it. */
+/** Facts about a stored segment object for its manifest entry. */
 export interface SegmentSummary extends SegmentFacts {
   chain_after: string
   size: number
@@ -19,7 +19,7 @@ export interface SegmentSummary extends SegmentFacts {
   sha256: string
 }
 
-/** `prints` are for its index. */
+/** A stored segment. `prints` are the digest prefixes for its index. */
 export interface WrittenSegment {
   packed: SegmentSummary
   prints: Uint8Array
@@ -29,11 +29,13 @@ export interface WriteOptions {
   name: string
   chain_before: string
   compression: Compression
-  /** Entries that tombstones stand for, of a segment that is read again. */
+  /** Entries to replace by tombstones, if the segment is read again. */
   erased?: ReadonlyMap<number, ErasedEntry>
 }
 
-/** Level 1 packs text to a fifth at about 100 MB/s, on a thread of libuv's pool; higher levels gain a tenth and cost four times. */
+/**
+ * Level 1 compresses text to a fifth at about 100 MB/s, on a thread of libuv's pool. Higher levels save another tenth and take four times as long.
+ */
 const GZIP = { level: 1 }
 const gzipAsync = promisify(gzip)
 
@@ -52,7 +54,7 @@ export async function writeBufferedSegment(
   return { packed, prints: buffer.prints.bytes() }
 }
 
-/** Stores a segment that was too large to buffer: reads it from the stream once more and pipes it into the object. */
+/** Stores a segment that was too large to buffer: reads it from the stream again and pipes it into the object. */
 export async function writeStreamedSegment(
   bus: Bus,
   objects: ObjectStore,
@@ -69,7 +71,7 @@ export async function writeStreamedSegment(
     if (message.sequence <= last) await packing.add(message)
     if (message.sequence >= last) await packing.end()
   })
-  // Its last message may be gone by now, and nothing be stored after it.
+  // The last message may be deleted by now, with nothing stored after it, so the segment ends when the reader has caught up.
   const ended = options.erased?.has(last) ? [reader.caughtUp.then(() => packing.end()).then(() => stored)] : []
   try {
     await Promise.race([stored, ...ended])
@@ -81,7 +83,7 @@ export async function writeStreamedSegment(
   return { packed, prints: prints.bytes() }
 }
 
-/** Writes frames one after the other; what was erased stands between what is left, in order. */
+/** Writes frames in order of their sequences, with the erased entries in between. */
 class SegmentWriter {
   readonly facts: SegmentFacts = { first: 0, last: 0, first_time: 0, last_time: 0, count: 0 }
   readonly prints = new DigestIndexBuilder()
@@ -100,7 +102,7 @@ class SegmentWriter {
 
   async add(message: StoredMessage): Promise<void> {
     await this.erasedBefore(message.sequence)
-    // Where its erasure is under way it stands there still.
+    // While its erasure is in progress, the message is still in the stream.
     const erased = this.erased[0]?.sequence === message.sequence ? this.erased.shift() : undefined
     await this.write(erased ?? eventOf(message))
   }
@@ -130,7 +132,7 @@ class SegmentWriter {
   }
 }
 
-/** Counts and hashes what flows through. */
+/** Counts and hashes the bytes that pass through. */
 class Tap extends Transform {
   size = 0
   private readonly hash = createHash('sha256')
