@@ -1,12 +1,12 @@
 /**
- * @passover/chaos: the guarantees under fire. Real processes and real servers, troubled by a seeded schedule; then a checker that shares
- * no code with the product says for each promise (docs/architecture/invariants.md#promises) whether it held.
+ * @passover/chaos: tests the guarantees under faults. Runs real processes and real servers, injects faults by a seeded schedule, and then verifies
+ * each promise (docs/architecture/invariants.md#promises) with a checker that shares no code with the product.
  *
  * Invariants:
- * I1 The same seed and options give the same schedule: who is hurt, when, how, and what is asked for.
- * I2 The checker (check/) imports nothing of ours: a fault in the product's fold is not repeated there.
- * I3 What a machine cannot do is named as left out, never silently skipped.
- * I4 What a run leaves is judged by two that share nothing: the checker, and `passover verify`, which shares every rule with the product.
+ * I1 The same seed and options give the same schedule: targets, times and kinds of the faults, and the requests.
+ * I2 The checker (check/) imports no code of the product, so that it cannot repeat a defect in the product's fold.
+ * I3 Faults that the machine cannot inject are reported as left out, never silently skipped.
+ * I4 Two independent verifiers judge the result of a run: the checker, and `passover verify`, which shares every rule with the product.
  */
 
 export { judge } from './check/judge.js'

@@ -1,4 +1,4 @@
-/** Every fault there is: those of single processes, those of the servers and what is between them, and what makes the stream grow. */
+/** All faults: those of single processes, those of servers and links, and those that make the stream grow. */
 export const PROCESS_FAULTS = ['kill', 'freeze'] as const
 export const CLUSTER_FAULTS = [
   'server-kill',
@@ -11,31 +11,31 @@ export const CLUSTER_FAULTS = [
   'disk-full',
   'flip',
 ] as const
-/** No harm, but what makes segments full, so that the archive is sealed and passes leave the stream while all else goes on. */
+/** Does no harm: fills segments, so that the archive is sealed and passes leave the stream while everything else is running. */
 const STREAM_FAULTS = ['seal'] as const
 export const FAULTS = [...PROCESS_FAULTS, ...CLUSTER_FAULTS, ...STREAM_FAULTS] as const
 export type FaultName = (typeof FAULTS)[number]
 
-/** What a run is asked for; resolved once, at the edge. */
+/** Options of a run, resolved once at the start. */
 export interface ChaosOptions {
   seed: number
-  /** How long there is load and trouble, ms. */
+  /** Duration of load and faults in milliseconds. */
   length_ms: number
   faults: readonly FaultName[]
   nodes: 1 | 3
-  /** Passes asked for a second. */
+  /** Passes requested per second. */
   rate: number
-  /** How long an id counts as fresh; after two of these what is closed leaves the stream. */
+  /** Time in milliseconds for which an id counts as fresh. Closed passes leave the stream after twice this time. */
   id_window_ms: number
-  /** How much later than promised a pass may end because the machine has other things to do, ms. */
+  /** Additional milliseconds by which a pass may end late because the machine is busy. */
   slack_ms: number
-  /** Watch what grows. */
+  /** True to record resource usage and look for growth. */
   soak: boolean
-  /** Where stores, logs, histories and the report go. */
+  /** Folder for stores, logs, histories and the report. */
   dir: string
-  /** Each agent has an account of its own, and every principal has credentials. */
+  /** True to give each agent an account of its own, and credentials to every principal. */
   isolated: boolean
-  /** Use loopback even where namespaces are allowed. */
+  /** `loopback` to use the loopback network even if namespaces are available. */
   network: 'own' | 'loopback'
 }
 

@@ -1,15 +1,15 @@
-/** Repeatable choices: the same seed makes the same ones. */
+/** Repeatable random choices: the same seed gives the same sequence. */
 export interface SeededRandom {
-  /** From 0 up to, but not, 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   next(): number
-  /** A whole number from `low` to `high`, both possible. */
+  /** Returns an integer from `low` to `high`, both inclusive. */
   between(low: number, high: number): number
   pick<T>(from: readonly T[]): T
-  /** True in so many of a hundred cases. */
+  /** Returns true with a probability of `percent` out of 100. */
   chance(percent: number): boolean
 }
 
-/** mulberry32: small, and good enough to choose whom to kill. */
+/** Creates a generator by mulberry32, which is small and good enough to select faults. */
 export function seededRandom(seed: number): SeededRandom {
   let state = seed >>> 0
   const next = () => {

@@ -1,4 +1,4 @@
-/** Waits; ends early when the signal is aborted. */
+/** Waits for `ms` milliseconds, or until the signal is aborted. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve()
@@ -12,7 +12,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** Asks again until the answer is true; false when it was not within the time. What `ask` throws counts as "not yet". */
+/** Polls `ask` until it returns true. Returns false after the deadline. An exception from `ask` counts as false. */
 export async function waitUntil(ask: () => Promise<boolean>, options: { deadline_ms: number; every_ms?: number }): Promise<boolean> {
   const deadline = performance.now() + options.deadline_ms
   for (;;) {
@@ -22,7 +22,7 @@ export async function waitUntil(ask: () => Promise<boolean>, options: { deadline
   }
 }
 
-/** A promise's value, or an error that names what took too long. The promise itself goes on. */
+/** Returns the value of a promise, or throws an error that names what timed out. Does not cancel the promise. */
 export async function withTimeout<T>(promise: Promise<T>, what: string, deadline_ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {

@@ -3,7 +3,7 @@ import { gunzipSync } from 'node:zlib'
 import { decode } from '@msgpack/msgpack'
 import type { StoredMessage } from './types.js'
 
-/** What the audit left, as it is stored: last value of each key of a bucket, and whole objects. */
+/** Data that the audit has stored: the last value of each key of a bucket, and whole objects. */
 export interface Evidence {
   /** Bucket `archive`. */
   manifest: ReadonlyMap<string, Uint8Array>
@@ -28,7 +28,7 @@ export interface ArchivedSegment {
   events: StoredMessage[]
 }
 
-/** The archive as it is told by itself: its segments in order, and what is wrong with them. */
+/** The archive by itself: its segments in order, and their defects. */
 export interface Archived {
   segments: ArchivedSegment[]
   broken: string[]
@@ -38,7 +38,7 @@ export const PER_SEGMENT = 4_096
 const GENESIS = '0'.repeat(64)
 const LENGTH_BYTES = 4
 
-/** Reads every segment, holds its bytes against the manifest, and follows the chain. */
+/** Reads every segment, compares its bytes with the manifest, and follows the chain. */
 export function readArchive({ manifest, objects }: Pick<Evidence, 'manifest' | 'objects'>): Archived {
   const broken: string[] = []
   let chain = GENESIS
@@ -100,7 +100,7 @@ function sha256(data: Uint8Array): string {
   return createHash('sha256').update(data).digest('hex')
 }
 
-/** The history as it was: what the stream still has, and of what was deleted from it what the archive tells. In order. */
+/** Returns the whole history in order: the messages in the stream, and the deleted ones from the archive. */
 export function wholeHistory(stored: readonly StoredMessage[], { segments }: Archived): StoredMessage[] {
   const here = new Set(stored.map(({ sequence }) => sequence))
   const gone = segments.flatMap(({ events }) => events.filter(({ sequence }) => !here.has(sequence)))

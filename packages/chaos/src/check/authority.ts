@@ -11,8 +11,8 @@ interface Held {
 }
 
 /**
- * P3 and P5 from the stream: the chain that each work step claims is the one that its parents' steps make, and closes no loop; a child's time is within its parent's;
- * what was held is dispatched by a person's approval of the same digest alone; what was cancelled ends.
+ * Checks P3 and P5 in the stream. The chain in each work step matches the steps of its parents and contains no loop. The deadline of a child is
+ * within its parent's. A held pass is dispatched only after a person's approval of the same digest. A cancelled pass ends.
  */
 export function checkAuthority(records: Iterable<StoredMessage>, judgement: Judgement, options: CheckerOptions): Checked {
   const checking = new Authority(judgement, new TimeLimits(options))
@@ -24,7 +24,7 @@ class Authority {
   readonly #passes: Judgement['passes']
   readonly #bounds: TimeLimits
   readonly #violations: Violation[] = []
-  /** Ancestors that a work step names, by pass; the first one counts. */
+  /** Ancestors in the first work step of each pass. */
   readonly #claimed = new Map<string, string[]>()
   readonly #works = new Map<string, number>()
   readonly #held = new Map<string, Held>()
@@ -87,7 +87,7 @@ class Authority {
     }
   }
 
-  /** The depth of a pass's chain, itself included. */
+  /** Checks the chain of a pass and returns the number of its ancestors. */
   #chain(key: string, claimed: readonly string[]): number {
     const found = this.#ancestorsOf(key)
     if (found.join(' ') !== claimed.join(' '))
@@ -101,7 +101,7 @@ class Authority {
     return found.length
   }
 
-  /** By the parents that the steps' headers name, root first. */
+  /** Returns the originators of the chain, root first, from the parents in the headers of the steps. */
   #ancestorsOf(key: string): string[] {
     const above: string[] = []
     const seen = new Set<string>()
@@ -117,7 +117,7 @@ class Authority {
     const parent = found?.parent && this.#passes.get(found.parent.key)
     if (!found?.deadline || !parent?.deadline) return
     const over = found.deadline - parent.deadline
-    // What is granted is counted from admission, its deadline from when the step was stored.
+    // The granted time counts from admission, but the deadline counts from the time at which the step was stored.
     if (found.deadline > this.#bounds.ofDeadline(parent.deadline))
       this.#violations.push({ promise: 'P5', what: `${key}: its deadline is ${over} ms after its parent's` })
   }

@@ -1,6 +1,6 @@
 import type { CheckerOptions, Trouble } from './types.js'
 
-/** When at the latest what is due at a time must have happened. */
+/** Computes the latest time at which something due at a given time must have happened. */
 export class TimeLimits {
   readonly #bound: number
   readonly #cascade: number

@@ -3,28 +3,28 @@ import { idInBody } from './step.js'
 import type { Judgement, PassFound, StoredMessage, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
-/** What was seen to be gone from the stream. */
+/** Messages that were observed to be deleted from the stream. */
 export interface Removal {
-  /** The stream's last sequence at the look before, when it was still there; 0: that is not known. */
+  /** Last sequence of the stream at the previous poll, when they were still there; 0 if this is not known. */
   last: number
-  /** When it was seen, server ms. */
+  /** Server time in milliseconds of the observation. */
   at: number
   sequences: readonly number[]
 }
 
 export interface DeletionRules {
   id_window_ms: number
-  /** Agents that ask for delivery while they are away: what they were not given stays. */
+  /** Agents with durable returns. Their unacknowledged returns must stay in the stream. */
   durable: readonly string[]
 }
 
-/** Names its request by its sequence. */
+/** Refusal of a request under an id that contains the request's sequence. */
 const REFUSED = /^return\.[^.]+\.[^.]+\.(bad-\d{9,})\.passover$/
-/** Steps of the dispatcher, each of which could begin a pass where no journal is left. */
+/** Steps of the dispatcher, each of which could begin a pass without a journal. */
 const FIRST_STEPS = /^(?:held|work)\.|^return\..*\.passover$/
 const STEPS = ['held', 'work', 'fence', 'return']
 
-/** Id windows after its end in which a new request for the same id keeps a pass in the stream. */
+/** Number of id windows after the end of a pass during which a new request for the same id keeps it in the stream. */
 const REQUEST_WINDOWS = 8
 
 /**
@@ -46,7 +46,7 @@ class Deletions {
   readonly #rules: DeletionRules
   readonly #keyOf = new Map<number, string>()
   readonly #messages = new Map<string, StoredMessage[]>()
-  /** When each return was acknowledged by its originator. */
+  /** Time at which each return was acknowledged by its originator. */
   readonly #taken = new Map<number, number>()
   readonly #gone = new Map<number, Removal>()
   readonly #violations: Violation[] = []
@@ -72,7 +72,7 @@ class Deletions {
 
   #judge(key: string, removal: Removal): void {
     const found = this.#passes.get(key)
-    // Such as the late word of a pass that never was.
+    // For example a late output for a pass that never existed.
     if (found?.begun === undefined && !found?.requests.length) return
     const { ended } = found
     if (!ended || ended.time > removal.at) {
@@ -84,7 +84,7 @@ class Deletions {
     this.#inOrder(found, removal)
   }
 
-  /** None of the messages that keep it is younger than two windows. */
+  /** Checks that the youngest message that keeps the pass is at least two id windows old. */
   #aged(key: string, { last, at }: Removal): void {
     const there = this.#keeping(key, at).filter(({ sequence }) => sequence <= last)
     const age = at - Math.max(0, ...there.map(({ time }) => time))
@@ -98,7 +98,7 @@ class Deletions {
     if (taken === undefined || taken > at) this.#broken(`${key}: deleted before ${originator} had taken its return`)
   }
 
-  /** A crash in between must leave a journal that no guard can pass. */
+  /** Checks that the return is deleted last: after a crash in between, the remaining journal must not satisfy any guard. */
   #inOrder({ key, ended }: PassFound, { last, at }: Removal): void {
     if (!ended || !this.#gone.has(ended.sequence)) return
     const left = this.#keeping(key, at).filter(({ sequence }) => !this.#gone.has(sequence) && sequence <= last)
@@ -106,7 +106,7 @@ class Deletions {
       this.#broken(`${key}: its return was deleted, and ${left.map(({ sequence }) => sequence).join(', ')} still stood there`)
   }
 
-  /** The messages of an ended pass that keep it: all up to its return, and later ones that could begin it again. */
+  /** Returns the messages that keep an ended pass in the stream: all up to its return, and later ones that could begin it again. */
   #keeping(key: string, at: number): StoredMessage[] {
     const ended = this.#passes.get(key)?.ended
     const messages = this.#messages.get(key) ?? []
@@ -129,7 +129,7 @@ class Deletions {
   }
 }
 
-/** The pass that a message is about; a request that was refused under a name of its own goes with that. */
+/** Returns the pass that a message belongs to. A request refused under an id of its own belongs to that id. */
 function keyOf(record: StoredMessage, refused: ReadonlySet<string>): string | undefined {
   const [kind = '', a = '', b = '', id = '', ...rest] = record.subject.split('.')
   if (kind === 'request') {
@@ -142,7 +142,7 @@ function keyOf(record: StoredMessage, refused: ReadonlySet<string>): string | un
   return undefined
 }
 
-/** Sequences of returns that an originator says it has; each after the first as the difference to the one before. */
+/** Returns the sequences of the returns that an originator acknowledges. They are encoded as differences, except the first. */
 function acknowledgedIn({ subject, data }: StoredMessage): number[] {
   if (!subject.startsWith('acknowledged.')) return []
   try {

@@ -10,31 +10,31 @@ interface Seen {
   error?: { code?: string }
 }
 
-/** What a check of the evidence looks at. */
+/** Input of the evidence check. */
 export interface EvidenceInput {
-  /** What the stream holds now. */
+  /** Messages that the stream holds now. */
   stored: readonly StoredMessage[]
   archived: Archived
   /** Bucket `passes`. */
   passes: Evidence['passes']
-  /** The whole history, of stream and archive together. */
+  /** Judgement of the whole history, from stream and archive. */
   judgement: Judgement
-  /** The server's time, ms. */
+  /** Server time in milliseconds. */
   now: number
 }
 
 export interface CheckedEvidence extends Checked {
-  /** Nothing is wrong, and nothing is yet to be sealed. */
+  /** True if there are no violations and no segment remains to be sealed. */
   whole: boolean
 }
 
-/** Nanoseconds as a number of JavaScript are not exact: two readers may cut a stored time to neighbouring milliseconds. */
+/** Tolerance in milliseconds. Nanoseconds are not exact as JavaScript numbers, so two readers may round a stored time differently. */
 const ROUNDING_MS = 1
 const MAX_SPANS = 20
 
 /**
- * P4: the archive holds what the stream has, entry by entry, its chain is whole, and what is full is sealed in time; each pass has one record, which says what the
- * stream says. P2: no sequence that was given out is in neither.
+ * Checks P4: the archive matches the stream entry by entry, its chain is complete, full segments are sealed in time, and each pass has exactly one
+ * record, which matches the stream. Checks P2: every sequence that was assigned is in the stream or in the archive.
  */
 export function checkEvidence({ stored, archived, passes, judgement, now }: EvidenceInput, options: CheckerOptions = {}): CheckedEvidence {
   const broken = [...archived.broken]
@@ -57,7 +57,7 @@ export function checkEvidence({ stored, archived, passes, judgement, now }: Evid
   return { counts, violations, whole: violations.length === 0 && due.length === 0 }
 }
 
-/** Segments whose last sequence was given out and that the archive does not have, with when that was. */
+/** Returns the full segments that the archive does not have, with the time at which each became full. */
 function dueSegments({ segments }: Archived, stored: readonly StoredMessage[]): { k: number; full_at: number }[] {
   const sealed = new Set(segments.map(({ k }) => k))
   const full = Math.floor(((stored.at(-1)?.sequence ?? 0) + 1) / PER_SEGMENT)
@@ -74,21 +74,24 @@ interface Against {
   broken: string[]
 }
 
-/** Every entry once, none missing, each as the stream has it. */
+/** Checks that each stored message is in the segment and matches the stream. */
 function compare({ k, events }: ArchivedSegment, { stored, last, broken }: Against): void {
   let due = Math.max(1, k * PER_SEGMENT)
   for (const { sequence, time, subject, data } of events) {
     for (; due < sequence; due += 1) if (stored.has(due)) broken.push(`entry ${due} is missing from segment ${k}`)
     due = sequence + 1
     const record = stored.get(sequence)
-    // What the audit deleted is told by the archive alone.
+    // A message that the audit has deleted is only in the archive.
     if (record && (record.subject !== subject || Math.abs(record.time - time) > ROUNDING_MS || !Buffer.from(record.data).equals(data)))
       broken.push(`entry ${sequence} of segment ${k} differs from the stream`)
   }
   for (; due < (k + 1) * PER_SEGMENT && due <= last; due += 1) if (stored.has(due)) broken.push(`entry ${due} is missing from segment ${k}`)
 }
 
-/** Every message that the stream took has a sequence of its own, and none is left out: what is nowhere was acknowledged and lost. */
+/**
+ * Returns the ranges of sequences that are neither in the stream nor in the archive. The stream assigns sequences without gaps, so these messages
+ * were acknowledged and lost.
+ */
 function lostSpans(stored: ReadonlyMap<number, StoredMessage>, { segments }: Archived, last: number): { from: number; to: number }[] {
   const archived = new Set(segments.flatMap(({ events }) => events.map(({ sequence }) => sequence)))
   const spans: { from: number; to: number }[] = []

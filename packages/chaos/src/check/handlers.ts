@@ -2,28 +2,28 @@ import { TimeLimits } from './bounds.js'
 import type { CheckerOptions, Judgement, PassFound, Trouble, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
-/** A line of what workers write down about a run of a handler: it began, its signal was aborted, it was over. */
+/** A line from a worker's log about a run of a handler: it began, its signal was aborted, or it ended. */
 interface RunLine {
   key: string
   attempt: number
   worker: string
   what: 'began' | 'stopped' | 'over'
-  /** ms of this machine, whose clock is the servers' too. */
+  /** Time in milliseconds by this machine's clock, which the servers use as well. */
   at: number
 }
 
 export interface ProcessLocations {
-  /** When each worker stood still, ms. */
+  /** Times in milliseconds at which each worker was frozen. */
   frozen: Readonly<Record<string, readonly Trouble[]>>
-  /** When each worker was killed, ms. */
+  /** Times in milliseconds at which each worker was killed. */
   killed: Readonly<Record<string, readonly number[]>>
-  /** Now, ms. */
+  /** Current time in milliseconds. */
   now: number
 }
 
 const TOLERANCE_MS = 2_000
 
-/** `<originator>/<subagent>/<id> <attempt> <what> <ms> <worker>`; a line that a kill cut off is left out. */
+/** Parses lines `<originator>/<subagent>/<id> <attempt> <what> <ms> <worker>`. A line truncated by a kill is skipped. */
 export function runLines(text: string): RunLine[] {
   return text
     .split('\n')
@@ -37,8 +37,8 @@ export function runLines(text: string): RunLine[] {
 }
 
 /**
- * P5, cascade: who works for a pass that was cancelled, timed out or lost its parent hears so by its signal in time (or is over by then), unless it died with
- * its process before.
+ * Checks P5 for handlers: if a pass is cancelled, times out or loses its parent, the signal of its handler is aborted in time, unless the handler has
+ * ended or its process has died before.
  */
 export function checkHandlers(
   lines: readonly RunLine[],
@@ -60,7 +60,7 @@ export function checkHandlers(
     counts['handlers to be stopped'] += 1
     if (end === undefined && killed !== undefined) counts['died with their process'] += 1
     else counts['slowest to stop, ms'] = Math.max(counts['slowest to stop, ms'], at - from)
-    // What is promised of a machine that has nothing else to do, whatever slack was given.
+    // Counts violations of the bound for an otherwise idle machine, regardless of the configured slack.
     if (at > new TimeLimits({ ...options, troubles, cascade_ms: TOLERANCE_MS }).ofCascade(from)) counts['later than 2 s'] += 1
     if (at <= new TimeLimits({ ...options, troubles }).ofCascade(from)) continue
     violations.push({ promise: 'P5', what: `${key}: attempt ${attempt} in ${worker} went on for ${at - cause} ms after it was to stop` })
@@ -79,10 +79,10 @@ function runsOf(lines: readonly RunLine[]): Map<string, { began: RunLine; end?: 
   return runs
 }
 
-/** When the work for a pass had to stop, by the stream; undefined: it was a worker's return that ended it, or nothing did. */
+/** Returns the time at which work on a pass had to stop, or `undefined` if it was ended by a worker's return or did not end. */
 function causeOf(found: PassFound, passes: Judgement['passes']): number | undefined {
   const { ended, parent } = found
-  // One that another attempt has overtaken is stopped by its lease (docs/architecture/worker.md#while-it-runs).
+  // An attempt superseded by another one is stopped by its lease (docs/architecture/worker.md#while-it-runs).
   if (ended?.by !== 'passover') return undefined
   const above = parent && passes.get(parent.key)
   const lost = above?.fences.find(({ sequence }) => sequence > (parent?.proof ?? 0))?.time ?? above?.ended?.time

@@ -2,7 +2,7 @@ import { TimeLimits } from './bounds.js'
 import type { CheckerOptions, Judgement, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
-/** A line of an originator's history, as the checker reads it. */
+/** A line of an originator's log as the checker reads it. */
 export interface HistoryLine {
   t: string
   id: string
@@ -13,7 +13,7 @@ export interface HistoryLine {
   timeout_ms?: number
 }
 
-/** The lines of a history; one that a kill cut off is left out. */
+/** Parses the lines of a log. A line truncated by a kill is skipped. */
 export function historyLines(text: string): HistoryLine[] {
   return text.split('\n').flatMap((line) => {
     try {
@@ -24,10 +24,10 @@ export function historyLines(text: string): HistoryLine[] {
   })
 }
 
-/** Who could not reach the server (E040) was told nothing; a wait that the SDK gave up is no statement about the pass either. */
+/** Codes that do not report the outcome of a pass: with E040 the originator could not reach the server, or the SDK stopped waiting. */
 const UNINFORMATIVE_CODES = new Set(['E040'])
 
-/** What one originator was told, against what the stream says: P1 (asking again) and P2 (one return, and nothing accepted is lost). */
+/** Compares the results that an originator received with the stream: P1 (repeated requests) and P2 (one return, nothing accepted is lost). */
 export function checkHistory(originator: string, lines: readonly HistoryLine[], { passes }: Judgement): Checked {
   const violations: Violation[] = []
   const asked = new Map<string, string>()
@@ -43,7 +43,7 @@ export function checkHistory(originator: string, lines: readonly HistoryLine[], 
         violations.push({ promise: 'P2', what: `${key}: its request was stored, and the stream has nothing of it` })
     }
     if (line.t !== 'told' || UNINFORMATIVE_CODES.has(line.outcome ?? '')) continue
-    // "There is no such pass" is true of a request that its originator was killed before it could send.
+    // E041 "there is no such pass" is correct for a request whose originator was killed before it could send it.
     if (line.outcome === 'E041' && !found) continue
     told.set(line.id, [...(told.get(line.id) ?? []), line])
     const ended = found?.ended
@@ -68,7 +68,7 @@ export function checkHistory(originator: string, lines: readonly HistoryLine[], 
   }
 }
 
-/** Runs of handlers, `<originator>/<subagent>/<id> <attempt>`: P1, once an attempt, and none that no pass had. */
+/** Checks P1 for runs of handlers, `<originator>/<subagent>/<id> <attempt>`: at most one for each attempt, and none without a work step. */
 export function checkStarted(lines: readonly string[], { passes }: Judgement): Checked {
   const violations: Violation[] = []
   const times = new Map<string, number>()
@@ -86,11 +86,11 @@ export function checkStarted(lines: readonly string[], { passes }: Judgement): C
 
 const TOLERANCE_MS = 1_000
 
-/** P1 and P2 from the stream alone: what `judge` found, and how much it looked at. */
+/** Reports what `judge` found for P1 and P2 in the stream, and how much it checked. */
 export function checkTotals({ totals, passes, violations }: Judgement, options: CheckerOptions): Checked {
   const begun = [...passes.values()].filter((found) => found.begun !== undefined)
   const unended = begun.filter(({ returns }) => returns === 0)
-  // What is promised of a machine that has nothing else to do, whatever slack was given.
+  // Counts violations of the bound for an otherwise idle machine, regardless of the configured slack.
   const strict = new TimeLimits({ ...options, bound_ms: TOLERANCE_MS })
   const late = begun.flatMap(({ ended, deadline = Number.POSITIVE_INFINITY }) =>
     Math.max(0, (ended?.time ?? 0) - strict.ofDeadline(deadline)),

@@ -3,8 +3,8 @@ import { guardOf, idInBody, publishedByServer, type StepSubject, timeOfId } from
 import type { CheckerOptions, Judgement, PassFound, PromiseName, StoredMessage, Violation } from './types.js'
 
 /**
- * An independent judge of a stream: it shares no code with the product (no core, no bus, no schemas), reads everything that is
- * stored, folds each pass again by docs/architecture/invariants.md#the-fold, and says what is wrong. A fault in the product's fold is not repeated here.
+ * An independent judge of a stream. It shares no code with the product (no core, no bus, no schemas), so that it cannot repeat a defect in the
+ * product's fold. It reads all stored messages, folds each pass by docs/architecture/invariants.md#the-fold, and reports violations.
  */
 
 type State = { at: 'none' } | { at: 'held' } | { at: 'open'; attempt: number } | { at: 'done' }
@@ -19,7 +19,7 @@ const STEPS = ['held', 'work', 'fence', 'return']
 const SLOTS = ['high', 'medium', 'low']
 const SYSTEM = 'passover'
 
-/** The judgement itself; `now` is the server's time. */
+/** Judges the messages of a stream. `now` is the server's time in milliseconds. */
 export function judge(records: Iterable<StoredMessage>, now: number, options: CheckerOptions = {}): Judgement {
   const judging = new Judging(now, options)
   for (const record of records) judging.take(record)
@@ -33,7 +33,7 @@ class Judging {
   readonly #window: number
   readonly #journals = new Map<string, Journal>()
   readonly #requests: { record: StoredMessage; key: string | undefined; bad: string }[] = []
-  /** Keys under which requests that can't be read are answered. */
+  /** Keys under which requests that cannot be read are answered. */
   readonly #unreadable = new Set<string>()
   readonly #ignored: string[] = []
   readonly #violations: Violation[] = []
@@ -59,7 +59,7 @@ class Judging {
     const id = record.header('Passover-Id') ?? idInBody(record.data)
     const of = (name: string) => `${originator}/${subagent}/${name}`
     const key = id === undefined ? undefined : of(id)
-    // Tokens that are no names cannot be answered under; those are told to nobody.
+    // Requests whose subject has invalid names are answered under the name `nobody`.
     const named = [originator, subagent].every((name) => /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name))
     const number = `bad-${String(record.sequence).padStart(9, '0')}`
     const bad = named ? of(number) : `nobody/nobody/${number}`
@@ -98,7 +98,7 @@ class Judging {
     this.#count(journal, record, step)
   }
 
-  /** Why a step changes nothing; undefined when it counts. */
+  /** Returns the reason why a step does not count, or `undefined` if it counts. */
   #impossible(state: State, record: StoredMessage, step: StepSubject): string | undefined {
     if (publishedByServer(record)) return 'the server published it'
     const attempt = Number(record.header('Passover-Attempt') ?? 0)
@@ -117,7 +117,7 @@ class Judging {
     return attempt === state.attempt ? undefined : `return of attempt ${attempt} in attempt ${state.attempt}`
   }
 
-  /** Rule 5: after that only the answer "expired" may begin a journal. */
+  /** Rule 5: after the id window only a return with "expired" may begin a journal. */
   #tooLate(record: StoredMessage, step: StepSubject): boolean {
     const from = timeOfId(step.id) ?? Number(record.header('Passover-Requested-At') ?? Number.NaN)
     return record.time - from > this.#window
@@ -202,7 +202,7 @@ class Judging {
     this.#judgeChild(found, passes)
   }
 
-  /** A child lives only while its parent is open in the attempt that its proof names. */
+  /** Checks that a child ends when its parent ends or begins an attempt later than the one that its proof names. */
   #judgeChild(found: PassFound, passes: Map<string, PassFound>): void {
     const parent = found.parent && passes.get(found.parent.key)
     if (!found.parent || found.works === 0) return

@@ -22,7 +22,7 @@ export async function checkStream(
   }
 }
 
-/** Everything that a stream holds, and the server's time; nothing where there is no such stream. */
+/** Reads all messages of a stream, and the server's time in milliseconds. */
 export async function readStream(nc: NatsConnection, stream: string): Promise<{ records: StoredMessage[]; now: number }> {
   const jsm = await jetstreamManager(nc)
   const info = await jsm.streams.info(stream)
@@ -37,7 +37,7 @@ async function readAll(nc: NatsConnection, stream: string): Promise<StoredMessag
   let delivered = 0
   let looking: NodeJS.Timeout | undefined
   await new Promise<void>((resolve, reject) => {
-    // Where the last one is deleted meanwhile, no message says that it is the last.
+    // If the last message is deleted meanwhile, no delivered message reports that it is the last, so the consumer is polled as well.
     const look = async () => {
       const info = await consumer.info()
       if (info.num_pending === 0 && info.delivered.consumer_seq <= delivered) resolve()
@@ -55,7 +55,7 @@ async function readAll(nc: NatsConnection, stream: string): Promise<StoredMessag
       delivered = message.info.deliverySequence
       if (message.info.pending === 0) resolve()
     }
-    // What a callback throws would end the client's reader without a word.
+    // An exception in the callback would silently stop the client's read loop.
     const callback = (message: JsMsg) => {
       try {
         take(message)
@@ -68,7 +68,7 @@ async function readAll(nc: NatsConnection, stream: string): Promise<StoredMessag
     }, reject)
   }).finally(() => clearInterval(looking))
   stop()
-  // Who looks for what others left behind must leave nothing.
+  // Deletes the consumer, so that the check leaves nothing behind on the server.
   await consumer.delete()
   return records
 }
@@ -77,14 +77,14 @@ function lastOf(headers: MsgHdrs | undefined, name: string): string | undefined 
   return headers?.values(name).at(-1)
 }
 
-/** What the audit left, read from its buckets' streams. */
+/** Reads the data that the audit has stored from the streams of its buckets. */
 export async function readEvidence(nc: NatsConnection): Promise<Evidence> {
   const bucket = async (name: string) => newest((await readStream(nc, `KV_${name}`)).records, `$KV.${name}.`)
   const objects = objectsIn((await readStream(nc, 'OBJ_archive')).records)
   return { manifest: await bucket('archive'), passes: await bucket('passes'), objects }
 }
 
-/** The last value of each key that is not deleted. */
+/** Returns the last value of each key that is not deleted. */
 function newest(records: readonly StoredMessage[], prefix: string): Map<string, Uint8Array> {
   const values = new Map<string, Uint8Array>()
   for (const { subject, data, header } of records) {
@@ -101,7 +101,7 @@ interface Meta {
   deleted?: boolean
 }
 
-/** Objects put together from their chunks. */
+/** Assembles objects from their chunks. */
 function objectsIn(records: readonly StoredMessage[]): Map<string, Uint8Array> {
   const chunks = new Map<string, Uint8Array[]>()
   const metas = new Map<string, Meta>()

@@ -1,7 +1,7 @@
 import { decode } from '@msgpack/msgpack'
 import type { StoredMessage } from './types.js'
 
-/** What a step's subject says. */
+/** Fields of a step's subject. */
 export interface StepSubject {
   kind: string
   originator: string
@@ -10,7 +10,7 @@ export interface StepSubject {
   by: string
 }
 
-/** The sequence that a step's guard names; undefined: it was published without one that covers its journal. */
+/** Returns the sequence in a step's guard, or `undefined` if it was published without a guard that covers its journal. */
 export function guardOf(record: StoredMessage, step: StepSubject, prefix: string): number | 'no return' | undefined {
   const sequence = record.header('Nats-Expected-Last-Subject-Sequence')
   const subject = record.header('Nats-Expected-Last-Subject-Sequence-Subject')
@@ -22,16 +22,16 @@ export function guardOf(record: StoredMessage, step: StepSubject, prefix: string
   return last ? 'no return' : undefined
 }
 
-/** Every answer that the server stores with headers has one of these. */
+/** Headers of answers of the server. Each stored answer that has headers contains at least one of them. */
 const OF_SERVER = ['Nats-Subject', 'Nats-Num-Pending', 'Nats-Last-Consumer', 'Nats-Pending-Messages']
 
-/** Whether a step is an answer that the server stored on a client's behalf. Such a step does not count. */
+/** Returns true if a step is an answer that the server stored on a client's behalf. Such a step does not count. */
 export function publishedByServer(record: StoredMessage): boolean {
   const named = record.headers?.()
   return OF_SERVER.some((name) => record.header(name) !== undefined) || (named !== undefined && Object.keys(named).length === 0)
 }
 
-/** The time in a generated id or UUIDv7, ms. */
+/** Returns the time in milliseconds from a generated id or a UUIDv7. */
 export function timeOfId(id: string): number | undefined {
   if (/^[0-9a-z]{17}_[A-Za-z0-9_-]{14}$/.test(id)) return Number.parseInt(id.slice(8, 17), 36)
   if (/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i.test(id))
@@ -39,7 +39,7 @@ export function timeOfId(id: string): number | undefined {
   return undefined
 }
 
-/** A request without the header: JSON from a shell, or an envelope. */
+/** Returns the id from the body of a request without an id header: JSON from a shell, or an envelope. */
 export function idInBody(data: Uint8Array): string | undefined {
   for (const read of [() => JSON.parse(new TextDecoder().decode(data)) as unknown, () => decode(data)]) {
     try {
@@ -47,7 +47,7 @@ export function idInBody(data: Uint8Array): string | undefined {
       const id = body?.request?.id ?? body?.id
       if (typeof id === 'string') return id
     } catch {
-      // Not in this form.
+      // The body is not in this format.
     }
   }
   return undefined

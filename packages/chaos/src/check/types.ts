@@ -1,30 +1,33 @@
-/** A stored message, as far as the judge looks at it. */
+/** The fields of a stored message that the judge reads. */
 export interface StoredMessage {
   subject: string
   sequence: number
   time: number
   header(name: string): string | undefined
-  /** All of them, for who keeps the history; left out where nobody does. */
+  /** Returns all headers. Absent if the history is not kept. */
   headers?: () => Record<string, string[]>
   data: Uint8Array
 }
 
 export interface CheckerOptions {
-  /** Default PASSOVER. */
+  /** Name of the stream. Default PASSOVER. */
   stream?: string
-  /** Namespace in front of all subjects. */
+  /** Prefix of all subjects. */
   prefix?: string
-  /** How much later than its deadline a pass may end (P2), ms. Default 1,000. */
+  /** Milliseconds by which a pass may end after its deadline (P2). Default 1,000. */
   bound_ms?: number
-  /** How much later than its parent, or its parent's attempt, a child may end, ms. Default as `bound_ms`. */
+  /** Milliseconds by which a child may end after its parent, or after its parent's attempt. Default is `bound_ms`. */
   cascade_ms?: number
-  /** When the promise's condition did not hold (no server, no timekeeper), server ms: what fell due then may end `recovery_ms` after it. */
+  /**
+   * Times (server ms) at which the condition of the promise did not hold, because no server or no timekeeper was running. Whatever was due then may
+   * end up to `recovery_ms` afterwards.
+   */
   troubles?: readonly Trouble[]
-  /** Default 5,000. */
+  /** Milliseconds allowed for recovery after such a time. Default 5,000. */
   recovery_ms?: number
-  /** How long after its last message a segment may wait to be sealed, ms. Default 30,000. */
+  /** Milliseconds after its last message within which a segment must be sealed. Default 30,000. */
   seal_ms?: number
-  /** When no audit was up, server ms. */
+  /** Times (server ms) at which no audit was running. */
   audit_away?: readonly Trouble[]
   id_window_ms?: number
 }
@@ -44,11 +47,11 @@ export interface Violation {
 
 export interface Judgement {
   passes: Map<string, PassFound>
-  /** Everything that breaks a promise, in words; empty: all is well. */
+  /** Descriptions of all violations; empty if there are none. */
   problems: string[]
-  /** The same, each with the promise that it breaks. */
+  /** The same violations, each with the promise that it breaks. */
   violations: Violation[]
-  /** Steps that do not count: dishonest or stale ones that a reader must ignore. No problem by themselves. */
+  /** Steps that do not count: forged or outdated ones that readers must ignore. They are not violations. */
   ignored: string[]
   totals: {
     messages: number
@@ -67,14 +70,14 @@ export interface PassFound {
   held: number
   works: number
   attempts: number
-  /** Returns that count: one is right. */
+  /** Number of returns that count; exactly one is correct. */
   returns: number
   ended?: { sequence: number; time: number; by: string; code: string | undefined; status: string | undefined; attempt: number }
-  /** Stored time of its first step. */
+  /** Stored time (ms) of its first step. */
   begun?: number
-  /** When it must have ended, server ms. */
+  /** Server time in milliseconds by which it must have ended. */
   deadline?: number
   parent?: { key: string; proof: number }
-  /** Sequence and time at which each later attempt began. */
+  /** Sequence and time of each later attempt's fence. */
   fences: { sequence: number; time: number }[]
 }

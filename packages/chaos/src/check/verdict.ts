@@ -2,7 +2,7 @@ import type { Judgement, PromiseName, Violation } from './types.js'
 
 export interface PromiseVerdict {
   holds: boolean
-  /** What was looked at, and how many of it. */
+  /** Number of items checked, by kind. */
   counts: Record<string, number>
   violations: string[]
 }
@@ -15,7 +15,7 @@ export interface Verdict {
 
 export const PROMISES: readonly PromiseName[] = ['P1', 'P2', 'P3', 'P4', 'P5']
 
-/** Puts together what each check found. */
+/** Combines the results of all checks into a verdict. */
 export function verdictOf(totals: Judgement['totals'], found: readonly { counts: Counts; violations: readonly Violation[] }[]): Verdict {
   const promises = Object.fromEntries(
     PROMISES.map((promise) => {

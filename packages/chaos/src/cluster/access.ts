@@ -17,10 +17,10 @@ import type { ServerSettings } from '@passover/nats-server'
 import { waitUntil } from '../wait-for.js'
 
 const ADMIN = 'admin'
-/** A person of every run. */
+/** Name of the person in every run. */
 export const VERIFIER_NAME = 'pat'
 
-/** Access to the servers of a run: without sign-in, or with credentials for each principal and an account for each agent. */
+/** Access to the servers of a run: without authentication, or with credentials for each principal and an account for each agent. */
 export class ClusterAccess {
   readonly #dir: string
   readonly #installation: Installation | undefined
@@ -36,22 +36,22 @@ export class ClusterAccess {
     return new ClusterAccess(dir, await createInstallation())
   }
 
-  /** Folder of the credentials files, `<user>.creds`; undefined where no sign-in is needed. */
+  /** Folder of the credentials files, `<user>.creds`; `undefined` without authentication. */
   get folder(): string | undefined {
     return this.#installation && this.#dir
   }
 
-  /** Path of the credentials of the person who verifies. */
+  /** Path of the credentials of the person who verifies the run. */
   get verifier(): string | undefined {
     return this.folder && join(this.folder, `${VERIFIER_NAME}.creds`)
   }
 
-  /** For the configuration of a server that keeps its store in `dir`. */
+  /** Returns the access settings of a server that keeps its store in `dir`. */
   settings(dir: string): ServerSettings {
     return this.#installation ? { operator: operatorSettings(this.#installation, join(dir, 'accounts')) } : {}
   }
 
-  /** Issues credentials, and gives the servers the accounts of agents. */
+  /** Issues credentials and pushes the accounts of the agents to the servers. */
   async issue(servers: string[], principals: readonly Principal[], deadline_ms: number): Promise<void> {
     const installation = this.#installation
     if (!installation) return
@@ -73,17 +73,17 @@ export class ClusterAccess {
       const user = 'name' in principal ? principal.name : principal.role
       await this.#write(user, (await issueCoreUser(installation, principal)).creds)
     }
-    // The core account's own key signs users that may do everything there: the checker's, and those that make trouble.
+    // The signing key of the core account also signs users with all permissions there: those of the checker and the fault injector.
     const admin = { role: 'agent', name: ADMIN, originates: true, subagent: true } as const
     await this.#write(ADMIN, (await issueAgentUser(admin, installation.core)).creds)
   }
 
-  /** What openBus takes for a user. */
+  /** Returns the credentials of a user as `openBus` takes them. */
   of(user: string): { credentials?: Credentials } {
     return credentialsIn(this.folder, user)
   }
 
-  /** The same for the NATS client, as a user that may do everything. */
+  /** Returns the credentials of the user with all permissions as the NATS client takes them. */
   async admin(): Promise<Pick<ConnectionOptions, 'authenticator'>> {
     if (!this.folder) return {}
     return { authenticator: credsAuthenticator(await readFile(join(this.folder, `${ADMIN}.creds`))) }
@@ -94,7 +94,7 @@ export class ClusterAccess {
   }
 }
 
-/** The credentials of a user in such a folder; none where there is no folder. */
+/** Returns the credentials of a user in a folder, or none if there is no folder. */
 export function credentialsIn(folder: string | undefined, user: string): { credentials?: Credentials } {
   return folder === undefined ? {} : { credentials: { creds_file: join(folder, `${user}.creds`) } }
 }

@@ -5,7 +5,7 @@ import { waitUntil } from '../wait-for.js'
 
 export type Role = 'service' | 'worker' | 'originator' | 'person'
 
-/** Compiled, wherever this runs from. */
+/** Folder of the compiled scripts, also when this file runs from its source. */
 const ROLES = new URL('../../dist/roles/', import.meta.url)
 const READY_TIMEOUT_MS = 120_000
 
@@ -13,23 +13,23 @@ export interface ChaosProcessOptions {
   name: string
   kind: string
   role: Role
-  /** What the role is told, as JSON. */
+  /** Options of the role, passed as JSON. */
   told: object
-  /** On top of this process's own environment. */
+  /** Variables added to the environment of this process. */
   env: Record<string, string>
-  /** Turns a command into one that runs where the actor belongs. */
+  /** Wraps a command so that it runs in the network of this process's party. */
   launch: (command: readonly string[]) => readonly string[]
-  /** What it prints goes there. */
+  /** File that receives its output. */
   log: string
-  /** It ended by itself, which none may. */
+  /** Called if the process exits by itself, which is always an error. */
   onCrash: (what: string) => void
 }
 
-/** A process that is started again whenever it was killed. */
+/** A process that can be killed and replaced by a new one under the same name. */
 export class ChaosProcess implements AsyncDisposable {
   readonly name: string
   readonly kind: string
-  /** When it was killed, ms. */
+  /** Times in milliseconds at which it was killed. */
   readonly deaths: number[] = []
   readonly #options: ChaosProcessOptions
   readonly #log: WriteStream
@@ -55,11 +55,11 @@ export class ChaosProcess implements AsyncDisposable {
   get frozen(): boolean {
     return this.#frozen
   }
-  /** What it last said of itself, in this life. */
+  /** The resource usage that it last reported in this life. */
   get resources(): { timers: number } | undefined {
     return this.#resources
   }
-  /** Whether it said so in this life. */
+  /** Returns true if it has reported this event in this life. */
   said(event: string): boolean {
     return this.#said.has(event)
   }
@@ -91,7 +91,7 @@ export class ChaosProcess implements AsyncDisposable {
     return child
   }
 
-  /** Ready, in this life. */
+  /** Waits until the process has reported that it is ready in this life. Returns false if it exited or time is up. */
   ready(deadline_ms = READY_TIMEOUT_MS): Promise<boolean> {
     return this.hears('ready', deadline_ms)
   }
@@ -104,7 +104,7 @@ export class ChaosProcess implements AsyncDisposable {
     if (this.#child.connected) this.#child.send(message, () => undefined)
   }
 
-  /** kill -9, and at once a new one in its place. */
+  /** Kills the process with SIGKILL and starts a new one in its place at once. */
   async replace(): Promise<void> {
     this.#wanted = false
     await this.#kill()

@@ -7,13 +7,13 @@ import type { Network } from './network.js'
 
 const STREAM = 'PASSOVER'
 const MAX_ATTEMPTS = 50
-/** What a server logs when it is elected to lead the stream, of whatever account. */
+/** Log line of a server that is elected leader of the stream, in any account. */
 const ELECTED = new RegExp(`new stream leader for '[^']* > ${STREAM}'`)
 
-/** One server; its name, address and store stay the same over its lives. */
+/** A server. Its name, address and store stay the same when it is restarted. */
 export class Node {
   readonly name: string
-  /** Where its store is. */
+  /** Folder of its store. */
   readonly dir: string
   readonly #network: Network
   readonly #settings: ServerSettings
@@ -33,7 +33,7 @@ export class Node {
   get pid(): number | undefined {
     return this.#server?.pid
   }
-  /** Base address of its monitoring. */
+  /** Base URL of its monitoring endpoint. */
   get monitor(): string | undefined {
     return this.#server?.monitor
   }
@@ -54,7 +54,7 @@ export class Node {
         })
         return
       } catch (error) {
-        // Its port may serve as somebody's outgoing port for a moment.
+        // The port may briefly be in use as the outgoing port of another connection.
         if (!(error instanceof ServerStartFailed && error.taken) || tries === MAX_ATTEMPTS) throw error
         await pause(100)
       }
@@ -83,7 +83,7 @@ export class Node {
     this.#frozen = false
   }
 
-  /** An answer of its monitoring; undefined where it gives none. */
+  /** Queries its monitoring endpoint. Returns `undefined` if it does not answer. */
   async ask<T>(path: string): Promise<T | undefined> {
     if (!this.monitor) return undefined
     try {
@@ -94,20 +94,20 @@ export class Node {
     }
   }
 
-  /** The last lines of its log. */
+  /** Returns the end of its log (4,000 bytes). */
   async logTail(): Promise<string> {
     return (await this.#log()).subarray(-4_000).toString()
   }
 
-  /** How long its log is, bytes. */
+  /** Returns the size of its log in bytes. */
   async logged(): Promise<number> {
     return (await this.#log()).length
   }
 
-  /** Whether it was elected to lead the stream since its log was so long. It writes down each time, however short. */
+  /** Returns true if it was elected leader of the stream after its log had this size. Every election is logged, however short the term. */
   async ledSince(logged: number): Promise<boolean> {
     const log = await this.#log()
-    // A log that is shorter by now was begun again.
+    // A smaller log has been started again.
     return ELECTED.test(log.subarray(log.length < logged ? 0 : logged).toString())
   }
 
@@ -127,10 +127,10 @@ interface Jsz {
   account_details?: { stream_detail?: StreamDetail[] }[]
 }
 
-/** Replicas are asked one after the other, and what comes in between is no difference. */
+/** Difference in messages between replicas that counts as none, since they are queried one after the other while messages arrive. */
 export const REPLICA_LAG_MESSAGES = 200
 
-/** The servers: one, or three that form a cluster. */
+/** The servers of a run: a single one, or a cluster of three. */
 export class Cluster implements AsyncDisposable {
   readonly nodes: readonly Node[]
 
@@ -138,7 +138,7 @@ export class Cluster implements AsyncDisposable {
     this.nodes = nodes
   }
 
-  /** `dirOf` says where a server's store is. */
+  /** Starts the servers. `dirOf` returns the folder of a server's store. */
   static async start(
     names: readonly string[],
     network: Network,
@@ -156,7 +156,7 @@ export class Cluster implements AsyncDisposable {
     return found
   }
 
-  /** The server that leads the stream now. */
+  /** Returns the server that currently leads the stream. */
   async leader(): Promise<Node | undefined> {
     if (this.nodes.length === 1) return this.nodes[0]
     for (const node of this.nodes) {
@@ -168,7 +168,7 @@ export class Cluster implements AsyncDisposable {
     return undefined
   }
 
-  /** All servers run, are healthy, and of one mind who leads; every stream has a leader and its replicas are caught up. */
+  /** Waits until all servers run, are healthy and agree on the leader, and every stream has a leader and up-to-date replicas. */
   settled(deadline_ms: number): Promise<boolean> {
     return waitUntil(() => this.#isSettled(), { deadline_ms, every_ms: 200 })
   }
@@ -190,7 +190,7 @@ export class Cluster implements AsyncDisposable {
     return leaders.size <= 1 && areAlike(states)
   }
 
-  /** Of how many messages each server's copy of the stream is; undefined where it does not say. */
+  /** Returns the number of messages in each server's copy of the stream, `undefined` if it does not answer. */
   async copies(): Promise<Record<string, number | undefined>> {
     const said = this.nodes.map(async (node) => {
       const found = await node.ask<Jsz>('/jsz?accounts=1&streams=1')
@@ -204,7 +204,10 @@ export class Cluster implements AsyncDisposable {
   }
 }
 
-/** That a replica is current the server says also of one whose block was damaged, and that lacks thousands of messages (decision 86). */
+/**
+ * Compares the replicas themselves: the server also reports a replica as current whose block was damaged and that lacks thousands of messages
+ * (decision 86).
+ */
 function areAlike(states: readonly StreamDetail['state'][]): boolean {
   const spread = (values: number[]) => Math.max(...values) - Math.min(...values)
   const known = states.filter((state) => state !== undefined)

@@ -5,16 +5,16 @@ import { promisify } from 'node:util'
 import { canLimitFiles } from './namespace-sandbox.js'
 
 const run = promisify(execFile)
-/** An hour's store, and a little. */
+/** Size of the small file system, somewhat more than the store of a run of one hour. */
 const SIZE_MIB = 768
 const CHUNK = Buffer.alloc(1 << 20)
 
-/** How a server's disk is made full here. */
+/** Method by which the disk of a server is filled on this machine. */
 export type DiskLimitMethod = 'small file system' | 'file size limit' | 'none'
 
 /**
- * Where the servers' stores are. Where something may be mounted, the last server's is on a small file system of its own (in memory),
- * which can be filled; else a running server is forbidden to make its files larger, which it hears as a write that fails.
+ * Provides the folders of the servers' stores and fills their disks. If file systems may be mounted, the last server's store is on a small one in
+ * memory, which can be filled. Otherwise a running server gets a limit on its file size, so that its writes fail.
  */
 export class DiskLimits implements AsyncDisposable {
   readonly means: DiskLimitMethod
@@ -40,12 +40,12 @@ export class DiskLimits implements AsyncDisposable {
     return join(this.#dir, server, 'store')
   }
 
-  /** Which server's disk is filled when the schedule names this one. */
+  /** Returns the server whose disk is filled if the schedule names this one. */
   victim(server: string): string {
     return this.#small ?? server
   }
 
-  /** Fills the disk of a server; gives what frees it. */
+  /** Fills the disk of a server. Returns a function that frees it. */
   async fill(server: string, pid: number): Promise<() => Promise<void>> {
     if (server === this.#small) return this.#ballast(join(this.#dir, server, 'ballast'))
     await run('prlimit', ['--pid', String(pid), '--fsize=1:'])

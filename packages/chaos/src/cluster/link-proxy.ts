@@ -1,15 +1,15 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 
-/** How a link is while it is troubled. */
+/** The way in which a link is disturbed. */
 export type Trouble =
-  /** Connections break and none is taken. */
+  /** Existing connections break and new ones are refused. */
   | { kind: 'cut' }
-  /** Nothing arrives and nobody is told, as with packets that are lost. */
+  /** Nothing arrives and no end is notified, as if packets were lost. */
   | { kind: 'silent' }
-  /** Everything arrives so much later, and no more than so many bytes a second. */
+  /** Everything arrives with this delay and at most at this throughput. */
   | { kind: 'slow'; delay_ms: number; bytes_per_s: number }
 
-/** A TCP way to one address that can be troubled while everybody else's stays as it is. */
+/** A TCP proxy to one address that can be disturbed without affecting other connections to it. */
 export interface LinkProxy extends AsyncDisposable {
   readonly port: number
   trouble(how: Trouble): void
@@ -46,7 +46,7 @@ class Way implements LinkProxy {
     for (const flow of this.#open) flow.become(how)
   }
 
-  /** What was silent is broken off now: its packets would be long lost, and a stream of bytes has no holes. */
+  /** Ends the disturbance. Silent connections are broken, because their lost packets would leave gaps in the byte stream. */
   mend(): void {
     const silent = this.#how?.kind === 'silent'
     this.#how = undefined
@@ -84,7 +84,7 @@ class Way implements LinkProxy {
 /** One direction of a connection. */
 class Flow {
   #how: Trouble | undefined
-  /** When the last byte so far goes out. */
+  /** Time at which the last byte received so far is forwarded. */
   #free = 0
 
   constructor(
@@ -114,7 +114,7 @@ class Flow {
       return
     }
     const { delay_ms, bytes_per_s } = this.#how?.kind === 'slow' ? this.#how : { delay_ms: 0, bytes_per_s: Number.POSITIVE_INFINITY }
-    // In order, also when the link has just become quick again.
+    // Keeps the order, also when the link has just become fast again.
     this.#free = Math.max(this.#free, now + delay_ms) + (data.length / bytes_per_s) * 1_000
     this.from.pause()
     setTimeout(() => {

@@ -4,12 +4,12 @@ import { type LinkProxy, proxyTo } from './link-proxy.js'
 import { CLUSTER_NAME, type LinkTrouble, type Network, type NetworkOptions, type RestoreLink, type ServerHome } from './network.js'
 
 const HOST = '127.0.0.1'
-/** Nobody listens there: servers must find each other by our proxies alone. */
+/** Address without a listener. Advertised so that servers reach each other only through the proxies. */
 const NOWHERE = `${HOST}:1`
 
 /**
- * Everybody on this machine's loopback; every way goes through a proxy of our own, one for each server from each other server and
- * each party. A cut link is silent (nothing arrives, nobody is told) and its connections break when it is mended.
+ * Network on this machine's loopback. Every connection goes through a proxy: each server has one for each other server and one for each party. A cut
+ * link is silent (nothing arrives, no end is notified), and its connections break when it is restored.
  */
 export class LoopbackNetwork implements Network {
   readonly kind = 'loopback'

@@ -12,8 +12,9 @@ const CLIENT_PORT = 4222
 const ROUTE_PORT = 6222
 
 /**
- * Each server and each party in a network namespace of its own, joined by a bridge; the runner itself is in one that nobody else
- * shares (see namespace-sandbox.ts), so that nothing of this can be seen or reached from outside. A cut link loses packets, as a real one does.
+ * Network in which each server and each party has a network namespace of its own, joined by a bridge. The runner is in a namespace that it shares
+ * with no other process (see namespace-sandbox.ts), so that nothing is visible or reachable from outside. A cut link loses packets, as a real one
+ * does.
  */
 export class NamespaceNetwork implements Network {
   readonly kind = 'namespaces'
@@ -36,7 +37,7 @@ export class NamespaceNetwork implements Network {
   }
 
   async #build(name: string, number: number): Promise<void> {
-    // It is there as long as something runs in it; that ends with us, when its input does.
+    // The namespace exists as long as this process runs in it. The process exits with the runner, when its input is closed.
     const room = spawn('unshare', ['-n', '--', 'cat'], { stdio: ['pipe', 'ignore', 'ignore'] })
     const pid = room.pid ?? 0
     const own = async () => {
@@ -64,7 +65,7 @@ export class NamespaceNetwork implements Network {
     await run('nsenter', ['-t', String(this.#room(name).pid), '-n', ...command.split(' ')])
   }
 
-  /** What runs nats-server in a server's room. */
+  /** Writes the script that runs nats-server in a server's namespace. */
   async #script(server: string): Promise<void> {
     const path = this.#scriptOf(server)
     await writeFile(path, `#!/bin/sh\nexec nsenter -t ${this.#room(server).pid} -n '${this.#options.binary}' "$@"\n`)
@@ -99,7 +100,7 @@ export class NamespaceNetwork implements Network {
     return how.kind === 'cut' ? this.#cut(a, b) : this.#slow(a, b, how)
   }
 
-  /** Each end's packets to the other vanish on their way out. */
+  /** Drops the packets that each end sends to the other. */
   async #cut(a: string, b: string): Promise<RestoreLink> {
     const ways = [[a, this.#room(b).address] as const, [b, this.#room(a).address] as const]
     for (const [from, to] of ways) await this.#in(from, `ip route add blackhole ${to}/32`)
@@ -108,7 +109,7 @@ export class NamespaceNetwork implements Network {
     }
   }
 
-  /** All that the first end sends; by netem where the kernel has it, else its throughput alone. */
+  /** Slows everything that the first end sends: by netem if the kernel has it, otherwise by limiting its throughput only. */
   async #slow(a: string, _: string, { delay_ms, bytes_per_s }: { delay_ms: number; bytes_per_s: number }): Promise<RestoreLink> {
     const rate = Math.round((bytes_per_s * 8) / 1_000)
     try {

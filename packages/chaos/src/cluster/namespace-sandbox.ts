@@ -4,22 +4,22 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** How a process is started in network and mount namespaces of its own, and what of them this machine allows. */
+/** Command to start a process in its own network and mount namespaces, and the features that this machine supports there. */
 export interface NamespaceSandbox {
-  /** In front of the command; [] where it is not allowed. */
+  /** Prefix of the command; empty if namespaces are not available. */
   prefix: readonly string[]
   network: boolean
-  /** `netem`: delay, loss and throughput; `tbf`: throughput alone. */
+  /** `netem` can change delay, loss and throughput; `tbf` only throughput. */
   shaping: 'netem' | 'tbf' | 'none'
-  /** May a small file system be mounted? */
+  /** True if a small file system can be mounted. */
   mounts: boolean
-  /** Why not, where not. */
+  /** Reason why namespaces are not available. */
   why?: string
 }
 
 const NO_SANDBOX: NamespaceSandbox = { prefix: [], network: false, shaping: 'none', mounts: false }
 
-/** What can be had here: tried, not guessed. As root, or by a user namespace where those are allowed. */
+/** Detects the supported features by trying them, as root or in a user namespace. */
 export async function detectNamespaceSandbox(): Promise<NamespaceSandbox> {
   if (process.platform !== 'linux') return { ...NO_SANDBOX, why: 'network namespaces are of Linux alone' }
   let why = ''
@@ -43,7 +43,7 @@ export async function detectNamespaceSandbox(): Promise<NamespaceSandbox> {
   return { ...NO_SANDBOX, why }
 }
 
-/** A bridge, and a room at its other end. */
+/** Creates a bridge and a namespace connected to it. */
 const TRY_NETWORK =
   'set -e; ip link set lo up; ip link add chaos0 type bridge; unshare -n cat </dev/zero >/dev/null & p=$!; sleep 0.2; ip link add chaos1 type veth peer name eth0 netns $p; nsenter -t $p -n ip link set eth0 up; kill $p'
 const TRY_SHAPING = 'ip link set lo up; tc qdisc add dev lo root'
@@ -60,7 +60,7 @@ function firstLine(error: unknown): string {
   return (stderr || message).trim().split('\n')[0] ?? 'not allowed'
 }
 
-/** Whether a running process's limits can be changed: how a disk is filled where nothing may be mounted. */
+/** Returns true if the limits of a running process can be changed. This is used to fill a disk if no file system may be mounted. */
 export function canLimitFiles(): boolean {
   return process.platform === 'linux' && ['/usr/bin/prlimit', '/bin/prlimit'].some((path) => existsSync(path))
 }

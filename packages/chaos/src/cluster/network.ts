@@ -1,38 +1,38 @@
 import type { ClusterSettings } from '@passover/nats-server'
 
-/** Where a server lives. The same over its restarts. */
+/** Address of a server. It stays the same when the server is restarted. */
 export interface ServerHome {
   host: string
   port: number
-  /** Left out where there is one server. */
+  /** Absent if there is only one server. */
   cluster?: ClusterSettings
-  /** What runs nats-server there; a script where it takes one to get there. */
+  /** The nats-server binary, or a script that runs it in the server's namespace. */
   binary: string
 }
 
-/** Undoes a trouble. */
+/** Restores a disturbed link. */
 export type RestoreLink = () => Promise<void>
 
 export type LinkTrouble = { kind: 'cut' } | { kind: 'slow'; delay_ms: number; bytes_per_s: number }
 
-/** Servers, and parties (groups of processes that share a way to the servers), and the links between them. */
+/** The servers, the parties (groups of processes that share a connection to the servers), and the links between them. */
 export interface Network extends AsyncDisposable {
   readonly kind: 'namespaces' | 'loopback'
   home(server: string): ServerHome
-  /** Addresses of all servers as a party reaches them. `runner` is on nobody's way and never troubled. */
+  /** Returns the addresses of all servers as seen by a party. The connection of `runner` is never disturbed. */
   servers(party: string): string[]
-  /** What is to be run so that a program runs where the party is. */
+  /** Wraps a command so that it runs in the network of a party. */
   launch(party: string, command: readonly string[]): readonly string[]
-  /** Troubles the link between two ends, both ways. */
+  /** Disturbs the link between two ends. `cut` affects both directions; `slow` may affect only what the first end sends. */
   trouble(ends: readonly [string, string], how: LinkTrouble): Promise<RestoreLink>
 }
 
 export interface NetworkOptions {
   servers: readonly string[]
   parties: readonly string[]
-  /** The nats-server to run. */
+  /** The nats-server binary to run. */
   binary: string
-  /** A folder of its own. */
+  /** Folder for files of the network. */
   dir: string
 }
 

@@ -14,16 +14,16 @@ import { NamespaceNetwork } from './namespace-network.js'
 import type { NamespaceSandbox } from './namespace-sandbox.js'
 import type { Network } from './network.js'
 
-/** Groups of processes that share a way to the servers. */
+/** Groups of processes that share a connection to the servers. */
 export const PARTIES = ['services', 'agents'] as const
 const DISPATCHERS = ['dispatcher 1', 'dispatcher 2']
 const WORKERS = ['worker 1', 'worker 2']
 const PERSON = VERIFIER_NAME
 const ORIGINATORS = ['alice', 'bob', 'carol']
-/** Its returns wait for it while it is away, and stay in the stream until it has them. */
+/** Originators with durable returns. Their returns stay in the stream until they have been acknowledged. */
 export const DURABLE = ['carol']
 const CONCURRENCY = 16
-/** The person may read the archive too: it verifies what the run left. */
+/** Principals of a run. The person also has the auditor role, to verify the result of the run. */
 const PRINCIPALS: readonly Principal[] = [
   ...ORIGINATORS.map((name) => ({ role: 'agent' as const, name, originates: true, subagent: false })),
   ...[...LOAD_AGENTS, GATED_AGENT].map((name) => ({ role: 'agent' as const, name, originates: true, subagent: true })),
@@ -37,22 +37,22 @@ export interface TopologyOptions {
   seed: number
   servers: readonly string[]
   binary: string
-  /** Passes asked for a second, by all originators together. */
+  /** Passes requested per second by all originators together. */
   rate: number
-  /** How long an id counts as fresh, for everybody; what is closed leaves the stream after two of these. */
+  /** Time in milliseconds for which an id counts as fresh. Closed passes leave the stream after twice this time. */
   id_window_ms: number
-  /** A folder of its own for stores, logs and histories. */
+  /** Folder for stores, logs and histories. */
   dir: string
-  /** Whether this process is in a world of its own (namespace-sandbox.ts), and may mount there. */
+  /** `namespaces`: true if this process has its own network namespace (namespace-sandbox.ts). `mounts`: true if it may mount file systems there. */
   namespaces: boolean
   mounts: boolean
-  /** Each agent in an account of its own. */
+  /** True to give each agent an account of its own. */
   isolated: boolean
-  /** Whether traffic can be slowed there. */
+  /** Method by which traffic can be slowed. */
   shaping: NamespaceSandbox['shaping']
 }
 
-/** Whom the schedule may hurt, by kind. */
+/** Processes that the schedule may target, by kind. */
 export const PROCESSES: Readonly<Record<string, readonly string[]>> = {
   dispatcher: DISPATCHERS,
   worker: WORKERS,
@@ -61,7 +61,7 @@ export const PROCESSES: Readonly<Record<string, readonly string[]>> = {
   person: [PERSON],
 }
 
-/** Everything that runs: servers, the network between them, and the processes. */
+/** Everything that runs: the servers, the network between them, and the processes. */
 export class Topology implements AsyncDisposable {
   readonly options: TopologyOptions
   readonly network: Network
@@ -69,7 +69,7 @@ export class Topology implements AsyncDisposable {
   readonly access: ClusterAccess
   readonly disks: DiskLimits
   readonly actors = new Map<string, ChaosProcess>()
-  /** Processes that ended by themselves. */
+  /** Processes that exited by themselves. */
   readonly crashes: string[] = []
 
   private constructor(options: TopologyOptions, parts: { network: Network; cluster: Cluster; disks: DiskLimits; access: ClusterAccess }) {
@@ -89,7 +89,7 @@ export class Topology implements AsyncDisposable {
     const access = await ClusterAccess.create(join(dir, 'credentials'), options.isolated)
     const cluster = await Cluster.start(servers, network, { dirOf: (name) => disks.dirOf(name), access })
     const arena = new Topology(options, { network, cluster, disks, access })
-    // Who stands still does not hear that it is to end.
+    // A frozen process cannot notice that it has to exit.
     process.once('exit', () => arena.#thaw())
     try {
       await arena.#begin()
@@ -103,7 +103,7 @@ export class Topology implements AsyncDisposable {
   get historyDir(): string {
     return join(this.options.dir, 'history')
   }
-  /** Addresses that no trouble touches. */
+  /** Addresses whose connections are never disturbed. */
   get servers(): string[] {
     return this.network.servers('runner')
   }
@@ -113,7 +113,7 @@ export class Topology implements AsyncDisposable {
     await this.access.issue(this.servers, PRINCIPALS, SETTLE_TIMEOUT_MS)
     const as = this.access.of('dispatcher')
     const bus = await openBus({ servers: this.servers, identity: 'passover', name: 'chaos', timeout_ms: 15_000, ...as })
-    // A stream that a cluster was just asked for may need a moment.
+    // Retries, since a cluster may need a moment to create a stream.
     const topology = { replicas: this.options.servers.length, id_window_ms: this.options.id_window_ms }
     const made = await waitUntil(() => bus.ensureTopology(topology).then(() => true), { deadline_ms: SETTLE_TIMEOUT_MS, every_ms: 500 })
     await bus[Symbol.asyncDispose]()
@@ -124,7 +124,7 @@ export class Topology implements AsyncDisposable {
     await this.#agents()
   }
 
-  /** As people publish it, since what is only in a process's environment cannot be verified later. */
+  /** Publishes the policy as a person does, because a policy that is only in a process's environment cannot be verified later. */
   async #policy(): Promise<boolean> {
     await using bus = await openBus({ servers: this.servers, identity: PERSON, ...this.access.of(PERSON) })
     const store = await PolicyStore.open(bus)
@@ -153,7 +153,7 @@ export class Topology implements AsyncDisposable {
     await this.#ready()
   }
 
-  /** The load begins. */
+  /** Starts the load. */
   async ask(): Promise<void> {
     const servers = this.network.servers('agents').join(',')
     const every_ms = (ORIGINATORS.length * 1_000) / this.options.rate
@@ -169,7 +169,7 @@ export class Topology implements AsyncDisposable {
     await this.#ready()
   }
 
-  /** No more is asked for; what was, is waited for. Gives who did not end in time. */
+  /** Stops the load and waits for the results of open requests. Returns the names of the originators that did not finish in time. */
   async answered(deadline_ms: number): Promise<string[]> {
     const asking = this.of('originator')
     for (const one of asking) one.tell({ stop: true })

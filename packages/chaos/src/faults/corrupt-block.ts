@@ -9,9 +9,10 @@ const MAX_FLIPPED_BYTES = 8
 const LEADER_CHANGE_TIMEOUT_MS = 60_000
 
 /**
- * A server is killed, some bytes of one block of its copy of the stream are turned over, and it is started again. It leaves out what it can no
- * longer read, the rest of the block with it, and is not always mended by the others (decision 86). So after a while its copy is taken away and it
- * copies all anew, as whoever runs it must do. It is started when another one leads: back before that, it is as likely as any to be chosen.
+ * Kills a server, flips some bytes in one block of its copy of the stream, and starts it again. The server drops what it can no longer read and the
+ * rest of the block, and the other servers do not always repair it (decision 86). After a while its copy is therefore deleted, and it copies
+ * everything again, as an operator must do. It is started only once another server leads the stream; otherwise it could be elected leader like any
+ * other.
  */
 export const corruptBlock: Fault = async (arena, { target, for_ms, salt }, stop) => {
   const node = arena.cluster.node(target)
@@ -27,17 +28,17 @@ export const corruptBlock: Fault = async (arena, { target, for_ms, salt }, stop)
   const logged = await node.logged()
   await node.start()
   await pause(for_ms, stop)
-  // It was away all the same.
+  // The server was down in any case.
   if (!isRelieved)
     return { done: `kill -9 server ${target}, after which nobody led the stream for ${LEADER_CHANGE_TIMEOUT_MS} ms: nothing was flipped` }
   if (!block) return { done: `kill -9 server ${target}, which has no blocks yet: nothing was flipped` }
   const missing = await missingOf(arena.cluster, node)
   await node.kill()
-  // From its log: another server may have copied from it, in however short a time.
+  // Read from its log, because another server may have copied from it even during a short time as leader.
   const led = await node.ledSince(logged)
   await rm(join(node.dir, 'jetstream'), { recursive: true, force: true })
   await node.start()
-  // What others were told by it is lost by the server, not by us: nothing is promised of a run in which that happened.
+  // What the damaged leader told others was lost by the server, not by Passover. A run in which this happened cannot prove anything.
   if (led && missing > REPLICA_LAG_MESSAGES)
     throw new InvalidRunError(`the damaged replica led the stream, with ${missing} messages missing (decision 86)`)
   return {
@@ -49,14 +50,14 @@ function isAnother(leader: Node | undefined, than: Node): boolean {
   return leader !== undefined && leader !== than
 }
 
-/** How many messages less than the fullest replica it has. */
+/** Returns the number of messages that this replica lacks compared with the largest one. */
 async function missingOf(cluster: Cluster, node: Node): Promise<number> {
   const copies = await cluster.copies()
   const most = Math.max(0, ...Object.values(copies).map((count) => count ?? 0))
   return most - (copies[node.name] ?? most)
 }
 
-/** Blocks of the stream that have something in them, in the order of their names. */
+/** Returns the stream's blocks that are large enough to be damaged, in the order of their names. */
 async function blocksIn(dir: string): Promise<string[]> {
   const names = await readdir(dir, { recursive: true }).catch(() => [] as string[])
   const blocks = names.filter((name) => name.endsWith('.blk') && name.includes('streams/PASSOVER/')).sort()
@@ -64,7 +65,7 @@ async function blocksIn(dir: string): Promise<string[]> {
   return blocks.filter((_, i) => (sizes[i]?.size ?? 0) > MAX_FLIPPED_BYTES).map((name) => join(dir, name))
 }
 
-/** So many bytes in a row, at a place between 0 (its start) and 1 (its end). */
+/** Flips a number of consecutive bytes at a relative position from 0 (start of the file) to 1 (end). */
 async function turnOver(path: string, bytes: number, place: number): Promise<void> {
   const file = await open(path, 'r+')
   try {

@@ -8,12 +8,12 @@ import type { DoneFault, PlannedFault } from './schedule.js'
 
 const SETTLE_TIMEOUT_MS = 90_000
 
-/** Does what the schedule says, from `start` on, until all is done or it is stopped; then everything is mended. */
+/** Injects the faults of the schedule until all are done or the run is stopped, and undoes each of them. */
 export class FaultInjector {
   readonly done: DoneFault[] = []
-  /** Faults that could not be carried out, and servers that did not recover. */
+  /** Faults that could not be injected, and servers that did not recover. */
   readonly failures: string[] = []
-  /** Why the run says nothing, for or against a promise. */
+  /** Reasons why the run proves nothing, for or against a promise. */
   readonly voided: string[] = []
   readonly #arena: Topology
   readonly #stop: AbortSignal
@@ -56,7 +56,7 @@ export class FaultInjector {
   }
 
   async #process(planned: PlannedFault): Promise<void> {
-    // What is frozen or just starting is left alone: a schedule's times are those of a quick machine.
+    // Skip a process that is frozen or still starting, since the times of the schedule assume a fast machine.
     const actor = this.#arena.actor(planned.target)
     if (actor && (actor.frozen || !actor.said('ready'))) return
     await this.#carryOut(planned, async () => {})
@@ -84,19 +84,19 @@ export class FaultInjector {
     }
   }
 
-  /** When these stood still, by name. */
+  /** Returns the times during which the processes of a kind were frozen, by name. */
   frozen(kind: string): Record<string, Trouble[]> {
     const freezes = this.done.filter(({ fault, skipped }) => fault === 'freeze' && !skipped)
     const of = (name: string) => freezes.filter(({ target }) => target === name).map(({ began, mended }) => ({ from: began, to: mended }))
     return Object.fromEntries(this.#arena.of(kind).map(({ name }) => [name, of(name)]))
   }
 
-  /** When one of the faults was under way. */
+  /** Returns the times during which one of these faults was in progress. */
   spansOf(of: (fault: DoneFault) => boolean): Trouble[] {
     return this.done.filter((one) => !one.skipped && of(one)).map(({ began, recovered }) => ({ from: began, to: recovered }))
   }
 
-  /** When the condition of P2's bound did not hold: servers troubled, or no timekeeper awake. */
+  /** Returns the times during which the condition of P2's bound did not hold: servers were disturbed, or no timekeeper was running. */
   troubles(): Trouble[] {
     const spans = this.done.filter(({ skipped }) => !skipped)
     return [
@@ -117,7 +117,7 @@ function isCluster({ fault }: PlannedFault): boolean {
   return (CLUSTER_FAULTS as readonly string[]).includes(fault)
 }
 
-/** Times at which so many were away at once. */
+/** Returns the times at which `count` processes were away at once. */
 function allAway(spans: readonly DoneFault[], count: number): Trouble[] {
   const starts = spans.map(({ began }) => began)
   return starts.flatMap((from) => {

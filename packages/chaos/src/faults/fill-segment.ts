@@ -6,19 +6,19 @@ import type { Fault } from './fault.js'
 
 const CONCURRENCY = 128
 const STREAM = 'PASSOVER'
-/** Nobody acknowledges nothing: msgpack of `{ v: 1, returns: [] }`. */
+/** Subject and body of an acknowledgment without returns by an agent that does not exist: msgpack of `{ v: 1, returns: [] }`. */
 const SUBJECT = 'acknowledged.nobody'
 const EMPTY_ACK = Buffer.from('82a17601a772657475726e7390', 'hex')
 const TIMEOUT_MS = 45_000
 const RETRY_DELAY_MS = 200
 
 /**
- * No harm by itself: fills up the archive's segment that is open now with messages that nobody needs, so that a short run too has segments that are sealed,
- * and passes that leave the stream while the others are under fire.
+ * Fills the open segment of the archive with messages that have no effect. Does no harm itself, but lets segments be sealed and passes leave the
+ * stream while other faults are in progress, even in a short run.
  */
 export const fillSegment: Fault = async (arena, _, stop) => {
   const until = performance.now() + TIMEOUT_MS
-  /** Servers in trouble, which is when it is wanted, answer a little later. */
+  /** Retries, since servers under faults may answer late. */
   const persist = async <T>(ask: () => Promise<T>): Promise<T> => {
     for (;;) {
       try {
@@ -46,7 +46,7 @@ export const fillSegment: Fault = async (arena, _, stop) => {
       const sent = Array.from({ length: Math.min(CONCURRENCY, full - last) }, () =>
         js.publish(SUBJECT, EMPTY_ACK).then(() => (stored += 1)),
       )
-      // What is refused while the servers are in trouble is sent again.
+      // Messages that the servers refuse are sent again in the next round.
       await Promise.allSettled(sent)
       last = await lastOf().catch(() => last)
     }

@@ -2,35 +2,38 @@ import { CLUSTER_FAULTS, type FaultName, PROCESS_FAULTS } from '../options.js'
 import { type SeededRandom, seededRandom } from '../seeded-random.js'
 
 export interface PlannedFault {
-  /** After the load began. */
+  /** Milliseconds after the start of the load. */
   at_ms: number
   fault: FaultName
-  /** A process or server; `leader` is whoever leads the stream then; two ends for a link (`n1 n2`). */
+  /** A process or server; `leader` for the current leader of the stream; two ends for a link (`n1 n2`). */
   target: string
   for_ms: number
-  /** Chooses what else there is to choose (which bytes, how slow). */
+  /** Seed for the remaining choices, such as which bytes to flip or how slow a link is. */
   salt: number
 }
 
 export interface ScheduleOptions {
   seed: number
-  /** How long there is load, ms. */
+  /** Duration of the load in milliseconds. */
   length_ms: number
   faults: readonly FaultName[]
   servers: readonly string[]
-  /** Processes by kind; one of a kind is always left in peace, so that what is promised "while one is up" can be judged. */
+  /** Processes by kind. If there are several of a kind, one always stays undisturbed, so that promises that hold "while one is up" can be judged. */
   processes: Readonly<Record<string, readonly string[]>>
-  /** Ends of links besides the servers: groups of processes that share a way to them. */
+  /** Ends of links besides the servers: groups of processes that share a connection to the servers. */
   parties: readonly string[]
 }
 
 const PROCESS_PAUSE = { least: 1_500, most: 5_000 }
-/** Past the lease of 5 s, so that a frozen worker wakes when another attempt has begun. */
+/** Up to more than the lease of 5 s, so that a frozen worker may resume after another attempt has begun. */
 const FREEZE = { least: 300, most: 9_000 }
-/** What a killed process is given to be back. */
+/** Milliseconds allowed for a killed process to be ready again. */
 const RESTART_MS = 5_000
 const CLUSTER_PAUSE = { least: 6_000, most: 12_000 }
-/** A server that is down longer than a request is tried (15 s) only shows E040. */
+/**
+ * Minimum and maximum duration of each fault in milliseconds. A server that is down for longer than a request is retried (15 s) would only cause
+ * E040.
+ */
 const LENGTHS: Record<FaultName, { least: number; most: number }> = {
   kill: { least: 0, most: 0 },
   freeze: FREEZE,
@@ -45,11 +48,11 @@ const LENGTHS: Record<FaultName, { least: number; most: number }> = {
   flip: { least: 0, most: 2_000 },
   seal: { least: 0, most: 0 },
 }
-/** The first one soon: what it archives is old enough to leave the stream before a run of a minute ends. */
+/** The first one comes early, so that what it archives is old enough to leave the stream before a run of one minute ends. */
 const FIRST_SEAL = { least: 3_000, most: 8_000 }
 const SEAL_PAUSE = { least: 30_000, most: 60_000 }
 
-/** The whole schedule, in order. The same options give the same one (I1). */
+/** Returns the whole schedule in order. The same options give the same schedule (I1). */
 export function makeSchedule(options: ScheduleOptions): PlannedFault[] {
   const planned = [...processLane(options), ...clusterLane(options), ...streamLane(options)]
   return planned.sort((a, b) => a.at_ms - b.at_ms || (a.target < b.target ? -1 : 1))
@@ -61,7 +64,7 @@ function processLane({ seed, length_ms, faults, processes }: ScheduleOptions): P
   const chosen = seededRandom(seed * 2 + 1)
   const lane: PlannedFault[] = []
   if (possible.length === 0 || kinds.length === 0) return lane
-  /** Until when each process is away. */
+  /** Time in the schedule until which each process is away. */
   const away = new Map<string, number>()
   for (let at = between(chosen, PROCESS_PAUSE); at < length_ms; at += between(chosen, PROCESS_PAUSE)) {
     const of = processes[chosen.pick(kinds)] ?? []
@@ -78,7 +81,7 @@ function processLane({ seed, length_ms, faults, processes }: ScheduleOptions): P
   return lane
 }
 
-/** One at a time: with two of three servers away nothing is promised. Each fault has its turn before any has its second. */
+/** Plans server faults one at a time, because nothing is promised with two of three servers away. Each fault occurs once before any occurs again. */
 function clusterLane({ seed, length_ms, faults, servers, parties }: ScheduleOptions): PlannedFault[] {
   const possible = CLUSTER_FAULTS.filter((fault) => faults.includes(fault) && fits(fault, servers.length))
   const chosen = seededRandom(seed * 2 + 2)
@@ -105,7 +108,7 @@ function streamLane({ seed, length_ms, faults }: ScheduleOptions): PlannedFault[
   return lane
 }
 
-/** What needs a second server that knows what the first one lost. */
+/** Returns false for a fault that needs a second server with the data that the first one lost, if there is only one. */
 function fits(fault: FaultName, servers: number): boolean {
   return servers > 1 || !['leader-kill', 'disk-full', 'flip'].includes(fault)
 }
@@ -122,7 +125,7 @@ function targetOf(fault: FaultName, { servers, parties, chosen }: Ends): string 
   const server = chosen.pick(servers)
   if (fault !== 'partition' && fault !== 'slow') return server
   const others = [...servers.filter((one) => one !== server), ...parties]
-  // A server away from the other servers, from everybody, or one link only.
+  // Separates a server from the other servers, from all other ends, or from one end only.
   const kind = chosen.between(0, 2)
   if (kind === 0 && servers.length > 1) return `${server} ${servers.filter((one) => one !== server).join('+')}`
   if (kind === 1) return `${server} ${others.join('+')}`
@@ -140,12 +143,12 @@ function between(chosen: SeededRandom, { least, most }: { least: number; most: n
   return chosen.between(least, most)
 }
 
-/** A fault as it was, ms of this machine. */
+/** A fault as it was carried out. Times are in milliseconds by this machine's clock. */
 export interface DoneFault extends PlannedFault {
   began: number
-  /** When the trouble itself was over. */
+  /** Time at which the fault itself was over. */
   mended: number
-  /** When all was as before: servers settled, or the process ready. */
+  /** Time at which everything had recovered: servers settled, or the process ready. */
   recovered: number
   what: string
   skipped?: true

@@ -2,13 +2,13 @@ import type { Node } from '../cluster/cluster.js'
 import { pause } from '../wait-for.js'
 import type { Fault } from './fault.js'
 
-/** kill -9 of one server, and its start after a while. */
+/** Kills one server with SIGKILL and starts it again after a while. */
 export const serverKill: Fault = async (arena, { target, for_ms }, stop) => {
   await away(arena.cluster.node(target), for_ms, stop)
   return { done: `kill -9 server ${target} for ${for_ms} ms` }
 }
 
-/** kill -9 of the server that leads the stream. */
+/** Kills the server that leads the stream with SIGKILL and starts it again after a while. */
 export const leaderKill: Fault = async (arena, { for_ms }, stop) => {
   const leader = await arena.cluster.leader()
   if (!leader) return { skipped: 'nobody leads the stream' }
@@ -22,7 +22,7 @@ async function away(node: Node, for_ms: number, stop: AbortSignal): Promise<void
   await node.start()
 }
 
-/** SIGSTOP of one server: connections stay open and nobody answers. */
+/** Freezes one server with SIGSTOP: its connections stay open, but it does not answer. */
 export const serverFreeze: Fault = async (arena, { target, for_ms }, stop) => {
   const node = arena.cluster.node(target)
   node.freeze()
@@ -31,7 +31,7 @@ export const serverFreeze: Fault = async (arena, { target, for_ms }, stop) => {
   return { done: `SIGSTOP server ${target} for ${for_ms} ms` }
 }
 
-/** A restart in good order (SIGTERM). */
+/** Restarts a server gracefully (SIGTERM). */
 export const serverRestart: Fault = async (arena, { target, for_ms }, stop) => {
   const node = arena.cluster.node(target)
   await node.stop()
@@ -40,7 +40,7 @@ export const serverRestart: Fault = async (arena, { target, for_ms }, stop) => {
   return { done: `restart server ${target}` }
 }
 
-/** kill -9 of all servers at the same time. */
+/** Kills all servers with SIGKILL at the same time. */
 export const outage: Fault = async ({ cluster }, { for_ms }, stop) => {
   await Promise.all(cluster.nodes.map((node) => node.kill()))
   await pause(for_ms, stop)
@@ -48,7 +48,9 @@ export const outage: Fault = async ({ cluster }, { for_ms }, stop) => {
   return { done: `kill -9 all servers for ${for_ms} ms` }
 }
 
-/** A server that cannot write turns its JetStream off; when there is room again, it is started again, as whoever runs it would. */
+/**
+ * Fills the disk of a server. A server that cannot write disables JetStream, so it is restarted once there is space again, as an operator would do.
+ */
 export const diskFull: Fault = async (arena, { target, for_ms }, stop) => {
   if (arena.disks.means === 'none') return { skipped: 'no disk can be filled here' }
   const node = arena.cluster.node(arena.disks.victim(target))

@@ -1,24 +1,27 @@
 import type { SeededRandom } from '../seeded-random.js'
 import { BUILDER, type LoadRequest, planRequest } from './load-plan.js'
 
-/** Its passes wait for a person before they are dispatched. */
+/** Subagent whose passes are held for a person before they are dispatched. */
 export const GATED_AGENT = 'gate'
 export const APPROVAL_EXPIRES_MS = 8_000
 
-/** The policy of a run: no loop breaker and no bound of open passes, since all are of few sessions and pairs; and a subagent whose passes are held. */
+/**
+ * Policy of a run. It sets no effective loop breaker and no effective limit of open passes, since the load has only few sessions and pairs. The
+ * passes of one subagent are held.
+ */
 export const CHAOS_POLICY = {
   defaults: { max_passes_per_session: 1_000_000_000, max_open: 1_000_000_000 },
   subagents: { [GATED_AGENT]: { hold_before_dispatch: true, approval_expires_ms: APPROVAL_EXPIRES_MS } },
 }
 
-/** One thing that an originator does in a run. */
+/** One request of an originator in a run. */
 export interface ChaosRequest extends LoadRequest {
   to: string
-  /** By the SDK's own retrying, which asks anew after what is recoverable. */
+  /** True to use the SDK's retries, which make a new request after recoverable errors. */
   retries: boolean
 }
 
-/** The errands of the load tests, and held ones, retries, and children that would close a loop (E003). */
+/** Plans a request: those of the load tests, and also held ones, retries, and children that would form a loop (E003). */
 export function planChaosRequest(seed: SeededRandom): ChaosRequest {
   const made: ChaosRequest = { ...planRequest(seed), to: BUILDER, retries: false }
   const kind = seed.next()
@@ -31,11 +34,11 @@ export function planChaosRequest(seed: SeededRandom): ChaosRequest {
   return made
 }
 
-/** What an originator writes down, a JSON document a line. Times in ms of this machine. */
+/** A line of an originator's log, one JSON document per line. Times are in milliseconds by this machine's clock. */
 export type OriginatorLogLine =
   | { t: 'asked'; id: string; to: string; at: number; timeout_ms: number }
-  /** The stream has taken its request. */
+  /** The stream has stored its request. */
   | { t: 'stored'; id: string; at: number }
-  /** What it was told: `ok`, or an error's code; and by which attempt, where a worker said so. */
+  /** The result that the originator received: `ok` or an error code, and the attempt that produced it if the worker reported one. */
   | { t: 'told'; id: string; at: number; outcome: string; attempt?: number }
   | { t: 'cancelled'; id: string; at: number }

@@ -1,31 +1,31 @@
 import type { Priority } from '@passover/schemas'
 import type { SeededRandom } from '../seeded-random.js'
 
-/** What a worker of the load tests is to do for a pass; it travels as the objective. */
+/** Instructions for a worker of the load tests. They are sent as the objective of the pass. */
 export interface LoadPlan {
-  /** How long the work takes. */
+  /** Duration of the work in milliseconds. */
   ms: number
   throws?: boolean
-  /** Does not look at its abort signal: what it gives comes late. */
+  /** True to ignore the abort signal, so that the output comes late. */
   deaf?: boolean
   child?: ChildPlan
 }
 
 export interface ChildPlan {
   to: string
-  /** False: the parent returns while the child is still at work. */
+  /** False if the parent returns while the child is still running. */
   waits: boolean
   plan: LoadPlan
 }
 
-/** One thing that an originator does. */
+/** One request of an originator. */
 export interface LoadRequest {
   plan: LoadPlan
   priority: Priority
   timeout_ms: number
-  /** Cancels it so long after asking. */
+  /** Milliseconds after the request at which it is cancelled. */
   cancel_after_ms?: number
-  /** Asks so many times for the same id, all at once. */
+  /** Number of concurrent requests for the same id. */
   times: number
 }
 
@@ -36,7 +36,7 @@ export const LOAD_AGENTS = [BUILDER, HELPER, CHECKER] as const
 
 const LONG_TIMEOUT_MS = 40_000
 
-/** Plain ones, and a share of each kind of trouble that an originator and a worker can make by themselves. */
+/** Plans a request: mostly plain ones, and a share of each kind of difficulty that originators and workers can cause themselves. */
 export function planRequest(seed: SeededRandom): LoadRequest {
   const made: LoadRequest = {
     plan: plan(seed),

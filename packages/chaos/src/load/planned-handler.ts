@@ -1,7 +1,7 @@
 import type { Pass } from '@passover/sdk'
 import type { LoadPlan } from './load-plan.js'
 
-/** A handler of the load tests: does what its pass's objective says. */
+/** Handler of the load tests. Follows the plan in the objective of its pass. */
 export async function plannedHandler(pass: Pass): Promise<string> {
   const plan = JSON.parse(pass.objective) as LoadPlan
   await spendTime(plan.ms, plan.deaf ? undefined : pass.signal)
@@ -9,7 +9,7 @@ export async function plannedHandler(pass: Pass): Promise<string> {
   if (plan.child) {
     const { to, waits, plan: below } = plan.child
     const child = pass.passOver({ subagent: to, reason: 'a part of it', work_context: { objective: JSON.stringify(below) } })
-    // What became of a child is read from the stream; here the parent only waits for it.
+    // The outcome of a child is checked in the stream. Here the parent only waits for it.
     if (waits) await child.catch(() => undefined)
     else await child.stored.catch(() => undefined)
   }

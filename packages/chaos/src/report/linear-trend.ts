@@ -1,5 +1,5 @@
 export interface Sample {
-  /** ms. */
+  /** Time in milliseconds. */
   at: number
   value: number
 }
@@ -7,23 +7,23 @@ export interface Sample {
 export interface Trend {
   from: number
   to: number
-  /** By least squares. */
+  /** Slope of the least-squares line. */
   per_hour: number
-  /** How much of what varies the line explains, 0 to 1. */
+  /** Share of the variance that the line explains, 0 to 1. */
   fit: number
   grows: boolean
 }
 
 const HOUR_MS = 3_600_000
-/** Fewer say nothing. */
+/** Minimum number of samples for a trend. */
 const MIN_SAMPLES = 8
-/** What warms up at its start is no leak. */
+/** Share of the samples at the start that is ignored, since growth during warm-up is not a leak. */
 const WARM_UP = 0.25
-/** It grows if the line explains so much, and rises by this share of its mean (and by `least`) while it was watched. */
+/** Conditions for growth: the line explains at least this share of the variance, and rises by at least this share of the mean (and by `least`). */
 const MIN_FIT = 0.6
 const MIN_RISE = 0.15
 
-/** How a measure goes over time, its first quarter left out; undefined with too few samples. */
+/** Returns the trend of a measure without the first quarter of its samples, or `undefined` if there are too few. */
 export function linearTrend(samples: readonly Sample[], least: number): Trend | undefined {
   const kept = samples.slice(Math.floor(samples.length * WARM_UP))
   const [first] = kept

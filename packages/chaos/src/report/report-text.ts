@@ -2,7 +2,7 @@ import type { PromiseVerdict } from '../check/verdict.js'
 import type { VerifyCommandResult } from '../verification/verify-command.js'
 import type { ChaosReport } from './report.js'
 
-/** In a sentence, what each promise says (docs/architecture/invariants.md#promises). */
+/** One sentence about each promise (docs/architecture/invariants.md#promises). */
 export const PROMISE_TEXT = {
   P1: 'One dispatch: at most once, a run at most once an attempt, only the newest attempt returns, asking again gives the stored result',
   P2: 'One return: exactly one, in time, and what was told is what is stored; nothing accepted is lost',
@@ -14,7 +14,7 @@ export const PROMISE_TEXT = {
 const MAX_VIOLATIONS = 50
 const MAX_FAULTS = 5
 
-/** The report for people. */
+/** Formats the report as Markdown. */
 export function reportText(report: ChaosReport): string {
   const { verdict, machine } = report
   const sections = [
@@ -55,13 +55,13 @@ export function reportText(report: ChaosReport): string {
   return `${sections.filter(Boolean).join('\n\n')}\n`
 }
 
-/** What a run says, in a word or two. */
+/** Returns the outcome of a run in a few words. */
 export function outcomeText({ ok, voided }: Pick<ChaosReport, 'ok' | 'voided'>): string {
   if (voided.length > 0) return 'SAYS NOTHING'
   return ok ? 'no violation' : 'NOT OK'
 }
 
-/** What `passover verify` said, in a line. */
+/** Returns the result of `passover verify` in one line. */
 export function verifyText({ ok, segments, counts, faults, remarks }: VerifyCommandResult): string {
   const looked = `${segments} segments and the stream after them; ${countsText(counts)}; remarks ${remarks}`
   return `${ok ? 'everything holds together' : `NOT OK: ${faults.slice(0, MAX_FAULTS).join('; ')}`} (${looked})`

@@ -13,18 +13,18 @@ export interface Machine {
   platform: string
   node: string
   nats_server: string
-  /** Where the servers' network is, and how a slow link and a full disk are made. */
+  /** Kind of the servers' network, and the methods by which links are slowed and disks are filled. */
   network: 'namespaces' | 'loopback'
   slow_links: string
   full_disk: string
 }
 
-/** Everything that a run has to say. */
+/** The complete report of a run. */
 export interface ChaosReport {
   ok: boolean
   passover: string
   seed: number
-  /** The command that repeats it. */
+  /** Command that repeats the run. */
   again: string
   started_at: string
   seconds: number
@@ -34,11 +34,14 @@ export interface ChaosReport {
   faults: Record<string, number>
   recovery: Record<string, Recovery>
   verdict: Verdict
-  /** What `passover verify` says of what was left. */
+  /** Result of `passover verify`. */
   verify: VerifyCommandResult
-  /** What went wrong with the run itself: processes that crashed, faults that failed, who never answered. */
+  /** Failures of the run itself: processes that crashed, faults that failed, and originators that did not finish. */
   failures: string[]
-  /** Why the run says nothing, for or against a promise: the server lost what it had acknowledged (decision 86). Empty: it is valid. */
+  /**
+   * Reasons why the run proves nothing, for or against a promise: the server lost messages that it had acknowledged (decision 86). Empty if the run
+   * is valid.
+   */
   voided: string[]
   soak?: SoakReport
   schedule: readonly PlannedFault[]
@@ -47,10 +50,10 @@ export interface ChaosReport {
 
 export interface Recovery {
   count: number
-  /** From the end of the trouble to all being as before. */
+  /** From the end of the fault until everything has recovered. */
   median_ms: number
   most_ms: number
-  /** From the end of the trouble to the next return of a worker. */
+  /** From the end of the fault to the next return of a worker. */
   work_median_ms: number
   work_most_ms: number
 }
@@ -61,17 +64,17 @@ export function countFaults(done: readonly DoneFault[]): Record<string, number> 
   return counts
 }
 
-/** Nothing is away afterwards, or nothing ever was. */
+/** Faults without a recovery time: nothing is away after them. */
 const NO_RECOVERY: readonly string[] = ['freeze', 'seal']
 
-/** `returned`: when workers returned, in order. */
+/** Computes recovery times. `returned` are the times at which workers returned, in order. */
 export function recoveries(done: readonly DoneFault[], returned: readonly number[]): Record<string, Recovery> {
   const hurt = done.filter(({ skipped, fault }) => !skipped && !NO_RECOVERY.includes(fault))
   const kinds = [...new Set(hurt.map(({ fault }) => fault))]
   return Object.fromEntries(
     kinds.map((kind) => {
       const some = hurt.filter(({ fault }) => fault === kind)
-      // A killed process is mended when its successor is ready: that whole time is its recovery.
+      // A killed process counts as restored when its successor is ready, so recovery is measured from the kill.
       const settled = some.map(({ began, mended, recovered }) => recovered - (kind === 'kill' ? began : mended))
       const work = some.flatMap(({ began, mended }) => {
         const from = kind === 'kill' ? began : mended
@@ -88,7 +91,7 @@ function medianAndMost(name: string, times: readonly number[]): Record<string, n
   return { [`${name}median_ms`]: sorted[sorted.length >> 1] ?? 0, [`${name}most_ms`]: sorted.at(-1) ?? 0 }
 }
 
-/** Writes `report.md` and `report.json`; gives their paths. */
+/** Writes `report.md` and `report.json` and returns their paths. */
 export async function writeReport(dir: string, report: ChaosReport): Promise<{ markdown: string; json: string }> {
   const paths = { markdown: join(dir, 'report.md'), json: join(dir, 'report.json') }
   await writeFile(paths.markdown, reportText(report))

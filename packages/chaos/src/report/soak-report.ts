@@ -3,7 +3,7 @@ import { linearTrend, type Sample, type Trend } from './linear-trend.js'
 const MEASURES = ['memory MiB', 'descriptors', 'threads', 'timers', 'connections', 'subscriptions', 'consumers', 'messages'] as const
 export type Measure = (typeof MEASURES)[number]
 
-/** One measure of one life of a process or server. */
+/** Samples of one measure in one life of a process or server. */
 export interface Series {
   who: string
   pid: number
@@ -11,18 +11,18 @@ export interface Series {
   samples: Sample[]
 }
 
-/** What was watched of everything that ran, and which of it grows. */
+/** Resource usage of everything that ran, and the measures that grow. */
 export interface SoakReport {
   samples: number
   minutes: number
-  /** For people: a block of text each. */
+  /** Blocks of Markdown for people. */
   lines: string[]
-  /** `<who> (<pid>) <measure>`. */
+  /** Measures that grow, as `<who> (<pid>) <measure>`. */
   grows: string[]
   trends: Record<string, Trend>
 }
 
-/** Least rise that counts. That the stream has ever more messages is no leak: it stands there beside the servers' memory. */
+/** Minimum rise that counts as growth. The number of messages never counts: it is shown for comparison with the servers' memory. */
 const MIN_GROWTH: Record<Measure, number> = {
   'memory MiB': 20,
   descriptors: 10,
@@ -33,11 +33,11 @@ const MIN_GROWTH: Record<Measure, number> = {
   consumers: 2,
   messages: Number.POSITIVE_INFINITY,
 }
-/** What rises in less may be warming up. */
+/** Minutes below which a rise may be due to warm-up. */
 const MIN_MINUTES = 10
 const MINUTE_MS = 60_000
 
-/** The verdict, and the figures of everybody by the longest of his lives. */
+/** Returns the trends, and a table with the longest life of each process and server. */
 export function soakReport(series: readonly Series[], samples: number): SoakReport {
   const trends: Record<string, Trend> = {}
   for (const { who, pid, measure, samples: some } of series) {

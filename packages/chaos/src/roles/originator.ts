@@ -7,8 +7,8 @@ import { pause } from '../wait-for.js'
 import { report, retryUntilDone, roleOptions } from './role.js'
 
 /**
- * Asks for passes, one every `every_ms` and whatever became of those before, until it is told to stop, and writes down what it asked
- * and what it was told. Killed and started again it asks for the ids whose end it has not been told.
+ * Requests passes, one every `every_ms` regardless of earlier ones, until it is stopped, and logs its requests and their results. After a kill and
+ * restart it asks for the results of the ids that it has none for.
  */
 interface Options {
   servers: string
@@ -17,9 +17,9 @@ interface Options {
   every_ms: number
   seed: number
   history: string
-  /** Returns wait for it while it is away. */
+  /** True to use durable returns. */
   durable: boolean
-  /** How often it was started before. */
+  /** Number of earlier starts of this process. */
   life: number
 }
 
@@ -32,7 +32,7 @@ process.on('message', (message) => {
   if ((message as { stop?: boolean }).stop) stopping.abort()
 })
 const agent = await retryUntilDone(() => connect({ agent: name, servers, ...credentialsIn(folder, name), durable_returns: durable }))
-// What came while it was away; whoever asked for it is told below.
+// Takes the returns that arrived while it was away. Results for the log come from `tell` below.
 if (durable) await retryUntilDone(() => agent.onDurableReturn(() => undefined))
 const under = new Set<Promise<void>>()
 for (const { id, to } of leftOpen()) follow(tell(agent.handle(id, to)))
@@ -54,7 +54,7 @@ async function run(by: Agent, errand: ChaosRequest, given: string): Promise<void
   const { plan, priority, timeout_ms, times, to, cancel_after_ms } = errand
   const options: PassOverOptions = { subagent: to, reason: 'load', priority, timeout_ms, work_context: { objective: JSON.stringify(plan) } }
   if (errand.retries) {
-    // Its ids are its own business; what becomes of them is read from the stream.
+    // The SDK generates the ids of retries, so their outcome is checked in the stream only.
     await by.passOverWithRetry(options).catch(() => undefined)
     return
   }
@@ -86,7 +86,7 @@ async function tell(handle: PassHandle): Promise<void> {
   write({ t: 'told', id: handle.id, at: Date.now(), ...end })
 }
 
-/** Workers say in their text which attempt they were. */
+/** Reads the number of the attempt from the text of the output, where workers put it. */
 function attemptOf(output: WorkOutput): { attempt?: number } {
   const found = /done in attempt (\d+)/.exec(JSON.stringify(output))
   return found ? { attempt: Number(found[1]) } : {}
@@ -96,7 +96,7 @@ function write(line: OriginatorLogLine): void {
   writeSync(file, `${JSON.stringify(line)}\n`)
 }
 
-/** What an earlier life asked for and was not told the end of. */
+/** Returns the requests of earlier lives that have no result yet. */
 function leftOpen(): { id: string; to: string }[] {
   const open = new Map<string, { id: string; to: string }>()
   for (const text of readFileSync(history, 'utf8').split('\n')) {

@@ -5,7 +5,7 @@ import { credentialsIn } from '../cluster/access.js'
 import { pause } from '../wait-for.js'
 import { report, retryUntilDone, roleOptions } from './role.js'
 
-/** Decides about what is held: approves three of five, denies one, and leaves one to expire. */
+/** Decides about held passes: approves three of five, denies one, and lets one expire. */
 interface Options {
   servers: string
   folder?: string
@@ -24,7 +24,7 @@ await retryUntilDone(() =>
 )
 report('ready')
 
-/** The same pass is decided alike by each of its lives. */
+/** Decides about one held pass. The decision depends only on the id, so that it is the same after a restart. */
 async function decide(stored: StoredMessage, key: PassKey): Promise<void> {
   const chosen = createHash('sha256').update(key.id).digest()
   const kind = (chosen[0] ?? 0) % 5

@@ -1,6 +1,6 @@
-/** What every process of a run does: read what it is told, say what happens, end with the runner. */
+/** Common code of all processes of a run: reads the options, reports events, and exits with the runner. */
 
-/** What the runner gave as the first argument. */
+/** Returns the options that the runner passed as the first argument. */
 export function roleOptions<T>(): T {
   return JSON.parse(process.argv[2] ?? '{}') as T
 }
@@ -9,7 +9,7 @@ export function report(event: string, fields: object = {}): void {
   if (process.connected) process.send?.({ ...fields, event })
 }
 
-/** Tries until it succeeds: a process may be started while no server is up. */
+/** Retries until the attempt succeeds, since a process may be started while no server is running. */
 export async function retryUntilDone<T>(attempt: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -21,11 +21,11 @@ export async function retryUntilDone<T>(attempt: () => Promise<T>): Promise<T> {
   }
 }
 
-// A runner that was killed leaves nobody behind; Ctrl-C is the runner's to hear.
+// Exit with the runner, even if it was killed. Ctrl-C is handled by the runner only.
 process.on('disconnect', () => process.exit(0))
 process.on('SIGINT', () => undefined)
 
-/** What only the process itself can count. */
+/** Interval in milliseconds at which the process reports its timers, which only it can count. */
 const RESOURCES_INTERVAL_MS = 5_000
 setInterval(() => {
   const timers = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout' || kind === 'Immediate').length

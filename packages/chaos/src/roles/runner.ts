@@ -3,7 +3,7 @@ import type { ChaosOptions } from '../options.js'
 import { appendRunLog, runOnce } from '../run/run.js'
 import { report, roleOptions } from './role.js'
 
-/** The process that runs everything, in a world of its own where that is allowed. */
+/** Entry point of the process that performs the whole run, in its own namespaces if they are available. */
 const { options, ...home } = roleOptions<{
   options: ChaosOptions
   world: NamespaceSandbox
@@ -27,7 +27,7 @@ try {
 }
 process.disconnect()
 
-/** A report is large: it has left before the channel is closed. */
+/** Sends a message and waits until it is sent, since a large report must leave before the channel is closed. */
 function deliver(event: string, fields: object): Promise<void> {
   return new Promise((sent) => process.send?.({ ...fields, event }, undefined, undefined, () => sent()))
 }

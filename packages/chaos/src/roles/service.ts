@@ -3,10 +3,10 @@ import { runAudit } from '@passover/audit'
 import { runDispatcher } from '@passover/dispatcher'
 import { report, retryUntilDone, roleOptions } from './role.js'
 
-/** A dispatcher or an audit as an installation runs it, but for where its environment comes from. */
+/** Runs a dispatcher or an audit as in an installation, except that its environment comes from the runner. */
 const { service, env } = roleOptions<{ service: 'dispatcher' | 'audit'; env: Record<string, string> }>()
 
-/** As its own main has it. */
+/** Niceness of the audit, as in its own entry point. */
 const NICENESS = 5
 if (service === 'audit') setPriority(NICENESS)
 await retryUntilDone<unknown>(() =>

@@ -5,9 +5,9 @@ import { plannedHandler } from '../load/planned-handler.js'
 import { report, retryUntilDone, roleOptions } from './role.js'
 
 /**
- * Works as one or more subagents, by the plan in each objective. Every run of a handler is written down as it begins,
- * in a file that a kill does not lose: `<originator>/<subagent>/<id> <attempt>`; and in another one, with when, that it began, that it
- * was told to stop, and that it was over.
+ * Works as one or more subagents by the plan in each objective. Logs the start of each run of a handler in the file `begun`, as
+ * `<originator>/<subagent>/<id> <attempt>`, written synchronously so that a kill does not lose it. Logs the time of its start, of its abort signal
+ * and of its end in the file `runs`.
  */
 interface Options {
   servers: string

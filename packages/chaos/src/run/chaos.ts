@@ -6,24 +6,24 @@ import { detectNamespaceSandbox } from '../cluster/namespace-sandbox.js'
 import type { ChaosOptions } from '../options.js'
 import type { ChaosReport } from '../report/report.js'
 
-/** Compiled, wherever this runs from. */
+/** Path of the compiled script, also when this file runs from its source. */
 const RUNNER_SCRIPT = new URL('../../dist/roles/runner.js', import.meta.url)
 
 export interface ChaosHooks {
   say: (progress: string) => void
-  /** How often it says how far it is. */
+  /** Interval in milliseconds between progress messages. */
   say_every_ms: number
-  /** Ends load and trouble; what was asked for until then is waited for and checked. */
+  /** Ends load and faults. Requests made until then are awaited and checked. */
   stop: AbortSignal
-  /** The version that is under fire. */
+  /** Version of Passover under test. */
   passover: string
-  /** The command `passover`: what a run leaves is verified by it. */
+  /** The `passover` command, used to verify the result of a run. */
   command: readonly string[]
 }
 
 /**
- * Runs real servers and processes under load and trouble, and checks what they left. The runner is a process of its own: in network and
- * mount namespaces of its own where those are allowed, and in no process group that Ctrl-C reaches.
+ * Runs real servers and processes under load and faults, and checks the result. The runner is a separate process: in its own network and mount
+ * namespaces if they are available, and in a process group that Ctrl-C does not reach.
  */
 export async function runChaos(
   options: ChaosOptions,

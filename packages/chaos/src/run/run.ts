@@ -16,24 +16,24 @@ import { pause } from '../wait-for.js'
 import { Soak } from './soak.js'
 
 const DRAIN_TIMEOUT_MS = 180_000
-/** The deleter of an audit that was killed is relieved after 30 s. */
+/** Milliseconds to wait for a deletion. If an audit is killed, another one takes over its deletions after 30 s. */
 const DELETION_TIMEOUT_MS = 40_000
 
-/** What a run is given besides its options. */
+/** Environment of a run, besides its options. */
 export interface RunEnvironment {
   world: NamespaceSandbox
   server: { path: string; version: string }
   passover: string
-  /** The command `passover`: what a run leaves is verified by it. */
+  /** The `passover` command, used to verify the result of a run. */
   command: readonly string[]
   say: (progress: string) => void
-  /** How often it says how far it is. */
+  /** Interval in milliseconds between progress messages. */
   say_every_ms: number
-  /** Ends load and trouble; it is checked all the same. */
+  /** Ends load and faults. The result is checked nevertheless. */
   stop: AbortSignal
 }
 
-/** One run, from the start of the servers to the verdict. */
+/** Performs one run, from the start of the servers to the verdict. */
 export async function runOnce(options: ChaosOptions, home: RunEnvironment): Promise<ChaosReport> {
   const started = new Date()
   const servers = Array.from({ length: options.nodes }, (_, n) => `n${n + 1}`)
@@ -94,14 +94,14 @@ export async function runOnce(options: ChaosOptions, home: RunEnvironment): Prom
 
 interface UnderFire {
   troublemaker: FaultInjector
-  /** Given what the stream holds at last. */
+  /** Returns the observed deletions, given a test for what the stream still holds. */
   removals: (isHere: (sequence: number) => boolean) => Removal[]
-  /** Who did not end in time. */
+  /** Names of the originators that did not finish in time. */
   silent: string[]
   soak: SoakReport | undefined
 }
 
-/** Load and trouble, until time is up and everybody was told what became of what he asked for. */
+/** Runs load and faults until time is up and every originator has the results of its requests. */
 async function underFire(
   arena: Topology,
   { options, schedule, home }: { options: ChaosOptions; schedule: readonly PlannedFault[]; home: RunEnvironment },
@@ -127,7 +127,7 @@ async function underFire(
   return { troublemaker, removals: (isHere) => retention.removals(damaged, isHere), silent, soak: soak?.report() }
 }
 
-/** The checker's verdict on all that servers and processes left. */
+/** Runs the checker on everything that servers and processes have stored. */
 async function judgedRun(
   { arena, troublemaker, removals }: { arena: Topology } & UnderFire,
   { slack_ms, id_window_ms }: ChaosOptions,
@@ -153,7 +153,10 @@ async function judgedRun(
   })
 }
 
-/** Aborted when it is over. (Of what `AbortSignal.any` and `timeout` make, Node 20 may collect what still waits.) */
+/**
+ * Returns a signal that is aborted when time is up or the run is stopped. Not made by `AbortSignal.any` and `timeout`, because Node 20 may
+ * garbage-collect such signals while they are in use.
+ */
 function timeUp(length_ms: number, stop: AbortSignal): { signal: AbortSignal } & Disposable {
   const over = new AbortController()
   const end = () => over.abort()
@@ -173,7 +176,7 @@ export function scheduleOf({ seed, length_ms, faults }: ChaosOptions, servers: r
   return makeSchedule({ seed, length_ms, faults, servers, processes: PROCESSES, parties: PARTIES })
 }
 
-/** Says how it goes, until it is over. */
+/** Reports progress until the run is over. */
 async function reportProgress(
   arena: Topology,
   how: { troublemaker: FaultInjector; options: ChaosOptions; over: AbortSignal; home: RunEnvironment },
@@ -201,7 +204,7 @@ function machineOf(arena: Topology, { world, server }: RunEnvironment): Machine 
   }
 }
 
-/** What this machine cannot do, or was not asked to (I3). */
+/** Lists the faults and measurements that this machine does not support or that were not requested (I3). */
 function leftOut(arena: Topology, { faults, nodes, network, soak }: ChaosOptions, world: NamespaceSandbox): string[] {
   const left = FAULTS.filter((fault) => !faults.includes(fault)).map((fault) => `${fault}: not asked for`)
   if (nodes === 1) left.push('leader-kill, disk-full, flip: there is one server, nobody else has what it loses')
@@ -223,7 +226,7 @@ function commandOf({ seed, length_ms, faults, nodes, rate, network, id_window_ms
   return `passover chaos --minutes ${length_ms / 60_000} --seed ${seed} --nodes ${nodes} --rate ${rate}${some}${where}${window}${slack_ms > 0 ? ` --slack ${slack_ms}ms` : ''}${soak ? ' --soak' : ''}`
 }
 
-/** Writes down what is asked while it runs, for who looks at a run that hangs. */
+/** Appends a line to the log of the run, so that a run that hangs can be analyzed. */
 export async function appendRunLog(dir: string, text: string): Promise<void> {
   await appendFile(join(dir, 'run.log'), `${new Date().toISOString()} ${text}\n`)
 }

@@ -8,7 +8,7 @@ const SAMPLE_INTERVAL_MS = 5_000
 
 type Life = Pick<Series, 'who' | 'pid'>
 
-/** Watches every process and server. A process that was killed is another one: each life is a series of its own. */
+/** Samples the resource usage of every process and server. A restarted process is a different one, so each life has a series of its own. */
 export class Soak {
   readonly #arena: Topology
   readonly #series: Series[] = []

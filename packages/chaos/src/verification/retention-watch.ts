@@ -17,7 +17,10 @@ interface State {
   deleted?: number[]
 }
 
-/** Looks every second what is gone from the stream: that, and when, no reader can say afterwards. */
+/**
+ * Polls the stream for deleted messages, because afterwards no reader can tell when they were deleted. Polls every second at first, and at most every
+ * 5 s as the answers take longer.
+ */
 export class RetentionWatch implements AsyncDisposable {
   readonly #looks: Removal[] = []
   readonly #gone = new Set<number>()
@@ -40,12 +43,12 @@ export class RetentionWatch implements AsyncDisposable {
     while (!over.aborted) {
       const began = performance.now()
       await this.look()
-      // Who asks for ever longer lists asks less often.
+      // Polls less often as the list of deleted messages grows.
       await pause(Math.min(POLL_INTERVAL_MS + (performance.now() - began) * PAUSE_FACTOR, MAX_PAUSE_MS), over)
     }
   }
 
-  /** A server that does not answer is asked again later. */
+  /** Polls once. If the server does not answer, the next poll is tried instead. */
   async look(): Promise<void> {
     const info = await this.#manager.streams.info(STREAM, { deleted_details: true }).catch(() => undefined)
     if (!info) return
@@ -55,12 +58,13 @@ export class RetentionWatch implements AsyncDisposable {
     for (let sequence = this.#below; sequence < first_seq; sequence += 1) if (!this.#gone.has(sequence)) sequences.push(sequence)
     for (const sequence of sequences) this.#gone.add(sequence)
     this.#below = Math.max(this.#below, first_seq)
-    // Both of one answer: what was stored by then was there beside what is gone now, however late a server may be that answers.
+    // Both values come from one answer. Everything up to this sequence was stored when the deletions were not visible yet, even if the answering
+    // server lags behind.
     if (sequences.length > 0) this.#looks.push({ last: this.#last, at, sequences })
     this.#last = last_seq
   }
 
-  /** Looks on until something was deleted, where something is to be, or time is up. */
+  /** Polls until a message was deleted, if a deletion is expected, or until time is up. */
   async untilDeleted(deadline_ms: number): Promise<void> {
     const until = performance.now() + deadline_ms
     while (this.#last >= PER_SEGMENT && this.#gone.size === 0 && performance.now() < until) {
@@ -69,11 +73,14 @@ export class RetentionWatch implements AsyncDisposable {
     }
   }
 
-  /** What is gone for good; what only a damaged replica did not have is no deletion. `last` 0: it is not known when it was still there. */
+  /**
+   * Returns the final deletions. Messages that only a damaged replica lacked are not counted. `last` is 0 if it is not known when they were still
+   * there.
+   */
   removals(damaged: readonly Trouble[], isHere: (sequence: number) => boolean): Removal[] {
     return this.#looks.flatMap(({ last, at, sequences }) => {
       const gone = sequences.filter((sequence) => !isHere(sequence))
-      // Who looked while a replica was damaged does not know since when.
+      // A poll while a replica was damaged cannot tell how long the messages had been gone.
       const blind = damaged.find(({ from, to }) => at >= from && at <= to)
       return gone.length === 0 ? [] : [{ last: blind ? 0 : last, at, sequences: gone }]
     })

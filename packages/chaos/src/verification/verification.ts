@@ -21,10 +21,10 @@ const HISTORY = '.history.jsonl'
 export interface VerificationInput {
   servers: string[]
   access: ClusterAccess
-  /** What originators (`<name>.history.jsonl`) and workers (`begun`, `runs`) wrote down. */
+  /** Folder of the logs of originators (`<name>.history.jsonl`) and workers (`begun`, `runs`). */
   histories: string
   options: CheckerOptions & DeletionRules
-  /** Where the workers were, and what was seen to leave the stream, given what it holds now. */
+  /** Times at which workers were frozen or killed. `removals` returns the observed deletions, given a test for what the stream still holds. */
   workers: Omit<ProcessLocations, 'now'>
   removals: (isHere: (sequence: number) => boolean) => readonly Removal[]
   say: (progress: string) => void
@@ -32,11 +32,11 @@ export interface VerificationInput {
 
 export interface VerificationResult {
   verdict: Verdict
-  /** When workers returned, server ms, in order. */
+  /** Server times in milliseconds at which workers returned, in order. */
   returned: number[]
 }
 
-/** Reads everything, again and again until every pass has ended and is recorded or time is up; the verdict on the last reading. */
+/** Reads all data repeatedly until every pass has ended and is recorded, or time is up. Returns the verdict on the last reading. */
 export async function verifyRun(judging: VerificationInput): Promise<VerificationResult> {
   judging.say('reading the history')
   const nc = await connect({ servers: judging.servers, name: 'checker', ...(await judging.access.admin()) })
@@ -57,14 +57,14 @@ export async function verifyRun(judging: VerificationInput): Promise<Verificatio
 
 interface Reading {
   verdict: Verdict
-  /** Every pass has ended and is recorded. */
+  /** True if every pass has ended and is recorded. */
   quiet: boolean
-  /** The whole history: what left the stream too, from the archive. */
+  /** The whole history, including messages that only the archive still has. */
   records: StoredMessage[]
 }
 
 async function read(nc: NatsConnection, { histories, options, workers, removals }: VerificationInput): Promise<Reading> {
-  // In this order: what leaves the stream in between stands in the archive.
+  // The stream is read first, so that messages deleted in between are found in the archive.
   const { records: stored, now } = await readStream(nc, 'PASSOVER')
   const evidence = await readEvidence(nc)
   const archived = readArchive(evidence)
@@ -91,7 +91,7 @@ function returnsIn(records: readonly StoredMessage[]): number[] {
   return records.filter(({ subject }) => subject.startsWith('return.') && !subject.endsWith('.passover')).map(({ time }) => time)
 }
 
-/** The whole history as lines of JSON, for who looks for the cause. */
+/** Writes the whole history as lines of JSON for analysis. */
 async function keep(records: readonly StoredMessage[], path: string): Promise<void> {
   const lines = records.map(({ sequence, time, subject, headers, data }) =>
     JSON.stringify({ sequence, time, subject, headers: headers?.() ?? {}, data: Buffer.from(data).toString('base64') }),

@@ -1,14 +1,14 @@
 import { execFile } from 'node:child_process'
 import { VERIFIER_NAME } from '../cluster/access.js'
 
-/** What `passover verify` said of what a run left. */
+/** Result of `passover verify` after a run. */
 export interface VerifyCommandResult {
   ok: boolean
-  /** How many entries it looked at, as it counts them. */
+  /** Number of entries checked, by kind. */
   counts: Record<string, number>
   segments: number
   faults: string[]
-  /** What clients stored and readers pass over. */
+  /** Number of messages that clients stored and readers ignore. */
   remarks: number
 }
 
@@ -21,12 +21,12 @@ interface Answer {
   error?: { message?: string }
 }
 
-/** What a run of an hour leaves takes as many times longer to read as it is longer: so much, and this part of the run's length. */
+/** Time limit of the command: this minimum plus a third of the length of the run, since a longer run leaves more data to read. */
 const MIN_TIMEOUT_MS = 300_000
 const RUN_LENGTH_DIVISOR = 3
 const MAX_OUTPUT_BYTES = 64 << 20
 
-/** Runs `command` (which is `passover`) on the installation as anybody would, from here: nobody else reaches the servers. */
+/** Runs `command` (which is `passover`) on the installation as a user would. Only this process can reach the servers, so it runs from here. */
 export async function runVerifyCommand(
   command: readonly string[],
   where: { servers: readonly string[]; dir: string; id_window_ms: number; length_ms: number; credentials: string | undefined },
