@@ -87,7 +87,7 @@ class Authority {
     }
   }
 
-  /** Checks the chain of a pass and returns the number of its ancestors. */
+  /** Checks the chain of a pass and returns its length in passes, itself included. */
   #chain(key: string, claimed: readonly string[]): number {
     const found = this.#ancestorsOf(key)
     if (found.join(' ') !== claimed.join(' '))

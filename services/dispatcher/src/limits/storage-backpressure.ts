@@ -11,7 +11,7 @@ const LOW_WATERMARK = 0.8
 const WARNING_LEVEL = 0.7
 const CHECK_SPEEDUP = 8
 /**
- * Upper estimate of the bytes by which a work step exceeds its request, including the server's overhead for each message. Also holds for an empty
+ * Estimated bytes by which a work step exceeds its request, including the server's overhead for each message. Also holds for an empty
  * context.
  */
 const WORK_OVERHEAD_BYTES = 2_048
@@ -20,7 +20,7 @@ const RETURN_BYTES = 1_024
 /** Bytes that may be admitted before the first usage check. */
 const INITIAL_ALLOWANCE_BYTES = 262_144
 /**
- * A dispatcher admits at most 1/16 of the remaining room between two usage checks, so that it sees what other replicas admit. Up to 16 replicas
+ * A dispatcher admits about 1/16 of the remaining room between two usage checks, so that it sees what other replicas admit. Up to 16 replicas
  * cannot exceed the room together.
  */
 const SHARE_DIVISOR = 16

@@ -2,7 +2,10 @@ import { type Bus, JournalTooLong } from '@passover/bus'
 import type { JournalState } from '@passover/core'
 import type { PassKey, Step } from '@passover/schemas'
 
-/** Reads the steps of a journal. For a journal that is too long, returns the steps read so far, which include its first step. */
+/**
+ * Reads the steps of a journal. For a journal that is too long, returns its first steps and the last one of each subject, which show whether it has
+ * begun.
+ */
 export async function readSteps(bus: Bus, key: PassKey): Promise<Step[]> {
   try {
     return await bus.journal.read(key)

@@ -20,7 +20,7 @@ export type WorkStart = (subagent: string) => number | 'unknown' | undefined
 
 /**
  * Ensures that every subagent has its work consumers. A lost consumer is created again only some seconds after it was seen missing, from the lowest
- * open work. Until then its workers have noticed the loss and do not mistake a redelivery for a first delivery
+ * open work. By then its workers know that the consumer is new and do not mistake a redelivery for a first delivery
  * (docs/architecture/storage.md#durable-consumers).
  */
 export class WorkConsumers {
