@@ -29,7 +29,7 @@ import type { LoggingPolicy } from '../watchers/logging-policy.js'
 import { type AuditOptions, rulesOf } from './options.js'
 import type { AuditComponents, AuditDeps } from './parts.js'
 
-/** What was opened for it before. */
+/** Stores and watchers that were opened before the parts are assembled. */
 interface OpenedStores {
   table: Table<PassRecord>
   manifest: Manifest
@@ -44,7 +44,7 @@ interface OpenedStores {
   custody: CustodyWatcher
 }
 
-/** The parts of an audit, each knowing those that it tells. Nothing is read yet. */
+/** Creates the parts of an audit and connects them to each other. Reads nothing yet. */
 export function assemble(deps: AuditDeps, options: AuditOptions, stores: OpenedStores): AuditComponents {
   const { bus, clock, log, random } = deps
   const { table, manifest, objects, archive, agents, revoked, logging, start, inbox } = stores
@@ -118,13 +118,13 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: OpenedS
   }
 }
 
-/** Whether one of its records, which a late request may have a second of, is such. */
+/** True if at least one record of the pass satisfies `such`. A pass can have a second record, made by a late request with the same id. */
 async function hasRecord(table: Table<PassRecord>, key: PassKey, such: (record: PassRecord) => boolean): Promise<boolean> {
   for await (const { value } of table.entries(recordFilter(key))) if (such(value)) return true
   return false
 }
 
-/** What was read of a pass again becomes its record; what it shows to be impossible is recorded. */
+/** Writes the record of a pass that was read again, and reports its impossible steps as violations. */
 async function recordLoaded(
   parts: Pick<
     AuditComponents,
@@ -135,15 +135,15 @@ async function recordLoaded(
   const { memory } = loaded
   const { table, records, rows, violations, schemas, inbox, undelivered, logging, options } = parts
   violations.reportLoaded(loaded)
-  // Nothing but impossible steps is no pass, and must not stand where one stood.
+  // A journal of only impossible steps is not a pass, and must not replace the record of one.
   if (memory.journal.state === 'none' && !memory.request) return true
   const { record, row } = await buildCheckedRecord(memory, rulesOf(options), schemas.check)
-  // It is being erased, and an agent stored something more of it.
+  // The pass is being erased; an agent stored another message for it meanwhile.
   if (parts.custody.isGoing(memory.first)) return true
   rows.put(row)
   inbox.note(record, memory.first)
   undelivered.note(memory)
-  // A record that is there stays true.
+  // While logging is off, only passes that already have a record are updated, so that this record stays true.
   if (!logging.on && !(await hasRecord(table, memory.key, isLasting))) return true
   const slot: Slot = { key: recordKey(memory.key, createdAt(record), record.session_id) }
   const stored = compactRecordOf(memory)?.stored ?? record

@@ -3,19 +3,21 @@ import type { AuditSettings } from './options.js'
 
 type Environment = Record<string, string | undefined>
 
-/** Everything that an audit process is told by its environment. */
+/** Configuration that an audit process reads from its environment. */
 export interface ProcessConfig {
   bus: Omit<BusOptions, 'identity'>
   settings: AuditSettings
   log_level: string
-  /** Of stream and buckets (docs/operations/quotas.md). */
+  /** Limits of the stream and the buckets (docs/operations/quotas.md). */
   topology: TopologyOptions
 }
 
 /**
- * What busFromEnvironment reads, and PASSOVER_ID_WINDOW_MS (as of the dispatchers), PASSOVER_LOG_ALL_PASSES (`false`),
- * PASSOVER_ARCHIVE_COMPRESSION, PASSOVER_PEOPLE (names, by commas, of those who are told about every pass), PASSOVER_OPEN (`true`:
- * whoever is no registered agent is), PASSOVER_STORAGE_BYTES, PASSOVER_REPLICAS, PASSOVER_LOG_LEVEL. `readFile` gives undefined for what is no file.
+ * Reads the variables of `busFromEnvironment`, and PASSOVER_ID_WINDOW_MS (the same value as for the dispatchers), PASSOVER_LOG_ALL_PASSES
+ * (`false`), PASSOVER_ARCHIVE_COMPRESSION, PASSOVER_PEOPLE (comma-separated names of the people who may see every pass), PASSOVER_OPEN (`true`:
+ * every name that is not a registered agent counts as a person), PASSOVER_STORAGE_BYTES, PASSOVER_REPLICAS and PASSOVER_LOG_LEVEL.
+ *
+ * @param readFile - reads a text file; returns `undefined` if the path is not a file
  */
 export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): ProcessConfig {
   return {
@@ -35,6 +37,6 @@ function settingsOf(env: Environment): AuditSettings {
   if (env.PASSOVER_LOG_ALL_PASSES === 'false') settings.log_all_passes = false
   if (env.PASSOVER_PEOPLE) settings.people = env.PASSOVER_PEOPLE.split(',').map((name) => name.trim())
   if (env.PASSOVER_OPEN === 'true') settings.open = true
-  // Checked as a whole by auditOptions, which names what is wrong.
+  // `auditOptions` validates the whole object and names each invalid value.
   return settings as AuditSettings
 }

@@ -2,25 +2,29 @@ import { counter, gauge } from '@passover/bus'
 import { Registry } from 'prom-client'
 
 export interface AuditStats {
-  /** Sequence of the last message read, and how many were stored after it when last looked (once a second). */
+  /** Sequence of the last message read. */
   position: number
+  /** Number of messages stored after `position`, as of the last check (once a second). */
   lag: number
-  /** Open passes and unanswered requests in memory. */
+  /** Number of open passes in memory. */
   open: number
+  /** Number of unanswered requests in memory. */
   requests: number
-  /** By this process: records written, segments sealed, violations published. */
+  /** Numbers of records written, segments sealed and violations published by this process. */
   kv_writes: number
   segments: number
   violations: number
-  /** Outputs whose output_schema was not applied: the budget of their agent was spent. */
+  /** Number of outputs whose output_schema was not applied because the budget of their agent was spent. */
   schema_unchecked: number
-  /** Messages deleted from the stream by this process; the first segment that is not done with; passes left behind in those before. */
+  /** Number of messages that this process deleted from the stream. */
   deleted: number
+  /** Number of the first segment that the deleter has not finished. */
   deleted_to: number
+  /** Number of passes and advisories that could not be deleted yet from earlier segments. */
   undeleted: number
 }
 
-/** An audit's numbers for `/metrics`, but for those of the passes that it saw end. */
+/** Returns the audit's metrics for `/metrics`, except those about passes that it saw end. */
 export function auditMetrics(stats: AuditStats): Registry {
   const registry = new Registry()
   gauge(registry, { name: 'passover_audit_open', help: 'Open passes in memory' }, stats.open)

@@ -5,7 +5,7 @@ import { Deleter } from '../deletion/deleter.js'
 import { isHeld } from '../erasure/legal-hold.js'
 import type { AuditComponents } from './parts.js'
 
-/** The deleter of an audit's parts. */
+/** Opens the deleter, using the parts of an audit. */
 export function openDeleter(parts: AuditComponents, { archive, objects }: { archive: Archive; objects: ObjectStore }): Promise<Deleter> {
   const { deps, options, manifest, agents, acknowledged, archiver, custody, reloads } = parts
   const { bus, clock, log, random } = deps
@@ -32,7 +32,7 @@ export function openDeleter(parts: AuditComponents, { archive, objects }: { arch
   })
 }
 
-/** What both have read: at a start the archiver may be behind the projector, or ahead of it. */
+/** Returns the position that both the archiver and the projector have reached. After a start, either of them may be behind the other. */
 function readBy({ projector, archiver }: AuditComponents): { sequence: number; time: number } {
   const { position, time } = archiver.position < projector.position ? archiver : projector
   return { sequence: position, time }

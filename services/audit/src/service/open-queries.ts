@@ -13,7 +13,7 @@ import { sessionDeps } from './open-retention.js'
 import { type AuditOptions, rulesOf } from './options.js'
 import type { AuditComponents, AuditDeps } from './parts.js'
 
-/** Answers questions by what the parts of an audit know. */
+/** Starts answering questions from the parts of an audit. */
 export function openQueries(
   parts: AuditComponents,
   found: { archive: Archive; dead: DeadLetters; seeded: Promise<void> },
@@ -66,12 +66,12 @@ export function openQueries(
   })
 }
 
-/** Whether an audit with these options lists every pass for anybody but services. */
+/** True if anyone other than a service may list every pass of an audit with these options. */
 export function hasPeople(deps: Pick<AuditDeps, 'people'>, { people, open }: Pick<AuditOptions, 'people' | 'open'>): boolean {
   return open || people.length > 0 || deps.people !== undefined
 }
 
-/** I6: a person is known for one; only where the server is one person's own is everybody who is no registered agent. */
+/** True if the asker may see every pass (I6): the system, a configured person or, on an open server, any name that is not a registered agent. */
 export function seesAll(
   asker: string,
   { people, open }: Pick<AuditOptions, 'people' | 'open'>,

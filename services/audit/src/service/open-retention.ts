@@ -10,7 +10,7 @@ import { ArchiveRetention } from '../retention/archive-retention.js'
 import { rulesOf } from './options.js'
 import type { AuditComponents } from './parts.js'
 
-/** What leaves the archive: what is older than the policy keeps, and what people have erased (decisions 87 and 100). */
+/** Removes data from the archive: segments older than the policy's retention, and what people erased (decisions 87 and 100). */
 export class RemovalTasks {
   constructor(
     private readonly aging: ArchiveRetention,
@@ -31,7 +31,7 @@ export class RemovalTasks {
   }
 }
 
-/** The removal of an audit's parts. */
+/** Opens the removal tasks, using the parts of an audit. */
 export function openRemovalTasks(parts: AuditComponents, { archive, objects }: { archive: Archive; objects: ObjectStore }): RemovalTasks {
   const { deps, manifest, archiver, rows, logging, indexing } = parts
   const { clock, log, random } = deps
@@ -50,7 +50,7 @@ export function openRemovalTasks(parts: AuditComponents, { archive, objects }: {
   return new RemovalTasks(new ArchiveRetention({ ...shared, rows, retention: () => logging.retention }), new Eraser(shared))
 }
 
-/** What finding the passes of a session takes. */
+/** Returns the dependencies for finding the passes of a session. */
 export function sessionDeps(parts: AuditComponents, archive: Archive): SessionDeps {
   const { deps, options, archiver, agents, acknowledged, table } = parts
   const { bus, clock } = deps
@@ -72,16 +72,16 @@ export function sessionDeps(parts: AuditComponents, archive: Archive): SessionDe
   }
 }
 
-/** What an audit remembers besides its parts. */
+/** Caches of an audit outside its parts that may hold erased messages. */
 export interface MemoryOfPasses {
   archive: Archive
-  /** Undefined: not yet, or it answers nobody. */
+  /** Returns the known dead letters; `undefined` if they are not loaded yet or this process answers no questions. */
   dead: () => DeadLetters | undefined
 }
 
 /**
- * Has what tombstones stand for leave this process's memory, whichever audit does the rest. What this gives is called when everything was read
- * that is read at the start: what was erased meanwhile may have been among it.
+ * Removes erased messages from this process's memory when a tombstone names them, whichever audit carries out the erasure. Call the returned
+ * function once everything that is loaded at the start has been read: it may include messages that were erased meanwhile.
  */
 export function forgetErased(parts: AuditComponents, remembering: MemoryOfPasses): () => void {
   let early: Set<number> | undefined = new Set()
@@ -113,13 +113,13 @@ function forget(
   projector.forget(erased)
   records.forget(erased)
   index.forgetFirst(erased)
-  // The last message of a row may be younger than what was erased; then its line in the index tells.
+  // The last message of a row may be newer than the erased ones. In that case the removal of its index entry shows that the pass was erased.
   for (const { row, indexed } of known) if (erased.has(row.last_sequence) || (indexed && !index.has(row))) rows.remove(keyText(row))
   dead()?.drop(erased)
   for (const k of segmentsIn(erased)) archive.forgetCached(k)
 }
 
-/** Where all of it is gone: segments that another audit wrote anew refer to less, and what waited for a person does not. */
+/** Runs when an erasure is complete: reloads the indexes of segments that another audit rewrote, and checks the inbox entries of erased passes. */
 async function forgetEverywhere(
   { deps, inbox, custody, options, schemas }: AuditComponents,
   archive: Archive,

@@ -25,22 +25,22 @@ import type { CustodyWatcher } from '../watchers/custody-watcher.js'
 import type { LoggingPolicy } from '../watchers/logging-policy.js'
 import type { AuditOptions } from './options.js'
 
-/** What the audit is given: only a main constructs these. */
+/** Dependencies of the audit. Only a main function constructs them. */
 export interface AuditDeps {
   /** Connected as `passover`; the stream and the buckets exist. */
   bus: Bus
   clock: Clock
   random: Random
   log: Logger
-  /** Applies output schemas; absent: none is. The audit ends it. */
+  /** Applies output schemas; if absent, none are applied. The audit disposes it. */
   schemas?: OutputSchemas
-  /** Health checks of the process that are not ok. */
+  /** Returns the health checks of the process that are failing. */
   trouble?: (() => string[]) | undefined
   /** People in addition to those of the options; the set may change while the service runs. */
   people?: { has(name: string): boolean }
 }
 
-/** What an audit process consists of. */
+/** Parts that an audit process consists of. */
 export interface AuditComponents {
   deps: AuditDeps
   options: AuditOptions

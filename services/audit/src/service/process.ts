@@ -8,7 +8,7 @@ import { auditOptions } from './options.js'
 import type { AuditRunning } from './running-audit.js'
 import { startAudit } from './supervisor.js'
 
-/** An audit process: connects as its environment says (see environment.ts), makes the topology, starts. */
+/** Runs an audit process: connects as configured by the environment (see environment.ts), creates the topology and starts the audit. */
 export async function runAudit(env: Record<string, string | undefined>): Promise<AuditRunning> {
   const told = readEnvironment(env, readTextFile)
   const log = pino(
@@ -22,15 +22,15 @@ export async function runAudit(env: Record<string, string | undefined>): Promise
     const settings = { ...told.settings, id_window_ms }
     const running = await startAudit({ bus, clock: serverClock(bus), random: nodeRandom, log, schemas: outputSchemas() }, settings)
     const metrics = () => [...running.metrics(), processMetrics()]
-    // With another window at once: it would go on deleting by the former.
+    // Stops at once when the id window changes: it would keep deleting by the old window.
     return { running, id_window_ms, metrics, other_window_drain_ms: 0 }
   })
 }
 
-/** The audit only watches: where processors are short, it yields to those who pass, and catches up after. */
+/** Nice value of the process. When CPU is scarce, the audit yields to the services that handle passes, and catches up later. */
 const NICENESS = 5
 
-/** Runs the process until it is told to stop. */
+/** Runs the process until it receives a signal to stop. */
 export async function main(): Promise<void> {
   setPriority(NICENESS)
   await runService(() => runAudit(process.env), { printable: visibleLines, repeats: new Repeats() })

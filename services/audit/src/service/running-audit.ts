@@ -9,15 +9,15 @@ import { type AuditStats, auditMetrics } from './metrics.js'
 import type { RemovalTasks } from './open-retention.js'
 import type { AuditComponents } from './parts.js'
 
-/** A reader that is behind and reads nothing for this long is stalled, even if it reports no trouble. */
+/** Milliseconds without progress after which a reader that is behind counts as stalled, even if it reports no trouble. */
 const STALLED_MS = 10_000
 
-/** Notices that a reader stays at one position though more is stored. */
+/** Detects a reader that stays at one position although more messages are stored. */
 export class StallDetector {
   private position = -1
   private since = 0
 
-  /** `now`: monotonic ms. To be called at least every few seconds. */
+  /** Returns a description of the stall, or `undefined`. Call it at least every few seconds. `now` is monotonic, in ms. */
   trouble({ position, lag }: Pick<AuditStats, 'position' | 'lag'>, now: number): string | undefined {
     if (position !== this.position || lag === 0) {
       this.position = position
@@ -31,27 +31,27 @@ export class StallDetector {
 }
 
 export interface AuditRunning extends AsyncDisposable {
-  /** Stops reading, and finishes (for at most `ms`) what it has begun to write. */
+  /** Stops reading, and waits at most `ms` milliseconds for writes in progress. */
   drain(ms?: number): Promise<void>
-  /** Settles when it has stopped, also because its connection closed for good. */
+  /** Settles when the audit has stopped, including after its connection closed for good. */
   readonly closed: Promise<void>
   stats(): AuditStats
-  /** The same and more, for Prometheus. */
+  /** Returns the statistics and further metrics for Prometheus. */
   metrics(): Registry[]
-  /** How it is now. */
+  /** Returns the current health. */
   health(): HealthReport
-  /** Settles when everything stored until now is read and its records are written. For tests and for `rebuild`. */
+  /** Settles when everything stored so far has been read and its records are written. For tests and `rebuild`. */
   settled(): Promise<void>
 }
 
 const SWEEP_INTERVAL_MS = 500
-/** Between one few of many that are to be written and the next: 400 a second, so that a backlog is not written while it moves. */
+/** Pause between two batches of records, in ms. Limits writing to 400 records a second, so that a backlog is not written while it still changes. */
 const BATCH_INTERVAL_MS = 25
 const CHECK_INTERVAL_MS = 1_000
 const DRAIN_TIMEOUT_MS = 10_000
 const SETTLE_POLL_MS = 20
 
-/** An audit that reads. */
+/** An audit that is running: owns its timers and its shutdown. */
 export class RunningAudit {
   readonly closed: Promise<void>
   private resolveClosed: () => void = () => undefined
@@ -66,7 +66,7 @@ export class RunningAudit {
     private readonly parts: AuditComponents,
     private readonly opened: {
       reader: StreamSubscription
-      /** Archives what was full at the start. */
+      /** Archives the segments that were already full at the start. */
       behind: CatchUp
       back: RollbackDetector
       answering: Consumption | undefined
@@ -97,12 +97,12 @@ export class RunningAudit {
     if (opened.rebuild) void opened.reader.caughtUp.then(() => this.endRebuild())
   }
 
-  /** Settles when the stream has lost what was read of it, with what that is: it must be begun anew. */
+  /** Settles with a description of the loss when the stream has rolled back behind the read position; the audit must then be restarted. */
   get wentBack(): Promise<string> {
     return this.opened.back.found
   }
 
-  /** Why what is stored now would not be told; undefined: it would. */
+  /** Reason why newly stored messages would not be read; `undefined` if they are read. */
   get trouble(): string | undefined {
     const { reader } = this.opened
     if (reader.trouble !== undefined) return reader.trouble
@@ -111,7 +111,7 @@ export class RunningAudit {
     return this.caughtUp ? undefined : `it still reads the stream, ${this.stats().lag} messages behind`
   }
 
-  /** Why no question reaches it; undefined: they do. */
+  /** Reason why questions do not reach this process; `undefined` if they do. */
   get answerTrouble(): string | undefined {
     return this.opened.answering?.trouble
   }
@@ -186,7 +186,7 @@ export class RunningAudit {
       parts.custody[Symbol.asyncDispose](),
     ])
     const flushed = parts.acknowledged.flush()
-    // What is only retried is given up; the next process reads it again (I4).
+    // Gives up records that are only being retried; the next process reads their messages again (I4).
     parts.reloads.stop()
     parts.violations.stop()
     parts.schemas.stop()
@@ -211,7 +211,7 @@ export class RunningAudit {
     this.resolveClosed()
   }
 
-  /** A reader that lags is not told by the clock how old a pass is, but by what it reads. */
+  /** Server time in ms. While the reader lags, returns the time of the last message read instead, so that passes do not look older than they are. */
   private get now(): number {
     const { projector, deps } = this.parts
     return projector.position >= this.last ? deps.clock.now() : projector.time

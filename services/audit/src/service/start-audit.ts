@@ -23,8 +23,10 @@ import type { AuditDeps } from './parts.js'
 import { RunningAudit } from './running-audit.js'
 
 /**
- * Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there.
- * `rebuild`: the records are made again from the stream's start, whatever the bucket holds.
+ * Starts reading, projecting, archiving and answering. With `rebuild`, all records are rebuilt from the start of the stream, whatever the bucket
+ * holds.
+ *
+ * @throws Error if the archive belongs to another stream, or a bucket does not exist
  */
 export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { rebuild?: boolean } = {}): Promise<RunningAudit> {
   const { bus, log } = deps
@@ -38,13 +40,13 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   ])
   const inbox = new Inbox(waiting, deps.clock, log)
   const built = await inbox.load()
-  // Before anything is opened that would be left open: it may refuse for as long as nobody decides.
+  // Comes before anything is opened that would have to be closed again: it may throw at every start until a person decides.
   const start = await archivePosition(bus, manifest)
   const { agents, revoked, watch } = await watchAgents(bus)
   const logging = await LoggingPolicy.open(bus, options.log_all_passes)
   const swept = await sweepOrphanObjects(manifest, objects)
   if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
-  // Each erasure does so before it is done.
+  // A failure is only logged, because each erasure does the same sweep before it completes.
   await sweepOrphanChunks(bus, objects).catch((error: unknown) =>
     log.warn({ err: error }, 'pieces of objects that a crash left are not swept now'),
   )
@@ -55,7 +57,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   let dead: DeadLetters | undefined
   const allRead = forgetErased(parts, { archive, dead: () => dead })
   const seeded = seedRows(table, parts.rows).catch((error: unknown) => {
-    // What is not known is then looked for in the bucket.
+    // Rows that are not cached are then looked up in the bucket.
     parts.rows.complete = false
     log.warn({ err: error }, 'newest records not read')
   })

@@ -17,13 +17,15 @@ import { beginAudit } from './start-audit.js'
 const DRAIN_MS = 10_000
 const RETRY_DELAY_MS = 1_000
 const NO_PEOPLE = 'it was started without people (PASSOVER_PEOPLE): lists and inboxes are empty for everybody'
-/** What the projection and the archive rest on: with another one of these it all begins anew. */
+/** Stores that projection and archive are built on. If one of them is replaced, everything is rebuilt. */
 const ARCHIVE_STORES = [ARCHIVE_BUCKET, `objects ${ARCHIVE_BUCKET}`]
 const REQUIRED_STORES = ['stream', PASSES_BUCKET, INBOX_BUCKET, ACKNOWLEDGED_BUCKET, ...ARCHIVE_STORES]
 
 /**
- * Starts reading, projecting, archiving and answering. Throws where the archive belongs to another stream, or the buckets are not there.
- * A bucket that is lost while it runs is made anew, and what was in it is made again from the stream: as a new start would do it.
+ * Starts reading, projecting, archiving and answering. If a bucket is lost while the audit runs, the bucket is created again and its contents are
+ * rebuilt from the stream, as at a new start.
+ *
+ * @throws Error if the archive belongs to another stream, or a bucket does not exist
  */
 export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}): Promise<AuditRunning> {
   const options = auditOptions.parse(settings)
@@ -43,10 +45,10 @@ class AuditSupervisor implements AuditRunning {
   private resolveClosed: () => void = () => undefined
   private draining: Promise<void> | undefined
   private restarting: Promise<void> | undefined
-  /** Why it does not run now. */
+  /** Reason why the audit does not run at the moment. */
   private trouble: string | undefined
   private readonly renewed = new Set<string>()
-  /** What the stream lost of what was read, and that is not begun anew yet. */
+  /** Description of a stream rollback that the audit has not restarted for yet. */
   private lost: string | undefined
 
   constructor(
@@ -130,7 +132,7 @@ class AuditSupervisor implements AuditRunning {
     void inner.wentBack.then((what) => this.onWentBack(inner, what))
   }
 
-  /** What was made of it rests on what is no longer there, as if it were another stream. */
+  /** Restarts the audit after a stream rollback, as if the stream were a new one: the current state is built on messages that no longer exist. */
   private onWentBack(inner: RunningAudit, what: string): void {
     if (this.inner !== inner) return
     this.deps.log.error({ what }, 'the stream went back: the audit begins anew')
@@ -143,12 +145,12 @@ class AuditSupervisor implements AuditRunning {
     if (this.renewed.size === 0 || this.draining) return
     this.restarting ??= this.restart().finally(() => {
       this.restarting = undefined
-      // What was lost just when it had begun anew.
+      // Handles a loss that was reported just as the restart finished.
       this.onRenewed([])
     })
   }
 
-  /** A store is another one: everything that is known rests on the former, and is made anew of what the stream holds. */
+  /** Restarts the audit after a store was replaced, and rebuilds everything from what the stream holds. */
   private async restart(): Promise<void> {
     const { deps, inner } = this
     this.trouble = 'it begins anew: what it rests on was lost'
@@ -167,7 +169,7 @@ class AuditSupervisor implements AuditRunning {
           this.trouble = undefined
           return
         }
-        // One more was lost meanwhile.
+        // Another store was lost during the restart.
         this.inner = undefined
         await begun.drain(RETRY_DELAY_MS)
       } catch (error) {
@@ -180,7 +182,7 @@ class AuditSupervisor implements AuditRunning {
   }
 }
 
-/** A restart would only make a new, empty stream, if it were allowed to (decision 55). */
+/** Reports a missing stream as failed. A restart does not help: at most it would create a new, empty stream (decision 55). */
 function missingStream(trouble: string | undefined): Finding {
   return trouble === undefined ? healthy() : { state: 'failed', what: trouble, restart_helps: false }
 }
