@@ -1,7 +1,7 @@
 import { type Bus, VerifiedAgents } from '@passover/bus'
 import { type AgentRecord, agentRecord, type RevokedAgent } from '@passover/schemas'
 
-/** Agents whose credentials a person revoked, and when (server ms). */
+/** Agents whose credentials were revoked by a person, with the server time of the revocation in ms. */
 export type RevokedAgents = ReadonlyMap<string, number>
 
 interface WatchedAgents {
@@ -10,7 +10,7 @@ interface WatchedAgents {
   watch: AsyncDisposable
 }
 
-/** The registry as events told it, followed. */
+/** Opens the agent registry as verified by events, and keeps it up to date. */
 export async function watchAgents(bus: Bus): Promise<WatchedAgents> {
   const agents = new Map<string, AgentRecord>()
   const told = await VerifiedAgents.open(bus)

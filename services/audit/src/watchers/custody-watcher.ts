@@ -12,25 +12,25 @@ const TIMEOUT_MS = 10_000
 interface CustodyWatcherDeps {
   bus: Bus
   clock: Clock
-  /** Told where what was read is no longer in the stream: all of it must be read anew. */
+  /** Is notified if messages that were read are no longer in the stream; everything must then be read again. */
   back: Pick<RollbackDetector, 'onRollback' | 'lose'>
 }
 
-/** Reads along what is said about custody (decision 87). Such events never leave the stream, so it knows all of them. */
+/** Follows all custody events (decision 87). They never leave the stream, so the log is complete. */
 export class CustodyWatcher implements AsyncDisposable {
   readonly custody = new CustodyLog()
-  /** Told of sequences that a tombstone stands for, and of all of an erasure when it is done. */
+  /** Called with the sequences that a tombstone replaces (`erased`), and with all sequences of an erasure when it completes (`done`). */
   onErased: (sequences: ReadonlySet<number>, said: 'erased' | 'done') => void = () => undefined
-  /** Tombstones' entries of segments that were not sealed when it looked last. */
+  /** Tombstone entries by segment, for segments that were not sealed at the last check. */
   private readonly unsealed = new Map<number, Map<number, ErasedEntry>>()
   private sealed = -1
-  /** Sequences that tombstones of an erasure stand for which is not done. */
+  /** Sequences named by the tombstones of each erasure that has not completed. */
   private readonly going = new Map<number, Set<number>>()
   private reader: StreamSubscription | undefined
 
   private constructor(private readonly deps: CustodyWatcherDeps) {}
 
-  /** Settles when it knows all that was said before. `sealed`: the newest segment that is. */
+  /** Settles when all custody events stored so far are read. `sealed` is the number of the newest sealed segment. */
   static async open({ log, sealed, ...deps }: CustodyWatcherDeps & { log: Logger; sealed: number }): Promise<CustodyWatcher> {
     const { bus, back } = deps
     const watch = new CustodyWatcher(deps)
@@ -42,12 +42,16 @@ export class CustodyWatcher implements AsyncDisposable {
     return watch
   }
 
-  /** Settles when everything is known that is stored by now. Throws where that takes too long, or something else is known. */
+  /**
+   * Waits until all custody events stored so far are read, and returns the log.
+   *
+   * @throws Error if that takes longer than 10 seconds, or if the stream has lost custody events that were read
+   */
   async current(): Promise<CustodyLog> {
     const { bus, clock } = this.deps
     const { position } = this.custody
     const newest = await bus.journal.newest(bus.subjects.all('custody'))
-    // Such events never leave the stream: by what it lost, something may be held that is not known to be.
+    // Custody events never leave the stream. If the stream lost some, it may have lost holds too, so nothing here is reliable any more.
     if ((newest?.sequence ?? 0) < position) {
       const what = `what was said about custody at sequence ${position} is no longer in the stream`
       this.deps.back.lose(what)
@@ -60,19 +64,19 @@ export class CustodyWatcher implements AsyncDisposable {
     return this.custody
   }
 
-  /** What tombstones stand for in a segment that is to be sealed, whoever took it out of the stream. */
+  /** Returns the tombstone entries for a segment that is about to be sealed, whichever audit deleted the messages from the stream. */
   async erasedIn(k: number): Promise<ReadonlyMap<number, ErasedEntry>> {
     await this.current()
     return this.unsealed.get(k) ?? new Map()
   }
 
-  /** Whether a message that may still be in the stream is being erased: nothing may be made of it any more. */
+  /** True if a message that may still be in the stream is being erased, so that nothing may be derived from it any more. */
   isGoing(sequence: number): boolean {
     if (this.going.size > 0) for (const sequences of this.going.values()) if (sequences.has(sequence)) return true
     return false
   }
 
-  /** Segment k is sealed. */
+  /** Forgets the tombstone entries of segment `k`, which is now sealed. */
   forget(k: number): void {
     this.sealed = Math.max(this.sealed, k)
     this.unsealed.delete(k)
@@ -88,7 +92,7 @@ export class CustodyWatcher implements AsyncDisposable {
     const parsed = subjects.parse(subject)
     if (parsed.kind !== 'custody' || sequence <= this.custody.position) return
     const body = decode(data, headers.get(HEADER.contentType))
-    // A message that the server published on a client's behalf is not believed, but it is read: later guards name its sequence.
+    // The body of a message that the server published on behalf of a client is ignored, but its sequence counts: later guards name it.
     const says = body.ok && subjects.isTrusted(stored) ? body.value : undefined
     const counted = this.custody.take({ sequence, time, sender: parsed.person, body: says })
     if (!counted) {
@@ -99,7 +103,7 @@ export class CustodyWatcher implements AsyncDisposable {
     if (counted.kind !== 'done') return
     const all = this.going.get(counted.erase)
     this.going.delete(counted.erase)
-    // What was read of it before all was gone goes with it.
+    // Also removes everything that was read of these messages before the erasure completed.
     if (all) this.onErased(all, 'done')
   }
 

@@ -1,30 +1,30 @@
 import { type Bus, type CurrentPolicy, decode, PolicyStore } from '@passover/bus'
 import { HEADER, policyBody } from '@passover/schemas'
 
-/** Where the policy names nothing. */
+/** Number of days that the archive keeps segments if the policy does not say. */
 const RETENTION_DAYS = 30
 
 export interface RetentionLimits {
   days: number
-  /** The version of the policy; 0: the defaults. */
+  /** Version of the policy that sets the limit; 0 if the default applies. */
   policy: number
 }
 
-/** Whether passes get records: as this process was told, and as the policy in force says (`audit.log_all_passes`). */
+/** Decides whether passes get records, by the options of this process and `audit.log_all_passes` of the policy in force. */
 export class LoggingPolicy {
   private said = true
-  /** How long the archive keeps, and by which version; undefined: what is in force cannot be read, or could not the last time. */
+  /** Retention of the archive and the policy version that sets it; `undefined` if the policy could not be read the last time. */
   retention: RetentionLimits | undefined
 
-  /** `told` false: whatever the policy says. */
+  /** If `told` is false, passes get no records, whatever the policy says. */
   constructor(
     private readonly store: { stand(): Promise<CurrentPolicy> },
     private readonly told: boolean,
-    /** Whether a newer version of the policy than this was published; 0: any. */
+    /** True if a policy version newer than the given one was published; with 0, if any version was published. */
     private readonly isBehind: (version: number) => Promise<boolean> = async () => false,
   ) {}
 
-  /** Throws where the policy cannot be read: nothing is recorded before it is known. */
+  /** Throws if the policy cannot be read: nothing may be recorded before it is known. */
   static async open(bus: Bus, told: boolean): Promise<LoggingPolicy> {
     const isBehind = async (version: number) => (await newestPublished(bus)) > version
     const logging = new LoggingPolicy(await PolicyStore.open(bus), told, isBehind)
@@ -36,7 +36,7 @@ export class LoggingPolicy {
     return this.told && this.said
   }
 
-  /** Reads it anew. What is not valid, or cannot be read now, changes nothing but that nothing is removed until it can. */
+  /** Reads the policy again. If it is invalid or cannot be read, logging stays as it was, and nothing is removed until it can be read. */
   async look(): Promise<void> {
     await this.read().catch(() => {
       this.retention = undefined
@@ -52,12 +52,15 @@ export class LoggingPolicy {
       this.retention = (await this.isBehind(version)) ? undefined : { days: audit?.retention_days ?? RETENTION_DAYS, policy: version }
       return
     }
-    // What was published is in force, though the bucket does not say it, or no longer: nothing is removed by a guess.
+    // A published version is in force even if the bucket does not contain it (any more). Nothing is removed on a guess.
     this.retention = stand.kind === 'invalid' || (await this.isBehind(0)) ? undefined : { days: RETENTION_DAYS, policy: 0 }
   }
 }
 
-/** Who published a version may have died before it was put into force. 0: there is none, or what came last is none. */
+/**
+ * Returns the newest published policy version, or 0 if there is none or the last message is not a valid policy. The bucket may lack it if its
+ * publisher died before writing it there.
+ */
 async function newestPublished({ journal, subjects }: Bus): Promise<number> {
   const newest = await journal.newest(subjects.all('policy'))
   const decoded = newest && decode(newest.data, newest.headers.get(HEADER.contentType))

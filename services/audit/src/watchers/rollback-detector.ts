@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 
 const RETRY_DELAY_MS = 1_000
 
-/** What reads the stream and could not be mended: the last message it took, and an end to what it makes of it. */
+/** A reader of the stream: its last message, and a way to stop it from deriving anything more. */
 interface PositionSource {
   readonly position: number
   readonly time: number
@@ -12,11 +12,11 @@ interface PositionSource {
 }
 
 /**
- * Sees that the stream lost what was read of it: it was restored as it had been, or a server that has less of it came to lead. From then on
- * nothing more is taken, since what is stored now does not follow on what was read (decision 121).
+ * Detects that the stream lost messages that were already read: it was restored from a backup, or a lagging replica became leader. From then on no
+ * message is processed, because what is stored now does not continue what was read (decision 121).
  */
 export class RollbackDetector implements Disposable {
-  /** Settles with what is lost, as a sentence. */
+  /** Settles with a description of the loss. */
   readonly found: Promise<string>
   private resolve: (what: string) => void = () => undefined
   private lost = false
@@ -31,7 +31,7 @@ export class RollbackDetector implements Disposable {
     })
   }
 
-  /** Looks after each reconnect: by then the stream may have gone back, and on again, further than what was read. */
+  /** Compares after each reconnect: by then the stream may have rolled back and grown again beyond the read position. */
   watch(taker: PositionSource): void {
     this.taker = taker
     this.unlisten = this.deps.bus.onReconnect(() => this.compare())
@@ -42,20 +42,20 @@ export class RollbackDetector implements Disposable {
     this.unlisten()
   }
 
-  /** For readers: where the stream ends now. */
+  /** Callback for readers; `last` is the current last sequence of the stream. */
   readonly onRollback = (last: number): void => {
     const read = this.taker?.position ?? 0
     const gone = read > last ? `${last + 1} to ${read} of it were read` : 'more of it was read'
     this.lose(`the stream lost its end: it went back to sequence ${last}, and ${gone}`)
   }
 
-  /** Takes a message, unless it follows on what is lost. */
+  /** Processes a message, unless messages before it were lost. Waits for a comparison in progress. */
   unlessLost(take: () => void | Promise<void>): void | Promise<void> {
     if (this.lost) return undefined
     return this.comparing ? this.comparing.then(() => (this.lost ? undefined : take())) : take()
   }
 
-  /** Only the first is told. */
+  /** Reports a loss. Only the first report has an effect. */
   lose(what: string): void {
     if (this.lost || this.over) return
     this.lost = true
