@@ -10,7 +10,7 @@ export interface CustodyAnswerDeps {
   rules: JournalRules
 }
 
-/** What is held and what was erased; of a session, what its erasure would do. E013: for people alone. */
+/** Lists legal holds and erasures; for a session, also previews what its erasure would do. Answers E013 unless the asker may see every pass. */
 export async function answerCustody(
   deps: CustodyAnswerDeps,
   asker: string,

@@ -18,23 +18,23 @@ import type { PassLists } from './pass-query.js'
 export interface DeadLetterDeps extends LoadDeps {
   dead: DeadLetters
   query: Pick<PassLists, 'keys'>
-  /** Whether this asker is told about every pass. */
+  /** True if this asker may see every pass. */
   seesAll: (name: string) => boolean
 }
 
 const DEFAULT_LIMIT = 50
-/** Advisories looked at for one answer: nearly all are answered by a letter at once. */
+/** Maximum number of advisories checked for one answer. Few are open at a time: a dead letter soon follows nearly every advisory. */
 const MAX_CHECKED = 100
 const MAX_PASSES = 20
-/** Originators whose letters are counted in an answer. */
+/** Maximum number of originators for which the remaining letters are counted in an answer. */
 const MAX_COUNTED_ORIGINATORS = 100
 const MAX_SHOWN_BYTES = 64 * 1024
-/** Of one answer, which travels as one message. A request is told whole or not at all. */
+/** Maximum number of data bytes in one answer, which travels as one message. A request is included whole or not at all. */
 const MAX_ANSWER_BYTES = 864 * 1024
 
 type Filter = Omit<Extract<Question, { op: 'dead_letters' }>, 'op' | 'limit'>
 
-/** What is dead, newest first: with what no dispatcher has told of yet. */
+/** Lists dead letters, newest first, including deliveries that the server gave up and no dispatcher has handled yet. */
 export async function answerDeadLetters(
   deps: DeadLetterDeps,
   asker: string,
@@ -59,7 +59,7 @@ export async function answerDeadLetters(
   }
 }
 
-/** How many there are of each originator, most first. */
+/** Counts the letters of each originator, largest count first. */
 function countByOriginator(letters: readonly DeadLetter[]): { originator: string; letters: number }[] {
   const counts = new Map<string, number>()
   for (const { originator } of letters) counts.set(originator, (counts.get(originator) ?? 0) + 1)
@@ -67,14 +67,14 @@ function countByOriginator(letters: readonly DeadLetter[]): { originator: string
   return counted.sort((a, b) => b.letters - a.letters || (a.originator < b.originator ? -1 : 1)).slice(0, MAX_COUNTED_ORIGINATORS)
 }
 
-/** One dead letter whole: its bytes, and the request that a requeue repeats. E041: none that the asker may see. */
+/** Returns one dead letter with its bytes and the request that a requeue would repeat. Answers E041 if the asker may see no such letter. */
 export async function answerDeadLetter(
   deps: DeadLetterDeps,
   asker: string,
   asked: Extract<Question, { op: 'dead_letter' }>,
 ): Promise<DeadLetterAnswer> {
   const none: DeadLetterAnswer = { ok: false, error: passError('E041', `No dead letter ${asked.id} is known`) }
-  // What is no id names nothing, and must not become a filter.
+  // An invalid id matches nothing, and must not be used as a filter.
   if (!storedId.safeParse(asked.id).success) return none
   await deps.dead.caughtUp
   const found: DeadLetterDetail[] = []
@@ -100,7 +100,7 @@ async function keysOf({ dead, query }: DeadLetterDeps, asked: Extract<Question, 
   return known.length > 0 ? known : await query.keys({ id, originator, subagent })
 }
 
-/** With no more bytes than are `left`. */
+/** Returns the details of a pass's dead letter, with at most `left` bytes of data. */
 async function detailOf(
   deps: DeadLetterDeps,
   { asker, key }: { asker: string; key: PassKey },
@@ -127,7 +127,7 @@ async function detailOf(
   }
 }
 
-/** Where the request stands that its first step names, or that died itself. */
+/** Returns the sequence of the request: the one that the first step names, or the dead request itself. */
 function sequenceIn(
   { what, dead_sequence }: KnownDeadLetter,
   messages: { fact: { type: string; request?: number | undefined } }[],
@@ -151,7 +151,7 @@ function isVisibleTo(deps: DeadLetterDeps, asker: string, letter: Pick<DeadLette
   return seesRequests(deps, asker, letter) || (letter.subagent === asker && letter.what === 'work')
 }
 
-/** A subagent does not: a request has what the policy kept from it, and before it was admitted all of it is kept (P5). */
+/** True if the asker may see the requests of an originator. A subagent may not: they contain what the policy withholds from it (P5). */
 function seesRequests({ seesAll }: DeadLetterDeps, asker: string, { originator }: Pick<PassKey, 'originator'>): boolean {
   return seesAll(asker) || originator === asker
 }
@@ -187,7 +187,7 @@ function toDeadLetter({ dead, rules }: Pick<DeadLetterDeps, 'dead' | 'rules'>, l
   }
 }
 
-/** What the server gave up and no dispatcher has ended: work and requests of passes that did not end otherwise. */
+/** Returns work and requests that the server gave up, of passes that no dispatcher has ended and that did not end otherwise. */
 async function pendingDeadLetters(deps: DeadLetterDeps): Promise<DeadLetter[]> {
   const some = deps.dead.advised().slice(0, MAX_CHECKED)
   const found = await Promise.all(some.map(async (advised) => ({ advised, letter: await pendingDeadLetter(deps, advised) })))
@@ -206,13 +206,13 @@ async function pendingDeadLetter({ bus, rules }: DeadLetterDeps, advised: Delive
   if (!isWork && !(subject.kind === 'request' && advised.consumer === DISPATCHER)) return undefined
   const key = subject.kind === 'step' ? subject.key : requestKey(bus.subjects.toFact(dead), dead)
   if (!key) return undefined
-  // One that somebody fills up must not keep the others from being told.
+  // A journal that an agent fills up must not prevent the other dead letters from being listed.
   const steps = await bus.journal.read(key).catch((error: unknown) => {
     if (error instanceof JournalTooLong) return error.steps
     throw error
   })
   const { journal } = foldJournal(steps, rules)
-  // A fence after the advisory: a consumer made anew has found it a worker.
+  // Work with a fence stored after the advisory is not dead: a re-created consumer has delivered it to a worker.
   if (isWork ? journal.state !== 'open' || journal.valid > advised.sequence : journal.state !== 'none') return undefined
   const { sequence, time, dead_sequence, deliveries } = advised
   const attempts = journal.state === 'open' ? { attempts: journal.attempt } : {}

@@ -16,11 +16,11 @@ export interface QueryAnswerDeps {
   indexing: Pick<Indexer, 'complete'>
   seesAll: (name: string) => boolean
   bus: Bus
-  /** Settles when everything up to there was read; rejects when that takes too long. */
+  /** Settles when everything up to the given sequence is read; rejects if that takes too long. */
   untilRead: (sequence: number) => Promise<void>
 }
 
-/** Who is not known for a person is told about its own passes only (I6). E005: a cursor that no page gave. */
+/** Finds passes. Askers that may not see every pass get only their own (I6). Answers E005 if the cursor does not come from a page of the query. */
 export async function answerQuery(deps: QueryAnswerDeps, asker: string, asked: Extract<Question, { op: 'query' }>): Promise<QueryAnswer> {
   const { op: _, ...query } = asked
   const page = await deps.search.page({ ...query, ...own(deps, asker) }, query.limit ?? DEFAULT_PAGE)
@@ -33,7 +33,7 @@ export async function answerStats(deps: QueryAnswerDeps, asker: string, asked: E
   return { ok: true, ...stats, complete: deps.indexing.complete }
 }
 
-/** Whether the index is what the records say. E013: for people alone. */
+/** Compares the index with the records. Answers E013 unless the asker may see every pass. */
 export async function answerIndex(
   deps: QueryAnswerDeps,
   asker: string,
@@ -41,7 +41,7 @@ export async function answerIndex(
 ): Promise<IndexAnswer> {
   if (!deps.seesAll(asker)) return { ok: false, error: passError('E013', 'Only people have the index compared') }
   if (!deps.indexing.complete) return { ok: true, complete: false, records: 0, wrong: 0, mended: 0, shown: [] }
-  // A replica may have written records of what this process has not read yet.
+  // A replica may have written records of messages that this process has not read yet.
   await deps.untilRead((await deps.bus.bounds()).last)
   return { ok: true, complete: true, ...(await deps.comparing.run(mend === true)) }
 }

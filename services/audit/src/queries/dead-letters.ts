@@ -13,11 +13,11 @@ import {
 } from '@passover/schemas'
 import { PerAgent } from '../runtime/per-agent.js'
 
-/** What the audit remembers of a dead letter; its bytes stay in the stream. */
+/** Metadata of a dead letter that the audit keeps in memory; its bytes stay in the stream. */
 export interface KnownDeadLetter {
   key: PassKey
   what: 'work' | 'request' | 'notice'
-  /** Of the event, or of the server's advisory where no dispatcher has told of it yet. */
+  /** Sequence of the `dead_letter` event. */
   sequence: number
   time: number
   dead_sequence: number
@@ -26,7 +26,7 @@ export interface KnownDeadLetter {
   truncated: boolean
 }
 
-/** The server gave up a delivery: its message, and when it said so. */
+/** A server advisory about a delivery that it gave up. */
 export interface DeliveryAdvisory {
   dead_sequence: number
   sequence: number
@@ -37,25 +37,26 @@ export interface DeliveryAdvisory {
 
 type SettledEvent = Pick<EventFact, 'kind' | 'sender' | 'sequence' | 'time'> & { body?: unknown }
 
-/** Letters remembered, the newest; and advisories that no letter answers. An older one is still found by its pass. */
+/** Maximum number of letters kept in memory, newest first. An older letter can still be found by its pass. */
 const MAX_DEAD_LETTERS = 20_000
+/** Maximum number of advisories kept that no letter has followed. */
 const MAX_ADVISORIES = 1_000
-/** Of one pass; the first that counts is what matters. */
+/** Maximum number of settling events kept for one pass. Only the first one that counts matters. */
 const MAX_SETTLED_EVENTS = 64
 
 /**
- * What is dead, as the stream tells it: `dead_letter` events, what people did about them, and the server's advisories (decision 52). A reader
- * of its own, since these are few among very many and must be known from the stream's beginning; nothing is kept elsewhere.
+ * Tracks dead letters from the stream: `dead_letter` events, what people did about them, and the server's advisories (decision 52). Uses a reader of
+ * its own, because these messages are rare and must be known from the beginning of the stream. Nothing is stored elsewhere.
  */
 export class DeadLetters implements AsyncDisposable {
-  /** By pass, in order of their events. */
+  /** Letters by `keyText` of their pass, in the order of their events. */
   readonly #letters = new Map<string, KnownDeadLetter>()
-  /** The same by originator, each in order. */
+  /** The same keys by originator, in the same order. */
   readonly #of = new PerAgent<string>()
   readonly #settled = new Map<string, SettledEvent[]>()
   readonly #advised = new Map<number, DeliveryAdvisory>()
   #following: StreamSubscription | undefined
-  /** Originators of which older ones were forgotten. */
+  /** Originators that have older letters which are no longer in memory. */
   readonly #forgotten = new Set<string>()
 
   constructor(
@@ -71,7 +72,7 @@ export class DeadLetters implements AsyncDisposable {
     return letters
   }
 
-  /** Settles when all that was stored at the start is known. */
+  /** Settles when everything stored at the start has been read. */
   get caughtUp(): Promise<void> {
     return this.#following?.caughtUp ?? Promise.resolve()
   }
@@ -86,12 +87,12 @@ export class DeadLetters implements AsyncDisposable {
     else if (fact.type === 'event' && fact.kind === 'dead_letter' && fact.sender === SYSTEM) this.#bury(stored, fact)
   }
 
-  /** Newest first. */
+  /** Returns the letters in memory, newest first. */
   newest(): KnownDeadLetter[] {
     return [...this.#letters.values()].reverse()
   }
 
-  /** Whether older letters of this originator, or of any, were forgotten. */
+  /** True if older letters of this originator, or of any originator, were dropped from memory. */
   hasForgotten(originator?: string): boolean {
     return originator === undefined ? this.#forgotten.size > 0 : this.#forgotten.has(originator)
   }
@@ -100,7 +101,7 @@ export class DeadLetters implements AsyncDisposable {
     return this.#letters.get(keyText(key))
   }
 
-  /** Keys of letters with this id. */
+  /** Returns the passes with this id that have a letter. */
   keys(id: string): PassKey[] {
     return [...this.#letters.values()].filter(({ key }) => key.id === id).map(({ key }) => key)
   }
@@ -109,22 +110,22 @@ export class DeadLetters implements AsyncDisposable {
     return deadLetterResolution(this.#settled.get(keyText(key)) ?? [], ({ sender }) => !this.isAgent(sender))
   }
 
-  /** Sequence of the last settling event of a pass, counting or not. */
+  /** Returns the sequence of the last settling event of a pass, whether it counts or not; 0 if there is none. */
   settledSequence(key: PassKey): number {
     return this.#settled.get(keyText(key))?.at(-1)?.sequence ?? 0
   }
 
-  /** Advisories that no letter answers, newest first. */
+  /** Returns advisories that no letter has followed, newest first. */
   advised(): DeliveryAdvisory[] {
     return [...this.#advised.values()].reverse()
   }
 
-  /** Looked at: it is no dead letter. */
+  /** Forgets an advisory that turned out not to be a dead letter. */
   forget(advised: DeliveryAdvisory): void {
     this.#advised.delete(advised.dead_sequence)
   }
 
-  /** What was erased is told no more. */
+  /** Forgets erased messages. */
   drop(erased: ReadonlySet<number>): void {
     for (const [text, { sequence, dead_sequence }] of this.#letters) {
       if (erased.has(sequence) || erased.has(dead_sequence)) this.#forgetLetter(text)
@@ -139,7 +140,7 @@ export class DeadLetters implements AsyncDisposable {
     this.#advised.delete(letter.dead_sequence)
     const text = keyText(key)
     const known = this.#letters.get(text)
-    // A notice that nobody took says less than a pass that died.
+    // A notice that was not delivered is less important than dead work or a dead request.
     if (known && known.what !== 'notice' && letter.what === 'notice') return
     this.#forgetLetter(text)
     this.#letters.set(text, letter)
@@ -161,7 +162,7 @@ export class DeadLetters implements AsyncDisposable {
 
   #settle(stored: StoredMessage, fact: EventFact): void {
     const text = keyText(fact.key)
-    // Whoever makes them without end is an agent without permissions: its first and its last say enough.
+    // Only an unauthorized agent stores these without end. The first ones and the latest are enough.
     const { kind, sender, sequence, time } = fact
     const known = this.#settled.get(text) ?? []
     const event = { kind, sender, sequence, time, body: bodyOf(stored) }
@@ -188,7 +189,7 @@ export class DeadLetters implements AsyncDisposable {
   }
 }
 
-/** The letter that a `dead_letter` event is; undefined where it cannot be read. */
+/** Returns the letter in a `dead_letter` event; `undefined` if its body cannot be read. */
 export function letterOf(key: PassKey, stored: StoredMessage): KnownDeadLetter | undefined {
   const body = letterBody(stored)
   if (!body) return undefined

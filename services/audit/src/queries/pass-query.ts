@@ -20,9 +20,9 @@ export interface PassListsDeps {
   projector: Projector
   acknowledged: Pick<AckIndex, 'has'>
   rows: RowCache
-  /** What projector and rows know, in order. */
+  /** Sorted lists of the passes in `projector` and `rows`. */
   listing: Pick<MemoryListing, 'passes' | 'countsOf'>
-  /** Settles when `rows` knows what the bucket held at the start. */
+  /** Settles when `rows` contains what the bucket held at the start. */
   seeded: Promise<void>
   table: Table<PassRecord>
   archive: Archive
@@ -30,7 +30,7 @@ export interface PassListsDeps {
   rules: JournalRules
   index: Pick<PassIndex, 'has' | 'agents' | 'countsOf'>
   indexing: Pick<Indexer, 'complete'>
-  /** Finds what is not in memory. */
+  /** Finds passes that are not in memory. */
   search: Pick<PassSearch, 'page'>
   clock: Pick<Clock, 'monotonic'>
 }
@@ -40,28 +40,31 @@ export interface ListPage {
   more: boolean
 }
 
-/** So many lookups by hash take less than a millisecond. */
+/** Maximum number of originator-subagent pairs looked up in the index by hash, which takes less than a millisecond. */
 const MOST_PAIRS = 4_096
 
-/** One more page is begun no later. */
+/** Milliseconds after which no further page of recorded passes is read. */
 const BUDGET_MS = 120
-/** A child is asked for before its parent ends: more than enough for the times of two messages. */
+/**
+ * Milliseconds after the end of a parent for which children are still searched. A child is requested before its parent ends, so this only covers
+ * differences between the times of two messages.
+ */
 const AFTER_END_MS = 60_000
 
-/** Passes looked at in vain for one answer: of the lists that are kept some have others, too. */
+/** Maximum number of passes examined without a match for one answer; the sorted lists also contain passes that do not match a filter. */
 const MOST_IN_VAIN = 4_096
-/** A request counts as so many: its body is decoded, or even read. */
+/** Weight of a request towards that maximum: its body has to be decoded, or even read from the stream. */
 const REQUEST_IN_VAIN = 16
-/** Looked at together at least. */
+/** Minimum number of passes fetched from the lists at a time. */
 const LOOKED_AT_ONCE = 16
 
-/** Finds passes: memory for the youngest, KV for the recent, the archive's indexes for the rest. */
+/** Finds passes: the latest in memory, recent ones in KV, and the rest by the archive's indexes. */
 export class PassLists {
   constructor(private readonly deps: PassListsDeps) {}
 
   /**
-   * The newest passes that match, newest first. With `more` there may be others: they did not fit, or the time of one answer was used up before
-   * everything was looked at. `times`: bounds on when they were asked for, if the caller knows any.
+   * Returns the newest matching passes, newest first. `more` is true if there may be others: they did not fit, or the time for one answer ran out
+   * before everything was examined. `times` bounds when the passes were requested, if the caller knows.
    */
   async list(filter: RowFilter, limit: number, times: Pick<PassQuery, 'from' | 'to'> = {}): Promise<ListPage> {
     await this.deps.seeded
@@ -73,7 +76,7 @@ export class PassLists {
     return cut(found.sort(newestFirst), limit, more)
   }
 
-  /** From the index of the bucket, whose records are read until there are enough or the time is used up. */
+  /** Reads matching records by the index of the bucket, until there are enough or the time runs out. */
   private async recorded({ parent, ...filter }: RowFilter, count: number, times: Pick<PassQuery, 'from' | 'to'>): Promise<ListPage> {
     const { search, clock } = this.deps
     const begun = clock.monotonic()
@@ -89,19 +92,19 @@ export class PassLists {
     return { passes, more: cursor !== undefined || !complete }
   }
 
-  /** Memory then decides whether the pass matches, and it is among what memory told if it does. */
+  /** True if memory has a newer state of the pass. Memory then decides whether it matches, and has already listed it if it does. */
   private isNewerInMemory(row: PassRow): boolean {
     const text = keyText(row)
     return this.isInMemory(text) || (this.deps.rows.get(text)?.last_sequence ?? 0) > row.last_sequence
   }
 
-  /** The passes asked for within a pass, newest first. Its subagent asked for them all, before it ended. */
+  /** Returns the children of a pass, newest first. The subagent of the pass requested all of them before the pass ended. */
   below({ row, own, limit }: { row: PassRow; own: Pick<RowFilter, 'party'>; limit: number }): Promise<ListPage> {
     const to = row.ended_at === undefined ? undefined : row.ended_at + AFTER_END_MS
     return this.list({ ...own, originator: row.subagent, parent: keyText(row) }, limit, { from: row.created_at, to })
   }
 
-  /** Every pass with this id (and these parties, as far as they are named). */
+  /** Returns every pass with this id, limited to the given originator and subagent if any. */
   async keys(wanted: { id: string; originator?: string | undefined; subagent?: string | undefined }): Promise<PassKey[]> {
     const { originator, subagent, id } = wanted
     if (originator !== undefined && subagent !== undefined) return [{ originator, subagent, id }]
@@ -114,14 +117,14 @@ export class PassLists {
     for (const key of listing.passes.withId(id)) add(key)
     const indexed = this.indexed(wanted)
     for (const key of indexed ?? []) add(key)
-    // To look for an id among a million keys costs the server more than all the rest: it is asked only where nobody else knows all.
+    // Finding an id among a million keys is the most expensive lookup for the server, so the bucket is read only if memory and index may miss it.
     const knowsAll = indexed !== undefined && this.deps.indexing.complete
     if (found.size === 0 || !knowsAll) for await (const { value } of table.entries(recordFilter(wanted))) add(value.key)
     if (found.size === 0) for (const key of await archive.keysOf(id)) add(key)
     return [...found.values()]
   }
 
-  /** Those of the index, between agents that it speaks of, registered or no longer; undefined: they are too many to try them all. */
+  /** Returns passes from the index, between all agents it contains, registered or not; `undefined` if there are too many pairs to try. */
   private indexed({ id, originator, subagent }: Parameters<PassLists['keys']>[0]): PassKey[] | undefined {
     const { index } = this.deps
     const names = index.agents()
@@ -132,7 +135,7 @@ export class PassLists {
     return pairs.filter((key) => index.has(key))
   }
 
-  /** Every registered agent, with what is open for it. */
+  /** Returns every registered agent with the numbers of its open passes. */
   async agents(): Promise<AgentRow[]> {
     await this.deps.seeded
     const { agents, index, listing } = this.deps
@@ -149,7 +152,7 @@ export class PassLists {
     })
   }
 
-  /** The newest in memory. `more`: too many were looked at in vain, so there may be others, also older ones. */
+  /** Returns the newest matching passes in memory. `more` is true if too many did not match, so that there may be others, older ones included. */
   private async fromMemory(filter: RowFilter, count: number): Promise<ListPage> {
     const { listing, acknowledged } = this.deps
     const passes: PassRow[] = []
@@ -170,7 +173,7 @@ export class PassLists {
     }
   }
 
-  /** Undefined: it is no longer in memory. */
+  /** Returns the row of a listed pass; `undefined` if the pass is no longer in memory. */
   private rowOf({ text, key }: ListedPass): PassRow | Promise<PassRow> | undefined {
     const { projector, rows, rules } = this.deps
     const row = rows.get(text)
@@ -180,14 +183,14 @@ export class PassLists {
     return row ?? (note && this.requestedRow(key, note))
   }
 
-  /** A request's body may have been left out of memory: then it is read again, if it is still there. */
+  /** Returns the row of a request. If its body was not kept in memory, reads it from the stream, if it is still there. */
   private requestedRow(key: PassKey, note: RequestNote): PassRow | Promise<PassRow> {
     const { bus, rules } = this.deps
     if (note.body) return buildRecord(PassMemory.of(key, note), rules).row
     return bus.journal.message(note.sequence).then((stored) => buildRecord(PassMemory.of(key, { ...note, body: stored?.data }), rules).row)
   }
 
-  /** Open in memory: what rows say about it is older. */
+  /** True if the pass is open in memory; its row is then older. */
   private isInMemory(text: string): boolean {
     const { young, old } = this.deps.projector
     return young.has(text) || old.has(text)

@@ -48,23 +48,23 @@ import { timelineOf } from './timeline.js'
 
 export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps {
   log: Logger
-  /** Health checks of this process that are not ok. */
+  /** Returns the health checks of this process that are failing. */
   trouble?: (() => string[]) | undefined
-  /** Whether anybody but services can see every pass. */
+  /** True if anyone other than a service may see every pass. */
   hasPeople?: boolean | undefined
   /** Applies output schemas. */
   check?: CheckSchema | undefined
-  /** Absent for an asker that is not told of revocations. */
+  /** Revoked agents; absent if the asker may not see revocations. */
   revoked?: RevokedAgents | undefined
   inbox: Inbox
   dead: DeadLetters
   query: PassLists
   acknowledged: Pick<AckIndex, 'has'>
-  /** Settles when everything up to there was read; rejects when that takes too long. */
+  /** Settles when everything up to the given sequence is read; rejects if that takes too long. */
   untilRead: (sequence: number) => Promise<void>
-  /** Sequence of the request of a pass that no step has answered yet. */
+  /** Returns the sequence of a pass's request if no step has answered it yet. */
   requestOf: (key: PassKey) => number | undefined
-  /** Where a pass begins, as far as memory or index know it. */
+  /** Returns the sequence at which a pass begins, if memory or index know it. */
   beginOf: (key: PassKey) => number | undefined
 }
 
@@ -83,18 +83,19 @@ export type Answer =
   | CustodyAnswer
 
 const DEFAULT_LIMIT = 50
-/** Passes told in one answer, and bytes of returns in it: an answer is one message. */
+/** Maximum number of passes in one answer. */
 const MAX_PASSES = 20
-/** Passes of one id that are looked at for it; erased ones are not told. */
+/** Maximum number of passes with the same id that are read for one answer; erased ones among them are not returned. */
 const MAX_LOOKED = 100
-/** Messages that may lie between what was sent at the same time. */
+/** Number of messages before the known beginning of a pass at which reading starts, because messages sent together are stored in any order. */
 const BEFORE = 4_096
-/** Passes told below each. */
+/** Maximum number of children returned for each pass. */
 const MAX_BELOW = 50
+/** Maximum number of bytes of returns in one answer, which travels as one message. */
 const MAX_RETURN_BYTES = 600 * 1024
 const BUSY_RETRY_MS = 1_000
 
-/** Answers questions on `ask.<name>` (docs/architecture/audit-archive.md#answers). E040: the stream could not be read just now. */
+/** Answers questions on `ask.<name>` (docs/architecture/audit-archive.md#answers). Answers E040 if the stream could not be read. */
 export function serveQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption> {
   const limits = new QuestionLimits()
   return bus.answer(async (asker, asked) => {
@@ -108,7 +109,8 @@ export function serveQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption>
 }
 
 /**
- * One answer. With `own: true` an asker limits a question to its own passes. Who is not known for a person is told about its own passes only, as originator or subagent. E005: not a question; E041: no such pass, or none that the asker may see; E040: that is not known yet.
+ * Answers one question. An asker that may not see every pass gets only those in which it is originator or subagent; `own: true` limits any asker
+ * to these. Error codes: E005 (invalid question), E041 (no such pass, or none that the asker may see), E040 (not known yet).
  */
 export async function answerQuestion(known: AnswerDeps, asker: string, asked: unknown): Promise<Answer> {
   const { own, ...rest } = isBody(asked) ? asked : {}
@@ -122,7 +124,7 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
       return {
         ok: true,
         now: deps.bus.now(),
-        // What the stream says, not what is taken where it says none: whoever asks may have been told.
+        // Only the window that the stream itself declares, without the default: the asker may be configured with another one.
         ...(deps.bus.idWindow !== undefined && { id_window_ms: deps.bus.idWindow }),
         sees_all: deps.seesAll(asker),
         has_people: deps.hasPeople,
@@ -163,7 +165,7 @@ async function answerList(deps: AnswerDeps, asker: string, asked: Extract<Questi
 
 async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Question, { op: 'pass' }>): Promise<PassAnswer> {
   const none = refuse('E041', `No pass ${asked.id} is known`)
-  // What is no id names no pass, and must not become a filter.
+  // An invalid id names no pass, and must not be used as a filter.
   if (!storedId.safeParse(asked.id).success) return none
   const { last } = await deps.bus.bounds()
   const keys = (await deps.query.keys(asked)).filter((key) => deps.seesAll(asker) || key.originator === asker || key.subagent === asker)
@@ -182,7 +184,7 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
     if (loaded.messages.length === 0 || isErased(deps, loaded)) continue
     const pass = await answered(deps, loaded, { room, history: asked.history ?? false })
     room -= pass.return?.data.length ?? 0
-    // Before a person approved it, a held pass's context is not its subagent's to see.
+    // The subagent of a held pass may not see its context before a person approves it.
     const due = asked.due && (deps.seesAll(asker) || key.originator === asker) ? await findInboxItem(deps, loaded) : undefined
     if (due) pass.due = due
     passes.push(asked.history ? { ...pass, ...(await childPassesOf(deps, asker, pass)) } : pass)
@@ -192,24 +194,24 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
   if (left_out > 0) return refuse('E040', `More than ${looked} passes have the id ${asked.id}: say which originator's and subagent's`)
   const erased = erasedOf(deps, asker, asked.id)
   if (erased) return erased
-  // That there is no such pass may be said only by who could have found it.
+  // Reports that the pass does not exist only if every index of the archive was searched.
   if (await deps.archive.findsAll()) return none
   return refuse('E040', `No pass ${asked.id} is known so far: what is archived of long ago is still being read, ask again in a moment`)
 }
 
-/** Events that an agent stored after the erasure tell nothing of a pass. */
+/** True if the pass was erased, and all that is left are events that an agent stored after the erasure. */
 function isErased({ custody }: AnswerDeps, { memory: { key, journal, request } }: LoadedPass): boolean {
   return journal.state === 'none' && !request && custody.custody.erasureOf(sha256(key.id)) !== undefined
 }
 
-/** Its id alone tells that it was erased. */
+/** Returns the error for an erased pass, if the asker may see every pass. The erasure is found by the digest of the id. */
 function erasedOf({ custody, seesAll }: AnswerDeps, asker: string, id: string): ReturnType<typeof refuse> | undefined {
   const erasure = custody.custody.erasureOf(sha256(id))
   if (!erasure || !seesAll(asker)) return undefined
   return refuse('E041', `Pass ${id} was erased on ${new Date(erasure.time).toISOString()}, asked for by ${erasure.by}: ${erasure.reason}`)
 }
 
-/** Read from its beginning on, the server need not look through all that is older; who cancels at once may be heard a little before the request. */
+/** Returns where to start reading a pass, so that the server skips older messages. A cancel event may be stored slightly before the request. */
 function fromOf(begin: number | undefined): number {
   return Math.max(1, (begin ?? 0) - BEFORE)
 }
@@ -246,13 +248,13 @@ async function answered(deps: AnswerDeps, loaded: LoadedPass, options: { room: n
   }
 }
 
-/** All its steps say the same; a system's return alone may say nothing. */
+/** Returns the traceparent of a pass. All of its steps carry the same one, except that a return of the system may carry none. */
 function traceOf({ noted }: PassMemory): string | undefined {
   for (const { fact } of noted) if (fact.type === 'step' && fact.traceparent !== undefined) return fact.traceparent
   return undefined
 }
 
-/** As of now: what was acknowledged a moment ago counts. */
+/** Returns which of the returns are acknowledged, after reading everything stored so far: an acknowledgment made a moment ago counts. */
 async function acknowledgedOf({ acknowledged, bus, untilRead }: AnswerDeps, asker: string, returns: readonly number[]): Promise<number[]> {
   await untilRead((await bus.bounds()).last)
   const known = await Promise.all(returns.map((sequence) => acknowledged.has(asker, sequence)))
@@ -273,7 +275,7 @@ function returnOf(loaded: LoadedPass): StoredReturn | undefined {
   return { sequence, time, by, attempt, ...(content_type === undefined ? {} : { content_type }), data: stored.data }
 }
 
-/** Of each item the first decision that counts. */
+/** Returns the decisions that count: for each item the first valid one. */
 function countingDecisions({ decisions }: PassRecord): AnsweredDecision[] {
   return decisions.filter(({ counts }) => counts !== false).map(({ counts: _, why: __, ...decision }) => decision)
 }

@@ -3,7 +3,7 @@ import { cut, isBody, type JournalRules } from '@passover/core'
 import { type DecisionFact, type Fact, HEADER, type PassRecord, SYSTEM, type TimelineEntry } from '@passover/schemas'
 import type { LoadedPass } from '../pass/load-pass.js'
 
-/** Entries shown of a pass's history: the first and the last, with the middle left out. */
+/** Maximum number of history entries in an answer: the first and the last ones, without the middle. */
 const MAX_ENTRIES = 400
 const MAX_DETAIL = 500
 
@@ -12,7 +12,7 @@ export interface Timeline {
   history_left_out?: number
 }
 
-/** Events in the name of a person, unless the pass's originator published them. */
+/** Kinds of events that are attributed to a person, unless the originator of the pass published them. */
 const BY_PERSON: ReadonlySet<string> = new Set(['cancel', 'settled', 'applied'])
 
 interface TimelineOptions {
@@ -20,7 +20,7 @@ interface TimelineOptions {
   names: JournalRules['names']
 }
 
-/** Everything stored of a pass as a person reads it. */
+/** Returns the stored messages of a pass as a history for people. */
 export function timelineOf(loaded: LoadedPass, { decisions }: Pick<PassRecord, 'decisions'>, { heard, names }: TimelineOptions): Timeline {
   const judged = new Map(decisions.map((decision) => [decision.sequence, decision]))
   const ignored = new Map(loaded.memory.ignored.map(({ sequence, what }) => [sequence, what]))
@@ -57,7 +57,7 @@ function entryOf(message: LoadedPass['messages'][number]): TimelineEntry | undef
   }
 }
 
-/** A decision as core judged it (P4): its verdict is the body's, headers may say anything. */
+/** Returns a decision as core judged it (P4). The verdict comes from the body, because headers may contain anything. */
 function decisionEntry({ sequence, time, person, item }: DecisionFact, judged: PassRecord['decisions'][number] | undefined): TimelineEntry {
   const entry = { sequence, time, kind: 'decision', by: person }
   if (!judged) return { ...entry, detail: cut(item, MAX_DETAIL), counts: false, why: 'no decision' }
