@@ -7,11 +7,11 @@ import { buildPassHistory, isWhole } from './pass-history.js'
 export interface BuiltRecord {
   record: PassRecord
   row: PassRow
-  /** A schema that is still to be applied before the record is whole. */
+  /** Output and schema that still have to be checked before the record is complete. */
   unchecked?: { schema: unknown; output: unknown }
 }
 
-/** Record and row of a pass as they follow from its messages alone. */
+/** Builds the record and the row of a pass from its messages alone. */
 export function buildRecord(memory: PassMemory, rules: JournalRules): BuiltRecord {
   const pass = plainPass(memory)
   const plain = pass && plainRecord(pass)
@@ -22,14 +22,14 @@ export function buildRecord(memory: PassMemory, rules: JournalRules): BuiltRecor
   return unchecked ? { record, row: rowOf(record), unchecked } : { record, row: rowOf(record) }
 }
 
-/** Of what travels in parts only the originator sees the whole. */
+/** Returns the schema check that is still due. An output that travels in parts is not checked here: only the originator sees it whole. */
 function uncheckedOf(memory: PassMemory, { control, returned }: PassHistory): BuiltRecord['unchecked'] {
   const schema = control && returned && 'output' in returned ? schemaFor(returned.output, control) : undefined
   const noted = schema && memory.step('return')
   return noted && isWhole(noted) && returned && 'output' in returned ? { schema, output: returned.output } : undefined
 }
 
-/** The same once its output_schema, if there is one, was applied. */
+/** Builds the record and the row of a pass, after applying its output_schema if there is one. */
 export async function buildCheckedRecord(memory: PassMemory, rules: JournalRules, check: CheckSchema | undefined): Promise<BuiltRecord> {
   const described = buildRecord(memory, rules)
   if (!described.unchecked || !check) return described
@@ -51,12 +51,12 @@ type CopiedField =
   | 'chain_depth'
   | 'retry_of'
 type TimeField = 'requested_at' | 'held_at' | 'admitted_at' | 'ended_at'
-/** What `list` shows of a record. */
+/** Fields of a record that `list` shows. */
 type RowSource = Pick<PassRecord, CopiedField | TimeField | 'sequences' | 'error' | 'settlement' | 'undelivered_at'> & {
   entry?: (Pick<PassOverAuditEntry, 'status'> & Partial<Pick<PassOverAuditEntry, 'reason'>>) | undefined
 }
 
-/** A record as one line of `list`. One shape for all: there are many, and what is undefined is not sent. */
+/** Returns a record as one row of `list`. All rows have the same object shape because there are many; undefined fields are not sent. */
 export function rowOf(record: RowSource): PassRow {
   const { key, sequences, entry, error, parent } = record
   return {
@@ -84,7 +84,7 @@ export function rowOf(record: RowSource): PassRow {
   }
 }
 
-/** When it was asked for: stands in the record's key, so the same for every record of a pass. */
+/** Returns when the pass was requested. This time is part of the record's key, so it must be the same for every record of a pass. */
 export function createdAt(record: Pick<PassRecord, TimeField>): number {
   return record.requested_at ?? record.held_at ?? record.admitted_at ?? record.ended_at ?? 0
 }

@@ -11,8 +11,8 @@ import { bodyOf } from './pass-history.js'
 const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array)
 
 /**
- * What KV keeps of a plain pass (decision 39): of its record what its messages' subjects and headers say, and in place of the rest the bytes
- * that tell it. So there is nothing to be opened, filled in and encoded for each pass, and a third of the bytes.
+ * Compact form in which KV stores the record of a plain pass (decision 39): the fields that subjects and headers contain, and the encoded frame and
+ * return body in place of the rest. It saves opening, completing and encoding a record for each pass, and takes a third of the bytes.
  */
 const brief = passRecord.pick({ key: true, status: true, digest: true, parent: true, sequences: true }).extend({
   v: z.literal(2),
@@ -21,16 +21,17 @@ const brief = passRecord.pick({ key: true, status: true, digest: true, parent: t
   admitted_at: z.number(),
   deadline: z.number(),
   ended_at: z.number(),
-  /** The control frame of the work step, and the body of the return. */
+  /** Encoded control frame of the work step. */
   frame: bytes,
+  /** Encoded body of the return. */
   back: bytes,
 })
 export type CompactRecord = z.infer<typeof brief>
 
-/** A record as it stands in KV. */
+/** A record as stored in KV, in full or compact form. */
 export type StoredRecord = PassRecord | CompactRecord
 
-/** Reads either as the record that it is. */
+/** Parses a stored record of either form into the full record. */
 export const storedRecord: z.ZodType<PassRecord> = z.discriminatedUnion('v', [passRecord, brief]).transform((stored, context) => {
   const record = stored.v === 1 ? stored : expandCompactRecord(stored)
   if (record) return record
@@ -38,7 +39,7 @@ export const storedRecord: z.ZodType<PassRecord> = z.discriminatedUnion('v', [pa
   return z.NEVER
 })
 
-/** The record that these bytes are; undefined: none. */
+/** Returns the record encoded in these bytes; `undefined` if they are not a record. */
 export function decodeRecord(data: Uint8Array): PassRecord | undefined {
   const decoded = decode(data)
   const record = decoded.ok ? storedRecord.safeParse(decoded.value) : undefined
@@ -48,7 +49,7 @@ export function decodeRecord(data: Uint8Array): PassRecord | undefined {
 const MAX_WORD = 64
 const TIMES: ReadonlySet<string> = new Set(['created_at', 'started_at', 'completed_at'])
 
-/** The brief of a plain pass, and its line of `list`; undefined: its record has to be made. */
+/** Returns the compact record and the row of a plain pass; `undefined` if the pass needs a full record. */
 export function compactRecordOf(memory: PassMemory): { stored: CompactRecord; row: PassRow } | undefined {
   const pass = plainPass(memory)
   const [framed, returned] = memory.noted
@@ -77,7 +78,7 @@ export function compactRecordOf(memory: PassMemory): { stored: CompactRecord; ro
   return { stored, row: rowOfCompactRecord(stored, pass.frame, status) }
 }
 
-/** The record that a brief stands for; undefined: nothing that compactRecordOf gave. */
+/** Returns the full record for a compact one; `undefined` if `compactRecordOf` cannot have produced it. */
 export function expandCompactRecord(stored: CompactRecord): PassRecord | undefined {
   const pass = plainOf(stored)
   return pass && plainRecord(pass)
@@ -85,7 +86,7 @@ export function expandCompactRecord(stored: CompactRecord): PassRecord | undefin
 
 const shallowRecord = z.discriminatedUnion('v', [passRecord, brief])
 
-/** What stands in KV, and its line of `list`, at a third of the cost of the whole record. Undefined: nothing that was written there. */
+/** Returns a record as stored and its row, at a third of the cost of the full record; `undefined` if the value is not a stored record. */
 export function readRow(value: unknown): { stored: StoredRecord; row: PassRow } | undefined {
   const parsed = shallowRecord.safeParse(value)
   if (!parsed.success) return undefined
@@ -125,8 +126,8 @@ function plainOf(stored: CompactRecord): PlainPass | undefined {
 }
 
 /**
- * Whether an output is acceptable, completed and waits for nobody, as can be told without opening it: text and times alone, of a pass whose
- * policy has no output_schema. So are most; of the others plainRecord judges.
+ * True if an output is clearly acceptable, completed and not awaiting a decision, without opening it: it has only text and times, and the policy of
+ * the pass has no output_schema. Most outputs are like this; `plainRecord` judges the others.
  */
 function isOrdinary({ frame, body }: PlainPass): boolean {
   const { brief: said } = body
@@ -156,7 +157,7 @@ function sequencesOf({ asked, work, returned }: PlainPass): CompactRecord['seque
   return { requests: [asked.sequence], work: work.sequence, return: returned.sequence, fences: [], last }
 }
 
-/** As rowOf has it of the record: what the frame leaves out is as openControl has it. */
+/** Returns the same row as `rowOf` for the full record. Fields missing in the frame default as in `openControl`. */
 function rowOfCompactRecord(stored: CompactRecord, frame: ControlFrame, output_status: PassOverAuditEntry['status']): PassRow {
   const { key, status, priority, parent, requested_at, deadline, ended_at, sequences } = stored
   return rowOf({

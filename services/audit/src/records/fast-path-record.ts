@@ -16,19 +16,19 @@ import { bodyOf, outputOf } from './pass-history.js'
 
 type Json = Record<string, unknown>
 
-/** What the messages of a pass say of which there is nothing but request, work and a worker's output: as they came, or as its brief kept them. */
+/** A pass that consists only of a request, a work step and a worker's output, taken from its messages or from its compact record. */
 export interface PlainPass {
   key: PassKey
   work: FramedStep & Pick<Step, 'sequence' | 'time'>
   returned: Pick<Step, 'sequence' | 'time' | 'digest'>
-  /** Its request: sequence and time. */
+  /** Sequence and time of the request. */
   asked: { sequence: number; time: number }
   frame: ControlFrame
-  /** The return's body, decoded. */
+  /** Decoded body of the return. */
   body: Json
 }
 
-/** The same, opened. */
+/** A plain pass with its control frame and output opened. */
 interface Plain extends PlainPass {
   control: WorkControl
   output: WorkOutput
@@ -37,15 +37,15 @@ interface Plain extends PlainPass {
 const SUMMARY_LENGTH = 2_000
 
 /**
- * The record of a plain pass, as nearly all are: exactly what auditRecord makes of its history, at an eighth of the cost. Undefined: it is no
- * such pass after all. Fields stand in auditRecord's order, so that bytes agree (I2); they are assigned one by one, since objects
- * made by spreading are slow to make and to encode.
+ * Builds the record of a plain pass, as nearly all passes are: exactly the record that `auditRecord` builds from the history, at an eighth of the
+ * cost. Returns `undefined` if the pass turns out not to be plain. Fields are in the order of `auditRecord` so that the bytes agree (I2). They are
+ * assigned one by one, because objects made by spreading are slow to create and to encode.
  */
 export function plainRecord(pass: PlainPass): PassRecord | undefined {
   const plain = opened(pass)
   if (!plain) return undefined
   const { key, control, work, returned, asked, output } = plain
-  // What a person must decide about is rare, and told by the whole rule.
+  // Outputs that need a person's decision are rare; the full rules handle them.
   if (!evaluateRelease(output, control.policy, false).deliver || awaitsApproval(output, control.policy)) return undefined
   const record: Partial<PassRecord> = { v: 1, key, status: 'returned', attempt: 1 }
   put(record, 'session_id', control.session_id ?? undefined)
@@ -70,7 +70,7 @@ export function plainRecord(pass: PlainPass): PassRecord | undefined {
   return record as PassRecord
 }
 
-/** Undefined: it has more messages than a plain pass, or others. */
+/** Returns the messages of a plain pass; `undefined` if the pass has more or other messages. */
 export function plainPass({ journal, noted, key, request }: PassMemory): PlainPass | undefined {
   if (journal.state !== 'done' || !journal.work || journal.held || journal.return.by === SYSTEM || noted.length !== 2) return undefined
   const [first, second] = noted
@@ -91,7 +91,7 @@ function opened(pass: PlainPass): Plain | undefined {
   return { key, work, returned, asked, frame, body, control, output: accepted.output }
 }
 
-/** Whether more than the output itself decides if it is acceptable: an output_schema, or rights that it may have broken. */
+/** True if accepting the output depends on more than the output itself: an output_schema, or rights that it may have exceeded. */
 function hasTerms(output: WorkOutput, policy: WorkControl['policy']): boolean {
   return schemaFor(output, { policy }) !== undefined || output.artifacts.some(({ type }) => type === 'tool_result')
 }
@@ -163,7 +163,7 @@ function summaryOf({ summary, completion_reason, output }: WorkOutput): string {
   return prefix(text || (output ?? ''), SUMMARY_LENGTH)
 }
 
-/** Only what has a value: canonical JSON and `exactOptionalPropertyTypes` tell absent from undefined. */
+/** Sets a field only if it has a value, because canonical JSON and `exactOptionalPropertyTypes` distinguish absent from undefined. */
 function put<T extends object, K extends keyof T>(target: T, name: K, value: T[K] | undefined): void {
   if (value !== undefined) target[name] = value
 }

@@ -2,8 +2,8 @@ import type { PassRecord } from '@passover/schemas'
 import { createdAt } from './build-record.js'
 
 /**
- * Where a pass stands in every query, for good: when it was asked for, then the sequence of its request (or, where that is unknown, of its first
- * step). No two passes have the same.
+ * Permanent position of a pass in every query: when it was requested, then the sequence of its request (or, if unknown, of its first step). Unique
+ * for each pass.
  */
 export interface ListPosition {
   created_at: number
@@ -22,12 +22,12 @@ export function positionOf(record: PassRecord): ListPosition {
   return { created_at: createdAt(record), sequence: firstSequence(record.sequences) }
 }
 
-/** A cursor goes on after the position that it names. */
+/** Returns the cursor of the page that starts after this position. */
 export function listCursor({ created_at, sequence }: ListPosition): string {
   return `${created_at}-${sequence}`
 }
 
-/** Undefined: it is none that was given out. */
+/** Parses a cursor; `undefined` if it does not have the format of one. */
 export function parseListCursor(cursor: string): ListPosition | undefined {
   const [, created_at, sequence] = /^(\d{1,16}(?:\.\d{1,9})?)-(\d{1,16})$/.exec(cursor) ?? []
   return created_at === undefined ? undefined : { created_at: Number(created_at), sequence: Number(sequence) }

@@ -8,7 +8,7 @@ type Json = Record<string, unknown>
 const MAX_SESSION = 256
 const SAYING: ReadonlySet<string> = new Set(['started', 'applied', 'settled', 'violation'])
 
-/** What is remembered of a pass in the form in which the rules want it: only here are bodies decoded. */
+/** Converts a remembered pass into the form that core's rules expect. Bodies are decoded only here. */
 export function buildPassHistory(memory: PassMemory): PassHistory {
   const { noted } = memory
   const decisions = noted.flatMap((one) => (one.fact.type === 'decision' ? [{ ...one.fact, body: bodyOf(one) }] : []))
@@ -32,7 +32,7 @@ export function buildPassHistory(memory: PassMemory): PassHistory {
   }
 }
 
-/** The request that the first step answers; before there is one, the request itself. */
+/** Returns the request that the first step answers; before the first step, the remembered request. */
 function requestsOf({ noted, request }: PassMemory): PassHistory['requests'] {
   for (const { fact } of noted) {
     const named = fact.type === 'step' ? requestNamed(fact) : undefined
@@ -41,19 +41,19 @@ function requestsOf({ noted, request }: PassMemory): PassHistory['requests'] {
   return request ? [{ sequence: request.sequence, time: request.time }] : []
 }
 
-/** Only these say something that the record repeats. */
+/** Returns the body of an event, only for kinds whose content the record repeats. */
 function eventBody(noted: NotedMessage): unknown {
   const { fact } = noted
   return fact.type === 'event' && SAYING.has(fact.kind) ? bodyOf(noted) : undefined
 }
 
-/** The sequence that a violation speaks of. */
+/** Returns the sequence that a violation event is about. */
 function violatedBy(body: unknown): number[] {
   const sequence = isJson(body) ? body.sequence : undefined
   return typeof sequence === 'number' ? [sequence] : []
 }
 
-/** What a refused request asked for: an envelope, or from a shell a plain PassOverRequest. */
+/** Returns what a refused request asked for. The body is an envelope, or a plain PassOverRequest if it was sent from a shell. */
 function requestOf(note: RequestNote): Pick<PassHistory, 'request' | 'session_id' | 'context_bytes'> {
   const body = decodedJson(note.body, note.content_type)
   if (!body) return {}
@@ -87,8 +87,8 @@ function bytesOf(parts: unknown): number | undefined {
 }
 
 /**
- * The return that counts. An artifact that travels as a part of its own is read by its originator, not by the audit: in its place stands
- * an empty one of its kind, so that it counts as one artifact and the rest is checked. Bytes that cannot be decoded are no output.
+ * Returns the return that counts. The originator reads artifacts that travel as separate parts, the audit does not: each is replaced by an empty one
+ * of its kind, so that it counts as one artifact and the rest can be checked. Bytes that cannot be decoded count as an empty output.
  */
 export function returnedOf(noted: NotedMessage): ReturnedBody {
   const body = bodyOf(noted)
@@ -97,28 +97,28 @@ export function returnedOf(noted: NotedMessage): ReturnedBody {
   return { v: 1, output: outputOf(body, noted.fact.key) }
 }
 
-/** The output in a return's body, whole as far as it is in its message. */
+/** Returns the output in the body of a return, with placeholders for parts that are not in the message. */
 export function outputOf(body: Json, key: PassKey): Json {
   return withPartPlaceholders(outputIn(body, key))
 }
 
-/** As its originator reads it: whatever stands there as an error, and whatever beside it, it is no output. */
+/** Returns an error as its originator reads it: a body with an error has no output, whatever else it contains. */
 function errorOf({ output: _, brief: __, ...rest }: Json): ReturnedBody {
   return rest as unknown as ReturnedBody
 }
 
-/** Whether all that a return says stands in its message. */
+/** True if the message contains the whole return, without separate parts. */
 export function isWhole(noted: NotedMessage): boolean {
   const parts = bodyOf(noted)?.parts
   return !Array.isArray(parts) || parts.length === 0
 }
 
-/** What was decided about the pass, as its held or work step says. */
+/** Returns the control data that the held or work step decided for the pass. */
 export function controlOf(noted: NotedMessage): WorkControl | undefined {
   return noted.framed && noted.fact.type === 'step' ? openControl(noted.framed.frame, noted.fact) : undefined
 }
 
-/** The body of what was noted, decoded. */
+/** Decodes the body of a remembered message. */
 export function bodyOf({ body, content_type }: Pick<NotedMessage, 'body' | 'content_type'>): Json | undefined {
   return decodedJson(body, content_type)
 }

@@ -7,15 +7,15 @@ import { isTransient, MAX_TRIES } from '../runtime/transient-errors.js'
 import { decodeRecord, type StoredRecord } from './compact-record.js'
 import { firstSequence } from './list-cursor.js'
 
-/** KV bucket of the projection. */
+/** Name of the KV bucket of the projection. */
 export const PASSES_BUCKET = 'passes'
 
 const RETRY_DELAY_MS = 500
-/** Puts under way beyond which the reader waits. */
+/** Number of puts in flight above which the reader waits. */
 const MAX_IN_FLIGHT = 512
 const SAFE_SESSION = /^[A-Za-z0-9_-]{1,64}$/
 
-/** Key of a pass's record: month of the request, session, originator, subagent, id; so that the server can filter by each. */
+/** Returns the key of a pass's record: month of the request, session, originator, subagent and id, so that the server can filter by each. */
 export function recordKey(key: PassKey, created_at: number, session_id: string | undefined): string {
   return `${monthOf(created_at)}.${sessionToken(session_id)}.${key.originator}.${key.subagent}.${key.id}`
 }
@@ -23,10 +23,10 @@ export function recordKey(key: PassKey, created_at: number, session_id: string |
 const DAY_MS = 86_400_000
 let known = { day: Number.NaN, month: '' }
 
-/** The end of the year 9999: what is later, or no time, is told as that. */
+/** The end of the year 9999, in ms. Replaces later and invalid times. */
 const LAST_TIME = 253_402_300_799_999
 
-/** YYYY-MM in UTC; one day's worth is remembered. */
+/** Returns the month as YYYY-MM in UTC; caches the result for one day. */
 function monthOf(given: number): string {
   const time = given >= 0 && given <= LAST_TIME ? given : LAST_TIME
   const day = Math.floor(time / DAY_MS)
@@ -34,7 +34,7 @@ function monthOf(given: number): string {
   return known.month
 }
 
-/** Filter for every record of a pass, whatever its month and session. */
+/** Returns a filter for every record of a pass, whatever its month and session. */
 export function recordFilter(key: {
   originator?: string | undefined
   subagent?: string | undefined
@@ -45,7 +45,7 @@ export function recordFilter(key: {
   return `*.${session}.${key.originator ?? '*'}.${key.subagent ?? '*'}.${key.id ?? '*'}`
 }
 
-/** The pass whose record stands under a key; undefined: it is no such key. */
+/** Returns the pass whose record has this key; `undefined` if it is not a record key. */
 export function parseRecordKey(key: string): PassKey | undefined {
   const [, , originator, subagent, id, ...more] = key.split('.')
   return originator && subagent && id && more.length === 0 ? { originator, subagent, id } : undefined
@@ -56,40 +56,40 @@ function sessionToken(session_id: string | undefined): string {
   return SAFE_SESSION.test(session_id) ? session_id : `x${createHash('sha256').update(session_id).digest('hex').slice(0, 32)}`
 }
 
-/** What a record is written under, and what is known of the bucket's newest entry there. */
+/** Key of a record, and what is known about the newest entry under it in the bucket. */
 export interface Slot {
   key: string
   revision?: number | undefined
-  /** Last sequence that the entry speaks of. */
+  /** Sequence of the last message that the entry covers. */
   sequence?: number | undefined
 }
 
-/** A record as it is to be stored, and its line of `list`. */
+/** A record in its stored form, and its row of `list`. */
 export interface RecordWithRow {
   stored: StoredRecord
   row: PassRow
 }
 
-/** Learns what stands in the bucket, from every write of this process and from every record that it found there instead. */
+/** Is notified of records in the bucket: those written by this process, and those that it found there instead. */
 export interface RecordListener {
   wrote(record: RecordWithRow, revision: number): void
-  /** Another process wrote these bytes. */
+  /** Called with the bytes that another process wrote. */
   found(data: Uint8Array, revision: number): void
 }
 
-/** A record under way: what is to be written where, and whom to tell. */
+/** A write in progress. */
 interface Writing extends IndexedItem {
   slot: Slot
   record: RecordWithRow
   tries: number
-  /** Its pass was erased meanwhile: it is not tried again. */
+  /** True if the pass was erased meanwhile; the write is then not retried. */
   erased?: boolean
   done: (written: boolean) => void
 }
 
 /**
- * Writes records by compare-and-set, so that of two records of a pass the one that knows more stands, whichever replica wrote it and in
- * whatever order (I2). Puts are pipelined; an error is tried again until the process ends, unless no waiting can mend it.
+ * Writes records by compare-and-set, so that the record of a pass that covers more messages wins, whichever replica writes it and in whatever order
+ * (I2). Puts are pipelined. Transient errors are retried until the process stops, others at most `MAX_TRIES` times.
  */
 export class RecordStore {
   private readonly underWay = new IndexedSet<Writing>()
@@ -104,12 +104,15 @@ export class RecordStore {
     private readonly log: Logger,
   ) {}
 
-  /** Settles when a record at least as new stands; false when the process ended before. */
+  /**
+   * Settles with true when the bucket has a record at least as new, or the write was given up (permanent error, erased pass), and with false if
+   * the process stops before.
+   */
   write(slot: Slot, record: RecordWithRow): Promise<boolean> {
     return new Promise((resolve) => this.send(slot, record, resolve))
   }
 
-  /** The same without a promise: it is done for every pass. `done` is called exactly once, perhaps before this returns. */
+  /** Like `write`, without a promise, because it runs for every pass. Calls `done` exactly once, possibly before it returns. */
   send(slot: Slot, record: RecordWithRow, done: (written: boolean) => void): void {
     if (this.stopped) {
       done(false)
@@ -120,29 +123,29 @@ export class RecordStore {
     this.attempt(writing)
   }
 
-  /** Passes that begin with one of these were erased: a record of theirs that is not stored yet must not come after that. */
+  /** Cancels writes for erased passes, named by their first sequences, so that no record of them is stored after the erasure. */
   forget(erased: ReadonlySet<number>): void {
     for (const writing of this.underWay.all()) {
       if (erased.has(firstSequence(writing.record.stored.sequences))) writing.erased = true
     }
   }
 
-  /** Records under way. */
+  /** Number of writes in progress. */
   get pending(): number {
     return this.underWay.size
   }
 
-  /** Settles when none is under way. */
+  /** Settles when no write is in progress. */
   async settled(): Promise<void> {
     while (this.underWay.size > 0) await new Promise<void>((done) => this.waiters.push(done))
   }
 
-  /** A promise when the reader must wait for puts to be acknowledged. */
+  /** Returns a promise if the reader must wait for puts to be acknowledged. */
   backpressure(): Promise<void> | undefined {
     return this.underWay.size > MAX_IN_FLIGHT ? new Promise((done) => this.waiters.push(done)) : undefined
   }
 
-  /** Gives up what is only being retried. */
+  /** Gives up writes that are only being retried. */
   stop(): void {
     this.stopped = true
   }
@@ -177,20 +180,20 @@ export class RecordStore {
     this.end(writing, true)
   }
 
-  /** Something stands there already, or stood: of the two the one that knows more is to. */
+  /** Handles a lost compare-and-set: reads the entry under the key, and writes again if this record knows more. */
   private async onLost(writing: Writing): Promise<void> {
     const { slot, record } = writing
     const over = slot.revision
     try {
       const found = await this.table.bytesOf(slot.key)
-      // Where nothing can be read, nothing is lost by writing over it.
+      // An entry that cannot be decoded may be overwritten.
       const standing = found?.data && decodeRecord(found.data)
       slot.revision = found?.revision
       slot.sequence = standing?.sequences.last
-      // Not what was to be written: another process may know more, or have written the same messages otherwise.
+      // Another process wrote this record; it may cover more messages, or the same ones in another form.
       if (standing && found) this.standing.found(found.data as Uint8Array, found.revision)
       if (standing && !supersedes(record.stored, standing)) return this.end(writing, true)
-      // What was faster is on its way yet, or the replica that was asked is behind: it may know more.
+      // The write that won is not visible yet, or the replica that answered lags behind. Retried later, because that record may know more.
       if (slot.revision === over) throw new TableError(`${slot.key} was not written: what was faster is not found yet`, { kind: 'lost' })
       this.attempt(writing)
     } catch (error) {
@@ -220,19 +223,19 @@ export class RecordStore {
   }
 }
 
-/** An "expired" that answers a request for a pass long ended says nothing about that pass (rule 5). */
+/** True if the record may replace the stored one. An E005 answer to a late request says nothing about a pass that ended before (rule 5). */
 function supersedes(record: StoredRecord, standing: PassRecord): boolean {
   const expired =
     record.v === 1 && record.error?.code === 'E005' && record.sequences.work === undefined && record.sequences.held === undefined
   return !expired || standing.sequences.return === undefined || standing.sequences.return === record.sequences.return
 }
 
-/** More than that a request came too late: where nothing is logged any more it stays true all the same. */
+/** True if a record says more than that a request came too late. Such a record is kept up to date even if logging is off. */
 export function isLasting(record: PassRecord): boolean {
   return record.sequences.work !== undefined || record.sequences.held !== undefined || record.error?.code !== 'E005'
 }
 
-/** A pass that began has its record, whatever later requests for its id were told (rule 5). One that was only asked for waits for that very answer. */
+/** True if the pass began: then later requests for its id do not change its record (rule 5). A pass without a step still waits for that answer. */
 export function hasBegun(record: PassRecord): boolean {
   return isLasting(record) && (record.sequences.work ?? record.sequences.held ?? record.sequences.return) !== undefined
 }

@@ -1,9 +1,9 @@
 import { keyText, type PassRow, type PassStatus } from '@passover/schemas'
 
-/** How many passes `list` knows without reading the bucket. */
+/** Number of passes that `list` can show without reading the bucket. */
 export const MAX_ROWS = 20_000
 
-/** Rows kept beyond that. */
+/** Number of rows kept above the limit before old ones are removed. */
 const SLACK = 1_000
 
 export interface RowFilter {
@@ -11,25 +11,25 @@ export interface RowFilter {
   subagent?: string | undefined
   session_id?: string | undefined
   status?: PassStatus | undefined
-  /** keyText of the pass that they are children of. */
+  /** `keyText` of the parent pass. */
   parent?: string | undefined
-  /** Passes of this agent only, whichever side it is on. */
+  /** Name of an agent; only passes with it as originator or subagent match. */
   party?: string | undefined
 }
 
-/** One line for each pass of late, the oldest forgotten first. */
+/** Rows of the most recently updated passes. The row that was updated longest ago is removed first. */
 export class RowCache {
   private readonly rows = new Map<string, PassRow>()
-  /** Nothing was forgotten: what is not here is not in the bucket either. */
+  /** True while nothing was removed for lack of room, so that a pass without a row is not in the bucket either. */
   complete = true
 
-  /** `changed`: called with the keyText of each row after it came, changed or went. */
+  /** `changed` is called with the `keyText` of each row after it was added, changed or removed. */
   constructor(
     private readonly max = MAX_ROWS,
     private readonly changed: (text: string) => void = () => undefined,
   ) {}
 
-  /** Keeps the row that knows more. */
+  /** Stores a row, unless the known one is newer. */
   put(row: PassRow): void {
     const text = keyText(row)
     const known = this.rows.get(text)
@@ -40,7 +40,7 @@ export class RowCache {
     if (this.rows.size > this.max + SLACK) this.forget()
   }
 
-  /** Many at a time: to find the oldest, a map looks at all that were deleted before it. */
+  /** Removes old rows in bulk: finding the oldest key of a Map skips over all entries that were deleted before it. */
   private forget(): void {
     let excess = this.rows.size - this.max
     for (const text of this.rows.keys()) {
@@ -50,7 +50,7 @@ export class RowCache {
     this.complete = false
   }
 
-  /** Of passes of which nothing younger is stored than what was removed. */
+  /** Removes the rows whose last message is among the removed ones. */
   removeWithin(removed: { has(sequence: number): boolean }): void {
     for (const [text, { last_sequence }] of this.rows) if (removed.has(last_sequence)) this.remove(text)
   }
@@ -80,7 +80,7 @@ export function matches(row: PassRow, filter: RowFilter): boolean {
   )
 }
 
-/** Newest first; of the same moment the later stored first. */
+/** Compares rows by request time, newest first; at equal times, the one with the later last message comes first. */
 export function newestFirst(a: PassRow, b: PassRow): number {
   return b.created_at - a.created_at || b.last_sequence - a.last_sequence || (keyText(a) < keyText(b) ? -1 : 1)
 }

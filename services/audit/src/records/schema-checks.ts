@@ -1,20 +1,20 @@
 import type { CheckSchema } from '@passover/core'
 import type { PassMemory } from '../pass/pass-memory.js'
 
-/** Checks that may wait before the reader does. */
+/** Number of pending checks above which the reader waits. */
 const MAX_WAITING = 256
 
-/** Applies output schemas to what was returned before its record is written. */
+/** Applies output schemas to returned outputs before their records are written. */
 export class SchemaChecks {
   pending = 0
-  /** Outputs whose schema was not applied, because its agent's budget was spent. */
+  /** Number of outputs whose schema was not applied because the budget of their agent was spent. */
   unchecked = 0
   private waiters: (() => void)[] = []
   private stopped = false
 
   constructor(readonly check: CheckSchema | undefined) {}
 
-  /** `done` is called once the memory knows the verdict; never after `stop`: the pass is then read again by the next process. */
+  /** Starts a check, and calls `done` once `memory` has the verdict. Not called after `stop`: the next process reads the pass again. */
   begin(memory: PassMemory, asked: { schema: unknown; output: unknown }, done: () => void): void {
     if (!this.check) return
     this.pending++
@@ -28,7 +28,7 @@ export class SchemaChecks {
     })
   }
 
-  /** A promise when the reader must wait. */
+  /** Returns a promise if the reader must wait. */
   backpressure(): Promise<void> | undefined {
     return this.pending > MAX_WAITING && !this.stopped ? new Promise((done) => this.waiters.push(done)) : undefined
   }
