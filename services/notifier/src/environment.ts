@@ -10,8 +10,10 @@ export interface ProcessConfig {
 }
 
 /**
- * What busFromEnvironment reads, PASSOVER_WEBHOOK_URL, PASSOVER_WEBHOOK_SECRET (at least 16 characters) and
- * PASSOVER_LOG_LEVEL. The id window is the stream's. Throws where the webhook is not set.
+ * Reads the variables of `busFromEnvironment`, and PASSOVER_WEBHOOK_URL, PASSOVER_WEBHOOK_SECRET (at least 16 characters) and PASSOVER_LOG_LEVEL. The
+ * id window is that of the stream.
+ *
+ * @throws SettingError if the webhook is not set
  */
 export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): ProcessConfig {
   const settings = webhookFrom(env)
@@ -19,7 +21,7 @@ export function readEnvironment(env: Environment, readFile: (path: string) => st
   return { bus: busFromEnvironment(env, readFile), settings, log_level: env.PASSOVER_LOG_LEVEL ?? 'info' }
 }
 
-/** Undefined: no webhook is wanted. Throws where it has no secret: a receiver could not tell who sent it. */
+/** Returns the webhook, or `undefined` if none is set. Throws if it has no secret: a receiver could not verify who sent a notice. */
 export function webhookFrom(env: Environment): NotifierSettings | undefined {
   const { PASSOVER_WEBHOOK_URL: url, PASSOVER_WEBHOOK_SECRET: secret } = env
   if (!url) return undefined

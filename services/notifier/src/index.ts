@@ -1,13 +1,13 @@
 /**
- * The notifier: tells people. It posts a webhook for each return that policy wants told, and for each pass that waits for a person.
+ * The notifier: notifies people. It posts a webhook for each return that the policy wants notified, and for each pass that waits for a person.
  *
  * Invariants, cited where they are upheld:
- * I1  At least once: a step is acknowledged when its notices were taken by the receiver, or given up and kept as a dead letter. The
- *     server remembers how far it is, so that a killed notifier goes on where it was. A notice keeps its id, so that receivers can tell.
- * I2  What is told is what the fold of the stream says, by core's rules; a step that counts for nothing is not told.
- * I3  A receiver gets no more than it must: summaries, counts and names, never what is in a file; redirects are not followed.
- * I4  A slow or failing receiver costs only its own notices: they wait longer each time, up to a day.
- * I5  One agent's notices do not hold up another's: room, reads and posts are shared by the agents at the roots of passes.
+ * I1  At least once: a step is acknowledged when the receiver took its notices, or when they were given up and kept as a dead letter. The server
+ *     remembers the position, so a killed notifier continues where it stopped. A notice keeps its id, so receivers can detect repetitions.
+ * I2  Notices follow from the stream by the rules of core; a step that does not count causes no notice.
+ * I3  A receiver gets no more than it needs: summaries, counts and names, never the contents of a file. Redirects are not followed.
+ * I4  A slow or failing receiver delays only its own notices: the wait between attempts doubles up to a limit, and attempts go on for a day.
+ * I5  One agent's notices do not delay another's: queue space, reads and posts are shared fairly between the agents at the roots of passes.
  */
 export { webhookFrom } from './environment.js'
 export { NotificationReader } from './notification-reader.js'

@@ -3,17 +3,17 @@ import type { JournalRules, ReturnValidity } from '@passover/core'
 import { type DecisionFact, keyText, type Notice, type Step } from '@passover/schemas'
 import { countedAtLeader, type ReadPass, readNotifications } from './parse-notifications.js'
 
-/** A pass that is forgotten is read once more. */
+/** Maximum number of passes whose last read is remembered. A forgotten pass is read again. */
 const MAX_READS = 1_024
 
 /**
- * Reads passes and returns the notices of their messages. A subagent may store any number of returns that count for nothing, in a journal of
- * megabytes. One read serves all that are stored by then, and there is one read for each subagent at a time.
+ * Reads passes and returns the notices of their messages. A subagent may store any number of returns that do not count, in a journal of several
+ * megabytes. One read therefore serves all messages stored by then, and at most one such read runs per subagent.
  */
 export class NotificationReader {
-  /** How far passes were read lately, and the return that counts. */
+  /** Last sequence read and counting return, for passes that were read recently. */
   readonly #reads = new Map<string, Pick<ReadPass, 'seen' | 'returned'>>()
-  /** Subagents of which a journal is read for a return that may count for nothing. */
+  /** Subagents with a read in progress for a return that may not count. */
   readonly #doubted = new Set<string>()
 
   constructor(
@@ -22,18 +22,18 @@ export class NotificationReader {
   ) {}
 
   /**
-   * Tells whether a return that a worker stored counts, by a few small reads.
+   * Judges whether a return that a worker stored counts, with a few small reads.
    *
-   * @throws BusReadError where it cannot be judged now
+   * @throws BusReadError if it cannot be judged now
    */
   judged(fact: Step | DecisionFact): Promise<ReturnValidity> {
     return countedAtLeader(this.bus, fact)
   }
 
   /**
-   * Returns the notices of a message; undefined: another return of its subagent is being read, so try again.
+   * Returns the notices of a message; `undefined` if another return of its subagent is being read, so that the caller must try again.
    *
-   * @throws BusReadError where the pass cannot be read now
+   * @throws BusReadError if the pass cannot be read now
    */
   async noticesOf(fact: Step | DecisionFact, judged?: ReturnValidity): Promise<Notice[] | undefined> {
     const counted = judged ?? (await this.judged(fact))

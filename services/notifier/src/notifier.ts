@@ -37,24 +37,24 @@ export interface NotifierDeps {
   log: Logger
 }
 
-/** A notifier that runs. */
+/** A running notifier. */
 export interface Notifier extends AsyncDisposable {
-  /** Takes no more, and waits (for at most `ms`) for what is being posted. */
+  /** Stops taking deliveries, and waits at most `ms` milliseconds for posts in progress. */
   drain(ms?: number): Promise<void>
   readonly closed: Promise<void>
   readonly counts: { posted: number; failed: number; given_up: number }
-  /** How it is now. */
+  /** Returns the current health. */
   health(): HealthReport
 }
 
 const RETRY_UNREADABLE: AckDecision = { retry: true, delay_ms: 1_000 }
-/** What people are waited for is rarer than returns: a part of as many at a time. */
+/** Divisor of the concurrency for held passes and for decisions, which are rarer than returns. */
 const MINOR_SHARE_DIVISOR = 4
 
-/** The message that notices are about. */
+/** The message that a notice is about. */
 type NotifiedStep = Pick<Step, 'key' | 'sequence'>
 
-/** Starts telling whatever is stored from its first start on. Any number may run: they share the work. */
+/** Starts posting notices for everything stored since the notifier first started. Any number of notifiers may run; they share the work. */
 export async function startNotifier(deps: NotifierDeps, settings: NotifierSettings): Promise<Notifier> {
   const options = notifierOptions.parse(settings)
   await deps.bus.ensureNotifiers()
@@ -70,7 +70,7 @@ class RunningNotifier implements Notifier {
   readonly #reads: NotificationReader
   readonly #lanes: DeliveryLane[] = []
   #consumptions: Consumption[] = []
-  /** Why the receiver did not take the last notice. */
+  /** Reason why the receiver did not take the last notice. */
   #refused: string | undefined
   readonly #health: Health
 
@@ -123,7 +123,7 @@ class RunningNotifier implements Notifier {
     return this.deps.bus.consume(durable, (delivery) => this.#handle(delivery, lane), { concurrency: lane.concurrency, onRestored })
   }
 
-  /** I5: a delivery beyond its agent's share comes again later and holds up no other agent's meanwhile. */
+  /** Handles a delivery. One beyond its agent's share is delivered again later, and delays no other agent's meanwhile (I5). */
   async #handle(delivery: Delivery, lane: DeliveryLane): Promise<AckDecision> {
     const fact = this.deps.bus.subjects.toFact(delivery)
     if (!mayBeTold(fact)) return { ok: true }
@@ -133,7 +133,7 @@ class RunningNotifier implements Notifier {
     const counted = sender.of === undefined ? 'counts' : await this.#judged(delivery, fact, { sender, lane })
     if (typeof counted === 'object') return counted
     const read = counted === 'nothing' ? [] : await lane.reading.run(sender, () => this.#noticesOf(fact, counted))
-    // What a worker stored may be nothing that counts, and a dead letter for each would be more than it is.
+    // A return that a worker stored may not count at all, so it is not worth a dead letter.
     if (!read && sender.of !== undefined) return this.#leaveUnjudged(delivery, sender, lane)
     if (!read) return await this.#leave(delivery, fact, { root: sender.agent, lane })
     if (!Array.isArray(read)) return read
@@ -149,7 +149,7 @@ class RunningNotifier implements Notifier {
     return told ?? (await this.#leave(delivery, fact, { root, lane }))
   }
 
-  /** Judges a return that a worker stored; a verdict on its delivery where it cannot be judged now. */
+  /** Judges a return that a worker stored; returns a decision about the delivery if it cannot be judged now. */
   async #judged(
     delivery: Delivery,
     fact: Step | DecisionFact,
@@ -157,20 +157,23 @@ class RunningNotifier implements Notifier {
   ): Promise<ReturnValidity | AckDecision> {
     const isIgnored = () => isUnguarded(fact) && lane.uncounted.floods(sender.agent, delivery)
     if (isIgnored()) return 'nothing'
-    // Many of the same worker may have been judged before its turn.
+    // Other returns of the same worker may have been judged while this one waited for its turn.
     const judge = async () => (isIgnored() ? 'nothing' : await this.#unlessUnreadable(fact, () => this.#reads.judged(fact)))
     const floods = lane.uncounted.floods(sender.agent, delivery)
     return (await (floods ? lane.judgingFloods : lane.judging).run(sender, judge)) ?? this.#leaveUnjudged(delivery, sender, lane)
   }
 
-  /** Handles a return of a worker that has its share in hand: drops what came again if the worker floods, and others may wait behind it at the server. */
+  /**
+   * Handles a return of a worker that has its full share in hand: drops a repeated delivery if the worker floods and other messages may be waiting
+   * behind it at the server.
+   */
   #leaveUnjudged(delivery: Delivery, { agent }: Sender, lane: DeliveryLane): AckDecision {
     const { delivered, pending = 0 } = delivery
     const drops = delivered > 1 && pending > 0 && lane.uncounted.floods(agent, delivery)
     return drops ? { ok: true } : this.#again()
   }
 
-  /** Returns the notices of a message, or the verdict on its delivery where they cannot be read now. */
+  /** Returns the notices of a message, or a decision about its delivery if they cannot be read now. */
   #noticesOf(fact: Step | DecisionFact, counted: ReturnValidity): Promise<Notice[] | AckDecision> {
     return this.#unlessUnreadable(fact, async () => (await this.#reads.noticesOf(fact, counted)) ?? RETRY_UNREADABLE)
   }
@@ -184,7 +187,10 @@ class RunningNotifier implements Notifier {
     }
   }
 
-  /** Handles a delivery of an agent that has its share in hand: gives it up if it came again and again, its agent floods, and others may wait behind it at the server. */
+  /**
+   * Handles a delivery of an agent that has its full share in hand: gives it up if it was delivered many times, its agent floods, and other messages
+   * may be waiting behind it at the server.
+   */
   async #leave(delivery: Delivery, step: NotifiedStep, { root, lane }: { root: string; lane: DeliveryLane }): Promise<AckDecision> {
     const { delivered, pending = 0 } = delivery
     lane.pace.note(root, delivery)
@@ -197,12 +203,12 @@ class RunningNotifier implements Notifier {
     return { ok: true }
   }
 
-  /** Not all at once. */
+  /** Asks for another delivery after a random delay, so that deliveries do not all come back at once. */
   #again(): AckDecision {
     return { retry: true, delay_ms: this.options.first_wait_ms * (0.5 + Math.random()) }
   }
 
-  /** I1: acknowledged when every notice was taken, or given up. */
+  /** Posts the notices. The delivery is acknowledged when every notice was taken or given up (I1). */
   async #tell(delivery: Delivery, step: NotifiedStep, notices: Notice[]): Promise<AckDecision> {
     for (const notice of notices) {
       if (this.#taken.has(delivery.sequence, notice.id)) continue
@@ -210,7 +216,7 @@ class RunningNotifier implements Notifier {
       if (!posted.ok) return await this.#failed(delivery, step, { notice, posted })
       this.#refused = undefined
       this.counts.posted++
-      // Only one of several is worth remembering.
+      // A single notice need not be remembered: the delivery is acknowledged right after it.
       if (notices.length > 1) this.#taken.add(delivery.sequence, notice.id)
     }
     this.#taken.delete(delivery.sequence)
@@ -240,7 +246,7 @@ class RunningNotifier implements Notifier {
     return { ok: true }
   }
 
-  /** What nobody took is an event of its pass. */
+  /** Stores a notice that was given up as a dead letter of its pass. Returns false if that failed. */
   async #bury(step: NotifiedStep, why: string): Promise<boolean> {
     const { bus } = this.deps
     const body: DeadLetterBody = { v: WIRE_VERSION, sequence: step.sequence, error: passError('E040', why) }
@@ -253,7 +259,10 @@ class RunningNotifier implements Notifier {
   }
 }
 
-/** Whether a return does not say after which step of its pass it was stored. Of a worker that floods such returns are not judged, which would take too long. */
+/**
+ * True if a return does not say after which step of its pass it was stored. Such returns of a worker that floods are not judged, because that would
+ * take too long.
+ */
 function isUnguarded(fact: Step | DecisionFact): boolean {
   return fact.type === 'step' && journalBefore(fact) === undefined
 }

@@ -1,9 +1,9 @@
 import { blockedPort } from '@passover/core'
 import { z } from 'zod'
 
-/** Options of a notifier, validated once at the edge. Times in ms. */
+/** Options of a notifier, validated once at the edge. All times are in milliseconds. */
 export const notifierOptions = z.strictObject({
-  /** Where notices are posted. Without a password: `fetch` takes none, and would say it in its error, which is logged and stored. */
+  /** Address that notices are posted to. Must not contain a password: `fetch` rejects it with an error that would put it into logs and the stream. */
   url: z
     .url({ protocol: /^https?$/ })
     .max(2_048)
@@ -11,19 +11,21 @@ export const notifierOptions = z.strictObject({
     .refine((url) => blockedPort(url) === undefined, {
       error: ({ input }) => `has a port that fetch does not connect to: ${blockedPort(String(input))}`,
     }),
-  /** What they are signed with. */
+  /** Secret that notices are signed with. */
   secret: z.string().min(16).max(1_024),
-  /** A receiver that did not answer by then has failed. */
+  /** Time after which a receiver that has not answered counts as failed. */
   timeout_ms: z.int().min(100).max(14_000).default(10_000),
-  /** Waits after failures: twice as long each time, from the first to the longest. */
+  /** Wait after the first failure; it doubles with each further one. */
   first_wait_ms: z.int().min(1).default(1_000),
+  /** Upper limit of the wait between two attempts. */
   longest_wait_ms: z.int().min(1).default(300_000),
-  /** Given up after so long and at least so many tries. */
+  /** Age after which a notice is given up, if it was also tried `least_tries` times. */
   give_up_ms: z.int().min(1).default(86_400_000),
+  /** Minimum number of attempts before a notice is given up. */
   least_tries: z.int().min(1).default(10),
-  /** Notices of returns under way; of held passes a quarter of it, and of decisions too. */
+  /** Maximum number of concurrent posts for returns. Held passes and decisions get a quarter of it each. */
   concurrency: z.int().min(1).max(256).default(16),
-  /** As the dispatchers have it. */
+  /** Must equal the dispatchers' id window. */
   id_window_ms: z.int().min(1_000).default(3_600_000),
 })
 export type NotifierOptions = z.infer<typeof notifierOptions>

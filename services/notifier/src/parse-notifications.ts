@@ -32,32 +32,35 @@ import {
 
 type Json = Record<string, unknown>
 
-/** What a notice may be about: a held or return step, or a decision that released an output, whose changes may wait from then on. */
+/** True if a notice may be about this message: a held or return step, or a decision on a return, after which its changes may wait to be applied. */
 export function mayBeTold(fact: Fact): fact is Step | DecisionFact {
   return fact.type === 'step' ? fact.kind === 'held' || fact.kind === 'return' : fact.type === 'decision' && fact.item === 'return'
 }
 
 /**
- * The agent that had a message stored, and for whom: a worker its return, for an originator that it may have made up; an originator what the
- * system stored about its pass.
+ * Returns the agent that caused a message, and on whose behalf: a worker causes its return, on behalf of an originator that it may have made up; an
+ * originator causes what the system stores about its pass.
  */
 export function causedBy({ key, ...fact }: Step | DecisionFact): { agent: string; of?: string } {
   const own = fact.type === 'step' && fact.kind === 'return' && fact.by !== SYSTEM
   return own ? { agent: fact.by, of: key.originator } : { agent: key.originator }
 }
 
-/** The last sequence in the journal when the server stored a step; undefined where the step does not say, as no worker of ours stores it. */
+/**
+ * Returns the last sequence of the journal when the server stored a step; `undefined` if the step does not say, which no worker of this project
+ * does.
+ */
 export function journalBefore({ key, guard }: Step): number | undefined {
   return guard?.subject === journalFilter(key) ? guard.sequence : undefined
 }
 
 /**
- * Judges a return by its pass's work, as the leader has it, so that returns of passes that nobody asked for cost little. `unclear`: the journal must be
- * read, which may be large. Everything else counts until it is read.
+ * Judges a return by the work step of its pass, read at the leader, so that returns for passes that were never requested cost little. `unclear` means
+ * that the journal must be read, which may be large. All other messages count until they are read.
  */
 export async function countedAtLeader({ journal, subjects }: Bus, fact: Step | DecisionFact): Promise<ReturnValidity> {
   if (fact.type !== 'step' || fact.kind !== 'return') return 'counts'
-  // The server stored a return with such a guard only if nothing was in its journal.
+  // The server stored a return with this guard only because its journal was empty.
   if (!mayCount(fact) || journalBefore(fact) === 0) return 'nothing'
   if (fact.by === SYSTEM) return 'counts'
   const works = await Promise.all(SLOTS.map((slot) => journal.newest(subjects.work(fact.key, slot))))
@@ -69,8 +72,9 @@ export async function countedAtLeader({ journal, subjects }: Bus, fact: Step | D
 }
 
 /**
- * What is to be told about such a message: [] where it counts for nothing, or nobody wants it told (I2). Reads the
- * pass at the leader. Throws BusReadError where it cannot be read now.
+ * Reads a pass at the leader and returns the notices of one message: none if the message does not count or no notice is wanted (I2).
+ *
+ * @throws BusReadError if the pass cannot be read now
  */
 export async function readNotifications(bus: Bus, step: Pick<Step, 'key' | 'sequence'>, rules: JournalRules): Promise<ReadPass> {
   const stored = await bus.journal.history(step.key)
@@ -79,7 +83,7 @@ export async function readNotifications(bus: Bus, step: Pick<Step, 'key' | 'sequ
   return { notices, seen: stored.at(-1)?.sequence ?? 0, returned: pass?.record.sequences.return }
 }
 
-/** `seen`: the last message of the pass that was read. `returned`: its return that counts. */
+/** Result of reading a pass: `seen` is the sequence of its last message, `returned` that of the return that counts. */
 export interface ReadPass {
   notices: Notice[]
   seen: number
@@ -120,7 +124,7 @@ function controlIn(stored: StoredMessage | undefined, step: Step): WorkControl |
   return isJson(frame) && frame.policy ? openControl(frame as ControlFrame, step) : undefined
 }
 
-/** Artifacts that travel apart are not fetched: nothing is told of what is in them. */
+/** Decodes a return. Artifacts in separate parts are not fetched, because notices say nothing about their contents. */
 function envelopeIn(stored: StoredMessage, key: PassKey): ReturnedBody {
   const body = bodyOf(stored)
   if (!body) return { v: 1, output: {} }
@@ -128,7 +132,7 @@ function envelopeIn(stored: StoredMessage, key: PassKey): ReturnedBody {
   return { v: 1, output: withPartPlaceholders(outputIn(body, key)) }
 }
 
-/** As its originator reads it: no output, whatever stands beside the error. */
+/** Returns an error as its originator reads it: a body with an error has no output, whatever else it contains. */
 function errorOf({ output: _, brief: __, ...rest }: Json): ReturnedBody {
   return rest as unknown as ReturnedBody
 }

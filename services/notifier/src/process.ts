@@ -5,7 +5,7 @@ import { readEnvironment } from './environment.js'
 import { type Notifier, startNotifier } from './notifier.js'
 import { notifierOptions } from './options.js'
 
-/** A notifier process: connects as its environment says (see environment.ts) and starts. */
+/** Runs a notifier process: connects as configured by the environment (see environment.ts) and starts the notifier. */
 export async function runNotifier(env: Record<string, string | undefined>): Promise<Notifier> {
   const told = readEnvironment(env, readTextFile)
   const log = pino(
@@ -14,7 +14,7 @@ export async function runNotifier(env: Record<string, string | undefined>): Prom
   )
   notifierOptions.parse(told.settings)
   return startService({ name: 'notifier', bus: told.bus, log, env }, async (bus) => {
-    // Throws where the stream does not answer: then its window is not known, and is not to be taken for the default one.
+    // Throws if the stream does not answer: its id window is then unknown, and must not be replaced by the default.
     await bus.bounds()
     const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
     const running = await startNotifier({ bus, clock: serverClock(bus), log }, { ...told.settings, id_window_ms })
@@ -22,7 +22,7 @@ export async function runNotifier(env: Record<string, string | undefined>): Prom
   })
 }
 
-/** Runs the process until it is told to stop. */
+/** Runs the process until it receives a signal to stop. */
 export async function main(): Promise<void> {
   await runService(() => runNotifier(process.env), { printable: visibleLines, repeats: new Repeats() })
 }

@@ -2,20 +2,23 @@ import { type Delivery, NOTIFIER_PENDING } from '@passover/bus'
 import { RateMeter } from './rate-meter.js'
 import { SharedSlots } from './shared-slots.js'
 
-/** Deliveries whose root is remembered: as many as wait at a time. The pass of any other is read again. */
+/** Maximum number of deliveries whose root is remembered: as many as can be pending. For any other delivery the pass is read again. */
 const MAX_ROOTS = NOTIFIER_PENDING
-/** Returns that are judged at a time, and deliveries in hand for each: to judge one takes a few small reads, and to have it delivered again takes longer. */
+/** Number of returns judged concurrently. */
 const JUDGE_CONCURRENCY = 64
+/** Deliveries in hand for each of them. Judging takes a few small reads, which is faster than having a return delivered again. */
 const JUDGED_IN_HAND = 128
-/** The same of workers that flood. */
+/** Number of returns judged concurrently for workers that flood. */
 const FLOODS_JUDGED = 4
+/** Deliveries in hand for each of them. */
 const FLOODS_IN_HAND = 16
-/** Returns of one worker that count for nothing or may, within a minute of the stream's time; a worker with more floods. */
+/** Number of returns within a minute of stream time, not counting or possibly not counting, above which a worker floods. */
 const MAX_UNCOUNTED = 1_000
 
 /**
- * What the deliveries of one durable share, so that no agent holds up the notices of others. Returns are judged, and passes read, in turns of the agents that had the
- * messages stored, since a subagent may store returns in any originator's name. Notices are posted in turns of the originators at the roots of their passes.
+ * Resources shared by the deliveries of one durable, so that no agent delays the notices of others. Judging returns and reading passes is shared
+ * between the agents that caused the messages, since a subagent may store returns in the name of any originator. Posting notices is shared between
+ * the originators at the roots of the passes.
  */
 export class DeliveryLane {
   readonly judging: SharedSlots
@@ -23,11 +26,11 @@ export class DeliveryLane {
   readonly reading: SharedSlots
   readonly posting: SharedSlots
   readonly pace = new RateMeter()
-  /** Of returns that count for nothing, or may. */
+  /** Counts returns that do not count, or may not. */
   readonly uncounted = new RateMeter(MAX_UNCOUNTED)
   readonly #roots = new Map<number, string>()
 
-  /** `judges`: whether some of its messages may count for nothing. */
+  /** `judges` is true if some messages of the durable may not count. */
   constructor(places: number, { judges }: { judges: boolean }) {
     this.judging = new SharedSlots(judges ? JUDGE_CONCURRENCY : 0, JUDGED_IN_HAND)
     this.judgingFloods = new SharedSlots(judges ? FLOODS_JUDGED : 0, FLOODS_IN_HAND)
@@ -35,17 +38,20 @@ export class DeliveryLane {
     this.posting = new SharedSlots(places)
   }
 
-  /** Deliveries to take at a time, without their data: those in hand, and as many again that are given back at once. The server gives no more than may wait. */
+  /**
+   * Number of deliveries to take at a time, without their data: those in hand, and as many again that are returned at once. Limited to what the
+   * server allows to be pending.
+   */
   get concurrency(): number {
     return Math.min(NOTIFIER_PENDING, 2 * (this.judging.room + this.reading.room + this.posting.room))
   }
 
-  /** Returns the root of a delivery that came before, if it is remembered. */
+  /** Returns the root of an earlier delivery of the same message, if it is remembered. */
   rootOf({ sequence }: Delivery): string | undefined {
     return this.#roots.get(sequence)
   }
 
-  /** Remembers the root of a delivery that will come again. */
+  /** Remembers the root of a message that will be delivered again. */
   comesAgain({ sequence }: Delivery, root: string): void {
     this.#roots.set(sequence, root)
     for (const oldest of this.#roots.keys()) {

@@ -1,12 +1,12 @@
-/** Notices of one agent within a minute of the stream's time; an agent with more floods. */
+/** Number of notices of one agent within a minute of stream time above which the agent floods. */
 const MAX_PER_MINUTE = 60
 const MINUTE_MS = 60_000
-/** Minutes of agents that are remembered. */
+/** Maximum number of agent-minutes remembered. */
 const MAX_REMEMBERED = 10_000
 
 /**
- * Tells which agents made more notices within a minute than a person reads. It counts by the time at which a message was stored, so that what
- * piled up while a receiver was away does not look like a flood.
+ * Detects agents that cause more notices within a minute than a person can read. It counts by the time at which a message was stored, so that a
+ * backlog from a receiver's downtime does not look like a flood.
  */
 export class RateMeter {
   readonly #minutes = new Map<string, Set<number>>()
@@ -16,7 +16,7 @@ export class RateMeter {
     private readonly kept = MAX_REMEMBERED,
   ) {}
 
-  /** Notes a delivery; a message that is delivered again counts once. */
+  /** Counts a delivery; a message that is delivered again counts once. */
   note(sender: string, { sequence, time }: { sequence: number; time: number }): void {
     const minute = minuteOf(sender, time)
     const noted = this.#minutes.get(minute) ?? new Set()
@@ -29,7 +29,7 @@ export class RateMeter {
     }
   }
 
-  /** Whether the sender made more than a few messages in the minute of this one. */
+  /** True if the sender exceeds the limit in the minute of this message. */
   floods(sender: string, { time }: { time: number }): boolean {
     return (this.#minutes.get(minuteOf(sender, time))?.size ?? 0) > this.most
   }

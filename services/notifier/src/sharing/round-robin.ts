@@ -1,20 +1,20 @@
 type Entry = (free: (() => void) | undefined) => void
 
 /**
- * Places that senders take in turn; the parts of one sender take its turns in turn. A place that becomes free goes to the next sender that waits,
- * however many entries another sender has waiting. One sender alone uses all places.
+ * Places that senders take in turn; within one sender, its parts take turns. A free place goes to the next waiting sender, however many entries
+ * another sender has waiting. A sender that is alone can use all places.
  */
 export class RoundRobin {
   #free: number
   #closed = false
-  /** Senders that wait and their parts, in the order of their turns, with entries in order of arrival. */
+  /** Waiting senders and their parts in the order of their turns, with entries in order of arrival. */
   readonly #waiting = new Map<string, Map<string, Entry[]>>()
 
   constructor(places: number) {
     this.#free = places
   }
 
-  /** Resolves to a function that frees the place again; to undefined once the turns are closed. */
+  /** Resolves to a function that frees the place again, or to `undefined` if `close` was called. */
   take(sender: string, part = ''): Promise<(() => void) | undefined> {
     if (this.#closed) return Promise.resolve(undefined)
     if (this.#free > 0) {
@@ -29,7 +29,7 @@ export class RoundRobin {
     })
   }
 
-  /** Nobody gets a place any more. */
+  /** Ends all waiting; no further place is given out. */
   close(): void {
     this.#closed = true
     for (const parts of this.#waiting.values()) for (const entries of parts.values()) for (const entry of entries) entry(undefined)
@@ -46,7 +46,7 @@ export class RoundRobin {
   }
 }
 
-/** Takes an entry from the first one in line, which moves to the end if it has more. */
+/** Takes an entry from the first item in line, and moves the item to the end if it has more entries. */
 function nextIn<One>(line: Map<string, One>, taken: (one: One) => { entry: Entry | undefined; left: number }): Entry | undefined {
   for (const [name, one] of line) {
     line.delete(name)

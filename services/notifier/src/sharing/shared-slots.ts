@@ -1,18 +1,18 @@
 import { FairSlots } from '@passover/core'
 import { RoundRobin } from './round-robin.js'
 
-/** An agent, and the other agent for which it sent a message, where its messages are shared by that too. */
+/** The agent that caused a message, and the other agent it acts for, if turns are also shared by that. */
 export interface Sender {
   agent: string
   of?: string
 }
 
-/** Deliveries in hand for each place, unless said otherwise: enough for the places to be busy while what got no room comes again. */
+/** Default number of deliveries in hand for each place: keeps the places busy while deliveries that found no room are delivered again. */
 const IN_HAND = 32
 
-/** Places that agents take in turn. How many deliveries may wait or run at a time is bounded, and so is each agent's share of them. */
+/** Places that agents take in turn. Limits the total number of waiting and running deliveries, and each agent's share of them. */
 export class SharedSlots {
-  /** Deliveries that may wait and run at a time. */
+  /** Maximum number of deliveries that wait or run at a time. */
   readonly room: number
   readonly #rooms: FairSlots
   readonly #turns: RoundRobin
@@ -23,12 +23,12 @@ export class SharedSlots {
     this.#turns = new RoundRobin(places)
   }
 
-  /** Whether the agent has as much in hand as it may. */
+  /** True if the agent has its full share in hand. */
   isFull(agent: string): boolean {
     return !this.#rooms.hasRoom(agent)
   }
 
-  /** Does something in the agent's turn, and in its turn for another agent. Undefined: it has its share in hand, or the share is closed. */
+  /** Runs `doing` in the agent's turn. Resolves to `undefined` if the agent has its full share in hand, or if `close` was called. */
   async run<T>({ agent, of }: Sender, doing: () => Promise<T>): Promise<T | undefined> {
     const leave = this.#rooms.take(agent, of)
     if (!leave) return undefined
@@ -40,7 +40,7 @@ export class SharedSlots {
     }
   }
 
-  /** Ends the waiting: `run` resolves to undefined. */
+  /** Ends all waiting: `run` resolves to `undefined`. */
   close(): void {
     this.#turns.close()
   }

@@ -1,9 +1,9 @@
-/** Deliveries with several notices that this process remembers; of more the oldest are forgotten. */
+/** Maximum number of deliveries with several notices that are remembered; the oldest are forgotten first. */
 const MOST = 12_288
 
 /**
- * Notices of deliveries under way that were taken already: those of a step are told each on its own. Another replica may finish what
- * this one began, and nobody says so; what is forgotten is posted once more, with the same id (I1).
+ * Remembers which notices of a delivery in progress were already taken, because the notices of a message are posted one by one. If another replica
+ * completes the delivery, this process does not learn of it. A notice that is forgotten here is posted again, with the same id (I1).
  */
 export class DeliveredCache {
   readonly #ids = new Map<number, Set<string>>()
@@ -20,7 +20,7 @@ export class DeliveredCache {
 
   add(sequence: number, id: string): void {
     const ids = this.#ids.get(sequence) ?? new Set()
-    // Behind all others: it is the youngest now.
+    // Moves the delivery to the end, as the most recent one.
     this.#ids.delete(sequence)
     this.#ids.set(sequence, ids.add(id))
     for (const oldest of this.#ids.keys()) {

@@ -1,4 +1,4 @@
-/** How long a notifier waits after failures, and when it gives up. Times in ms. */
+/** Waits after failures, and limits for giving up. Times in ms. */
 interface Waits {
   first_wait_ms: number
   longest_wait_ms: number
@@ -6,12 +6,13 @@ interface Waits {
   least_tries: number
 }
 
-/** What to do about a notice that its receiver did not take. */
+/** Whether to wait or to give up, after a receiver did not take a notice. */
 export type RetryDecision = { wait_ms: number } | { give_up: true }
 
 /**
- * After the nth try (from 1) of something stored so long ago: wait, twice as long each time, or as long as the receiver asked for;
- * given up only when both time and tries are used up, so that a notifier that was away for days tries at all.
+ * Decides what to do after attempt number `tries` (from 1) for a message stored `age_ms` ago. The wait doubles each time, or is what the receiver
+ * asked for if longer, up to `longest_wait_ms`. Gives up only when both time and attempts are used up, so that a notifier that was down for days
+ * still tries.
  */
 export function nextRetry(
   tries: number,

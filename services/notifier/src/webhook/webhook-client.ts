@@ -10,8 +10,8 @@ export interface WebhookReceiver {
 export type PostResult = { ok: true } | { ok: false; why: string; retry_after_ms?: number }
 
 /**
- * Posts a notice once. Taken is whatever the receiver answers with 2xx; a redirect is a failure, since what is signed for one receiver
- * must not go to another (I3). `now` in ms.
+ * Posts a notice once. Any 2xx response counts as taken. A redirect is a failure, because a notice signed for one receiver must not go to another
+ * (I3). `now` is in ms.
  */
 export async function postWebhook(receiver: WebhookReceiver, notice: Notice, now: number): Promise<PostResult> {
   const body = printableJson(notice)
@@ -25,7 +25,7 @@ export async function postWebhook(receiver: WebhookReceiver, notice: Notice, now
   try {
     const signal = AbortSignal.timeout(receiver.timeout_ms)
     const response = await fetch(receiver.url, { method: 'POST', headers, body, redirect: 'manual', signal })
-    // Whatever it says is not read.
+    // The response body is not read.
     await response.body?.cancel().catch(() => undefined)
     if (response.status >= 200 && response.status < 300) return { ok: true }
     return { ok: false, why: `HTTP ${response.status}`, ...waitAsked(response.headers.get('retry-after')) }
@@ -34,7 +34,7 @@ export async function postWebhook(receiver: WebhookReceiver, notice: Notice, now
   }
 }
 
-/** Seconds; a date is not understood, and the usual wait holds. */
+/** Reads `Retry-After` in seconds. The date form is not supported; the usual wait then applies. */
 function waitAsked(header: string | null): { retry_after_ms?: number } {
   return header && /^\d{1,6}$/.test(header) ? { retry_after_ms: Number(header) * 1000 } : {}
 }
