@@ -2,27 +2,30 @@ import type { Bus } from '@passover/bus'
 import { decode } from '@passover/bus'
 import { HEADER, policyBody } from '@passover/schemas'
 
-/** From this sequence on the policy in force says whether passes get records. */
+/** A policy change: from this sequence on, `on` says whether passes get records. */
 interface LoggingChange {
   from: number
   on: boolean
 }
 
-/** Which passes get records, and are exported: as the audit was told, and as each version of the policy said while it was in force (`audit.log_all_passes`). */
+/**
+ * Decides which passes get records and are exported, by the audit's own setting and by `audit.log_all_passes` of the policy version that was in force
+ * at the time.
+ */
 export class LoggingHistory {
   private readonly said: LoggingChange[] = [{ from: 0, on: true }]
   private newest = 0
 
   private constructor(private readonly told: boolean) {}
 
-  /** Every version is in the stream for good. */
+  /** Reads every policy version; they stay in the stream for good. */
   static async read(bus: Bus, told: boolean): Promise<LoggingHistory> {
     const logged = new LoggingHistory(told)
     await using reader = await bus.follow({ filters: [bus.subjects.all('policy')] }, ({ sequence, data, headers }, fact) => {
       if (fact.type === 'untrusted') return
       const decoded = decode(data, headers.get(HEADER.contentType))
       const parsed = policyBody.safeParse(decoded.ok ? decoded.value : undefined)
-      // Only the next one counts (decision 28).
+      // Only the next version counts (decision 28).
       if (!parsed.success || parsed.data.version !== logged.newest + 1) return
       logged.newest++
       logged.said.push({ from: sequence, on: parsed.data.document.audit?.log_all_passes !== false })
@@ -31,7 +34,7 @@ export class LoggingHistory {
     return logged
   }
 
-  /** Whether a pass whose last message has this sequence was to get a record, if it had none yet. */
+  /** True if a pass whose last message has this sequence gets a record if it has none yet. */
   at(sequence: number): boolean {
     return this.told && (this.said.findLast(({ from }) => from <= sequence)?.on ?? true)
   }

@@ -1,7 +1,7 @@
 import { type Manifest, type ManifestEntry, readSegment, SEGMENT_SIZE, segmentOf, segmentRange } from '@passover/archive'
 import { type Bus, type ObjectStore, readHeaders, type StoredMessage } from '@passover/bus'
 
-/** Where messages are read: sealed segments from the archive and the rest from the stream, or all that the stream still holds. */
+/** Source of the messages: `archive` reads sealed segments from the archive and the rest from the stream, `stream` reads only the stream. */
 export type WalkSource = 'archive' | 'stream'
 
 export interface RangeDeps {
@@ -10,13 +10,13 @@ export interface RangeDeps {
   objects: ObjectStore
 }
 
-/** The messages of one segment's range. */
+/** The messages in the range of one segment. */
 export interface Range {
   k: number
   messages: StoredMessage[]
 }
 
-/** Segment by segment, the newest first, down to where there is nothing older. What was erased is left out. Throws SegmentDamaged. */
+/** Reads segment by segment, from the newest to the oldest. Leaves out erased messages. Throws SegmentDamaged. */
 export async function* ranges(deps: RangeDeps, source: WalkSource, up_to: number): AsyncGenerator<Range> {
   const { bus, manifest, objects } = deps
   const { first } = await bus.bounds()

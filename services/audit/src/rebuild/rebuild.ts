@@ -20,50 +20,56 @@ import { type WalkDeps, walkPasses } from './walk-passes.js'
 export interface RebuildOptions {
   source: WalkSource
   rules: JournalRules
-  /** False: as the audit, if it was told to make no records (PASSOVER_LOG_ALL_PASSES); what is there is mended all the same. */
+  /** Set to false if the audit runs with PASSOVER_LOG_ALL_PASSES=false: no records are added, but existing ones are repaired. */
   log_all_passes?: boolean | undefined
-  /** Applies output schemas: records say what they have against an output. */
+  /** Applies output schemas, because records contain the schema faults of an output. */
   check?: CheckSchema | undefined
-  /** Told now and then. */
+  /** Called from time to time. */
   onProgress?: (told: RebuildProgress) => void
 }
 
 export interface RebuildProgress {
   passes: number
-  /** How far back it has looked, server ms; absent once it writes. */
+  /** Server time in ms of the oldest message read so far; absent once the rebuild writes. */
   back_to?: number
   rewritten: number
 }
 
 export interface Rebuilt {
   passes: number
-  /** Records that were as they should be; that were missing or differed; that no pass stands behind; that are older than what can be read. */
+  /** Number of records that were correct. */
   unchanged: number
+  /** Number of records that were missing or wrong. */
   rewritten: number
+  /** Number of records without a pass. */
   removed: number
+  /** Number of records that are older than what can be read. */
   kept: number
-  /** Passes without a record that were to get none (`log_all_passes: false`). */
+  /** Number of passes without a record that are not to get one (`log_all_passes: false`). */
   unlogged: number
 }
 
-/** As the audit has it: what is younger and open has no record yet. */
+/** Open passes younger than this many milliseconds are skipped, because the audit may not have written their records yet. */
 const OPEN_MS = 30_000
-/** Passes compared, or records written, at once. */
+/** Number of passes compared, or records written, concurrently. */
 const CONCURRENCY = 64
 const MAX_TRIES = 8
 const KEYS_PER_BLOCK = 1_024
 
 /**
- * Makes the records of the bucket `passes` what the stored messages say, byte for byte, while audits go on writing (docs/architecture/audit-archive.md#records): each pass is
- * told again and compared; what is missing or differs is written by compare-and-set, oldest first; what no pass stands behind is deleted. Indexes of
- * the archive that were lost or damaged come first: `indexes` are their segments. Throws IndexesLost.
+ * Rebuilds the records of the bucket `passes` from the stored messages, byte for byte, while audits continue to write
+ * (docs/architecture/audit-archive.md#records). First repairs lost or damaged indexes of the archive. Then builds each pass again and compares: a
+ * missing or different record is written by compare-and-set, oldest first; a record without a pass is deleted.
+ *
+ * @returns the counts, and in `indexes` the segments whose indexes were repaired
+ * @throws IndexesLost if an index cannot be repaired; no record is changed then
  */
 export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise<Rebuilt & { indexes: number[] }> {
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)
   const table = await bus.table(PASSES_BUCKET, storedRecord)
   const { mended, lost } = await repairIndexes({ bus, manifest, objects })
-  // Records would be taken for those of no pass.
+  // Without the index, records of existing passes would look like records without a pass.
   if (lost.length > 0) throw new IndexesLost(lost)
   const archive = new Archive(manifest, objects)
   await archive.finder.prepare()
@@ -76,7 +82,7 @@ export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise
   }
 }
 
-/** Indexes of the archive cannot be read, nor made anew: their segments are damaged too. */
+/** Thrown if indexes of the archive can neither be read nor built again, because their segments are damaged too. */
 export class IndexesLost extends Error {
   override readonly name = 'IndexesLost'
 
@@ -126,7 +132,7 @@ class Rebuild {
     return this.told
   }
 
-  /** The pass, where its record is not what it should be. */
+  /** Returns the pass if its record is missing or wrong. */
   private async compare(memory: PassMemory): Promise<WrongRecord | undefined> {
     const { bus, table, rules } = this.deps
     if (memory.journal.state === 'none' && !memory.request) return undefined
@@ -145,7 +151,7 @@ class Rebuild {
     return undefined
   }
 
-  /** What came since then counts too: the pass is read once more, and again where somebody writes at the same time. */
+  /** Loads the pass again, with messages stored since the comparison, and writes its record. Tries again if another process writes concurrently. */
   private async mend({ key, asked }: WrongRecord): Promise<void> {
     const { bus, table, rules } = this.deps
     for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -159,7 +165,7 @@ class Rebuild {
         return
       }
       const known = standing?.data && decodeRecord(standing.data)?.sequences.last
-      // An audit may have read on meanwhile.
+      // An audit may have read further meanwhile.
       if (known !== undefined && known > last && known <= (await bus.bounds()).last) continue
       if (!(await written(table, { key: wanted.key, bytes, revision: standing?.revision ?? 0 }))) continue
       this.told.rewritten++
@@ -167,7 +173,7 @@ class Rebuild {
     }
   }
 
-  /** Records that the walk came by no pass for: written since, older than what can be read, or of no pass at all. */
+  /** Checks records for which the walk found no pass: written since, older than what can be read, or without a pass. */
   private async judgeUnseen(oldest: number): Promise<void> {
     await using spool = await ReverseSpool.open()
     let keys: string[] = []
@@ -200,7 +206,7 @@ class Rebuild {
     this.told.removed++
   }
 
-  /** Under which key the record of a pass stands by what is stored of it; undefined: nothing is. */
+  /** Returns the key that the record of a pass should have by its stored messages; `undefined` if there are none. */
   private async keyNow({ key, sequences }: PassRecord): Promise<string | undefined> {
     const [request] = sequences.requests
     const asked = request === undefined || sequences.work !== undefined ? {} : { request }
@@ -210,7 +216,7 @@ class Rebuild {
   }
 }
 
-/** The request of a pass that only was asked for: no step names it. */
+/** Returns the sequence of the request of a pass without steps, since no step names it. */
 function askedOf({ journal, request }: PassMemory): number | undefined {
   return journal.state === 'none' ? request?.sequence : undefined
 }
@@ -237,7 +243,7 @@ async function recordOf(
   return { key: recordKey(memory.key, createdAt(record), record.session_id), stored: compactRecordOf(memory)?.stored ?? record }
 }
 
-/** Keys that were come by, 53 bits of each: a bucket has at most a million. */
+/** Set of record keys, stored as 53 bits of a hash each. A bucket has at most a million keys. */
 class KeySet {
   private readonly keys = new Set<number>()
   private readonly hashed: PassHash = { hash: 0, check: 0 }

@@ -21,15 +21,15 @@ export interface RepairDeps {
   objects: ObjectStore
 }
 
-/** Indexes that were lost or damaged: of which segments they are there again, and of which not, and why. */
+/** Segments whose lost or damaged indexes were repaired, and those where that failed, with the reason. */
 export interface RepairedIndexes {
   mended: number[]
   lost: { k: number; why: string }[]
 }
 
 /**
- * Makes indexes anew from their segments, where these are what was sealed (hash and chain say so). Mostly the very bytes come out that were sealed;
- * else, as where entries were erased, the manifest entry names the new one, by compare-and-set.
+ * Builds missing or damaged indexes again from their segments, if hash and chain show that a segment is intact. Usually the result has the bytes
+ * that were sealed. Otherwise, for example after an erasure, the manifest entry is updated to the new index by compare-and-set.
  */
 export async function repairIndexes(deps: RepairDeps): Promise<RepairedIndexes> {
   const told: RepairedIndexes = { mended: [], lost: [] }
@@ -54,7 +54,7 @@ async function isWhole(objects: ObjectStore, { index, index_sha256 }: ManifestEn
   }
 }
 
-/** Why it cannot be done. */
+/** Repairs the index of a segment. Returns the reason if that is not possible. */
 async function repairIndex({ bus, manifest, objects }: RepairDeps, k: number): Promise<string | undefined> {
   const standing = await manifest.standing(k)
   if (!standing || standing.entry.removed) return undefined
@@ -67,7 +67,7 @@ async function repairIndex({ bus, manifest, objects }: RepairDeps, k: number): P
     await objects.put(entry.index, bytes)
     const now = await manifest.standing(k)
     if (now && !now.entry.removed && now.entry.index === entry.index) return undefined
-    // What was erased meanwhile must not stand there again.
+    // The segment was changed meanwhile: data that was erased must not appear in the old index again.
     await objects.delete(entry.index, 'overwrite')
     return CHANGED_MESSAGE
   }

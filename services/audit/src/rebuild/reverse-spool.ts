@@ -2,7 +2,7 @@ import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Blocks of bytes on disk that are read back in the opposite order: what is found going back in time is written going forward. */
+/** Blocks of bytes on disk that are read back in reverse order: results of a walk back in time are written going forward. */
 export class ReverseSpool implements AsyncDisposable {
   private readonly blocks: { at: number; size: number }[] = []
   private size = 0
@@ -24,7 +24,7 @@ export class ReverseSpool implements AsyncDisposable {
     this.size += block.length
   }
 
-  /** The block that was added last comes first. */
+  /** Returns the blocks, starting with the one that was added last. */
   async *backwards(): AsyncGenerator<Buffer> {
     for (const { at, size } of this.blocks.toReversed()) {
       const block = Buffer.alloc(size)

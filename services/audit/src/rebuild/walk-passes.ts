@@ -11,11 +11,12 @@ export interface WalkDeps extends RangeDeps {
   rules: JournalRules
 }
 
-/** Passes whose beginning stands in one segment, oldest first. */
+/** Passes that begin in one segment, oldest first. */
 export interface WalkedPass {
   passes: PassMemory[]
-  /** How far back it has come: sequence and server's time (undefined: the segment holds nothing). */
+  /** First sequence of the segment that was read last. */
   sequence: number
+  /** Server time of the first message in that segment; `undefined` if the segment is empty. */
   time: number | undefined
 }
 
@@ -24,12 +25,12 @@ interface Pending {
   messages: { stored: StoredMessage; fact: Fact }[]
 }
 
-/** An id's time is its maker's: admission lets it be ahead by less. */
+/** Upper bound in ms for how far the time in an id can be ahead of the server's time; admission allows less. */
 const ID_AHEAD_MS = 3_600_000
 
 /**
- * Every pass stored up to a sequence, each once and whole, with no more in memory than what began before the segment that is being read: it goes
- * back from the newest segment, and a pass is done with where its beginning is reached. Throws SegmentDamaged.
+ * Returns every pass stored up to a sequence, once and complete. It goes back from the newest segment and yields a pass when its beginning is
+ * reached, so memory holds only passes that began before the segment being read. Throws SegmentDamaged.
  */
 export async function* walkPasses(deps: WalkDeps, source: WalkSource, up_to: number): AsyncGenerator<WalkedPass> {
   const pending = new Map<string, Pending>()
@@ -62,7 +63,7 @@ function collect({ bus }: WalkDeps, pending: Map<string, Pending>, messages: rea
   }
 }
 
-/** Takes the passes of which nothing can be older than what was read. */
+/** Removes and returns the passes that can have no messages older than what was read. */
 function takeWhole(
   pending: Map<string, Pending>,
   rules: JournalRules,
@@ -87,7 +88,7 @@ function isWhole({ key, messages }: Pending, { sequence, time }: { sequence: num
   return false
 }
 
-/** What only was asked for is told by its newest request, as the audit that reads along has it. */
+/** Builds a pass from its messages. A pass without steps is represented by its newest request, as in the audit that follows the stream. */
 function remembered({ key, messages }: Pending, rules: JournalRules): PassMemory {
   const steps = messages.some(({ fact }) => fact.type === 'step')
   const asked = steps ? undefined : messages.filter(({ fact }) => fact.type === 'request').at(-1)?.fact.sequence
