@@ -11,29 +11,29 @@ import { SegmentCleanup, type SegmentCleanupDeps } from './segment-cleanup.js'
 export interface ArchiveRetentionDeps extends IdLookupDeps, SegmentCleanupDeps {
   clock: Clock
   manifest: Manifest
-  /** How long the archive keeps, by the policy in force; undefined: that is not known. */
+  /** Returns the archive's retention by the policy in force; `undefined` if it is not known. */
   retention: () => RetentionLimits | undefined
 }
 
 const DAY_MS = 86_400_000
-/** Segments looked at before others have their turn. */
+/** Maximum number of segments processed in one run. With this many due, an announcement is worthwhile at once. */
 const BATCH_SIZE = 32
-/** One that may not go is looked at again after this, or sooner where little is kept. */
+/** Milliseconds after which a segment that has to stay is checked again; shorter if the retention is shorter. */
 const RECHECK_MS = 60_000
-/** One that is due waits so long for others, at most a twenty-fourth of what is kept. */
+/** Maximum time in ms that a due segment waits for others to be announced with it; at most 1/24 of the retention. */
 const MAX_BATCH_WAIT_MS = 3_600_000
-/** What of a removed segment the stream keeps, and so the archive. */
+/** Kinds of messages that the stream keeps for good; the archive keeps those of a removed segment too. */
 const KEPT_KINDS = new Set(['policy', 'agent', 'custody'])
 
 type SegmentSpan = Pick<ManifestEntry, 'k' | 'last_time' | 'count'>
 
 /**
- * The archive's retention (decisions 87 and 113): takes segments out whose youngest message is older than the policy keeps, of which nothing but
- * versions stands in the stream and nothing is held. Each is told in the stream first. Any number of audits may do it: a manifest entry becomes
- * `removed` once.
+ * Applies the archive's retention (decisions 87 and 113). Removes segments whose newest message is older than the policy's retention, of which the
+ * stream holds only messages that it keeps for good, and in which no pass is held. Each removal is announced in the stream first. Any number of
+ * audits may run this: a manifest entry becomes `removed` only once.
  */
 export class ArchiveRetention {
-  /** Segments that are kept, oldest first. */
+  /** Segments that are not removed, oldest first. */
   private kept: SegmentSpan[] | undefined
   private newest = -1
   private readonly missing = new GapTracker()
@@ -42,7 +42,7 @@ export class ArchiveRetention {
   private readonly looking: SingleFlightTask
   private readonly telling: RemovalAnnouncer
   private readonly clearing: SegmentCleanup
-  /** Segments that this process removed. */
+  /** Number of segments that this process removed. */
   removed = 0
 
   constructor(private readonly deps: ArchiveRetentionDeps) {
@@ -54,12 +54,12 @@ export class ArchiveRetention {
     )
   }
 
-  /** Why nothing leaves the archive though it should. */
+  /** Reason why segments that are due are not removed. */
   get trouble(): string | undefined {
     return this.looking.trouble
   }
 
-  /** Does what is due; at once where it is at it already. */
+  /** Removes what is due, or joins the run in progress. */
   look(): Promise<void> {
     return this.looking.run()
   }
@@ -78,12 +78,12 @@ export class ArchiveRetention {
     if (!bus.clockMeasured || !(await this.telling.isBegun())) return
     const retention = this.deps.retention()
     if (retention === undefined) return
-    // What refers to parts is known then.
+    // Until the index is complete, references to parts are not fully known.
     if (!archive.finder.complete) return
     await this.readNewer()
     const before = bus.now() - retention.days * DAY_MS
     const due = this.dueBefore(before)
-    // What was told is finished.
+    // Removals that were already announced are always completed.
     const some = this.isWorthIt(due, before, retention) ? due : due.filter(({ k }) => watch.custody.toldOf(k))
     if (some.length === 0) return
     const { position } = await watch.current()
@@ -91,14 +91,14 @@ export class ArchiveRetention {
     const untold: ManifestEntry[] = []
     for (const entry of await this.thatMayGo(some.slice(0, BATCH_SIZE), retention))
       ((await this.telling.tells(entry.k)) ? told : untold).push(entry)
-    // What made it worth it may have to stay.
+    // The segments that justify an announcement may be among those that have to stay, so this is checked again.
     if (this.isWorthIt(untold, before, retention)) {
-      // That may have taken minutes: what is told is what is in force now.
+      // The checks may have taken minutes, so the announcement is made only if the same policy is still in force.
       if (!this.isInForce(retention) || !(await this.telling.tell(untold, retention, position))) return
       told.push(...untold)
     }
     for (const { k } of told) {
-      // One may take seconds: who asked meanwhile that more is kept is heard before the next.
+      // Removing a segment may take seconds. Stops before the next one if the retention has changed meanwhile.
       if (this.looking.stopped || this.deps.retention()?.days !== retention.days) return
       if (await this.damaged.unless(k, () => this.remove(k, retention.days))) this.done(k)
       else this.putOff(k, retention)
@@ -110,14 +110,14 @@ export class ArchiveRetention {
     return now?.days === days && now.policy === policy
   }
 
-  /** What is told stays in the stream for good: a few that are due wait for others, but not for long. */
+  /** True if an announcement is worthwhile: it stays in the stream for good, so a few due segments wait for more, for a limited time. */
   private isWorthIt(due: readonly SegmentSpan[], before: number, { days }: RetentionLimits): boolean {
     const oldest = due.find(({ count }) => count > 0)
     const patience = Math.min(MAX_BATCH_WAIT_MS, (days * DAY_MS) / 24)
     return due.length >= BATCH_SIZE || (oldest !== undefined && before - oldest.last_time >= patience)
   }
 
-  /** Of which nothing keeps them. */
+  /** Returns those of the due segments that nothing keeps. */
   private async thatMayGo(due: readonly SegmentSpan[], retention: RetentionLimits): Promise<ManifestEntry[]> {
     const going: ManifestEntry[] = []
     for (const { k } of due) {
@@ -130,7 +130,7 @@ export class ArchiveRetention {
     return going
   }
 
-  /** Undefined: it may not go yet. */
+  /** Returns the entry of a segment that may be removed, or `gone` if it is removed already; `undefined` if it has to stay for now. */
   private async thatGoes(k: number): Promise<ManifestEntry | 'gone' | undefined> {
     const entry = await this.deps.manifest.entry(k)
     if (entry && !entry.removed) return (await this.mayGo(k)) ? entry : undefined
@@ -159,7 +159,7 @@ export class ArchiveRetention {
     return aged.filter(({ k }) => (this.again.get(k) ?? 0) <= this.deps.clock.monotonic())
   }
 
-  /** An empty segment is as old as what comes after it. */
+  /** Returns the segments older than a time. An empty segment counts as old as the next one with messages. */
   private agedBefore(before: number): SegmentSpan[] {
     const kept = this.kept ?? []
     const until = kept.findLastIndex(({ count, last_time }) => count > 0 && last_time < before)
@@ -187,7 +187,7 @@ export class ArchiveRetention {
     }
   }
 
-  /** What a crash left of segments that were removed, and what this process read of those that another audit removed. */
+  /** Completes removals that a crash interrupted, and forgets what this process has in memory of segments that another audit removed. */
   private async finish(entries: readonly ManifestEntry[]): Promise<void> {
     const there = new Set(await this.deps.objects.list())
     const gone: ManifestEntry[] = []
@@ -199,7 +199,7 @@ export class ArchiveRetention {
     if (gone.length > 0) await this.clearing.forget(gone)
   }
 
-  /** False: it may not go yet. */
+  /** Removes a segment. Returns false if it has to stay for now. */
   private async remove(k: number, retention_days: number): Promise<boolean> {
     const { manifest, archive, bus, log, objects, watch } = this.deps
     const standing = await manifest.standing(k)
@@ -226,7 +226,7 @@ export class ArchiveRetention {
     return true
   }
 
-  /** What the stream still holds of a segment; undefined: something of a pass, which then is open, undelivered or held. */
+  /** Returns the sequences of a segment still in the stream; `undefined` if one belongs to a pass, which is then open, undelivered or held. */
   private async inStream(k: number): Promise<ReadonlySet<number> | undefined> {
     const { journal, subjects } = this.deps.bus
     const { first, last } = segmentRange(k)

@@ -1,7 +1,7 @@
 import { SegmentDamaged } from '@passover/archive'
 import { ObjectError } from '@passover/bus'
 
-/** Segments that are due, and that could not be read when they were looked at last: one keeps no other, and is told until it can be read. */
+/** Due segments that could not be read at the last attempt. They do not block other segments, and are reported until they can be read. */
 export class DamagedSegments {
   private readonly errors = new Map<number, Error>()
 
@@ -9,7 +9,7 @@ export class DamagedSegments {
     return this.errors.has(k)
   }
 
-  /** Undefined: what is stored of a segment, or of what it speaks of, cannot be read. */
+  /** Runs `does` for a segment; returns `undefined` if stored data of the segment, or of something it refers to, cannot be read. */
   async unless<T>(k: number, does: () => Promise<T>): Promise<T | undefined> {
     try {
       const done = await does()
@@ -22,12 +22,12 @@ export class DamagedSegments {
     }
   }
 
-  /** What is not due any more is nobody's trouble. */
+  /** Forgets segments that are no longer due. */
   keep(due: readonly { k: number }[]): void {
     for (const k of this.errors.keys()) if (!due.some((one) => one.k === k)) this.errors.delete(k)
   }
 
-  /** Throws where there is one. */
+  /** Throws the error of the first damaged segment, if there is one. */
   tell(): void {
     for (const error of this.errors.values()) throw error
   }

@@ -12,21 +12,21 @@ export interface RemovalAnnouncerDeps {
   watch: Pick<CustodyWatcher, 'custody' | 'current'>
 }
 
-/** Of one event; more were removed in none but the strangest archive. */
+/** Maximum number of segment ranges in one event; only a very unusual archive has more. */
 const MAX_RANGES = 2_000
 
 /**
- * Says in the stream what retention takes out of the archive, before it does (decision 113). What is said is guarded on all that was said about
- * custody: a hold that stands before it is known, and of several audits one says it.
+ * Announces in the stream what retention removes from the archive, before it is removed (decision 113). Each announcement is guarded on all earlier
+ * custody events, so that holds placed before it are known, and only one of several audits publishes it.
  */
 export class RemovalAnnouncer {
   constructor(private readonly deps: RemovalAnnouncerDeps) {}
 
-  /** From an event on, which the first audit stores that can, each removal is told. False: it is not stored yet. */
+  /** Ensures that the event is stored after which every removal is announced; the first audit publishes it. Returns false if it is not stored yet. */
   async isBegun(): Promise<boolean> {
     const { watch, manifest, log } = this.deps
     if (watch.custody.removals_since !== undefined) return true
-    // Nothing can be removed before there is something.
+    // Nothing can have been removed while the archive is empty.
     if (!(await manifest.newest())) return false
     const { position, removals_since } = await watch.current()
     if (removals_since !== undefined) return true
@@ -37,10 +37,10 @@ export class RemovalAnnouncer {
     return await this.say({ kind: 'removals', begins: all[0]?.k ?? 0, untold: untold.slice(0, MAX_RANGES) }, position)
   }
 
-  /** Whether an event told of a segment of this very archive: one that was lost and sealed anew has another chain. */
+  /** True if the removal of a segment of this archive was announced. An archive that was lost and sealed again has a different chain. */
   async tells(k: number): Promise<boolean> {
     if (await this.knows(k)) return true
-    // Another audit may have told it just now.
+    // Another audit may have announced it a moment ago.
     await this.deps.watch.current()
     return await this.knows(k)
   }
@@ -50,7 +50,7 @@ export class RemovalAnnouncer {
     return run !== undefined && (await this.deps.manifest.entry(run.to))?.chain_after === run.chain_after
   }
 
-  /** Segments leave. False: something was said about custody after `position`, and they are looked at again. */
+  /** Announces the removal of segments. False if a custody event was stored after `position`, so that the segments must be checked again. */
   async tell(entries: readonly ManifestEntry[], { days, policy }: RetentionLimits, position: number): Promise<boolean> {
     const segments = segmentRanges(entries)
     const told = await this.say({ kind: 'removed', segments, policy, retention_days: days }, position)
@@ -58,7 +58,7 @@ export class RemovalAnnouncer {
     return told
   }
 
-  /** Throws where it is not known whether it was stored. */
+  /** Publishes a custody event. Throws if it is unknown whether the event was stored. */
   private async say(said: SystemCustodyEvent, position: number): Promise<boolean> {
     return (await publishCustodyEvent(this.deps, said, { position, failure: 'what leaves the archive was not told' })) !== undefined
   }

@@ -33,18 +33,18 @@ export interface SegmentCleanupDeps extends LoadDeps, OrphanPartsDeps {
   rows: RowCache
   indexing: Pick<Indexer, 'erase' | 'forgetGone'>
   watch: CustodyWatcher
-  /** Tells this process's objects from a replica's. */
+  /** Distinguishes objects of this process from those of replicas. */
   instance: string
 }
 
-/** What goes with a segment that is removed, and what of it is kept. */
+/** Deletes what belongs to a removed segment, and stores what has to be kept of it. */
 export class SegmentCleanup {
   constructor(
     private readonly deps: SegmentCleanupDeps,
     private readonly telling: Pick<RemovalAnnouncer, 'tells'>,
   ) {}
 
-  /** What later entries are judged by. */
+  /** Stores the messages of a segment that the stream keeps, because later entries are judged by them. Returns `undefined` if there are none. */
   async keep(k: number, frames: readonly Frame[], staying: ReadonlySet<number>) {
     const events = frames.flatMap((frame) => (frame.kind === 'event' && staying.has(frame.event.sequence) ? [frame.event] : []))
     if (events.length === 0) return undefined
@@ -54,12 +54,12 @@ export class SegmentCleanup {
     return { object, sha256: sha256(bytes) }
   }
 
-  /** Records and parts by what the objects say, then the objects: whoever sees the mark later does what a crash left. */
+  /** Deletes the records and parts that the objects name, then the objects. If a crash interrupts this, any audit that sees the mark completes it. */
   async clean(entry: ManifestEntry): Promise<void> {
     const { objects, archive, log, bus } = this.deps
     archive.forget(entry.k)
     if (!(await this.telling.tells(entry.k))) {
-      // None of ours marked it: what it held may be needed to tell what was taken.
+      // No audit of this stream marked it, so the objects may be needed to find out what was removed.
       log.error({ segment: entry.k }, 'segment is marked as removed, and no event tells of it: its objects stay')
       return
     }
@@ -74,7 +74,7 @@ export class SegmentCleanup {
     await this.forget([entry])
   }
 
-  /** Forgets what memory has of segments whose objects are gone. Another audit may have erased their records: each does this for a segment once. */
+  /** Forgets segments whose objects are gone. Each audit does this once for each segment, because another audit may have deleted the records. */
   async forget(gone: readonly ManifestEntry[]): Promise<void> {
     const { archive, rows, indexing } = this.deps
     const segments = new Set(gone.map(({ k }) => k))
@@ -84,11 +84,11 @@ export class SegmentCleanup {
     await indexing.forgetGone(removed)
   }
 
-  /** Records of passes that have nothing younger than this segment. */
+  /** Deletes the records of passes that have no messages after this segment. */
   private async removeRecords(entry: ManifestEntry, passes: readonly IndexedPass[], events: readonly StoredMessage[]): Promise<void> {
     const { table, bus, rules } = this.deps
     const { first_time = Number.POSITIVE_INFINITY } = await table.extent()
-    // The bucket keeps the newest only.
+    // The bucket keeps only the newest records, and none as old as this segment.
     if (entry.last_time < first_time) return
     const { contents, add } = groupByPass({ bus, rules, known: () => undefined, since: Number.NEGATIVE_INFINITY })
     for (const event of events) add(event)
@@ -101,7 +101,7 @@ export class SegmentCleanup {
     for (const { key, begins } of passes) {
       if (!begins) for await (const found of table.entries(recordFilter(key))) keys.add(found.key)
     }
-    // An older use of an id may stay: a held one, in a segment before this.
+    // An older pass with the same id may have to stay, for example a held one in an earlier segment.
     const goes = ({ key, value }: { key: string; value: PassRecord }) => keys.has(key) && value.sequences.last <= segmentRange(entry.k).last
     for (const key of keys) {
       const found = await table.get(key)
