@@ -1,11 +1,11 @@
-/** Does something with each, `size` of them at a time; the results in order. The first that fails ends it. */
+/** Runs `each` for all items in batches of `size`, and returns the results in order. Rejects with the first error. */
 export async function mapInBatches<T, R>(items: readonly T[], each: (item: T) => Promise<R>, size: number): Promise<R[]> {
   const results: R[] = []
   for (let at = 0; at < items.length; at += size) results.push(...(await Promise.all(items.slice(at, at + size).map(each))))
   return results
 }
 
-/** Runs `work` for each, at most `width` at a time. The first that fails ends it, when those under way have ended. */
+/** Runs `work` for each item, at most `width()` concurrently. After an error no further item is started; rejects when all running ones have ended. */
 export async function forEachConcurrent<T>(items: readonly T[], width: () => number, work: (item: T) => Promise<void>): Promise<void> {
   let next = 0
   let running = 0

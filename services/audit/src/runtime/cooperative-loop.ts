@@ -1,11 +1,11 @@
 import type { Clock } from '@passover/core'
 
-/** Between two looks at the time. */
+/** Number of items between two checks of the time. */
 const ITEMS_PER_CHECK = 32
-/** Where this process has much to do, a turn that is waited for is much longer than this, and whoever takes few items a turn gets nothing done. */
+/** Milliseconds of work before yielding. Under load, each yield takes much longer than this, so doing only a few items in between would stall. */
 const MAX_SLICE_MS = 4
 
-/** Does work of no hurry piece by piece: what the reader of the stream is given meanwhile comes first. */
+/** Runs low-priority work in slices, so that the reader of the stream is not delayed. */
 export async function forEachCooperative<T>(
   items: Iterable<T>,
   clock: Pick<Clock, 'after' | 'monotonic'>,

@@ -8,7 +8,7 @@ export interface PassHash {
 
 const SEPARATOR = 0x2e
 
-/** `seed` is this process's own, so that nobody can make two passes meet. The result is written into `into`: this is done for each pass. */
+/** Hashes a pass. `seed` is secret to this process, so that no one can construct collisions. Writes into `into`, because this runs for every pass. */
 export function hashPass({ originator, subagent, id }: PassKey, seed: number, into: PassHash): void {
   into.hash = 0xdeadbeef ^ seed
   into.check = 0x41c6ce57 ^ seed
@@ -21,7 +21,7 @@ export function hashPass({ originator, subagent, id }: PassKey, seed: number, in
   into.check = (Math.imul(b ^ (b >>> 16), 2246822507) ^ Math.imul(mixed ^ (mixed >>> 13), 3266489909)) >>> 0
 }
 
-/** After each word stands what no word holds. */
+/** Adds a word and a separator that agent names and ids do not contain. */
 function add(word: string, into: PassHash): void {
   let { hash: a, check: b } = into
   for (let i = 0; i < word.length; i++) {

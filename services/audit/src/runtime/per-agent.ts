@@ -1,19 +1,19 @@
 const NONE: ReadonlySet<never> = new Set()
 
 /**
- * Items by the agent that they are of, each agent's in the order in which they came. Where there is room for only so many, the agent that has
- * most gives some up: nobody loses its own for what another one stores without end.
+ * Items grouped by agent, each agent's in order of arrival. If room is limited, the caller removes items of the agent that has the most, so that an
+ * agent that stores items without end does not displace those of others.
  */
 export class PerAgent<T> {
   private readonly items = new Map<string, Set<T>>()
   private count = 0
 
-  /** Items of all agents. */
+  /** Number of items of all agents. */
   get size(): number {
     return this.count
   }
 
-  /** Agents that have any. */
+  /** Number of agents that have items. */
   get agents(): number {
     return this.items.size
   }
@@ -22,7 +22,7 @@ export class PerAgent<T> {
     return this.items.get(agent) ?? NONE
   }
 
-  /** One that it has already is not counted again. */
+  /** Adds an item; one that the agent already has is not counted again. */
   add(agent: string, item: T): void {
     const own = this.items.get(agent) ?? new Set()
     this.items.set(agent, own)
@@ -36,7 +36,7 @@ export class PerAgent<T> {
     if (own?.size === 0) this.items.delete(agent)
   }
 
-  /** Those of the agent that has most; empty where nobody has any. */
+  /** Returns the items of the agent that has the most; empty if there are none. */
   largest(): ReadonlySet<T> {
     let largest: ReadonlySet<T> = NONE
     for (const own of this.items.values()) if (own.size > largest.size) largest = own

@@ -1,17 +1,17 @@
-/** Work that is looked after now and then: never twice at once, ended in good order, and what keeps it from going on is told. */
+/** Periodic work that never runs twice at once, stops cleanly, and reports why it fails. */
 export class SingleFlightTask {
   stopped = false
-  /** Why the last look failed. */
+  /** Reason why the last run failed. */
   trouble: string | undefined
   private working: Promise<void> | undefined
 
-  /** `failed` is told of each failure before the end. */
+  /** `failed` is called with each error before `stop`. */
   constructor(
     private readonly work: () => Promise<void>,
     private readonly failed: (error: unknown) => void,
   ) {}
 
-  /** Does what is due; at once where it is at it already. */
+  /** Does the work, or joins the run in progress. */
   run(): Promise<void> {
     this.working ??= this.work()
       .then(() => {

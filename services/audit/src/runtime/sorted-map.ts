@@ -1,5 +1,5 @@
 import exported from 'sorted-btree'
 
-/** A sorted map. The package is CommonJS: Node gives its exports, other loaders their default. */
+/** A sorted map. The package is CommonJS: Node imports its `exports` object, other loaders its default export. */
 export const BTree = ('default' in exported ? exported.default : exported) as typeof exported.default
 export type Sorted<K, V> = InstanceType<typeof BTree<K, V>>
