@@ -9,32 +9,32 @@ import type { IndexFilter } from './index/index-filter.js'
 export interface ArchiveSearchDeps extends LoadDeps {
   clock: Clock
   archive: Archive
-  /** Whether the bucket has it: then the index tells it. */
+  /** True if the bucket has a record of the pass; the index then finds it. */
   has: (key: PassKey) => boolean
   check: CheckSchema | undefined
 }
 
 export interface ArchiveSearchRange {
   after: ListPosition | undefined
-  /** Positions beyond that are not wanted now. */
+  /** Position beyond which results are not needed now. */
   until: ListPosition | undefined
-  /** Passes asked for later are all in the bucket, ms. */
+  /** Time in ms: passes requested after it are all in the bucket. */
   horizon: number
 }
 
 export interface ArchivedMatches {
   found: { position: ListPosition; record: PassRecord }[]
-  /** Its time was used up: nothing is known of positions beyond this one. */
+  /** Set if the time budget ran out: nothing beyond this position was examined. */
   reached?: ListPosition
-  /** False: indexes are still being read, and what they tell is missing. */
+  /** False while indexes of the archive are still being read, so that matches may be missing. */
   complete: boolean
 }
 
-/** One look takes no longer, but for one segment. */
+/** Time budget of one search in ms; checked after each segment. */
 const BUDGET_MS = 60
 const CONCURRENCY = 16
 
-/** Finds passes whose records fell out of the bucket, by the indexes of the archive's segments: newest first, segment by segment. */
+/** Finds passes whose records dropped out of the bucket, by the indexes of the archive's segments: segment by segment, newest first. */
 export class ArchiveSearch {
   constructor(private readonly deps: ArchiveSearchDeps) {}
 
@@ -47,7 +47,7 @@ export class ArchiveSearch {
     const { segments, complete } = await archive.finder.segments()
     for (const { k, first_time, last_time } of segments) {
       const { first } = segmentRange(k)
-      // An empty one has no time, and nothing in one that begins at the position is older.
+      // Skips empty segments, which have no time, and segments that hold nothing older than the position.
       if (first_time === 0 || first_time > newest || (after && first >= after.sequence)) continue
       if ((until && segmentOf(until.sequence) > k) || (last_time > 0 && last_time < (filter.from ?? 0))) break
       for (const record of await this.inSegment(k, filter, last)) {
@@ -73,7 +73,7 @@ export class ArchiveSearch {
   }
 }
 
-/** What the segment's index says of it. The session is known where its held or work step is in the segment. */
+/** True if a pass may match by what the segment's index says. The session is known only if the held or work step is in the segment. */
 function mayMatch(
   key: PassKey,
   session_id: string | undefined,

@@ -1,9 +1,9 @@
-/** Below so many ms each has a bucket of its own; above, each octave has half as many: 1.6 % at worst. */
+/** Number of buckets of 1 ms each. Above that, each power of two has half as many, so a bucket spans at most 1.6 % of its value. */
 const LINEAR_BUCKETS = 128
 const HALF = LINEAR_BUCKETS / 2
 const BUCKETS = LINEAR_BUCKETS + HALF * 26
 
-/** Counts spans of time, for their quantiles. */
+/** Counts durations and returns their quantiles. */
 export class Histogram {
   private readonly counts = new Uint32Array(BUCKETS)
   count = 0
@@ -14,7 +14,7 @@ export class Histogram {
     this.counts[bucket] = (this.counts[bucket] ?? 0) + 1
   }
 
-  /** Undefined where nothing was counted. */
+  /** Returns the quantile in ms, or `undefined` if nothing was counted. */
   quantile(share: number): number | undefined {
     if (this.count === 0) return undefined
     let left = Math.ceil(share * this.count)

@@ -17,16 +17,16 @@ export interface IndexVerifierDeps {
 
 export type IndexComparison = Omit<Extract<IndexAnswer, { ok: true }>, 'ok' | 'complete'>
 
-/** What was written a moment ago is noted by then. */
+/** Milliseconds before a difference is checked again; by then, recent writes have reached the index. */
 const SETTLE_MS = 1_000
-/** Looked at again together. */
+/** Number of differences checked again together. */
 const BATCH_SIZE = 256
-/** Differences that are named. */
+/** Maximum number of differences described in the answer. */
 const MAX_DIFFERENCES_SHOWN = 20
 
 /**
- * Compares the index with the bucket: each record with its line, and each line with whether there is such a record. A record that is written
- * meanwhile is looked at once more, so that only what stays different counts.
+ * Compares the index with the bucket: each record with its index entry, and each entry with the existence of its record. Differences are checked
+ * again after a moment, so that records written meanwhile are not reported.
  */
 export class IndexVerifier {
   private running: Promise<IndexComparison> | undefined
@@ -34,7 +34,7 @@ export class IndexVerifier {
 
   constructor(private readonly deps: IndexVerifierDeps) {}
 
-  /** `mend`: lines that differ become what the records say. Who asks while one runs shares it. */
+  /** Compares, and with `mend` corrects index entries that differ from their records. Concurrent calls with the same `mend` share one run. */
   run(mend: boolean): Promise<IndexComparison> {
     if (mend) {
       this.mending ??= this.compare(true).finally(() => {
@@ -91,18 +91,18 @@ export class IndexVerifier {
     }
   }
 
-  /** Lines of which no record was read. */
+  /** Checks entries for which no record was read. */
   private async settleUnmarked({ marks, last, mend, told }: SettleContext & { last: number }): Promise<void> {
     const { table, index } = this.deps
     const extent = await table.extent()
-    // What fell out of a full bucket is no difference.
+    // Records that dropped out of a full bucket are not differences.
     if (isNearlyFull(extent)) index.forgetBelow(extent.first)
     const lines = marks.missing(index.scan({}).blocks).filter(({ revision }) => revision <= last)
     if (lines.length === 0) return
     await this.wait()
     const gone = new Set<number>()
     for (const { block, at, revision } of lines) {
-      // It was written over, or forgotten, meanwhile.
+      // The entry was overwritten or removed meanwhile.
       if (block.revision[at] !== revision || (await table.at(revision))) continue
       if (block.revision[at] !== revision) continue
       tell(told, { what: `an entry for the pass that begins at sequence ${block.first[at]}, which has no record` })
@@ -118,7 +118,7 @@ export class IndexVerifier {
   }
 }
 
-/** A line of a higher revision is of what was written since, or of a newer record of the same pass. */
+/** True if an entry differs from a record. An entry with a higher revision is correct: it describes a newer record of the pass. */
 function isWrong(index: PassIndex, place: IndexSlot | undefined, entry: IndexEntry): boolean {
   if (!place) return true
   return (place.block.revision[place.at] ?? 0) <= entry.revision && index.differenceAt(place, entry) !== undefined
@@ -140,7 +140,7 @@ function tell(told: IndexComparison, difference: IndexComparison['shown'][number
   if (told.shown.length < MAX_DIFFERENCES_SHOWN) told.shown.push(difference)
 }
 
-/** Lines whose record was read. */
+/** Index entries whose record was read. */
 class Marks {
   private readonly marked = new Map<Block, Uint8Array>()
 

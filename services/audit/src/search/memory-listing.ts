@@ -8,7 +8,7 @@ import type { OpenCounts, PassIndex } from './index/pass-index.js'
 import { type ListedPass, OPEN, PassOrder } from './index/pass-order.js'
 import { positionOf } from './unrecorded-passes.js'
 
-/** Changes are taken over together: of most passes beginning and end are among the same. */
+/** Number of changes that are applied together. Most passes begin and end within one such batch. */
 const MAX_PENDING_CHANGES = 512
 
 export interface MemoryListingDeps {
@@ -18,8 +18,8 @@ export interface MemoryListingDeps {
 }
 
 /**
- * What memory knows of passes, in order: so a page of `list` or `query` costs what it has, not what is open. Projector and rows say which passes have
- * changed (after they have); what they say of these then is taken over when there are many, or when somebody asks.
+ * Sorted lists of the passes in memory, so that a page of `list` or `query` costs as much as its size, not as the number of open passes. Projector
+ * and rows report which passes have changed. The changes are applied when there are many, or when a list is read.
  */
 export class MemoryListing {
   private readonly listed = new PassOrder()
@@ -28,19 +28,19 @@ export class MemoryListing {
 
   constructor(private readonly deps: MemoryListingDeps) {}
 
-  /** Something of the pass with this keyText has changed. */
+  /** Marks the pass with this `keyText` as changed. */
   note(text: string): void {
     this.changed.add(text)
     if (this.changed.size >= MAX_PENDING_CHANGES) this.settle()
   }
 
-  /** Every pass in memory once: open, in a row, or only asked for. */
+  /** All passes in memory, each once: open, with a row, or only requested. */
   get passes(): PassOrder {
     this.settle()
     return this.listed
   }
 
-  /** Passes of which there is no record: those that began a moment ago, and those that were only asked for. */
+  /** Passes without a record: those that began a moment ago, and those that were only requested. */
   get unrecorded(): PassOrder {
     this.settle()
     return this.recordless
@@ -50,7 +50,7 @@ export class MemoryListing {
     return this.listed.has(keyText(key))
   }
 
-  /** Of one agent, among what memory knows. */
+  /** Returns the numbers of open passes of an agent in memory. */
   countsOf(agent: string): OpenCounts {
     const { passes } = this
     return {
@@ -85,13 +85,13 @@ export class MemoryListing {
     const known = this.listed.get(text)
     if (ordered) this.listed.put(ordered)
     else this.listed.delete(text)
-    // What memory knows is counted here, the rest by the index.
+    // Passes in memory are counted here, and the others by the index.
     if (ordered && !known) this.deps.index().cover(ordered.key, true)
     else if (known && !ordered && OPEN.has(known.status)) this.deps.index().cover(known.key, false)
   }
 }
 
-/** What tells of a pass better than its row: it is open, or has ended and its row waits until its record is written. */
+/** Returns the state of a pass that is newer than its row: the pass is open, or has ended and its record is still being written. */
 export function memoryOf(
   projector: Pick<Projector, 'young' | 'old' | 'find'>,
   text: string,

@@ -25,7 +25,7 @@ export interface SearchDeps extends LoadDeps {
   listing: Pick<MemoryListing, 'unrecorded'>
   acknowledged: Pick<AckIndex, 'has'>
   check: CheckSchema | undefined
-  /** Finds what fell out of the bucket. */
+  /** Finds passes whose records dropped out of the bucket. */
   older: Pick<ArchiveSearch, 'search'>
 }
 
@@ -36,7 +36,7 @@ export interface SearchPage {
   complete: boolean
 }
 
-/** A pass at its place, whose record is still to be had. */
+/** Position of a pass that may match, and a function that loads its record. */
 export interface SearchHit extends ListPosition {
   record: () => Promise<PassRecord | undefined>
 }
@@ -48,26 +48,27 @@ interface SearchCriteria {
 
 interface Found {
   finds: SearchHit[]
-  /** What is beyond it was not looked at yet. */
+  /** Set if passes beyond this position were not examined yet. */
   reached?: ListPosition
-  /** The archive's indexes are still being read. */
+  /** True while indexes of the archive are still being read. */
   incomplete?: boolean
 }
 
-/** One page takes no longer, unless one read does, and is no larger: it is one message. */
+/** Time budget of one page in ms, checked between reads. */
 const BUDGET_MS = 120
+/** Maximum size of a page, which travels as one message. */
 const MAX_PAGE_BYTES = 600 * 1024
-/** Looked at before the index is asked for more. */
+/** Maximum number of candidates requested from the index at a time. */
 const CANDIDATES_PER_BATCH = 128
-/** Read before the time is looked at: records that lie far apart are slow, since the server loads a block of a megabyte for each. */
+/** Number of records read between two checks of the time. Records that are far apart are slow: the server loads a block of 1 MB for each. */
 const READS_PER_CHECK = 8
 const TEXT_READS_PER_CHECK = 64
 
-/** Finds recorded passes, newest first: by the index, their records in the bucket; memory for what is not recorded yet. */
+/** Finds recorded passes, newest first: by the index and their records in the bucket, and in memory for passes without a record yet. */
 export class PassSearch {
   constructor(private readonly deps: SearchDeps) {}
 
-  /** One page. Undefined: the cursor is none. */
+  /** Returns one page of matches; `undefined` if the cursor is invalid. */
   async page(query: PassQuery & { party?: string | undefined }, limit: number): Promise<SearchPage | undefined> {
     const { cursor, text, limit: _, ...filter } = query
     const after = cursor === undefined ? undefined : parseListCursor(cursor)
@@ -90,7 +91,7 @@ export class PassSearch {
     return page.cut(complete && this.deps.indexing.complete)
   }
 
-  /** False: the page is at its end before these are. */
+  /** Adds matching candidates to the page. Returns false if the page ended before all of them were examined. */
   private async fill(page: OpenPage, finds: readonly SearchHit[], { filter, needle }: SearchCriteria): Promise<boolean> {
     const at_once = needle ? TEXT_READS_PER_CHECK : READS_PER_CHECK
     for (let begin = 0; begin < finds.length; begin += at_once) {
@@ -102,7 +103,7 @@ export class PassSearch {
     return true
   }
 
-  /** The next so many that may match, wherever they are known. */
+  /** Returns the next `count` passes that may match, from memory, bucket and archive. */
   private async finds(filter: IndexFilter, after: ListPosition | undefined, count: number): Promise<Found> {
     const recent = this.recent(filter, after, count)
     const { horizon } = this.deps.indexing
@@ -116,7 +117,7 @@ export class PassSearch {
     return finds.length <= count && reached ? { finds, reached, incomplete } : { finds: finds.slice(0, count), incomplete }
   }
 
-  /** Those that are in the bucket or in memory. */
+  /** Returns candidates that are in the bucket or in memory. */
   private recent(filter: IndexFilter, after: ListPosition | undefined, count: number): SearchHit[] {
     const { index } = this.deps
     const pending = newestUnrecorded(this.deps, filter, { after, count }).map(({ memory, created_at, sequence }) => ({
@@ -133,7 +134,7 @@ export class PassSearch {
     return [...pending, ...indexed].sort((a, b) => (isBefore(a, b) ? -1 : 1)).slice(0, count)
   }
 
-  /** The record itself; what was written over a moment ago, or fell out of the bucket, is told by its messages. */
+  /** Returns a record; if it was overwritten a moment ago or dropped out of the bucket, builds it from the pass's messages. */
   private async recordAt(revision: number, first: number): Promise<PassRecord | undefined> {
     const { bus, archive, table, rules, check } = this.deps
     const found = await table.at(revision)
@@ -151,7 +152,7 @@ export class PassSearch {
     return (await buildCheckedRecord(memory, rules, check)).record
   }
 
-  /** Undefined: it does not match after all. */
+  /** Loads a candidate; returns `undefined` if it does not match. */
   private async look(find: SearchHit, filter: IndexFilter, needle: Needle | undefined): Promise<QueriedPass | undefined> {
     const record = await find.record()
     if (!record || (needle && !(await this.says(withoutOutput(record, filter.party), needle, filter.party)))) return undefined
@@ -174,7 +175,7 @@ export class PassSearch {
 /** A page that is being filled. */
 class OpenPage {
   readonly entries: QueriedPass[] = []
-  /** The last pass that was looked at. */
+  /** Position of the last pass examined. */
   last: ListPosition | undefined
   private readonly begun: number
   private bytes = 0
@@ -192,7 +193,7 @@ class OpenPage {
     return entries.length >= limit || bytes >= MAX_PAGE_BYTES || clock.monotonic() - begun >= BUDGET_MS
   }
 
-  /** False: there was no room; it begins the next page. One is always taken. */
+  /** Adds an examined pass. Returns false if there was no room, so that the pass starts the next page. The first match is always added. */
   take(find: ListPosition, found: QueriedPass | undefined): boolean {
     if (found) {
       const size = Buffer.byteLength(JSON.stringify(found))
@@ -205,7 +206,7 @@ class OpenPage {
     return true
   }
 
-  /** Nothing is left down to there. */
+  /** Records that everything down to this position was examined. */
   pass(reached: ListPosition): void {
     this.last = reached
   }
@@ -221,7 +222,7 @@ class OpenPage {
   }
 }
 
-/** Whether a record is what was asked for: the index only says what may be. */
+/** True if a record matches the filter. The index only says which records may match. */
 export function matches(record: PassRecord, row: PassRow, filter: IndexFilter): boolean {
   const { originator, subagent, session_id, status, code, decision, party } = filter
   const { key, entry, decisions } = record

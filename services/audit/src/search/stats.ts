@@ -8,14 +8,14 @@ import type { PassIndex } from './index/pass-index.js'
 
 export type Stats = Omit<Extract<StatsAnswer, { ok: true }>, 'ok' | 'complete'>
 
-/** Groups of each kind that are told, the largest. */
+/** Maximum number of groups returned for each way of grouping; the largest ones are kept. */
 const MAX_GROUPS = 100
 const BLOCKS_PER_BATCH = 8
 
-/** Whether an originator has acknowledged a return. */
+/** Tells whether an originator has acknowledged a return. */
 type Acknowledges = Pick<AckIndex, 'has'>
 
-/** Counts and times of what the index knows. Groups are counted first; only of the largest the times are gathered. */
+/** Returns counts and durations of the passes in the index. Counts groups first, and collects durations only for the largest ones. */
 export async function statsOf(index: PassIndex, filter: IndexFilter, acknowledged: Acknowledges): Promise<Stats> {
   const dimensions = STATS_BY.map((by) => new Dimension(by, index))
   const all = new Histogram()
@@ -36,10 +36,10 @@ export async function statsOf(index: PassIndex, filter: IndexFilter, acknowledge
   return { passes, wall_ms: all.told(), by }
 }
 
-/** `code`: the number of its error code as a row would show it. */
+/** `code` is the dictionary number of the error code that a row would show. */
 type Each = (block: Block, at: number, code: number) => void
 
-/** The entries that match a filter. The acknowledgments decide about some, as they do for a row: a record does not say whether its return was taken. */
+/** Index entries that match a filter. For some, as for rows, it depends on acknowledgments, because a record does not say if its return was taken. */
 class Entries {
   private readonly returned: number | undefined
   private readonly undelivered: number | undefined
@@ -55,7 +55,7 @@ class Entries {
     this.none = index.numberOf('') ?? -1
   }
 
-  /** Others get their turn between a few blocks. */
+  /** Calls `each` for every match. Yields to other work after every few blocks. */
   async each(each: Each): Promise<void> {
     const { blocks, matches } = this.index.scan(this.filter)
     for (const [number, block] of blocks.entries()) {
@@ -82,7 +82,7 @@ class Entries {
     return name !== undefined && sequence > 0 && this.acknowledged.has(name, sequence)
   }
 
-  /** As `withRowDelivery` has it. */
+  /** Applies the acknowledgment to an entry in the same way as `withRowDelivery` does to a row. */
   private settle({ block, at, acknowledged }: { block: Block; at: number; acknowledged: boolean }, each: Each): void {
     const { status, code } = this.filter
     const isReturned = block.status[at] === this.returned
@@ -94,7 +94,7 @@ class Entries {
   }
 }
 
-/** One way of grouping. */
+/** One way of grouping passes. */
 class Dimension {
   private readonly counts = new Map<number, number>()
   private readonly times = new Map<number, Histogram>()
@@ -134,7 +134,7 @@ class Dimension {
 
 const PAIR = 0x1_0000
 
-/** Groups as numbers. */
+/** Functions that return the group of an entry as a number. */
 const GROUP: Record<Exclude<StatsBy, 'code'>, (block: Block, at: number) => number> = {
   month: ({ created }, at) => monthNumber(created[at] ?? 0),
   session: ({ session }, at) => session[at] ?? 0,
@@ -144,7 +144,7 @@ const GROUP: Record<Exclude<StatsBy, 'code'>, (block: Block, at: number) => numb
 
 let known = { from: 0, to: 0, month: 0 }
 
-/** Months since the year 0, UTC. */
+/** Returns the number of months since year 0, in UTC. */
 function monthNumber(time: number): number {
   if (time >= known.from && time < known.to) return known.month
   const date = new Date(time)

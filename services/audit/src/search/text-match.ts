@@ -1,13 +1,13 @@
 import type { PassRecord } from '@passover/schemas'
 
-/** What nothing in a codec changes: a run of these stands in stored bytes as it stands in the text. */
+/** Characters that no encoding changes: a run of them is the same in stored bytes as in the text. */
 const PLAIN_RUN = /[A-Za-z0-9 _.,:;/-]+/g
 
-/** A text that is looked for, whatever its case. */
+/** A text to search for, case-insensitively. */
 export interface Needle {
-  /** Whether a text has it. */
+  /** True if a text contains it. */
   isIn(text: string): boolean
-  /** Whether stored bytes may have it: what is told without decoding them. */
+  /** True if stored bytes may contain it, judged without decoding them. */
   mayBeIn(bytes: Uint8Array): boolean
 }
 
@@ -21,14 +21,14 @@ function lowered(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1').toLowerCase()
 }
 
-/** Whether its reason or its summary has it (an error's message is the summary of what it ended). */
+/** True if the reason or the summary of a record contains the text. The summary of a failed pass is its error message. */
 export function recordContains(record: PassRecord, needle: Needle): boolean {
   return needle.isIn(record.reason ?? record.entry?.reason ?? '') || needle.isIn(record.entry?.summary ?? '')
 }
 
 /**
- * What of a record an agent may look for words in: a summary is its originator's to see when it is released, and by words that are found or not it
- * would be told before. `asker`: undefined for who sees all.
+ * Returns a record with only the texts that an agent may search. An originator may see a summary only after its release, and search results would
+ * reveal its words before. `asker` is `undefined` if it may see every pass.
  */
 export function withoutOutput(record: PassRecord, asker: string | undefined): PassRecord {
   const { key, status, decisions, entry } = record
@@ -38,7 +38,7 @@ export function withoutOutput(record: PassRecord, asker: string | undefined): Pa
   return { ...record, entry: { ...entry, summary: '' } }
 }
 
-/** Whether an agent may look for words in the objective: a subagent only once the work was admitted. `asker`: undefined for who sees all. */
+/** True if an agent may search the objective: a subagent only once the work is admitted. `asker` is `undefined` if it may see every pass. */
 export function seesObjective({ key, sequences }: PassRecord, asker: string | undefined): boolean {
   return asker === undefined || asker === key.originator || sequences.work !== undefined
 }

@@ -9,7 +9,7 @@ import type { OrderPosition } from './index/pass-order.js'
 import { TopN } from './index/top-n.js'
 import type { MemoryListing } from './memory-listing.js'
 
-/** A pass whose record is not written yet, or is written anew: memory knows more. */
+/** A pass whose record is missing or being rewritten, so that memory knows more than the bucket. */
 export interface UnrecordedPass extends ListPosition {
   memory: PassMemory
 }
@@ -19,12 +19,12 @@ export interface UnrecordedDeps {
   listing: Pick<MemoryListing, 'unrecorded'>
 }
 
-/** Comes after every keyText. */
+/** Sorts after every `keyText`. */
 const AFTER_ALL = '\uffff'
 
 /**
- * The newest `count` after a position that may match: open passes without a record, those whose record is being written, and requests that wait for
- * an answer.
+ * Returns the newest `count` passes after a position that may match: open passes without a record, passes whose record is being written, and requests
+ * that wait for an answer.
  */
 export function newestUnrecorded(
   { projector, listing }: UnrecordedDeps,
@@ -48,7 +48,7 @@ export function newestUnrecorded(
   return kept.sorted()
 }
 
-/** Nothing that is open has an error. */
+/** Returns the open passes and requests among them. None match a filter for an error code, because open passes have no error. */
 function unrecorded(
   listing: UnrecordedDeps['listing'],
   filter: IndexFilter,
@@ -71,12 +71,12 @@ function mayMatch(key: PassKey, { created_at }: ListPosition, filter: IndexFilte
   return created_at >= (filter.from ?? 0) && created_at < (filter.to ?? Number.POSITIVE_INFINITY)
 }
 
-/** Sequence of the request that it answers, as its steps say, else of its first message. */
+/** Returns the sequence of the request that the pass's steps name, or of its first message. */
 export function firstSequenceOf(memory: PassMemory | undefined): number | undefined {
   return memory && positionOf(memory).sequence
 }
 
-/** As its record will have it. */
+/** Returns the position that the pass's record will have. */
 export function positionOf(memory: PassMemory): ListPosition {
   for (const { fact } of memory.noted) {
     const named = fact.type === 'step' ? requestNamed(fact) : undefined

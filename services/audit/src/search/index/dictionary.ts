@@ -1,17 +1,17 @@
-/** Stands for every word that came when there was no more room: whether it is the one that is looked for, its record says. */
+/** Number for every word that came when the dictionary was full. Only the record of such an entry says which word it is. */
 export const OTHER = 0
 
-/** Words as numbers, for columns. A word that nothing refers to any more leaves its number to another. */
+/** Maps words to numbers for columns. The number of a word that is no longer used is given to another word. */
 export class Dictionary {
   private readonly numbers = new Map<string, number>()
   private readonly words: (string | undefined)[] = [undefined]
   private readonly uses: number[] = [0]
   private readonly free: number[] = []
 
-  /** Numbers are below `most`. */
+  /** Numbers are less than `most`. */
   constructor(private readonly most: number) {}
 
-  /** The number of a word, one use more. */
+  /** Returns the number of a word and adds one use. */
   take(word: string): number {
     const known = this.numbers.get(word)
     if (known !== undefined) {
@@ -26,7 +26,7 @@ export class Dictionary {
     return number
   }
 
-  /** One use less. */
+  /** Removes one use. */
   release(number: number): void {
     if (number === OTHER) return
     const left = (this.uses[number] ?? 0) - 1
@@ -38,7 +38,7 @@ export class Dictionary {
     this.free.push(number)
   }
 
-  /** Undefined: no entry has this word, unless it is among the others. */
+  /** Returns the number of a word; `undefined` if no entry has it, except possibly under `OTHER`. */
   find(word: string): number | undefined {
     return this.numbers.get(word)
   }
@@ -47,12 +47,12 @@ export class Dictionary {
     return this.words[number]
   }
 
-  /** Every word in use, with its number. */
+  /** Returns every word in use, with its number. */
   entries(): IterableIterator<[string, number]> {
     return this.numbers.entries()
   }
 
-  /** Numbers run below it. */
+  /** Upper bound of the numbers in use; all are less. */
   get size(): number {
     return this.words.length
   }

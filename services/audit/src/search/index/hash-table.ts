@@ -5,8 +5,8 @@ const EMPTY = 0
 const DELETED = -1
 
 /**
- * Finds the place of an entry by its hash: open addressing in one array of places, at most half full. Places are given out once, so they go
- * beyond 32 bits in a process that lives long.
+ * Finds the place of an entry by its hash. Uses open addressing in one array of places, at most half full. Each place is given out only once, so
+ * place numbers exceed 32 bits in a process that runs long.
  */
 export class OpenAddressingTable {
   private table = new Float64Array(INITIAL_SIZE)
@@ -19,7 +19,7 @@ export class OpenAddressingTable {
     return slot === undefined ? undefined : (this.table[slot] ?? 0) - 1
   }
 
-  /** The place is in no slot yet. */
+  /** Adds a place that is not in the table yet. */
   add(hashed: PassHash, place: number): void {
     if (2 * ++this.taken > this.table.length) this.grow()
     this.insert(hashed.hash, place)
@@ -62,7 +62,7 @@ export class OpenAddressingTable {
     this.table[slot] = place + 1
   }
 
-  /** Places that are gone are left out. */
+  /** Rebuilds the table with more room, without deleted places. */
   private grow(): void {
     const places = this.table.filter((value) => value > 0)
     let size = INITIAL_SIZE

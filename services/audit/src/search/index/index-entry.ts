@@ -5,10 +5,10 @@ import { firstSequence } from '../../records/list-cursor.js'
 import { decidedWord } from './index-filter.js'
 import type { IndexEntry } from './pass-index.js'
 
-/** The code of a return that was not acknowledged in time. */
+/** Error code of a return that was not acknowledged in time. */
 export const UNDELIVERED = 'E022'
 
-/** What the index keeps of a record that stands in the bucket with that revision. */
+/** Returns the index entry for a record that is in the bucket at the given revision. */
 export function indexEntryOf({ stored, row }: { stored: StoredRecord; row: PassRow }, revision: number): IndexEntry {
   const full = stored.v === 1 ? stored : undefined
   return {
@@ -26,13 +26,13 @@ export function indexEntryOf({ stored, row }: { stored: StoredRecord; row: PassR
   }
 }
 
-/** The same of bytes as they stand there; undefined: they are no record. */
+/** Returns the index entry for the bytes of a record; `undefined` if they are not a record. */
 export function decodeIndexEntry(data: Uint8Array, revision: number): IndexEntry | undefined {
   const glanced = decodeRow(data)
   return glanced && indexEntryOf(glanced, revision)
 }
 
-/** What the bytes of a record say in brief; undefined: they are none. */
+/** Returns the record and its row from stored bytes; `undefined` if they are not a record. */
 export function decodeRow(data: Uint8Array): ReturnType<typeof readRow> {
   const decoded = decode(data)
   return decoded.ok ? readRow(decoded.value) : undefined

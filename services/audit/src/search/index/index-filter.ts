@@ -2,7 +2,7 @@ import type { DecisionFilter, PassFilter, RecordedDecision } from '@passover/sch
 import type { Block } from './column-block.js'
 import { type Dictionary, OTHER } from './dictionary.js'
 
-/** Passes of this agent only, whichever side it is on. */
+/** Filter of a query. With `party`, only passes with this agent as originator or subagent match. */
 export type IndexFilter = Omit<PassFilter, 'text'> & { party?: string | undefined }
 
 export interface Dictionaries {
@@ -12,13 +12,13 @@ export interface Dictionaries {
   decisions: Dictionary
 }
 
-/** Whether the entry at a place of a block may match; what it cannot tell, the record does. */
+/** True if the entry at a place of a block may match; the record decides what the entry cannot. */
 export type Matcher = (block: Block, at: number) => boolean
 
 const NOBODY = 0xffff_ffff
 const ANY = -1
 
-/** Undefined: nothing can match. */
+/** Returns the matcher for a filter. */
 export function matcherOf(filter: IndexFilter, { agents, sessions, words, decisions }: Dictionaries): Matcher {
   const originator = numberOf(agents, filter.originator)
   const subagent = numberOf(agents, filter.subagent)
@@ -46,13 +46,13 @@ function numberOf(dictionary: Dictionary, word: string | undefined): number {
   return word === undefined ? ANY : (dictionary.find(word) ?? NOBODY)
 }
 
-/** What was acknowledged is told as processed, and the index does not know of it. */
+/** Returns the numbers of statuses that may match. An acknowledged return counts as `processed`, which the index does not know. */
 function statusNumbers(status: string, words: Dictionary): Set<number> {
   const may = status === 'processed' ? ['processed', 'returned'] : [status]
   return new Set(may.flatMap((word) => words.find(word) ?? []))
 }
 
-/** One of each number: whether what stands for it has such a decision. */
+/** Returns an array with a 1 at the number of each word that contains a matching decision. */
 function decidedNumbers(filter: DecisionFilter, decisions: Dictionary): Uint8Array {
   const found = new Uint8Array(decisions.size)
   found[OTHER] = 1
@@ -62,7 +62,7 @@ function decidedNumbers(filter: DecisionFilter, decisions: Dictionary): Uint8Arr
 
 type Decided = Pick<RecordedDecision, 'item' | 'verdict' | 'person'>
 
-/** The decisions of a pass that count, as one word; '' for nearly all. */
+/** Returns the counting decisions of a pass as one word, which is empty for nearly all passes. */
 export function decidedWord(decisions: readonly RecordedDecision[]): string {
   if (decisions.length === 0) return ''
   const counting = decisions.filter(({ counts }) => counts !== false).map(({ item, verdict, person }) => [item, verdict, person])
@@ -83,7 +83,7 @@ function fits(one: Decided, { item, verdict, person }: DecisionFilter): boolean 
   )
 }
 
-/** Whether a record has a decision that counts of that kind. */
+/** True if a record has a counting decision that matches the filter. */
 export function isDecided(decisions: readonly RecordedDecision[], filter: DecisionFilter): boolean {
   return decisions.some((one) => one.counts !== false && fits(one, filter))
 }

@@ -11,13 +11,13 @@ import type { PassIndex } from './pass-index.js'
 import { createReadPacer } from './read-pacer.js'
 import { KnownRevisions } from './revisions.js'
 
-/** Records written between two looks at what fell out of the bucket. */
+/** Number of records written between two checks for records that dropped out of the bucket. */
 const WRITES_PER_TRIM = 8_192
-/** A bucket with so few places left may have lost its oldest. */
+/** Number of free places in the bucket below which it may have lost its oldest records. */
 const NEARLY_FULL_ENTRIES = 1_024
 const RETRY_DELAY_MS = 5_000
 const MAX_RETRY_DELAY_MS = 60_000
-/** Records looked for at once. */
+/** Number of records looked up concurrently. */
 const CONCURRENCY = 16
 
 export interface IndexerDeps {
@@ -28,15 +28,15 @@ export interface IndexerDeps {
   log: Logger
 }
 
-/** Keeps the index as the bucket is: what stands there at the start is read in the background, what is written is noted as it is written. */
+/** Keeps the index in step with the bucket: reads existing records in the background, and adds records as they are written. */
 export class Indexer implements RecordListener {
-  /** Everything that stood in the bucket at the start was read. */
+  /** True when everything that was in the bucket at the start has been read. */
   complete = false
-  /** Passes that were asked for before that (ms) may have fallen out of the bucket. */
+  /** Time in ms: passes requested before it may have dropped out of the bucket. */
   horizon = Number.NEGATIVE_INFINITY
   private readonly stop_ = new AbortController()
   private readonly revisions = new KnownRevisions()
-  /** The newest revision when it was looked last: what is only under way has closed a gap below it by the next look. */
+  /** Newest revision at the previous check. Gaps below it are not writes still in flight, because those arrive before the next check. */
   private newest = 0
   private catching: Promise<void> | undefined
   private written = 0
@@ -46,7 +46,7 @@ export class Indexer implements RecordListener {
 
   constructor(private readonly deps: IndexerDeps) {}
 
-  /** Fills itself, and then what finds ids in the archive; what could not be read is tried again until it is. Nobody waits for it. */
+  /** Reads the bucket, then the archive's indexes, in the background. Retries until everything is read. */
   async prepare(finder: Pick<IdIndex, 'prepare' | 'damaged'>): Promise<void> {
     const { clock, log } = this.deps
     let filled = false
@@ -67,7 +67,7 @@ export class Indexer implements RecordListener {
     if (damaged.length > 0) this.deps.log.error({ segments: damaged }, 'indexes of the archive are damaged: what they say is not found')
   }
 
-  /** What was sealed since is read, where that is not under way, so that who asks later need not wait for it. */
+  /** Starts reading indexes of newly sealed segments, unless that is in progress, so that later questions need not wait for it. */
   follow(finder: Pick<IdIndex, 'follow' | 'trouble'>): void {
     if (this.stop_.signal.aborted) return
     const { log } = this.deps
@@ -84,7 +84,7 @@ export class Indexer implements RecordListener {
       })
   }
 
-  /** Settles when all is read; false where it could not be. */
+  /** Reads the whole bucket. Returns false if that failed. */
   async fill(): Promise<boolean> {
     const { table, index, clock, log } = this.deps
     const begun = clock.monotonic()
@@ -126,8 +126,8 @@ export class Indexer implements RecordListener {
   }
 
   /**
-   * Reads what other processes wrote: a replica, or a rebuild. Called once a second; where this process writes alone it costs one question about the
-   * bucket.
+   * Reads what other processes wrote: replicas, or a rebuild. Called once a second. If only this process writes, it costs one request for the extent
+   * of the bucket.
    */
   catchUp(): void {
     if (!this.complete || this.stop_.signal.aborted) return
@@ -164,15 +164,16 @@ export class Indexer implements RecordListener {
     this.revisions.reach(until)
   }
 
-  /** A record was deleted. Another one of the same pass may be left, which the index did not tell beside it. */
+  /** Handles the deletion of a record. The same pass may have another record, for which the index had no entry of its own. */
   private async deleted(deleted: string, revision: number): Promise<void> {
     const pass = parseRecordKey(deleted)
     if (pass && this.remove(pass, deleted, revision)) await this.readOthers(pass)
   }
 
   /**
-   * Erases a record. That leaves no revision that tells other audits of it, so the other records of its pass are written again as they are: with those,
-   * each audit gets its line. `goes`: which of them are erased as well, and are left alone. False: its bytes lie on disk until the server compacts.
+   * Erases a record. An erasure leaves no revision that would notify other audits, so the other records of the pass are written again unchanged; each
+   * audit then updates its entry. `goes` selects those that are being erased too, and are left alone. Returns false if the erased bytes stay on disk
+   * until the server compacts.
    */
   async erase(key: string, goes: (other: Pick<Entry<PassRecord>, 'key' | 'value'>) => boolean): Promise<boolean> {
     const { table } = this.deps
@@ -192,11 +193,11 @@ export class Indexer implements RecordListener {
     const { data, revision } = standing
     const outcome = await new Promise<PublishResult>((settle) => table.send(key, data, revision, settle))
     if (outcome.kind === 'stored') this.found(data, outcome.sequence)
-    // Lost: another process wrote it, which tells as much.
+    // If the write is lost, another process wrote the record, which has the same effect.
     else if (outcome.kind !== 'lost') throw new TableError(`${key} was not written again: ${outcome.kind}`, outcome)
   }
 
-  /** Forgets passes that begin at one of these sequences and have no record any more: another audit erased it. */
+  /** Forgets passes that begin at one of these sequences and whose record is gone, because another audit erased it. */
   async forgetGone(firsts: { has(sequence: number): boolean }): Promise<void> {
     const { table, index } = this.deps
     const gone = new Set<number>()
@@ -226,14 +227,14 @@ export class Indexer implements RecordListener {
   private async trim(): Promise<void> {
     try {
       const { first, full } = await this.look()
-      // Below the lowest revision lies also what a replica wrote over a moment ago, and what was erased.
+      // In a bucket with room, an entry below the lowest revision was overwritten by a replica a moment ago, or erased; it is left alone here.
       if (full) this.deps.index.forgetBelow(first)
     } catch (error) {
       this.deps.log.debug({ err: error }, 'not seen what fell out of the bucket')
     }
   }
 
-  /** What fell out was written before the oldest that is there, so it was asked for before that. */
+  /** Updates the horizon: records that dropped out were written before the oldest one left, so their passes were requested before that time. */
   private async look(): Promise<{ first: number; last: number; full: boolean }> {
     const extent = await this.deps.table.extent()
     const { first, last, first_time } = extent
@@ -243,7 +244,7 @@ export class Indexer implements RecordListener {
   }
 }
 
-/** Whether the bucket may have lost its oldest records. */
+/** True if the bucket may have lost its oldest records. */
 export function isNearlyFull({ entries, most }: Pick<TableExtent, 'entries' | 'most'>): boolean {
   return most !== undefined && entries >= most - NEARLY_FULL_ENTRIES
 }

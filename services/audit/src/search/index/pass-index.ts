@@ -7,48 +7,49 @@ import { OpenAddressingTable } from './hash-table.js'
 import { type IndexFilter, matcherOf } from './index-filter.js'
 import { TopN } from './top-n.js'
 
-/** What is open for an agent, and what it has asked for. */
+/** Numbers of open passes that an agent works on, has waiting, and has requested. */
 export interface OpenCounts {
   open: number
   waiting: number
   originated: number
 }
 
-/** What the index keeps of a record. */
+/** Fields of a record that the index keeps. */
 export interface IndexEntry {
   key: PassKey
   session_id: string | undefined
   status: string
-  /** AuditStatus of one that has ended, and its error's code. */
+  /** Status in the audit entry of a pass that has ended. */
   ended: string | undefined
+  /** Error code. */
   code: string | undefined
-  /** decidedWord. */
+  /** Decisions that count, as returned by `decidedWord`. */
   decided: string
   created_at: number
-  /** Sequence of its request, or first step. */
+  /** Sequence of the request, or of the first step. */
   first: number
   ended_at: number | undefined
-  /** Sequence of its return. */
+  /** Sequence of the return. */
   returned: number | undefined
-  /** Of the bucket's entry: the newest stands. */
+  /** Revision of the record in the bucket; the highest one is kept. */
   revision: number
 }
 
-/** One line of the index. */
+/** Location of an entry in the index. */
 export interface IndexSlot {
   block: Block
   at: number
 }
 
-/** Where a record that may match is to be had. */
+/** Position and revision of a record that may match. */
 export interface IndexCandidate extends ListPosition {
   revision: number
 }
 
-/** Live entries are numbered from here, so that those which are read at the start do not come between them. */
+/** First place of live entries, so that entries read at the start get places before them. */
 const LIVE = 2 ** 30
 const FEW = BLOCK_SIZE / 8
-/** Values of the column `counted`: the pass waits for its dispatch, or a worker has it; the bit says that memory counts it. 0: it has ended. */
+/** Values of the column `counted`: WAITING for dispatch or WORKED_ON by a worker; 0 if ended. The bit COVERED is set if memory counts the pass. */
 const WAITING = 1
 const WORKED_ON = 2
 const COVERED = 4
@@ -56,8 +57,8 @@ const KINDS: Record<string, number> = { requested: WAITING, held: WAITING, waiti
 const NOTHING_OPEN: OpenCounts = { open: 0, waiting: 0, originated: 0 }
 
 /**
- * One line for every record of the bucket, in columns (decision 68): a query over a million finds its page without touching a record. Entries stand in
- * the order of their coming, which is nearly that of their positions; blocks are looked through from the newest until none can hold more.
+ * Index with one entry in columns for each record of the bucket (decision 68): a query over a million passes finds its page without reading a record.
+ * Entries are in order of arrival, which is nearly the order of their positions. Blocks are searched from the newest until no other can match.
  */
 export class PassIndex {
   private readonly dictionaries = {
@@ -72,10 +73,10 @@ export class PassIndex {
   private readonly hashed: PassHash = { hash: 0, check: 0 }
   private entries = 0
 
-  /** By agent. */
+  /** Counts of open passes, by agent. */
   private readonly counts = new Map<string, OpenCounts>()
 
-  /** `seed`: this process's own. `isCovered`: whether memory counts a pass, so that the index must not. */
+  /** `seed` is specific to this process. `isCovered` is true if memory counts a pass, so that the index must not. */
   constructor(
     private readonly seed: number,
     private readonly isCovered: (key: PassKey) => boolean = () => false,
@@ -86,8 +87,8 @@ export class PassIndex {
   }
 
   /**
-   * Takes what stands in the bucket; of two revisions the higher one. `old`: it is read from the bucket, in the order of its writing; `live`: it was
-   * just written; `mended`: whatever the index says of that pass is wrong.
+   * Adds the entry of a record, or replaces one of a lower revision. `old`: the record was read from the bucket in the order of writing. `live`: it
+   * was just written. `mended`: the current entry is wrong and is replaced at any revision.
    */
   put(entry: IndexEntry, kind: 'old' | 'live' | 'mended'): void {
     const known = this.placeOf(entry.key)
@@ -104,13 +105,13 @@ export class PassIndex {
     this.write(block, at, entry)
   }
 
-  /** Where the entry of a pass is; undefined: it has none. */
+  /** Returns the location of a pass's entry; `undefined` if it has none. */
   find(key: PassKey): IndexSlot | undefined {
     const place = this.placeOf(key)
     return place === undefined ? undefined : { block: this.block(place), at: place % BLOCK_SIZE }
   }
 
-  /** In what the entry there differs from what it should be; undefined: in nothing. */
+  /** Describes the first difference between the entry at a location and the expected one; `undefined` if they agree. */
   differenceAt({ block, at }: IndexSlot, entry: IndexEntry): string | undefined {
     const { sessions, words, decisions } = this.dictionaries
     const facts: [string, unknown, unknown][] = [
@@ -125,12 +126,12 @@ export class PassIndex {
       ['return', block.returned[at], entry.returned ?? 0],
       ['revision', block.revision[at], entry.revision],
     ]
-    // A word for which there was no more room is not known here.
+    // A word that did not fit into its dictionary cannot be compared.
     const wrong = facts.find(([, is, should]) => is !== undefined && is !== should)
     return wrong && `${wrong[0]} ${wrong[1] || '(none)'} instead of ${wrong[2] || '(none)'}`
   }
 
-  /** Forgets the entry of a pass, if it is older than that revision and `is` says that it is the one that is meant. */
+  /** Removes the entry of a pass, if its revision is lower than `below` and `is` confirms that it is the right one. */
   remove(key: PassKey, below: number, is: (created_at: number, session_id: string | undefined) => boolean): boolean {
     const place = this.placeOf(key)
     if (place === undefined) return false
@@ -146,13 +147,13 @@ export class PassIndex {
     return this.placeOf(key) !== undefined
   }
 
-  /** Sequence of its request, or first step; undefined: it has no record that is known here. */
+  /** Returns the sequence of a pass's request or first step; `undefined` if the index has no entry for it. */
   firstOf(key: PassKey): number | undefined {
     const found = this.find(key)
     return found?.block.first[found.at]
   }
 
-  /** The newest `count` after a position that may match, newest first. */
+  /** Returns the newest `count` candidates after a position, newest first. */
   newest(filter: IndexFilter, after: ListPosition | undefined, count: number): IndexCandidate[] {
     const matches = matcherOf(filter, this.dictionaries)
     const kept = new TopN<IndexCandidate>(count)
@@ -174,17 +175,17 @@ export class PassIndex {
     return kept.sorted()
   }
 
-  /** Every agent that an entry speaks of. */
+  /** Returns every agent that an entry names. */
   agents(): string[] {
     return Array.from(this.dictionaries.agents.entries(), ([name]) => name)
   }
 
-  /** What is open of an agent, but for those passes that memory counts. */
+  /** Returns the counts of an agent's open passes, except those that memory counts. */
   countsOf(agent: string): Readonly<OpenCounts> {
     return this.counts.get(agent) ?? NOTHING_OPEN
   }
 
-  /** Whether memory counts a pass. */
+  /** Sets whether memory counts a pass. */
   cover(key: PassKey, covered: boolean): void {
     const found = this.find(key)
     if (!found) return
@@ -194,22 +195,22 @@ export class PassIndex {
     this.count(block, at, 1)
   }
 
-  /** Every block, and what says whether an entry of one may match. */
+  /** Returns every block, and the matcher for a filter. */
   scan(filter: IndexFilter): { blocks: Block[]; matches: ReturnType<typeof matcherOf> } {
     return { blocks: [...this.blocks.values()], matches: matcherOf(filter, this.dictionaries) }
   }
 
-  /** Words of the columns `status`, `ended` and `code`; of agents; of sessions. */
+  /** Returns the word for a number: `words` for the columns `status`, `ended` and `code`, `agents`, or `sessions`. */
   wordOf(kind: 'words' | 'agents' | 'sessions', number: number): string | undefined {
     return this.dictionaries[kind].word(number)
   }
 
-  /** Number of a word in the columns `status`, `ended` and `code`; undefined: no entry has it. */
+  /** Returns the number of a word in the columns `status`, `ended` and `code`; `undefined` if no entry has it. */
   numberOf(word: string): number | undefined {
     return this.dictionaries.words.find(word)
   }
 
-  /** Forgets what is no longer in the bucket, which holds nothing below that revision; returns the newest `created_at` among it. */
+  /** Removes entries below a revision, because the bucket no longer has their records. Returns the newest `created_at` among them. */
   forgetBelow(revision: number): number | undefined {
     let newest: number | undefined
     this.forgetWhere((block, at) => {
@@ -221,12 +222,12 @@ export class PassIndex {
     return newest
   }
 
-  /** Forgets entries by the sequences at which their passes begin: they were erased, or removed. */
+  /** Removes entries of passes that begin at one of these sequences, because they were erased or removed. */
   forgetFirst(firsts: { has(sequence: number): boolean }): void {
     this.forgetWhere(({ first }, at) => firsts.has(first[at] ?? 0))
   }
 
-  /** Revisions of the entries whose passes begin at one of these sequences. */
+  /** Returns the revisions of entries whose passes begin at one of these sequences. */
   revisionsOf(firsts: { has(sequence: number): boolean }): number[] {
     const found: number[] = []
     for (const block of this.blocks.values()) {
@@ -238,7 +239,7 @@ export class PassIndex {
     return found
   }
 
-  /** Forgets entries by their revisions: nothing stands there in the bucket. */
+  /** Removes entries by revision, because the bucket has nothing at these revisions any more. */
   forgetRevisions(gone: ReadonlySet<number>): void {
     this.forgetWhere(({ revision }, at) => gone.has(revision[at] ?? 0))
   }
@@ -256,7 +257,7 @@ export class PassIndex {
     return this.slots.find(this.hashed)
   }
 
-  /** Live ones before those of the start, each the newest first; `reach`: nothing in it or in those after it is newer. */
+  /** Returns live blocks, then those of the start, each newest first. No entry in a block or in those after it is newer than `reach`. */
   private inOrder(): { block: Block; reach: number }[][] {
     const lists: [number, Block][][] = [[], []]
     for (const entry of this.blocks) lists[entry[0] * BLOCK_SIZE >= LIVE ? 0 : 1]?.push(entry)
@@ -343,7 +344,7 @@ export class PassIndex {
     this.entries--
   }
 
-  /** A block that holds little is given up; what it holds stands at the end, where it does no harm. */
+  /** Gives up a block with few entries. They move to the end of the index, out of order, which does no harm for so few. */
   private clear(number: number, block: Block): void {
     for (let at = 0; at < block.used; at++) {
       if (block.revision[at] === 0) continue

@@ -3,36 +3,36 @@ import { BTree, type Sorted } from '../../runtime/sorted-map.js'
 
 type Tree = Sorted<ListedPass, undefined>
 
-/** Where a pass stands among others: newest first, and of the same moment the later stored first. */
+/** Position of a pass in a list: newest first; at equal times, the one stored later comes first. */
 export interface OrderPosition {
   created_at: number
   sequence: number
   text: string
 }
 
-/** One pass as an order knows it. Never changed: what changes is put again. */
+/** A pass in a list. Never modified; a changed pass is put again. */
 export interface ListedPass extends OrderPosition {
   key: PassKey
   status: string
-  /** Undefined where `unread` says that nobody has looked, else where it has none. */
+  /** `undefined` if the pass has no session, or if `unread` is true. */
   session_id: string | undefined
-  /** keyText of the pass that it is a child of. */
+  /** `keyText` of the parent pass. */
   parent: string | undefined
-  /** Its body would have to be read for its session and parent. */
+  /** True if the body of the request would have to be read to find session and parent. */
   unread: boolean
 }
 
 export interface OrderFilter {
   originator?: string | undefined
   subagent?: string | undefined
-  /** Passes of this agent only, whichever side it is on. */
+  /** Name of an agent; only passes with it as originator or subagent match. */
   party?: string | undefined
   status?: string | undefined
   session_id?: string | undefined
   parent?: string | undefined
 }
 
-/** The statuses of passes of which a row of that status may be made: what was acknowledged is told as processed. */
+/** Stored statuses for a status of a row: an acknowledged return is shown as `processed`. */
 const STATUS_SOURCES: Record<string, readonly string[]> = { processed: ['processed', 'returned'] }
 const ANY = [undefined]
 /** Statuses of passes that have not ended. */
@@ -40,13 +40,13 @@ export const OPEN: ReadonlySet<string> = new Set<PassStatus>(['requested', 'held
 
 interface Kept {
   ordered: ListedPass
-  /** The lists that it stands in. */
+  /** Lists that contain the pass. */
   lists: List[]
 }
 
 interface Sources {
   sides: [Side, string][]
-  /** Undefined: any. */
+  /** `undefined` matches any status. */
   statuses: readonly (string | undefined)[]
 }
 
@@ -56,15 +56,15 @@ interface List {
 }
 
 /**
- * Passes in order. Open ones by agent, pair, status, session and parent: a page is found by looking at about as many as it has, however many there
- * are. Ended ones, of which there are many more in the same time and only so many are remembered, by agent alone, since each list costs
- * microseconds for each pass; a page may look at all that are remembered of its agent.
+ * Sorted lists of passes. Open ones are listed by agent, pair, status, session and parent, so that a page costs about as much as its size, however
+ * many passes there are. Ended ones are far more numerous and only the latest are remembered, so they are listed by agent alone: each list costs
+ * microseconds for each pass. A page may then examine all remembered passes of its agent.
  */
 export class PassOrder {
   private readonly kept = new Map<string, Kept>()
   private readonly lists = new Map<string, List>()
   private readonly ids = new Map<string, ListedPass | ListedPass[]>()
-  /** Passes looked at for all pages so far. */
+  /** Number of passes examined for all pages so far. */
   looked = 0
 
   get size(): number {
@@ -91,7 +91,7 @@ export class PassOrder {
     this.ids.set(id, same ? [same, ordered].flat() : ordered)
   }
 
-  /** False: it was not there. */
+  /** Removes a pass. Returns false if it was not listed. */
   delete(text: string): boolean {
     const known = this.kept.get(text)
     if (!known) return false
@@ -108,7 +108,7 @@ export class PassOrder {
     return true
   }
 
-  /** Keys of passes with this id. */
+  /** Returns the keys of passes with this id. */
   withId(id: string): PassKey[] {
     return this.sameId(id).map(({ key }) => key)
   }
@@ -118,12 +118,12 @@ export class PassOrder {
     return same === undefined ? [] : Array.isArray(same) ? same : [same]
   }
 
-  /** How many open passes of one side there are, of that status or of any. */
+  /** Returns the number of open passes with this agent as originator or subagent, of one status or of all. */
   count(side: 'originator' | 'subagent', agent: string, status?: string): number {
     return this.lists.get(nameOf(side, agent, status))?.tree.size ?? 0
   }
 
-  /** The newest `count` that may match, of those after a place. Fewer: there are no more. */
+  /** Returns the newest `count` passes after a position that may match. Returns fewer only if there are no more. */
   newest(filter: OrderFilter, after: OrderPosition | undefined, count: number): ListedPass[] {
     const heads = this.sources(filter).map((tree) => new Head(tree, after))
     const found: ListedPass[] = []
@@ -138,7 +138,7 @@ export class PassOrder {
     return found
   }
 
-  /** The lists that together have all that may match, and as little else as possible. */
+  /** Returns the lists that together contain all passes that may match, with as few others as possible. */
   private sources(filter: OrderFilter): Tree[] {
     const sides = sidesOf(filter)
     if (!sides) return []
@@ -178,7 +178,7 @@ export class PassOrder {
   }
 }
 
-/** Where a list was read to. */
+/** Iterator over one list, with its current pass. */
 class Head {
   value: ListedPass | undefined
   private readonly keys: IterableIterator<ListedPass>
@@ -205,7 +205,7 @@ function isSame(a: ListedPass, b: ListedPass): boolean {
 
 type Side = 'all' | 'originator' | 'subagent' | 'pair' | 'session' | 'parent'
 
-/** Neither names of agents nor words for a status have spaces. */
+/** Builds the name of a list. Neither agent names nor statuses contain spaces, so names are unique. */
 function nameOf(side: Side, who: string, status = ''): string {
   return `${side} ${status} ${who}`
 }
@@ -227,14 +227,14 @@ function endedName(side: Side, who = ''): string {
 
 const ENDED = endedName('all')
 
-/** Undefined: no pass can be between these. */
+/** Returns the lists of agents to search; `undefined` if no pass can match. */
 function sidesOf({ originator, subagent, party }: OrderFilter): [Side, string][] | undefined {
   if (party !== undefined && originator === undefined && subagent === undefined)
     return [
       ['originator', party],
       ['subagent', party],
     ]
-  // A party that is on neither of the sides that are named is on the other one.
+  // A party that is none of the named agents must be on the side that is not named.
   const isNamed = party === undefined || party === originator || party === subagent
   const above = originator ?? (isNamed ? undefined : party)
   const below = subagent ?? (isNamed ? undefined : party)

@@ -1,10 +1,11 @@
 import type { Clock } from '@passover/core'
 
-/** Records read between two looks at the time, and how long at once: the reader of the stream comes first. */
+/** Number of records read between two checks of the time. */
 const READS_PER_CHECK = 128
+/** Milliseconds of reading before a pause, because the reader of the stream has priority. */
 const MAX_SLICE_MS = 4
 
-/** Paces a reader of the bucket, called for each record: a promise when it has to wait for as long as it has worked. */
+/** Creates a function to call after each record read from the bucket. It returns a promise if reading has to pause, for as long as it worked. */
 export function createReadPacer({ monotonic, after }: Pick<Clock, 'monotonic' | 'after'>): () => Promise<void> | undefined {
   let since = monotonic()
   let read = 0

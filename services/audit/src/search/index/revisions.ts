@@ -1,8 +1,8 @@
 /**
- * Which writes of the bucket this process knows of. Revisions count up by one, so a gap is a write of another process: of a replica, or of a rebuild.
+ * Tracks which writes to the bucket this process knows. Revisions increase by one, so a gap is a write of another process: a replica or a rebuild.
  */
 export class KnownRevisions {
-  /** Every write up to here is known. */
+  /** Revision up to which every write is known. */
   reached = 0
   private readonly ahead = new Set<number>()
 
@@ -12,7 +12,7 @@ export class KnownRevisions {
     this.close()
   }
 
-  /** All writes up to there were read. */
+  /** Marks all writes up to a revision as read. */
   reach(revision: number): void {
     if (revision <= this.reached) return
     this.reached = revision

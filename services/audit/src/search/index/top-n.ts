@@ -1,12 +1,12 @@
 import type { ListPosition } from '../../records/list-cursor.js'
 
-/** The newest so many of what is offered. A heap whose root is the oldest that is kept. */
+/** Keeps the newest `most` of the items offered, in a heap whose root is the oldest item kept. */
 export class TopN<T extends ListPosition> {
   private readonly heap: T[] = []
 
   constructor(private readonly most: number) {}
 
-  /** Whether one of that position would be kept. */
+  /** True if an item at this position would be kept. */
   wants(created_at: number, sequence: number): boolean {
     const oldest = this.heap[0]
     if (this.heap.length < this.most || !oldest) return true
@@ -24,12 +24,12 @@ export class TopN<T extends ListPosition> {
     this.down(0)
   }
 
-  /** It is full, and everything older than that does not come in. */
+  /** `created_at` of the oldest item once the heap is full: anything older is not kept. `undefined` while there is room. */
   get bound(): number | undefined {
     return this.heap.length < this.most ? undefined : this.heap[0]?.created_at
   }
 
-  /** Newest first. */
+  /** Returns the items, newest first. */
   sorted(): T[] {
     return [...this.heap].sort((a, b) => b.created_at - a.created_at || b.sequence - a.sequence)
   }
