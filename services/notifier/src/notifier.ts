@@ -164,7 +164,7 @@ class RunningNotifier implements Notifier {
   }
 
   /**
-   * Handles a return of a worker that has its full share in hand: drops a repeated delivery if the worker floods and other messages may be waiting
+   * Handles a return of a worker that already has its full share of deliveries: drops a repeated delivery if the worker floods and other messages may be waiting
    * behind it at the server.
    */
   #leaveUnjudged(delivery: Delivery, { agent }: Sender, lane: DeliveryLane): AckDecision {
@@ -188,7 +188,7 @@ class RunningNotifier implements Notifier {
   }
 
   /**
-   * Handles a delivery of an agent that has its full share in hand: gives it up if it was delivered many times, its agent floods, and other messages
+   * Handles a delivery of an agent that already has its full share: gives it up if it was delivered many times, its agent floods, and other messages
    * may be waiting behind it at the server.
    */
   async #leave(delivery: Delivery, step: NotifiedStep, { root, lane }: { root: string; lane: DeliveryLane }): Promise<AckDecision> {

@@ -6,11 +6,11 @@ import { SharedSlots } from './shared-slots.js'
 const MAX_ROOTS = NOTIFIER_PENDING
 /** Number of returns judged concurrently. */
 const JUDGE_CONCURRENCY = 64
-/** Deliveries in hand for each of them. Judging takes a few small reads, which is faster than having a return delivered again. */
+/** Number of waiting or running deliveries for each of them. Judging takes a few small reads, which is faster than having a return delivered again. */
 const JUDGED_IN_HAND = 128
 /** Number of returns judged concurrently for workers that flood. */
 const FLOODS_JUDGED = 4
-/** Deliveries in hand for each of them. */
+/** Number of waiting or running deliveries for each of them. */
 const FLOODS_IN_HAND = 16
 /** Number of returns within a minute of stream time, not counting or possibly not counting, above which a worker floods. */
 const MAX_UNCOUNTED = 1_000
@@ -39,8 +39,8 @@ export class DeliveryLane {
   }
 
   /**
-   * Number of deliveries to take at a time, without their data: those in hand, and as many again that are returned at once. Limited to what the
-   * server allows to be pending.
+   * Number of deliveries to take at a time, without their data: those that wait or run, and as many again that are returned at once. Limited to
+   * what the server allows to be pending.
    */
   get concurrency(): number {
     return Math.min(NOTIFIER_PENDING, 2 * (this.judging.room + this.reading.room + this.posting.room))

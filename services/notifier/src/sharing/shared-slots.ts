@@ -7,7 +7,7 @@ export interface Sender {
   of?: string
 }
 
-/** Default number of deliveries in hand for each place: keeps the places busy while deliveries that found no room are delivered again. */
+/** Default number of waiting or running deliveries for each place: keeps the places busy while deliveries that found no room are delivered again. */
 const IN_HAND = 32
 
 /** Places that agents take in turn. Limits the total number of waiting and running deliveries, and each agent's share of them. */
@@ -23,12 +23,12 @@ export class SharedSlots {
     this.#turns = new RoundRobin(places)
   }
 
-  /** True if the agent has its full share in hand. */
+  /** True if the agent already has its full share of deliveries waiting or running. */
   isFull(agent: string): boolean {
     return !this.#rooms.hasRoom(agent)
   }
 
-  /** Runs `doing` in the agent's turn. Resolves to `undefined` if the agent has its full share in hand, or if `close` was called. */
+  /** Runs `doing` in the agent's turn. Resolves to `undefined` if the agent already has its full share, or if `close` was called. */
   async run<T>({ agent, of }: Sender, doing: () => Promise<T>): Promise<T | undefined> {
     const leave = this.#rooms.take(agent, of)
     if (!leave) return undefined

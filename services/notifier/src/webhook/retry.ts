@@ -6,7 +6,7 @@ interface Waits {
   least_tries: number
 }
 
-/** Whether to wait or to give up, after a receiver did not take a notice. */
+/** Decision to wait or to give up after a receiver did not take a notice. */
 export type RetryDecision = { wait_ms: number } | { give_up: true }
 
 /**
