@@ -88,7 +88,7 @@ function bytesOf(parts: unknown): number | undefined {
 
 /**
  * Returns the return that counts. The originator reads artifacts that travel as separate parts, the audit does not: each is replaced by an empty one
- * of its kind, so that it counts as one artifact and the rest can be checked. Bytes that cannot be decoded count as an empty output.
+ * of the same type, so that it counts as one artifact and the rest can be checked. Bytes that cannot be decoded count as an empty output.
  */
 export function returnedOf(noted: NotedMessage): ReturnedBody {
   const body = bodyOf(noted)

@@ -12,7 +12,7 @@ export type Stats = Omit<Extract<StatsAnswer, { ok: true }>, 'ok' | 'complete'>
 const MAX_GROUPS = 100
 const BLOCKS_PER_BATCH = 8
 
-/** Tells whether an originator has acknowledged a return. */
+/** Lookup of the returns that originators have acknowledged. */
 type Acknowledges = Pick<AckIndex, 'has'>
 
 /** Returns counts and durations of the passes in the index. Counts groups first, and collects durations only for the largest ones. */

@@ -4,7 +4,7 @@ import { z } from 'zod'
 
 /** Options of an audit process, validated once at the edge. All times are in milliseconds. */
 export const auditOptions = z.strictObject({
-  /** How long an id counts as fresh; must equal the dispatchers' value (docs/architecture/protocol.md#ids). */
+  /** Time for which an id counts as fresh; must equal the dispatchers' value (docs/architecture/protocol.md#ids). */
   id_window_ms: z.int().min(1_000).default(3_600_000),
   /** If false, passes are archived but get no records, whatever the policy says. */
   log_all_passes: z.boolean().default(true),
@@ -27,7 +27,7 @@ export const auditOptions = z.strictObject({
   deletes: z.boolean().default(true),
   /** Lease of the one audit that deletes; if that process dies, another one takes over after this time. */
   delete_lease_ms: z.int().min(1_000).default(30_000),
-  /** How long an unsettled dead letter keeps its pass in the stream. */
+  /** Time for which an unsettled dead letter keeps its pass in the stream. */
   dead_letters_ms: z
     .int()
     .positive()

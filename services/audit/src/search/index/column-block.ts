@@ -42,7 +42,7 @@ export class Block {
   readonly code = new Uint8Array(BLOCK_SIZE)
   /** Sequence of the return; 0 if there is none. */
   readonly returned = new Float64Array(BLOCK_SIZE)
-  /** How the entry is counted as open, and whether memory counts it instead; see the constants in pass-index.ts. */
+  /** Kind of open pass that the entry counts as, with a bit set if memory counts it instead; see the constants in pass-index.ts. */
   readonly counted = new Uint8Array(BLOCK_SIZE)
   /** Number of places taken. */
   used = 0

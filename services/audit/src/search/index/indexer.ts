@@ -164,7 +164,7 @@ export class Indexer implements RecordListener {
     this.revisions.reach(until)
   }
 
-  /** Handles the deletion of a record. The same pass may have another record, for which the index had no entry of its own. */
+  /** Handles the deletion of a record. The same pass may have another record, for which the index had no separate entry. */
   private async deleted(deleted: string, revision: number): Promise<void> {
     const pass = parseRecordKey(deleted)
     if (pass && this.remove(pass, deleted, revision)) await this.readOthers(pass)
