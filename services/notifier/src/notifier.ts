@@ -164,8 +164,8 @@ class RunningNotifier implements Notifier {
   }
 
   /**
-   * Handles a return of a worker that already has its full share of deliveries: drops a repeated delivery if the worker floods and other messages may be waiting
-   * behind it at the server.
+   * Handles a return of a worker that already has its full share of deliveries: drops a repeated delivery if the worker floods and other messages
+   * may be waiting behind it at the server.
    */
   #leaveUnjudged(delivery: Delivery, { agent }: Sender, lane: DeliveryLane): AckDecision {
     const { delivered, pending = 0 } = delivery

@@ -6,7 +6,7 @@ import { SharedSlots } from './shared-slots.js'
 const MAX_ROOTS = NOTIFIER_PENDING
 /** Number of returns judged concurrently. */
 const JUDGE_CONCURRENCY = 64
-/** Number of waiting or running deliveries for each of them. Judging takes a few small reads, which is faster than having a return delivered again. */
+/** Number of waiting or running deliveries for each of them. Judging takes a few small reads, less than another delivery of a return. */
 const JUDGED_IN_HAND = 128
 /** Number of returns judged concurrently for workers that flood. */
 const FLOODS_JUDGED = 4
