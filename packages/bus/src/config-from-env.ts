@@ -9,12 +9,12 @@ import type { Bus, TopologyOptions } from './types/bus.js'
 type Environment = Record<string, string | undefined>
 
 export const DEFAULT_SERVER = 'nats://127.0.0.1:4222'
-/** Odd numbers only: with four servers no more may fail than with three. */
+/** Accepted replica counts. Only odd numbers: four servers tolerate no more failures than three. */
 const REPLICAS = ['1', '3', '5']
 
 /**
- * Says how a process connects, as its environment has it: PASSOVER_SERVER or NATS_URL (comma-separated), what signs in (see
- * {@link signInFromEnvironment}), PASSOVER_CA, PASSOVER_PREFIX, PASSOVER_STREAM. `readFile` gives undefined for what is no file.
+ * Reads the connection options from environment variables: PASSOVER_SERVER or NATS_URL (comma-separated), the credentials (see {@link
+ * signInFromEnvironment}), PASSOVER_CA, PASSOVER_PREFIX, PASSOVER_STREAM. `readFile` returns `undefined` for a path that is not a file.
  *
  * @throws SettingError
  */
@@ -27,9 +27,10 @@ export function busFromEnvironment(env: Environment, readFile: ReadText): Omit<B
 }
 
 /**
- * PASSOVER_STORAGE_BYTES: what stream and buckets may reserve in all. PASSOVER_REPLICAS: how many servers of a cluster keep each of them.
+ * Reads the storage options. PASSOVER_STORAGE_BYTES: bytes that stream and buckets may reserve in total. PASSOVER_REPLICAS: number of replicas of
+ * each in a cluster.
  *
- * @throws SettingError where one does not fit
+ * @throws SettingError if a value is not valid
  */
 export function topologyFromEnvironment(env: Environment): TopologyOptions {
   const { PASSOVER_STORAGE_BYTES: storage, PASSOVER_REPLICAS: replicas } = env
@@ -43,7 +44,7 @@ export function topologyFromEnvironment(env: Environment): TopologyOptions {
   return { ...(storage && { storage_bytes: Number(storage) }), ...(replicas && { replicas: Number(replicas) }) }
 }
 
-/** The servers that the environment names, and the variable that does: PASSOVER_SERVER, else NATS_URL. Undefined: neither is set. */
+/** Reads the server addresses from PASSOVER_SERVER, else NATS_URL, and names the variable used. Returns `undefined` if neither is set. */
 export function serverFromEnvironment(env: Environment): (ServerAddresses & { by: 'PASSOVER_SERVER' | 'NATS_URL' }) | undefined {
   for (const by of ['PASSOVER_SERVER', 'NATS_URL'] as const) {
     const text = env[by]
@@ -53,10 +54,11 @@ export function serverFromEnvironment(env: Environment): (ServerAddresses & { by
 }
 
 /**
- * What signs in where the address does not say it: PASSOVER_CREDENTIALS (`user:password`, a token, an nkey seed, or the path of a file with
- * one of them or of a .creds file), NATS_CREDS (the path of a .creds file), NATS_USER with NATS_PASSWORD, NATS_TOKEN. The first that is set.
+ * Reads the credentials for servers whose address contains none. Uses the first variable that is set: PASSOVER_CREDENTIALS (`user:password`, a token,
+ * an nkey seed, or the path of a file with one of them or of a .creds file), NATS_CREDS (the path of a .creds file), NATS_USER with NATS_PASSWORD,
+ * NATS_TOKEN.
  *
- * @throws SettingError where a file that is named cannot be read.
+ * @throws SettingError if the named file cannot be read.
  */
 export function signInFromEnvironment(env: Environment, readFile: ReadText): Credentials | undefined {
   const { PASSOVER_CREDENTIALS: given, NATS_CREDS: file, NATS_USER: user, NATS_PASSWORD: pass, NATS_TOKEN: token } = env
@@ -75,22 +77,22 @@ function unreadable(path: string, by: string): SettingError {
   return new SettingError(`${by}: ${path} cannot be read`, `set ${by} to the path of a readable .creds file`)
 }
 
-/** Credentials from a text, or from the path of a file. The path of a .creds file is kept, so that rotated credentials are read again. */
+/** Reads credentials from a text or a file path. Keeps the path of a .creds file, so that rotated credentials are read again. */
 export function namedCredentials(given: string, readFile: ReadText, by: string): Credentials {
   const text = readFile(given)
-  // A token would be no file name, which the server would refuse without a word about the file.
+  // Otherwise the path would be sent as a token, and the server would refuse it without mentioning the file.
   if (text === undefined && /^[^\s:]+\.creds$/.test(given)) throw unreadable(given, by)
   const credentials = parseCredentials(text ?? given)
   return text !== undefined && 'creds' in credentials ? { creds_file: given } : credentials
 }
 
-/** The certificate authority that PASSOVER_CA (or NATS_CA) names: the path of a PEM file. */
+/** Reads the path of the certificate authority's PEM file from PASSOVER_CA, else NATS_CA. */
 export function tlsFromEnvironment(env: Environment): { tls?: TlsFiles } {
   const ca = env.PASSOVER_CA || env.NATS_CA
   return ca ? { tls: { ca } } : {}
 }
 
-/** What a credentials text is: a .creds file, an nkey seed, `user:password`, else a token. */
+/** Parses a credentials text: a .creds file, an nkey seed, `user:password`, or else a token. */
 export function parseCredentials(text: string): Credentials {
   const trimmed = text.trim()
   if (trimmed.includes('-----BEGIN NATS USER JWT-----')) return { creds: trimmed }
@@ -100,7 +102,7 @@ export function parseCredentials(text: string): Credentials {
   return { token: trimmed }
 }
 
-/** The text of a file; undefined when there is none that can be read. */
+/** Returns the text of a file, or `undefined` if it cannot be read. */
 export function readTextFile(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')
@@ -109,7 +111,7 @@ export function readTextFile(path: string): string | undefined {
   }
 }
 
-/** The server's time, monotonic time, and timers that keep no process alive. Fits core's Clock. */
+/** Creates a clock with the server's time, monotonic time, and timers that do not keep the process alive. Implements core's Clock. */
 export function serverClock(bus: Pick<Bus, 'now'>): { now(): number; monotonic(): number; after(ms: number, fn: () => void): Disposable } {
   return {
     now: () => bus.now(),
@@ -123,7 +125,7 @@ export function serverClock(bus: Pick<Bus, 'now'>): { now(): number; monotonic()
 
 const POOL_BYTES = 4_096
 
-/** The machine's randomness, fetched in larger lots: a call for 16 bytes costs 10 µs. No byte is given out twice. */
+/** Random bytes of the operating system, fetched in batches: a call for 16 bytes costs 10 µs. No byte is handed out twice. */
 export const nodeRandom: Random = pooled()
 
 function pooled(): Random {

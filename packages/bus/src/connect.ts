@@ -18,34 +18,34 @@ import { BusUnreachable } from './types/errors.js'
 
 export interface BusOptions {
   servers: string | string[]
-  /** Agent, person or service (`passover`). */
+  /** Name of the agent, person or service (`passover`). */
   identity: string
   credentials?: Credentials
-  /** For servers whose certificate an authority of one's own signed, or which ask for the client's. */
+  /** Certificates for servers with a private certificate authority, or for servers that require client certificates. */
   tls?: TlsFiles
-  /** Namespace of all subjects, of the stream's and the buckets' names. */
+  /** Prefix of all subjects and of the names of the stream and the buckets. */
   prefix?: string
-  /** Default `_INBOX_<identity>`; permissions pin it. */
+  /** Inbox prefix, which the permissions allow. Default `_INBOX_<identity>`. */
   inbox_prefix?: string
-  /** Default `PASSOVER`. */
+  /** Stream name. Default `PASSOVER`. */
   stream?: string
-  /** For connecting, and for each answer (default 5 s). */
+  /** Timeout in ms for connecting and for each response. Default 5,000. */
   timeout_ms?: number
-  /** Shown by the server's monitoring (default the identity). */
+  /** Connection name in the server's monitoring. Default: the identity. */
   name?: string
-  /** Hears of callbacks that threw and values that were left out. Default: a process warning. */
+  /** Receives exceptions of callbacks and errors of skipped values. Default: a process warning. */
   onError?: (error: unknown) => void
 }
 
 const TIMEOUT_MS = 5_000
-/** A connection that says nothing any more is given up after two unanswered: within 9 s, and another is made. */
+/** Ping interval. The client drops a silent connection after two unanswered pings, that is within 9 s, and reconnects. */
 const PING_MS = 3_000
 const RECONNECT_MIN_MS = 100
 const RECONNECT_SPREAD_MS = 400
 
 /**
- * Opens the one connection of a part of Passover. It reconnects for ever; what is told `closed` closed it on purpose.
- * Throws BusUnreachable, with a hint, when no server lets it in within `timeout_ms`.
+ * Opens the single connection of a Passover process. It reconnects without limit; `closed` settles only after a deliberate close. Throws
+ * BusUnreachable, with a hint, if no server accepts it within `timeout_ms`.
  */
 export async function openBus(options: BusOptions): Promise<Bus> {
   const timeout_ms = options.timeout_ms ?? TIMEOUT_MS
@@ -58,7 +58,7 @@ export async function openBus(options: BusOptions): Promise<Bus> {
     refused.error = error
     link.report(error)
   })
-  // A refusal of the inbox comes before the answer to this ping.
+  // A refusal of the inbox subscription arrives before the answer to this ping.
   await nc.flush().catch(() => undefined)
   if (refused.error) {
     await nc.close()
@@ -93,7 +93,7 @@ async function dial(
     noAsyncTraces: true,
     waitOnFirstConnect: false,
     maxReconnectAttempts: -1,
-    // A server that is busy or restarting answers with an authentication timeout, which the client would take for a no after two.
+    // A busy or restarting server answers with an authentication timeout; after two of them the client would give up.
     ignoreAuthErrorAbort: true,
     reconnectDelayHandler: () => RECONNECT_MIN_MS + Math.random() * RECONNECT_SPREAD_MS,
     pingInterval: PING_MS,
@@ -123,7 +123,7 @@ function hintOf(message: string, facts: CredentialsFacts | undefined): string {
   return 'Start one with `passover up`, or set NATS_URL to the address of one that runs.'
 }
 
-/** Node prints warnings as they are, and this one may quote keys and bodies that an agent chose. */
+/** Emits a process warning in ASCII: Node prints warnings unescaped, and this one may quote keys and bodies that an agent chose. */
 function warn(error: unknown): void {
   const message = error instanceof Error ? error.message : String(error)
   process.emitWarning(asciiOf(message), { type: error instanceof Error ? error.name : 'Error' })

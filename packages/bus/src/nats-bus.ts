@@ -57,7 +57,7 @@ interface BusParts {
 
 const FLUSH_MS = 1_000
 
-/** The bus over one NATS connection: wiring only, each part is a file of its own. */
+/** Implements the bus over one NATS connection. Wiring only: each part has a file of its own. */
 export class NatsBus implements Bus {
   readonly identity: string
   readonly subjects: Subjects
@@ -91,7 +91,7 @@ export class NatsBus implements Bus {
     link.onReconnect.add(() => this.#time.reconnected())
   }
 
-  /** First measure of the server's clock. */
+  /** Measures the server's clock for the first time. */
   async start(): Promise<void> {
     await this.#time.keep()
   }
@@ -123,7 +123,7 @@ export class NatsBus implements Bus {
   onReconnect(listener: () => void): () => void {
     return this.#link.onReconnect.add(listener)
   }
-  /** What is open on this connection; for tests that look for leaks. */
+  /** Counts the open resources of this connection, for leak checks in tests. */
   get counts(): { subscriptions: number; pending: number; open: number; listeners: number } {
     const { subscriptions, listeners } = this.#link
     return { subscriptions, pending: this.#replies.pending, open: this.#opened.size, listeners }
@@ -284,7 +284,7 @@ export class NatsBus implements Bus {
   async #close(): Promise<void> {
     this.#time.stop()
     await this.#opened.close()
-    // What was published just now should reach the server before we go.
+    // Flushes recently published messages to the server before closing.
     this.#link.flush()
     if (this.#link.connected) await withTimeout(FLUSH_MS, this.#link.nc.flush())
     await this.#replies[Symbol.asyncDispose]()

@@ -5,11 +5,11 @@ import type { StreamInfo } from './topology/stream-info.js'
 
 interface Sources {
   stream: () => Promise<StreamInfo>
-  /** The audit's answer, for who may not ask for the stream's info. */
+  /** Asks the audit service for the time, for clients that may not read the stream's info. */
   service: (timeout_ms: number) => Promise<unknown>
 }
 
-/** The server's time as one connection knows it, and the id window, which comes with it: whoever tells the one tells the other. */
+/** Tracks the server's time on one connection, and the id window, which the same responses contain. */
 export class ServerTime {
   readonly clock: ServerClock
   readonly #keeper: ClockSync
@@ -30,24 +30,24 @@ export class ServerTime {
     this.clock = this.#keeper.clock
   }
 
-  /** Undefined: the stream says none, or nobody told it yet. */
+  /** Id window in ms, or `undefined` if the stream has none or it is not known yet. */
   get idWindow(): number | undefined {
     return this.#idWindow
   }
 
-  /** Server's time of the last (re)connect. */
+  /** Server time of the last (re)connect, ms. */
   connectedAt(): number {
     return this.clock.at(this.#connectedAt)
   }
 
-  /** The stream's info, whoever wants it: its id window is noted. */
+  /** Reads the stream's info, and updates the id window from it. */
   async info(): Promise<StreamInfo> {
     const info = await this.#sources.stream()
     this.#idWindow = idWindowIn(info.config)
     return info
   }
 
-  /** What was measured before may be another server's. */
+  /** Discards the last measurement, which may come from another server, and starts a new one. */
   reconnected(): void {
     this.#connectedAt = performance.now()
     this.clock.doubt()

@@ -1,4 +1,4 @@
-/** What a command resolves before it knows whether it connects at all: without the NATS client, which takes longer to load than the rest. */
+/** Settings that a command reads before it connects. Imports no NATS client, which takes longer to load than everything else. */
 
 export { stateFolder } from '@passover/nats-server/user-folders'
 export { readTextFile, signInFromEnvironment, tlsFromEnvironment } from './config-from-env.js'

@@ -3,7 +3,7 @@ import { machineTiming, type Timing } from './timing.js'
 const MIN_MS = 50
 const MAX_MS = 500
 
-/** Waits that double up to a bound, each between half and the whole of it. */
+/** Exponential backoff from 50 ms to 500 ms, with jitter between half and all of each delay. */
 export class Backoff {
   readonly #timing: Timing
   #next = MIN_MS

@@ -3,23 +3,23 @@ import { ServerClock } from './server-clock.js'
 import { machineTiming, type Timing } from './timing.js'
 
 interface TimeSources {
-  /** The server's time in the stream's info; throws BusReadError. */
+  /** Reads the server's time from the stream's info. Throws BusReadError. */
   stream: () => Promise<number>
-  /** The answer of the service behind `ask`, for those who may not ask for the stream's info. */
+  /** Asks the service behind `ask` for the time, for clients that may not read the stream's info. */
   service: (timeout_ms: number) => Promise<unknown>
 }
 
 const INTERVAL_MS = 60_000
-/** While it is known by slow answers alone: those of a busy moment are soon over, those of a long way never. */
+/** Interval while all answers so far were slow: slow answers of a busy moment are soon replaced, those over a long network path stay slow. */
 const SLOW_INTERVAL_MS = 10_000
 const RETRY_DELAY_MS = 2_000
-/** Of an answer this quick the half is no matter to anybody. */
+/** Round-trip time in ms below which the uncertainty of half of it does not matter. */
 const QUICK_MS = 20
-/** Samples for one measure, unless one was quick: the next one mostly is, and the clock keeps the best. */
+/** Number of samples per measurement, unless one was quick. A further sample is mostly quicker, and the clock keeps the best. */
 const SAMPLES = 3
 const SERVICE_TIMEOUT_MS = 1_000
 
-/** Measures the server's clock now and every minute, sooner while nobody tells it, or the stream tells it slowly. */
+/** Measures the server's clock now and every minute; sooner after a failed or slow answer of the stream. */
 export class ClockSync {
   readonly clock: ServerClock
   readonly #timing: Timing
@@ -34,7 +34,7 @@ export class ClockSync {
     this.#sources = sources
   }
 
-  /** Measures, and goes on measuring until stopped. */
+  /** Measures, and repeats until stopped. */
   async keep(): Promise<void> {
     this.#timer?.[Symbol.dispose]()
     const known = (await this.measure().catch(() => false)) || this.#spares
@@ -42,7 +42,7 @@ export class ClockSync {
     if (!this.#stopped) this.#timer = this.#timing.after(known ? this.#rest_ms : RETRY_DELAY_MS, () => void this.keep())
   }
 
-  /** One service answers everybody: who has the time from it does not ask it the more for being slow. */
+  /** True if the time comes from the shared service: a slow answer must not lead to more requests to it. */
   get #spares(): boolean {
     return this.#from === 'service' && this.clock.measured
   }
@@ -56,7 +56,7 @@ export class ClockSync {
     this.#timer?.[Symbol.dispose]()
   }
 
-  /** False when nobody told the time, or not quickly enough to be believed. */
+  /** Measures once. Resolves to false if no answer came, or not quickly enough to be used. */
   async measure(): Promise<boolean> {
     if (this.#from === 'stream') {
       try {

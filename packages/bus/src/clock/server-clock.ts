@@ -1,27 +1,26 @@
 import { machineTiming, type Timing } from './timing.js'
 
-/** One look at the server's clock, with when it was asked and answered by the monotonic clock. All ms. */
+/** One sample of the server's clock, with the monotonic times of request and answer. All in ms. */
 export interface ClockSample {
   time: number
   asked: number
   answered: number
 }
 
-/** An answer that took longer says too little: the server read its clock somewhere in between. */
+/** Maximum round-trip time of a usable sample. The server reads its clock at an unknown moment of the round trip. */
 const MAX_ROUND_TRIP_MS = 250
-/** By how much two clocks may part in a ms: a good sample gets worse with age. */
+/** Assumed drift between two clocks in ms per ms: a sample becomes less accurate with age. */
 const DRIFT = 200e-6
 
 /**
- * The server's time, counted on by the monotonic clock so that a jump of the local clock does not matter.
- * Before the first measure it is the local clock's.
+ * Server time, advanced by the monotonic clock so that a jump of the local clock has no effect. Before the first measurement it is the local time.
  */
 export class ServerClock {
   readonly #timing: Timing
   #base: number
   #measured = false
   #known = false
-  /** How far the sample in use may be off, and when it was taken. */
+  /** Maximum error of the current sample, ms, and the monotonic time at which it was taken. */
   #error = 0
   #taken = 0
 
@@ -34,38 +33,38 @@ export class ServerClock {
     return Math.floor(this.#base + this.#timing.monotonic())
   }
 
-  /** Whether a good sample was taken since the start or the last `doubt`. */
+  /** True if a usable sample was taken since the start or the last `doubt`. */
   get measured(): boolean {
     return this.#measured
   }
 
-  /** Whether any sample was ever taken. Until then `now` is the local clock. */
+  /** True if any sample was ever taken. Until then `now` is the local clock. */
   get known(): boolean {
     return this.#known
   }
 
-  /** By how much the sample in use may have been off when it was taken, either way. */
+  /** Maximum error of the current sample in either direction when it was taken, ms. */
   get uncertain_ms(): number {
     return this.#error
   }
 
-  /** Server ms at a moment of the monotonic clock. */
+  /** Returns the server time (ms) at a moment of the monotonic clock. */
   at(monotonic: number): number {
     return Math.floor(this.#base + monotonic)
   }
 
-  /** Another server may answer from now on: the next sample counts whatever the last one said. */
+  /** Marks the current sample as doubtful, since another server may answer from now on: the next sample replaces it. */
   doubt(): void {
     this.#measured = false
   }
 
-  /** Takes a sample where it is better than what is known; false when its round trip was too long to tell. */
+  /** Adopts a sample if it is better than the current one. Returns false if its round trip was too long. */
   take({ time, asked, answered }: ClockSample): boolean {
     if (!Number.isFinite(time)) return false
     this.#known = true
     const error = (answered - asked) / 2
     if (error * 2 > MAX_ROUND_TRIP_MS) {
-      // Rather behind than ahead: who is ahead ends a pass before its time.
+      // Rather behind than ahead: a clock that is ahead would end a pass before its deadline.
       if (!this.#measured) this.#base = time - answered
       return false
     }
@@ -78,7 +77,7 @@ export class ServerClock {
     return true
   }
 
-  /** Both samples agree, and the one in use is still the more exact. If they contradict each other, the server's clock was set. */
+  /** Returns true if both samples agree and the current one is still more accurate. If they contradict each other, the server's clock was set. */
   #knowsBetter(base: number, error: number, now: number): boolean {
     const known = this.#error + (now - this.#taken) * DRIFT
     return known < error && Math.abs(base - this.#base) <= known + error

@@ -1,12 +1,12 @@
-/** Local time and chance of a process: the machine's, or what a simulation brings. All ms. */
+/** Local time, timers and randomness: of the machine, or of a simulation. All times in ms. */
 export interface Timing {
-  /** What the local clock shows, since 1970. */
+  /** Local wall-clock time, ms since the epoch. */
   wall(): number
-  /** Never goes back. */
+  /** Monotonic time, ms. */
   monotonic(): number
-  /** Calls `fn` once after `ms`; keeps no process alive. Disposing it cancels the call. */
+  /** Calls `fn` once after `ms`, without keeping the process alive. Disposing cancels the call. */
   after(ms: number, fn: () => void): Disposable
-  /** From 0 to below 1. */
+  /** Random number from 0 (included) to 1 (excluded). */
   chance(): number
 }
 

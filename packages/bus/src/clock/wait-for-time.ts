@@ -4,8 +4,8 @@ import type { Timing } from './timing.js'
 const RETRY_DELAY_MS = 500
 
 /**
- * Waits until the server has told its time. A service calls this before it judges deadlines: one that starts while the server does not answer
- * would otherwise judge them by the local clock, and end passes early.
+ * Waits until the server's time is known. A service calls this before it evaluates deadlines: if it started while the server does not answer, it
+ * would use the local clock and could end passes early.
  */
 export async function waitForTime(bus: Bus, clock: Pick<Timing, 'after'>): Promise<void> {
   let closed = false

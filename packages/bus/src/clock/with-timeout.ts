@@ -1,4 +1,4 @@
-/** Waits for work, failed or not, at most so long: a server that is frozen must not keep us from closing. */
+/** Waits at most `ms` for work to finish or fail: a hanging server must not prevent closing. */
 export async function withTimeout(ms: number, work: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>((resolve) => {

@@ -6,11 +6,11 @@ import { KeyCache } from './key-cache.js'
 import { unpack } from './msgpack-decoder.js'
 import { pack } from './msgpack-encoder.js'
 
-/** The two forms in which bodies travel. */
+/** The two encodings of message bodies. */
 export type BodyType = 'msgpack' | 'json'
 export const CONTENT_TYPE: Record<BodyType, string> = { msgpack: 'application/msgpack', json: 'application/json' }
 
-/** Bytes that are no body: a value, since whoever sent them is to be answered. */
+/** Describes bytes that could not be decoded. A value and not an exception, because the sender of the message has to be answered. */
 export interface CodecError {
   type: BodyType
   message: string
@@ -20,7 +20,7 @@ export type Decoded = { ok: true; value: unknown; type: BodyType } | { ok: false
 const MAX_DEPTH = 64
 const TOO_DEEP = `nested deeper than ${MAX_DEPTH}`
 const MIB = 1024 * 1024
-/** No body is larger than a message; these keep a lying length from reserving memory. */
+/** Decoder limits. No body is larger than a message; the limits keep a false length from reserving memory. */
 const decoder = new Decoder({
   maxStrLength: 64 * MIB,
   maxBinLength: 64 * MIB,
@@ -34,13 +34,13 @@ const encoder = new Encoder({ ignoreUndefined: true, extensionCodec: interning, 
 const text = new TextDecoder('utf-8', { fatal: true })
 const bytes = new TextEncoder()
 
-/** Encodes a body. JSON carries byte strings as base64 text. Throws on what cannot be encoded (a bug of the caller). */
+/** Encodes a body. JSON carries byte strings as base64 text. Throws on values that cannot be encoded (a bug of the caller). */
 export function encode(value: unknown, type: BodyType = 'msgpack'): Uint8Array {
   if (type === 'json') return bytes.encode(JSON.stringify(value, bytesAsBase64))
   return pack(value) ?? encoder.encode(value)
 }
 
-/** Decodes a body by its Content-Type, or by its look when there is none. Never throws. */
+/** Decodes a body by its Content-Type, or by its first bytes if there is none. Never throws. */
 export function decode(data: Uint8Array, contentType?: string): Decoded {
   const type = bodyType(data, contentType)
   const plain = type === 'msgpack' ? unpack(data) : undefined
@@ -54,7 +54,7 @@ export function decode(data: Uint8Array, contentType?: string): Decoded {
   }
 }
 
-/** The same for a body that only `passover` writes, which looked at its depth before. */
+/** Decodes a body that only `passover` writes. Skips the depth check of {@link decode}, and returns `undefined` if the body cannot be decoded. */
 export function decodeTrusted(data: Uint8Array, contentType?: string): unknown {
   try {
     return bodyType(data, contentType) === 'json' ? jsonOf(data) : (unpack(data) ?? general(data))
@@ -63,7 +63,10 @@ export function decodeTrusted(data: Uint8Array, contentType?: string): unknown {
   }
 }
 
-/** Decodes what is not plain. The decoder reserves memory for every length that it reads, so the lengths are checked first. */
+/**
+ * Decodes with the general decoder what {@link unpack} does not handle. The decoder reserves memory for every length that it reads, so the lengths
+ * are checked first.
+ */
 function general(data: Uint8Array): unknown {
   const fault = frameFault(data, MAX_DEPTH)
   if (fault === 'depth') throw new Error(TOO_DEEP)
@@ -71,7 +74,10 @@ function general(data: Uint8Array): unknown {
   return decoder.decode(data)
 }
 
-/** `nats pub` names no type: what begins with `{` after white space is JSON (in msgpack that is a lone number). */
+/**
+ * Returns the encoding of a body. `nats pub` sends no Content-Type: a body that begins with `{` or `[` after white space is JSON (in msgpack these
+ * bytes are a lone number).
+ */
 export function bodyType(data: Uint8Array, contentType?: string): BodyType {
   const named = contentType?.toLowerCase()
   if (named?.includes('msgpack')) return 'msgpack'
@@ -87,7 +93,7 @@ function jsonOf(data: Uint8Array): unknown {
   return parseJson(text.decode(data), protoRefused)
 }
 
-/** As the msgpack decoder does. */
+/** Error for a `__proto__` key, with the text of the msgpack decoder's own error. */
 function protoRefused(): Error {
   return new Error(`The key ${PROTO} is not allowed`)
 }

@@ -1,20 +1,20 @@
 /**
  * Checks the lengths that a MessagePack body claims before anything is decoded.
  *
- * The general decoder reserves an array as soon as it reads a length. Lists that are nested in one another, each with a large length, make a body of
- * 1 KB reserve gigabytes. Every value takes one byte at least, so an honest body never claims more values than it has bytes.
+ * The general decoder reserves an array as soon as it reads a length. Nested lists that each claim a large length make a body of 1 KB reserve
+ * gigabytes. Every value takes at least one byte, so a valid body never claims more values than it has bytes.
  */
 
-/** What is wrong with a body; undefined: its lengths fit, and it is not nested too deep. */
+/** Defect of a body: lengths that exceed its bytes, or too deep nesting. `undefined` if the body has neither. */
 export type FrameFault = 'lengths' | 'depth' | undefined
 
 /**
- * Returns what is wrong with the lengths of a body. Bytes after the first value are not looked at.
+ * Returns the defect of a body's lengths or nesting, if any. Ignores bytes after the first value.
  *
- * @param most - how many lists and maps may be nested in one another
+ * @param most - maximum nesting depth of lists and maps
  */
 export function frameFault(bytes: Uint8Array, most: number): FrameFault {
-  /** Values that are still missing in each list and map that is open, the outermost first. */
+  /** Number of values still missing in each open list and map, the outermost first. */
   const missing: number[] = []
   let owed = 1
   let at = 0
@@ -34,7 +34,7 @@ export function frameFault(bytes: Uint8Array, most: number): FrameFault {
   return undefined
 }
 
-/** Counts one value in the innermost list or map, and leaves those that have all of theirs. */
+/** Counts one value in the innermost list or map, and closes those that are complete. */
 function closeFull(missing: number[]): void {
   for (let last = missing.length - 1; last >= 0; last--) {
     const left = (missing[last] ?? 0) - 1
@@ -44,7 +44,7 @@ function closeFull(missing: number[]): void {
   }
 }
 
-/** How many values follow in the list or map that begins here; a key is one too. */
+/** Returns the number of values in the list or map that begins here. Keys count as values. */
 function valuesIn(bytes: Uint8Array, at: number, head: number): number {
   if (head >= 0x80 && head <= 0x8f) return (head & 0x0f) * 2
   if (head >= 0x90 && head <= 0x9f) return head & 0x0f
@@ -55,7 +55,7 @@ function valuesIn(bytes: Uint8Array, at: number, head: number): number {
   return 0
 }
 
-/** Bytes that belong to the value besides its first, without the values inside it. */
+/** Returns the number of bytes of the value after its first byte, without the values inside it. */
 function bytesAfter(bytes: Uint8Array, at: number, head: number): number {
   if (head >= 0xa0 && head <= 0xbf) return head & 0x1f
   if (head < 0xc0 || head >= 0xe0) return 0
@@ -110,7 +110,7 @@ function sizeAt(bytes: Uint8Array, at: number, width: 1 | 2 | 4): number {
   return size
 }
 
-/** Whether a decoded value holds lists or records in one another beyond so many. */
+/** Returns true if a decoded value nests lists and records deeper than `left` levels. */
 export function isTooDeep(value: unknown, left: number): boolean {
   if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return false
   if (left === 0) return true

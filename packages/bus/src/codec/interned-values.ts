@@ -1,11 +1,14 @@
 import { Decoder, Encoder, ExtData, ExtensionCodec } from '@msgpack/msgpack'
 import { frameFault, isTooDeep } from './frame-limits.js'
 
-/** MessagePack extension: a map that many messages repeat, as the bytes of its own encoding. */
+/** MessagePack extension type of an interned map: a map that many messages repeat, stored as the bytes of its own encoding. */
 export const EXTENSION = 1
-/** A larger one travels as a plain map. */
+/** Maximum encoded size of an interned map. A larger map is written as a plain map. */
 export const MAX_INTERNED_BYTES = 4096
-/** A deeper one too: who reads it does not look at its depth again. */
+/**
+ * Maximum nesting depth of an interned map. A deeper one is written as a plain map, because the decoder does not check the depth of interned values
+ * again.
+ */
 const MAX_DEPTH = 24
 const KEPT = 256
 
@@ -16,8 +19,8 @@ const marked = new WeakMap<object, { data: ExtData; bytes: Uint8Array } | null>(
 const read = new Map<string, unknown>()
 
 /**
- * Says that a value is deeply constant and will be encoded often: it is encoded once, and whoever decodes the same bytes again gets
- * the same frozen value. (The policy in force stands in every work step, some forty fields that hardly ever differ.)
+ * Marks a value as deeply constant and encoded often. It is encoded once, and decoding the same bytes again returns the same frozen value. (The
+ * policy in force is part of every work step: some forty fields that hardly ever differ.)
  */
 export function intern<T extends object>(value: T): T {
   if (!marked.has(value)) {
@@ -41,12 +44,12 @@ class Interning extends ExtensionCodec<undefined> {
 
 export const interning = new Interning()
 
-/** The whole extension, if a value was interned. */
+/** Returns the bytes of the whole extension, or `undefined` if the value was not interned. */
 export function internedBytes(value: object): Uint8Array | undefined {
   return marked.get(value)?.bytes
 }
 
-/** The value inside an extension; undefined for bytes that hold none. */
+/** Decodes the value inside an extension. Returns `undefined` if the bytes are not valid. */
 export function readInterned(inside: Uint8Array): unknown {
   try {
     return valueIn(inside)

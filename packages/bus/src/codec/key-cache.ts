@@ -7,8 +7,8 @@ interface Known {
 }
 
 /**
- * Field names that the decoder has met: ours are longer than what the library's own cache takes, and turning the bytes of some sixty
- * names into strings was a third of reading a work step. One entry a hash; a newer name replaces an older one.
+ * Cache of decoded field names. Ours are longer than the library's own cache accepts, and converting the bytes of some sixty names to strings took a
+ * third of the time to decode a work step. Holds one entry per hash; a newer name replaces an older one.
  */
 export class KeyCache {
   readonly #known: (Known | undefined)[] = new Array(SLOTS).fill(undefined)

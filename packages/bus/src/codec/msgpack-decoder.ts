@@ -1,9 +1,9 @@
 import { EXTENSION, MAX_INTERNED_BYTES, readInterned } from './interned-values.js'
 
 /**
- * A msgpack decoder for what nearly all bodies are made of: plain maps with short keys that were met before, text, numbers, lists, bytes,
- * interned values. It takes a third of the general decoder's time. Whatever is not plain is undefined here, and left whole to that
- * one: other extensions, huge or mangled values, depth, bytes that are left over.
+ * Decodes the subset of msgpack that nearly all bodies use: plain maps with short keys, text, numbers, lists, bytes and interned values. Takes a
+ * third of the general decoder's time. Returns `undefined` for everything else, which the general decoder then handles: other extensions, huge or
+ * malformed values, deep nesting, trailing bytes.
  */
 export function unpack(bytes: Uint8Array): unknown {
   const buffer = bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -25,7 +25,7 @@ const KEYS = 1024
 /** 2^32. */
 const HIGH = 4_294_967_296
 
-/** Where it reads. There is one reader at a time, and it never waits. */
+/** Read position. Module state is safe: decoding is synchronous, so there is one reader at a time. */
 let at = 0
 
 const known: ({ bytes: Uint8Array; text: string } | undefined)[] = new Array(KEYS).fill(undefined)
@@ -137,7 +137,7 @@ function readText(buffer: Buffer, length: number): string {
 
 function readUtf8(buffer: Buffer, start: number): string {
   const text = buffer.toString('utf8', start, at)
-  // What is no UTF-8 is for the general decoder to judge; so is the sign that stands for it.
+  // Invalid UTF-8 is left to the general decoder; so is a genuine U+FFFD, which cannot be told from a replacement here.
   if (text.includes('\uFFFD')) throw NOT_PLAIN
   return text
 }
@@ -167,7 +167,7 @@ function readKey(buffer: Buffer): string {
   const slot = hash & (KEYS - 1)
   const met = known[slot]
   if (met && isSame(met.bytes, buffer, start)) return met.text
-  // Two names of one body that met in one place would push each other out, each time: there is a second one.
+  // Two names of one body with the same hash would replace each other every time, so each slot has an alternative.
   const other = known[slot ^ 1]
   if (other && isSame(other.bytes, buffer, start)) return other.text
   const text = readUtf8(buffer, start)

@@ -1,8 +1,9 @@
 import { internedBytes } from './interned-values.js'
 
 /**
- * A msgpack encoder for what nearly all bodies are made of: plain objects, lists, text, whole numbers, booleans and bytes. The same bytes as the
- * general encoder's, which is left everything else: that is undefined here. Names of fields are encoded once: they are half of a body.
+ * Encodes the values that nearly all bodies consist of: plain objects, lists, text, whole numbers, booleans and bytes. Produces the same bytes as the
+ * general encoder. Returns `undefined` for everything else, which the general encoder then handles. Field names are encoded once: they are half of a
+ * body.
  */
 export function pack(value: unknown): Uint8Array | undefined {
   at = 0
@@ -20,25 +21,28 @@ const MAX_DEPTH = 16
 const MAX_LOOP = 24
 const MAX_NAMES = 512
 const MAX_NAME = 255
-/** What is longer is no field but a digest: never met again, and it would use the names up. */
+/** Maximum length of a cached name. A longer one is not a field but a digest: it does not recur, and would fill the cache. */
 const LONGEST_NAME = 40
 const TARGET_BYTES = 64 * 1024
-/** Bytes that any head or number may take. */
+/** Number of bytes reserved for any type byte, length or number. */
 const ROOM = 16
-/** What outlives the rest of its block keeps all of it. */
+/** Size of the blocks that small bodies share. One body that stays in use keeps its whole block in memory. */
 const BLOCK_BYTES = 16 * 1024
 const SMALL_BYTES = 2 * 1024
 /** 2^32. */
 const HIGH = 4_294_967_296
 
 const target = Buffer.allocUnsafeSlow(TARGET_BYTES)
-/** Where it writes. There is one writer at a time, and it never waits. */
+/** Write position. Module state is safe: encoding is synchronous, so there is one writer at a time. */
 let at = 0
 const names = new Map<string, Uint8Array>()
 let block = new Uint8Array(BLOCK_BYTES)
 let used = 0
 
-/** Memory of its own costs a small body more than its encoding: many lie in one block, as the client's and node's own do. */
+/**
+ * Copies the encoded bytes. A separate allocation for a small body costs more than encoding it, so many share one block, as in Node's own buffer
+ * pool.
+ */
 function copyOf(bytes: number): Uint8Array {
   if (bytes > SMALL_BYTES) return Uint8Array.from(target.subarray(0, bytes))
   if (used + bytes > BLOCK_BYTES) {
@@ -136,7 +140,7 @@ function writeText(text: string): void {
   const { length } = text
   if (at + length * 3 + ROOM > TARGET_BYTES) throw NOT_PLAIN
   if (length <= MAX_LOOP && writeAscii(text)) return
-  // The head's size follows from the bytes, which are known when they are written: room is left for the smallest that may do.
+  // The size of the head depends on the number of bytes, which is known only after writing: reserve the smallest size that may do.
   const guess = length <= 31 ? 1 : length <= 0xff ? 2 : 3
   const bytes = target.write(text, at + guess)
   const head = bytes <= 31 ? 1 : bytes <= 0xff ? 2 : 3

@@ -1,4 +1,4 @@
-/** What stands open on a connection: each until it closes by itself, all of it before the connection does. */
+/** Tracks open resources so that all of them are closed before the connection is. */
 export class DisposableSet {
   readonly #all = new Set<AsyncDisposable>()
 

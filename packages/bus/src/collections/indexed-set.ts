@@ -1,11 +1,11 @@
-/** What can be in a roster keeps its place there; any number before it ever was in one. */
+/** Item that stores its own index in an {@link IndexedSet}. Any number before it is added. */
 export interface IndexedItem {
   index: number
 }
 
 /**
- * What is under way, in no order. Not a set: of one that many pass through, tables that were left behind keep alive what stood in
- * them (decision 62); and an item finds its own place without being looked for.
+ * Unordered set of active items. Avoids `Set`: with many short-lived entries its discarded tables keep them alive (decision 62). An item knows its
+ * own index, so removing needs no lookup.
  */
 export class IndexedSet<T extends IndexedItem> {
   readonly #items: T[] = []
@@ -23,7 +23,7 @@ export class IndexedSet<T extends IndexedItem> {
     return this.#items[item.index] === item
   }
 
-  /** False: it was not in it. */
+  /** Removes an item. Returns false if it was not in the set. */
   remove(item: T): boolean {
     if (!this.has(item)) return false
     const last = this.#items.pop()
@@ -34,7 +34,7 @@ export class IndexedSet<T extends IndexedItem> {
     return true
   }
 
-  /** Those that are in it now: what becomes of them meanwhile changes nothing. */
+  /** Returns a copy of the current items, unaffected by later changes. */
   all(): T[] {
     return this.#items.slice()
   }

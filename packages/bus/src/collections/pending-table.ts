@@ -1,8 +1,8 @@
 const INITIAL_SIZE = 64
 
 /**
- * What waits for an answer, each under a number that it is given. Not a map: a map that many pass through makes its table anew every
- * few hundred of them, and a table that was left behind keeps alive what stood in it, until old memory is swept (decision 62).
+ * Table of pending requests keyed by a sequential number. Avoids `Map`: with many short-lived entries it rebuilds its table every few hundred, and a
+ * discarded table keeps its entries alive until the old generation is collected (decision 62).
  */
 export class PendingTable<T> {
   #places: ({ number: number; item: T } | undefined)[] = new Array(INITIAL_SIZE).fill(undefined)
@@ -13,7 +13,7 @@ export class PendingTable<T> {
     return this.#size
   }
 
-  /** Gives the number; no other that waits has it, nor had any before. */
+  /** Adds an item and returns its number, which is never reused. */
   add(item: T): number {
     if (this.#size * 2 >= this.#places.length) this.#grow()
     while (this.#places[this.#placeOf(this.#next)] !== undefined) this.#next += 1
@@ -32,12 +32,12 @@ export class PendingTable<T> {
     return found.item
   }
 
-  /** Those that wait now, with their numbers; in no order. */
+  /** Returns the pending items with their numbers, in no particular order. */
   entries(): { number: number; item: T }[] {
     return this.#places.filter((found) => found !== undefined)
   }
 
-  /** Numbers go on for longer than 32 bits. */
+  /** Uses the remainder instead of a bit mask: numbers may exceed 32 bits. */
   #placeOf(number: number): number {
     return number % this.#places.length
   }

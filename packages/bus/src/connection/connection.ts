@@ -7,7 +7,7 @@ import type { ReceivedMessage } from '../wire/raw-message.js'
 import { WriteBatcher } from '../wire/write-batcher.js'
 import { type SendOptions, WriteBuffer } from '../wire/write-buffer.js'
 
-/** Listeners of one kind; removing is idempotent. */
+/** Set of listeners for one kind of event. Removing a listener is idempotent. */
 class Listeners<A extends unknown[]> {
   readonly #all = new Set<(...args: A) => void>()
   add(listener: (...args: A) => void): () => void {
@@ -34,37 +34,39 @@ function guarded(report: (error: unknown) => void, work: () => void): void {
   }
 }
 
-/** The client has this inside: commands as bytes, in order with its own (where a later version hides it, its `publish` is used), and its reader. */
+/**
+ * Internals of the client: `sendCommand` writes raw commands in order with the client's own, `parser` reads the protocol. If a later version hides
+ * them, its `publish` is used.
+ */
 interface RawConnection {
   protocol?: { sendCommand?(bytes: Uint8Array): void; parser?: ClientParser }
 }
 
 const WHITE_SPACE = /\s/
-/** What is in no hurry is gathered for so long, or until it is so many bytes. */
+/** Milliseconds and bytes for which writes are gathered while they may wait. */
 const GATHER_MS = 2
 const GATHERED_BYTES = 64 * 1024
 
 /**
- * One connection, as the rest of the bus sees it.
- * A callback that throws would end the client's reader for good without a word: every one is run guarded here.
+ * Wraps one NATS connection for the rest of the bus. An exception in a callback would silently stop the client's read loop, so callbacks are wrapped.
  */
 export class Connection {
   readonly nc: NatsConnection
-  /** The identity's inbox prefix; permissions pin it. */
+  /** Prefix of the identity's inboxes, which the permissions allow. */
   readonly inboxPrefix: string
   readonly onReconnect = new Listeners<[]>()
   readonly onDisconnect = new Listeners<[]>()
-  /** The server refused a publish to this subject. */
+  /** Listeners for publishes that the server refused for lack of permission. */
   readonly onRefused = new Listeners<[subject: string]>()
   readonly #report: (error: unknown) => void
   readonly #flush = () => this.flush()
   readonly #outbox = new WriteBuffer()
   readonly #raw: RawConnection['protocol']
-  /** Who hears what, by the client's number of the subscription. */
+  /** Message callbacks by the client's subscription id. */
   readonly #heard = new Map<number, (message: ReceivedMessage) => void>()
   readonly #gathering = new WriteBatcher()
   #connected = true
-  /** Why the server ended the last connection, and why it lets in no other. */
+  /** Reason why the server closed the last connection, and reason why it refuses a new one. */
   #ended: Exclude<Denied, 'refused'> | undefined
   #denied: Denied | undefined
   #subscriptions = 0
@@ -82,12 +84,12 @@ export class Connection {
     return this.#connected && !this.nc.isClosed()
   }
 
-  /** Why the server refuses to let this connection in again; undefined: it does not, or is not there. */
+  /** Reason why the server refuses to let this connection in again, or `undefined` if it does not or is not reachable. */
   get denied(): Denied | undefined {
     return this.#denied
   }
 
-  /** For tests that look for leaks. */
+  /** Number of open subscriptions, for leak checks in tests. */
   get subscriptions(): number {
     return this.#subscriptions
   }
@@ -104,15 +106,15 @@ export class Connection {
     this.#report(error)
   }
 
-  /** A subject base of its own below the identity's inbox. */
+  /** Creates a unique subject below the identity's inbox. */
   inbox(): string {
     return createInbox(this.inboxPrefix)
   }
 
   /**
-   * Sends if it can; false when the connection is closed or broken, or the message larger than the server takes.
-   * What is sent within one turn of the event loop goes out in one write: the client writes at every microtask, and with handlers
-   * that await, a system call for each message at both ends was the largest cost of a pass. Under load a little more is gathered.
+   * Sends a message. Returns false if the connection is closed or broken, or the message exceeds the server's limit. Messages of one event-loop turn
+   * go out in one write: the client itself writes at every microtask, and with handlers that await, a system call per message at both ends was the
+   * largest cost of a pass. Under load messages are gathered a little longer.
    */
   send(subject: string, data: Uint8Array, options: SendOptions = {}): boolean {
     if (!this.connected || data.length + (options.headers?.length ?? 0) > this.maxPayload) return false
@@ -130,7 +132,7 @@ export class Connection {
     if (this.#outbox.messages === 0) return
     this.#gathering.wrote(this.#outbox.messages, performance.now())
     const taken = this.#outbox.take()
-    // A broken connection has settled them as unknown already.
+    // On a broken connection these messages have already been settled as unknown.
     if (!this.connected) return
     for (const bytes of taken) guarded(this.#report, () => this.#raw?.sendCommand?.(bytes))
   }
@@ -167,7 +169,7 @@ export class Connection {
     return subscription
   }
 
-  /** The client makes a parser for each connection. Where a later version hides it, the client reads all by itself. */
+  /** Replaces the client's parser, which the client creates anew for each connection. If a later version hides it, the client parses everything. */
   #adopt(): void {
     const raw = this.#raw
     if (typeof raw?.parser?.state !== 'number' || raw.parser instanceof ProtocolReader) return
@@ -201,12 +203,12 @@ export class Connection {
     }
   }
 
-  /** New credentials may be there by the next attempt to connect: only an attempt that the server refuses says that it lets nobody in. */
+  /** Records a refusal. New credentials may be available by the next connection attempt, so only a refused attempt counts as denied. */
   #onError(error: Error): void {
     const text = error.message.toLowerCase()
     if (text.includes('revoked')) this.#ended = 'revoked'
     if (text.includes('expired')) this.#ended = 'expired'
-    // A busy server ends a connection with an authentication timeout.
+    // An authentication timeout does not count: a busy server closes connections with it.
     if (!this.#connected && /authorization violation|revoked|expired/.test(text)) this.#denied = this.#ended ?? 'refused'
   }
 

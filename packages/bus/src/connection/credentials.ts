@@ -3,12 +3,12 @@ import type { ConnectionOptions } from '@nats-io/transport-node'
 import { credsAuthenticator, nkeyAuthenticator } from '@nats-io/transport-node'
 
 /**
- * How a connection proves who it is. `nkey` is a seed (`SU…`), `creds` the text of a credentials file. `creds_file` is the path of one,
- * read at each connection attempt: a process whose credentials were rotated reconnects with the new ones.
+ * Credentials of a connection. `nkey` is a seed (`SU…`), `creds` the text of a credentials file. `creds_file` is the path of one, read at each
+ * connection attempt: a process whose credentials were rotated reconnects with the new ones.
  */
 export type Credentials = { user: string; pass: string } | { token: string } | { nkey: string } | { creds: string } | { creds_file: string }
 
-/** What a credentials file says about itself. */
+/** Claims of a credentials file. */
 export interface CredentialsFacts {
   /** Name of the user. */
   name: string
@@ -16,39 +16,39 @@ export interface CredentialsFacts {
   user: string
   /** Public key of the account (`A…`). */
   account: string
-  /** ms */
+  /** Expiry time, ms since the epoch. */
   expires_at?: number
 }
 
-/** Options of the client for these credentials. */
+/** Returns the client's options for these credentials. */
 export function authentication(credentials: Credentials | undefined): Pick<ConnectionOptions, 'user' | 'pass' | 'token' | 'authenticator'> {
   if (!credentials) return {}
   if ('user' in credentials) return { user: credentials.user, pass: credentials.pass }
   if ('token' in credentials) return { token: credentials.token }
   const bytes = new TextEncoder()
   if ('nkey' in credentials) return { authenticator: nkeyAuthenticator(bytes.encode(credentials.nkey)) }
-  // The client's parser wants a line end after the last line, which may have been trimmed.
+  // The client's parser requires a newline after the last line, which may have been trimmed.
   if ('creds' in credentials) return { authenticator: credsAuthenticator(bytes.encode(`${credentials.creds}\n`)) }
   return { authenticator: credsAuthenticator(rereading(credentials.creds_file)) }
 }
 
 /** Paths of PEM files. */
 export interface TlsFiles {
-  /** Of the authority that signed the server's certificate, where the machine does not know it. */
+  /** Certificate authority of the server, if the machine does not trust it already. */
   ca?: string
-  /** Of the client, where the server asks for them. */
+  /** Client certificate, if the server requires one. */
   cert?: string
   key?: string
 }
 
-/** With files given the connection must be encrypted; without, it is when the server asks for it. */
+/** Returns the client's TLS options. With files the connection must be encrypted; without, it is if the server requires it. */
 export function tlsOptions(files: TlsFiles | undefined): Pick<ConnectionOptions, 'tls'> {
   if (!files) return {}
   const { ca, cert, key } = files
   return { tls: { ...(ca ? { caFile: ca } : {}), ...(cert ? { certFile: cert } : {}), ...(key ? { keyFile: key } : {}) } }
 }
 
-/** Reads the claims of credentials without checking them; undefined for other kinds and for unreadable files. */
+/** Reads the claims of credentials without verifying them. Returns `undefined` for other kinds and for unreadable files. */
 export function credentialsFacts(credentials: Credentials | undefined): CredentialsFacts | undefined {
   if (!credentials || !('creds' in credentials || 'creds_file' in credentials)) return undefined
   try {
@@ -69,14 +69,14 @@ export function credentialsFacts(credentials: Credentials | undefined): Credenti
   }
 }
 
-/** Reads a file at each call. While it cannot be read, the last content serves. */
+/** Returns a function that reads the file at each call. If the file cannot be read, it returns the last content. */
 function rereading(path: string): () => Uint8Array {
   let last: Uint8Array = readFileSync(path)
   return () => {
     try {
       last = readFileSync(path)
     } catch {
-      // Being replaced, or removed: the server decides about the last one.
+      // The file is being replaced or was removed: the server decides about the last content.
     }
     return last
   }

@@ -4,20 +4,22 @@ import { headersOf } from '../wire/headers.js'
 import type { ReceivedMessage } from '../wire/raw-message.js'
 import type { Connection } from './connection.js'
 
-/** What came of a message that wanted a reply. */
+/** Outcome of a request: the reply, or the reason why there is none. */
 export type Reply = { message: ReceivedMessage } | { none: NoReply }
 
 export interface Question {
   subject: string
   data: Uint8Array
-  /** What `encodeHeaders` made. */
+  /** Header block from `encodeHeaders`. */
   headers?: string | undefined
   timeout_ms: number
 }
 
 interface Waiting {
   subject: string
-  /** Sweeps left. Counted, not timed: an event loop that was blocked must not expire what lies unread in its socket. */
+  /**
+   * Number of sweeps until the timeout. Counted instead of timed: after a blocked event loop, replies that are unread in the socket must not expire.
+   */
   sweeps: number
   settle: (reply: Reply) => void
 }
@@ -26,8 +28,8 @@ const SWEEP_MS = 250
 const EMPTY = new Uint8Array(0)
 
 /**
- * Requests and replies over one own inbox subscription, with one sweep for all timeouts.
- * The client's request makes timers and races a message; this costs a map entry.
+ * Multiplexes requests and replies over one inbox subscription, with one sweep for all timeouts. The client's own request creates timers and races a
+ * message; this costs a map entry.
  */
 export class ReplyMux implements AsyncDisposable {
   readonly #link: Connection
@@ -48,7 +50,7 @@ export class ReplyMux implements AsyncDisposable {
     ]
   }
 
-  /** Sends a question; `settle` is called exactly once, perhaps before this returns. */
+  /** Sends a request. `settle` is called exactly once, possibly before this returns. */
   send(question: Question, settle: (reply: Reply) => void): void {
     if (this.#closed || !this.#link.connected) {
       settle({ none: this.#closed ? 'closed' : 'disconnected' })
@@ -119,5 +121,5 @@ export class ReplyMux implements AsyncDisposable {
   }
 }
 
-/** For questions without a body. */
+/** Empty body. */
 export const NOTHING = EMPTY

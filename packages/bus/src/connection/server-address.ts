@@ -1,6 +1,6 @@
 import type { Credentials } from './credentials.js'
 
-/** A setting (a flag, a variable, an option) that cannot be used as it is given. The message never shows a secret. */
+/** A setting (flag, variable or option) with an invalid value. The message never contains a secret. */
 export class SettingError extends Error {
   override readonly name = 'SettingError'
   readonly hint: string
@@ -10,7 +10,7 @@ export class SettingError extends Error {
   }
 }
 
-/** Where servers are, and how the addresses themselves say to sign in. */
+/** Server addresses, and the credentials that the addresses contain. */
 export interface ServerAddresses {
   /** `nats://host:port`, without user and password. */
   servers: string[]
@@ -20,14 +20,14 @@ export interface ServerAddresses {
 const SCHEMES = new Set(['nats:', 'tls:', 'ws:', 'wss:'])
 const EXAMPLE =
   'an address looks like nats://127.0.0.1:4222, several are separated by commas; an IPv6 address is in brackets: nats://[::1]:4222'
-/** Has nothing that could be part of a password. */
+/** Matches addresses that cannot contain a part of a password. */
 const SHOWABLE = /^(?:[a-z]{2,5}:\/\/)?[\w.[\]-]{0,253}(?::\d{0,6})?\/?$/i
 
 /**
- * Reads addresses of NATS servers: one, or several separated by commas, each with or without `nats://`. User and password (or a token)
- * may be in them, percent-encoded; they must be the same in all.
+ * Parses addresses of NATS servers: one, or several separated by commas, each with or without `nats://`. They may contain user and password (or a
+ * token), percent-encoded, which must be the same in all.
  *
- * @param by - Who says so, for the error: a flag, a variable, an option.
+ * @param by - Source of the value (flag, variable or option), for error messages.
  * @throws SettingError
  */
 export function parseServers(given: string | readonly string[], by: string): ServerAddresses {
@@ -37,7 +37,7 @@ export function parseServers(given: string | readonly string[], by: string): Ser
     .map((one) => one.trim())
     .filter((one) => one !== '')
   if (texts.length === 0) throw new SettingError(`${by}: no server is named`, EXAMPLE)
-  // A comma of a password separates, too: what stands before it is no address.
+  // A comma in a password also splits the text, so that the part before it is not a valid address.
   const hint = texts.some((text) => text.includes('@')) ? ENCODED : EXAMPLE
   const parsed = texts.map((text, index) => parseServer(text, { by, hint, which: texts.length > 1 ? ` number ${index + 1}` : ' it' }))
   const signing = new Map(parsed.flatMap(({ credentials }) => (credentials ? [[JSON.stringify(credentials), credentials] as const] : [])))
@@ -47,14 +47,14 @@ export function parseServers(given: string | readonly string[], by: string): Ser
   return { servers: parsed.map(({ server }) => server), ...(credentials && { credentials }) }
 }
 
-/** An address without what signs in there, for messages. */
+/** Returns an address without its credentials, for messages. */
 export function withoutSecrets(address: string): string {
   return address.replace(/\/\/[^/]*@/, '//')
 }
 
 interface About {
   by: string
-  /** Names it where its text may hold a secret. */
+  /** Describes the address when its text may contain a secret. */
   which: string
   hint: string
 }
@@ -67,7 +67,7 @@ function parseServer(text: string, { by, which, hint }: About): { server: string
   const host = `${url.protocol}//${url.host}`
   if (!SCHEMES.has(url.protocol)) throw new SettingError(`${by}: ${host} is no NATS address`, `set ${by} to one like nats://127.0.0.1:4222`)
   if (!url.hostname) throw new SettingError(`${by}:${shown} names no host`, EXAMPLE)
-  // A `/`, `?` or `#` of a password ends the host, so that the rest of the password is read as this.
+  // An unencoded `/`, `?` or `#` in a password ends the host, so that the rest of the password is parsed as path, query or fragment.
   if (/^(nats|tls):$/.test(url.protocol) && (!['', '/'].includes(url.pathname) || url.search || url.hash))
     throw new SettingError(`${by}:${which} has something after host and port`, hint)
   const user = decoded(url.username, by)

@@ -10,7 +10,7 @@ const WORKING = TEXT.encode('+WPI')
 const NAK = TEXT.encode('-NAK')
 const NANOS_PER_MS = 1_000_000
 
-/** What the acknowledgment subject of a delivery tells. */
+/** Values in the acknowledgment subject of a delivery. */
 export interface AckTokens {
   delivered: number
   sequence: number
@@ -22,9 +22,9 @@ export interface AckTokens {
 const ACK_SUBJECT = '$JS.ACK.'
 const ZERO = 0x30
 const SHORT_DOTS = 8
-/** Below a millisecond; a time in nanoseconds is too large for a number. */
+/** Number of digits of a nanosecond time below a millisecond. The whole value exceeds a safe integer. */
 const NANO_DIGITS = 6
-/** Where the dots of the subject stand that is being parsed. */
+/** Indexes of the dots in the subject being parsed. */
 const dots = new Array<number>(16).fill(0)
 
 /** Parses `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<delivered>.<sequence>.<consumer sequence>.<ns>.<pending>[.<random>]`. */
@@ -49,7 +49,7 @@ function findDots(text: string): number {
   return count
 }
 
-/** The number behind the dot of that index, without so many of its last digits; NaN where it is none. */
+/** Returns the number after the dot with that index, without its last `less` digits, or NaN if it is not a number. */
 function whole(text: string, dot: number, less = 0): number {
   const from = (dots[dot] ?? 0) + 1
   const to = (dots[dot + 1] ?? 0) - less
@@ -61,13 +61,13 @@ function whole(text: string, dot: number, less = 0): number {
   return value
 }
 
-/** A delivery over the client's message, answered at most once. What not everybody looks at is read when it is asked for. */
+/** A delivery over the client's message, answered at most once. Headers and data are parsed on first access. */
 export class StreamDelivery implements Delivery {
   readonly sequence: number
   readonly time: number
   readonly delivered: number
   readonly consumer_sequence: number
-  /** Messages of the consumer that follow this one. */
+  /** Number of the consumer's messages after this one. */
   readonly pending: number
   readonly #message: ReceivedMessage
   readonly #reply: string

@@ -6,46 +6,52 @@ import { Puller } from './pull-requests.js'
 export interface ConsumeOptions {
   stream: string
   durable: string
-  /** A function is asked whenever more could be taken. */
+  /** Maximum number of concurrent handlers. A function is called again whenever more could be started. */
   concurrency: number | (() => number)
   handler: (delivery: Delivery) => Promise<AckDecision>
-  /** Running deliveries are renewed every third of it; without it none is. */
+  /** Ack wait of the consumer. Running deliveries are renewed every third of it; without it they are not renewed. */
   ack_wait_ms?: number | undefined
-  /** Up to where all that was delivered is acknowledged: where a durable that is made anew goes on, which else would deliver everything. */
+  /**
+   * Returns the sequence up to which every delivery is acknowledged. A re-created durable starts after it; otherwise it would deliver everything
+   * again.
+   */
   settled?: (() => Promise<number | undefined>) | undefined
-  /** Makes the durable anew when it is gone. */
+  /** Re-creates the durable after it was lost. */
   restore?: ((from: number | undefined) => Promise<void>) | undefined
   onRestored?: ((what: string) => void) | undefined
 }
 
 const PULL_EXPIRES_MS = 5_000
 const RETRY_DELAY_MS = 500
-/** A durable that is gone is not made anew sooner: a server that starts says `gone` for a while, too. */
+/** Delay before re-creating a lost durable. A starting server also reports existing consumers as missing for a while. */
 const RESTORE_WAIT_MS = 1_000
 const DRAIN_MS = 10_000
-/** Whose acknowledgments are refused gets everything again and again: it takes no more for so long, or until it is connected anew. */
+/**
+ * Pause after the server refused an acknowledgment, or until the next reconnect: without permission to acknowledge, every message is redelivered
+ * again and again.
+ */
 const REFUSED_REST_MS = 60_000
-/** A pull that waits for so long was taken. */
+/** Milliseconds after which an open pull counts as accepted by the server. */
 const TAKEN_MS = 300
 const SETTLED_EVERY_MS = 3_000
-/** A handler that throws gets its delivery again after this long. */
+/** Redelivery delay after the handler threw. */
 const THROWN_RETRY_MS = 1_000
-/** A handler that hangs holds its delivery no longer than this many renewals (a minute at an ack wait of 5 s). */
+/** Maximum number of renewals per delivery, so that a hanging handler does not hold it forever (a minute at an ack wait of 5 s). */
 const MAX_RENEWALS = 36
-/** A delivery that is given back again and again waits twice as long each time, up to this. */
+/** Maximum redelivery delay. The delay doubles each time a delivery is returned. */
 const MAX_NAK_MS = 15_000
-/** Asked for anew when so much of the room is neither running nor on its way. */
+/** Fraction of the concurrency that must be free, neither running nor requested, before the next pull. */
 const REFILL = 0.25
 
 interface Running extends IndexedItem {
   delivery: Delivery
-  /** How often it was renewed. */
+  /** Number of renewals so far. */
   renewed: number
 }
 
 /**
- * Consumes a durable with at most `concurrency` handlers at a time.
- * What breaks a pull (restart, lost consumer, lost connection) only delays the next one.
+ * Consumes a durable with at most `concurrency` handlers at a time. Whatever interrupts a pull (restart, lost consumer, lost connection) only delays
+ * the next one.
  */
 export class DurableConsumer implements Consumption {
   readonly closed: Promise<void>
@@ -59,7 +65,7 @@ export class DurableConsumer implements Consumption {
   #settling: NodeJS.Timeout | undefined
   #settled: number | undefined
   #trouble: string | undefined
-  /** That the server refuses acknowledgments. */
+  /** Problem text after the server refused acknowledgments. */
   #refused: string | undefined
   #pulledAt = 0
   #state: 'open' | 'draining' | 'closed' = 'open'
@@ -93,7 +99,7 @@ export class DurableConsumer implements Consumption {
     if (this.#state === 'closed') return
     this.#state = 'draining'
     clearTimeout(this.#waiting)
-    // Without its inbox the server drops our pulls at once; running handlers need only their acknowledgments.
+    // Without the inbox subscription the server drops our pulls at once; running handlers need only their acknowledgments.
     await this.#puller[Symbol.asyncDispose]()
     if (this.#running.size > 0) {
       await new Promise<void>((resolve) => {
@@ -160,15 +166,15 @@ export class DurableConsumer implements Consumption {
     try {
       this.#settled = (await this.#options.settled?.()) ?? this.#settled
     } catch {
-      // What was known before is still true: a durable that begins a little earlier delivers a little more.
+      // The last value is still valid: a durable that starts a little earlier only delivers a few messages again.
     }
   }
 
-  /** What it missed meanwhile is delivered anew from where the new one begins: handlers must bear that. */
+  /** Re-creates a lost durable. Messages after its start sequence may be delivered twice, so handlers must be idempotent. */
   async #restore(): Promise<void> {
     const { restore, onRestored, durable, settled } = this.#options
     try {
-      // A server that starts says for a while that nothing is there.
+      // A starting server reports for a while that nothing exists, so check again.
       if (restore && (await settled?.()) === undefined) {
         const from = this.#settled === undefined ? undefined : this.#settled + 1
         await restore(from)
@@ -219,7 +225,7 @@ function answer(delivery: Delivery, verdict: AckDecision): void {
   else delivery.nak(backedOff(verdict.delay_ms, delivery.delivered))
 }
 
-/** Trouble that lasts must not use up a message's deliveries within seconds. */
+/** Applies exponential backoff, so that lasting trouble does not use up a message's deliveries within seconds. */
 function backedOff(delay_ms: number | undefined, delivered: number): number | undefined {
   return delay_ms === undefined ? undefined : Math.max(delay_ms, Math.min(MAX_NAK_MS, delay_ms * 2 ** (delivered - 1)))
 }

@@ -6,20 +6,20 @@ import type { ConsumeSettings } from '../types/deliveries.js'
 import { type ConsumeOptions, DurableConsumer } from './durable-consumer.js'
 
 const CONCURRENCY = 64
-/** Durables that are made anew by whoever misses them. */
+/** Functions that re-create lost durables. A durable without one is not re-created. */
 const RESTORED: Partial<Record<string, typeof ensureRequests>> = {
   [DISPATCHER]: ensureRequests,
   [DECISIONS]: ensureDecisions,
   ...Object.fromEntries(NOTIFIERS.map((durable) => [durable, ensureNotifier(durable)])),
 }
-/** Durables whose deliveries are renewed while they are handled. */
+/** Ack wait by durable; deliveries of these durables are renewed while they are handled. */
 const ACK_WAITS: Partial<Record<string, number>> = {
   [DISPATCHER]: DISPATCHER_ACK_WAIT_MS,
   [DECISIONS]: DISPATCHER_ACK_WAIT_MS,
   ...Object.fromEntries(NOTIFIERS.map((durable) => [durable, NOTIFIER_ACK_WAIT_MS])),
 }
 
-/** Consumes a durable as befits it: what is renewed, and what is made anew when it is gone. */
+/** Consumes a durable with the ack-wait renewal and re-creation settings configured for it. */
 export function consumeDurable(
   { link, api, subjects, identity }: BusContext,
   { durable, handler }: Pick<ConsumeOptions, 'durable' | 'handler'>,

@@ -10,7 +10,7 @@ interface Wanted {
 
 interface ConsumerCreated {
   num_pending: number
-  /** Absent where one server is no cluster. */
+  /** Missing on a single server without a cluster. */
   cluster?: { leader?: string }
 }
 interface ConsumerState {
@@ -20,7 +20,7 @@ interface ConsumerState {
 
 const INACTIVE_NS = 60_000_000_000
 
-/** The short-lived consumers that one reader has, one after the other: without acknowledgments, in memory. */
+/** Short-lived consumers of one reader, one after the other: in memory and without acknowledgments. */
 export class EphemeralConsumers {
   readonly #link: Connection
   readonly #api: JetStreamApi
@@ -33,7 +33,10 @@ export class EphemeralConsumers {
     this.#wanted = wanted
   }
 
-  /** One that begins there, and the server that serves it from its own copy. Throws BusReadError when the server refuses it. */
+  /**
+   * Creates a consumer that starts at `from`. Returns its name, its number of pending messages, and the server that serves it from its own replica.
+   * Throws BusReadError if the server refuses it.
+   */
   async make(from: number | 'last_per_subject'): Promise<{ name: string; pending: number; server: string | undefined }> {
     const { stream, filters, headers_only } = this.#wanted
     const name = `read_${nuid.next()}`
@@ -53,18 +56,18 @@ export class EphemeralConsumers {
     return { name, pending: made.num_pending, server: made.cluster?.leader }
   }
 
-  /** How much it has still to deliver, and how much it did. */
+  /** Returns the number of messages that the consumer has still to deliver, and the number that it has delivered. */
   async look(name: string): Promise<{ pending: number; delivered: number }> {
     const state = await this.#api.must<ConsumerState>(`CONSUMER.INFO.${this.#wanted.stream}.${name}`)
     return { pending: state.num_pending, delivered: state.delivered.consumer_seq }
   }
 
-  /** It is of no use any more. */
+  /** Marks a consumer for deletion. */
   retire(name: string): void {
     this.#stale.add(name)
   }
 
-  /** Deletes those; what cannot be deleted now goes the next time, or by itself when it is inactive. */
+  /** Deletes the marked consumers. Those that cannot be deleted now are deleted the next time, or by the server after a minute of inactivity. */
   async clear(): Promise<void> {
     for (const consumer of this.#stale) {
       if (!this.#link.connected) return

@@ -1,14 +1,14 @@
 import pLimit from 'p-limit'
 import { BusReadError } from '../types/errors.js'
 
-/** Only a reader that catches up where much was deleted has many questions. */
+/** Maximum number of concurrent queries. Many arise only when a reader catches up over a range with many deleted messages. */
 const CONCURRENCY = 16
 
 interface Found {
   sequence: number
 }
 
-/** What it asks the stream's leader: the first message at or after a sequence that a filter matches, and the newest of all. */
+/** Queries of the stream's leader: the first match of a filter at or after a sequence, and the newest match. */
 export interface LeaderReads {
   first(filter: string, from: number): Promise<Found | undefined>
   newest(filter: string): Promise<Found | undefined>
@@ -17,8 +17,8 @@ export interface LeaderReads {
 const ALL = '>'
 
 /**
- * Compares what one replica delivers with the stream's leader. A replica that was cut off for a while can lack messages and not know it, and
- * serves its readers without them (infra/decisions/0158-compare-jumps-of-readers-with-the-leader.md).
+ * Compares the deliveries of one replica with the stream's leader. A replica that was disconnected for a while can lack messages without noticing,
+ * and serves its readers without them (infra/decisions/0158-compare-jumps-of-readers-with-the-leader.md).
  */
 export class LeaderCopy {
   readonly #reads: LeaderReads
@@ -31,10 +31,10 @@ export class LeaderCopy {
   }
 
   /**
-   * Returns the first message that the leader has between two sequences, of those that the reader wants; undefined: it has none.
+   * Returns the first message that the leader has between two sequences and that matches the reader's filters, or `undefined` if there is none.
    *
-   * @param isWanted - asked before each question, so that those of a consumer that is gone are not asked
-   * @throws BusReadError where the leader does not answer now
+   * @param isWanted - called before each query; false skips queries for a consumer that no longer exists
+   * @throws BusReadError if the leader does not answer now
    */
   async between(after: number, before: number, isWanted: () => boolean): Promise<number | undefined> {
     const found = await Promise.all(
@@ -46,11 +46,11 @@ export class LeaderCopy {
 
   async #ask(filter: string, after: number): Promise<number | undefined> {
     try {
-      // A search by a filter that nothing matches to the stream's end keeps the leader busy for 20 ms (journal-reader.ts).
+      // A search from a sequence to the stream's end without a match keeps the leader busy for 20 ms (journal-reader.ts).
       if (filter !== ALL && ((await this.#reads.newest(filter))?.sequence ?? 0) <= after) return undefined
       return (await this.#reads.first(filter, after + 1))?.sequence
     } catch (error) {
-      // A reader with the permissions of an earlier version believes what it is delivered.
+      // A reader with the permissions of an earlier version may not query the leader, so it trusts its deliveries.
       if (error instanceof BusReadError && error.reason === 'permission') return undefined
       throw error
     }

@@ -13,31 +13,31 @@ import { StreamIdentity } from './stream-identity.js'
 export interface ReaderOptions {
   stream: string
   filters?: string[] | undefined
-  /** First sequence wanted, or the newest message of every subject and then all that follow. */
+  /** First sequence to read, or `last_per_subject`: the newest message of every subject and then everything that follows. */
   start: number | 'last_per_subject'
   headers_only?: boolean | undefined
   in_gulps?: boolean | undefined
-  /** What each jump between deliveries is compared with; left out: deliveries are believed. */
+  /** Leader that verifies each gap between deliveries. If omitted, deliveries are trusted. */
   leader?: LeaderCopy | undefined
-  /** Called in order, one at a time. One that throws is called again with the same message: nothing is skipped. */
+  /** Called in order, one message at a time. If it throws, it is called again with the same message, so nothing is skipped. */
   onMessage: (delivery: StreamDelivery) => void | Promise<void>
-  /** The stream is another, or lost its end: its last sequence is below what was read. */
+  /** Called if the stream's last sequence is below the position: it is another stream, or lost its end. */
   onWentBack?: (last: number) => void
 }
 
 const WINDOW = 512
 const WINDOW_HEADERS = 1024
 const PULL_EXPIRES_MS = 5_000
-/** Until it is caught up: what it waits for may have been deleted before it came. */
+/** Pull expiry while catching up: the awaited messages may have been deleted in the meantime. */
 const CATCHING_EXPIRES_MS = 1_000
 const MAX_BYTES = 8 * 1024 * 1024
 const RETRY_DELAY_MS = 250
 
 /**
- * An ordered reader: every stored message once, in order, also across reconnects, restarts and lost consumers.
- * It reads by a short-lived consumer without acknowledgments, checks that its deliveries are consecutive, and makes a new one
- * from the message after the last one handed on whenever anything is doubtful. A jump between stream sequences is believed only when
- * the stream's leader has nothing there either, since a replica can lack messages.
+ * Ordered reader: delivers every stored message once, in order, also across reconnects, restarts and lost consumers. It reads through a short-lived
+ * consumer without acknowledgments, checks that its deliveries are consecutive, and in doubt creates a new consumer that starts after the last
+ * message delivered. A gap in the stream sequences is accepted only if the stream's leader has no message there either, since a replica can lack
+ * messages.
  */
 export class OrderedConsumer implements StreamSubscription {
   readonly closed: Promise<void>
@@ -51,19 +51,19 @@ export class OrderedConsumer implements StreamSubscription {
   #resolveClosed: () => void = () => undefined
   #resolveCaughtUp: () => void = () => undefined
   #isCaughtUp = false
-  /** The server has nothing behind what it delivered. */
+  /** True if the server has no message after the last delivery. */
   #nothingBehind = false
   #position: number
-  /** The message that it is handling is never read anew. */
+  /** Queue of received messages. A restart does not fetch again the message being handled. */
   readonly #handing: SequentialDispatcher
   #puller: Puller | undefined
   #consumer = ''
-  /** Who serves the consumer, as far as it was told. */
+  /** Server that serves the consumer, if known. */
   #server: string | undefined
   #expected = 1
   /** Sequence of the newest delivery. */
   #arrived = 0
-  /** Until here the stream went when the reader first seemed caught up. */
+  /** Last sequence of the stream when the reader first appeared to be caught up. */
   #end: number | undefined
   #confirming = false
   #timer: NodeJS.Timeout | undefined
@@ -102,7 +102,7 @@ export class OrderedConsumer implements StreamSubscription {
     return this.#isClosed ? 'it reads no more' : this.#trouble
   }
 
-  /** Makes the first consumer; throws BusReadError when the server refuses it. */
+  /** Creates the first consumer. Throws BusReadError if the server refuses it. */
   async open(): Promise<this> {
     try {
       await this.#make()
@@ -133,7 +133,7 @@ export class OrderedConsumer implements StreamSubscription {
     await this.#consumers.clear()
   }
 
-  /** Begins anew after the last message handed on; tries until it works. */
+  /** Creates a new consumer after the last message delivered. Retries until it succeeds. */
   async #restart(): Promise<void> {
     if (this.#isClosed || this.#making) return
     clearTimeout(this.#timer)
@@ -217,7 +217,7 @@ export class OrderedConsumer implements StreamSubscription {
     this.#pull()
   }
 
-  /** What was pending when it began may be deleted by now: then no delivery says that it was the last one. */
+  /** Asks the server whether anything is left. If pending messages were deleted meanwhile, no delivery reports that it is the last. */
   async #askBehind(puller: Puller): Promise<void> {
     const { pending, delivered } = await this.#consumers.look(this.#consumer)
     if (puller !== this.#puller || pending > 0 || delivered >= this.#expected) return
@@ -237,7 +237,7 @@ export class OrderedConsumer implements StreamSubscription {
     this.#resolveCaughtUp()
   }
 
-  /** A replica that lags, or lacks the stream's end, says that nothing is behind what it delivered, too. */
+  /** Confirms with the leader that the end was reached: a replica that lags or lacks the stream's end also reports nothing after its last message. */
   async #confirmEnd(leader: LeaderCopy, puller: Puller): Promise<void> {
     this.#confirming = true
     const isBehind = await this.#isBehind(leader, puller).catch(() => true)
@@ -283,7 +283,9 @@ export class OrderedConsumer implements StreamSubscription {
     this.#handing.push(delivery, doubt)
   }
 
-  /** Settles when the leader has nothing between the two. Where it has something, the reader begins again with another consumer. */
+  /**
+   * Settles once the leader has confirmed that no message is missing between the two. If one is missing, the reader restarts with another consumer.
+   */
   async #compare(leader: LeaderCopy, { puller, after, before }: { puller: Puller; after: number; before: number }): Promise<void> {
     const isWanted = () => puller === this.#puller && !this.#isClosed
     let trouble: string | undefined

@@ -8,13 +8,13 @@ import type { Cut } from '../types/journal.js'
 import { headersFromBase64 } from '../wire/headers.js'
 import type { StoredMessage } from '../wire/messages.js'
 
-/** What it reads by. */
+/** API calls that reading requires. */
 export interface JournalApi {
   call<T>(call: string, body?: unknown, timeout_ms?: number): Promise<ApiReply<T>>
   direct(stream: string, subject: string, timeout_ms?: number): Promise<StoredMessage | undefined>
 }
 
-/** When a read must have ended, by the monotonic clock, and who may end it earlier. */
+/** Monotonic time at which a read must end, and a signal that may end it earlier. */
 export interface Until {
   deadline: number
   timing: Timing
@@ -25,7 +25,7 @@ interface MsgGetAnswer {
   message: { subject: string; seq: number; hdrs?: string; data?: string; time: string }
 }
 
-/** What of one filter is read one by one: at most `max` messages, and none after the one that reaches `max_bytes`. */
+/** Range of a read by filter: at most `max` messages, and none after the one that reaches `max_bytes`. */
 interface Range {
   from: number
   max: number
@@ -33,25 +33,28 @@ interface Range {
   until?: Until | undefined
 }
 
-/** `cut`: there was more. */
+/** Result of a read. `cut` is true if there was more. */
 interface Found<T> {
   found: T[]
   cut: boolean
 }
 
-/** More steps than any honest pass has: attempts are few. A worker can store fences and returns without end. */
+/**
+ * Limits of a journal: more steps than a correct pass has, since it has few attempts. A faulty or hostile worker can store fences and returns without
+ * end.
+ */
 const STEPS = { max: 64, max_bytes: 8 * 1024 * 1024 }
-/** Of a pass's events, whatever their kind; most have none or a few. */
+/** Limits for a pass's events of all kinds; most passes have few or none. */
 const EVENTS = { max: 64, max_bytes: 512 * 1024 }
-/** Beyond these, of each kind that agents publish, and of each that only the system and people do. */
+/** Further limits per kind of event beyond these: for kinds that agents publish, and for kinds that only the system and people publish. */
 const AGENTS_EVENTS = { max: 32, max_bytes: 256 * 1024 }
 const OTHER_EVENTS = { max: 1_000, max_bytes: 8 * 1024 * 1024 }
 const OF_AGENTS: ReadonlySet<EventKind> = new Set(['cancel', 'applied', 'started', 'late'])
 const EMPTY = new Uint8Array(0)
-/** A question to a stream without a leader is answered by nobody, also when it has one again: then it is asked anew. */
+/** Milliseconds until a read is retried. A request to a stream without a leader is never answered, even after it has a leader again. */
 const READ_MS = 2_000
 
-/** Reads journals, and what else is stored of a pass. */
+/** Reads journals and everything else stored about a pass. */
 export class JournalReader {
   readonly #api: JournalApi
   readonly #subjects: Subjects
@@ -106,7 +109,7 @@ export class JournalReader {
     return found.sort((a, b) => a.sequence - b.sequence)
   }
 
-  /** The first steps of a journal; where there are too many, also the last of every subject that it can have. */
+  /** Reads the first steps of a journal; if there are too many, also the last step of every possible subject. */
   async #stepsOf(key: PassKey, from: number, until?: Until): Promise<Found<StoredMessage>> {
     const all = await this.#all(this.#subjects.journal(key), { from, ...STEPS, until })
     if (!all.cut) return all
@@ -116,7 +119,7 @@ export class JournalReader {
     return { found: inOrder([...all.found, ...more]), cut: true }
   }
 
-  /** Every subject that an honest journal can have. */
+  /** Returns every subject that a correct journal can contain. */
   #exact(key: PassKey): string[] {
     const s = this.#subjects
     const works = SLOTS.map((slot) => s.work(key, slot))
@@ -127,7 +130,10 @@ export class JournalReader {
     return stored.map((one) => this.#subjects.toFact(one)).filter((fact) => fact.type === 'step')
   }
 
-  /** An agent may publish events without end, each as large as a message: what is read of them is bounded for each kind, and progress is left out. */
+  /**
+   * Reads events with a limit per kind, since an agent may publish any number of events, each as large as a message. Above the first limit progress
+   * reports are left out.
+   */
   async #events(key: PassKey, from: number): Promise<Found<StoredMessage> & { progress?: boolean }> {
     const { found, cut } = await this.#all(this.#subjects.events(key), { from, ...EVENTS })
     const next = found.at(-1)
@@ -148,8 +154,8 @@ export class JournalReader {
   }
 
   /**
-   * All messages that match a filter. The last one is asked for first, so that no search runs on behind it, nor at all where there is none: by a
-   * wildcard that one costs 20 ms at 200,000 messages, in which nobody else is served, every other 0.3.
+   * Reads all messages that match a filter. Reads the last match first, so that no search continues past it or runs without a match: such a wildcard
+   * search blocks the stream for 20 ms at 200,000 messages, any other for 0.3 ms.
    */
   async #all(filter: string, { from, max, max_bytes, until }: Range): Promise<Found<StoredMessage>> {
     const start = Math.max(1, from)

@@ -8,7 +8,7 @@ import type { Advanced, AdvanceOptions, Cut, Journal, Plan } from '../types/jour
 import type { PublishMessage, PublishResult, StoredMessage } from '../wire/messages.js'
 import { isOver, type JournalApi, JournalReader, type Until } from './journal-reader.js'
 
-/** What it publishes by. `send` settles exactly once, perhaps before it returns. */
+/** Publish calls that a journal requires. `send` calls `settle` exactly once, possibly before it returns. */
 export interface JournalPublisher {
   publish(message: PublishMessage): Promise<PublishResult>
   send(message: PublishMessage, settle: (outcome: PublishResult) => void): void
@@ -18,7 +18,7 @@ type Plans<T> = (steps: Step[], tries: number, refused_by?: number) => Plan<T>
 
 const DEADLINE_MS = 15_000
 
-/** Reads and advances journals. Knows no rules: what to publish next is the caller's plan. */
+/** Reads and advances journals. Contains no rules: the caller's plan decides what to publish next. */
 export class StreamJournal implements Journal {
   readonly #api: JournalApi
   readonly #reads: JournalReader
@@ -64,7 +64,7 @@ export class StreamJournal implements Journal {
     throw new BusReadError(`delete ${sequence}: ${reply.description} (${reply.err_code})`, 'refused_by_server')
   }
 
-  /** One promise where the first step is stored, as nearly every one is. */
+  /** Advances with a single promise if the first publish succeeds, as nearly every one does. */
   advance<T>(key: PassKey, plan: Plans<T>, options: AdvanceOptions<T>): Promise<Advanced<T>> {
     const deadline = this.#timing.monotonic() + (options.deadline_ms ?? DEADLINE_MS)
     return new Promise((resolve, reject) => {
@@ -77,13 +77,13 @@ export class StreamJournal implements Journal {
     })
   }
 
-  /** After a publish whose outcome was not `stored`. */
+  /** Continues after a publish whose outcome was not `stored`. */
   async #planAnew<T>(key: PassKey, plan: Plans<T>, options: AdvanceOptions<T> & { deadline: number; outcome: PublishResult }) {
     const until: Until = { deadline: options.deadline, timing: this.#timing, signal: options.signal }
     const backoff = new Backoff(this.#timing)
     for (let tries = 1, { outcome } = options; ; tries += 1) {
       if (outcome.kind === 'refused' && outcome.reason !== 'closed') return { ok: false as const, outcome }
-      // A plain loss is worth reading at once; anything else needs the server to recover first.
+      // A lost guard can be read at once; any other outcome means that the server has to recover first.
       if (outcome.kind !== 'lost' || tries > 1) await backoff.wait(options.signal)
       const read = await this.#readUntil(key, options, { ...until, backoff })
       if (!read || isOver(until)) return { ok: false as const, outcome }
@@ -97,7 +97,7 @@ export class StreamJournal implements Journal {
     }
   }
 
-  /** Reads until an answer comes; undefined when the deadline or the caller ended it. */
+  /** Reads until an answer comes. Returns `undefined` if the deadline passed or the caller aborted. */
   async #readUntil(
     key: PassKey,
     options: Pick<AdvanceOptions, 'read' | 'from'>,

@@ -3,12 +3,12 @@ import type { Subjects } from '../subjects/subjects.js'
 import type { JetStreamApi } from './jetstream-api.js'
 import type { Publisher } from './publisher.js'
 
-/** What the parts of a bus work with. */
+/** Dependencies that the parts of a bus share. */
 export interface BusContext {
   link: Connection
   api: JetStreamApi
   publisher: Publisher
   subjects: Subjects
-  /** The name it is connected as. */
+  /** Name of the agent, person or service that this connection authenticates as. */
   identity: string
 }

@@ -4,19 +4,19 @@ import { BusReadError } from '../types/errors.js'
 import { headersOf } from '../wire/headers.js'
 import type { StoredMessage } from '../wire/messages.js'
 
-/** What the JetStream API answered. */
+/** Response of the JetStream API. */
 export type ApiReply<T> = { ok: true; value: T } | { ok: false; err_code: number; code: number; description: string }
 
-/** Codes of the server's errors that we act on (its errors.json). */
+/** Server error codes that Passover acts on (the server's errors.json). */
 export const API_ERROR = {
   wrongLastSequence: 10071,
   wrongLastSequenceUnknown: 10164,
   streamNotFound: 10059,
   consumerNotFound: 10014,
   messageNotFound: 10037,
-  /** A delete of what is not there (any more). */
+  /** Errors of deleting a message that does not exist (any more). */
   messageGone: new Set([10037, 10043, 10057]),
-  /** One of these, which is also said where the stream lets nothing be deleted: who must know looks whether the message stands there. */
+  /** Also returned if the stream forbids deletes. To be certain, check whether the message still exists. */
   deleteFailed: 10057,
   consumerNameExists: 10013,
   consumerExists: 10148,
@@ -33,7 +33,7 @@ interface ApiError {
 const ENCODER = new TextEncoder()
 const DECODER = new TextDecoder()
 
-/** JSON of a reply's body; undefined when it is none. */
+/** Parses a body as a JSON object. Returns `undefined` if it is not one. */
 export function jsonOf(data: Uint8Array): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(DECODER.decode(data))
@@ -43,7 +43,7 @@ export function jsonOf(data: Uint8Array): Record<string, unknown> | undefined {
   }
 }
 
-/** The JetStream API over the bus's own inbox. Throws BusReadError when no answer comes. */
+/** Client of the JetStream API over the bus's own inbox. Throws BusReadError if there is no response. */
 export class JetStreamApi {
   readonly #replies: ReplyMux
   readonly #timeout: number
@@ -53,7 +53,7 @@ export class JetStreamApi {
     this.#timeout = timeout_ms
   }
 
-  /** `call` is the subject after `$JS.API.`. */
+  /** Calls the API. `call` is the subject after `$JS.API.`. */
   async call<T>(call: string, body?: unknown, timeout_ms = this.#timeout): Promise<ApiReply<T>> {
     const reply = await this.raw(call, body, timeout_ms)
     if ('none' in reply) throw new BusReadError(`${call}: ${reply.none}`, reply.none)
@@ -64,7 +64,7 @@ export class JetStreamApi {
     return { ok: false, err_code: error.err_code ?? 0, code: error.code ?? 500, description: error.description ?? '' }
   }
 
-  /** As `call`, but an error of the server is thrown. */
+  /** Calls the API like `call`, but throws on an error of the server. */
   async must<T>(call: string, body?: unknown): Promise<T> {
     const reply = await this.call<T>(call, body)
     if (reply.ok) return reply.value
@@ -76,17 +76,20 @@ export class JetStreamApi {
     return this.#replies.request({ subject: `$JS.API.${call}`, data, timeout_ms: Math.min(timeout_ms, this.#timeout) })
   }
 
-  /** The last message of an exact subject by direct get. */
+  /** Reads the last message of an exact subject by direct get. */
   async direct(stream: string, subject: string, timeout_ms = this.#timeout): Promise<StoredMessage | undefined> {
     return directAnswer(subject, await this.raw(`DIRECT.GET.${stream}.${subject}`, undefined, timeout_ms))
   }
 
-  /** The message of a sequence, by direct get. Not for agents. */
+  /** Reads the message with a sequence by direct get. Not for agents. */
   async directAt(stream: string, sequence: number): Promise<StoredMessage | undefined> {
     return directAnswer('', await this.raw(`DIRECT.GET.${stream}`, { seq: sequence }))
   }
 
-  /** The first message of a subject at or after a sequence, by direct get. Not for agents: the question is in its body. */
+  /**
+   * Reads the first message of a subject at or after a sequence by direct get. Not for agents: the query is in the body, where permissions cannot
+   * restrict it.
+   */
   async directNext(stream: string, query: { seq: number; next_by_subj: string }): Promise<StoredMessage | undefined> {
     return directAnswer(query.next_by_subj, await this.raw(`DIRECT.GET.${stream}`, query))
   }

@@ -7,12 +7,12 @@ import { encodeHeaders } from '../wire/headers.js'
 import type { Guard, PublishMessage, PublishResult } from '../wire/messages.js'
 import { API_ERROR, jsonOf } from './jetstream-api.js'
 
-/** Storage of stream, account or host is used up (err_codes of the server). */
+/** Error codes for exhausted storage of the stream, the account or the host. */
 const FULL = new Set([10023, 10028, 10047, 10077, 10122])
 const TOO_LARGE = new Set([10054, 10097])
-/** The server has one code for a stream that is full and for a subject of which it keeps the first message. */
+/** Text of the error for a subject that keeps only its first message. The server uses the same code for a full stream. */
 const WRITTEN_BEFORE = 'maximum messages per subject exceeded'
-/** Room for the subject, the reply and the server's own headers. */
+/** Bytes reserved for the subject, the reply subject and the server's own headers. */
 const OVERHEAD_BYTES = 512
 
 interface PubAck {
@@ -20,12 +20,12 @@ interface PubAck {
   error?: { code?: number; err_code?: number; description?: string }
 }
 
-/** Guarded publishing, pipelined over the bus's one inbox: as many at a time as the caller likes. */
+/** Publishes messages with guards, pipelined over the bus's one inbox: any number may be pending. */
 export class Publisher {
   readonly #link: Connection
   readonly #replies: ReplyMux
   readonly #timeout: number
-  /** Why the server stores nothing, by its last answer to a publish: its storage is full, or a stream is sealed. */
+  /** Reason why the server stores nothing, as of its last response to a publish: its storage is full, or a stream is sealed. */
   refusing: string | undefined
 
   constructor(link: Connection, replies: ReplyMux, timeout_ms: number) {
@@ -38,7 +38,7 @@ export class Publisher {
     return new Promise((resolve) => this.send(message, resolve))
   }
 
-  /** `settle` is called exactly once, perhaps before this returns. */
+  /** Publishes a message. `settle` is called exactly once, possibly before this returns. */
   send(message: PublishMessage, settle: (outcome: PublishResult) => void): void {
     const { subject, guard } = message
     const data = message.data ?? NOTHING
@@ -61,7 +61,7 @@ export class Publisher {
   }
 }
 
-/** Refusals that concern every write. A stream or bucket at its own limit refuses only its own (10077). */
+/** Errors that affect every write. A stream or bucket at its own limit (10077) is not among them. */
 const REFUSING: Readonly<Record<number, string>> = {
   10023: 'the storage of the server or account is full: nothing is stored any more',
   10047: 'the storage of the server or account is full: nothing is stored any more',
@@ -72,13 +72,13 @@ function refusalIn(data: Uint8Array): string | undefined {
   return REFUSING[(jsonOf(data) as PubAck | undefined)?.error?.err_code ?? 0]
 }
 
-/** Without a subject the server takes the message's own. */
+/** Encodes the headers of a guarded publish. Without a guard subject the server uses the message's own. */
 function guarded({ subject, headers }: PublishMessage, guard: Guard): string {
   const expected = `${GUARD_SEQUENCE}: ${guard.sequence}\r\n`
   return encodeHeaders(headers, guard.subject === subject ? expected : `${expected}${GUARD_SUBJECT}: ${guard.subject}\r\n`)
 }
 
-/** Of what the server counts. Characters are counted as bytes only where it may matter. */
+/** Returns the size that the server compares with its limit. Counts multi-byte characters only if the limit may be near. */
 function sizeOf(data: Uint8Array, headers: string | undefined, limit: number): number {
   const size = data.length + (headers?.length ?? 0) + OVERHEAD_BYTES
   return headers === undefined || size * 3 <= limit ? size : data.length + Buffer.byteLength(headers) + OVERHEAD_BYTES
@@ -104,7 +104,7 @@ const ZERO = 0x30
 const MAX_DIGITS = 15
 const END = 0x7d
 
-/** The sequence in `{"stream":"…","seq":123}`, as nearly every acknowledgment is; undefined: it may say more. */
+/** Parses the sequence of `{"stream":"…","seq":123}`, the form of nearly every acknowledgment. Returns `undefined` for any other form. */
 function plainSequence(data: Uint8Array): number | undefined {
   const last = data.length - 1
   if (data[last] !== END) return undefined
@@ -126,7 +126,7 @@ function standsAt(data: Uint8Array, text: Uint8Array, from: number): boolean {
   return true
 }
 
-/** Reads a publish acknowledgment. */
+/** Parses a publish acknowledgment. */
 export function outcomeOf(data: Uint8Array): PublishResult {
   const sequence = plainSequence(data)
   if (sequence !== undefined) return { kind: 'stored', sequence }

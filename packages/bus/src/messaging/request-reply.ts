@@ -8,11 +8,14 @@ import type { Consumption } from '../types/deliveries.js'
 import { encodeHeaders, headersOf } from '../wire/headers.js'
 import type { ReceivedMessage } from '../wire/raw-message.js'
 
-/** Replicas of a service share its questions. */
+/** Queue group by which the replicas of a service share its requests. */
 const QUEUE = 'passover'
 const TIMEOUT_MS = 2_000
 
-/** Core request; undefined when nobody answers in time, or when the answer is empty or cannot be decoded. A service without an answer sends an empty one. */
+/**
+ * Sends a core request. Resolves to `undefined` if no answer comes in time, or if it is empty or cannot be decoded. A service without an answer sends
+ * an empty one.
+ */
 export async function ask(
   replies: ReplyMux,
   subject: string,
@@ -30,17 +33,19 @@ export async function ask(
 }
 
 /**
- * Whether a reply subject is an inbox, as it is or as an account's import maps it. A service may publish where the asker may not: it must not
- * store its answer under a subject that the asker names.
+ * Returns true if a reply subject is an inbox, in its own form or as mapped by an account import. A service may publish to subjects that the asker
+ * may not: it must not publish its answer to an arbitrary subject that the asker names.
  */
 function isInbox(reply: string): boolean {
   return reply.startsWith('_INBOX') || reply.startsWith('_R_')
 }
 
-/** Answers a service's questions, each in the form in which it was asked. A handler that throws is reported, and its asker gets an empty answer. */
+/**
+ * Answers a service's requests, each in the encoding of the request. If the handler throws, the error is reported and the asker gets an empty answer.
+ */
 export class QuestionService implements Consumption {
   readonly closed: Promise<void>
-  /** The server refused the subscription; undefined: it did not. */
+  /** Set if the server refused the subscription. */
   trouble: string | undefined
   readonly #link: Connection
   readonly #subscription
@@ -97,7 +102,8 @@ export class QuestionService implements Consumption {
     } catch (error) {
       this.#link.report(error)
     }
-    // An empty answer reads as none. Without one the server would remember for long where it is to go, and an agent can fill its memory with that.
+    // An empty answer counts as none. Without any answer the server would keep the reply mapping for a long time, which an agent could use to fill
+    // its memory.
     this.#link.send(message.reply ?? '', data, options)
   }
 }

@@ -22,12 +22,12 @@ const NOT_WAITED = TEXT.encode('not')
 const DECODER = new TextDecoder()
 
 /**
- * Hears returns that the stream republished. Anybody can make the server send a stored message to any subject by naming it as reply:
- * a message counts only if the last `Nats-Stream` and `Nats-Subject`, which the server appends, name exactly this return.
+ * Subscribes to returns that the stream republishes. Any client can make the server send a stored message to any subject by naming it as the reply
+ * subject: a message counts only if the last `Nats-Stream` and `Nats-Subject`, which the server appends, name exactly this return.
  */
 export async function subscribeToReturns(link: Connection, subjects: Subjects, options: HearOptions): Promise<LiveSubscription> {
   return subscribeAll(link, [options.subject], (message) => {
-    // Nothing that the stream republishes wants an answer.
+    // Republished messages have no reply subject.
     if (message.reply) {
       answerWaiting(link, subjects, { message, reply: message.reply, isWaited: options.isWaited })
       return
@@ -44,7 +44,7 @@ interface AskedWaiting {
   isWaited: HearOptions['isWaited']
 }
 
-/** To processes of the same name only: nobody else has an inbox there. */
+/** Answers only processes of the same agent: others cannot have an inbox below this prefix. */
 function answerWaiting(link: Connection, subjects: Subjects, { message, reply, isWaited }: AskedWaiting): void {
   const parsed = subjects.parse(message.subject)
   const returned = Number(textOf(message))
@@ -52,7 +52,7 @@ function answerWaiting(link: Connection, subjects: Subjects, { message, reply, i
   link.send(reply, isWaited(parsed.key, returned) ? WAITED : NOT_WAITED)
 }
 
-/** Asks under the subject on which the return itself would be heard, so that whoever waits is asked, and the server knows if nobody does. */
+/** Asks on the subject of the return itself: this reaches the subscribers to that return, and the server reports if there are none. */
 export async function askIfWaited(replies: ReplyMux, subjects: Subjects, pass: { key: PassKey; returned: number }): Promise<WaitedFor> {
   const subject = subjects.returned(pass.key, pass.key.originator)
   const reply = await replies.request({ subject, data: TEXT.encode(String(pass.returned)), timeout_ms: ASK_MS })
@@ -60,7 +60,7 @@ export async function askIfWaited(replies: ReplyMux, subjects: Subjects, pass: {
   return textOf(reply.message) === 'waited' ? 'waited' : 'not_waited'
 }
 
-/** Hears that steps are published, stored or not. */
+/** Subscribes to the publishing of steps, stored or not. */
 export async function subscribeToSteps(
   link: Connection,
   subjects: Subjects,
@@ -72,7 +72,7 @@ export async function subscribeToSteps(
   })
 }
 
-/** Throws what the server has against a subscription: BusReadError where it is not permitted. */
+/** Subscribes to several subjects. Throws the server's error if it refuses one: BusReadError if it is not permitted. */
 async function subscribeAll(link: Connection, wanted: string[], onMessage: (message: ReceivedMessage) => void): Promise<LiveSubscription> {
   const refused: { error?: Error } = {}
   const onRefused = (error: Error): void => {
@@ -87,7 +87,7 @@ async function subscribeAll(link: Connection, wanted: string[], onMessage: (mess
       for (const one of subscriptions) if (!one.isClosed()) one.unsubscribe()
     },
   }
-  // After the round trip the server has the subscriptions: what is stored from now on is heard.
+  // After the round trip the server has the subscriptions: everything stored from now on is received.
   await link.nc.flush().catch(() => undefined)
   if (!refused.error) return hearing
   await hearing[Symbol.asyncDispose]()
@@ -97,7 +97,7 @@ async function subscribeAll(link: Connection, wanted: string[], onMessage: (mess
 
 type Belief = { kind: 'heard'; heard: ReceivedReturn } | { kind: 'suspect'; key: PassKey } | { kind: 'noise' }
 
-/** Judges a message heard under a `returned` subject. */
+/** Verifies a message received on a `returned` subject. */
 export function verifyRepublished(message: ReceivedMessage, subjects: Subjects): Belief {
   const parsed = subjects.parse(message.subject)
   if (parsed.kind !== 'returned') return { kind: 'noise' }
@@ -109,7 +109,7 @@ export function verifyRepublished(message: ReceivedMessage, subjects: Subjects):
   const ours = headers.last('Nats-Stream') === subjects.stream && headers.last('Nats-Subject') === subject
   if (!ours || !Number.isSafeInteger(sequence) || sequence <= 0 || Number.isNaN(time)) return { kind: 'suspect', key }
   const stored: StoredMessage = { subject, sequence, time, headers: headers.asStored(), data: message.data }
-  // The stream stored an answer that the server published on a client's behalf.
+  // The stored message is an answer that the server published on a client's behalf.
   if (distrust('step', stored) !== undefined) return { kind: 'suspect', key }
   return { kind: 'heard', heard: { key, by, stored } }
 }

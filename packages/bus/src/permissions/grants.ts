@@ -5,24 +5,24 @@ import { BUCKETS } from '../topology/configs.js'
 export interface PermissionContext {
   subjects: Subjects
   /**
-   * All registered agents: wildcards do not match parts of the names of buckets and consumers, so that each agent is listed. `any`: agents
-   * are added while services run, and rights must not depend on the list.
+   * All registered agents. Each is listed, because wildcards do not match parts of bucket and consumer names. `any`: agents are added while services
+   * run, so the permissions must not depend on the list.
    */
   agents: string[] | 'any'
 }
 
-/** One thing that a principal may do, and the purpose. */
+/** One permission of a principal, and its purpose. */
 export interface Grant {
   may: 'publish' | 'subscribe' | 'never publish'
   subject: string
   why: string
-  /** Only the agent's own connections take part: an account of its own needs no import for it. */
+  /** True if only the agent's own connections are involved: an agent account needs no import for it. */
   local?: true
 }
 
 export const API = '$JS.API'
 
-/** Streams, consumers and buckets as they should be. Nobody may delete or purge the stream. */
+/** Grants creating streams, consumers and buckets, and changing bucket limits. Includes no right to delete or purge the stream. */
 export function makeTopology(subjects: Subjects): Grant[] {
   const { stream } = subjects
   const calls = ['STREAM.INFO.*', 'STREAM.CREATE.*', 'STREAM.LIST', 'STREAM.NAMES', 'INFO', `CONSUMER.NAMES.${stream}`]
@@ -30,12 +30,12 @@ export function makeTopology(subjects: Subjects): Grant[] {
   return [...calls, ...limits].map((call) => publish(`${API}.${call}`, 'make streams, consumers and buckets'))
 }
 
-/** Those of all agents: of their work, and of the returns that wait for them. */
+/** Names the consumers of all agents: for their work and for their durable returns. */
 export function agentsConsumers({ subjects, agents }: PermissionContext): string[] {
   return listed(agents).flatMap((agent) => [...SLOTS.map((slot) => subjects.workConsumer(agent, slot)), subjects.returnsConsumer(agent)])
 }
 
-/** Who may make readers of its own must not change, delete or empty what others consume by. */
+/** Denies changing, deleting or draining the consumers of others. For principals that may create readers. */
 export function leaveAlone(consumers: string[], stream: string): Grant[] {
   const calls = ['CREATE', 'DELETE', 'MSG.NEXT']
   return consumers.flatMap((consumer) =>
@@ -43,7 +43,7 @@ export function leaveAlone(consumers: string[], stream: string): Grant[] {
   )
 }
 
-/** Bind a durable that somebody else made, and answer for what it delivers. */
+/** Grants consuming from a durable that another principal created, and acknowledging its deliveries. */
 export function takeFrom(stream: string, consumer: string, why: string): Grant[] {
   return [
     `${API}.CONSUMER.INFO.${stream}.${consumer}`,
@@ -56,7 +56,7 @@ export function readStream(stream: string, why: string): Grant[] {
   return [...readers(stream), `${API}.STREAM.MSG.GET.${stream}`, `${API}.DIRECT.GET.${stream}.>`].map((subject) => publish(subject, why))
 }
 
-/** Short-lived ordered readers. */
+/** API calls for short-lived ordered readers. */
 function readers(stream: string): string[] {
   return ['STREAM.INFO', 'CONSUMER.CREATE', 'CONSUMER.INFO', 'CONSUMER.DELETE', 'CONSUMER.MSG.NEXT'].map((call) =>
     call === 'STREAM.INFO' ? `${API}.${call}.${stream}` : `${API}.${call}.${stream}.*`,
@@ -71,14 +71,14 @@ export function writeTable(bucket: string, why: string): Grant[] {
   return [publish(`$KV.${bucket}.>`, why)]
 }
 
-/** A bucket of objects of its own: chunks are read by direct gets, lists by a reader. */
+/** Grants writing and reading an object bucket: chunks are read by direct gets, lists by a reader. */
 export function objects(bucket: string, why: string): Grant[] {
   const stream = `OBJ_${bucket}`
   const calls = [`DIRECT.GET.${stream}`, `DIRECT.GET.${stream}.>`, `STREAM.PURGE.${stream}`]
   return [`$O.${bucket}.>`, ...readers(stream), ...calls.map((call) => `${API}.${call}`)].map((subject) => publish(subject, why))
 }
 
-/** What is in a bucket of objects, to be read and no more. */
+/** Grants read-only access to an object bucket. */
 export function readObjects(bucket: string, why: string): Grant[] {
   const stream = `OBJ_${bucket}`
   const calls = [`DIRECT.GET.${stream}`, `DIRECT.GET.${stream}.>`]
@@ -89,17 +89,17 @@ export function ownParts(name: string, subjects: Subjects): Grant[] {
   return partFilters(subjects, name).map((subject) => publish(subject, 'put large parts into its own bucket'))
 }
 
-/** Of all agents: for clients that publish large requests without the SDK. */
+/** Grants writing the parts of all agents, for clients that publish large requests without the SDK. */
 export function writeParts(subjects: Subjects, why: string): Grant[] {
   return partFilters(subjects, '*').map((subject) => publish(subject, why))
 }
 
-/** Of all agents: no other bucket has such subjects. */
+/** Grants reading the parts of all agents. No other bucket has such subjects. */
 export function readParts(subjects: Subjects, why: string): Grant[] {
   return partFilters(subjects, '*').map((subject) => direct('*', subject, why))
 }
 
-/** A call to the stream of each agent's bucket; where agents are not listed, to any stream but those of `except`. */
+/** Grants a call to the parts stream of each agent. If agents are not listed, to any stream except those in `except`. */
 export function callPartsStreams(
   call: string,
   { subjects, agents }: PermissionContext,
@@ -112,7 +112,7 @@ export function callPartsStreams(
   ]
 }
 
-/** The agents that are known by name. */
+/** Returns the agents known by name. */
 export function listed(agents: PermissionContext['agents']): string[] {
   return agents === 'any' ? [] : agents
 }
@@ -133,7 +133,7 @@ export function subscribe(subject: string, why: string): Grant {
   return { may: 'subscribe', subject, why }
 }
 
-/** Among the agent's own connections. */
+/** Marks a grant as limited to the agent's own connections. */
 export function local(grant: Grant): Grant {
   return { ...grant, local: true }
 }

@@ -25,12 +25,15 @@ const SECTIONS: { title: string; principal: Principal }[] = [
   },
 ]
 
-/** Who may do what, as Markdown: one table a role, generated from what the server enforces. AGENT, PEER and PERSON stand for names. */
+/**
+ * Renders the permissions as Markdown, one table per role, generated from the grants that the server enforces. AGENT, PEER and PERSON are
+ * placeholders for names.
+ */
 export function permissionTable(): string {
   return SECTIONS.map(({ title, principal }) => `## ${title}\n\n${tableOf(grantsFor(principal, CONTEXT))}`).join('\n\n')
 }
 
-/** Rows of one purpose stand together. */
+/** Renders one table, with one row per purpose and kind of permission. */
 function tableOf(grants: Grant[]): string {
   const rows = new Map<string, string[]>()
   for (const { may, subject, why } of grants) {

@@ -25,31 +25,33 @@ import {
   writeTable,
 } from './grants.js'
 
-/** Who connects. Dispatcher and audit service sign as `passover`; each has a user of its own, with what it needs. */
+/**
+ * A role that connects to the server. Dispatcher and audit service sign as `passover`; each has a user of its own with only the permissions it needs.
+ */
 export type Principal =
   | { role: 'agent'; name: string; originates: boolean; subagent: boolean }
   | { role: 'person'; name: string }
   /** A person who may also read the archive: `passover verify` and `evidence`. */
   | { role: 'auditor'; name: string }
-  /** An auditor who may also hold sessions and passes. */
+  /** An auditor who may also put sessions and passes on legal hold. */
   | { role: 'custodian'; name: string }
   | { role: 'dispatcher' }
   | { role: 'audit' }
   | { role: 'notifier' }
   | { role: 'gateway' }
 
-/** Name of the user that a principal connects as. No agent or person can have a name with a dot. */
+/** Returns the name of the user that a principal connects as. Names of agents and people never contain a dot. */
 export function userOf(principal: Principal): string {
   if (principal.role === 'dispatcher') return SYSTEM
   return 'name' in principal ? principal.name : `${SYSTEM}.${principal.role}`
 }
 
-/** The identity that a principal signs with. */
+/** Returns the identity that a principal signs with. */
 function identityOf(principal: Principal): string {
   return 'name' in principal ? principal.name : SYSTEM
 }
 
-/** Everything that a principal may do (docs/architecture/security-model.md#principals); what is not here, the server refuses. */
+/** Returns every permission of a principal (docs/architecture/security-model.md#principals). The server denies everything else. */
 export function grantsFor(principal: Principal, context: PermissionContext): Grant[] {
   const inbox = local(subscribe(`${inboxPrefixOf(identityOf(principal))}.>`, 'hear answers'))
   switch (principal.role) {
@@ -72,12 +74,12 @@ export function grantsFor(principal: Principal, context: PermissionContext): Gra
   }
 }
 
-/** Everything that any agent may do, of whatever role, for an agent of that name. */
+/** Returns all permissions that an agent of that name could have, in either role. */
 export function agentGrantsOf(name: string, subjects: Subjects): Grant[] {
   return agentGrants({ role: 'agent', name, originates: true, subagent: true }, { subjects, agents: 'any' })
 }
 
-/** The same as the server's configuration wants it. */
+/** Returns the permissions in the form of the server's configuration. */
 export function permissionsFor(principal: Principal, context: PermissionContext): Permissions {
   const grants = grantsFor(principal, context)
   const subjects = (may: Grant['may']) => [...new Set(grants.filter((grant) => grant.may === may).map((grant) => grant.subject))]
@@ -90,7 +92,7 @@ export function permissionsFor(principal: Principal, context: PermissionContext)
   }
 }
 
-/** Users for a server's configuration. */
+/** Returns the users for a server's configuration. */
 export function usersFor(principals: Principal[], subjects: Subjects, passwordOf: (user: string) => string): ServerUser[] {
   const agents = principals.flatMap((principal) => (principal.role === 'agent' ? [principal.name] : []))
   return principals.map((principal) => {
@@ -166,7 +168,7 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
   ]
 }
 
-/** Reads what was archived, beside the stream that every person may read. */
+/** Grants reading the archive, in addition to the stream that every person may read. */
 function auditorGrants({ subjects }: PermissionContext): Grant[] {
   return [
     ...['archive', 'passes'].flatMap((table) => readTable(subjects.bucket(table), 'verify, export: manifest and records')),
@@ -174,7 +176,7 @@ function auditorGrants({ subjects }: PermissionContext): Grant[] {
   ]
 }
 
-/** What may leave, and what must: the audit does it. */
+/** Grants publishing holds and their releases; the audit service carries them out. */
 function custodianGrants(name: string, { subjects }: PermissionContext): Grant[] {
   return [publish(subjects.custody(name), 'hold and release')]
 }
@@ -209,7 +211,7 @@ function dispatcherGrants(context: PermissionContext): Grant[] {
   ]
 }
 
-/** Streams of which the audit service erases messages. */
+/** Streams from which the audit service erases messages. */
 const ERASED = [
   (subjects: Subjects) => `KV_${subjects.bucket('passes')}`,
   (subjects: Subjects) => `KV_${subjects.bucket('inbox')}`,
@@ -217,7 +219,7 @@ const ERASED = [
 ]
 const PURGED_BY_AUDIT = [...ERASED, (subjects: Subjects) => `OBJ_${subjects.bucket('snapshots')}`]
 
-/** The streams of an installation, without those of its agents. */
+/** Returns the streams of an installation, without those of its agents. */
 function ownStreams(subjects: Subjects): string[] {
   return wantedStreams(subjects, {}).map(({ name }) => String(name))
 }
@@ -256,7 +258,7 @@ function auditGrants(context: PermissionContext): Grant[] {
   ]
 }
 
-/** It reads the stream and writes nothing but what nobody took. */
+/** Grants reading the stream, and recording dead letters. */
 function notifierGrants(context: PermissionContext): Grant[] {
   const { stream } = context.subjects
   return [
@@ -267,7 +269,7 @@ function notifierGrants(context: PermissionContext): Grant[] {
   ]
 }
 
-/** It acts for nobody by this user: what it does for a token's owner goes by the owner's own (decision 77). */
+/** Grants only reading for the gateway's own user. Actions for the owner of a token use the owner's permissions (decision 77). */
 function gatewayGrants(context: PermissionContext): Grant[] {
   const { subjects } = context
   return [

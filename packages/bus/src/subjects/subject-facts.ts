@@ -4,7 +4,7 @@ import { HeaderScanner } from '../wire/header-scanner.js'
 import { distrust } from '../wire/message-origin.js'
 import type { Guard, StoredMessage } from '../wire/messages.js'
 
-/** What a subject says. `unknown`: none of ours, or one with tokens that no honest publisher uses. */
+/** A parsed subject. `unknown`: not one of ours, or one with tokens that no correct publisher uses. */
 export type ParsedSubject =
   | { kind: 'request'; subagent: string; originator: string }
   | { kind: 'step'; step: StepKind; key: PassKey; by: string }
@@ -21,7 +21,7 @@ export type ParsedSubject =
   | { kind: 'register'; agent: string }
   | { kind: 'unknown' }
 
-/** Headers with which the server guards a publish. */
+/** Headers that carry the guard of a publish. */
 export const GUARD_SEQUENCE = 'Nats-Expected-Last-Subject-Sequence'
 export const GUARD_SUBJECT = 'Nats-Expected-Last-Subject-Sequence-Subject'
 
@@ -29,7 +29,7 @@ const MAX_DIGITS = 16
 const ZERO = 0x30
 const SAFE_TEXT_BYTES = 256
 
-/** A whole number from a header; undefined for anything that is not one, negative and huge ones included. */
+/** Parses a whole number from a header. Returns `undefined` for anything else, including negative and unsafe numbers. */
 function whole(text: string | undefined): number | undefined {
   if (text === undefined || text.length === 0 || text.length > MAX_DIGITS) return undefined
   let value = 0
@@ -57,7 +57,7 @@ function code(text: string | undefined): ErrorCode | undefined {
 const STEP = new HeaderScanner({ ...HEADER, guard_sequence: GUARD_SEQUENCE, guard_subject: GUARD_SUBJECT })
 const { at: AT } = STEP
 
-/** What the server checked when it stored a message, its subject without prefix; undefined: nothing. */
+/** Returns the guard under which a message was stored, its subject without prefix, or `undefined` if it had none. */
 export function guardOf(headers: { get(name: string): string | undefined }, stored_under: string, prefix: string): Guard | undefined {
   const sequence = whole(headers.get(GUARD_SEQUENCE))
   return sequence === undefined ? undefined : guard(sequence, headers.get(GUARD_SUBJECT) ?? stored_under, prefix)
@@ -67,7 +67,7 @@ function guard(sequence: number, subject: string, prefix: string): Guard {
   return { sequence, subject: subject.startsWith(prefix) ? subject.slice(prefix.length) : subject }
 }
 
-/** Reads a step from its parsed subject and its headers; what they lack or mangle is left out. */
+/** Reads a step from its parsed subject and its headers. Missing or malformed headers are left out. */
 function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: StoredMessage, prefix: string): Step {
   const values = STEP.firsts(stored.headers)
   const parent = values[AT.parent]
@@ -98,20 +98,20 @@ function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: Stored
   }
 }
 
-/** Whether only a dispatcher may store the step: agents may publish fences and returns under their own names. */
+/** Returns true if only a dispatcher may publish the step. Agents may publish fences and returns under their own names. */
 function isOfDispatcher({ step, by }: Extract<ParsedSubject, { kind: 'step' }>): boolean {
   return step === 'held' || step === 'work' || by === SYSTEM
 }
 
-/** What a headers-only reader knows of a stored message (see Subjects.toFact). */
+/** Extracts what a headers-only reader needs of a stored message (see Subjects.toFact). */
 export function factOf(parsed: ParsedSubject, stored: StoredMessage, prefix: string): Fact {
   const untrusted = distrust(parsed.kind, stored)
   return untrusted === undefined ? trustedFact(parsed, stored, prefix) : untrustedFact(parsed, stored, untrusted)
 }
 
 /**
- * A step and a request that are not believed keep their places: a guard names the step's sequence, and a request is answered. Nothing of
- * what their headers say is taken over. Of everything else only the pass is known.
+ * Describes an untrusted message without using its headers. Steps and requests stay visible: a guard may name the step's sequence, and a request must
+ * be answered. For everything else only the pass is known.
  */
 function untrustedFact(parsed: ParsedSubject, { subject, sequence, time }: StoredMessage, untrusted: string): Fact {
   if (parsed.kind === 'step')

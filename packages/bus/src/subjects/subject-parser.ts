@@ -1,11 +1,11 @@
 import { EVENT_KINDS, type EventKind, STEP_KINDS, type StepKind } from '@passover/schemas'
 import type { ParsedSubject } from './subject-facts.js'
 
-/** What tokens look like that honest publishers use. */
+/** Token formats that correct publishers use. */
 export const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 export const ITEM = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
 export const ID = /^(?:[A-Za-z0-9_-]{9,64}|bad-\d{1,16})$/
-/** How many characters of an id stand in the first of its two tokens of a `returned` subject. */
+/** Length of the first of the two tokens into which an id is split in a `returned` subject. */
 export const ID_HEAD = 8
 export const UNKNOWN: ParsedSubject = { kind: 'unknown' }
 
@@ -15,7 +15,7 @@ function isEvent(token: string): token is EventKind {
   return (EVENT_KINDS as readonly string[]).includes(token)
 }
 
-/** What a subject says that begins, behind its prefix, at `from`. */
+/** Parses the subject that begins, after its prefix, at index `from`. */
 export function parseSubject(subject: string, from: number): ParsedSubject {
   const dot = subject.indexOf('.', from)
   const step = stepAt(subject, from, dot)
@@ -25,25 +25,25 @@ export function parseSubject(subject: string, from: number): ParsedSubject {
   return tokens.length < 5 ? parseShort(tokens) : parsePass(tokens)
 }
 
-/** No token is cut out to be looked up: it would have to be hashed first. */
+/** Compares in place: a substring would have to be allocated and hashed for a lookup. */
 function stepAt(subject: string, from: number, to: number): StepKind | undefined {
   for (const kind of STEP_KINDS) if (to - from === kind.length && subject.startsWith(kind, from)) return kind
   return undefined
 }
 
-/** Cut where its four dots stand, not split: two of three stored messages are steps. */
+/** Slices at the four dots instead of splitting: two of three stored messages are steps. */
 function parseStep(subject: string, step: StepKind, a: number): ParsedSubject {
   const b = subject.indexOf('.', a + 1)
   const c = subject.indexOf('.', b + 1)
   const d = subject.indexOf('.', c + 1)
   if (b < 0 || c < b || d < c || subject.indexOf('.', d + 1) >= 0) return UNKNOWN
-  // Whatever stands in the last token, the guard counts it: it must not be overlooked.
+  // The last token may be anything: the guard counts the message, so it must not be ignored.
   const by = subject.slice(d + 1)
   const key = { originator: subject.slice(a + 1, b), subagent: subject.slice(b + 1, c), id: subject.slice(c + 1, d) }
   return NAME.test(key.originator) && NAME.test(key.subagent) && ID.test(key.id) && by !== '' ? { kind: 'step', step, key, by } : UNKNOWN
 }
 
-/** The third of three stored messages; cut for the same reason. */
+/** Slices for the same reason: nearly all other stored messages are requests. */
 function parseRequest(subject: string, from: number): ParsedSubject {
   const dot = subject.indexOf('.', from)
   const subagent = subject.slice(from, dot)

@@ -8,7 +8,7 @@ import { ID, ID_HEAD, ITEM, NAME, parseSubject, UNKNOWN } from './subject-parser
 const PREFIX = /^[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,64}){0,3}$/
 const CONSUMER = /^[A-Za-z0-9_-]{1,200}$/
 const ADVISORY = '$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES'
-/** A refusal's id must be long enough for the split of `returned` subjects. */
+/** Number of digits in a refusal's id, which must be long enough for the split of `returned` subjects. */
 const BAD_DIGITS = 9
 
 /** `C`: chunks, followed by token and number; `M`: metadata, followed by the token. */
@@ -21,11 +21,11 @@ function checked(pattern: RegExp, what: string, token: string): string {
 const name = (token: string) => checked(NAME, 'a name', token)
 
 /**
- * The one builder and parser of subjects, and of the names of stream, consumers and buckets (docs/architecture/protocol.md#subjects).
- * Builders throw a TypeError for a token that could change a subject's meaning; the parser answers `unknown`.
+ * Builds and parses all subjects, and the names of stream, consumers and buckets (docs/architecture/protocol.md#subjects). Builders throw a TypeError
+ * for a token that could change a subject's meaning; the parser returns `unknown`.
  */
 export class Subjects {
-  /** With its dot, or empty. */
+  /** Prefix of all subjects with its final dot, or empty. */
   readonly prefix: string
   readonly stream: string
 
@@ -69,7 +69,7 @@ export class Subjects {
   agent(person: string): string {
     return `${this.prefix}agent.${name(person)}`
   }
-  /** Holds and erasures; by `passover`: what the audit did about them. */
+  /** Subject of holds and erasures; with `passover`, of the audit service's records about them. */
   custody(person: string): string {
     return `${this.prefix}custody.${name(person)}`
   }
@@ -86,11 +86,11 @@ export class Subjects {
     return `${this.prefix}returned.${name(key.originator)}.${this.#split(key.id)}.${name(key.subagent)}.${name(by)}`
   }
 
-  /** What a pass's guards and leader reads are about: all steps of its journal. */
+  /** Filter for all steps of a pass's journal, used by guards and leader reads. */
   journal(key: PassKey): string {
     return `${this.prefix}*.${this.#key(key)}.*`
   }
-  /** The timekeeper's last resort against a fencing worker: its returns alone. */
+  /** Filter for the returns of a pass only. The timekeeper guards by it as a last resort against a worker that keeps fencing. */
   returns(key: PassKey): string {
     return `${this.prefix}return.${this.#key(key)}.*`
   }
@@ -103,7 +103,7 @@ export class Subjects {
   events(key: PassKey): string {
     return `${this.prefix}event.${this.#key(key)}.>`
   }
-  /** Everything of one kind, for readers of the stream. */
+  /** Filter for all messages of one kind, for readers of the stream. */
   all(kind: StepKind | 'request' | 'decision' | 'event' | 'acknowledged' | 'policy' | 'agent' | 'custody'): string {
     const wild = {
       request: 2,
@@ -132,16 +132,16 @@ export class Subjects {
   advisories(): string {
     return `${ADVISORY}.${this.stream}.*`
   }
-  /** What one SDK process (prefix of its ids, 8 characters) or one given id listens to. */
+  /** Filter for the returns to one SDK process (the 8-character prefix of its ids) or for one id. */
   returnedTo(originator: string, prefixOrId: string): string {
     const token = checked(/^[A-Za-z0-9_-]{4,64}$/, 'an id', prefixOrId)
     return `${this.prefix}returned.${name(originator)}.${token.length === ID_HEAD ? token : this.#split(token)}.>`
   }
-  /** The steps that may stand between an originator's work and its first return, or before the work. */
+  /** Filters for the steps that can come before the work, or between the work and its return. */
   detours(originator: string): string[] {
     return (['held', 'fence'] as const).map((kind) => `${this.prefix}${kind}.${name(originator)}.*.*.*`)
   }
-  /** What a worker listens to: the system's endings of passes that it works on. */
+  /** Filter for system returns of passes that a subagent works on. */
   endings(subagent: string): string {
     return `${this.prefix}returned.*.*.*.${name(subagent)}.${SYSTEM}`
   }
@@ -149,7 +149,7 @@ export class Subjects {
     return `${this.prefix}${service}.${who === '*' ? who : name(who)}`
   }
 
-  /** A filter over one kind of subject, `*` and a last `>` standing for any tokens: what permissions are made of. */
+  /** Builds a filter over one kind of subject for permissions. `*` and a final `>` are wildcards. */
   pattern(
     kind: StepKind | 'request' | 'decision' | 'event' | 'acknowledged' | 'policy' | 'agent' | 'decided' | 'returned',
     ...tokens: string[]
@@ -158,18 +158,18 @@ export class Subjects {
     return `${this.prefix}${[kind, ...safe].join('.')}`
   }
 
-  /** The stream's subjects. `request` alone is taken out at the high-water mark. */
+  /** Returns the subjects of the stream. At the high-water mark only `request` is removed. */
   streamSubjects(): string[] {
     const kinds = [...STEP_KINDS, 'request', 'decision', 'event', 'acknowledged', 'policy', 'agent', 'custody'] as const
     return [...kinds.map((kind) => this.all(kind)), this.advisories()]
   }
-  /** Stored returns are republished for those who wait. */
+  /** Republish rule: stored returns are sent to the processes that wait for them. */
   republish(): { src: string; dest: string } {
     const dest = `${this.prefix}returned.{{wildcard(1)}}.{{splitfromleft(3,${ID_HEAD})}}.{{wildcard(2)}}.{{wildcard(4)}}`
     return { src: this.all('return'), dest }
   }
 
-  /** The id under which a malformed request is answered. */
+  /** Returns the id under which a malformed request is answered. */
   badId(sequence: number): string {
     return `bad-${String(sequence).padStart(BAD_DIGITS, '0')}`
   }
@@ -181,17 +181,17 @@ export class Subjects {
     return this.bucket(`parts_${name(agent)}`)
   }
   /**
-   * Subjects of an agent's large parts, without their last tokens. The agent is a token of its own, so that one wildcard (`*`) reads the
-   * parts of all agents and of no other bucket.
+   * Returns the subject of an agent's large parts, without the last tokens. The agent is a separate token, so that one wildcard (`*`) reads the parts
+   * of all agents and of no other bucket.
    */
   parts(agent: string, what: PartSubject): string {
     return `$O.${this.bucket('parts')}.${agent === '*' ? agent : name(agent)}.${what}`
   }
-  /** The same as earlier versions stored them. */
+  /** Returns the subject under which earlier versions stored the parts. */
   earlierParts(agent: string, what: PartSubject): string {
     return `$O.${this.partsBucket(agent)}.${what}`
   }
-  /** Of an agent that asks for delivery: the returns to it, until it took them. */
+  /** Name of the durable consumer that keeps the returns to an agent until it takes them. */
   returnsConsumer(agent: string): string {
     return `returns_${name(agent)}`
   }
@@ -212,23 +212,23 @@ export class Subjects {
     return parseSubject(subject, this.prefix.length)
   }
 
-  /** What a headers-only reader knows of a stored message. Hostile headers are left out, never thrown at. */
+  /** Extracts what a headers-only reader needs of a stored message. Malformed headers are left out, never thrown. */
   toFact(stored: StoredMessage): Fact {
     return factOf(this.parse(stored.subject), stored, this.prefix)
   }
 
-  /** What a stored message is; `unknown` also where it is not believed (see `wire/message-origin.ts`). */
+  /** Parses the subject of a stored message. Returns `unknown` also if the message is not trusted (see `wire/message-origin.ts`). */
   parseTrusted(stored: Published & { subject: string }): ParsedSubject {
     const parsed = this.parse(stored.subject)
     return distrust(parsed.kind, stored) === undefined ? parsed : UNKNOWN
   }
 
-  /** Whether a client published a stored message, whatever its subject says. */
+  /** Returns true if a client published the stored message, whatever its subject. */
   isTrusted(stored: Published & { subject: string }): boolean {
     return distrust(this.parse(stored.subject).kind, stored) === undefined
   }
 
-  /** Its guard alone, for who needs no more of a step. */
+  /** Returns only the guard of a step. */
   guardOf(stored: StoredMessage): Guard | undefined {
     return guardOf(stored.headers, stored.subject, this.prefix)
   }
@@ -237,19 +237,19 @@ export class Subjects {
     return `${name(key.originator)}.${name(key.subagent)}.${checked(ID, 'an id', key.id)}`
   }
 
-  /** As the server's `splitfromleft` does it: shorter ids stay whole. */
+  /** Splits an id like the server's `splitfromleft`: ids up to 8 characters stay whole. */
   #split(id: string): string {
     return id.length > ID_HEAD ? `${id.slice(0, ID_HEAD)}.${id.slice(ID_HEAD)}` : id
   }
 }
 
-/** The malformed request that is answered under such an id: nothing of it is older. Undefined: it is another id. */
+/** Returns the sequence of the malformed request answered under such an id, or `undefined` for any other id. No message of that pass is older. */
 export function sequenceOfBad(id: string): number | undefined {
   const digits = /^bad-(\d{1,16})$/.exec(id)?.[1]
   return digits === undefined ? undefined : Number(digits)
 }
 
-/** Where an identity's replies come in. */
+/** Returns the prefix of an identity's inboxes. */
 export function inboxPrefixOf(identity: string): string {
   return `_INBOX_${identity}`
 }

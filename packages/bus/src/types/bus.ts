@@ -9,109 +9,111 @@ import type { Journal } from './journal.js'
 import type { ObjectStore, PartStore, Table } from './stores.js'
 import type { FollowOptions, LiveSubscription, ReceivedReturn, StreamSubscription, SubscribeOptions, WaitedFor } from './subscriptions.js'
 
-/** Why a server lets a connection in no more: its credentials were revoked, have expired, or are refused for a reason that it does not say. */
+/** Reason why a server refuses a connection: its credentials were revoked, have expired, or are refused for a reason that it does not state. */
 export type Denied = 'revoked' | 'expired' | 'refused'
 
-/** Everything a part of Passover does with NATS. One connection. */
+/** All NATS operations of a Passover process, over one connection. */
 export interface Bus extends AsyncDisposable {
-  /** The name it is connected as. */
+  /** Name of the agent, person or service that this connection authenticates as. */
   readonly identity: string
   readonly subjects: Subjects
-  /** The server's time, whole ms, as last measured and counted on monotonically; the local clock before the first measure. */
+  /** Server time in whole ms: the last measurement plus the monotonic time since then. The local clock before the first measurement. */
   now(): number
-  /** Measures the server's time anew; false when nobody told it quickly enough. Done by itself at connecting, reconnecting and every minute. */
+  /**
+   * Measures the server's time. Resolves to false if no response came quickly enough. Runs automatically on connect, on reconnect and every minute.
+   */
   measureClock(): Promise<boolean>
-  /** Whether `now()` and `connectedAt()` rest on a measure made since the last (re)connect. Until then nothing may rest on them. */
+  /** True if `now()` and `connectedAt()` are based on a measurement since the last (re)connect. Do not rely on them otherwise. */
   readonly clockMeasured: boolean
-  /** Whether the server has ever told its time on this connection. Until then `now()` is the local clock, which may be wrong by hours. */
+  /** True if the server's time was measured at least once on this connection. Until then `now()` is the local clock, which may be wrong by hours. */
   readonly clockKnown: boolean
-  /** Server's time of the last (re)connect. */
+  /** Server time of the last (re)connect, ms. */
   connectedAt(): number
   /**
-   * How long ids may be used (ms), as the stream has it; undefined: it says none (then it is DEFAULT_ID_WINDOW_MS), or nobody told it yet. Known once
-   * the stream was asked for anything, or the audit answered who may not ask it.
+   * Id window in ms as configured on the stream. `undefined` if the stream has none (then DEFAULT_ID_WINDOW_MS applies) or it is not known yet. Known
+   * after the first query of the stream, or, for clients without permission to query it, after an answer of the audit service.
    */
   readonly idWindow: number | undefined
-  /** True when the server is one of a cluster: core messages may then get lost unseen. */
+  /** True if the server is part of a cluster, where core messages may be lost unnoticed. */
   readonly clustered: boolean
   onReconnect(listener: () => void): () => void
   readonly connected: boolean
-  /** Why the server refuses to let this connection in again; undefined: it does not, or is not there. */
+  /** Reason why the server refuses to let this connection in again, or `undefined` if it does not or is not reachable. */
   readonly denied?: Denied | undefined
   /** Settles when the connection is closed for good. */
   readonly closed: Promise<Error | undefined>
 
   publish(message: PublishMessage): Promise<PublishResult>
   readonly journal: Journal
-  /** `returned.<originator>.<prefix>.>` or, with a whole id, `returned.<originator>.<prefix>.<rest>.>` */
+  /** Subscribes to `returned.<originator>.<prefix>.>` or, with a whole id, `returned.<originator>.<prefix>.<rest>.>`. */
   subscribeReturns(
     originator: string,
     prefixOrId: string,
     onHeard: (heard: ReceivedReturn) => void,
     also?: SubscribeOptions,
   ): Promise<LiveSubscription>
-  /** Asks the process that would hear the return of this pass, stored at `returned`, whether it has to do with it yet. */
+  /** Asks the process that subscribes to the return of this pass, stored at sequence `returned`, whether it still has to handle it. */
   isWaitedFor(key: PassKey, returned: number): Promise<WaitedFor>
   /**
-   * Calls back when a held step or a fence is published for a pass of `originator`, stored or not: such a pass does not go straight from
-   * its work to its return. A hint and no more, for anybody may cause it.
+   * Calls back when a held step or a fence is published for a pass of `originator`, stored or not: such a pass does not go straight from its work to
+   * its return. Only a hint, since any client may cause it.
    */
   subscribeIntermediateSteps(originator: string, onDetour: (key: PassKey) => void): Promise<LiveSubscription>
-  /** System returns for passes that `subagent` works on: `returned.*.*.*.<subagent>.passover`. */
+  /** Subscribes to system returns for passes that `subagent` works on: `returned.*.*.*.<subagent>.passover`. */
   subscribeTerminations(subagent: string, onHeard: (heard: ReceivedReturn) => void): Promise<LiveSubscription>
   work(subagent: string, slot: Slot): WorkSource
-  /** A durable consumer's deliveries, at most `concurrency` at a time. */
+  /** Processes a durable consumer's deliveries, at most `concurrency` at a time. */
   consume(durable: string, handler: (delivery: Delivery) => Promise<AckDecision>, options?: ConsumeSettings): Promise<Consumption>
   follow(options: FollowOptions, onMessage: (stored: StoredMessage, fact: Fact) => void | Promise<void>): Promise<StreamSubscription>
-  /** Sequence of the last stored message, and of the first one still there. */
+  /** Returns the sequences of the first and the last message in the stream. */
   bounds(): Promise<{ first: number; last: number }>
-  /** How full the stream is (max_bytes undefined: no limit of its own), and whether it takes requests. */
+  /** Returns the fill level of the stream (`max_bytes` is `undefined` if it has no limit of its own), and whether it accepts requests. */
   usage(): Promise<StreamUsage>
-  /** How a subagent's three work consumers stand; [] when it has none. */
+  /** Returns the state of a subagent's three work consumers, [] if it has none. */
   workload(subagent: string): Promise<SlotLoad[]>
-  /** What `passover doctor` looks at; what is merely missing is told, not thrown. */
+  /** Collects the data for `passover doctor`. Missing resources are reported, not thrown. */
   inspect(): Promise<Inspection>
-  /** Why the server refuses every write, by its last answer to this process; undefined: it does not. */
+  /** Reason why the server refuses every write, as of its last response to this process; `undefined` if it accepts writes. */
   readonly refusing: string | undefined
-  /** State of a durable consumer; undefined: it does not exist. */
+  /** Returns the state of a durable consumer, or `undefined` if it does not exist. */
   consumer(durable: string): Promise<ConsumerStanding | undefined>
-  /** Takes `request.>` out of the stream's subjects at the high-water mark, and puts it back. */
+  /** Backpressure: removes `request.>` from the stream's subjects at the high-water mark (`closed`), or adds it again (`open`). */
   setRequests(state: 'open' | 'closed'): Promise<void>
   readonly parts: PartStore
   table<T>(bucket: string, schema: z.ZodType<T>): Promise<Table<T>>
   objects(bucket: string): Promise<ObjectStore>
-  /** Core request to `<service>.<identity>` (default service `ask`); undefined when nobody answers in time (default 2 s). */
+  /** Sends a core request to `<service>.<identity>` (default service `ask`). Resolves to `undefined` without an answer in time (default 2 s). */
   ask(question: unknown, options?: AskOptions): Promise<unknown>
-  /** Answers `<service>.*`; asker is the subject's token, pinned by permissions. Replicas share the work. */
+  /** Answers requests to `<service>.*`. `asker` is the subject's last token, which the permissions enforce. Replicas share the load. */
   answer(handler: (asker: string, question: unknown) => Promise<unknown>, service?: Service): Promise<Consumption>
-  /** A core hint (nobody may depend on it): `decided.<originator>`. */
+  /** Publishes a core message on `decided.<originator>`. Only a hint: it may be lost. */
   hintDecided(originator: string): void
   onDecided(originator: string, listener: () => void): Promise<AsyncDisposable>
   /**
-   * Makes stream, republish, consumers and buckets as they should be; TopologyError where someone else made them differently, StreamLost
-   * where the stream is gone and what was made of it is not.
+   * Creates stream, republish, consumers and buckets, or updates them. Throws TopologyError if someone else configured one differently, and
+   * StreamLost if the stream is gone while resources derived from it remain.
    */
   ensureTopology(options?: TopologyOptions): Promise<void>
   /**
-   * The main stream (`stream`) and the buckets that are there (object buckets as `objects <name>`), with the server's time at which each
-   * was made: one made anew since is not the one that was read.
+   * Returns the main stream (`stream`) and the existing buckets (object buckets as `objects <name>`), each with the server time of its creation. A
+   * later time means that it was re-created since it was last read.
    */
   stores(): Promise<ReadonlyMap<string, number>>
-  /** Makes the buckets that are missing; never the stream (decision 55). */
+  /** Creates missing buckets, but never the stream (decision 55). */
   ensureBuckets(): Promise<void>
-  /** The durable of an agent that asks for delivery: what returned to it from that sequence on. */
+  /** Creates the durable consumer of an agent with durable returns: it delivers returns to that agent from sequence `from` on. */
   ensureReturns(agent: string, from: number): Promise<void>
-  /** That durable, where nothing shall wait for the agent any more. Idempotent. */
+  /** Deletes that durable consumer, once nothing is to be kept for the agent. Idempotent. */
   removeReturns(agent: string): Promise<void>
-  /** Agents that have such a durable. */
+  /** Lists the agents that have such a durable consumer. */
   listReturnConsumers(): Promise<string[]>
-  /** Of these agents those that lack a consumer that they should have; one question, however many there are. */
+  /** Returns those of the given agents that lack a consumer they should have. Sends one query, regardless of their number. */
   findMissingConsumers(agents: readonly Consuming[]): Promise<string[]>
-  /** The durables of the notifiers, which begin at what is stored next. */
+  /** Creates the durable consumers of the notifiers, which start at the next stored message. */
   ensureNotifiers(): Promise<void>
-  /** How full an agent's parts bucket is; undefined: it has none. */
+  /** Returns the fill level of an agent's parts bucket, or `undefined` if it has none. */
   partsUsage(agent: string): Promise<PartsUsage | undefined>
-  /** An agent's work consumers and parts bucket. `subagent: false`: only the bucket. */
+  /** Creates an agent's work consumers and parts bucket. `subagent: false`: only the bucket. */
   ensureAgent(agent: string, options: EnsureAgent): Promise<void>
 }
 
@@ -119,11 +121,11 @@ export interface EnsureAgent {
   subagent: boolean
   max_attempts: number
   lease_ms: number
-  /** First sequence that consumers made now deliver. */
+  /** First sequence that newly created consumers deliver. */
   from?: number
-  /** Lost consumers are not made anew: only what is there follows. */
+  /** `leave`: updates existing consumers only, and does not re-create lost ones. */
   lost?: 'leave'
-  /** Byte limit of its parts bucket; left out: a share of the stream's limit for a new bucket, and whatever limit an existing one has. */
+  /** Byte limit of its parts bucket. If omitted, a new bucket gets a share of the stream's limit, and an existing one keeps its own. */
   parts_bytes?: number | undefined
 }
 
@@ -135,22 +137,22 @@ export interface AskOptions {
   service?: Service | undefined
   /** @defaultValue 2 s */
   timeout_ms?: number | undefined
-  /** Called with the reason when there is no answer. */
+  /** Called with the reason if there is no answer. */
   onUnanswered?: ((why: NoReply) => void) | undefined
 }
 
 export interface TopologyOptions {
   replicas?: number
-  /** Byte limit of the stream, -1: none. Left out: chosen for a stream that has none (docs/operations/quotas.md). */
+  /** Byte limit of the stream; -1 for none. If omitted, a stream without a limit gets one (docs/operations/quotas.md). */
   max_bytes?: number
-  /** Bytes that stream and buckets may reserve in all, where `max_bytes` is left out. */
+  /** Bytes that stream and buckets may reserve in total, if `max_bytes` is omitted. */
   storage_bytes?: number | undefined
   compression?: boolean
-  /** How long ids may be used; a stream that says it must say the same. */
+  /** Id window in ms. Must equal the stream's own, if the stream has one. */
   id_window_ms?: number | undefined
   /**
-   * What is done with `id_window_ms` where the stream says none: it is written (default), or, by who may not change the stream, refused unless
-   * it is the default.
+   * Behaviour if the stream has no id window: `write` stores `id_window_ms` in it (default). `refuse`, for clients that may not change the stream,
+   * accepts only the default window.
    */
   silent_stream?: 'write' | 'refuse'
 }

@@ -3,52 +3,52 @@ import type { StoredMessage } from '../wire/messages.js'
 
 /** A delivery that must be answered. */
 export interface Delivery extends StoredMessage {
-  /** 1 for the first delivery. */
+  /** Delivery count, 1 for the first delivery. */
   delivered: number
-  /** Sequence of the delivery at its consumer; going back means that the consumer was made anew. */
+  /** Sequence of the delivery at its consumer. A lower one than before means that the consumer was re-created. */
   consumer_sequence: number
-  /** Messages of the consumer that were not delivered yet, where the server says so. */
+  /** Number of the consumer's messages not yet delivered, if the server reports it. */
   pending?: number
   ack(): void
   /** Renews the lease. */
   working(): void
-  /** Gives it back for redelivery. */
+  /** Negatively acknowledges: requests redelivery. */
   nak(delay_ms?: number): void
-  /** Never deliver again. */
+  /** Terminates the delivery: it is never redelivered. */
   term(reason?: string): void
 }
 
-/** What became of a delivery: acknowledged, given back, or terminated and told. */
+/** Outcome of a delivery: acknowledged, to be redelivered, or terminated with a reason. */
 export type AckDecision = { ok: true } | { retry: true; delay_ms?: number } | { fatal: string }
 
 export interface Consumption extends AsyncDisposable {
-  /** Why nothing is delivered now; undefined: nothing is known to be wrong. */
+  /** Reason why nothing is delivered now, or `undefined` if no problem is known. */
   readonly trouble?: string | undefined
-  /** Stops new deliveries, waits for those under way (at most ms), then closes. */
+  /** Stops new deliveries, waits at most `ms` for those in progress, then closes. */
   drain(ms?: number): Promise<void>
   readonly closed: Promise<void>
 }
 
 export interface ConsumeSettings {
-  /** Handlers at a time; a function is asked whenever more could be taken. */
+  /** Maximum number of concurrent handlers. A function is called again whenever more could be started. */
   concurrency?: number | (() => number)
-  /** The durable was gone and was made anew. */
+  /** Called after the durable consumer was lost and re-created. */
   onRestored?: (what: string) => void
 }
 
 export interface PullOptions {
   batch: number
-  /** 0: do not wait, answer at once whether there is something. */
+  /** Milliseconds to wait for messages; 0 answers at once. */
   expires_ms: number
 }
 
-/** Why a pull ended: all came, nothing (more) there, consumer gone, connection trouble. */
+/** Reason why a pull ended: all messages came, no (more) messages, consumer gone, connection trouble. */
 export type PullEnd = 'full' | 'empty' | 'gone' | 'failed'
 
-/** One of a subagent's three work consumers. Disposing it ends its pulls at once: nothing more is handed out for them. */
+/** One of a subagent's three work consumers. Disposing it ends its pulls at once: nothing more is delivered for them. */
 export interface WorkSource extends AsyncDisposable {
   readonly slot: Slot
   pull(options: PullOptions, onDelivery: (delivery: Delivery) => void): Promise<PullEnd>
-  /** Server's time at which the consumer was made; asks the server. Undefined: it does not exist. */
+  /** Queries the server time at which the consumer was created. `undefined` if it does not exist. */
   created(): Promise<number | undefined>
 }

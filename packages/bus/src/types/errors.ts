@@ -1,10 +1,10 @@
 import { keyText, type PassKey, type Step } from '@passover/schemas'
 
-/** No server, or none that lets us in (the CLI's E040). `hint` says what to do. */
+/** Thrown if no server is reachable or accepts the credentials (the CLI's E040). `hint` says what to do. */
 export class BusUnreachable extends Error {
   override readonly name = 'BusUnreachable'
   readonly hint: string
-  /** A server answered and refused these credentials, or they have ended: starting one does not help. */
+  /** True if a server refused these credentials or they have expired. Starting a server does not help then. */
   readonly refused: boolean
   constructor(message: string, hint: string, cause?: unknown, refused = false) {
     super(message, { cause })
@@ -13,16 +13,16 @@ export class BusUnreachable extends Error {
   }
 }
 
-/** Why a read gave nothing. */
+/** Reason why a read failed. */
 export type ReadFailure = NoReply | 'refused_by_server' | 'too_long'
 
 const PASSING: ReadonlySet<ReadFailure> = new Set<ReadFailure>(['timeout', 'disconnected', 'no_responders'])
 
-/** A read that the server did not answer, or refused to. Its reader knows no more than before. */
+/** A read that the server did not answer or refused. It says nothing about the stored state. */
 export class BusReadError extends Error {
   override readonly name: string = 'BusReadError'
   readonly reason: ReadFailure
-  /** The same question may be answered later: the server is away, or says that it cannot serve for now. */
+  /** True if a retry may succeed: the server is away, or reports that it is temporarily unavailable. */
   readonly passing: boolean
   constructor(message: string, reason: ReadFailure, { unavailable = false }: { unavailable?: boolean } = {}) {
     super(message)
@@ -31,7 +31,7 @@ export class BusReadError extends Error {
   }
 }
 
-/** The server or the account cannot reserve the bytes that a stream asks for, or has none left. */
+/** The server or the account cannot reserve the bytes that a stream requires, or has none left. */
 export class NoStorageError extends BusReadError {
   override readonly name = 'NoStorageError'
   constructor(message: string) {
@@ -49,7 +49,7 @@ export class PartsFullError extends BusReadError {
   }
 }
 
-/** A part was not stored: a message of it is there already and holds other bytes. Trying again does not help. */
+/** A part was not stored: one of its subjects already holds different bytes. A retry does not help. */
 export class PartTakenError extends BusReadError {
   override readonly name = 'PartTakenError'
   constructor(subject: string) {
@@ -57,10 +57,10 @@ export class PartTakenError extends BusReadError {
   }
 }
 
-/** A journal with more steps than any honest pass has. Trying again does not help. */
+/** A journal with more steps than a correct pass can have. A retry does not help. */
 export class JournalTooLong extends BusReadError {
   override readonly name = 'JournalTooLong'
-  /** The first steps and the last of every subject that a journal can have, in order: never to be folded as if they were all. */
+  /** The first steps, and the last step of every subject that a journal can have, in order. Incomplete: must not be folded into a state. */
   readonly steps: Step[]
   constructor(key: PassKey, steps: Step[]) {
     super(`the journal of ${keyText(key)} is too long to be read`, 'too_long')
@@ -68,10 +68,10 @@ export class JournalTooLong extends BusReadError {
   }
 }
 
-/** Why a message that was sent got no reply. */
+/** Reason why a message that was sent got no reply. */
 export type NoReply = 'timeout' | 'disconnected' | 'permission' | 'no_responders' | 'too_large' | 'closed'
 
-/** One field of a stream, consumer or bucket that is not as it should be. */
+/** One field of a stream, consumer or bucket that differs from its expected value. */
 export interface Difference {
   field: string
   found: unknown
@@ -79,8 +79,8 @@ export interface Difference {
 }
 
 /**
- * The main stream is not there, though buckets hold what was made of it: what was open is lost, or it must be restored first.
- * It is never made anew in silence (decision 55).
+ * The main stream does not exist, but buckets derived from it do: open passes are lost, or the stream must be restored first. It is never re-created
+ * silently (decision 55).
  */
 export class StreamLost extends Error {
   override readonly name = 'StreamLost'
@@ -93,7 +93,7 @@ export class StreamLost extends Error {
   }
 }
 
-/** Someone made a stream, consumer or bucket differently. Nothing was changed. */
+/** A stream, consumer or bucket exists with another configuration. Nothing was changed. */
 export class TopologyError extends Error {
   override readonly name = 'TopologyError'
   readonly entity: string
@@ -116,11 +116,11 @@ function show(value: unknown): string {
   return value === undefined ? 'not set' : JSON.stringify(value)
 }
 
-/** The bytes of a part are gone, or are not those that its hash names. */
+/** The bytes of a part are missing, or do not match its hash. */
 export class PartError extends Error {
   override readonly name = 'PartError'
   readonly reason: 'missing' | 'differs' | 'too_large'
-  /** Nobody answers for its bucket: there is none, or it has no leader at the moment. */
+  /** True if its bucket does not answer: it does not exist, or has no leader at the moment. */
   readonly unanswered: boolean
   constructor(message: string, reason: 'missing' | 'differs' | 'too_large', unanswered = false) {
     super(message)

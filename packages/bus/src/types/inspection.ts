@@ -2,28 +2,28 @@ import type { Slot } from '@passover/schemas'
 
 export interface SlotLoad {
   slot: Slot
-  /** Parked pulls: idle places of workers. */
+  /** Number of waiting pulls, that is of idle places of workers. */
   idle: number
-  /** Work that nobody took yet, and work taken and not acknowledged. */
+  /** Number of work messages not yet delivered, and of those delivered but not acknowledged. */
   queued: number
   running: number
-  /** Sequence of the newest work that was handed to a worker; 0: none was. */
+  /** Sequence of the newest work message delivered to a worker; 0 if there is none. */
   delivered: number
-  /** Server ms at which the consumer was made. */
+  /** Server time of the consumer's creation, ms. */
   created: number
 }
 
-/** What consumers an agent should have: of its work, of returns that wait for it. */
+/** Consumers that an agent should have: for its work, and for its durable returns. */
 export interface Consuming {
   name: string
   work: boolean
   returns: boolean
 }
 
-/** How server, stream and buckets stand. */
+/** State of server, stream and buckets. */
 export interface Inspection {
   server: { version: string; name: string; id: string; cluster?: string; max_payload: number; jetstream: boolean; rtt_ms: number }
-  /** Server − local. */
+  /** Server time minus local time, ms. */
   clock_skew_ms: number
   stream?: {
     name: string
@@ -41,26 +41,26 @@ export interface Inspection {
     sealed: boolean
     storage: string
     subjects: string[]
-    /** Other servers that hold it, and whether they have all of it. */
+    /** Other servers with a replica, and whether each is up to date. */
     peers: { name: string; current: boolean; offline: boolean }[]
   }
-  /** JetStream's domain, where it has one. */
+  /** JetStream domain, if any. */
   domain?: string
-  /** What the account may use (-1: as much as there is); undefined: not to be seen with these permissions. */
+  /** Limits of the account (-1: unlimited), or `undefined` if these permissions do not allow reading them. */
   account?: AccountLimits
-  /** Server − local of every server that leads one of our streams. */
+  /** Server time minus local time, for every server that leads one of our streams. */
   clocks: { server: string; skew_ms: number }[]
-  /** What ensureTopology would refuse or make, in words; [] when all is as it should be. */
+  /** Changes that ensureTopology would refuse or make, as text; [] if there are none. */
   differences: string[]
   consumers: string[]
-  /** Paused consumers, which deliver nothing until they are resumed: of dispatchers, notifiers, and the first 200 others. */
+  /** Paused consumers, which deliver nothing until they are resumed: those of dispatchers and notifiers, and the first 200 others. */
   paused: string[]
   buckets: BucketStanding[]
-  /** Streams of the account, ours or others', that can take storage which limits of ours reserve. */
+  /** Streams of the account, ours or others', that can use storage reserved by our limits. */
   unbounded: string[]
 }
 
-/** Limits of an account, -1: none of its own. */
+/** Limits of an account; -1 for none. */
 export interface AccountLimits {
   streams: number
   consumers: number
@@ -76,7 +76,7 @@ export interface BucketStanding {
   kind: 'kv' | 'object'
   messages: number
   bytes: number
-  /** -1: unlimited. */
+  /** Byte limit, -1 if unlimited. */
   max_bytes: number
   sealed: boolean
   storage: string
@@ -85,21 +85,21 @@ export interface BucketStanding {
 
 /** State of a consumer. */
 export interface ConsumerStanding {
-  /** Stored messages that it has not delivered yet. */
+  /** Number of stored messages not yet delivered. */
   pending: number
-  /** Sequence among its deliveries of the last one. */
+  /** Consumer sequence of its last delivery. */
   delivered: number
-  /** Deliveries that are not acknowledged yet. */
+  /** Number of deliveries not yet acknowledged. */
   unacknowledged: number
-  /** Sequence in the stream up to which everything that it delivered is acknowledged. */
+  /** Stream sequence up to which every delivery is acknowledged. */
   settled: number
   paused: boolean
 }
 
-/** How full a parts bucket is. */
+/** Fill level of a parts bucket. */
 export interface PartsUsage {
   bytes: number
-  /** Undefined: it has no limit. */
+  /** Byte limit, `undefined` if it has none. */
   max_bytes?: number
 }
 

@@ -1,55 +1,58 @@
 import type { PassKey, Step } from '@passover/schemas'
 import type { PublishMessage, PublishResult, StoredMessage } from '../wire/messages.js'
 
-/** What to do next about a journal, having seen its steps. */
+/** Next action on a journal, decided from its steps. */
 export type Plan<T> = { done: T } | { publish: PublishMessage; stored: (sequence: number) => T }
 
 export interface AdvanceOptions<T = unknown> {
-  /** `leader`: STREAM.MSG.GET, what is not found is not there. `glimpse`: exact direct gets, for agents. */
+  /** `leader`: reads by STREAM.MSG.GET; a step that is not found does not exist. `glimpse`: exact direct gets, for agents. */
   read: 'leader' | 'glimpse'
-  /** Steps already known; without them the first plan is made blind, from []. */
+  /** Steps already known. Without them the first plan is made from [] without reading. */
   known?: Step[]
-  /** Give up after so long, its reads included (default 15 s, for a cluster without a leader). */
+  /** Milliseconds after which it gives up, reads included. Default 15,000, enough for a leader election. */
   deadline_ms?: number
   /**
-   * The plan for a journal that is too long to be read (see JournalTooLong.steps, which are given). Without it such an advance
-   * ends as `unknown`. A guard on the last step of all may never hold there; one on what only `passover` may write does.
+   * Plans for a journal that is too long to be read, from the incomplete steps of {@link JournalTooLong}. Without it such an advance ends as
+   * `unknown`. A guard on the last step of the whole journal may never hold there; a guard on a subject that only `passover` writes does.
    */
   too_long?: (steps: Step[], tries: number) => Plan<T>
-  /** Where a leader read may start: the sequence of the request, say. */
+  /** First sequence of a leader read, for example that of the request. */
   from?: number
   signal?: AbortSignal
 }
 
 export type Advanced<T> = { ok: true; value: T } | { ok: false; outcome: PublishResult }
 
-/** What of a pass was not read, since there is too much of it. */
+/** Kind of messages of a pass that were not read because there are too many. */
 export type Cut = 'steps' | 'events' | 'progress'
 
-/** The journal of a pass: read it, and publish the step after the one before. */
+/** Access to the journal of a pass: reads its steps, and publishes the next one. */
 export interface Journal {
-  /** All steps in sequence order as the leader has them. Throws JournalTooLong where they are more than any honest pass has. */
+  /** Reads all steps in sequence order from the leader. Throws JournalTooLong if there are more than a correct pass can have. */
   read(key: PassKey, from?: number): Promise<Step[]>
-  /** Steps that exact direct gets find; nothing found is no proof. */
+  /** Reads the steps that exact direct gets find. A missing step is no proof that it does not exist. */
   glimpse(key: PassKey): Promise<Step[]>
-  /** One step or event with its body: the last message of an exact subject, by direct get. */
+  /** Reads the last message of an exact subject by direct get: one step or event with its body. */
   last(subject: string): Promise<StoredMessage | undefined>
-  /** The first message at or after `from` that a filter matches, as the leader has it; the newest one of all. Not for agents. */
+  /** Reads the first message at or after `from` that matches the filter, from the leader; `newest` reads the last match. Not for agents. */
   first(filter: string, from: number): Promise<StoredMessage | undefined>
   newest(filter: string): Promise<StoredMessage | undefined>
-  /** One stored message by sequence, from the leader. */
+  /** Reads one stored message by sequence, from the leader. */
   message(sequence: number): Promise<StoredMessage | undefined>
   /**
-   * Everything stored of a pass, in order: its request, steps, events, decisions. Leader; not for agents. Of a journal that is too
-   * long it has the first steps and the last of every subject, and calls `onCut` with `steps`: those must not be folded as if they were all.
-   * With `events`: there are more events of some kind than are read one by one; with `progress`: reports of progress were left out.
+   * Reads everything stored about a pass, in order: its request, steps, events and decisions. From the leader; not for agents. For a journal that is
+   * too long it returns the first steps and the last of every subject, and calls `onCut` with `steps`: these must not be folded into a state.
+   * `events`: some kind has more events than are read one by one. `progress`: progress reports were left out.
    */
   history(key: PassKey, from?: number, onCut?: (what: Cut) => void): Promise<StoredMessage[]>
-  /** Deletes one message for good (audit only); true when it is gone, also when it was before. `overwrite`: its bytes on disk, too. */
+  /**
+   * Deletes one message permanently (audit service only). Returns true if it is gone, also if it was before. `overwrite` overwrites its bytes on
+   * disk.
+   */
   deleteMessage(sequence: number, how?: 'overwrite'): Promise<boolean>
   /**
-   * Plans, publishes, and where the outcome is not `stored` reads the journal and plans anew, until done.
-   * `refused` ends it at once, except `closed`, which is tried again until the deadline. `refused_by`: the last sequence, as the server said that refused.
+   * Plans and publishes; if the outcome is not `stored`, reads the journal and plans again, until done. A `refused` outcome ends it at once, except
+   * `closed`, which is retried until the deadline. `refused_by` is the last sequence that the server reported when it rejected the guard.
    */
   advance<T>(
     key: PassKey,

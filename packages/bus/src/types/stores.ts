@@ -1,18 +1,18 @@
 import type { Part } from '@passover/schemas'
 import type { PublishResult } from '../wire/messages.js'
 
-/** Large parts by content hash in the object buckets `parts_<agent>`. */
+/** Stores large parts by content hash in the object buckets `parts_<agent>`. */
 export interface PartStore {
-  /** Moves what is too large to inline into the owner's bucket, or what `moved` says; returns parts that fit a message. */
+  /** Stores parts that are too large to inline, or those in `moved`, in the owner's bucket. Returns parts that fit into a message. */
   stow(owner: string, parts: Part[], moved?: ReadonlySet<Part>): Promise<Part[]>
-  /** The bytes of a part, checked against its hash. Throws PartError when they are gone or differ. */
+  /** Returns the bytes of a part, verified against its hash. Throws PartError if they are missing or differ. */
   fetch(part: Part): Promise<Uint8Array>
   /**
-   * The tokens of all parts in an agent's bucket, empty where there is none; undefined: these credentials may not list them, or the bucket holds more
-   * than `most` messages.
+   * Lists the tokens of all parts in an agent's bucket, empty if it has no bucket. Returns `undefined` if these credentials may not list them, or if
+   * the bucket holds more than `most` messages.
    */
   list(owner: string, most: number): Promise<ReadonlySet<string> | undefined>
-  /** Deletes a stored part, by its hash or by the token under which it lies. Not for agents. */
+  /** Deletes a stored part by its hash, or by the token under which it is stored. Not for agents. */
   remove(owner: string, hash: string): Promise<void>
   removeToken(owner: string, token: string): Promise<void>
 }
@@ -21,7 +21,7 @@ export interface Entry<T> {
   key: string
   value: T
   revision: number
-  /** When it was written, server ms; `get` tells it. */
+  /** Server time of the write, ms; set by `get`. */
   time?: number
 }
 
@@ -33,7 +33,7 @@ export interface TableExtent {
   first_time?: number
 }
 
-/** An entry, or the mark of a deleted key, as it stands in the bucket. */
+/** A raw entry, or the marker of a deleted key. */
 export interface TableBytes {
   key: string
   data: Uint8Array | undefined
@@ -41,66 +41,77 @@ export interface TableBytes {
 }
 
 export interface TableReadOptions {
-  /** The lowest revision that is handed on. */
+  /** Lowest revision to read. */
   from?: number
-  /** Only entries whose key matches. */
+  /** Reads only entries whose key matches. */
   filter?: string
   signal?: AbortSignal
 }
 
-/** What an object is made of: all of it, or pieces of any size. */
+/** Data of an object: all of it, or pieces of any size. */
 export type ObjectData = Uint8Array | readonly Uint8Array[] | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
 
 /** A typed key-value bucket. */
 export interface Table<T> {
   get(key: string): Promise<Entry<T> | undefined>
-  /** Pipelined: any number may be under way. Throws TableError when it was not written. */
+  /** Writes a value. Pipelined: any number of calls may be pending. Throws TableError if it was not written. */
   put(key: string, value: T): Promise<number>
-  /** undefined: the key is there already. */
+  /** Writes a new key. Returns `undefined` if the key exists. */
   create(key: string, value: T): Promise<number | undefined>
-  /** Compare-and-set; undefined: someone was faster. */
+  /** Compare-and-set. Returns `undefined` if the revision has changed. */
   update(key: string, value: T, revision: number): Promise<number | undefined>
-  /** `update`, with revision 0 `create`, without one `put`, for who writes many: encoded already, without a promise, and told how it went as it went. */
+  /**
+   * Low-level write for bulk writers, with encoded data and a callback in place of a promise. With a revision it acts as `update`, with 0 as
+   * `create`, without one as `put`.
+   */
   send(key: string, data: Uint8Array, revision: number | undefined, settle: (outcome: PublishResult) => void): void
-  /** With a revision compare-and-set; false: someone was faster. */
+  /** Deletes a key. With a revision it is a compare-and-set: returns false if the revision has changed. */
   delete(key: string, revision?: number): Promise<boolean>
-  /** Takes an entry out without a trace of its key, its bytes on disk overwritten; false: the bucket forbids that, and they lie there until the server compacts. */
+  /**
+   * Removes an entry without leaving its key, and overwrites its bytes on disk. Returns false if the bucket forbids that; the bytes then remain until
+   * the server compacts.
+   */
   erase(key: string): Promise<boolean>
-  /** Entries whose key matches the filter (default all), newest value each. */
+  /** Iterates over the newest value of each key that matches the filter (default all). */
   entries(filter?: string): AsyncIterable<Entry<T>>
-  /** Entries among the last `count` writes, oldest first. */
+  /** Iterates over the entries among the last `count` writes, oldest first. */
   newest(count: number): AsyncIterable<Entry<T>>
-  /** The entry that was written with this revision; undefined: it was written over, or is gone. Asks any replica. */
+  /** Reads the entry written with this revision, or `undefined` if it was overwritten or deleted. Any replica may answer. */
   at(revision: number): Promise<Entry<T> | undefined>
   /**
-   * What stands under a key as its bytes, whatever they say; without any: the mark that it was deleted. Asks any replica, which may be behind:
-   * that it finds nothing is no proof. `bounced`: the server wrote it on a client's behalf, so it is not believed.
+   * Reads the raw bytes of a key; without `data` it is the marker of a deletion. Any replica may answer and may lag: a missing entry is no proof.
+   * `bounced`: the server wrote it on a client's behalf, so it is not trusted.
    */
   bytesOf(key: string): Promise<{ data: Uint8Array | undefined; revision: number; bounced?: true } | undefined>
-  /** Keys whose value the server wrote on a client's behalf. Every other reader skips such a value. */
+  /** Lists the keys whose value the server wrote on a client's behalf. All other read methods skip such values. */
   bounced(): Promise<{ key: string; revision: number }[]>
   /**
-   * Hands on every entry as its bytes, in the order of writing and without keeping them, for a reader of a large bucket. Without `data` the entry
-   * is the mark of a deleted key. Ends early when `signal` says so. Throws BusReadError when it was closed before the end.
+   * Reads the raw bytes of every entry in write order without buffering, for large buckets. Without `data` the entry is the marker of a deleted key.
+   * Ends early when `signal` aborts. Throws BusReadError if it was closed before the end.
    */
   read(onEntry: (entry: TableBytes) => void | Promise<void>, options?: TableReadOptions): Promise<void>
-  /** Lowest and highest revision there, how many entries there are and may be (undefined: any number), and when the oldest was written (ms). */
+  /**
+   * Returns the lowest and highest revision, the number of entries and its maximum (`undefined` if unlimited), and the time of the oldest write (ms).
+   */
   extent(): Promise<TableExtent>
-  /** Calls back for every present entry, then for each change (value undefined: deleted). Survives reconnects. `ready` settles after the present ones. */
+  /**
+   * Calls back for every present entry, then for each change (value `undefined`: deleted). Survives reconnects. `ready` settles after the present
+   * ones.
+   */
   watch(onChange: (key: string, value: T | undefined) => void, filter?: string): Promise<{ ready: Promise<void> } & AsyncDisposable>
 }
 
 export interface ObjectStore {
-  /** Pieces are written one behind the other. */
+  /** Stores an object. Writes its pieces sequentially. */
   put(name: string, data: ObjectData, meta?: Record<string, string>): Promise<void>
   get(name: string): Promise<Uint8Array | undefined>
   info(name: string): Promise<{ size: number; meta: Record<string, string> } | undefined>
   list(): Promise<string[]>
-  /** `overwrite`: its bytes on disk, too. */
+  /** Deletes an object. `overwrite` overwrites its bytes on disk. */
   delete(name: string, how?: 'overwrite'): Promise<void>
   /**
-   * Overwrites what no object is made of: what deletions left that broke off, and writings that added nothing since `before` (server ms). Gives
-   * those that did: they may become objects yet. Throws where what replicas tell is not enough to say so.
+   * Overwrites data that belongs to no object: remains of interrupted deletions, and uploads without a new piece since `before` (server ms). Returns
+   * uploads that are still active: they may yet become objects. Throws if the replicas' answers are not sufficient to decide.
    */
   sweep(before: number): Promise<string[]>
 }

@@ -2,32 +2,32 @@ import type { PassKey } from '@passover/schemas'
 import type { StoredMessage } from '../wire/messages.js'
 
 export interface FollowOptions {
-  /** Subject filters; all when left out. */
+  /** Subject filters. Default: all subjects. */
   filters?: string[]
-  /** First sequence wanted (default 1). */
+  /** First sequence to read. Default 1. */
   from?: number
   headers_only?: boolean
-  /** While much is stored it is read some 20 ms late, many messages at a time: cheaper for the server and for the reader. */
+  /** Under load reads some 20 ms late, many messages at a time: cheaper for the server and for the reader. */
   in_gulps?: boolean
-  /** The stream is another one, or lost its end: its last sequence is below the position, which is now there. */
+  /** Called if the stream's last sequence is below the position: it is another stream, or lost its end. The position is then that sequence. */
   onWentBack?: (last: number) => void
 }
 
 /**
- * An ordered reader: every stored message once, in order, also across reconnects.
- * A handler that throws is called again with the same message after a second: nothing is skipped.
+ * Ordered reader: delivers every stored message once, in order, also across reconnects. If the handler throws, it is called again with the same
+ * message after a second, so nothing is skipped.
  */
 export interface StreamSubscription extends AsyncDisposable {
-  /** Sequence of the last message handed on (0: none). */
+  /** Sequence of the last message delivered; 0 if none. */
   readonly position: number
-  /** Why nothing is read now; undefined: nothing is known to be wrong. */
+  /** Reason why nothing is read now, or `undefined` if no problem is known. */
   readonly trouble?: string | undefined
-  /** Settles when everything that was stored when it began has been handed on (also if that is nothing, or deleted since). */
+  /** Settles once everything stored at its start has been delivered (also if there was nothing, or it has been deleted since). */
   readonly caughtUp: Promise<void>
   readonly closed: Promise<void>
 }
 
-/** A return as the stream republished it, its server headers checked. */
+/** A return as republished by the stream, with its server headers verified. */
 export interface ReceivedReturn {
   key: PassKey
   by: string
@@ -35,13 +35,13 @@ export interface ReceivedReturn {
 }
 
 export interface SubscribeOptions {
-  /** Something came under a return's subject that the stream did not republish: the journal should be read. */
+  /** Called for a message on a return's subject that the stream did not republish: the journal should be read. */
   onSuspect?: ((key: PassKey) => void) | undefined
-  /** Answers other processes of the same name: whether this return is waited for, or being handed over, here. */
+  /** Answers other processes of the same agent: true if this process waits for the return or is handing it over. */
   isWaited?: ((key: PassKey, returned: number) => boolean) | undefined
 }
 
-/** `nobody`: no process hears that pass's return. `silent`: one does, and did not answer. */
+/** `nobody`: no process subscribes to that pass's return. `silent`: one does, but did not answer. */
 export type WaitedFor = 'waited' | 'not_waited' | 'nobody' | 'silent'
 
 export interface LiveSubscription extends AsyncDisposable {

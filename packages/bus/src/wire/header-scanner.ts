@@ -1,7 +1,7 @@
 import { RawHeaders, valueIn } from './headers.js'
 import type { MessageHeaders } from './messages.js'
 
-/** Telling place of a name: ours differ there where their length and end do not. */
+/** Index of a distinguishing character: our header names differ there if they agree in length and last character. */
 const MIDDLE = 9
 const CR = 0x0d
 
@@ -11,13 +11,13 @@ interface Known {
 }
 
 /**
- * Names of headers that a reader asks for together. They are found in one pass over the block, and no name is cut out of it to be
- * compared: who reads every message asks for a dozen, and a search for each costs several times as much.
+ * Reads several headers in one pass over the block, without creating a string for each name. A reader of every message asks for a dozen headers, and
+ * a search for each costs several times as much.
  */
 export class HeaderScanner<F extends string> {
   readonly #names: readonly string[]
   readonly #known = new Map<number, Known>()
-  /** Where the value of each field stands in what `firsts` gives. */
+  /** Index of each field's value in the result of `firsts`. */
   readonly at: Readonly<Record<F, number>>
 
   constructor(fields: Readonly<Record<F, string>>) {
@@ -31,7 +31,7 @@ export class HeaderScanner<F extends string> {
     }
   }
 
-  /** The first value of each, in the order of the fields. */
+  /** Returns the first value of each header, in the order of the fields. */
   firsts(headers: MessageHeaders): (string | undefined)[] {
     if (headers instanceof RawHeaders) return this.#ofBlock(headers.text())
     return this.#names.map((name) => headers.get(name))
@@ -52,7 +52,7 @@ export class HeaderScanner<F extends string> {
   }
 }
 
-/** A search for one character is several times as fast as one for two. */
+/** Returns the index of the next CRLF. Searching for one character is several times as fast as for two. */
 function lineEnd(block: string, from: number): number {
   let at = block.indexOf('\n', from)
   while (at >= 0 && block.charCodeAt(at - 1) !== CR) at = block.indexOf('\n', at + 1)

@@ -3,8 +3,8 @@ import type { HeaderName, MessageHeaders } from './messages.js'
 import { Message } from './raw-message.js'
 
 /**
- * Headers read lazily from the raw block. The client's own map costs several µs a message, which a reader of everything pays.
- * `get` is the first value, the one that the server looks at; `last` is the one that it appended.
+ * Reads headers lazily from the raw block. The client's own map costs several µs per message, too much for a reader of the whole stream. `get`
+ * returns the first value, which is the one the server evaluates; `last` returns the one that the server appended.
  */
 export class RawHeaders implements MessageHeaders {
   readonly #block: string
@@ -40,13 +40,13 @@ export class RawHeaders implements MessageHeaders {
     return this.#block
   }
 
-  /** The headers as they are stored: a direct get and a republish append theirs, which begin with the last `Nats-Stream`. */
+  /** Returns the headers as stored, without those that a direct get or a republish appends, which begin at the last `Nats-Stream`. */
   asStored(): RawHeaders {
     const added = this.#block.lastIndexOf('\r\nNats-Stream:')
     return added < 0 ? this : new RawHeaders(`${this.#block.slice(0, added)}\r\n\r\n`)
   }
 
-  /** Status of a JetStream status message ("NATS/1.0 408 Request Timeout"), 0 when it has none. */
+  /** Status of a JetStream status message ("NATS/1.0 408 Request Timeout"); code 0 if it has none. */
   get status(): { code: number; description: string } {
     const line = this.#block.slice(8, this.#block.indexOf('\r\n')).trim()
     const code = Number.parseInt(line, 10)
@@ -57,32 +57,32 @@ export class RawHeaders implements MessageHeaders {
 const SPACE = 0x20
 const DELETE = 0x7f
 
-/** What stands between two places, trimmed. Mostly that is one space before it, so that one cut will do. */
+/** Returns the trimmed text between two indexes. Usually only one leading space has to go, so one slice is enough. */
 export function valueIn(block: string, from: number, to: number): string {
   const start = block.charCodeAt(from) === SPACE ? from + 1 : from
   const value = block.slice(start, to)
   return start < to && isInk(block.charCodeAt(start)) && isInk(block.charCodeAt(to - 1)) ? value : value.trim()
 }
 
-/** A character that is no white space, as far as ASCII goes. */
+/** Returns true for a printable ASCII character other than space. */
 function isInk(code: number): boolean {
   return code > SPACE && code < DELETE
 }
 
-/** Headers from the block that `text()` gave. */
+/** Parses the header block that `text()` returned. */
 export function readHeaders(text: string): MessageHeaders {
   return new RawHeaders(text)
 }
 
 const NO_HEADERS = new RawHeaders('NATS/1.0\r\n')
 
-/** The client's message, too, has the raw bytes inside; where a later version hides them, its own map is used. */
+/** Internals of the client's message with its raw bytes. If a later version hides them, the client's own header map is used. */
 interface RawMessage {
   _msg?: { hdr?: number }
   _rdata?: Uint8Array
 }
 
-/** Headers of a message, whoever read it. */
+/** Returns the headers of a message, read by the bus or by the client. */
 export function headersOf(message: { headers?: MsgHdrs }): RawHeaders {
   if (message instanceof Message) {
     const block = message.block()
@@ -101,7 +101,7 @@ export function headersOf(message: { headers?: MsgHdrs }): RawHeaders {
   return new RawHeaders(`NATS/1.0 ${parsed.status === '0' ? '' : parsed.status}${lines.join('')}\r\n`)
 }
 
-/** Parses the header block of a STREAM.MSG.GET answer (base64). */
+/** Parses the base64 header block of a STREAM.MSG.GET response. */
 export function headersFromBase64(text: string | undefined): RawHeaders {
   return text ? new RawHeaders(Buffer.from(text, 'base64').toString('utf8')) : NO_HEADERS
 }
@@ -109,7 +109,10 @@ export function headersFromBase64(text: string | undefined): RawHeaders {
 const LINE_BREAK = /[\r\n]/
 const LINE_BREAKS = /[\r\n]+/g
 
-/** A header block for publishing, `lines` at its end as they are. A line break in a value would begin a header of its own: it becomes a space. */
+/**
+ * Encodes a header block for publishing, with `lines` appended unchanged. A line break in a value would start another header, so it is replaced by a
+ * space.
+ */
 export function encodeHeaders(headers: Partial<Record<string, string>> | undefined, lines = ''): string {
   let block = 'NATS/1.0\r\n'
   for (const name in headers) {
@@ -123,7 +126,7 @@ function headerLine(name: string, value: string): string {
   return `${name}: ${LINE_BREAK.test(value) ? value.replace(LINE_BREAKS, ' ') : value}\r\n`
 }
 
-/** A block for the client's own `publish`, which asks nothing of it but `encode`. */
+/** Wraps a block for the client's own `publish`, which only calls `encode` on it. */
 export function asClientHeaders(block: string): MsgHdrs {
   return { encode: () => Buffer.from(block) } as unknown as MsgHdrs
 }

@@ -1,21 +1,21 @@
 import type { MessageHeaders } from './messages.js'
 
 /**
- * Tells stored messages that a client published from those that the server published on a client's behalf.
+ * Distinguishes stored messages that a client published from those that the server published on a client's behalf.
  *
- * The server checks the subject that a client publishes to, but not the reply subject that it names. A client can therefore have the
- * server store an answer (a direct get, a publish acknowledgment, the status of a pull) under any subject: a bounce. The server marks
- * most of these answers with headers of its own, and a client cannot take them off again. See docs/architecture/trusted-messages.md.
+ * The server checks the subject that a client publishes to, but not the reply subject that it names. A client can therefore have the server store an
+ * answer (a direct get, a publish acknowledgment, the status of a pull) under any subject: a bounce. The server marks most of these answers with
+ * headers of its own, which a client cannot remove. See docs/architecture/trusted-messages.md.
  */
 
 const OURS = '\r\nNats-'
 /**
- * Headers with which an honest client may publish, which an import of an account adds to a client's message (`Request-Info`), or which a read of the
- * headers alone adds. They follow `Nats-`.
+ * `Nats-` headers, without that prefix, that do not indicate a bounce: those with which a correct client may publish, one that an account import adds
+ * to a client's message (`Request-Info`), and one that a headers-only read adds.
  */
 const CLIENT_HEADERS = ['Expected-', 'Msg-', 'Request-Info:', 'Rollup:', 'TTL:', 'Marker-']
 
-/** Returns the first header that only the server writes; undefined: the block has none, so that a client published the message. */
+/** Returns the first header that only the server writes, or `undefined` if there is none, that is, a client published the message. */
 export function serverHeader(headers: MessageHeaders): string | undefined {
   const block = headers.text()
   let at = block.indexOf(OURS)
@@ -37,7 +37,10 @@ function isClientHeader(block: string, from: number): boolean {
 
 const SIZE = '\r\nNats-Msg-Size:'
 
-/** Whether a message has no header at all, as the server's acknowledgments and API responses. A read of the headers alone adds the size. */
+/**
+ * Returns true if a message has no headers, like the server's acknowledgments and API responses. The size header that a headers-only read adds does
+ * not count.
+ */
 export function isBare(headers: MessageHeaders): boolean {
   const block = headers.text()
   const colon = block.indexOf(':')
@@ -48,8 +51,8 @@ const DECODER = new TextDecoder()
 const BRACE = 0x7b
 
 /**
- * Whether a body without headers is an answer of the server or of a service: empty, or JSON other than a body of ours, each of which
- * names its version.
+ * Returns true if a body without headers is an answer of the server or of a service: empty, or JSON without the version field `v` that all of our
+ * bodies have.
  */
 export function isServerAnswer(data: Uint8Array): boolean {
   if (data.length === 0) return true
@@ -62,19 +65,19 @@ export function isServerAnswer(data: Uint8Array): boolean {
   }
 }
 
-/** What of a stored message tells who published it. */
+/** Parts of a stored message that show who published it. */
 export interface Published {
   headers: MessageHeaders
-  /** Empty where only the headers were read. */
+  /** Empty if only the headers were read. */
   data: Uint8Array
 }
 
-/** Kinds whose bodies tell where there are no headers. Steps always have some: most of their readers read nothing else. */
+/** Kinds of messages that are judged by their body if they have no headers. Steps always have headers: most of their readers read nothing else. */
 const BODIED: ReadonlySet<string> = new Set(['decision', 'event', 'policy', 'agent', 'custody', 'acknowledged'])
 
 /**
- * Returns why a stored message is not believed; undefined: a client published it. A request may come without headers (`nats pub`): its body is
- * checked by admission, which no answer of the server passes.
+ * Returns the reason why a stored message is not trusted, or `undefined` if a client published it. A request may come without headers (`nats pub`):
+ * admission validates its body, and no answer of the server passes that.
  */
 export function distrust(kind: string, published: Published): string | undefined {
   const { headers, data } = published
@@ -87,14 +90,14 @@ export function distrust(kind: string, published: Published): string | undefined
 }
 
 /**
- * Whether a reader of the headers alone must read the body of a message without headers. Clients of this version publish no such message;
- * earlier ones acknowledge returns so, in great number, and no reader of the headers alone uses acknowledgments.
+ * Returns true if a headers-only reader must read the body of a message that has no headers. Clients of this version publish no such message; earlier
+ * ones acknowledge returns that way, in large numbers, but no headers-only reader uses acknowledgments.
  */
 export function needsBody(kind: string): boolean {
   return kind !== 'acknowledged' && BODIED.has(kind)
 }
 
-/** Whether only the headers were read of a message that has a body. */
+/** Returns true if the message has a body that was not read. */
 function isUnread({ headers, data }: Published): boolean {
   return data.length === 0 && Number(headers.get('Nats-Msg-Size') ?? 0) > 0
 }

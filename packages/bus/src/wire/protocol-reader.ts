@@ -1,15 +1,15 @@
 import { Message, type ReceivedMessage } from './raw-message.js'
 
-/** The client's own reader of the protocol. */
+/** Interface of the client's own protocol parser. */
 export interface ClientParser {
   state: number
   parse(bytes: Uint8Array): void
 }
 
-/** Who hears a subscription's messages; undefined: it is none of the bus's. */
+/** Finds the callback of a subscription, or `undefined` if the subscription is not the bus's. */
 export type FindHearer = (sid: number) => ((message: ReceivedMessage) => void) | undefined
 
-/** Between two commands of the server. */
+/** Parser state between two commands of the server. */
 const AT_START = 0
 const SPACE = 0x20
 const CR = 0x0d
@@ -17,27 +17,27 @@ const LF = 0x0a
 const [H, M, S, G] = [0x48, 0x4d, 0x53, 0x47]
 const ZERO = 0x30
 const MAX_DIGITS = 9
-/** A longer line without an end is left to the client, which knows what to say about it. */
+/** Maximum length of an incomplete line. A longer one is passed to the client, which reports the error. */
 const MAX_LINE = 64 * 1024
-/** Most words behind the verb of a message's line: subject, subscription, reply, bytes of headers, bytes. */
+/** Maximum number of words after the verb of a message line: subject, subscription, reply, header bytes, total bytes. */
 const WORDS = 5
 
-/** Where the words of a line end that is being read. There is one reader at a time, and it never waits. */
+/** End index of each word of the current line. Module state is safe: parsing is synchronous, so there is one reader at a time. */
 const ends: number[] = new Array(WORDS).fill(0)
 
 /**
- * Stands before the client's parser (decision 96). A message that lies whole in what the socket gave, as nearly all do, is cut out here and handed to
- * whoever subscribed through the bus. Everything else goes to the client's parser as it came: what its own subscriptions wait for, a
- * message that is not whole yet, every other command. The client looks at each byte of a line twice and makes a dozen objects a message.
+ * Reads the protocol before the client's parser does (decision 96). A message that is complete in the received chunk, as nearly all are, is extracted
+ * here and passed to the bus's subscriber. Everything else goes to the client's parser unchanged: messages of its own subscriptions, incomplete
+ * messages, all other commands. The client's parser looks at each byte of a line twice and creates a dozen objects per message.
  */
 export class ProtocolReader implements ClientParser {
   readonly #client: ClientParser
   readonly #find: FindHearer
-  /** False until the client's parser is between two commands: until then all is its own. */
+  /** False until the client's parser is between two commands; until then it receives everything. */
   #isOurs = false
-  /** Bytes that are still missing of a message whose beginning the client's parser has. */
+  /** Number of bytes still missing of a message whose beginning the client's parser has. */
   #owed = 0
-  /** The beginning of a line. */
+  /** Incomplete line at the end of the last chunk. */
   #rest: Uint8Array | undefined
 
   constructor(client: ClientParser, find: FindHearer) {
@@ -70,7 +70,7 @@ export class ProtocolReader implements ClientParser {
     return rest ? Buffer.concat([rest, bytes]) : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   }
 
-  /** What is owed to a message of the client's; what follows begins there. */
+  /** Passes the client's parser the missing bytes of its message. Returns the index where the next command begins. */
   #pay(bytes: Buffer): number {
     const paid = Math.min(this.#owed, bytes.length)
     this.#owed -= paid
@@ -80,19 +80,19 @@ export class ProtocolReader implements ClientParser {
     return paid
   }
 
-  /** A line that has no end yet. */
+  /** Keeps an incomplete line for the next chunk. */
   #keep(bytes: Buffer, at: number): void {
     if (bytes.length - at <= MAX_LINE) this.#rest = Buffer.from(bytes.subarray(at))
     else this.#give(bytes, at, bytes.length)
   }
 
-  /** Where the next command begins; undefined: this one has no end yet. */
+  /** Passes a command to the client's parser. Returns the index of the next command, or `undefined` if this one is incomplete. */
   #command(bytes: Buffer, at: number): number | undefined {
     const end = bytes.indexOf(LF, at)
     return end < 0 ? undefined : this.#give(bytes, at, end + 1)
   }
 
-  /** To the client's parser, which has all that follows, too, where it sees no end there. */
+  /** Passes bytes to the client's parser. If it does not consider the command complete, it receives the rest of the chunk, too. */
   #give(bytes: Buffer, from: number, to: number): number {
     this.#client.parse(bytes.subarray(from, to))
     if (this.#client.state === AT_START) return to
@@ -124,12 +124,12 @@ export class ProtocolReader implements ClientParser {
   }
 }
 
-/** Whether `MSG ` stands before a place. */
+/** Returns true if `MSG ` precedes the index. */
 function isMessage(bytes: Buffer, first: number): boolean {
   return bytes[first - 4] === M && bytes[first - 3] === S && bytes[first - 2] === G && bytes[first - 1] === SPACE
 }
 
-/** How many words stand from there to the line's end, one space between two; 0: it has no end yet, or is not as the server writes it. */
+/** Counts the words up to the end of the line, separated by single spaces. Returns 0 if the line is incomplete or malformed. */
 function wordsOf(bytes: Buffer, from: number): number {
   let words = 0
   let begun = from
@@ -145,7 +145,7 @@ function wordsOf(bytes: Buffer, from: number): number {
   return 0
 }
 
-/** The number that is a word of the line, not the first; NaN where it is none. */
+/** Returns the value of a numeric word of the line (not the first), or NaN if it is not a number. */
 function numberAt(bytes: Buffer, word: number): number {
   const from = (ends[word - 1] ?? 0) + 1
   const to = ends[word] ?? 0

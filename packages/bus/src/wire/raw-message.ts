@@ -1,6 +1,6 @@
 import type { MsgHdrs } from '@nats-io/transport-node'
 
-/** A message as the bus reads it; the client's own has all of this. */
+/** A message as the bus reads it. The client's own message type satisfies this interface. */
 export interface ReceivedMessage {
   readonly subject: string
   readonly reply?: string | undefined
@@ -8,7 +8,7 @@ export interface ReceivedMessage {
   readonly headers?: MsgHdrs
 }
 
-/** Where the parts of a message lie: its headers, if any, begin at `at`, and all of it is `size` bytes. */
+/** Position of a message in its chunk: headers (if any) begin at `at`, `head` is their length in bytes, `size` the length of headers and body. */
 export interface Place {
   reply: string | undefined
   at: number
@@ -16,7 +16,7 @@ export interface Place {
   size: number
 }
 
-/** A message within what the socket gave. Its body is cut out when it is asked for. */
+/** A message inside a received chunk. Its body is sliced on access. */
 export class Message implements ReceivedMessage {
   readonly subject: string
   readonly #bytes: Buffer
@@ -37,7 +37,7 @@ export class Message implements ReceivedMessage {
     return this.#bytes.subarray(at + head, at + size)
   }
 
-  /** Its header block; empty: it has none. */
+  /** Returns the header block, or an empty string if it has none. */
   block(): string {
     const { at, head } = this.#place
     return head === 0 ? '' : this.#bytes.toString('utf8', at, at + head)

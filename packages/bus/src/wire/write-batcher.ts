@@ -1,19 +1,21 @@
-/** After a write of so many messages the next ones are in no hurry: more are gathered for so long, or until they are so many bytes. */
+/** Number of messages in one write after which following writes are gathered. */
 const HIGH_WATERMARK = 16
-/** They are again when writes have had fewer than this, as far as the last ones tell: a dozen passes in flight make seven a write. */
+/** Average number of messages per write below which gathering stops: a dozen passes in flight make seven a write. */
 const LOW_WATERMARK = 8
 const LAST_WRITES = 8
-/** And when so many in a row had fewer than this: what came in one go is over, and the next to write is somebody else. */
+/**
+ * Gathering also stops after MAX_SMALL_WRITES writes in a row with fewer messages than this: the burst is over, and the next writer should not wait.
+ */
 const SMALL_WRITE = 4
 const MAX_SMALL_WRITES = 2
-/** After a pause as long as this nobody is made to wait. */
+/** Milliseconds without a write after which the next one is not delayed. */
 const PAUSE_MS = 20
 
-/** Whether what is written next may wait for more (decision 40). Times are monotonic ms. */
+/** Decides whether the next write may wait for more messages (decision 40). Times are monotonic ms. */
 export class WriteBatcher {
-  /** Messages of the last writes, the newest counting most (at most MANY). */
+  /** Moving average of messages per write, capped at HIGH_WATERMARK. */
   #written = 0
-  /** How many of the last writes had little. */
+  /** Number of consecutive small writes up to the last one. */
   #little = 0
   #wroteAt = Number.NEGATIVE_INFINITY
 

@@ -1,31 +1,31 @@
 export interface SendOptions {
   reply?: string | undefined
-  /** What `encodeHeaders` made. */
+  /** Header block from `encodeHeaders`. */
   headers?: string | undefined
 }
 
 const CHUNK_BYTES = 64 * 1024
-/** Most bytes of one character in UTF-8, as far as a string counts it. */
+/** Maximum UTF-8 bytes per UTF-16 code unit. */
 const MAX_CHARACTER_BYTES = 3
 const CRLF = 2
 const CR = 0x0d
 const LF = 0x0a
 
 /**
- * Messages on their way out, as the bytes that the server reads. The client's own publish cuts each message into four pieces, checks
- * both subjects again, and joins the pieces later; here each is written once, behind the one before it.
+ * Buffers outgoing messages as protocol bytes. The client's own publish splits each message into four pieces, checks both subjects again, and joins
+ * the pieces later; here each is written once, directly after the one before it.
  */
 export class WriteBuffer {
   #chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
-  /** Bytes of the chunk before `from` were taken already, and may still lie in the socket's queue. */
+  /** Start of the bytes that have not been taken. Bytes before it may still be in the socket's queue. */
   #from = 0
   #to = 0
-  /** Pieces of chunks that have no more room, or that are being taken, and their bytes. */
+  /** Full slices waiting to be taken, and their total bytes. */
   #full: Uint8Array[] = []
   #bytes = 0
   #messages = 0
 
-  /** Not taken yet. */
+  /** Number of messages not taken yet. */
   get messages(): number {
     return this.#messages
   }
@@ -33,7 +33,7 @@ export class WriteBuffer {
     return this.#bytes + this.#to - this.#from
   }
 
-  /** `headers` is a whole block, its empty line included. Neither subject may have white space. */
+  /** Adds a message. `headers` is a whole block with its empty line. Neither subject may contain white space. */
   add(subject: string, data: Uint8Array, { reply, headers }: SendOptions): void {
     this.#messages += 1
     const to = reply === undefined ? subject : `${subject} ${reply}`
@@ -43,7 +43,7 @@ export class WriteBuffer {
     }
   }
 
-  /** Everything since the last time, in order. */
+  /** Returns everything added since the last call, in order. */
   take(): Uint8Array[] {
     this.#close()
     const taken = this.#full
@@ -53,7 +53,7 @@ export class WriteBuffer {
     return taken
   }
 
-  /** False, and nothing written: the text has characters of several bytes, so that the length it tells of itself is wrong. */
+  /** Writes one message. Returns false without adding it if the text has multi-byte characters, so that the lengths in it are wrong. */
   #write(text: string, data: Uint8Array, width: 'ascii' | 'wide' = 'ascii'): boolean {
     this.#reserve(text.length * MAX_CHARACTER_BYTES + data.length + CRLF)
     const chunk = this.#chunk
