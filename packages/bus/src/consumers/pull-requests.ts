@@ -7,7 +7,7 @@ import { parseAck, StreamDelivery } from './delivery.js'
 
 export interface PullRequest {
   batch: number
-  /** 0: the server answers at once. */
+  /** Milliseconds to wait for messages; 0: the server answers at once. */
   expires_ms: number
   max_bytes?: number
 }
@@ -20,15 +20,15 @@ interface Open {
   end: (how: PullEnd) => void
 }
 
-/** The server ends a pull itself; this much later we give it up. */
+/** Milliseconds after the expiry until a pull that the server did not end is given up. */
 const GRACE_MS = 2_000
 const IDLE_MS = 5_000
 const NANOS_PER_MS = 1_000_000
 const TEXT = new TextEncoder()
 
 /**
- * Pull requests to one consumer, several at a time if need be, on one subscription of its own that goes when it is idle.
- * Deliveries do not say which pull they belong to: they are counted to the oldest, and a status corrects the count.
+ * Sends pull requests to one consumer, several at a time if needed, over a subscription of its own that closes when idle. Deliveries do not name
+ * their pull: each is counted to the oldest open pull, and a status message corrects the count.
  */
 export class Puller implements AsyncDisposable {
   readonly #link: Connection
@@ -39,7 +39,7 @@ export class Puller implements AsyncDisposable {
   #subscription: Subscription | undefined
   #next = 0
   #outstanding = 0
-  /** The pull to which the next delivery is counted, once it was looked up. */
+  /** Cached pull to which the next delivery is counted. */
   #oldest: Open | undefined
   #lastUse = 0
   #idle: NodeJS.Timeout | undefined
@@ -59,12 +59,12 @@ export class Puller implements AsyncDisposable {
     }
   }
 
-  /** Messages asked for and not yet come. */
+  /** Number of messages requested but not received yet. */
   get outstanding(): number {
     return this.#outstanding
   }
 
-  /** A delivery that comes after its pull was given up goes to the latest callback: it is leased to us. */
+  /** Requests messages. A delivery after the end of its pull goes to the latest callback, because it is leased to this process. */
   pull(request: PullRequest, onDelivery: (delivery: StreamDelivery) => void): Promise<PullEnd> {
     return new Promise((resolve) => {
       if (this.#closed || !this.#link.connected) return resolve('failed')
@@ -136,7 +136,7 @@ export class Puller implements AsyncDisposable {
       this.#end(token, how)
       return
     }
-    // Its deliveries were counted to another pull, which now waits for as many too many.
+    // Its deliveries were counted to another pull, which now expects that many too many.
     const oldest = this.#first()
     const excess = Number(headers.get('Nats-Pending-Messages'))
     if (!oldest || !(excess > 0)) return
@@ -168,7 +168,7 @@ function body(request: PullRequest): Uint8Array {
   return TEXT.encode(JSON.stringify({ batch, ...wait, ...(max_bytes === undefined ? {} : { max_bytes }) }))
 }
 
-/** Maps the server's status (404, 408, 409, 503) to why a pull ended. */
+/** Maps the server's status (404, 408, 409, 503) to the reason why a pull ended. */
 export function endOf(code: number, description: string): PullEnd {
   if (code === 404 || code === 408) return 'empty'
   if (code === 503) return 'gone'

@@ -3,7 +3,7 @@ import type { StreamDelivery } from './delivery.js'
 export interface SequentialDispatcherOptions {
   handle: (delivery: StreamDelivery) => void | Promise<void>
   onHandled: (delivery: StreamDelivery) => void
-  /** Nothing is queued or being handled any more. */
+  /** Called when no message is queued or being handled. */
   onIdle: () => void
   report: (error: unknown) => void
 }
@@ -11,19 +11,19 @@ export interface SequentialDispatcherOptions {
 const RETRY_DELAY_MS = 1_000
 
 /**
- * Hands messages to a handler in order, one at a time. One that throws is called again with the same message: nothing is skipped.
- * A handler that answers at once costs no promise.
+ * Passes messages to a handler in order, one at a time. If the handler throws, it is called again with the same message, so nothing is skipped. A
+ * synchronous handler costs no promise.
  */
 export class SequentialDispatcher {
   readonly #options: SequentialDispatcherOptions
   #queue: StreamDelivery[] = []
   #busy = false
   #closed = false
-  /** What is handed on only when its doubt has settled. */
+  /** Checks that must settle before their delivery is handled. */
   readonly #doubts = new Map<StreamDelivery, Promise<void>>()
-  /** The message whose doubt is waited for. */
+  /** Delivery that waits for its check. */
   #held: StreamDelivery | undefined
-  /** Sequence of the message that is being handled, or was last. */
+  /** Sequence of the message being handled, or of the last one. */
   #taken = 0
 
   constructor(options: SequentialDispatcherOptions) {
@@ -42,14 +42,17 @@ export class SequentialDispatcher {
     return !this.#busy && this.#queue.length === 0
   }
 
-  /** `doubt`: it and what follows wait until this has settled. It may call `clear`. It never rejects. */
+  /**
+   * Queues a delivery. With `doubt`, it and all later ones wait until that promise has settled. The promise must not reject; its code may call
+   * `clear`.
+   */
   push(delivery: StreamDelivery, doubt?: Promise<void>): void {
     if (doubt) this.#doubts.set(delivery, doubt)
     this.#queue.push(delivery)
     if (!this.#busy) this.#work()
   }
 
-  /** Forgets what is queued; what is being handled goes on. */
+  /** Drops the queued messages. The message being handled is completed. */
   clear(): void {
     this.#queue = []
     this.#doubts.clear()
@@ -58,7 +61,7 @@ export class SequentialDispatcher {
     this.#busy = false
   }
 
-  /** Sequences begin anew: the stream is another one. */
+  /** Resets the sequence, since the stream is another one. */
   forget(): void {
     this.#taken = 0
   }
@@ -104,7 +107,7 @@ export class SequentialDispatcher {
     this.#work()
   }
 
-  /** Undefined when the message was handled. */
+  /** Calls the handler. Returns `undefined` if the message was handled synchronously. */
   #hand(delivery: StreamDelivery): Promise<void> | undefined {
     this.#taken = delivery.sequence
     try {

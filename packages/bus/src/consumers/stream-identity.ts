@@ -5,7 +5,7 @@ interface StreamState {
   state: { last_seq: number }
 }
 
-/** Whether a stream is still the one that was read: one of the same name may have been made anew, however much it holds by now. */
+/** Detects whether a stream was replaced by another of the same name since it was read, regardless of its current sequence. */
 export class StreamIdentity {
   readonly #api: JetStreamApi
   readonly #stream: string
@@ -16,12 +16,12 @@ export class StreamIdentity {
     this.#stream = stream
   }
 
-  /** Learns when it was made, where that is not known. */
+  /** Stores the creation time of the stream, unless it is known. */
   async note(): Promise<void> {
     if (this.#created === undefined) this.#created = (await this.#info()).created
   }
 
-  /** Its last sequence now. */
+  /** Returns the stream's current last sequence. */
   async last(): Promise<number> {
     return (await this.#info()).state.last_seq
   }

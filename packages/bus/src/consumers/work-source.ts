@@ -14,7 +14,7 @@ interface SourceContext {
   onClose: (source: AsyncDisposable) => void
 }
 
-/** One of a subagent's three work consumers, which the dispatcher makes and workers only bind. */
+/** One of a subagent's three work consumers. The dispatcher creates them; workers only bind to them. */
 export class StreamWorkSource implements WorkSource {
   readonly slot: Slot
   readonly #api: JetStreamApi

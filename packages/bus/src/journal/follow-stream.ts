@@ -8,7 +8,7 @@ import { isBare, needsBody } from '../wire/message-origin.js'
 import type { StoredMessage } from '../wire/messages.js'
 import { JournalReader } from './journal-reader.js'
 
-/** Reads the main stream: each message is handed on with what its subject and headers say. */
+/** Reads the main stream. Passes on each message with the facts from its subject and headers. */
 export function followStream(
   { link, api, subjects }: BusContext,
   { filters, from, headers_only, in_gulps, onWentBack }: FollowOptions,
@@ -21,7 +21,7 @@ export function followStream(
     if (!isBare(stored.headers) || !needsBody(subjects.parse(stored.subject).kind)) return onMessage(stored, subjects.toFact(stored))
     return reads.message(stored.sequence).then((read) => (read ? onMessage(read, subjects.toFact(read)) : undefined))
   }
-  // A single server has no other copies. There the readers ask nothing.
+  // A single server has no other replicas, so its readers need no comparison.
   const isClustered = link.nc.info?.cluster !== undefined
   const reader = new OrderedConsumer(
     { link, api },

@@ -6,24 +6,24 @@ import type { Bus } from '../types/bus.js'
 import type { Table } from '../types/stores.js'
 import type { PublishResult } from '../wire/messages.js'
 
-/** Some seconds: a replica that is asked may be behind. */
+/** Number of tries, which take some seconds: the replica that answers may lag. */
 const TRIES = 10
 
-/** What the bucket has of an agent. */
+/** State of an agent in the bucket. */
 export interface AgentStanding {
-  /** Undefined: none, or one that a later version wrote. */
+  /** `undefined` if there is none, or if a later version wrote it. */
   record: AgentRecord | undefined
-  /** Of the record, or of its removal; 0: it never had one. What is written over it is written over nothing else. */
+  /** Revision of the record or of its removal; 0 if it never had one. Guards the next write. */
   revision: number
   isUnreadable: boolean
 }
 
-/** `untold`: it is not kept, and the stream's last word may be of what does not stand. */
+/** `untold`: it was not stored, and the last event in the stream may describe a record that is not in force. */
 export type AgentKept = 'kept' | 'lost' | 'untold'
 
 /**
- * The registry: each change is an event, and then the record, so that the stream alone tells who could do what. Of two concurrent changes of
- * an agent the events may be in the other order than the records: the second writer publishes the stored record once more
+ * Writes the agent registry: each change is first an event and then the record, so that the stream alone shows who could do what. The events of two
+ * concurrent changes may be in the opposite order of the records; then the second writer publishes the stored record once more
  * (docs/architecture/dispatcher.md#other-duties).
  */
 export class AgentRegistry {
@@ -45,7 +45,7 @@ export class AgentRegistry {
     return { record: parsed?.data, revision: stored.revision, isUnreadable: parsed?.data === undefined }
   }
 
-  /** The event of a change. Without a record: taken out. */
+  /** Publishes the event of a change; without a record, of a removal. */
   tell(name: string, record?: AgentRecord): Promise<PublishResult> {
     const body: AgentBody = record ? { v: WIRE_VERSION, name, record } : { v: WIRE_VERSION, name }
     return this.#bus.publish({
@@ -55,13 +55,13 @@ export class AgentRegistry {
     })
   }
 
-  /** Writes the record that was told over what stood before its event; `lost`: somebody else was faster, and that stands. */
+  /** Writes the published record over the revision that was read before its event. `lost`: another write was faster and is in force. */
   async keep({ record, over }: { record: AgentRecord; over: number }): Promise<AgentKept> {
     if ((await this.#table.update(record.name, record, over)) !== undefined) return 'kept'
     return (await this.#tellWhatStands({ name: record.name, over, told: record })) ? 'lost' : 'untold'
   }
 
-  /** Takes an agent out, whoever changes it meanwhile, and whatever version wrote it. `lost`: others go on changing it. */
+  /** Removes an agent, regardless of concurrent changes and of the version that wrote it. `lost`: others keep changing it. */
   async remove(name: string): Promise<PublishResult> {
     let over = -1
     for (let tries = 0; tries < TRIES; tries++) {
@@ -75,13 +75,13 @@ export class AgentRegistry {
     return { kind: 'lost' }
   }
 
-  /** That what was told stands yet only its compare-and-set can tell. False: it is not told. */
+  /** Publishes an event for the record in force. Only the compare-and-set shows that the event still matches. Returns false if this fails. */
   async #tellWhatStands({ name, over, told }: { name: string; over: number; told: AgentRecord | undefined }): Promise<boolean> {
     for (let tries = 0; tries < TRIES; tries++) {
       const found = await this.#newer(name, over)
       if (!found) return false
       const { record, revision, isUnreadable } = found
-      // Who wrote it has told it, in words that are not known here; or several say the same at once.
+      // The writer of an unreadable record has published its event; or several writers stored the same record.
       if (isUnreadable || (record && told && saysTheSame(record, told))) return true
       if ((await this.tell(name, record)).kind !== 'stored') continue
       const written = record ? (await this.#table.update(name, record, revision)) !== undefined : await this.#table.delete(name, revision)
@@ -90,7 +90,7 @@ export class AgentRegistry {
     return false
   }
 
-  /** What stands after a revision that somebody is known to have written over; undefined: no replica that was asked has it yet. */
+  /** Reads the state after a revision that is known to be overwritten. Returns `undefined` if no replica that answered has it yet. */
   async #newer(name: string, over: number): Promise<AgentStanding | undefined> {
     const backoff = new Backoff(this.#timing)
     for (let tries = 0; tries < TRIES; tries++) {

@@ -20,13 +20,13 @@ import type { Bus } from '../types/bus.js'
 import type { Table } from '../types/stores.js'
 import type { StoredMessage } from '../wire/messages.js'
 
-/** How the bucket's `current` stands. `revision` is what the next write of it expects; 0: there is none. */
+/** State of the bucket's `current` entry. `revision` guards the next write; 0 if there is no entry. */
 export type CurrentPolicy =
   | { kind: 'none'; revision: 0 }
   | { kind: 'valid'; value: PolicyVersion; revision: number }
   | { kind: 'invalid'; why: string; revision: number }
 
-/** A new version as its author means it: `base` is the version that was changed (0: the system's defaults). */
+/** A new version as its author intends it. `base` is the version that was edited (0: the system's defaults). */
 export interface PolicyDraft {
   document: PassOverPreferences
   base: number
@@ -35,23 +35,23 @@ export interface PolicyDraft {
 
 export type PolicyOutcome =
   | { kind: 'published'; value: PolicyVersion }
-  /** Another version than the draft's base is in force: this one; undefined: none is. */
+  /** The version in force, if it is not the draft's base; `undefined` if none is. */
   | { kind: 'lost'; value: PolicyVersion | undefined }
   | { kind: 'refused'; description: string }
 
 const CURRENT = 'current'
-/** Of many who write at once each loses to all others before it wins. */
+/** Number of tries. With many concurrent writers, each loses to all others before it wins. */
 const TRIES = 200
 
 /**
- * The live policy: each version an event in the stream, which orders them, and then in the bucket, which dispatchers watch.
- * Who dies between the two leaves a version that is published and not in force; `rollForward` by anybody mends it.
+ * The live policy. Each version is first an event in the stream, which orders them, and then an entry in the bucket, which dispatchers watch. A
+ * writer that dies in between leaves a version that is published but not in force; any process repairs that with `rollForward`.
  */
 export class PolicyStore {
   readonly table: Table<unknown>
   readonly #bus: Bus
   readonly #timing: Timing
-  /** What the stream said of the version that was asked for last: it is asked once a version, not at each look. */
+  /** Last version read from the stream. A cache: each version is read once, not at every check. */
   #said: PolicyVersion | undefined
 
   private constructor(bus: Bus, table: Table<unknown>, timing: Timing) {
@@ -60,9 +60,9 @@ export class PolicyStore {
     this.#timing = timing
   }
 
-  /** `timing`: by which it waits while others write. */
+  /** Opens the store. `timing` is the clock for waiting on concurrent writers. */
   static async open(bus: Bus, timing: Timing = machineTiming): Promise<PolicyStore> {
-    // Read as it is: what its schema refuses must be told, not left out.
+    // Read without a schema: invalid entries must be reported, not skipped.
     return new PolicyStore(bus, await bus.table('policy', z.unknown()), timing)
   }
 
@@ -76,7 +76,7 @@ export class PolicyStore {
     return entry && this.#versionOf(entry.value)
   }
 
-  /** Every version that the bucket has and the stream confirms, newest first. */
+  /** Returns every version in the bucket that the stream confirms, newest first. */
   async versions(): Promise<PolicyVersion[]> {
     const found: Promise<PolicyVersion | undefined>[] = []
     for await (const { value } of this.table.entries('version.*')) found.push(this.#versionOf(value))
@@ -84,18 +84,18 @@ export class PolicyStore {
     return versions.sort((a, b) => b.version - a.version)
   }
 
-  /** Whether the stream lost this version, as its leader says now: it went back to before it, or is another one. */
+  /** Returns true if the stream has lost this version, according to its leader: it was rolled back to before it, or is another stream. */
   async isLost({ version, digest, sequence }: PolicyVersion): Promise<boolean> {
     const stored = await this.#bus.journal.message(sequence)
     const said = stored && this.#read(stored)
     if (said?.version === version && said.digest === digest) return false
-    // An event that somebody deleted changes nothing.
+    // A deleted event does not count as lost.
     if (!stored && (await this.#bus.bounds()).last >= sequence) return false
     this.#said = undefined
     return true
   }
 
-  /** Puts into force what was published and is not; gives what is in force then. An invalid `current` is made anew from the stream. */
+  /** Puts a published version into force if it is not yet, and returns the version in force. Rewrites an invalid `current` from the stream. */
   async rollForward(): Promise<PolicyVersion | undefined> {
     const backoff = new Backoff(this.#timing)
     for (let tries = 0; tries < TRIES; tries++) {
@@ -108,7 +108,7 @@ export class PolicyStore {
     throw new Error('the policy changes faster than it can be followed')
   }
 
-  /** Publishes a version and puts it into force. The draft is taken to be checked already. */
+  /** Publishes a version and puts it into force. The draft must be validated already. */
   async publish(draft: PolicyDraft): Promise<PolicyOutcome> {
     if (this.#bus.identity === SYSTEM) throw new TypeError('a policy is a person’s')
     const nonce = randomUUID()
@@ -116,12 +116,12 @@ export class PolicyStore {
     for (let tries = 0; tries < TRIES; tries++) {
       const current = await this.rollForward()
       if ((current?.version ?? 0) !== draft.base) {
-        // Others may have gone on from mine already.
+        // Other versions may already be based on this one.
         const next = tries > 0 ? await this.version(draft.base + 1) : undefined
         return next && (await this.#isMine(next, nonce)) ? { kind: 'published', value: next } : { kind: 'lost', value: current }
       }
       const last = await this.#bus.journal.newest(this.#bus.subjects.all('policy'))
-      // Somebody's version came since: it is put into force first, and then this one has lost.
+      // Another version was published meanwhile: it is put into force first, and then this draft has lost.
       if (last && last.sequence > (current?.sequence ?? 0) && this.#read(last)?.version === draft.base + 1) continue
       const outcome = await this.#bus.publish(this.#message(draft, nonce, last?.sequence ?? 0))
       if (outcome.kind === 'refused' && outcome.reason !== 'closed') return { kind: 'refused', description: outcome.description }
@@ -131,8 +131,8 @@ export class PolicyStore {
   }
 
   /**
-   * Calls back with `current` as it stands and whenever it changes; what was deleted, or cannot be confirmed just now, is not told. One that
-   * throws is told of the next change: whoever lives by the policy reads it now and then besides.
+   * Calls back with the present `current` and after each change, except deletions and entries that cannot be verified at the moment. An exception in
+   * the callback is ignored until the next change: users of the policy also read it periodically.
    */
   watch(onChange: (stand: CurrentPolicy) => void): Promise<{ ready: Promise<void> } & AsyncDisposable> {
     return this.table.watch((_, value) => {
@@ -144,8 +144,8 @@ export class PolicyStore {
   }
 
   /**
-   * The bucket names a version, the stream says it: what counts is the event at the named sequence, read from the leader. Else
-   * whoever may write the bucket could put a policy into force that nobody published.
+   * Verifies an entry of the bucket against the stream: only the event at the named sequence, read from the leader, counts. Otherwise a client with
+   * write access to the bucket could put a policy into force that no person published.
    */
   async #standOf(value: unknown, revision: number): Promise<CurrentPolicy> {
     const parsed = policyVersion.safeParse(value)
@@ -188,7 +188,7 @@ export class PolicyStore {
     return (await this.#bus.journal.message(sequence))?.headers.get(HEADER.nonce) === nonce
   }
 
-  /** Versions that count and are newer than the one in force, in order: each is the next of the one before. */
+  /** Returns the valid versions newer than the one in force, in order. Each must have the number after its predecessor's. */
   async #pending(after: PolicyVersion | undefined): Promise<PolicyVersion[]> {
     const filter = this.#bus.subjects.all('policy')
     const found: PolicyVersion[] = []
@@ -216,7 +216,9 @@ export class PolicyStore {
     return { version, document, digest, by: parsed.person, time: stored.time, sequence: stored.sequence, ...(reason ? { reason } : {}) }
   }
 
-  /** Only the last of them comes into force: nobody must follow versions that were replaced already. False: somebody was faster. */
+  /**
+   * Puts only the last version into force: no reader should follow versions that were already replaced. Returns false if another writer was faster.
+   */
   async #enforce(pending: PolicyVersion[], stand: CurrentPolicy): Promise<boolean> {
     const newest = pending.at(-1)
     for (const one of pending) {

@@ -3,7 +3,7 @@ import type { Bus } from '../types/bus.js'
 import { PolicyStore } from './policy-store.js'
 import { VerifiedAgents } from './verified-agents.js'
 
-/** An entry of a bucket without an event that says the same: every reader skips it. */
+/** A bucket entry without a matching event; every reader skips it. */
 export interface UnannouncedEntry {
   bucket: 'agents' | 'policy'
   key: string

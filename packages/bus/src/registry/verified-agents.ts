@@ -5,20 +5,20 @@ import type { Bus } from '../types/bus.js'
 import type { Table } from '../types/stores.js'
 import type { StoredMessage } from '../wire/messages.js'
 
-/** The server shows a stored event to a reader within so long. */
+/** Milliseconds until a stored event certainly reaches a reader. */
 const BEHIND_MS = 2_000
 const POLL_INTERVAL_MS = 10
 
 /**
- * The registry as the events under `agent.*` tell it. The bucket `agents` is a copy: a record there counts only if an event has said it,
- * so writing the bucket grants no right. A record whose event was not read yet waits for it.
+ * The registry according to the events under `agent.*`. The bucket `agents` is a copy: a record there counts only if an event contains it, so writing
+ * the bucket grants no right. A record whose event has not been read yet waits for it.
  */
 export class VerifiedAgents implements AsyncDisposable {
   readonly #bus: Bus
   readonly #timing: Timing
-  /** Digests of the records that events told, by the agent's name. */
+  /** Digests of the records in events, by the agent's name. */
   readonly #told = new Map<string, Set<string>>()
-  /** What the newest event of an agent says; undefined: it was removed. */
+  /** Record in the newest event of each agent; `undefined` if it was removed. */
   readonly #newest = new Map<string, AgentRecord | undefined>()
   readonly #waiting = new Map<string, AgentRecord>()
   readonly #revoked = new Map<string, number>()
@@ -31,7 +31,7 @@ export class VerifiedAgents implements AsyncDisposable {
     this.#timing = timing
   }
 
-  /** Settles when all events are read that were stored before. */
+  /** Settles once all events stored before have been read. */
   static async open(bus: Bus, timing: Timing = machineTiming): Promise<VerifiedAgents> {
     const agents = new VerifiedAgents(bus, timing)
     const reader = await bus.follow({ filters: [bus.subjects.all('agent')] }, (stored, fact) => {
@@ -43,7 +43,7 @@ export class VerifiedAgents implements AsyncDisposable {
     return agents
   }
 
-  /** Calls back with every record of the bucket that an event told, as it is and whenever it changes; undefined: it was removed. */
+  /** Calls back with every present record that an event confirms, then after each change; `undefined` if it was removed. */
   async watch(table: Table<AgentRecord>, onChange: (name: string, record: AgentRecord | undefined) => void): Promise<void> {
     this.#onChange = onChange
     const watch = await table.watch((name, record) => {
@@ -58,12 +58,12 @@ export class VerifiedAgents implements AsyncDisposable {
     await watch.ready
   }
 
-  /** Whether an event that was read told this record. */
+  /** Returns true if an event that was read contains this record. */
   has(name: string, record: AgentRecord): boolean {
     return this.#told.get(name)?.has(digestOf(record)) === true
   }
 
-  /** The same, once all events are read that are stored by now. */
+  /** Waits until all events stored so far have been read, then checks like `has`. */
   async hasBy(name: string, record: AgentRecord): Promise<boolean> {
     if (this.has(name, record)) return true
     const newest = await this.#bus.journal.newest(this.#bus.subjects.all('agent'))
@@ -73,12 +73,12 @@ export class VerifiedAgents implements AsyncDisposable {
     return this.has(name, record)
   }
 
-  /** The agents that the stream knows, each with what its newest event says. */
+  /** Returns the agents in the stream, each with the record of its newest event. */
   newest(): ReadonlyMap<string, AgentRecord | undefined> {
     return this.#newest
   }
 
-  /** Agents whose credentials a person revoked, and when (server ms), also those that were removed since. */
+  /** Agents whose credentials a person revoked, with the time (server ms). Includes agents removed since. */
   get revoked(): ReadonlyMap<string, number> {
     return this.#revoked
   }
@@ -105,7 +105,7 @@ export class VerifiedAgents implements AsyncDisposable {
   }
 }
 
-/** Returns the records of the registry that an event told, by name. */
+/** Returns the registry's records that an event confirms, by name. */
 export async function verifiedAgents(bus: Bus): Promise<Map<string, AgentRecord>> {
   await using told = await VerifiedAgents.open(bus)
   const table = await bus.table('agents', agentRecord)

@@ -3,7 +3,7 @@ interface Waiting {
   begin: () => void
 }
 
-/** Bounds the bytes that are loaded at the same time; what is larger than all of them is loaded alone. First come, first served. */
+/** Limits the number of bytes loaded at the same time, in FIFO order. A larger item is loaded alone. */
 export class ByteLimiter {
   readonly #most: number
   readonly #waiting: Waiting[] = []

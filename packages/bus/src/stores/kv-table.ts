@@ -23,11 +23,11 @@ interface TableContext {
   link: Connection
   api: JetStreamApi
   publisher: Publisher
-  /** Name of the bucket as the server knows it. */
+  /** Name of the bucket on the server. */
   bucket: string
-  /** How an entry that cannot be used comes back, for the report about it. */
+  /** Instruction for restoring an unusable entry, for error messages. */
   mend: string
-  /** Has the bus close what is open when it closes. */
+  /** Registers a reader, so that it is closed with the bus. */
   track: (reader: OrderedConsumer) => void
 }
 
@@ -36,12 +36,12 @@ const MENDS: Record<string, string> = {
   passes: 'passover audit rebuild writes it again',
 }
 
-/** Returns how an entry of a bucket comes back that cannot be used (docs/operations/backup-and-recovery.md#an-entry-of-a-bucket-cannot-be-read). */
+/** Returns the instruction for restoring an unusable entry (docs/operations/backup-and-recovery.md#an-entry-of-a-bucket-cannot-be-read). */
 export function mendOf(bucket: string): string {
   return MENDS[bucket] ?? 'docs/operations/backup-and-recovery.md says how it comes back'
 }
 
-/** A write that did not happen as asked; the outcome says how. */
+/** A write that failed; `outcome` contains the reason. */
 export class TableError extends Error {
   override readonly name = 'TableError'
   readonly outcome: PublishResult
@@ -52,9 +52,8 @@ export class TableError extends Error {
 }
 
 /**
- * A typed key-value bucket in the form that every NATS client knows (stream `KV_<bucket>`, subjects `$KV.<bucket>.<key>`).
- * Written on the bus's own pipelined publish and ordered reader, so that a watch has no gap after a restart.
- * A stored value that its schema refuses is reported and left out.
+ * A typed key-value bucket in the standard NATS layout (stream `KV_<bucket>`, subjects `$KV.<bucket>.<key>`). Built on the bus's own pipelined
+ * publish and ordered reader, so that a watch has no gap after a restart. A stored value that its schema rejects is reported and skipped.
  */
 export class KvTable<T> implements Table<T> {
   readonly #context: TableContext
@@ -112,7 +111,7 @@ export class KvTable<T> implements Table<T> {
     const erased = await this.#context.api.call(`STREAM.MSG.DELETE.${this.#stream}`, { seq: stored.sequence, no_erase: false })
     const gone = erased.ok || (API_ERROR.messageGone.has(erased.err_code) && erased.err_code !== API_ERROR.deleteFailed)
     if (gone) return true
-    // A bucket of an earlier version lets nothing be deleted. What was written meanwhile stays.
+    // A bucket of an earlier version forbids deletes, so purge instead. Later writes of the key are kept.
     await this.#context.api.must(`STREAM.PURGE.${this.#stream}`, { filter: subject, seq: stored.sequence + 1 })
     return false
   }
@@ -183,7 +182,7 @@ export class KvTable<T> implements Table<T> {
     return { ready: reader.caughtUp, [Symbol.asyncDispose]: () => reader[Symbol.asyncDispose]() }
   }
 
-  /** Reads what is there now. A bucket keeps one message a key, so that any range of it holds newest values only. */
+  /** Reads the present entries. A bucket keeps one message per key, so any range contains only newest values. */
   async *#collect(filter: string, start: number | 'last_per_subject'): AsyncIterable<Entry<T>> {
     const found: StoredMessage[] = []
     const reader = await this.#reader(filter, start, (stored) => void found.push(stored))
@@ -221,7 +220,7 @@ export class KvTable<T> implements Table<T> {
     throw new TableError(`${this.#context.bucket}: ${key} was not written: ${why}`, outcome)
   }
 
-  /** Whether the server wrote the value on a client's behalf. Reports it; callers skip it. */
+  /** Returns true if the server wrote the value on a client's behalf. Reports it; callers skip it. */
   #isBounced(stored: StoredMessage): boolean {
     const why = this.#whyBounced(stored)
     if (why === undefined) return false
@@ -235,7 +234,10 @@ export class KvTable<T> implements Table<T> {
     link.report(new BusReadError(`${what}: ${why}. ${mend}`, 'refused_by_server'))
   }
 
-  /** A value of ours has no headers either, so an answer of the server without headers is told from it by its body, which no schema accepts. */
+  /**
+   * Returns the reason if the server wrote the value. Our values have no headers either, so an answer without headers is recognized by its body,
+   * which no schema accepts.
+   */
   #whyBounced({ headers, data }: StoredMessage): string | undefined {
     const header = serverHeader(headers)
     if (header !== undefined) return `it has the header ${header}`

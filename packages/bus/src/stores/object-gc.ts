@@ -3,14 +3,15 @@ import { isMark, type ObjectStream } from './object-stream.js'
 type Bucket = Pick<ObjectStream, 'chunk' | 'mark' | 'metas' | 'lastChunks' | 'fence' | 'removeChunks' | 'deleteMessage' | 'purge'>
 
 interface Pieces {
-  /** Where and when the last chunk was stored of each writing that nothing names, by its id. */
+  /** Last chunk of each upload without metadata, by upload id. */
   unnamed: Map<string, { sequence: number; time: number }>
   deleted: { sequence: number; nuid: string }[]
 }
 
 /**
- * What `ObjectStore.sweep` promises. Replicas may lag, and a writer may have slept: what seems given up is fenced first, so that no name is
- * stored for it any more, and goes only where nothing named it before that. Throws, having taken nothing unnamed, where nobody can say so.
+ * Implements `ObjectStore.sweep`. Replicas may lag, and a writer may have been suspended: an apparently abandoned upload is first fenced, so that its
+ * metadata can no longer be stored, and is removed only if no metadata was stored before. Throws without removing uploads if that cannot be
+ * determined.
  */
 export async function sweep(bucket: Bucket, before: number): Promise<string[]> {
   const { unnamed, deleted } = await readPieces(bucket)
@@ -18,7 +19,7 @@ export async function sweep(bucket: Bucket, before: number): Promise<string[]> {
     unnamed.delete(nuid)
     await bucket.removeChunks(nuid)
   }
-  // By its sequence: somebody may write an object of that name anew.
+  // By sequence: another writer may store an object of that name again.
   for (const { sequence } of deleted) await bucket.deleteMessage(sequence)
   const fenced = new Map<string, number>()
   const going: string[] = []
@@ -39,12 +40,12 @@ export async function sweep(bucket: Bucket, before: number): Promise<string[]> {
   return going
 }
 
-/** As it was when it began, or later: from whatever replicas. */
+/** Reads the bucket as of the start of the call or later, from any replica. */
 async function readPieces(bucket: Bucket): Promise<Pieces> {
   const pieces: Pieces = { unnamed: new Map(), deleted: [] }
   const mark = await bucket.mark()
   try {
-    // In this order: what is whole meanwhile is named by now.
+    // In this order, the metadata of an upload that completes meanwhile is found.
     await bucket.lastChunks((id, { sequence, time }) => void pieces.unnamed.set(id, { sequence, time }), mark)
     await bucket.metas((meta, sequence) => {
       if (meta.deleted) pieces.deleted.push({ sequence, nuid: meta.nuid })

@@ -5,25 +5,25 @@ import type { Guard } from '../wire/messages.js'
 import { sweep } from './object-gc.js'
 import { type ObjectContext, ObjectError, type ObjectMeta, ObjectStream } from './object-stream.js'
 
-/** Most bytes of a chunk. */
+/** Maximum chunk size. */
 const CHUNK_BYTES = 512 * 1024
-/** For who writes objects on a connection on which somebody waits for what it writes besides: that is behind no more than this. */
+/** Maximum chunk size on a connection that also carries latency-critical messages: they wait for one chunk at most. */
 const BESIDE_BYTES = 128 * 1024
-/** Objects of a dispatcher, whose connection carries admissions. */
+/** Buckets that a dispatcher writes, whose connection also carries admissions. */
 const BESIDE_OTHERS = new Set(['snapshots'])
-/** Whose writers alone may delete single messages: what of them is erased stays nowhere. */
+/** Buckets whose deleted bytes are overwritten on disk. Only their writers may delete single messages. */
 const OVERWRITTEN = new Set(['archive'])
 const ROLLUP = { 'Nats-Rollup': 'sub' }
 
-/** How the objects of a bucket are written, and removed. */
+/** Returns the chunk size and the deletion mode of a bucket. */
 export function objectStoreMode(bucket: string): { chunk_bytes: number; overwrites: boolean } {
   return { chunk_bytes: BESIDE_OTHERS.has(bucket) ? BESIDE_BYTES : CHUNK_BYTES, overwrites: OVERWRITTEN.has(bucket) }
 }
 
 /**
- * A bucket of objects in the form that every NATS client knows. The client's own store leaves a consumer behind for every read;
- * this one reads by direct gets, and writes each message behind its own last one only: who slept
- * while its chunks were taken for given up (`sweep`) writes no more of them, and no name.
+ * An object bucket in the standard NATS layout. The client's own store leaves a consumer behind for every read; this one reads by direct gets. Each
+ * message of an upload is guarded by its previous one: a writer whose upload was removed as abandoned (`sweep`) can store no further chunk and no
+ * metadata.
  */
 export class BucketObjects implements ObjectStore {
   readonly #context: ObjectContext
@@ -43,7 +43,7 @@ export class BucketObjects implements ObjectStore {
     const hash = createHash('sha256')
     try {
       const { last, ...written } = await this.#putChunks(id, chunked(data, size), hash)
-      // Somebody else may have stored one of that name meanwhile: whoever comes last removes what it replaces.
+      // Another writer may have stored an object of that name meanwhile: the last writer removes the one it replaces.
       old = await this.#stream.meta(name)
       const described = {
         name,
@@ -96,13 +96,13 @@ export class BucketObjects implements ObjectStore {
   async delete(name: string, how?: 'overwrite'): Promise<void> {
     const meta = await this.#stream.meta(name)
     if (!meta) return
-    // One that says so already was left by who died before its purges.
+    // If it is already marked as deleted, an earlier process died before its purges.
     if (!meta.deleted) {
       if (how) await this.#stream.overwrite(meta.nuid)
       await this.#putMeta({ ...meta, deleted: true, size: 0, chunks: 0, digest: '' })
     }
     await this.#stream.purge(this.#stream.chunk(meta.nuid))
-    // What says that it is deleted would stay for ever, of each segment that is removed.
+    // Otherwise the deletion marker of every removed segment would remain forever.
     await this.#stream.purge(this.#stream.metaSubject(name))
   }
 
@@ -136,7 +136,7 @@ function digestText(hash: Hash): string {
   return `SHA-256=${hash.digest('base64').replaceAll('+', '-').replaceAll('/', '_')}`
 }
 
-/** Cuts bytes, or pieces of any size, into chunks of `size`. */
+/** Splits bytes, or pieces of any size, into chunks of `size`. */
 async function* chunked(data: ObjectData, size: number): AsyncIterable<Uint8Array> {
   let rest: Uint8Array = new Uint8Array(0)
   const pieces = data instanceof Uint8Array ? [data] : (data as unknown as AsyncIterable<Uint8Array>)

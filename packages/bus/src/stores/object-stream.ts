@@ -13,11 +13,11 @@ export interface ObjectContext {
   api: JetStreamApi
   publisher: Publisher
   bucket: string
-  /** Whether what is removed leaves no bytes on disk either, which takes a permission more. */
+  /** True if deletions also overwrite the bytes on disk, which needs another permission. */
   overwrites: boolean
 }
 
-/** What stands in `$O.<bucket>.M.<name>`: the form that every NATS client knows. */
+/** Metadata of an object under `$O.<bucket>.M.<name>`, in the standard NATS format. */
 export interface ObjectMeta {
   name: string
   bucket: string
@@ -31,27 +31,27 @@ export interface ObjectMeta {
   options?: { max_chunk_size: number }
 }
 
-/** A message that says how far a reader has read: what was stored before it, whatever replica tells of it, is handed on before. */
+/** A message that marks a position for readers: every message stored before it, on any replica, is read before it. */
 export interface Mark {
   id: string
   sequence: number
 }
 
-/** An object could not be written, or what is stored is not what its digest says. */
+/** An object could not be written, or its data does not match its digest. */
 export class ObjectError extends Error {
   override readonly name = 'ObjectError'
 }
 
-/** For a replica that lags. */
+/** Milliseconds to wait for a lagging replica. */
 const BEHIND_MS = 10_000
 const MARK = 'mark-'
 
-/** Whether that is the id of a mark, and of no writing. */
+/** Returns true for the id of a mark, as opposed to that of an upload. */
 export function isMark(id: string): boolean {
   return id.startsWith(MARK)
 }
 
-/** The stream of a bucket of objects: chunks by the id of their writing, and metas by the object's name. */
+/** Stream of an object bucket: chunks by upload id, and metadata by object name. */
 export class ObjectStream {
   readonly name: string
   readonly #context: ObjectContext
@@ -76,14 +76,14 @@ export class ObjectStream {
     return stored && serverHeader(stored.headers) === undefined ? (jsonOf(stored.data) as ObjectMeta | undefined) : undefined
   }
 
-  /** Throws where it is not stored, or nobody knows. */
+  /** Publishes a message. Throws if it was not stored or the outcome is unknown. */
   async publish(message: PublishMessage): Promise<number> {
     return storedAt(await this.#context.publisher.publish(message))
   }
 
   /**
-   * A chunk of nothing behind the last one: its writer stores no more, and no name. What named it before is told by a read up to a mark that is set
-   * now. Undefined: somebody stored more.
+   * Publishes an empty chunk after the last one, after which the upload's writer can store neither chunks nor metadata. Metadata stored before is
+   * found by a read up to a mark set now. Returns `undefined` if more was stored meanwhile.
    */
   async fence(id: string, last: number): Promise<number | undefined> {
     const subject = this.chunk(id)
@@ -91,17 +91,17 @@ export class ObjectStream {
     return outcome.kind === 'lost' ? undefined : storedAt(outcome)
   }
 
-  /** To be removed by who set it. */
+  /** Publishes a mark. The caller has to remove it. */
   async mark(): Promise<Mark> {
     const id = `${MARK}${nuid.next()}`
     return { id, sequence: await this.publish({ subject: this.chunk(id) }) }
   }
 
-  /** What stands in the bucket, and what says that it is deleted. Up to a mark, or to where some replica has nothing more. */
+  /** Reads the metadata of all objects, including deletion markers, up to a mark, or up to the end of some replica. */
   async metas(onMeta: (meta: ObjectMeta, sequence: number) => void, mark?: Mark): Promise<void> {
     await this.#read('M', mark, ({ sequence, headers, data }) => {
       if (serverHeader(headers) !== undefined) {
-        // It may replace the metadata of an object in use, so no object counts as unnamed.
+        // It may replace the metadata of an object in use, so no upload can be considered unnamed.
         if (mark) throw new ObjectError(`the name at ${sequence} of ${this.name} was written by the server, not by its writer`)
         return
       }
@@ -110,13 +110,13 @@ export class ObjectStream {
     })
   }
 
-  /** The last chunk of each writing, up to a mark. */
+  /** Reads the last chunk of each upload, up to a mark. */
   async lastChunks(onChunk: (id: string, stored: StoredMessage) => void, mark: Mark): Promise<void> {
     const base = this.chunk('').length
     await this.#read('C', mark, (stored) => onChunk(stored.subject.slice(base), stored))
   }
 
-  /** The last message of each subject; of chunks only their headers. Throws BusReadError where the mark does not come. */
+  /** Reads the last message of each subject; for chunks only the headers. Throws BusReadError if the mark is not reached in time. */
   async #read(what: 'C' | 'M', mark: Mark | undefined, onMessage: (stored: StoredMessage) => void): Promise<void> {
     let [isThere, arrived]: [boolean, () => void] = [false, () => undefined]
     const there = new Promise<void>((resolve) => {
@@ -139,13 +139,13 @@ export class ObjectStream {
     if (!isThere) throw new BusReadError(`${this.name}: not read up to ${mark.sequence}`, 'timeout')
   }
 
-  /** All of a writing; overwritten where this bucket's are. */
+  /** Removes all chunks of an upload, with overwriting if the bucket is configured so. */
   async removeChunks(id: string): Promise<void> {
     if (this.#context.overwrites) await this.overwrite(id)
     await this.purge(this.chunk(id))
   }
 
-  /** Chunk by chunk: a purge leaves their bytes on disk until the server compacts. */
+  /** Deletes chunk by chunk: a purge leaves their bytes on disk until the server compacts. */
   async overwrite(id: string): Promise<void> {
     for (let seq = 1; ; ) {
       const chunk = await this.#context.api.directNext(this.name, { seq, next_by_subj: this.chunk(id) })
@@ -155,7 +155,7 @@ export class ObjectStream {
     }
   }
 
-  /** With overwriting. Another one may be at it, too. */
+  /** Deletes a message and overwrites its bytes. Succeeds if another process has deleted it. */
   async deleteMessage(seq: number): Promise<void> {
     const { api } = this.#context
     const reply = await api.call(`STREAM.MSG.DELETE.${this.name}`, { seq, no_erase: false })

@@ -1,22 +1,22 @@
 import { createCipheriv, createHash } from 'node:crypto'
 
 /**
- * A part as it lies in its bucket: named and enciphered by keys that follow from its hash. A direct get answers a wildcard too, with
- * the newest message that matches, so a bucket's names and bytes are no secret from whoever may read any part of it; the hash is.
+ * Encrypts a part for its bucket: its name and its key are derived from its hash. A direct get also accepts a wildcard and returns the newest match,
+ * so names and bytes of a bucket are visible to everyone who may read any part of it; the hash is the secret.
  */
 export interface PartCipher {
-  /** Stands in the subjects in place of the hash. */
+  /** Replaces the hash in subjects. */
   token: string
-  /** Enciphers a chunk, or deciphers it: the same operation. */
+  /** Encrypts or decrypts a chunk: the same operation. */
   apply(chunk: Uint8Array, index: number): Uint8Array
 }
 
-/** The token under which a part lies, which does not tell its hash. */
+/** Returns the token under which a part is stored. It does not reveal the hash. */
 export function partToken(hash: string): string {
   return createHash('sha256').update(`passover part name ${hash}`).digest('hex')
 }
 
-/** The seal of a part's hash. Equal bytes have equal seals, so that a part is stored once. */
+/** Returns the cipher for a part's hash. Equal bytes yield equal ciphertext, so that a part is stored once. */
 export function partCipher(hash: string): PartCipher {
   const key = createHash('sha256').update(`passover part key ${hash}`).digest()
   return {

@@ -90,8 +90,8 @@ export function wantedStreams(subjects: Subjects, options: TopologyOptions): Con
 }
 
 /**
- * The bucket of an agent's large parts. Each subject is written once: the agent may not change or remove what its messages name, neither
- * by a second message nor by a rollup. Purges remove parts all the same.
+ * Configuration of the bucket for an agent's large parts. Each subject is written once: the agent cannot change or remove parts that its messages
+ * reference, neither by a second message nor by a rollup. Purges still remove parts.
  */
 export function partsConfig(
   subjects: Subjects,
@@ -111,20 +111,20 @@ export function partsConfig(
   }
 }
 
-/** The subjects of that bucket in earlier versions, which processes of those versions go on writing to. */
+/** Returns the subjects of that bucket in earlier versions, to which processes of those versions still write. */
 export function earlierPartsSubjects(subjects: Subjects, agent: string): string[] {
   return (['C', 'M'] as const).map((what) => `${subjects.earlierParts(agent, what)}.>`)
 }
 
 /**
- * Returns how often work is delivered before the server gives it up. A delivery that is lost before its attempt begins costs no attempt, so there
- * are more deliveries than attempts. Where only one attempt is allowed there is one delivery: whoever loses it may have begun.
+ * Returns the maximum number of deliveries of a work message. A delivery lost before its attempt begins does not count as an attempt, so there are
+ * more deliveries than attempts. If only one attempt is allowed, there is one delivery: the worker that lost it may have begun.
  */
 export function deliveriesOf(max_attempts: number): number {
   return max_attempts === 1 ? 1 : max_attempts + SPARE_DELIVERIES
 }
 
-/** One of a subagent's three work consumers. */
+/** Configuration of one of a subagent's three work consumers. */
 export function workConfig(subjects: Subjects, slot: Slot, agent: AgentTopology & { agent: string }): Config {
   const { from } = agent
   const begin = from === undefined ? { deliver_policy: 'all' } : { deliver_policy: 'by_start_sequence', opt_start_seq: Math.max(1, from) }
@@ -141,7 +141,7 @@ export function workConfig(subjects: Subjects, slot: Slot, agent: AgentTopology 
   }
 }
 
-/** The one stream of everything (docs/architecture/storage.md#the-stream). */
+/** Configuration of the main stream (docs/architecture/storage.md#the-stream). */
 export function streamConfig(subjects: Subjects, options: TopologyOptions): Config {
   return {
     name: subjects.stream,
@@ -152,7 +152,7 @@ export function streamConfig(subjects: Subjects, options: TopologyOptions): Conf
     ...NO_DUPLICATES,
     allow_direct: true,
     deny_delete: false,
-    // Messages leave one by one. The server never takes this back.
+    // Messages are only deleted one by one. The server does not allow reverting this setting.
     deny_purge: true,
     max_age: 0,
     max_msgs: -1,
@@ -162,14 +162,14 @@ export function streamConfig(subjects: Subjects, options: TopologyOptions): Conf
     num_replicas: options.replicas ?? 1,
     compression: options.compression ? 's2' : 'none',
     republish: subjects.republish(),
-    // Nobody writes the default: it would stand for good, and who is told another one could not start.
+    // The default is not written: it would be permanent, and a process configured with another window could not start.
     ...(options.id_window_ms !== undefined && { metadata: idWindowMetadata(options.id_window_ms) }),
   }
 }
 
 /**
- * The returns to an agent that asks for delivery, from when it asked on: a list of where to look, so headers alone. None is given up, and
- * one that is lost is made anew from the same place: what was acknowledged since is skipped.
+ * Configuration of the consumer for an agent's durable returns, from the time of its subscription on. It only lists where the returns are, so headers
+ * alone suffice. Deliveries are unlimited. A lost consumer is re-created at the same start; returns acknowledged since are skipped.
  */
 export function returnsConfig(subjects: Subjects, agent: string, from: number): Config {
   return {
@@ -188,8 +188,8 @@ export function returnsConfig(subjects: Subjects, agent: string, from: number): 
 }
 
 /**
- * The durables that the dispatchers share, each with one filter: of one with several the server searches all subjects of a block for
- * every message that it takes from a backlog, a millisecond each (decision 98).
+ * Configuration of the durables that dispatchers share, each with one filter: with several filters the server searches all subjects of a block for
+ * every message of a backlog, a millisecond each (decision 98).
  */
 export function dispatcherConfigs(subjects: Subjects): [requests: Config, decisions: Config] {
   return [dispatcherConfig(DISPATCHER, subjects.all('request')), dispatcherConfig(DECISIONS, subjects.allDecisions('dispatch'))]
@@ -210,8 +210,8 @@ function dispatcherConfig(durable_name: string, filter: string): Config {
 }
 
 /**
- * The durables that the notifiers share, made when the first one starts: what was stored before is news to nobody. They have no last
- * delivery; the notifier says when it gives up. One filter each (decision 98).
+ * Configuration of the durables that notifiers share. Created when the first notifier starts, and begin there: older messages are no news. Deliveries
+ * are unlimited; the notifier decides when to give up. One filter each (decision 98).
  */
 export function notifierConfigs(subjects: Subjects): Record<(typeof NOTIFIERS)[number], Config> {
   return {
@@ -231,7 +231,7 @@ function notifierConfig(durable_name: string, filter: string): Config {
     ack_wait: NOTIFIER_ACK_WAIT_MS * NS_PER_MS,
     max_deliver: -1,
     max_ack_pending: NOTIFIER_PENDING,
-    // Passes are read at the leader: what is in hand must not hold messages of megabytes.
+    // Passes are read from the leader: pending deliveries must not hold messages of megabytes.
     headers_only: true,
     max_waiting: 512,
   }
@@ -250,13 +250,13 @@ function tableConfig(bucket: string, max_age_ms = 0): Config {
     max_bytes: -1,
     max_age: max_age_ms * NS_PER_MS,
     allow_direct: true,
-    // A message with `Nats-Rollup: all` would remove every other entry. No writer of ours needs the header.
+    // A message with `Nats-Rollup: all` would remove every other entry. None of our writers needs the header.
     allow_rollup_hdrs: false,
     deny_delete: true,
   }
 }
 
-/** Stores every key `<agent>.<name>` under one of a number of places, so that an agent can have that many entries and no more. */
+/** Maps every key `<agent>.<name>` to one of a fixed number of places, which limits the entries of an agent. */
 function placesOf(bucket: string): Config {
   return { src: `$KV.${bucket}.*.*`, dest: `$KV.${bucket}.{{wildcard(1)}}.{{partition(${PRESENCE_PLACES},2)}}` }
 }

@@ -3,11 +3,11 @@ import { API_ERROR } from '../messaging/jetstream-api.js'
 import { BusReadError, NoStorageError } from '../types/errors.js'
 import { type Config, compare, type Loose, same } from './config-diff.js'
 
-/** Where a consumer began is history. */
+/** Fields that define where a consumer started. They are not compared, because they no longer matter. */
 export const STARTS = new Set(['deliver_policy', 'opt_start_seq'])
 const TUNED = new Set(['ack_wait', 'max_deliver', 'max_ack_pending', 'max_waiting', 'headers_only'])
 
-/** Gives what was found as it should be; undefined: it was made. */
+/** Creates a stream, or checks an existing one. Returns the configuration found, or `undefined` if it was created. */
 export async function ensureStream(api: JetStreamApi, wanted: Config, loose: Loose): Promise<Config | undefined> {
   const name = String(wanted.name)
   const found = await infoOf(api, `STREAM.INFO.${name}`)
@@ -18,7 +18,7 @@ export async function ensureStream(api: JetStreamApi, wanted: Config, loose: Loo
   const made = await api.call(`STREAM.CREATE.${name}`, wanted)
   if (made.ok) return undefined
   if (made.err_code !== API_ERROR.streamNameInUse) throw refused(`stream ${name}`, made)
-  // Somebody made it between our look and our try.
+  // Another process created it between the lookup and the attempt.
   const now = await infoOf(api, `STREAM.INFO.${name}`)
   if (now) compare(`stream ${name}`, { found: now, wanted }, loose)
   return now
@@ -31,7 +31,7 @@ export async function ensureConsumer(api: JetStreamApi, stream: string, wanted: 
   throw refused(entityOf(stream, wanted), made)
 }
 
-/** Lease and attempts come from the policy in force: a consumer that is there follows it. False: it is not there. */
+/** Updates an existing consumer to the lease and attempts of the policy in force. Returns false if it does not exist. */
 export async function tuneConsumer(api: JetStreamApi, stream: string, wanted: Config): Promise<boolean> {
   const found = await infoOf(api, `CONSUMER.INFO.${stream}.${wanted.durable_name}`)
   if (!found) return false
@@ -64,9 +64,9 @@ export async function infoOf(api: JetStreamApi, call: string): Promise<Config | 
   throw refused(call, reply)
 }
 
-/** JetStream starts, or has no leader for now. */
+/** JetStream is starting, or has no leader at the moment. */
 const UNAVAILABLE = 503
-/** Storage of server or account is used or reserved by others, no server of a cluster has enough, or the account bounds a stream's bytes. */
+/** The storage of server or account is used or reserved, no server of a cluster has enough, or the account limits a stream's bytes. */
 const NO_STORAGE = new Set([10005, 10023, 10047, 10122])
 
 export function refused(entity: string, reply: Extract<ApiReply<unknown>, { ok: false }>): BusReadError {
@@ -76,7 +76,10 @@ export function refused(entity: string, reply: Extract<ApiReply<unknown>, { ok: 
   })
 }
 
-/** Sequence up to which everything that a durable delivered is acknowledged; undefined: it is not there. Throws where the server does not say. */
+/**
+ * Returns the stream sequence up to which every delivery of a durable is acknowledged, or `undefined` if it does not exist. Throws if the server
+ * returns another error.
+ */
 export async function settledUpTo(api: JetStreamApi, stream: string, durable: string): Promise<number | undefined> {
   const reply = await api.call<{ ack_floor: { stream_seq: number } }>(`CONSUMER.INFO.${stream}.${durable}`)
   if (reply.ok) return reply.value.ack_floor.stream_seq

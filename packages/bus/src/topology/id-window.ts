@@ -5,19 +5,22 @@ import type { Bus } from '../types/bus.js'
 import { TopologyError } from '../types/errors.js'
 import type { Config } from './config-diff.js'
 
-/** How long an id may be used after its time, where nobody chose otherwise (docs/architecture/protocol.md#ids). */
+/** Default id window: how long an id may be used after its time (docs/architecture/protocol.md#ids). */
 export const DEFAULT_ID_WINDOW_MS = 3_600_000
-/** In the stream's own metadata: it is a property of what is stored, and no two readers may judge it by different ones (decision 92). */
+/** Key in the stream's metadata. The window is a property of the stored data: all readers must judge it by the same one (decision 92). */
 const KEY = 'passover.id_window_ms'
 
-/** As the stream's configuration has it; undefined: nobody who was told one wrote it, so it is an hour, or what an earlier version's processes were told. */
+/**
+ * Returns the id window of a stream configuration. `undefined` if no process configured with a window has written it: then it is an hour, or the
+ * window configured in processes of an earlier version.
+ */
 export function idWindowIn(config: { metadata?: unknown }): number | undefined {
   const { metadata } = config
   const told = typeof metadata === 'object' && metadata !== null ? Number((metadata as Config)[KEY]) : Number.NaN
   return Number.isSafeInteger(told) && told > 0 ? told : undefined
 }
 
-/** As the audit answers `time`, to who may not ask for the stream's configuration. */
+/** Returns the id window from the audit service's answer to `time`, for clients that may not read the stream's configuration. */
 export function idWindowTold(answer: unknown): number | undefined {
   const told = typeof answer === 'object' && answer !== null ? (answer as { id_window_ms?: unknown }).id_window_ms : undefined
   return typeof told === 'number' && Number.isSafeInteger(told) && told > 0 ? told : undefined
@@ -30,13 +33,13 @@ export function idWindowMetadata(id_window_ms: number): Record<string, string> {
 interface Keeping {
   found: Config
   wanted: number | undefined
-  /** Of a stream that says none: see TopologyOptions. */
+  /** Behaviour for a stream without a window; see TopologyOptions. */
   silent: 'write' | 'refuse'
 }
 
 /**
- * A stream that exists keeps its window: with another one its readers would disagree about which first steps were too late. Written down where
- * it says none. TopologyError where another one is wanted, or who wants one may not write it.
+ * Keeps the window of an existing stream: with another one its readers would disagree about which first steps were too late. Writes the window if the
+ * stream has none. Throws TopologyError if another window is wanted, or if it may not be written.
  */
 export async function keepIdWindow(api: JetStreamApi, subjects: Subjects, { found, wanted, silent }: Keeping): Promise<void> {
   if (wanted === undefined) return
@@ -45,7 +48,7 @@ export async function keepIdWindow(api: JetStreamApi, subjects: Subjects, { foun
   if (silent === 'refuse') return refuseOther(subjects, { kept, read_as: DEFAULT_ID_WINDOW_MS, wanted, hint: DISPATCHER_FIRST })
   const metadata = { ...(found.metadata as object | undefined), ...idWindowMetadata(wanted) }
   await api.must(`STREAM.UPDATE.${subjects.stream}`, { ...found, metadata })
-  // Another process may have written it, or the whole configuration, between our look and our update.
+  // Another process may have written it, or the whole configuration, between the lookup and the update.
   const { config } = await api.must<{ config: Config }>(`STREAM.INFO.${subjects.stream}`)
   refuseOther(subjects, { kept: idWindowIn(config), wanted, hint: ITS_OWN })
 }
@@ -66,12 +69,12 @@ function refuseOther({ stream }: Subjects, { kept, read_as, wanted, hint }: Comp
   throw new TopologyError(`stream ${stream}`, [{ field: 'id window (ms)', found: kept, expected: wanted }], hint)
 }
 
-/** A look costs nothing: the bus learns the window with everything that it asks of the stream's configuration, every minute at least. */
+/** A check costs nothing: the bus updates the window with every read of the stream's configuration, at least every minute. */
 const POLL_INTERVAL_MS = 1_000
 
 /**
- * Settles with the window that the stream has now, once it is not the one that a process began with. Such a process judges by another rule than
- * the others, and must end: what it has in memory was judged by the former (decision 92).
+ * Settles with the stream's current window once it differs from the one that the process started with. Such a process applies another rule than the
+ * others and must exit: its in-memory state is based on the former window (decision 92).
  */
 export function otherIdWindow(bus: Pick<Bus, 'idWindow' | 'closed'>, began: number, timing: Timing = machineTiming): Promise<number> {
   return new Promise((settle) => {

@@ -42,7 +42,7 @@ interface StreamInfo {
 
 const NS_PER_MS = 1_000_000
 
-/** How a subagent's work consumers stand; those that do not exist are left out. */
+/** Returns the state of a subagent's work consumers, without those that do not exist. */
 export async function workload(api: JetStreamApi, subjects: Subjects, subagent: string): Promise<SlotLoad[]> {
   const loads = await Promise.all(
     SLOTS.map(async (slot): Promise<SlotLoad[]> => {
@@ -56,14 +56,14 @@ export async function workload(api: JetStreamApi, subjects: Subjects, subagent: 
   return loads.flat()
 }
 
-/** Agents for which returns wait. */
+/** Returns the agents with durable returns. */
 export async function listReturnConsumers(api: JetStreamApi, subjects: Subjects): Promise<string[]> {
   const ours = subjects.returnsConsumer('x').slice(0, -1)
   const names = await listed<string>(api, `CONSUMER.NAMES.${subjects.stream}`, 'consumers')
   return names.filter((name) => name.startsWith(ours)).map((name) => name.slice(ours.length))
 }
 
-/** Of these agents those that lack a consumer that they should have, by one listing of all. */
+/** Returns the agents that lack a consumer they should have, from one listing of all consumers. */
 export async function findMissingConsumers(api: JetStreamApi, subjects: Subjects, agents: readonly Consuming[]): Promise<string[]> {
   const names = new Set(await listed<string>(api, `CONSUMER.NAMES.${subjects.stream}`, 'consumers'))
   const wanted = ({ name, work, returns }: Consuming) => [
@@ -73,7 +73,7 @@ export async function findMissingConsumers(api: JetStreamApi, subjects: Subjects
   return agents.filter((agent) => wanted(agent).some((consumer) => !names.has(consumer))).map(({ name }) => name)
 }
 
-/** What `passover doctor` looks at. */
+/** Collects the data for `passover doctor`. */
 export async function inspect(context: {
   link: Connection
   api: JetStreamApi
@@ -123,7 +123,7 @@ async function pausedOf(api: JetStreamApi, subjects: Subjects, names: readonly s
   return paused
 }
 
-/** Undefined: it is not there, or these permissions do not show it. */
+/** Returns the state of a consumer, or `undefined` if it does not exist or these permissions do not allow reading it. */
 export async function consumerStanding(api: JetStreamApi, subjects: Subjects, durable: string): Promise<ConsumerStanding | undefined> {
   const reply = await api
     .call<{
@@ -147,7 +147,7 @@ export async function consumerStanding(api: JetStreamApi, subjects: Subjects, du
   }
 }
 
-/** Undefined where these permissions do not show it. */
+/** Returns nothing if these permissions do not allow reading it. */
 async function accountOf(api: JetStreamApi): Promise<Pick<Inspection, 'account' | 'domain'>> {
   try {
     const { streams, consumers, domain, limits } = await api.must<AccountInfo>('INFO')
@@ -162,7 +162,7 @@ async function accountOf(api: JetStreamApi): Promise<Pick<Inspection, 'account' 
 
 const MAX_CLOCKS = 16
 
-/** Leaders answer with their own clocks: what they say is compared with the moment between question and answer. */
+/** Measures the clocks of the servers that lead our streams: compares each answer with the middle of its round trip. */
 async function clocksOf(api: JetStreamApi, streams: readonly string[]): Promise<Inspection['clocks']> {
   const found = new Map<string, number>()
   for (const name of streams.slice(0, MAX_CLOCKS)) {
@@ -208,7 +208,7 @@ function bucketView({ config, state }: StreamInfo, ours: string): Inspection['bu
   return [{ name: bucket.slice(ours.length), kind: kind === 'KV' ? 'kv' : 'object', messages, bytes, max_bytes, sealed, storage, replicas }]
 }
 
-/** All pages of a listing. */
+/** Reads all pages of a listing. */
 async function listed<T>(api: JetStreamApi, call: string, field: string): Promise<T[]> {
   const found: T[] = []
   for (;;) {

@@ -9,14 +9,14 @@
 const MIB = 1024 ** 2
 const GIB = 1024 ** 3
 
-/** Limits of the stream that are tried, largest first. */
+/** Limits of the stream to try, largest first. */
 export const STREAM_BYTES: readonly number[] = Array.from({ length: 9 }, (_, n) => (16 * GIB) / 2 ** n)
 /**
- * A limit is chosen where the server can reserve so many times as much: buckets get 0.9 of the stream's limit, and the rest is for parts
+ * Multiple of the stream's limit that the server must be able to reserve: the buckets get 0.9 of the stream's limit, and the rest is for parts
  * buckets.
  */
 export const TOTAL_SHARE = 2.5
-/** Smallest limit of a bucket: the bucket of an agent holds at least one part. */
+/** Smallest limit of a bucket: an agent's bucket holds at least one part. */
 export const MIN_BUCKET_BYTES = MIB
 
 export const MAX_PARTS_BYTES = 256 * MIB
@@ -28,7 +28,7 @@ interface Share {
   least: number
 }
 
-/** Shares of the stream's limit. They add up to 0.9 at most where the stream has 1 GiB or more. */
+/** Shares of the stream's limit. They add up to at most 0.9 if the stream has 1 GiB or more. */
 const SHARES: Readonly<Record<string, Share>> = {
   OBJ_archive: { share: 1 / 2, least: 32 * MIB },
   KV_passes: { share: 1 / 8, least: 8 * MIB },
@@ -43,7 +43,7 @@ const OTHER: Share = { share: 1 / 64, least: 4 * MIB }
  *
  * @param kind - `KV` or `OBJ`
  * @param bucket - name without the installation's prefix, such as `passes`
- * @param stream_bytes - limit of the main stream; not positive: unlimited, and then buckets are too (-1)
+ * @param stream_bytes - limit of the main stream; if not positive, it is unlimited, and so are the buckets (-1)
  */
 export function bucketBytes(kind: 'KV' | 'OBJ', bucket: string, stream_bytes: number): number {
   if (stream_bytes <= 0) return -1
@@ -51,7 +51,7 @@ export function bucketBytes(kind: 'KV' | 'OBJ', bucket: string, stream_bytes: nu
   return Math.max(least, Math.floor(stream_bytes * share))
 }
 
-/** Returns the default byte limit of an agent's parts bucket. Bounded also where the stream is not. */
+/** Returns the default byte limit of an agent's parts bucket. It is limited even if the stream is not. */
 export function partsBytes(stream_bytes: number | undefined): number {
   if (stream_bytes === undefined || stream_bytes <= 0) return MAX_PARTS_BYTES
   return Math.min(MAX_PARTS_BYTES, Math.max(MIN_PARTS_BYTES, Math.floor(stream_bytes * PARTS_SHARE)))
@@ -60,8 +60,8 @@ export function partsBytes(stream_bytes: number | undefined): number {
 /**
  * Returns the limits of the stream to try, largest first.
  *
- * @param storage_bytes - what stream and buckets may reserve in all, where that was set
- * @param least - no limit below this one
+ * @param storage_bytes - bytes that stream and buckets may reserve in total, if set
+ * @param least - lower bound of the returned limits
  */
 export function streamSizes(storage_bytes: number | undefined, least: number): number[] {
   const most = storage_bytes === undefined ? Number.POSITIVE_INFINITY : Math.floor(storage_bytes / TOTAL_SHARE)

@@ -13,15 +13,15 @@ interface Info {
   state: { bytes: number }
 }
 
-/** A limit for what is already stored leaves at least as much room again. */
+/** Minimum ratio of a limit to the bytes already stored. */
 const GROWTH = 2
 
 /**
- * Makes the main stream with a byte limit where it does not exist, or gives it one where it has none.
+ * Creates the main stream with a byte limit, or gives an existing one a limit if it has none.
  *
  * A limit that the caller or the stream's owner set is kept. Otherwise takes the largest of STREAM_BYTES at which the server can also hold the
- * buckets. A client cannot see the limits of server and account, so the stream itself reserves all of that for a moment. A server that
- * is too small for the smallest limit gets none; `passover doctor` reports it.
+ * buckets. A client cannot see the limits of server and account, so the stream itself reserves all of that for a moment. If the server is too small
+ * for the smallest limit, the stream gets none; `passover doctor` reports it.
  */
 export async function reserveStream(api: JetStreamApi, subjects: Subjects, options: TopologyOptions): Promise<void> {
   if (options.max_bytes !== undefined) return
@@ -30,7 +30,7 @@ export async function reserveStream(api: JetStreamApi, subjects: Subjects, optio
   for (const size of streamSizes(options.storage_bytes, (found?.state.bytes ?? 0) * GROWTH)) {
     const config = { ...(found?.config ?? streamConfig(subjects, options)), max_bytes: Math.floor(size * TOTAL_SHARE) }
     const reply = await api.call<Info>(`STREAM.${found ? 'UPDATE' : 'CREATE'}.${subjects.stream}`, config).catch(ignorePermission)
-    // Without permission to change it, or made by another process after the look above.
+    // No permission to change it, or another process created it after the lookup.
     if (!reply || (!reply.ok && reply.err_code === API_ERROR.streamNameInUse)) return
     if (reply.ok) return updateIfAllowed(api, { ...reply.value.config, max_bytes: size })
     const error = refused(`stream ${subjects.stream}`, reply)
@@ -38,17 +38,17 @@ export async function reserveStream(api: JetStreamApi, subjects: Subjects, optio
   }
 }
 
-/** Raises a limit to what an explicit `storage_bytes` allows; never lowers one. */
+/** Raises the limit to the value that an explicit `storage_bytes` allows; never lowers it. */
 async function raiseStream(api: JetStreamApi, config: Info['config'], storage_bytes: number | undefined): Promise<void> {
   const max_bytes = storage_bytes === undefined ? 0 : Math.floor(storage_bytes / TOTAL_SHARE)
   if (max_bytes > Number(config.max_bytes)) await updateIfAllowed(api, { ...config, max_bytes })
 }
 
 /**
- * Makes a bucket with `wanted.max_bytes`, or with half as much, and so on, where the server cannot reserve it. A bucket that exists
- * keeps its limit. Returns what was found, as `ensureStream` does.
+ * Creates a bucket with `wanted.max_bytes`, halving it as long as the server cannot reserve it. An existing bucket keeps its limit. Returns the
+ * configuration found, as `ensureStream` does.
  *
- * @throws NoStorageError the server cannot reserve even the smallest limit
+ * @throws NoStorageError if the server cannot reserve even the smallest limit
  */
 export async function ensureBounded(api: JetStreamApi, wanted: Config, loose: Loose): Promise<Config | undefined> {
   for (let max_bytes = Number(wanted.max_bytes); ; max_bytes = Math.floor(max_bytes / 2)) {
@@ -61,8 +61,8 @@ export async function ensureBounded(api: JetStreamApi, wanted: Config, loose: Lo
 }
 
 /**
- * The limit that a bucket is given now. One of an earlier version, which has none, gets what is wanted, but at least twice what it holds. With
- * `raises`, a lower limit becomes what is wanted. Undefined: it keeps its limit, or none is wanted.
+ * Returns the new limit for a bucket. A bucket of an earlier version without a limit gets the wanted one, but at least twice its current size. With
+ * `raises`, a lower limit is raised to the wanted one. Returns `undefined` if it keeps its limit, or if none is wanted.
  */
 export async function missingLimit(
   api: JetStreamApi,
@@ -75,7 +75,7 @@ export async function missingLimit(
   return Math.max(max_bytes, used * GROWTH)
 }
 
-/** Changes a bucket's configuration. Leaves it as it is where these permissions do not allow it, or the server cannot reserve that much. */
+/** Changes a bucket's configuration. Does nothing if these permissions do not allow it, or if the server cannot reserve that much. */
 export async function updateIfAllowed(api: JetStreamApi, config: Config): Promise<void> {
   const name = String(config.name)
   const reply = await api.call(`STREAM.UPDATE.${name}`, config).catch(ignorePermission)
@@ -84,7 +84,7 @@ export async function updateIfAllowed(api: JetStreamApi, config: Config): Promis
   if (!(error instanceof NoStorageError)) throw error
 }
 
-/** Returns how full an agent's parts bucket is; undefined: it has none. */
+/** Returns the fill level of an agent's parts bucket, or `undefined` if it has none. */
 export async function partsUsage(api: JetStreamApi, subjects: Subjects, agent: string): Promise<PartsUsage | undefined> {
   const info = await streamOf(api, `OBJ_${subjects.partsBucket(agent)}`)
   return info && { bytes: info.state.bytes, ...(isBounded(info.config) && { max_bytes: Number(info.config.max_bytes) }) }

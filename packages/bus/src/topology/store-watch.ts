@@ -4,15 +4,15 @@ export interface StoreWatchOptions {
   bus: Pick<Bus, 'stores' | 'ensureBuckets'>
   clock: { after(ms: number, fn: () => void): Disposable }
   every_ms: number
-  /** Stores that are not the ones that were there at the last look (`stream`, `agents`, `objects snapshots`, …): what they held is gone. */
+  /** Called with the stores that were re-created since the last check (`stream`, `agents`, `objects snapshots`, …): their data is gone. */
   onRenewed: (names: readonly string[]) => void | Promise<void>
-  /** Missing buckets were made anew here. */
+  /** Called with the missing buckets that were created here. */
   onMade: (names: readonly string[]) => void
 }
 
 /**
- * Sees to it that the buckets are there, and tells when one is another than before, whoever made it. The main stream is never made here:
- * that it is gone is only told (decision 55).
+ * Creates missing buckets, and reports buckets that were re-created, by any process. Never creates the main stream: its loss is only reported
+ * (decision 55).
  */
 export class StoreWatch {
   readonly #options: StoreWatchOptions
@@ -25,7 +25,7 @@ export class StoreWatch {
     this.#options = options
   }
 
-  /** What is there now is what is taken for granted from now on. Throws BusReadError. */
+  /** Starts watching, with the present stores as the baseline. Throws BusReadError. */
   static async start(options: StoreWatchOptions): Promise<StoreWatch> {
     const watch = new StoreWatch(options)
     watch.#known = await options.bus.stores()
@@ -33,12 +33,12 @@ export class StoreWatch {
     return watch
   }
 
-  /** When a store was made (server ms), as last seen. */
+  /** Returns the creation time of a store (server ms), as of the last check. */
   madeAt(name: string): number | undefined {
     return this.#known.get(name)
   }
 
-  /** Why passes may get lost; undefined: the stream is there. */
+  /** Reason why passes may get lost, or `undefined` if the stream exists. */
   get streamTrouble(): string | undefined {
     return this.#missing.includes('stream') ? 'the stream is gone: restore it; nothing makes it anew by itself' : undefined
   }
@@ -55,7 +55,7 @@ export class StoreWatch {
 
   #later(): void {
     this.#timer = this.#options.clock.after(this.#options.every_ms, () => {
-      // A look that fails tells nothing; that the server does not answer is told by others.
+      // A failed check means nothing; other parts report that the server does not answer.
       void this.#look()
         .catch(() => undefined)
         .finally(() => {

@@ -22,18 +22,18 @@ import { ensureConsumer, ensureStream, infoOf, refused, STARTS, settledUpTo, tun
 import { keepIdWindow } from './id-window.js'
 import { ensureBounded, missingLimit, reserveStream, updateIfAllowed } from './storage-reservation.js'
 
-/** What an earlier version made otherwise, and the server does not let anybody change. */
+/** Fields that earlier versions set differently and that the server does not allow to change. */
 const OF_BEFORE = new Set(['deny_delete'])
 /** Limits that earlier versions did not set. */
 const TIGHTENED = new Set(['duplicate_window', 'max_msg_size', 'discard_new_per_subject', 'subject_transform'])
 
 function looseFor(subjects: Subjects, options: TopologyOptions): Loose {
   const left = unsaid(options)
-  // What of the metadata is ours is kept by keepIdWindow.
+  // keepIdWindow handles our part of the metadata.
   return (field, found) => field === 'metadata' || left(field) || OF_BEFORE.has(field) || requestsAreOut(subjects, field, found)
 }
 
-/** A bucket of an earlier version whose entries did not age, or that lacks one of today's limits, is brought up to date. */
+/** Creates a bucket. An existing bucket of an earlier version gets today's maximum age and limits, if it lacks them. */
 async function ensureBucket(
   api: JetStreamApi,
   wanted: Config,
@@ -49,25 +49,31 @@ async function ensureBucket(
   await api.must(`STREAM.UPDATE.${String(wanted.name)}`, { ...found, ...(max_bytes && { max_bytes }), max_age: wanted.max_age })
 }
 
-/** Whether a bucket of an earlier version may lack this. */
+/** Returns true for a limit that a bucket of an earlier version may lack. */
 function isTightened(wanted: Config, field: string): boolean {
   return TIGHTENED.has(field) || (field === 'allow_rollup_hdrs' && wanted.allow_rollup_hdrs === false)
 }
 
-/** Sets the limits that earlier versions did not have. Returns the configuration as it is then. A process that may not change it leaves that to a dispatcher. */
+/**
+ * Sets the limits that earlier versions did not have, and returns the resulting configuration. A process without the permission leaves it to a
+ * dispatcher.
+ */
 async function tighten(api: JetStreamApi, wanted: Config, found: Config): Promise<Config> {
   const config = tightened(wanted, found)
   if (config !== found) await updateIfAllowed(api, config)
   return config
 }
 
-/** A configuration with the limits that earlier versions did not have; `found` itself where it has them. */
+/** Returns a configuration with the limits that earlier versions did not have, or `found` itself if it has them. */
 function tightened(wanted: Config, found: Config): Config {
   const missing = Object.entries(wanted).filter(([field, value]) => isTightened(wanted, field) && !same(found[field], value))
   return missing.length === 0 ? found : { ...found, ...Object.fromEntries(missing) }
 }
 
-/** A stream that an earlier version made is given the subject of custody and denies to be purged, where this process may change it (dispatcher, owner). */
+/**
+ * Creates the main stream. A stream of an earlier version also gets the custody subjects and denies purges, if this process may change it
+ * (dispatcher, owner).
+ */
 async function ensureMain(
   api: JetStreamApi,
   wanted: Config,
@@ -89,7 +95,7 @@ async function ensureMain(
   return updated?.ok ? whole : found
 }
 
-/** Stream, republish, the dispatchers' durable and the buckets, as they should be (docs/architecture/storage.md). Idempotent. */
+/** Creates or updates stream, republish, the dispatchers' durables and the buckets (docs/architecture/storage.md). Idempotent. */
 export async function ensureTopology(api: JetStreamApi, subjects: Subjects, options: TopologyOptions = {}): Promise<void> {
   const loose = looseFor(subjects, options)
   if (!(await infoOf(api, `STREAM.INFO.${subjects.stream}`))) await refuseRemains(api, subjects)
@@ -98,29 +104,29 @@ export async function ensureTopology(api: JetStreamApi, subjects: Subjects, opti
   const found = main && (await ensureMain(api, main, { subjects, loose }))
   const { id_window_ms: wanted, silent_stream: silent = 'write' } = options
   if (found) await keepIdWindow(api, subjects, { found, wanted, silent })
-  // First: until it stands, decisions are delivered by the other one, where that is of an earlier version.
+  // First: until it exists, decisions are delivered by the other durable, if that is of an earlier version.
   await ensureDecisions(api, subjects)
   await ensureRequests(api, subjects)
-  // Only now: a process that made the stream a moment ago may have been about to lower its limit.
+  // Only now: a process that has just created the stream may still have to lower its limit.
   const buckets = await bucketsOf(api, subjects, options.replicas)
   const raises = options.storage_bytes !== undefined
   for (const bucket of buckets) await ensureBucket(api, bucket, { loose, raises })
 }
 
-/** The buckets alone: the main stream is for no running process to make (decision 55). Idempotent. */
+/** Creates only the buckets: a running process must not create the main stream (decision 55). Idempotent. */
 export async function ensureBuckets(api: JetStreamApi, subjects: Subjects): Promise<void> {
   for (const bucket of await bucketsOf(api, subjects))
     await ensureBucket(api, bucket, { loose: (field) => field === 'num_replicas' || field === 'compression' || OF_BEFORE.has(field) })
 }
 
-/** The buckets as they should be: limits and, unless said, replicas follow the main stream. */
+/** Returns the configurations of the buckets. Limits and, by default, replicas follow the main stream. */
 async function bucketsOf(api: JetStreamApi, subjects: Subjects, replicas?: number): Promise<Config[]> {
   const main = await infoOf(api, `STREAM.INFO.${subjects.stream}`)
   const options = { replicas: replicas ?? Number(main?.num_replicas ?? 1), max_bytes: Number(main?.max_bytes ?? -1) }
   return wantedStreams(subjects, options).slice(1)
 }
 
-/** Throws StreamLost where something was made of a stream that is not there. */
+/** Throws StreamLost if resources derived from a missing stream remain. */
 async function refuseRemains(api: JetStreamApi, subjects: Subjects): Promise<void> {
   const remains: string[] = []
   for (const name of MADE_OF_STREAM.map((made) => made(subjects))) {
@@ -130,7 +136,7 @@ async function refuseRemains(api: JetStreamApi, subjects: Subjects): Promise<voi
   if (remains.length > 0) throw new StreamLost(subjects.stream, remains)
 }
 
-/** Buckets whose entries name sequences of the main stream. */
+/** Buckets whose entries refer to sequences of the main stream. */
 const MADE_OF_STREAM = [
   (subjects: Subjects) => `KV_${subjects.bucket('passes')}`,
   (subjects: Subjects) => `KV_${subjects.bucket('archive')}`,
@@ -139,8 +145,8 @@ const MADE_OF_STREAM = [
 ]
 
 /**
- * The main stream (`stream`) and the buckets that are there, with the server's time at which each was made: one that was made anew
- * since is not the one that was read. Object buckets as `objects <name>`.
+ * Returns the main stream (`stream`) and the existing buckets (object buckets as `objects <name>`), each with the server time of its creation. A
+ * later time means that it was re-created since it was last read.
  */
 export async function storesOf(api: JetStreamApi, subjects: Subjects): Promise<Map<string, number>> {
   const found = await Promise.all(
@@ -161,24 +167,27 @@ function storeName(subjects: Subjects, name: string): string {
   return plain.startsWith('KV_') ? plain.slice('KV_'.length) : `objects ${plain.slice('OBJ_'.length)}`
 }
 
-/** The dispatchers' durable of requests alone, which may get lost under them. `from`: where it begins if it is made now. Idempotent. */
+/** Creates the dispatchers' durable for requests, which may get lost while they run. `from`: its start, if it is created now. Idempotent. */
 export function ensureRequests(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
   return ensureOwn(api, subjects, begins(dispatcherConfigs(subjects)[0], from))
 }
 
-/** The same of decisions. */
+/** Creates the dispatchers' durable for decisions, in the same way. */
 export function ensureDecisions(api: JetStreamApi, subjects: Subjects, from?: number): Promise<void> {
   return ensureOwn(api, subjects, begins(dispatcherConfigs(subjects)[1], from))
 }
 
-/** One of the notifiers' durables. Idempotent. */
+/** Returns a function that creates one of the notifiers' durables. Idempotent. */
 export function ensureNotifier(
   durable: keyof ReturnType<typeof notifierConfigs>,
 ): (api: JetStreamApi, subjects: Subjects, from?: number) => Promise<void> {
   return (api, subjects, from) => ensureOwn(api, subjects, begins(notifierConfigs(subjects)[durable], from))
 }
 
-/** All three. In an installation that had the first one alone the others go on where it is: it is given its one filter last. */
+/**
+ * Creates all three durables of the notifiers. In an installation that only had the first one, the others continue at its position; it gets its
+ * single filter last.
+ */
 export async function ensureNotifiers(api: JetStreamApi, subjects: Subjects): Promise<void> {
   const settled = await settledUpTo(api, subjects.stream, NOTIFIER)
   const from = settled === undefined ? undefined : settled + 1
@@ -186,7 +195,7 @@ export async function ensureNotifiers(api: JetStreamApi, subjects: Subjects): Pr
   await ensureNotifier(NOTIFIER)(api, subjects)
 }
 
-/** A durable that an earlier version made with other filters goes on where it is. */
+/** Creates a durable. One of an earlier version with other filters is updated and keeps its position. */
 async function ensureOwn(api: JetStreamApi, subjects: Subjects, wanted: Config): Promise<void> {
   const name = String(wanted.durable_name)
   const found = await infoOf(api, `CONSUMER.INFO.${subjects.stream}.${name}`)
@@ -202,19 +211,19 @@ function begins(config: Config, from: number | undefined): Config {
   return from === undefined ? config : { ...config, deliver_policy: 'by_start_sequence', opt_start_seq: Math.max(1, from) }
 }
 
-/** The returns that wait for an agent that asks for delivery. Idempotent. */
+/** Creates the consumer of an agent with durable returns. Idempotent. */
 export function ensureReturns(api: JetStreamApi, subjects: Subjects, agent: { name: string; from: number }): Promise<void> {
   return ensureConsumer(api, subjects.stream, returnsConfig(subjects, agent.name, agent.from))
 }
 
-/** Nothing waits for that agent any more. */
+/** Deletes the consumer of an agent that no longer has durable returns. */
 export async function removeReturns(api: JetStreamApi, subjects: Subjects, agent: string): Promise<void> {
   const consumer = subjects.returnsConsumer(agent)
   const reply = await api.call(`CONSUMER.DELETE.${subjects.stream}.${consumer}`)
   if (!reply.ok && reply.err_code !== API_ERROR.consumerNotFound) throw refused(`consumer ${consumer}`, reply)
 }
 
-/** What ensureTopology would make or refuse, in words. */
+/** Describes what ensureTopology would create or refuse. */
 export async function topologyDifferences(api: JetStreamApi, subjects: Subjects): Promise<string[]> {
   const loose = looseFor(subjects, {})
   const told: string[] = []
@@ -233,13 +242,16 @@ export async function topologyDifferences(api: JetStreamApi, subjects: Subjects)
   return told
 }
 
-/** What the caller did not say is ours to choose for a new stream, and its owner's for one that exists. */
+/** Ignores fields that the caller did not set: we choose them for a new stream, and its owner for an existing one. */
 function unsaid(options: TopologyOptions): (field: string) => boolean {
   const fields = { max_bytes: options.max_bytes, num_replicas: options.replicas, compression: options.compression }
   return (field) => field in fields && fields[field as keyof typeof fields] === undefined
 }
 
-/** An agent's parts bucket, and a subagent's three work consumers, which workers only bind. `lost: 'leave'`: of those only what is there follows. */
+/**
+ * Creates an agent's parts bucket, and a subagent's three work consumers, to which workers only bind. `lost: 'leave'`: only updates existing
+ * consumers.
+ */
 export async function ensureAgent(api: JetStreamApi, subjects: Subjects, agent: AgentTopology & { agent: string }): Promise<void> {
   await ensureParts(api, subjects, agent)
   if (!agent.subagent) return
@@ -248,8 +260,8 @@ export async function ensureAgent(api: JetStreamApi, subjects: Subjects, agent: 
 }
 
 /**
- * Creates the bucket, or adds today's subjects to one that an earlier version made: what is stored there stays readable. A bucket that has
- * a byte limit keeps it, unless this agent's was set.
+ * Creates the parts bucket, or adds today's subjects to one of an earlier version, whose content stays readable. A bucket with a byte limit keeps it,
+ * unless this agent's limit was set explicitly.
  */
 async function ensureParts(api: JetStreamApi, subjects: Subjects, topology: AgentTopology & { agent: string }): Promise<void> {
   const wanted = partsConfig(subjects, topology.agent, topology)
@@ -270,7 +282,9 @@ async function ensureParts(api: JetStreamApi, subjects: Subjects, topology: Agen
   if (max_bytes !== undefined) await updateIfAllowed(api, { ...config, max_bytes })
 }
 
-/** Takes `request.>` out of the stream's subjects, so that returns still fit, or puts it back (docs/architecture/storage.md#storage-backpressure). */
+/**
+ * Removes `request.>` from the stream's subjects, so that returns still fit, or adds it again (docs/architecture/storage.md#storage-backpressure).
+ */
 export async function setRequests(api: JetStreamApi, subjects: Subjects, state: 'open' | 'closed'): Promise<void> {
   const info = await api.must<{ config: Config }>(`STREAM.INFO.${subjects.stream}`)
   const wanted = subjects.streamSubjects().filter((subject) => state === 'open' || subject !== subjects.all('request'))
@@ -278,7 +292,7 @@ export async function setRequests(api: JetStreamApi, subjects: Subjects, state: 
   await api.must(`STREAM.UPDATE.${subjects.stream}`, { ...info.config, subjects: wanted })
 }
 
-/** `request.>` is out while the stream is above its high-water mark. */
+/** Returns true if `request.>` is removed, as it is while the stream is above its high-water mark. */
 function requestsAreOut(subjects: Subjects, field: string, found: unknown): boolean {
   return (
     field === 'subjects' &&
