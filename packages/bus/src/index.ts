@@ -1,13 +1,13 @@
 /**
  * @passover/bus: transport and storage on NATS, and the only importer of the NATS client. It contains no rules of passes.
  *
- * I1 A publish outcome other than `stored` does not prove that the message was not stored; `lost` and `unknown` are values, never exceptions.
- * I2 Times are the server's, in whole milliseconds, independent of the machine's clock.
- * I3 Of a repeated header the last value is the server's; a republished message is trusted only by that value.
- * I4 A reader delivers every stored message once and in order, across reconnects, restarts and lost consumers.
- * I5 Hostile bytes and headers become values (CodecError, `unknown`, a missing field), never exceptions.
- * I6 Disposed objects leave no subscription, timer or consumer behind.
- * I7 Resources that someone else configured are not changed.
+ * I1  A publish outcome other than `stored` does not prove that the message was not stored; `lost` and `unknown` are values, never exceptions.
+ * I2  Times are the server's, in whole milliseconds, independent of the machine's clock.
+ * I3  Of a repeated header the last value is the server's; a republished message is trusted only by that value.
+ * I4  A reader delivers every stored message once and in order, across reconnects, restarts and lost consumers.
+ * I5  Hostile bytes and headers become values (CodecError, `unknown`, a missing field), never exceptions.
+ * I6  Disposed objects leave no subscription, timer or consumer behind.
+ * I7  Resources that someone else configured are not changed.
  */
 
 export { type AccessFor, authFolderOf, authorityPath, credentialsPath, type ProjectAccess, projectAccess } from './auth/project-access.js'

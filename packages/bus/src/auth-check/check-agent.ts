@@ -10,7 +10,7 @@ export type ProbeState = 'refused' | 'possible' | 'untested'
 
 /** Result of one probe. */
 export interface ProbeResult {
-  /** Group (`direct`, `bounce`, `listen`, `schedule`, `rollup`) and what was tried. */
+  /** Group (`direct`, `bounce`, `listen`, `schedule`, `rollup`) and description of the attempt. */
   probe: string
   state: ProbeState
   text: string
@@ -18,10 +18,10 @@ export interface ProbeResult {
 
 export interface AgentCheck {
   agent: string
-  /** `open`: the server does not restrict the agent at all, so that nothing else was tried. */
+  /** `open`: the server does not restrict the agent at all, so nothing else was tried. */
   level: 'open' | 'permissions' | 'isolated' | 'unknown'
   probes: ProbeResult[]
-  /** Messages that the check left behind, by subject. */
+  /** Subjects of the messages that the check left behind. */
   stored: string[]
 }
 
@@ -29,24 +29,27 @@ export interface AgentCheckOptions {
   servers: string | string[]
   agent: string
   credentials?: Credentials | undefined
-  /** A connection that is not an agent's, which observes what arrives outside of the agent's rights. Without it, redirected answers cannot be observed. */
+  /**
+   * A second connection, not of an agent, which observes what arrives outside of the agent's permissions. Without it, redirected answers cannot be
+   * observed.
+   */
   witness?: CheckIdentity | undefined
-  /** Other agents, of which one's bucket is tried. */
+  /** Other agents. The check tries to write to the bucket of one of them. */
   peers?: readonly string[] | undefined
   prefix?: string | undefined
   stream?: string | undefined
   tls?: TlsFiles | undefined
 }
 
-/** How long something that was aimed may take to arrive after the same attempt was answered honestly. */
+/** Milliseconds to wait for an aimed message after the same attempt with an own reply subject was answered. */
 const GRACE_MS = 700
 const HEARTBEAT_NS = 100_000_000
 const INACTIVE_NS = 2_000_000_000
 const NOTHING = new Uint8Array(0)
 
 /**
- * Connects as an agent to a running installation and tries, harmlessly, what its rights must not allow: publishing and reading
- * outside of them, and making the server publish to a subject of its choice. Throws BusUnreachable when the agent cannot connect.
+ * Connects as an agent to a running installation and tries, harmlessly, what its permissions must not allow: publishing and reading outside of them,
+ * and making the server publish to a subject of its choice. Throws BusUnreachable if the agent cannot connect.
  */
 export async function checkAgent(options: AgentCheckOptions): Promise<AgentCheck> {
   const { servers, agent, witness: who, tls } = options
@@ -65,7 +68,7 @@ export async function checkAgent(options: AgentCheckOptions): Promise<AgentCheck
   return { agent, level: check.level, probes: check.probes, stored: check.stored }
 }
 
-/** Whether the server refuses this identity what only a dispatcher may do. Nothing is stored. Throws BusUnreachable. */
+/** Returns true if the server denies this identity an action of dispatchers. Nothing is stored. Throws BusUnreachable. */
 export async function isRestricted(
   who: CheckIdentity & { servers: string | string[]; tls?: TlsFiles | undefined; prefix?: string },
 ): Promise<boolean> {
@@ -106,7 +109,7 @@ class Check {
     return this.probes.some(({ state }) => state === 'untested') ? 'unknown' : 'isolated'
   }
 
-  /** Publishes to subjects of others. Stops after the first two when both are possible: then the server refuses nothing. */
+  /** Publishes to subjects of others. Stops after the first two if both are possible: then the server restricts nothing. */
   async direct(peers: readonly string[]): Promise<void> {
     for (const [at, { text, ...attempt }] of directProbes(this.#subjects, this.#agent, peers).entries()) {
       const { kind } = await this.#own.request(attempt.subject, attempt.data, attempt.headers ? { headers: attempt.headers } : {})
@@ -135,10 +138,13 @@ class Check {
     }
   }
 
-  /** Has the server call the JetStream API with a body of the agent's: it stores the body in its bucket and aims a direct get at the API. */
+  /**
+   * Tries to make the server call the JetStream API with a body of the agent: stores the body in the agent's bucket and aims a direct get of it at
+   * the API.
+   */
   async apiBounce(): Promise<void> {
     const name = 'bounce: a call of the JetStream API'
-    // The same at every check, since its request is stored once; another for each agent, since checks of several may run at once.
+    // The same name in every check, because its request is stored once; another for each agent, because several checks may run at once.
     const consumer = `${NOBODY}-${this.#agent}`
     const inbox = this.#own.steadyInbox
     let heard = false
@@ -188,7 +194,7 @@ class Check {
     else this.#add(name, 'untested', `it may subscribe to ${allowed.join(', ')}; no second connection to send something`)
   }
 
-  /** A stream that schedules messages publishes them later to a subject that the sender names. */
+  /** Checks message schedules: a stream that allows them publishes messages later to a subject that the sender names. */
   async schedules(): Promise<void> {
     const name = 'schedule: messages that the stream publishes later'
     const answer = await this.#witness?.request(`${API}.STREAM.INFO.${this.#subjects.stream}`, NOTHING)
@@ -198,7 +204,7 @@ class Check {
     this.#add(name, on ? 'possible' : 'refused', on ? 'allow_msg_schedules is on' : 'allow_msg_schedules is off')
   }
 
-  /** A message with `Nats-Rollup: all` removes all others from its stream: agents may have none in a stream that others write to. */
+  /** Checks rollups: a message with `Nats-Rollup: all` removes all others from its stream, so streams that agents share must not allow it. */
   async rollups(): Promise<void> {
     const name = 'rollup: messages that remove those of others'
     const on: string[] = []
@@ -219,7 +225,7 @@ class Check {
     this.probes.push({ probe, state, text })
   }
 
-  /** Returns the first attempt that is answered when it is made honestly. */
+  /** Returns the first attempt that is answered when it uses an own reply subject. */
   async #usable(probe: BounceProbe): Promise<Attempt | undefined> {
     for (const attempt of probe.attempts) if ((await this.#honest(probe, attempt)).kind === 'answered') return attempt
     return undefined
@@ -231,7 +237,10 @@ class Check {
     return this.#own.request(subject, data, { headers: { ...headers, [aimed_by]: inbox }, answerIn: inbox })
   }
 
-  /** Makes an attempt whose answer should go to the witness, and the same honestly: that is answered after the aimed one was handled. */
+  /**
+   * Makes an attempt whose answer should go to the witness, and then the same with an own reply subject: its answer arrives after the aimed one was
+   * handled.
+   */
   async #aim(probe: BounceProbe, attempt: Attempt, witness: CheckConnection): Promise<Aimed> {
     const target = witness.ownInbox()
     const { subject, data, headers } = attempt
@@ -243,7 +252,7 @@ class Check {
         aimed.arrived = true
       }),
     }
-    // So that the server has the subscription before.
+    // Makes sure that the server has the subscription first.
     await witness.refusals()
     if (probe.aimed_by === undefined) this.#own.publish(subject, data, { reply: target, ...(headers ? { headers } : {}) })
     else this.#own.publish(subject, data, { headers: { ...headers, [probe.aimed_by]: target } })
@@ -283,7 +292,7 @@ function saying(kind: Answer['kind']): string {
   return { answered: 'the server took it', refused: 'the server refused it', nothing: 'it went nowhere' }[kind]
 }
 
-/** A consumer that hears no message, only heartbeats, and that the server removes by itself. */
+/** Request for a consumer that receives no messages but heartbeats, and that the server removes automatically. */
 function consumerRequest(subjects: Subjects, name: string, inbox: string): Uint8Array {
   const config = {
     name,

@@ -76,7 +76,7 @@ export class CheckConnection implements AsyncDisposable {
     return `${this.#inbox}.${this.#count}`
   }
 
-  /** The same at every check: for what is stored once. */
+  /** Returns a subject that is the same in every check, for messages that are stored only once. */
   get steadyInbox(): string {
     return `${inboxPrefixOf(this.identity)}.auth-check`
   }

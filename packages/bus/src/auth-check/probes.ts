@@ -5,7 +5,7 @@ import type { Subjects } from '../subjects/subjects.js'
 import { DISPATCHER } from '../topology/configs.js'
 import type { CheckHeaders } from './check-connection.js'
 
-/** Agent, person, pass and consumer that do not exist; every probe is about them. */
+/** Name of an agent, person, pass and consumer that do not exist; every probe uses it. */
 export const NOBODY = 'passover-auth-check'
 
 /** One message that the agent tries to send. */
@@ -21,8 +21,8 @@ export interface DirectProbe extends Attempt {
 }
 
 /**
- * A way to make the server, or a service, publish something to a subject of the sender's choice. Any one attempt that the agent
- * is allowed to make is enough. The answer is aimed by the reply subject, or by the header `aimed_by`.
+ * A way to make the server, or a service, publish to a subject of the sender's choice. It is enough if the agent may make one of the attempts. The
+ * answer is aimed by the reply subject, or by the header `aimed_by`.
  */
 export interface BounceProbe {
   name: string
@@ -34,16 +34,16 @@ export interface BounceProbe {
 const NOTHING = new Uint8Array(0)
 /** Larger than any sequence of a real stream, and exact in JSON. */
 const NO_SEQUENCE = Number.MAX_SAFE_INTEGER
-/** A stream refuses a message that carries this, after its permissions let it through: the attempt shows without being stored. */
+/** Guard that never holds. The stream checks it after the permissions, so an attempt proves the permission without storing a message. */
 const GUARDED: CheckHeaders = { 'Nats-Expected-Last-Sequence': String(NO_SEQUENCE) }
 const BODY: CheckHeaders = { [HEADER.contentType]: CONTENT_TYPE.msgpack }
 
-/** Not JSON: the server answers 400. Any text that does not begin with a brace would count as a pull of one message. */
+/** Invalid JSON: the server answers 400. Any text that does not begin with a brace would count as a pull of one message. */
 const BAD_PULL = text('{')
 /** Extends the lease of a delivery that does not exist; the server confirms it to the reply subject. */
 const IN_PROGRESS = text('+WPI')
 
-/** Lists subjects an agent must not reach directly. Nothing that is sent is stored, deleted or changed. */
+/** Lists subjects to which an agent must not be able to publish directly. The attempts store, delete and change nothing. */
 export function directProbes(subjects: Subjects, agent: string, peers: readonly string[]): DirectProbe[] {
   const { stream } = subjects
   const key = { originator: NOBODY, subagent: NOBODY, id: NOBODY }
@@ -92,12 +92,12 @@ export function directProbes(subjects: Subjects, agent: string, peers: readonly 
   ]
 }
 
-/** Admits work, which no agent and no person may do. The stream refuses it. */
+/** Returns an attempt to admit work, which no agent and no person may do. The stream rejects it. */
 export function admission(subjects: Subjects): Attempt {
   return { subject: subjects.work({ originator: NOBODY, subagent: NOBODY, id: NOBODY }, 'high'), data: NOTHING, headers: GUARDED }
 }
 
-/** Lists the ways to aim an answer at a foreign subject. Each attempt uses only subjects that honest agents publish to. */
+/** Lists the ways to aim an answer at a foreign subject. Each attempt uses only subjects to which correct agents publish. */
 export function bounceProbes(subjects: Subjects, agent: string): BounceProbe[] {
   const { stream } = subjects
   const own = { originator: agent, subagent: NOBODY, id: NOBODY }
@@ -143,7 +143,7 @@ export function bounceProbes(subjects: Subjects, agent: string): BounceProbe[] {
   ]
 }
 
-/** Returns the subject of what a check stores: in the agent's own bucket, the same for the same body, so that later checks find it there. */
+/** Returns the subject of a check's marker in the agent's own bucket. It depends only on the body, so that later checks find the marker there. */
 export function markerSubject(subjects: Subjects, agent: string, body: Uint8Array): string {
   return `${subjects.parts(agent, 'C')}.${NOBODY}-${sha256(body).slice(0, 16)}.0`
 }

@@ -9,11 +9,11 @@ import { type KeyText, signingKey } from './tokens.js'
 const ANY_AGENT = 'x'.repeat(64)
 
 /**
- * How long the server remembers where answers of one pull go. A pull that was filled ends without a status, so that only this time frees
- * its entry; pulls of ours wait for at most 5 s.
+ * Milliseconds for which the server keeps the reply mapping of a pull. A pull that was filled ends without a status, so only this time frees its
+ * entry; our pulls wait for at most 5 s.
  */
 const PULL_REMEMBERED_MS = 10_000
-/** How long the server remembers where an answer goes. Agents wait for 5 s at most. */
+/** Milliseconds for which the server keeps the reply mapping of a request. Agents wait for 5 s at most. */
 const ANSWER_REMEMBERED_MS = 10_000
 const NS_PER_MS = 1_000_000
 
@@ -36,21 +36,22 @@ interface AgentOptions {
   connections?: number
 }
 
-/** Connections of one agent at a time. */
+/** Maximum number of concurrent connections of one agent. */
 const AGENT_CONNECTIONS = 256
 /**
- * Subscriptions of each of them; the server counts by connection. With the connections it bounds what an agent's subscriptions take of
- * the server's memory to about 1 GB. An SDK connection has a dozen, and one for each pass that it waits for by a given id.
+ * Maximum number of subscriptions per connection. Together with the connection limit it bounds the server memory for an agent's subscriptions to
+ * about 1 GB. An SDK connection has a dozen subscriptions, and one for each pass that it awaits by a given id.
  */
 const AGENT_SUBSCRIPTIONS = 2_000
 
-/** Everything, as far as the server's limits go. Zero means none. */
+/** No limits except the server's own. Zero would allow none. */
 const UNLIMITED = { subs: -1, data: -1, payload: -1, imports: -1, exports: -1, wildcards: true, conn: -1 }
 const ALL_STORAGE = { mem_storage: -1, disk_storage: -1, streams: -1, consumer: -1 }
 
 /**
- * Claims of the account that JetStream, services and people are in. It exports every subject that some agent may use; which agent
- * may use which is fixed by the imports of that agent's account, and only the operator signs accounts. So adding an agent leaves this as it is.
+ * Returns the claims of the core account, which contains JetStream, services and people. It exports every subject that some agent may use; the
+ * imports of an agent's account determine which of them that agent may use, and only the operator signs accounts. So adding an agent does not change
+ * this account.
  */
 export function coreClaims(subjects: Subjects, { roles, revocations }: CoreOptions): Partial<Account> {
   return {
@@ -61,7 +62,7 @@ export function coreClaims(subjects: Subjects, { roles, revocations }: CoreOptio
   }
 }
 
-/** Rights of a role, with `{{name()}}` where the server puts the user's name in. */
+/** Returns the permissions of a role, with `{{name()}}` as the server's placeholder for the user's name. */
 function templateOf(role: CoreRole, subjects: Subjects): Partial<User> {
   const principal: Principal = isPersonal(role) ? { role, name: ANY_NAME } : { role }
   const named = (list: string[]) => list.map((subject) => subject.replaceAll(ANY_NAME, '{{name()}}'))
@@ -76,7 +77,7 @@ function isPersonal(role: CoreRole): role is 'person' | 'auditor' | 'custodian' 
 
 const RESPONSE_TTL_NS = 120_000_000_000
 
-/** The same as the entry of a user in the server's configuration says. */
+/** Converts permissions to the claims that correspond to a user entry in the server's configuration. */
 export function permissionClaims({ publish, never, subscribe, answers }: Permissions): Partial<User> {
   return {
     pub: { allow: publish, ...(never ? { deny: never } : {}) },
@@ -86,8 +87,8 @@ export function permissionClaims({ publish, never, subscribe, answers }: Permiss
 }
 
 /**
- * Claims of an agent's account: imports of exactly what the agent may do, no JetStream, no leaf nodes, no exports. Its users may do the same
- * and no more: imports alone would keep the agent in, and permissions make the server say that it refuses.
+ * Returns the claims of an agent's account: imports of exactly its permitted subjects, no JetStream, no leaf nodes, no exports. Its users have the
+ * same permissions: imports alone would confine the agent, but permissions make the server report a refusal.
  */
 export function agentClaims(agent: Principal & { role: 'agent' }, subjects: Subjects, options: AgentOptions): AccountClaims {
   const { core, revocations, connections = AGENT_CONNECTIONS } = options
@@ -111,14 +112,14 @@ export function agentClaims(agent: Principal & { role: 'agent' }, subjects: Subj
   }
 }
 
-/** The library's type lacks subject mappings. */
+/** Adds subject mappings, which the library's type lacks. */
 type AccountClaims = Partial<Account> & { mappings: Record<string, { subject: string; weight: number }[]> }
 
 const INFO = `${API}.CONSUMER.INFO.`
 
 /**
- * The subject by which an import is known within the agent's account. The server answers the JetStream API in every account without
- * JetStream that there is none; so requests that it would answer are mapped to a subject of their own before they are matched with imports.
+ * Returns the local subject of an import in the agent's account. In every account without JetStream the server itself answers JetStream API requests,
+ * saying that there is none; requests it would answer are therefore mapped to another subject before imports are matched.
  */
 function withinAccount(subject: string): string {
   return subject.startsWith(INFO) ? `_PASSOVER.CONSUMER.INFO.${subject.slice(INFO.length)}` : subject
@@ -129,7 +130,10 @@ interface Crossing {
   type: 'service' | 'stream'
 }
 
-/** What leaves the agent's account: publishes are service imports, whose replies the server maps back; what it hears are stream imports. */
+/**
+ * Returns the subjects that cross the border of an agent's account: publishes become service imports, whose replies the server maps back;
+ * subscriptions become stream imports.
+ */
 function crossing(grants: Grant[]): Crossing[] {
   const found = new Map<string, Crossing>()
   for (const { may, subject, local } of grants) {
@@ -154,14 +158,17 @@ function exportsFor(subjects: Subjects): Export[] {
     .map(({ subject, type }) => ({ subject, type, ...(type === 'service' ? responseOf(subject) : {}) }) as Export)
 }
 
-/** One answer, unless it is a pull: a second one from the stream's side has nowhere to go. Where none comes, the server forgets the question. */
+/**
+ * Limits the answers of an export to one, except for pulls: further answers are dropped. Without an answer the server forgets the request after some
+ * time.
+ */
 function responseOf(subject: string): Pick<Export, 'response_type' | 'response_threshold'> {
   const pull = subject.startsWith(`${API}.CONSUMER.MSG.NEXT.`)
   const remembered_ms = pull ? PULL_REMEMBERED_MS : ANSWER_REMEMBERED_MS
   return { response_type: pull ? 'Stream' : 'Singleton', response_threshold: remembered_ms * NS_PER_MS }
 }
 
-/** Whether every subject of the one filter is one of the other. */
+/** Returns true if the outer filter matches every subject of the inner one. */
 function contains(outer: string, inner: string): boolean {
   const [a, b] = [outer.split('.'), inner.split('.')]
   for (const [at, token] of a.entries()) {

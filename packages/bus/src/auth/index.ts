@@ -1,9 +1,9 @@
 /**
- * Isolation by accounts: keys, signed accounts and credentials of an installation whose agents each have an account of their own
- * (docs/architecture/isolation.md). Everything here is data; AccountResolver alone talks to a server.
+ * Isolation by accounts: keys, signed accounts and credentials of an installation in which each agent has an account of its own
+ * (docs/architecture/isolation.md). Everything here is plain data; only AccountResolver talks to a server.
  *
- * - One list of rights: imports and permissions both come from `grantsFor`.
- * - Only the operator's seed adds rights. Agents and services are given credentials, never a seed.
+ * - There is one list of permissions: imports and permissions both come from `grantsFor`.
+ * - Only the operator's seed adds permissions. Agents and services get credentials, never a seed.
  * - Adding, changing or removing an agent changes no other account.
  */
 

@@ -5,27 +5,27 @@ import { Subjects } from '../subjects/subjects.js'
 import { agentClaims, CORE_ROLES, type CoreRole, coreClaims, permissionClaims } from './core-account.js'
 import { createKey, credentialsText, type KeyText, signAccount, signOperator, signUser, type UserSigning } from './tokens.js'
 
-/** An account's key pair and the token in which the operator grants its rights. */
+/** An account's key pair, and the token in which the operator grants its permissions. */
 export interface SignedAccount extends KeyText {
   jwt: string
 }
 
 /**
- * The keys of one isolated installation, as plain data. The operator's seed signs accounts and so grants every right; the seed of an account
- * signs its users. Keep all of it where only the owner reads it: agents and services need credentials, never a seed from here.
+ * The keys of one isolated installation, as plain data. The operator's seed signs accounts and thus grants every permission; the seed of an account
+ * signs its users. Store all of it where only the owner can read it: agents and services need credentials, never a seed from here.
  */
 export interface Installation {
   version: 1
   name: string
-  /** Namespace of the installation's subjects, as in BusOptions. */
+  /** Prefix of the installation's subjects, as in BusOptions. */
   prefix?: string
   stream?: string
   operator: SignedAccount
-  /** The server's own account, over which accounts are pushed and deleted. */
+  /** The server's system account, through which accounts are pushed and deleted. */
   system: SignedAccount
-  /** The account that JetStream, the services and people are in. */
+  /** Account of JetStream, the services and people. */
   core: SignedAccount
-  /** Signs credentials of one role in the core account each. */
+  /** Keys that each sign credentials of one role in the core account. */
   roles: Record<CoreRole, KeyText>
 }
 
@@ -39,26 +39,29 @@ export type AgentPrincipal = Extract<Principal, { role: 'agent' }>
 export type CorePrincipal = Exclude<Principal, { role: 'agent' }>
 
 export interface AccountOptions {
-  /** Of an agent that has an account already: keeps its key, so that its credentials stay valid. */
+  /** Key of an existing account. Keeps the agent's credentials valid. */
   key?: KeyText
-  /** User id → seconds since 1970: credentials of that user issued until then are refused, and connections with them are closed. `*`: of all users. */
+  /**
+   * Revocations by user id, in seconds since the epoch: credentials of that user issued up to then are refused, and their connections are closed. `*`
+   * applies to all users.
+   */
   revocations?: Record<string, number>
-  /** Seconds since 1970. The account and all its credentials end then. */
+  /** Expiry of the account and all its credentials, in seconds since the epoch. */
   expires_at?: number
-  /** Maximum connections of the account at a time. @defaultValue 256 */
+  /** Maximum number of concurrent connections of the account. @defaultValue 256 */
   connections?: number
 }
 
-/** What a principal connects with. */
+/** Credentials of a principal. */
 export interface IssuedUser {
-  /** Public key: names the user in revocations. */
+  /** Public key, which identifies the user in revocations. */
   id: string
-  /** Text of the credentials file. Keep it at mode 0600. */
+  /** Text of the credentials file. Store it with mode 0600. */
   creds: string
   jwt: string
 }
 
-/** Creates operator, system and core account. */
+/** Creates the operator, the system account and the core account. */
 export async function createInstallation({ name = 'passover', prefix, stream }: InstallationOptions = {}): Promise<Installation> {
   const [operator, system, core] = [createKey('operator'), createKey('account'), createKey('account')]
   const made: Installation = {
@@ -74,14 +77,14 @@ export async function createInstallation({ name = 'passover', prefix, stream }: 
   return { ...made, core: await issueCore(made) }
 }
 
-/** The core account's token, signed again: with the revocations of people and services, or after an update of Passover that adds subjects. */
+/** Signs the core account again: with revocations of people and services, or after an update of Passover that adds subjects. */
 export async function issueCore(installation: Installation, revocations: Record<string, number> = {}): Promise<SignedAccount> {
   const { operator, core, name, roles } = installation
   const claims = coreClaims(subjectsOf(installation), { roles, revocations })
   return { ...core, jwt: await signAccount(core.id, { operator_seed: operator.seed, name }, claims) }
 }
 
-/** An account of its own for an agent, with imports of exactly the agent's subjects. Takes effect when it is pushed (AccountResolver). */
+/** Creates an account for one agent, with imports of exactly the agent's subjects. Takes effect when it is pushed (AccountResolver). */
 export async function issueAgent(installation: Installation, agent: AgentPrincipal, options: AccountOptions = {}): Promise<SignedAccount> {
   const { key = createKey('account'), revocations = {}, expires_at, connections } = options
   const limits = connections === undefined ? {} : { connections }
@@ -91,32 +94,32 @@ export async function issueAgent(installation: Installation, agent: AgentPrincip
 }
 
 export interface UserOptions {
-  /** Seconds since 1970; the server closes the connection then. */
+  /** Expiry in seconds since the epoch; the server closes the connection then. */
   expires_at?: number
 }
 
 /**
- * Issues credentials for an agent, by its account. They carry no rights of their own: those of the account hold, also after it was pushed
- * again with others. A new user key each time, so that each can be revoked by itself.
+ * Issues credentials for an agent, signed by its account. They contain no permissions of their own: those of the account apply, also after it is
+ * pushed again with others. Each call uses a new user key, so that credentials can be revoked individually.
  */
 export function issueAgentUser(agent: AgentPrincipal, account: KeyText, { expires_at }: UserOptions = {}): Promise<IssuedUser> {
   return issue({ name: userOf(agent), signer_seed: account.seed, expires_at })
 }
 
-/** The same for a person or service in the core account, whose rights are those of its role there. */
+/** Issues credentials for a person or service in the core account. Its permissions are those of its role. */
 export function issueCoreUser(installation: Installation, principal: CorePrincipal, { expires_at }: UserOptions = {}): Promise<IssuedUser> {
   const { roles, core } = installation
   return issue({ name: userOf(principal), signer_seed: roles[principal.role].seed, account_id: core.id, expires_at })
 }
 
-/** Credentials for pushing, deleting and looking up accounts (AccountResolver), and for nothing else. */
+/** Issues credentials that only allow pushing, deleting and looking up accounts (AccountResolver). */
 export function issueSystemUser(installation: Installation, { expires_at }: { expires_at?: number } = {}): Promise<IssuedUser> {
   const publish = ['$SYS.REQ.CLAIMS.UPDATE', '$SYS.REQ.CLAIMS.DELETE', '$SYS.REQ.CLAIMS.LIST', '$SYS.REQ.ACCOUNT.*.CLAIMS.LOOKUP']
   const signing = { name: 'accounts', signer_seed: installation.system.seed, expires_at }
   return issue(signing, permissionClaims({ publish, subscribe: ['_INBOX.>'] }))
 }
 
-/** For a server's configuration. `dir`: where the server keeps the accounts that are pushed to it. */
+/** Returns the operator settings for a server's configuration. `dir` is the folder in which the server stores pushed accounts. */
 export function operatorSettings({ operator, system, core }: Installation, dir: string): OperatorSettings {
   return { jwt: operator.jwt, system_account: system.id, resolver_dir: dir, preload: { [system.id]: system.jwt, [core.id]: core.jwt } }
 }

@@ -3,30 +3,30 @@ import { join } from 'node:path'
 import type { Credentials, TlsFiles } from '../connection/credentials.js'
 import type { Principal } from '../permissions/permissions.js'
 
-/** Names a principal for its credentials file. Services are named by their role alone. */
+/** Identifies a principal's credentials file. Services are named by their role alone. */
 export interface AccessFor {
   role: Principal['role']
   name: string
 }
 
-/** How a principal signs in at the server of a project. */
+/** Credentials of a principal for a project's server. */
 export interface ProjectAccess {
-  /** Absent: the principal was not given any. */
+  /** Missing if the principal was not given any. */
   credentials?: Credentials
   tls?: TlsFiles
-  /** It has no credentials because they were revoked then (ms). */
+  /** Time in ms at which its credentials were revoked, if they were. */
   revoked_at?: number
 }
 
-/** Folder with the keys and credentials of a project's installation. */
+/** Returns the folder with the keys and credentials of a project's installation. */
 export function authFolderOf(project: string): string {
   return join(project, 'auth')
 }
 
 /**
- * Finds what `passover auth` keeps for a principal in a project's `.passover` folder.
+ * Finds a principal's credentials from `passover auth` in a project's `.passover` folder.
  *
- * @returns `undefined` where agents are not isolated: all processes share one user
+ * @returns `undefined` if agents are not isolated, that is, all processes share one user
  */
 export function projectAccess(project: string, who: AccessFor): ProjectAccess | undefined {
   const auth = authFolderOf(project)
@@ -39,7 +39,7 @@ export function projectAccess(project: string, who: AccessFor): ProjectAccess | 
   return { ...tls, ...(revoked_at === undefined ? {} : { revoked_at }) }
 }
 
-/** When the credentials of a principal were revoked; undefined where they were not, or the records cannot be read. */
+/** Returns when a principal's credentials were revoked (ms), or `undefined` if they were not or the records cannot be read. */
 function revokedAt(auth: string, { role, name }: AccessFor): number | undefined {
   try {
     const { principals } = JSON.parse(readFileSync(join(auth, 'keys.json'), 'utf8')) as {
@@ -52,12 +52,15 @@ function revokedAt(auth: string, { role, name }: AccessFor): number | undefined 
   }
 }
 
-/** Path of a credentials file. An agent has the plain name; no name of an agent or person has a dot. */
+/** Returns the path of a credentials file. An agent's has its plain name, since names of agents and people never contain a dot. */
 export function credentialsPath(auth: string, { role, name }: AccessFor): string {
   return join(auth, 'creds', `${fileName(role, name)}.creds`)
 }
 
-/** Path of the certificate authority that clients check the server by; absent where the system knows it, or nothing is encrypted. */
+/**
+ * Returns the path of the certificate authority with which clients verify the server. The file is missing if the system trusts the authority, or
+ * without TLS.
+ */
 export function authorityPath(auth: string): string {
   return join(auth, 'ca.pem')
 }

@@ -6,10 +6,10 @@ import { signDeletion } from './tokens.js'
 
 export interface ResolverOptions {
   servers: string | string[]
-  /** What issueSystemUser made. */
+  /** Credentials from issueSystemUser. */
   creds: string
   tls?: TlsFiles
-  /** For connecting, and for each answer. @defaultValue 5,000 */
+  /** Timeout in ms for connecting and for each response. @defaultValue 5,000 */
   timeout_ms?: number
 }
 
@@ -23,7 +23,7 @@ export class ResolverError extends Error {
   override readonly name = 'ResolverError'
 }
 
-/** The accounts that a running server knows. Changes take effect at once, on every server of a cluster, and survive restarts. */
+/** Manages the accounts of a running server. Changes take effect at once, on every server of a cluster, and survive restarts. */
 export class AccountResolver implements AsyncDisposable {
   readonly #nc: NatsConnection
   readonly #timeout: number
@@ -33,7 +33,7 @@ export class AccountResolver implements AsyncDisposable {
     this.#timeout = timeout_ms
   }
 
-  /** Throws BusUnreachable when no server lets it in. */
+  /** Connects. Throws BusUnreachable if no server accepts the connection. */
   static async open({ servers, creds, tls, timeout_ms = 5_000 }: ResolverOptions): Promise<AccountResolver> {
     const options: ConnectionOptions = {
       servers,
@@ -51,7 +51,7 @@ export class AccountResolver implements AsyncDisposable {
     }
   }
 
-  /** Adds an account, or replaces what the server knows of it: rights, revocations, expiry. */
+  /** Adds an account, or replaces its permissions, revocations and expiry. */
   async push(jwt: string): Promise<void> {
     await this.#ask('$SYS.REQ.CLAIMS.UPDATE', jwt)
   }
@@ -61,13 +61,13 @@ export class AccountResolver implements AsyncDisposable {
     await this.#ask('$SYS.REQ.CLAIMS.DELETE', await signDeletion(operator, accounts))
   }
 
-  /** Ids of the accounts that the server has. */
+  /** Returns the ids of the server's accounts. */
   async list(): Promise<string[]> {
     const { data } = await this.#ask('$SYS.REQ.CLAIMS.LIST', '')
     return Array.isArray(data) ? data : []
   }
 
-  /** The token that the server has of an account; undefined: none. */
+  /** Returns the server's token of an account, or `undefined` if it has none. */
   async lookup(id: string): Promise<string | undefined> {
     const reply = await this.#request(`$SYS.REQ.ACCOUNT.${id}.CLAIMS.LOOKUP`, '')
     return reply === '' ? undefined : reply

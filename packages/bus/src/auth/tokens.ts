@@ -4,17 +4,17 @@ import { createAccount, createOperator, createUser, fromSeed, type KeyPair } fro
 
 /** Wraps `@nats-io/jwt` and `@nats-io/nkeys` (both 0.x in spirit): no other file imports them. */
 
-/** An nkey pair as text. The seed signs; the id is the public key and names an account, operator or user to the server. */
+/** An nkey pair as text. The seed signs; the id is the public key, which identifies an account, operator or user to the server. */
 export interface KeyText {
   id: string
   seed: string
 }
 
-/** What a signed token says, apart from the rights in it. */
+/** Claims of a signed token, without its permissions. */
 export interface TokenFacts {
   id: string
   name: string
-  /** Seconds since 1970, as the server compares them. */
+  /** Seconds since the epoch, the unit in which the server compares. */
   issued_at: number
   expires_at?: number
 }
@@ -42,9 +42,9 @@ export function signAccount(id: string, { operator_seed, name, expires_at }: Acc
 
 export interface UserSigning {
   name: string
-  /** The account's seed, or the seed of one of its signing keys, whose template is then all that the user may do. */
+  /** Seed of the account, or of one of its signing keys, whose template then defines all permissions of the user. */
   signer_seed: string
-  /** Of the account, where a signing key signs. */
+  /** Id of the account, if a signing key signs. */
   account_id?: string
   expires_at?: number | undefined
 }
@@ -55,22 +55,22 @@ export function signUser(key: KeyText, { name, signer_seed, account_id, expires_
   return encodeUser(name, key.id, account_id, {}, { ...expiry(expires_at), signer, scopedUser: true })
 }
 
-/** A signing key of an account: users that it signs have the rights of the template, whatever their token says. */
+/** Returns a signing key of an account: users that it signs have the permissions of the template, whatever their token says. */
 export function signingKey(key: KeyText, role: string, template: Partial<User>): SigningKey {
   return newScopedSigner(key.id, role, template)
 }
 
-/** The form in which the server takes a request to delete accounts. */
+/** Signs a request to delete accounts. */
 export function signDeletion(operator: KeyText, accounts: string[]): Promise<string> {
   return encodeGeneric('delete accounts', pairOf(operator.seed), 'generic', { accounts }, { algorithm: Algorithms.v2 })
 }
 
-/** The text of a credentials file: the user's token and the seed that proves that it is theirs. */
+/** Returns the text of a credentials file: the user's token, and the seed that proves its ownership. */
 export function credentialsText(token: string, key: KeyText): string {
   return new TextDecoder().decode(fmtCreds(token, pairOf(key.seed)))
 }
 
-/** Reads a token and checks its signature. Throws an Error that says what is wrong with it. */
+/** Reads a token and verifies its signature. Throws an Error with the reason if it is invalid. */
 export function readToken(token: string): TokenFacts {
   const { sub, name, iat, exp } = decode(token)
   return { id: sub, name, issued_at: iat, ...(exp ? { expires_at: exp } : {}) }

@@ -137,7 +137,7 @@ function readText(buffer: Buffer, length: number): string {
 
 function readUtf8(buffer: Buffer, start: number): string {
   const text = buffer.toString('utf8', start, at)
-  // Invalid UTF-8 is left to the general decoder; so is a genuine U+FFFD, which cannot be told from a replacement here.
+  // Invalid UTF-8 is left to the general decoder; so is a genuine U+FFFD, which cannot be distinguished from a replacement character here.
   if (text.includes('\uFFFD')) throw NOT_PLAIN
   return text
 }

@@ -169,7 +169,7 @@ export class Connection {
     return subscription
   }
 
-  /** Replaces the client's parser, which the client creates anew for each connection. If a later version hides it, the client parses everything. */
+  /** Replaces the client's parser, of which the client creates one per connection. If a later version hides it, the client parses everything. */
   #adopt(): void {
     const raw = this.#raw
     if (typeof raw?.parser?.state !== 'number' || raw.parser instanceof ProtocolReader) return

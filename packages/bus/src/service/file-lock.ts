@@ -3,27 +3,30 @@ import { open, stat, unlink } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { isAlive, processStarted } from '@passover/nats-server/process-liveness'
 
-/** The folder in which contenders write down their names. */
+/** The folder that contains the lock files. */
 export interface LockDirectory {
   names(): Promise<string[]>
-  /** How the file of that name is reached. */
+  /** Returns the path of the file with that name. */
   at(name: string): string
 }
 
 export interface LockOptions {
   folder: LockDirectory
-  /** Names of contenders for the same thing begin so. */
+  /** Prefix of the file names of all contenders for one lock. */
   prefix: string
-  /** A holder elsewhere cannot be looked at: after so long, longer than any holds it, it is taken for dead. */
+  /**
+   * Milliseconds after which a holder on another machine, whose process cannot be checked, counts as dead. Must exceed the longest time the lock is
+   * held. Default 600,000.
+   */
   foreign_ms?: number
 }
 
 const FOREIGN_MS = 600_000
 
 /**
- * One at a time. Each contender has a file of its own, whose name is never used again, and holds the lock when it then sees no other living
- * one: so a dead holder's file can be removed by anybody, whatever happens in between, and a lock that was taken over is never removed by
- * who judged the one before it. Gives what releases it, or the process that is in the way. `nonce`: made anew each time. Throws what the system says to a file that cannot be made.
+ * Acquires an exclusive lock. Each contender creates a file with a unique name, and holds the lock if it then finds no other living contender. Since
+ * names are never reused, any process may remove a dead holder's file at any time without removing a newer lock. Returns the lock, or the process
+ * that holds it. `nonce` must be new for each call. Throws the system's error if the file cannot be created.
  */
 export async function acquireFileLock(contending: LockOptions, nonce: string): Promise<AsyncDisposable | { held_by: number }> {
   const { folder, prefix } = contending
@@ -43,7 +46,7 @@ export async function acquireFileLock(contending: LockOptions, nonce: string): P
   }
 }
 
-/** The process of another living contender; the files of dead ones are removed. */
+/** Returns the process of another living contender. Removes the files of dead ones. */
 async function livingOthers(contending: LockOptions, own: string | undefined): Promise<number | undefined> {
   const { folder, prefix } = contending
   let living: number | undefined
@@ -67,13 +70,13 @@ function began(pid: number): string {
   return encodeURIComponent(processStarted(pid) ?? '')
 }
 
-/** Where process numbers mean the same: a machine, or a container in it. */
+/** Returns an id of the process namespace: a machine, or a container on it. */
 function here(): string {
   let space = ''
   try {
     space = readlinkSync('/proc/self/ns/pid')
   } catch {
-    // Elsewhere there is one for the whole machine.
+    // Other systems have one namespace for the whole machine.
   }
   return Buffer.from(`${hostname()} ${space}`).toString('hex')
 }

@@ -4,21 +4,21 @@ import type { HealthReport } from '@passover/schemas'
 import type { Registry } from 'prom-client'
 import { metricsText, processMetrics } from './metrics.js'
 
-/** Where a process answers how it is. */
+/** HTTP endpoint that reports a process's health. */
 export interface HealthEndpoint extends AsyncDisposable {
-  /** `http://127.0.0.1:<port>`: below it are `/livez`, `/readyz` and `/metrics`. */
+  /** `http://127.0.0.1:<port>`, with the paths `/livez`, `/readyz` and `/metrics`. */
   readonly url: string
 }
 
 const HOST = '127.0.0.1'
 const OK = 200
 const NOT_NOW = 503
-/** Any program of this machine can connect, so what connections can take from the thread of the service is bounded. */
+/** Limits on connections: any program on this machine can connect, and must not slow the service down. */
 const MAX_CONNECTIONS = 64
 const REQUEST_MS = 10_000
 const METRICS_KEPT_MS = 1_000
 
-/** PASSOVER_HEALTH_PORT; 0: any free one. Undefined: nobody is to be answered. Throws RangeError for what is no port. */
+/** Returns PASSOVER_HEALTH_PORT; 0 selects any free port. `undefined` if the endpoint is off. Throws RangeError for an invalid port. */
 export function healthPort(env: Record<string, string | undefined>): number | undefined {
   const told = env.PASSOVER_HEALTH_PORT
   if (told === undefined || told === '') return undefined
@@ -28,8 +28,9 @@ export function healthPort(env: Record<string, string | undefined>): number | un
 }
 
 /**
- * Answers `/livez` and `/readyz` on loopback: 200 or 503, with the report as JSON either way; and `/metrics`, for Prometheus. It asks for no credentials and tells no
- * content of passes. It keeps no process alive; a process whose event loop stands still answers nothing, which is for its watcher to see.
+ * Serves `/livez` and `/readyz` on loopback: 200 or 503, with the report as JSON either way; and `/metrics` for Prometheus. Requires no credentials
+ * and reveals no content of passes. Does not keep the process alive. A process with a blocked event loop does not answer, which its supervisor can
+ * detect.
  */
 export async function serveHealth(
   report: () => HealthReport,
@@ -39,7 +40,7 @@ export async function serveHealth(
   const told = { report, metrics: keptFor(METRICS_KEPT_MS, () => metricsText(metrics())) }
   const timeouts = { headersTimeout: REQUEST_MS, requestTimeout: REQUEST_MS }
   const server = createServer(timeouts, (request, response) => void answer(told, request, response))
-  // Requests that follow on the same connection are refused before they cost anything.
+  // Further requests on the same connection are refused before they cost anything.
   server.maxRequestsPerSocket = 1
   server.on('connection', endingOldest(MAX_CONNECTIONS))
   await new Promise<void>((listening, failed) => {
@@ -61,7 +62,7 @@ interface Told {
   metrics: () => ReturnType<typeof metricsText>
 }
 
-/** Returns a function that calls `make` at most once in `ms`, and returns its last result in between. */
+/** Returns a function that calls `make` at most once per `ms`, and returns its last result in between. */
 function keptFor<T>(ms: number, make: () => T): () => T {
   let kept: { made: T; at: number } | undefined
   return () => {
@@ -71,7 +72,7 @@ function keptFor<T>(ms: number, make: () => T): () => T {
   }
 }
 
-/** Closes the oldest connection for each one beyond `most`, so that a client that opens many and sends nothing does not keep a probe out. */
+/** Closes the oldest connection for each one beyond `most`, so that a client with many silent connections does not block health probes. */
 function endingOldest(most: number): (socket: Socket) => void {
   const open = new Set<Socket>()
   return (socket) => {

@@ -1,30 +1,30 @@
 import { Counter, Gauge, Registry } from 'prom-client'
 
-/** A family of numbers. Whoever makes one sees to it that its labels have few values. */
+/** Description of a metric. Its labels must have few distinct values. */
 export interface MetricAbout {
   name: string
   help: string
   labels?: readonly string[]
 }
 
-/** One number, or several told apart by labels. */
+/** One value, or several with different labels. */
 export type Reading = number | readonly { labels: Readonly<Record<string, string>>; value: number }[]
 
-/** Adds what only grows while the process lives, as it stands now. */
+/** Adds a counter with its present value. */
 export function counter(registry: Registry, { name, help, labels = [] }: MetricAbout, reading: Reading): void {
   const made = new Counter({ name, help, labelNames: [...labels], registers: [registry] })
   if (typeof reading === 'number') made.inc(reading)
   else for (const one of reading) made.inc({ ...one.labels }, one.value)
 }
 
-/** Adds what goes up and down, as it stands now. */
+/** Adds a gauge with its present value. */
 export function gauge(registry: Registry, { name, help, labels = [] }: MetricAbout, reading: Reading): void {
   const made = new Gauge({ name, help, labelNames: [...labels], registers: [registry] })
   if (typeof reading === 'number') made.set(reading)
   else for (const one of reading) made.set({ ...one.labels }, one.value)
 }
 
-/** Of this process, under the names that Prometheus's own clients use. */
+/** Returns metrics of this process, under the standard names of Prometheus clients. */
 export function processMetrics(): Registry {
   const registry = new Registry()
   const { user, system } = process.cpuUsage()
@@ -35,7 +35,7 @@ export function processMetrics(): Registry {
   return registry
 }
 
-/** In Prometheus's text format, with its media type. */
+/** Returns all metrics in Prometheus's text format, with its media type. */
 export async function metricsText(registries: readonly Registry[]): Promise<{ type: string; text: string }> {
   const all = Registry.merge([...registries])
   return { type: all.contentType, text: await all.metrics() }

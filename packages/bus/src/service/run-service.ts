@@ -13,7 +13,7 @@ import { healthPort, serveHealth } from './health-endpoint.js'
 /** A service that runs in a process of its own. */
 interface Running extends AsyncDisposable {
   health(): HealthReport
-  /** Takes no more, finishes what is under way (for at most `ms`), stops. */
+  /** Stops taking work, completes what is in progress (for at most `ms`), and closes. */
   drain(ms?: number): Promise<void>
   readonly closed: Promise<void>
 }
@@ -27,20 +27,19 @@ interface ServiceProcess {
 
 interface Tended<Service extends Running> {
   running: Service
-  /** The id window that it began with. */
+  /** Id window with which the service started. */
   id_window_ms: number
   metrics?: () => readonly Registry[]
-  /** How long it may finish what is under way once the stream has another id window. */
+  /** Milliseconds to complete work in progress after the stream's id window has changed. */
   other_window_drain_ms?: number
 }
 
 const DRAIN_MS = 10_000
-/** Of a process that ended so that its supervisor starts it anew. */
+/** Exit code after which the supervisor should restart the process. */
 const START_ANEW = 1
 
 /**
- * Connects a service's process, and starts the service on the connection. What was opened is closed again where that fails. `opened` takes what else
- * `start` opens.
+ * Connects the process of a service and starts the service. Closes everything again if that fails: the connection, and what `start` adds to `opened`.
  */
 export async function startService<Service extends Running>(
   service: ServiceProcess,
@@ -58,7 +57,7 @@ export async function startService<Service extends Running>(
   })
 }
 
-/** What a service's process does beside it: tells its health where the environment says so, and ends once the stream has another id window. */
+/** Serves the health endpoint if it is configured, and exits once the stream's id window differs from the service's. */
 async function tend({ log, env }: ServiceProcess, bus: Bus, tended: Tended<Running>): Promise<void> {
   const { running, id_window_ms, metrics, other_window_drain_ms = DRAIN_MS } = tended
   void otherIdWindow(bus, id_window_ms).then(async (now) => {
@@ -73,13 +72,13 @@ async function tend({ log, env }: ServiceProcess, bus: Bus, tended: Tended<Runni
 interface ServiceOptions {
   /** Makes hidden characters of a line visible. */
   printable: (text: string) => string
-  /** Decides when a line that repeats is written; undefined: leave it out. */
+  /** Decides when a repeated line is written; `undefined` to skip it. */
   repeats: { tell(line: string, now: number): number | undefined }
 }
 
 /**
- * Runs a service as its process's main. A server that goes away while the service starts is waited for. The process ends with 2 where a setting
- * is wrong, or with 5 where no server can be reached at first, with one line on stderr.
+ * Runs a service as the main function of its process. If the server disappears during startup, waits for it. On failure prints one line to stderr and
+ * exits: with code 2 for an invalid setting, with 5 if no server can be reached at first.
  */
 export async function runService(start: () => Promise<Running>, options: ServiceOptions): Promise<void> {
   const say = (text: string) => process.stderr.write(`${options.printable(text)}\n`)
@@ -107,7 +106,7 @@ function isPassing(error: unknown): error is BusReadError | BusUnreachable {
   return (error instanceof BusReadError && error.passing) || (error instanceof BusUnreachable && !error.refused)
 }
 
-/** Starts what runs on a connection. What was opened is closed again, last first, where the start fails, so that another attempt finds nothing of it. */
+/** Calls `start` and, if it fails, closes everything in `opened`, last first, so that a retry finds nothing left over. */
 export async function closingOnFailure<T>(opened: AsyncDisposable[], start: () => Promise<T>): Promise<T> {
   try {
     return await start()
@@ -117,13 +116,13 @@ export async function closingOnFailure<T>(opened: AsyncDisposable[], start: () =
   }
 }
 
-/** Between two attempts to start. */
+/** Milliseconds between two attempts to start. */
 const RETRY_DELAY_MS = 500
 /** Exit code of E040. */
 const UNREACHABLE = 5
 
 function startFailure(error: unknown): { text: string; exit: number } | undefined {
-  // Its message has its hint.
+  // Its message contains the hint.
   if (error instanceof TopologyError) return { text: error.message, exit: MISCONFIGURED }
   if (error instanceof SettingError) return { text: `${error.message}. ${error.hint}`, exit: MISCONFIGURED }
   if (error instanceof z.ZodError)
@@ -132,7 +131,7 @@ function startFailure(error: unknown): { text: string; exit: number } | undefine
   return undefined
 }
 
-/** At the first SIGTERM or SIGINT it finishes what is under way, and the process ends. */
+/** Waits until the service closes. On the first SIGTERM or SIGINT it drains the service and exits. */
 async function runUntilClosed(running: Running): Promise<void> {
   const stop = () => void running.drain(DRAIN_MS).then(() => process.exit(0))
   process.once('SIGTERM', stop)

@@ -16,15 +16,15 @@ import { type LoadedPart, tooLarge } from './payload-parts.js'
 const CHUNK_BYTES = 512 * 1024
 const CONCURRENCY = 8
 const MAX_CHUNKS = 16_384
-/** Largest part that is loaded, and bytes of parts that one process loads at a time. */
+/** Largest part that is loaded, and total bytes of parts that one process loads at a time. */
 const MAX_PART_BYTES = 256 * 1024 * 1024
 const MAX_LOADING_BYTES = 128 * 1024 * 1024
 /**
- * Bytes of parts that one process has on their way to the server. Each message must be acknowledged within the publish timeout, which begins when
- * it is sent, so that what waits behind others must not be sent yet.
+ * Total bytes of parts that one process is sending to the server. Each message must be acknowledged within the publish timeout, which begins when it
+ * is sent, so messages must not be sent before they can be processed.
  */
 const MAX_STORING_BYTES = 8 * 1024 * 1024
-/** Bytes of all parts of one output, where its reader allows no other number: a worker chooses what it returns. */
+/** Default limit for the total bytes of all parts of one output, since a worker chooses what it returns. */
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 
 interface PartMeta {
@@ -34,7 +34,7 @@ interface PartMeta {
 
 interface BucketInfo {
   state: { num_subjects?: number; subjects?: Record<string, number> }
-  /** Of the subjects that match, over all pages. */
+  /** Number of matching subjects over all pages. */
   total?: number
 }
 
@@ -44,9 +44,9 @@ interface Place {
 }
 
 /**
- * Large parts in the streams of the object buckets `parts_<agent>`: `$O.parts.<agent>.C.<token>.<n>` are the sealed bytes and
- * `$O.parts.<agent>.M.<token>`, written last, says that all are there. Every read is an exact direct get, which permissions can pin to a
- * bucket and which leaves no consumer behind. Only the hash opens a part (see Seal).
+ * Stores large parts in the streams of the object buckets `parts_<agent>`: `$O.parts.<agent>.C.<token>.<n>` contains the encrypted bytes, and
+ * `$O.parts.<agent>.M.<token>`, written last, marks the part as complete. Every read is an exact direct get, which permissions can restrict to a
+ * bucket and which leaves no consumer behind. Only the hash decrypts a part (see PartCipher).
  */
 export class BucketPartStore implements PartStore {
   readonly #link: Connection
@@ -124,7 +124,7 @@ export class BucketPartStore implements PartStore {
     return { stream: `OBJ_${this.#subjects.partsBucket(owner)}`, base: { C: at('C'), M: at('M') } }
   }
 
-  /** Where earlier versions stored parts. */
+  /** Returns where earlier versions stored parts. */
   #earlierPlace(owner: string, { token }: Pick<PartCipher, 'token'>): Place {
     const at = (what: 'C' | 'M') => `${this.#subjects.earlierParts(owner, what)}.${token}`
     return { stream: `OBJ_${this.#subjects.partsBucket(owner)}`, base: { C: at('C'), M: at('M') } }
@@ -149,14 +149,14 @@ export class BucketPartStore implements PartStore {
     return { ...rest, owner }
   }
 
-  /** Stores a message of a part. An earlier upload of the same part, even half of one, stored the same bytes, which stay as they are. */
+  /** Stores a message of a part. An earlier, possibly incomplete upload of the same part stored the same bytes, which are kept. */
   async #put(owner: string, stream: string, message: PublishMessage & { data: Uint8Array }): Promise<void> {
     const outcome = await this.#publisher.publish(message)
     if (outcome.kind === 'stored') return
     if (outcome.kind === 'refused' && outcome.reason === 'exists') {
       const stored = await this.#get(stream, message.subject)
       if (stored instanceof Uint8Array && Buffer.compare(stored, message.data) === 0) return
-      // A replica that is behind answers without it.
+      // A lagging replica answers without it.
       if (!(stored instanceof Uint8Array)) throw new BusReadError(`part was not stored: ${message.subject} cannot be read`, 'timeout')
       throw new PartTakenError(message.subject)
     }
@@ -177,7 +177,7 @@ export class BucketPartStore implements PartStore {
     if (!meta || meta.size !== part.size || !(meta.chunks > 0 && meta.chunks <= MAX_CHUNKS)) return undefined
     let loaded = 0
     const chunks = await inTurns(meta.chunks, async (n) => {
-      // Its owner wrote how many chunks there are, and how large each is: no more is loaded than the part may have.
+      // The owner wrote the number of chunks and the size of each: do not load more than the part may have.
       const chunk = loaded > part.size ? undefined : await this.#get(stream, `${base.C}.${n}`)
       loaded += chunk === 'unanswered' ? 0 : (chunk?.length ?? 0)
       return chunk
@@ -200,7 +200,7 @@ export class BucketPartStore implements PartStore {
   }
 }
 
-/** Bytes, none, or nobody who could say. */
+/** The bytes, `unanswered` if the bucket does not answer, or `undefined` if they do not exist. */
 type Found = Uint8Array | 'unanswered' | undefined
 
 function failureOf(outcome: Exclude<PublishResult, { kind: 'stored' }>): ReadFailure {
@@ -212,12 +212,12 @@ function failureOf(outcome: Exclude<PublishResult, { kind: 'stored' }>): ReadFai
 /**
  * Fetches the bytes of parts, a few at a time.
  *
- * @param most - bytes that all of them may have, known before any is loaded
+ * @param most - maximum total bytes, checked before any part is loaded
  * @throws PartError
  */
 export async function loadParts(store: Pick<PartStore, 'fetch'>, parts: Part[], most = MAX_OUTPUT_BYTES): Promise<LoadedPart[]> {
   const odd = parts.find(({ size }) => !Number.isSafeInteger(size) || size < 0)
-  // A sender may write anything there: with a negative size the others would seem to fit.
+  // The sender chooses these values: with a negative size the others would appear to fit.
   if (odd) throw new PartError('the size of a part is no whole number of bytes', 'differs')
   const bytes = parts.reduce((sum, { size }) => sum + size, 0)
   if (bytes > most) throw tooLargeToLoad('all parts', bytes, most)
@@ -235,7 +235,7 @@ function isHere({ data }: Part): boolean {
   return data !== undefined
 }
 
-/** Runs `work` for 0 … count-1, a bounded number at once; results in order. */
+/** Runs `work` for 0 … count-1 with limited concurrency. Returns the results in order. */
 async function inTurns<T>(count: number, work: (n: number) => Promise<T>): Promise<T[]> {
   const results = new Array<T>(count)
   let next = 0

@@ -1,24 +1,24 @@
 import type { Part, WorkArtifact, WorkContext, WorkOutput } from '@passover/schemas'
 import { canonicalJson, PART_INLINE_BYTES, PARTS_INLINE_BYTES, prefix, sha256 } from '@passover/schemas'
 
-/** A part whose bytes are here. */
+/** A part with its bytes. */
 export interface LoadedPart {
   name: string
   data: Uint8Array
 }
 
-/** What was put together again, or why that cannot be done (whoever made the parts is at fault). */
+/** The joined value, or the error that prevents joining (a fault of the process that created the parts). */
 export type Joined<T> = { ok: true; value: T } | { ok: false; error: string }
 
 const FILE = 'file:'
 const ARTIFACT = 'artifact:'
 const OUTPUT_TEXT = 'output'
-/** JSON makes at most six bytes of a character: no shorter text is too large by itself. */
+/** Length of a text that always fits inline: JSON needs at most six bytes per character. */
 const SHORT_TEXT = PART_INLINE_BYTES / 6
-/** Of a text that travels apart, so that who does not fetch it can tell what it is about. */
+/** Number of characters at the beginning of a text that stay in the message, as a summary for readers that do not fetch the part. */
 const TEXT_BEGINS = 2_000
 const TEXT = new TextDecoder('utf-8', { fatal: true })
-/** A file's mark of its byte order is part of its content. */
+/** Decoder for file content, of which a byte order mark is a part. */
 const CONTENT_TEXT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 type Json = Record<string, unknown>
@@ -31,7 +31,7 @@ function jsonPart(name: string, value: unknown): Part {
   return partOf(name, utf8(canonicalJson(value)))
 }
 
-/** By way of node's pool: memory of its own costs a small part more than its bytes. */
+/** Encodes text using Node's buffer pool: a separate allocation costs more than the bytes of a small part. */
 function utf8(text: string): Uint8Array {
   const bytes = Buffer.from(text)
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length)
@@ -42,8 +42,8 @@ function jsonOf(data: Uint8Array): unknown {
 }
 
 /**
- * Cuts a context into parts that can be dropped or forwarded without decoding: `context` (everything else), `messages`,
- * `tool_results`, and each file's content (docs/architecture/protocol.md#payloads). Throws on what RFC 8785 cannot say.
+ * Splits a context into parts that can be dropped or forwarded without decoding: `context` (everything else), `messages`, `tool_results`, and each
+ * file's content (docs/architecture/protocol.md#payloads). Throws on values that RFC 8785 cannot represent.
  */
 export function splitContext(context: WorkContext): { parts: Part[] } {
   const { messages, tool_results, files } = context
@@ -57,9 +57,8 @@ export function splitContext(context: WorkContext): { parts: Part[] } {
 }
 
 /**
- * Puts a context together from the parts that are there: what was dropped is absent, and dropped messages are an empty list. Content that has
- * a part of its own must not be in the part `context`, because policy drops parts by name and approvers see parts by name. The form of the
- * context is not checked otherwise.
+ * Joins a context from the available parts: dropped parts are absent, and dropped messages are an empty list. Content that has a part of its own must
+ * not be in the part `context`, because policy drops parts by name and approvers see parts by name. Does not validate the context otherwise.
  */
 export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
   const take = oneTaker(parts)
@@ -82,7 +81,7 @@ export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
       messages: messages ? jsonOf(messages) : [],
       ...(toolResults ? { tool_results: jsonOf(toolResults) } : {}),
     }
-    // Approvers are shown it as a text.
+    // Approvers are shown the objective as text.
     if (typeof rest.objective !== 'string') throw new Error('the objective is no text')
     return { ok: true, value: joined as unknown as WorkContext }
   } catch (error) {
@@ -102,17 +101,17 @@ function entryOf(file: WorkContext['files'][number]): Json {
   return without(file, CONTENT, file.content === null ? { content: null } : {})
 }
 
-/** Assigned: rest patterns and leading spreads cost several µs and make what follows slower. */
+/** Copies an object without some fields. Assigns in a loop: rest patterns and leading spreads cost several µs and slow down later code. */
 function without(from: object, left_out: ReadonlySet<string>, into: Json): Json {
   for (const name in from) if (!left_out.has(name)) into[name] = (from as Json)[name]
   return into
 }
 
 /**
- * Gives each part by its name, once. A context names each file once, and an output each artifact. A body that names one part many times
- * would become many times as large as its bytes: of 1 MB gigabytes.
+ * Returns a function that returns each part by name, once. A context names each file once, and an output each artifact. A body that named one part
+ * many times would grow to many times its bytes: 1 MB to gigabytes.
  *
- * The result throws an Error for a part that was given before, and is undefined for one that does not exist.
+ * The function throws an Error for a part that was returned before, and returns `undefined` for one that does not exist.
  */
 function oneTaker(parts: LoadedPart[]): (name: string) => Uint8Array | undefined {
   const named = new Map(parts.map(({ name, data }) => [name, data]))
@@ -125,18 +124,18 @@ function oneTaker(parts: LoadedPart[]): (name: string) => Uint8Array | undefined
   }
 }
 
-/** Something of an output that can travel apart: what it takes up in a message, and its part if it is moved. */
+/** A field of an output that can be moved to a part: its size in the message, and the part if it is moved. */
 interface Piece {
   size: number
   part: () => Part
-  /** What stands in its place. */
+  /** Replaces it in the message. */
   reference: Json
 }
 
 /**
- * Takes out of an output what a message cannot hold: artifacts and a text over 256 KiB, and then the largest until no more than 512 KiB
- * stay. `{ part: "artifact:<n>", kind }` stands in an artifact's place (of a finding also its `severity`), so that who does not fetch
- * them knows what a person may have to decide about; `{ part: "output", begins }` in the text's. All parts given belong into the store.
+ * Moves content that is too large for a message out of an output: artifacts and a text over 256 KiB, and then the largest until at most 512 KiB stay.
+ * An artifact is replaced by `{ part: "artifact:<n>", kind }` (for a finding also its `severity`), so that readers that do not fetch it know what a
+ * person may have to decide about; the text by `{ part: "output", begins }`. All returned parts belong in the store.
  */
 export function splitOutput(output: WorkOutput): { output: Json; parts: Part[] } {
   const { artifacts, output: text = '' } = output
@@ -172,7 +171,7 @@ function sizeOf(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value))
 }
 
-/** Puts the artifacts and the text back. The output's form is not checked. */
+/** Restores the artifacts and the text of an output. Does not validate the output. */
 export function joinOutput(output: Json, parts: LoadedPart[]): Joined<Json> {
   const one = oneTaker(parts)
   const take = (name: string) => {
@@ -205,7 +204,9 @@ function partName(artifact: unknown): string | undefined {
   return type === undefined && typeof part === 'string' && part.startsWith(ARTIFACT) ? part : undefined
 }
 
-/** What cannot stay in the message: what is over the limit by itself, then the largest until the rest fits beside `staying` bytes. */
+/**
+ * Selects the pieces to move out of a message: those over the limit individually, then the largest until the rest fits together with `staying` bytes.
+ */
 export function tooLarge<Piece extends { size: number }>(pieces: readonly Piece[], staying = 0): Set<Piece> {
   const moved = new Set(pieces.filter(({ size }) => size > PART_INLINE_BYTES))
   let total = pieces.reduce((sum, piece) => (moved.has(piece) ? sum : sum + piece.size), staying)

@@ -1,12 +1,12 @@
 import { type Difference, TopologyError } from '../types/errors.js'
 
-/** A stream's or consumer's configuration as the server writes it. */
+/** A stream's or consumer's configuration in the server's format. */
 export type Config = Record<string, unknown>
 
-/** Fields that may differ without harm. */
+/** Returns true for a field that may differ. */
 export type Loose = (field: string, found: unknown) => boolean
 
-/** Throws TopologyError where somebody made it differently. */
+/** Throws TopologyError if a configuration differs from the expected one. */
 export function compare(entity: string, configs: { found: Config; wanted: Config }, loose: Loose): void {
   const differences = differencesOf(configs, loose)
   if (differences.length === 0) return
@@ -14,7 +14,7 @@ export function compare(entity: string, configs: { found: Config; wanted: Config
   throw new TopologyError(entity, differences, hint)
 }
 
-/** Only what we ask for is compared: a server adds fields and metadata of its own. */
+/** Compares only the expected fields: the server adds fields and metadata of its own. */
 export function differencesOf({ found, wanted }: { found: Config; wanted: Config }, loose: Loose): Difference[] {
   const differences: Difference[] = []
   for (const [field, expected] of Object.entries(wanted)) {
@@ -25,7 +25,7 @@ export function differencesOf({ found, wanted }: { found: Config; wanted: Config
   return differences
 }
 
-/** The server leaves out what is at its zero value. */
+/** Compares two values. The server omits fields with their zero value. */
 export function same(found: unknown, expected: unknown): boolean {
   if (Array.isArray(expected)) return sameList(found, expected)
   if (found === undefined) return expected === false || expected === 0 || expected === '' || expected === -1

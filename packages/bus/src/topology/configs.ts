@@ -7,65 +7,77 @@ import { bucketBytes } from './storage-plan.js'
 
 const NS_PER_MS = 1_000_000
 /**
- * The shortest that a server allows. Nothing here uses `Nats-Msg-Id`, but the server keeps that of each message in memory for so long,
- * whatever its size: with the default of two minutes one agent could fill the server's memory.
+ * Shortest duplicate window that the server allows. Passover does not use `Nats-Msg-Id`, but the server keeps that header of each message in memory
+ * during the window, whatever its size: with the default of two minutes one agent could fill the server's memory.
  */
 const NO_DUPLICATES = { duplicate_window: 100 * NS_PER_MS }
 const MAX_CONSUMERS = 100_000
-/** Records in the projection of passes; older ones are found in the archive. */
+/** Maximum number of records in the projection of passes; older ones are in the archive. */
 const PASSES_KEPT = 1_000_000
-/** Entries of the index of acknowledged returns, of at most 8 KiB each. */
+/** Maximum number of entries in the index of acknowledged returns, of at most 8 KiB each. */
 const ACKNOWLEDGED_KEPT = 100_000
-/** The name of the durable in which requests wait for a dispatcher. */
+/** Name of the durable consumer for requests, which dispatchers share. */
 export const DISPATCHER = 'dispatcher'
-/** The same of decisions about held passes. */
+/** Name of the durable consumer for decisions about held passes. */
 export const DECISIONS = 'dispatcher_decisions'
-/** The names of the durables that the notifiers share: of returns, of held passes, and of decisions about returns. */
+/** Names of the durable consumers that notifiers share: for returns, for held passes, and for decisions about returns. */
 export const NOTIFIER = 'notifier'
 export const NOTIFIER_HELD = 'notifier_held'
 export const NOTIFIER_DECISIONS = 'notifier_decisions'
 export const NOTIFIERS = [NOTIFIER, NOTIFIER_HELD, NOTIFIER_DECISIONS] as const
-/** What a killed notifier held is another's after this; a delivery that waits for its turn is renewed. */
+/** Ack wait of notifiers: a killed notifier's deliveries go to another after this. Queued deliveries are renewed. */
 export const NOTIFIER_ACK_WAIT_MS = 30_000
-/** Notices of one kind that wait at a time. At the limit the server delivers nothing new, so the notifier gives up those of an agent that floods. */
+/**
+ * Maximum number of unacknowledged notices of one kind. At the limit the server delivers nothing new, so the notifier gives up those of an agent that
+ * floods.
+ */
 export const NOTIFIER_PENDING = 20_000
-/** Short, so that what a killed dispatcher held is soon another's; who is slow renews it. */
+/** Ack wait of dispatchers. Short, so that a killed dispatcher's deliveries soon go to another; a slow one renews them. */
 export const DISPATCHER_ACK_WAIT_MS = 5_000
-/** A listener may take its time; who is slow renews it. What a killed one held is another's after this. */
+/**
+ * Ack wait for durable returns, since a listener may take its time. A slow process renews its deliveries; those of a killed one go to another after
+ * this.
+ */
 export const RETURNS_ACK_WAIT_MS = 10_000
-/** Deliveries of work that may be lost before an attempt begins (decision 142). */
+/** Number of work deliveries that may be lost before an attempt begins (decision 142). */
 const SPARE_DELIVERIES = 6
-/** With waits that double up to 15 s some five minutes of trouble, and two and a half of dispatchers that die of it. */
+/**
+ * Maximum number of deliveries to dispatchers: enough for five minutes of trouble with backoff up to 15 s, and for two and a half minutes if the
+ * dispatchers crash.
+ */
 const DISPATCHER_DELIVERIES = 30
-/** `archive` is the manifest of the object bucket of that name. */
+/** Key-value buckets. `archive` is the manifest of the object bucket of the same name. */
 const TABLES = ['agents', 'policy', 'presence', 'budgets', 'archive']
 const OBJECTS = ['snapshots', 'archive']
-/** Buckets whose entries go by themselves, ms: a worker that is not heard of, and the ledger of a tree that has long ended. */
+/** Maximum age of entries in ms: of silent workers, and of budgets of trees that ended long ago. */
 const MAX_AGES: Partial<Record<string, number>> = { presence: PRESENCE_MAX_AGE_MS, budgets: 172_800_000 }
-/** Streams of all buckets, by their names without a prefix. Buckets of earlier versions get limits they did not have. */
+/** All buckets with fixed names, without prefix. Buckets of earlier versions get the limits they lack. */
 export const BUCKETS: readonly { kind: 'KV' | 'OBJ'; bucket: string }[] = [
   ...[...TABLES, 'inbox', 'passes', 'acknowledged'].map((bucket) => ({ kind: 'KV' as const, bucket })),
   ...OBJECTS.map((bucket) => ({ kind: 'OBJ' as const, bucket })),
 ]
-/** Largest message of a bucket that agents write to themselves, bytes. */
+/** Maximum message size in bytes of buckets to which agents write directly. */
 const MAX_MESSAGES: Partial<Record<string, number>> = { presence: PRESENCE_MAX_BYTES }
 
 export interface AgentTopology {
   subagent: boolean
   max_attempts: number
   lease_ms: number
-  /** First sequence that a newly made work consumer delivers. */
+  /** First sequence that newly created work consumers deliver. */
   from?: number | undefined
-  /** Consumers that are lost are not made anew: whoever is to do that waits for some seconds first (docs/architecture/storage.md#durable-consumers). */
+  /**
+   * `leave`: does not re-create lost consumers. The process that re-creates them waits for some seconds first
+   * (docs/architecture/storage.md#durable-consumers).
+   */
   lost?: 'leave' | undefined
   /** Byte limit of its parts bucket. */
   parts_bytes: number
-  /** False: a default, which changes nothing about a bucket that has a limit. */
+  /** False if the limit is a default, which does not replace the limit of an existing bucket. */
   parts_bytes_set: boolean
   replicas: number
 }
 
-/** Streams that Passover consists of, the main one first. */
+/** Returns the configurations of all streams of an installation, the main one first. */
 export function wantedStreams(subjects: Subjects, options: TopologyOptions): Config[] {
   const shared = { num_replicas: options.replicas ?? 1 }
   const tables = TABLES.map((table) => ({
@@ -73,7 +85,7 @@ export function wantedStreams(subjects: Subjects, options: TopologyOptions): Con
     ...(MAX_MESSAGES[table] && { max_msg_size: MAX_MESSAGES[table] }),
     ...(table === 'presence' && { subject_transform: placesOf(subjects.bucket(table)) }),
   }))
-  // What is erased of these two is overwritten.
+  // Erased entries of these two buckets are overwritten on disk.
   const inbox = { ...tableConfig(subjects.bucket('inbox')), deny_delete: false }
   const passes = { ...tableConfig(subjects.bucket('passes')), max_msgs: PASSES_KEPT, discard: 'old', deny_delete: false }
   const acknowledged = { ...tableConfig(subjects.bucket('acknowledged')), max_msgs: ACKNOWLEDGED_KEPT, discard: 'old' }

@@ -30,7 +30,7 @@ export interface PublishMessage {
   headers?: Partial<Record<string, string>>
   data?: Uint8Array
   guard?: Guard
-  /** Milliseconds to wait for the acknowledgment before the outcome is unknown. Default: the connection's timeout. */
+  /** Milliseconds to wait for the acknowledgment before the outcome is unknown. Default and maximum: the timeout of the connection. */
   answer_ms?: number
 }
 
