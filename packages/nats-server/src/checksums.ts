@@ -5,10 +5,10 @@ import { dirname, join, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { stateFolder } from './user-folders.js'
 
-/** Of SHA-256 in hexadecimal digits. */
+/** Number of hexadecimal digits of a SHA-256. */
 const SUM_LENGTH = 64
 
-/** A nats-server in the cache is not the one that was installed there. */
+/** A nats-server in the cache differs from the one that was installed there. */
 export class ServerChanged extends Error {
   override readonly name = 'ServerChanged'
   constructor(path: string, found: string, records: string) {
@@ -22,9 +22,9 @@ export class ServerChanged extends Error {
 }
 
 /**
- * The SHA-256 of each nats-server that was installed in the cache, kept in the user's state folder: a program that can write only the
- * cache cannot make `passover up` run another server. The file has lines as `sha256sum` prints them. Lines are only appended, so that processes
- * that install at the same time do not lose each other's.
+ * Records the SHA-256 of each nats-server installed in the cache. Kept in the user's state folder, so that a program that can write only the cache
+ * cannot make `passover up` run another server. The file has the format of `sha256sum`. Lines are only appended, so that concurrent installations do
+ * not lose each other's.
  */
 export class ServerChecksums {
   readonly #records: string
@@ -36,8 +36,8 @@ export class ServerChecksums {
   }
 
   /**
-   * Compares a server in the cache folder with its records. `no_records`: none names a server in that folder, so an earlier version, which kept
-   * no records, installed it. `unrecorded`: Passover installed others there, but not this one.
+   * Compares a server in the cache folder with its records. `no_records`: there is none for that folder, so an earlier version without records
+   * installed it. `unrecorded`: Passover installed other servers there, but not this one.
    *
    * @throws ServerChanged
    */
@@ -50,7 +50,7 @@ export class ServerChecksums {
     return 'installed'
   }
 
-  /** Records the server in a file for the path where it will be, and returns its checksum. */
+  /** Records the checksum of a file under the path to which it will be moved, and returns the checksum. */
   async record(file: string, path = file): Promise<string> {
     const sum = await sha256OfFile(file)
     const line = `${sum}  ${path}`

@@ -1,14 +1,14 @@
-/** What one identity may do on the server: subjects, wildcards allowed. What is not listed is refused. */
+/** Permissions of one user: subjects, wildcards allowed. The server denies everything else. */
 export interface Permissions {
   publish: string[]
-  /** Taken out of `publish`. */
+  /** Subjects excluded from `publish`. */
   never?: string[]
   subscribe: string[]
-  /** May answer a request once, whatever its reply subject. */
+  /** True if it may answer each request once, on any reply subject. */
   answers?: boolean
 }
 
-/** Somebody who may connect. Without permissions: everything. */
+/** A user that may connect. Without permissions it may do everything. */
 export interface ServerUser {
   user: string
   password: string
@@ -17,64 +17,64 @@ export interface ServerUser {
 
 export interface ServerSettings {
   /**
-   * How often the store is synced to disk: `always`, or a time such as `2m` (the server's default, and ours). A crash of the
-   * server or of a process loses nothing either way; power loss or a kernel crash forgets acknowledged writes of the last
-   * interval. `always` costs throughput by the order of ten, unless three replicas stand in for it.
+   * Interval at which the store is synced to disk: `always`, or a time such as `2m` (default of the server and of Passover). A crash of the server or
+   * of a process loses nothing either way; power loss or a kernel crash loses acknowledged writes of the last interval. `always` reduces throughput
+   * by about a factor of ten; three replicas are an alternative.
    */
   sync?: 'always' | `${number}${'s' | 'm' | 'h'}`
-  /** Most bytes on disk for streams (the server's default: most of what is free). */
+  /** Maximum bytes of streams on disk. Default of the server: most of the free space. */
   max_file_bytes?: number
   max_memory_bytes?: number
-  /** Largest message, default 1 MiB. */
+  /** Maximum message size. Default 1 MiB. */
   max_payload_bytes?: number
-  /** Who may connect. Left out: everybody, as everybody; only for a server that nobody else can reach. */
+  /** Users that may connect. If omitted, anyone may connect and do everything; only for a server that is not reachable by others. */
   users?: ServerUser[]
-  /** Accounts and users are those that an operator signed, in place of `users` (see auth/installation.ts). */
+  /** Accounts and users signed by an operator, in place of `users` (see auth/installation.ts). */
   operator?: OperatorSettings
-  /** Encrypts connections of clients: paths of PEM files. With `ca`, clients must show a certificate that this authority signed. */
+  /** TLS for client connections: paths of PEM files. With `ca`, clients must present a certificate signed by that authority. */
   tls?: { cert: string; key: string; ca?: string }
-  /** Serve `/varz`, `/connz` and so on on a free port of the same host. They ask for no credentials. */
+  /** Serves `/varz`, `/connz` and so on, without credentials, on a free port of the same host. */
   monitor?: boolean
 }
 
-/** An operator whose accounts the server takes, and where it keeps them. */
+/** The operator whose accounts the server accepts, and the folder in which it stores them. */
 export interface OperatorSettings {
   /** The operator's signed token. */
   jwt: string
-  /** Id of the account over which accounts are pushed, deleted and listed. */
+  /** Id of the account through which accounts are pushed, deleted and listed. */
   system_account: string
-  /** Folder of the accounts that were pushed. */
+  /** Folder of the pushed accounts. */
   resolver_dir: string
-  /** Account id → signed token, of accounts that must be there from the start. A newer one in the folder wins. */
+  /** Tokens by account id, for accounts that must exist from the start. A newer token in the folder takes precedence. */
   preload: Record<string, string>
 }
 
 export interface ClusterSettings {
   name: string
-  /** Address that the other servers reach this one at. */
+  /** Address at which the other servers reach this one. */
   host: string
   port: number
-  /** `nats-route://host:port` of every server, this one too if convenient. */
+  /** `nats-route://host:port` of every server; may include this one. */
   routes: string[]
-  /** Tells clients of the other servers; off where their addresses mean nothing to clients (containers). Default true. */
+  /** True to announce the addresses of the other servers to clients. Turn off if clients cannot reach them (containers). Default true. */
   advertise?: boolean
-  /** `host:port` that the other servers tell each other of this one; default: what it listens on. */
+  /** `host:port` of this server that is announced to the other servers. Default: its listen address. */
   route_advertise?: string
 }
 
 export interface ServerPlace {
   name: string
   host: string
-  /** -1: a free one. */
+  /** Port; -1 for a free one. */
   port: number
   store: string
   ports_folder?: string
   log?: string
-  /** -1: a free one; used when settings.monitor is set. */
+  /** Port for monitoring, used if settings.monitor is set; -1 for a free one. */
   monitor_port?: number
 }
 
-/** The server's configuration as text. JSON is a part of its syntax, and quoting there is not in doubt: `2m` unquoted is two million. */
+/** Returns the server's configuration as text. Uses JSON, which the server accepts and whose quoting is unambiguous: `2m` unquoted is two million. */
 export function serverConfig(place: ServerPlace, settings: ServerSettings = {}, cluster?: ClusterSettings): string {
   if (settings.users && settings.operator) throw new Error('a server takes either users or the accounts of an operator, not both')
   const config = {
@@ -85,9 +85,9 @@ export function serverConfig(place: ServerPlace, settings: ServerSettings = {}, 
     ...(place.ports_folder ? { ports_file_dir: place.ports_folder } : {}),
     ...(place.log ? { log_file: place.log, logfile_size_limit: 32 << 20, logfile_max_num: 3 } : {}),
     max_payload: settings.max_payload_bytes ?? 1 << 20,
-    // Bounds subjects, which the server keeps in memory. Ours have 500 characters at most, a signed CONNECT 1,100.
+    // Limits the length of subjects, which the server keeps in memory. Ours have 500 characters at most, a signed CONNECT 1,100.
     max_control_line: 2048,
-    // A client that takes longer than this to take its messages in is cut off, and connects again.
+    // A client that takes longer to receive its messages is disconnected, and reconnects.
     write_deadline: '10s',
     jetstream: {
       store_dir: place.store,

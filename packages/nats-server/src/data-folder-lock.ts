@@ -1,7 +1,10 @@
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { isAlive, processStarted } from './process-liveness.js'
 
-/** Who holds a data folder: the server's process and the one that looks after it. Times tell a process from a later one with its number. */
+/**
+ * Holder of a data folder: the server's process and the process that manages it. Start times distinguish a process from a later one with the same
+ * pid.
+ */
 export interface Holder {
   owner: number
   owner_started: string
@@ -22,8 +25,8 @@ export class FolderInUse extends Error {
 }
 
 /**
- * Takes the lock file for this process. An answer other than undefined is what a holder that is gone has left, its server
- * perhaps still running. Throws FolderInUse.
+ * Creates the lock file for this process. Returns the lock of a holder that no longer runs, if any, whose server may still be running. Throws
+ * FolderInUse.
  */
 export function takeLock(file: string, folder: string): Holder | undefined {
   const mine: Holder = { owner: process.pid, owner_started: processStarted(process.pid) ?? '' }
@@ -32,7 +35,7 @@ export function takeLock(file: string, folder: string): Holder | undefined {
     const fresh = `${file}.${process.pid}`
     writeFileSync(fresh, JSON.stringify(mine), { mode: 0o600 })
     try {
-      // A link appears with its content, so that no reader finds half of it.
+      // A link appears together with its content, so that no reader sees a partial file.
       linkSync(fresh, file)
       return left
     } catch (error) {
@@ -47,7 +50,7 @@ export function takeLock(file: string, folder: string): Holder | undefined {
   }
 }
 
-/** Removes a lock that was judged left behind, and puts it back when it proves to be a new one. */
+/** Removes a stale lock file, and restores it if another process has replaced it meanwhile. */
 function setAside(file: string, judged: Holder | undefined): void {
   const aside = `${file}.left-${process.pid}`
   try {
@@ -58,7 +61,7 @@ function setAside(file: string, judged: Holder | undefined): void {
   try {
     if (JSON.stringify(readLock(aside)) !== JSON.stringify(judged)) linkSync(aside, file)
   } catch {
-    // Somebody took it in the meantime; the next round sees who.
+    // Another process took the lock meanwhile; the next iteration reads it.
   }
   rmSync(aside, { force: true })
 }
@@ -71,7 +74,7 @@ export function readLock(file: string): Holder | undefined {
   }
 }
 
-/** Completes the lock with what is known of the server now. */
+/** Adds the server's process and address to the lock file. */
 export function writeLock(file: string, server: { pid: number; url: string }): void {
   const holder: Holder = {
     owner: process.pid,

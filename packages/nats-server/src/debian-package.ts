@@ -6,14 +6,14 @@ import type { Fetching } from './official-release.js'
 
 const run = promisify(execFile)
 
-/** The suite whose nats-server is new enough. */
+/** Debian suite with a sufficiently new nats-server. */
 const SUITE = 'forky'
 const PACKAGE = 'nats-server'
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const MAX_MIRRORS = 3
 const SYSTEM_LISTS = '/var/lib/apt/lists'
 
-/** Base addresses of the archives in what `apt-get indextargets` or `apt-get update --print-uris` say, Debian's own first. */
+/** Extracts the base addresses of archives from the output of `apt-get indextargets` or `apt-get update --print-uris`, Debian's own first. */
 export function mirrorsIn(output: string): string[] {
   const found = new Set<string>()
   for (const line of output.split('\n')) {
@@ -25,9 +25,8 @@ export function mirrorsIn(output: string): string[] {
 }
 
 /**
- * Debian's package out of a suite that this machine need not follow: apt works on a private source and private lists, from the
- * mirror that the machine is set up with. apt checks the suite's signature with the system's keyring; what does not
- * verify is not taken. Needs no root.
+ * Downloads Debian's package from a suite that this machine need not be configured for: apt uses a private source and private lists, with the
+ * machine's own mirror. apt verifies the suite's signature with the system's keyring; unverified packages are rejected. Needs no root.
  */
 export async function fromDebian({ folder, env, progress }: Fetching): Promise<string> {
   const apt = await privateApt(folder, env)
@@ -58,8 +57,8 @@ async function privateApt(folder: string, env: NodeJS.ProcessEnv): Promise<Apt> 
     string,
   ]
   for (const made of [sources, join(lists, 'partial'), join(cache, 'archives', 'partial')]) await mkdir(made, { recursive: true })
-  // Read after the machine's own settings (proxies stay in force): no hook of the system runs, and root does not give way to a
-  // user who can't enter the folder.
+  // Read after the machine's own settings, so proxies stay in effect. Disables the system's hooks, and keeps root from switching to a user that
+  // cannot enter the folder.
   const settings = [
     '#clear APT::Update::Post-Invoke;',
     '#clear APT::Update::Post-Invoke-Success;',
@@ -86,7 +85,10 @@ async function privateApt(folder: string, env: NodeJS.ProcessEnv): Promise<Apt> 
   }
 }
 
-/** indextargets knows what was fetched before; on a machine that never updated, the addresses that update would ask. */
+/**
+ * Returns the configured mirrors. `indextargets` lists what was fetched before; on a machine that never ran an update, the addresses that an update
+ * would use.
+ */
 async function configuredMirrors(apt: Apt): Promise<string[]> {
   try {
     const known = mirrorsIn(await apt.get(['-o', `Dir::State::Lists=${SYSTEM_LISTS}`, 'indextargets', '--format', '$(SITE)'], 20_000))
@@ -114,7 +116,7 @@ async function download(apt: Apt, { mirror, folder, env }: { mirror: string; fol
   return join(root, 'usr', 'sbin', PACKAGE)
 }
 
-/** The errors that a command printed, else how it ended; in one line. */
+/** Returns the errors that a command printed, or else how it ended, in one line. */
 function lastWords(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { stderr, killed } = error as Error & { stderr?: string; killed?: boolean }

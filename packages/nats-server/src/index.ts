@@ -1,9 +1,9 @@
 /**
- * @passover/nats-server: finds, fetches and runs a nats-server.
+ * @passover/nats-server: finds, downloads and runs a nats-server.
  *
- * I1  Nothing is run that is not what was published: the official release by its checksum, Debian's package by its signature, and what is in the
- *     cache by the checksum that was recorded when it was installed.
- * I2  One server a data folder. A server whose owner is gone is ended before another one starts on its folder.
+ * I1  Only published servers are run: the official release is verified by its checksum, Debian's package by its signature, and a server in the
+ *     cache by the checksum recorded at its installation.
+ * I2  A data folder has one server. A server whose owner no longer runs is stopped before another one starts on its folder.
  * I3  Nothing is installed outside of the user's cache, and nothing needs root.
  */
 

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** What a source of servers is handed: an empty folder to work in. It answers with the path of a binary in there. */
+/** Input of a source of servers: an empty folder to work in. The source returns the path of a binary in it. */
 export interface Fetching {
   folder: string
   env: NodeJS.ProcessEnv
@@ -14,18 +14,18 @@ export interface Fetching {
 }
 
 export interface ReleaseSource {
-  /** Folder of releases; `/v<version>/<asset>` is appended. */
+  /** URL of the releases; `/v<version>/<asset>` is appended. */
   base: string
   version: string
-  /** Wait for the first answer, ms. Short: without a way to the outside, nobody should sit and watch. */
+  /** Timeout in ms for the first response. Short, so that without internet access nobody waits for long. */
   answer_ms: number
-  /** Wait for the whole archive, ms. */
+  /** Timeout in ms for the whole archive. */
   download_ms: number
 }
 
 const OFFICIAL: ReleaseSource = {
   base: 'https://github.com/nats-io/nats-server/releases/download',
-  // A pinned one: what runs tomorrow is what was tested today.
+  // Pinned, so that the version that runs is the one that was tested.
   version: '2.15.1',
   answer_ms: 4_000,
   download_ms: 180_000,
@@ -41,13 +41,13 @@ const MACHINES: Partial<Record<NodeJS.Architecture, string>> = {
   ia32: '386',
 }
 
-/** Name of the official archive for a platform, without its ending; undefined where none is published. */
+/** Returns the name of the official archive for a platform, without extension, or `undefined` if none is published. */
 export function assetName(version: string, platform: NodeJS.Platform, arch: NodeJS.Architecture): string | undefined {
   const [system, machine] = [SYSTEMS[platform], MACHINES[arch]]
   return system && machine ? `nats-server-v${version}-${system}-${machine}` : undefined
 }
 
-/** The checksum that a SHA256SUMS file gives for a file; undefined when it gives none. */
+/** Returns the checksum of a file in a SHA256SUMS text, or `undefined` if it is not listed. */
 export function checksumOf(sums: string, file: string): string | undefined {
   for (const line of sums.split('\n')) {
     const match = /^([0-9a-f]{64})\s+[*]?(?:.*\/)?(\S+)\s*$/i.exec(line)
@@ -56,7 +56,7 @@ export function checksumOf(sums: string, file: string): string | undefined {
   return undefined
 }
 
-/** The official release for this platform; nothing is unpacked before its checksum fits. */
+/** Downloads the official release for this platform. Verifies the checksum before unpacking. */
 export async function fromRelease({ folder, env, progress }: Fetching, source: Partial<ReleaseSource> = {}): Promise<string> {
   const { base, version, answer_ms, download_ms } = { ...OFFICIAL, ...source }
   const name = assetName(version, process.platform, process.arch)
@@ -74,12 +74,12 @@ export async function fromRelease({ folder, env, progress }: Fetching, source: P
 
   const path = join(folder, file)
   await writeFile(path, archive)
-  // The system's tar reads both; Windows has had bsdtar, which unpacks zip, since 2018.
+  // The system's tar reads both formats: Windows has included bsdtar, which unpacks zip, since 2018.
   await run('tar', ['-xf', path, '-C', folder, '--strip-components=1'], { timeout: 60_000, env })
   return join(folder, process.platform === 'win32' ? 'nats-server.exe' : 'nats-server')
 }
 
-/** Reads a whole answer: the first byte within answer_ms, the last within download_ms. */
+/** Downloads a response: the first byte within answer_ms, the last within download_ms. */
 async function get(url: string, limits: Pick<ReleaseSource, 'answer_ms' | 'download_ms'>): Promise<Uint8Array> {
   const stop = new AbortController()
   const whole = AbortSignal.any([stop.signal, AbortSignal.timeout(limits.download_ms)])
@@ -96,7 +96,7 @@ async function get(url: string, limits: Pick<ReleaseSource, 'answer_ms' | 'downl
   }
 }
 
-/** fetch() hides what happened in its cause. */
+/** Returns the cause of a fetch() error, which contains the actual reason. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error.cause instanceof Error ? error.cause.message : error.message

@@ -1,18 +1,20 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
-/** When a process began, in whatever form the system tells: numbers are used again. Undefined: there is no such process. */
+/**
+ * Returns the start time of a process in a system-specific format, or `undefined` if it does not exist. Distinguishes processes with a reused pid.
+ */
 export function processStarted(pid: number): string | undefined {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')
-    // A zombie has ended; only its parent has not looked yet.
+    // A zombie has ended; its parent has not collected it yet.
     return fields[0] === 'Z' ? undefined : fields[19]
   } catch {
     if (process.platform === 'linux') return undefined
   }
-  // Who asks in another language or time zone must be told the same.
+  // The output must not depend on the caller's language or time zone.
   const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' }
   try {
     const args = ['-o', 'lstart=', '-p', String(pid)]
@@ -22,7 +24,7 @@ export function processStarted(pid: number): string | undefined {
   }
 }
 
-/** Whether the process that began then is still there. */
+/** Returns true if the process with that start time still runs. */
 export function isAlive(pid: number | undefined, started: string | undefined): boolean {
   if (pid === undefined) return false
   const now = processStarted(pid)
@@ -34,7 +36,7 @@ function aliveBySignal(pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    // It is there, and somebody else's.
+    // It exists, but belongs to another user.
     return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
 }

@@ -7,7 +7,7 @@ export interface ServerExit {
   signal: NodeJS.Signals | null
 }
 
-/** The server ended before it answered, or did not answer in time. `taken`: its port belongs to somebody else. */
+/** The server ended before it was ready, or was not ready in time. `taken` is true if its port is in use. */
 export class ServerStartFailed extends Error {
   override readonly name = 'ServerStartFailed'
   constructor(
@@ -34,7 +34,7 @@ interface Waiting {
   timeout_ms: number
 }
 
-/** The server writes a file with its addresses once it takes connections. */
+/** Waits until the server has written the file with its addresses, which it does once it accepts connections. */
 export async function untilReady({ dir, pid, exited, log, logged, timeout_ms }: Waiting): Promise<Ports> {
   const file = join(dir, `nats-server_${pid}.ports`)
   const deadline = Date.now() + timeout_ms
@@ -73,7 +73,7 @@ function readPorts(file: string): Ports | undefined {
   }
 }
 
-/** Reads the line that a server greets with; throws when it has no JetStream. */
+/** Reads the server's INFO line. Throws if JetStream is off. */
 export async function handshake(host: string, port: number, timeout_ms = 5_000): Promise<{ version: string; name: string }> {
   const socket = connect({ host, port })
   const timer = setTimeout(() => socket.destroy(new Error(`no greeting from ${host}:${port} within ${timeout_ms} ms`)), timeout_ms)

@@ -10,14 +10,14 @@ import { cacheFolder } from './user-folders.js'
 const run = promisify(execFile)
 
 /**
- * The oldest nats-server that is taken: the first that refuses API fields it does not know, where older ones leave a setting
- * out without a word. The contract suite has been passed on 2.15.1, the version that a fresh machine gets.
+ * Oldest accepted version of nats-server: the first that rejects unknown API fields, while older ones silently ignore such settings. The contract
+ * suite has passed on 2.15.1, the version that is downloaded by default.
  */
 export const OLDEST_SERVER = '2.12.0'
 
 /**
- * The oldest nats-server that isolates accounts: older ones let a client name `$JS.ACK.…` and `_R_.…` as reply, which an import passes on as
- * it is.
+ * Oldest version of nats-server that isolates accounts: older ones let a client use `$JS.ACK.…` and `_R_.…` as the reply subject, which an import
+ * passes on unchanged.
  */
 export const OLDEST_ISOLATING_SERVER = '2.14.0'
 
@@ -31,14 +31,14 @@ export interface ServerBinary {
 }
 
 export interface BinaryOptions {
-  /** Told what is being done, in sentences for a person. */
+  /** Receives progress messages for a person, in sentences. */
   progress?: (message: string) => void
   env?: NodeJS.ProcessEnv
-  /** Where to get the official release, and how long to wait for it. */
+  /** Source and timeouts of the official release. */
   release?: Partial<ReleaseSource>
 }
 
-/** No nats-server was found, and none could be had. `tried` says why, source by source. */
+/** No nats-server was found or could be downloaded. `tried` contains the reason for each source. */
 export class ServerUnavailable extends Error {
   override readonly name = 'ServerUnavailable'
   constructor(
@@ -55,7 +55,7 @@ export class ServerUnavailable extends Error {
   }
 }
 
-/** `a` compared with `b`, number by number: below 0 when older. */
+/** Compares two versions number by number; negative if `a` is older. */
 export function compareVersions(a: string, b: string): number {
   const [left, right] = [a, b].map((version) => version.split(/[.-]/).map((part) => Number.parseInt(part, 10) || 0))
   for (let i = 0; i < 3; i++) {
@@ -68,7 +68,7 @@ export function compareVersions(a: string, b: string): number {
 /**
  * Throws if a server of this version does not isolate accounts.
  *
- * @throws ServerUnavailable naming the version that is needed
+ * @throws ServerUnavailable naming the required version
  */
 export function requireIsolation(version: string): void {
   if (compareVersions(version, OLDEST_ISOLATING_SERVER) >= 0) return
@@ -76,7 +76,7 @@ export function requireIsolation(version: string): void {
   throw new ServerUnavailable([{ source: 'nats-server', why }], OLDEST_ISOLATING_SERVER)
 }
 
-/** The version that a binary says it has; undefined when it is none of nats-server's or does not run here. */
+/** Returns the version that a binary reports, or `undefined` if it is not a nats-server or does not run here. */
 export async function serverVersion(path: string): Promise<string | undefined> {
   try {
     const { stdout } = await run(path, ['--version'], { timeout: 10_000 })
@@ -87,9 +87,9 @@ export async function serverVersion(path: string): Promise<string | undefined> {
 }
 
 /**
- * A nats-server that is new enough: on PATH, in the cache, the official release (checksum verified), or Debian's own
- * package (signature verified), in this order. Needs no root and installs nothing outside of the cache.
- * Throws ServerUnavailable, and ServerChanged for a server in the cache that is not the one that was installed.
+ * Finds or installs a sufficiently new nats-server: on PATH, in the cache, the official release (checksum verified), or Debian's own package
+ * (signature verified), in this order. Needs no root and installs nothing outside of the cache. Throws ServerUnavailable, and ServerChanged if a
+ * server in the cache differs from the one that was installed.
  */
 export async function resolveServerBinary(options: BinaryOptions = {}): Promise<ServerBinary> {
   const env = options.env ?? process.env
@@ -128,8 +128,8 @@ export async function resolveServerBinary(options: BinaryOptions = {}): Promise<
 }
 
 async function findOnPath(env: NodeJS.ProcessEnv, tried: { source: string; why: string }[]): Promise<ServerBinary | undefined> {
-  // Debian puts the server into sbin, where the PATH of ordinary users does not lead.
-  // npx puts folders of node_modules in PATH, also such as do not exist and a command of `passover work` could make.
+  // Debian installs the server in sbin, which is not on the PATH of ordinary users.
+  // npx adds node_modules folders to PATH, including ones that do not exist and that a command of `passover work` could create.
   const trusted = (env.PATH ?? '').split(delimiter).filter((folder) => !/[\\/]node_modules[\\/]\.bin[\\/]?$/.test(folder))
   const folders = trusted.flatMap((folder) => [folder, folder.replace(/\/bin\/?$/, '/sbin')])
   const seen: string[] = []
@@ -144,7 +144,7 @@ async function findOnPath(env: NodeJS.ProcessEnv, tried: { source: string; why: 
   return undefined
 }
 
-/** A server is compared with its record before anything of it runs, also for its version. */
+/** Verifies a server against its record before running it, even to ask for its version. */
 async function findInCache(cache: string, checksums: ServerChecksums, say: (message: string) => void): Promise<ServerBinary | undefined> {
   const versions = (await readdir(cache).catch(() => [])).filter((name) => /^\d/.test(name)).sort(compareVersions)
   for (const name of versions.reverse()) {
@@ -163,7 +163,7 @@ async function findInCache(cache: string, checksums: ServerChecksums, say: (mess
   return undefined
 }
 
-/** Fetches into a folder of its own and renames that into place, so that of two processes at once one wins and both can start. */
+/** Downloads into a temporary folder and renames it into place, so that of two concurrent installations one wins and both can start. */
 async function install(
   { cache, checksums }: { cache: string; checksums: ServerChecksums },
   context: Omit<Fetching, 'folder'>,
@@ -196,13 +196,13 @@ async function settle(ready: string, home: string, sum: string): Promise<string>
     } catch (error) {
       if ((await sha256OfFile(path).catch(() => undefined)) === sum) return path
       if (tries > 2) throw error
-      // It is not what was installed: an older attempt that broke, for example. It is moved out of the way.
+      // It is not the installed server: possibly the remains of a failed attempt. Move it out of the way.
       await rename(home, `${ready}-broken-${tries}`).catch(() => {})
     }
   }
 }
 
-/** Removes what killed installations left behind. */
+/** Removes the remains of interrupted installations. */
 async function sweep(cache: string): Promise<void> {
   for (const name of await readdir(cache)) {
     if (!name.startsWith('.new-')) continue

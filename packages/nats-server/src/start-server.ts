@@ -8,25 +8,25 @@ import { handshake, type Ports, type ServerExit, untilReady } from './readiness.
 import { requireIsolation, resolveServerBinary } from './resolve-binary.js'
 
 export interface ServerOptions {
-  /** Folder of its own: store, configuration, log and lock. Made if missing. */
+  /** Dedicated folder for store, configuration, log and lock. Created if missing. */
   dir: string
-  /** Default: a free one. */
+  /** Port. Default: a free one. */
   port?: number
-  /** Default 127.0.0.1. */
+  /** Listen address. Default 127.0.0.1. */
   host?: string
   name?: string
   config?: ServerSettings
   cluster?: ClusterSettings
-  /** The nats-server to run; default: what resolveServerBinary finds or fetches. */
+  /** Path of the nats-server to run. Default: the result of resolveServerBinary. */
   binary?: string
   progress?: (message: string) => void
-  /** After a crash a large store is read in full before the server answers. Default 120,000. */
+  /** Milliseconds until the server must be ready. After a crash it reads a large store in full first. Default 120,000. */
   start_timeout_ms?: number
-  /** A server with thousands of consumers takes half a minute to stop. Default 60,000. */
+  /** Milliseconds until a stopping server is killed. One with thousands of consumers takes half a minute to stop. Default 60,000. */
   stop_timeout_ms?: number
 }
 
-/** A server that answers. Disposing of it is stopping it. */
+/** A server that is ready. Disposing stops it. */
 export interface RunningServer extends AsyncDisposable {
   readonly url: string
   readonly port: number
@@ -34,22 +34,21 @@ export interface RunningServer extends AsyncDisposable {
   readonly version: string
   /** Path of its log. */
   readonly log: string
-  /** Where monitoring answers, if config.monitor asked for it. */
+  /** URL of the monitoring endpoint, if config.monitor is set. */
   readonly monitor?: string
   readonly exited: Promise<ServerExit>
-  /** Ends it in order; after stop_timeout_ms by force. Again: waits for the same end. */
+  /** Stops the server gracefully, and kills it after stop_timeout_ms. Repeated calls wait for the same exit. */
   stop(): Promise<ServerExit>
-  /** SIGKILL, as a crash would. */
+  /** Sends SIGKILL, to simulate a crash. */
   kill(): Promise<ServerExit>
-  /** Sends a signal and does not wait: SIGSTOP, SIGCONT. */
+  /** Sends a signal without waiting: SIGSTOP, SIGCONT. */
   signal(name: NodeJS.Signals): void
 }
 
 /**
- * Runs a nats-server with JetStream on a folder, and answers when it takes connections.
- * It is no member of the terminal's process group, so that Ctrl-C reaches its owner first; it ends when its owner ends,
- * killed or not (Linux; elsewhere the next start on the folder ends it).
- * Throws FolderInUse, ServerChanged, ServerStartFailed, ServerUnavailable.
+ * Runs a nats-server with JetStream on a folder. Resolves once it accepts connections. It is not in the terminal's process group, so that Ctrl-C
+ * reaches its owner first. It ends when its owner ends, even if killed (Linux; elsewhere the next start on the folder stops it). Throws FolderInUse,
+ * ServerChanged, ServerStartFailed, ServerUnavailable.
  */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const dir = resolve(options.dir)
@@ -142,7 +141,7 @@ function running({ child, exited, monitor, ...facts }: Facts, stopTimeout: numbe
 
 const children = new Set<ChildProcess>()
 
-/** For an owner that returns without stopping its servers, where the kernel does not do it: one listener for all of them. */
+/** Stops the server when its owner exits without stopping it, on systems where the kernel does not. Uses one listener for all servers. */
 function endWithUs(child: ChildProcess): void {
   if (children.size === 0) process.on('exit', endAll)
   children.add(child)
@@ -156,7 +155,7 @@ function endAll(): void {
   for (const child of children) child.kill('SIGTERM')
 }
 
-/** In a session of its own; on Linux the kernel ends it with the thread that started it. */
+/** Starts the server in a session of its own. On Linux the kernel ends it together with the thread that started it. */
 function spawnServer(binary: string, config: string, log: string): ChildProcess {
   const output = openSync(log, 'a', 0o600)
   try {
@@ -175,7 +174,7 @@ function findSetpriv(): string | undefined {
       accessSync(path, constants.X_OK)
       return path
     } catch {
-      // Not in this one.
+      // Not in this folder.
     }
   }
   return undefined
@@ -188,7 +187,7 @@ function exitOf(child: ChildProcess): Promise<ServerExit> {
   })
 }
 
-/** Ends a server whose owner is gone; two servers on one store would destroy it. */
+/** Stops a server whose owner no longer runs: two servers on one store would destroy it. */
 async function endOrphan(left: Holder | undefined, timeout_ms: number): Promise<void> {
   if (!left || left.server === undefined) return
   const alive = () => isAlive(left.server, left.server_started)
