@@ -7,12 +7,12 @@ import { StderrExporter } from './stderr-exporter.js'
 import { toldOnce } from './told-once.js'
 import type { Destination } from './where.js'
 
-/** An exit waits at most so long for a receiver. */
+/** Maximum time in ms for which an exit waits for the receiver of spans. */
 const CLOSE_MS = 3_000
 
 /**
- * A provider of ours alone (T1). Sampler, batches, address, headers and resource are OpenTelemetry's own variables: OTEL_TRACES_SAMPLER
- * (parentbased_always_on), OTEL_BSP_…, OTEL_EXPORTER_OTLP_…, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES.
+ * Creates a tracer with a private provider (T1). Sampler, batches, address, headers and resource are configured by OpenTelemetry's own variables:
+ * OTEL_TRACES_SAMPLER (parentbased_always_on), OTEL_BSP_…, OTEL_EXPORTER_OTLP_…, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES.
  */
 export function exporting({ to, name, service, say }: OpenTracing & { to: Destination; name: string }): {
   tracer: Tracer

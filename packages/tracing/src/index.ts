@@ -1,10 +1,10 @@
 /**
- * @passover/tracing: the one place that knows OpenTelemetry. It fills the port `Tracing` of @passover/core; only mains (`connect()`, the
- * services' and the command's) open it.
+ * @passover/tracing: the only package that uses OpenTelemetry. It implements the `Tracing` interface of @passover/core; only entry points
+ * (`connect()`, the services and the command) open it.
  *
- * T1 Nothing global is registered: a process's own OpenTelemetry is used where there is one, and never replaced.
- * T2 OpenTelemetry's SDK is loaded only where the environment names where spans go (export.ts); without it a process costs nothing.
- * T3 What is told of a pass are its names, states and times; nothing of what is passed.
- * T4 That spans cannot be sent is told once, and keeps no pass from anything.
+ * T1  Nothing global is registered: OpenTelemetry that the process has set up itself is used, and never replaced.
+ * T2  OpenTelemetry's SDK is loaded only if the environment names a destination for spans (export.ts); otherwise tracing costs nothing.
+ * T3  Spans contain the names, states and times of passes, never their content.
+ * T4  A failure to send spans is reported once, and does not affect passes.
  */
 export { type OpenTracing, openTracing } from './open.js'

@@ -7,15 +7,15 @@ const NAME = '@passover/tracing'
 
 export interface OpenTracing {
   env: Record<string, string | undefined>
-  /** Name of the process's service, where OTEL_SERVICE_NAME says none. */
+  /** Name of the service, unless OTEL_SERVICE_NAME sets one. */
   service: string
-  /** Told, once, that spans cannot be sent. */
+  /** Reports, once, that spans cannot be sent. */
   say: (line: string) => void
 }
 
 /**
- * Where spans of this process go: to its own OpenTelemetry, where it has registered one, now or later; else to where the environment says
- * (OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER=console); else nowhere. Disposing sends what is left.
+ * Opens tracing. Spans go to OpenTelemetry as registered by the process itself, now or later; otherwise to the destination in the environment
+ * (OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER=console); otherwise nowhere. Disposing sends pending spans.
  */
 export async function openTracing(options: OpenTracing): Promise<Tracing> {
   const to = whereTo(options.env)
@@ -30,7 +30,7 @@ export async function openTracing(options: OpenTracing): Promise<Tracing> {
   }
 }
 
-/** The tracer of a provider that the process itself registered with OpenTelemetry's API. */
+/** Returns a tracer of the provider that the process itself registered with OpenTelemetry's API, if any. */
 function registered(): Tracer | undefined {
   const provider = trace.getTracerProvider() as Partial<ProxyTracerProvider> & Pick<ProxyTracerProvider, 'getTracer'>
   return provider.getDelegateTracer ? provider.getDelegateTracer(NAME) : provider.getTracer(NAME)

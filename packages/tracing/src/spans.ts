@@ -25,7 +25,10 @@ const KIND: Record<SpanName, SpanKind> = {
   apply: SpanKind.INTERNAL,
 }
 
-/** Spans by a tracer. `find` gives none where nobody records, and is asked for each span: a process may set its tracing up later. */
+/**
+ * Creates spans with a tracer. `find` is called for each span, because a process may set its tracing up later; it returns `undefined` if nothing is
+ * recorded.
+ */
 export class Spans implements Tracing {
   readonly #find: () => Tracer | undefined
   readonly #close: () => Promise<void>
@@ -48,7 +51,7 @@ export class Spans implements Tracing {
     const options = { kind: KIND[name], startTime: timeOf(at), attributes: attributesOf(key, facts), ...(links && { links }) }
     const span = unharmed(() => tracer.startSpan(`${name} ${key.subagent}`, options, below(parent)))
     const traceparent = span && unharmed(() => toText(span.spanContext()))
-    // One that stands nowhere is a tracer's that records nothing.
+    // A span without a valid context comes from a tracer that records nothing.
     return span && traceparent !== undefined ? new Began(span, traceparent) : undefined
   }
 
@@ -94,7 +97,7 @@ class Began implements Span {
   }
 }
 
-/** A process's own tracing may throw what it likes: it keeps no pass from anything (T4). */
+/** Ignores exceptions of the process's own tracing, which must not affect passes (T4). */
 function unharmed<T>(work: () => T): T | undefined {
   try {
     return work()
@@ -103,7 +106,7 @@ function unharmed<T>(work: () => T): T | undefined {
   }
 }
 
-/** A plain number that lies before the process's start would be taken for ms since then. */
+/** Converts ms to OpenTelemetry's format. It would take a plain number before the process's start for ms since that start. */
 function timeOf(ms: number): HrTime {
   const seconds = Math.floor(ms / 1_000)
   return [seconds, Math.floor((ms - seconds * 1_000) * 1e6)]

@@ -5,7 +5,7 @@ type Write = (line: string) => void
 
 const MS = 1e6
 
-/** A line of JSON a span, on stderr: stdout is a command's result. */
+/** Writes each span as one line of JSON to stderr, because stdout contains the result of a command. */
 export class StderrExporter implements SpanExporter {
   readonly #write: Write
 

@@ -3,7 +3,7 @@ import type { SpanExporter } from '@opentelemetry/sdk-trace-base'
 /** OpenTelemetry's `ExportResultCode.SUCCESS`. */
 const SUCCESS = 0
 
-/** Tells that spans cannot be sent, and that they can again: a change a line (T4). */
+/** Wraps an exporter: reports with one line when spans can no longer be sent, and with another when they can again (T4). */
 export function toldOnce(exporter: SpanExporter, say: (line: string) => void): SpanExporter {
   let lost = false
   return {

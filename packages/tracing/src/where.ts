@@ -1,7 +1,7 @@
-/** `otlp`: OTLP over HTTP, where OpenTelemetry's own variables say. `console`: lines of JSON on stderr. */
+/** `otlp`: OTLP over HTTP, configured by OpenTelemetry's own variables. `console`: lines of JSON on stderr. */
 export type Destination = 'otlp' | 'console'
 
-/** Where the environment wants spans, in OpenTelemetry's own words; undefined: nowhere. */
+/** Reads the destination of spans from OpenTelemetry's own variables. Returns `undefined` if there is none. */
 export function whereTo(env: Record<string, string | undefined>): Destination | undefined {
   if (env.OTEL_SDK_DISABLED?.trim().toLowerCase() === 'true') return undefined
   const named = (env.OTEL_TRACES_EXPORTER ?? '').split(',').map((one) => one.trim())
