@@ -1,4 +1,4 @@
-/** How long checks may keep the thread, ms per window: those of one owner, and all. */
+/** Limits on checking time in ms per window: per owner, and in total. */
 export interface BudgetLimits {
   owner_ms: number
   total_ms: number
@@ -6,14 +6,14 @@ export interface BudgetLimits {
 }
 
 /**
- * Part of each check that is not charged. An ordinary check takes about 0.2 ms: without this, an agent whose outputs are all quick to check
- * would spend its budget at some 400 outputs a second.
+ * Milliseconds of each check that are not charged. An ordinary check takes about 0.2 ms: without this, an agent whose outputs are all quick to check
+ * would exhaust its budget at some 400 outputs per second.
  */
 const FREE_MS = 2
 
 /**
- * Time that checks took within the current window, by owner. A schema that its agent chose may need any time for each output; the budget
- * bounds how long all outputs of one agent keep the thread from those of others.
+ * Tracks the checking time in the current window, by owner. An agent's schema may take any time per output; the budget limits how long one agent's
+ * outputs can delay those of others.
  */
 export class CheckBudget {
   readonly #limits: BudgetLimits
@@ -22,14 +22,14 @@ export class CheckBudget {
   #total = 0
   #began: number
 
-  /** `now`: monotonic ms. */
+  /** Creates a budget. `now` returns monotonic ms. */
   constructor(limits: BudgetLimits, now: () => number) {
     this.#limits = limits
     this.#now = now
     this.#began = now()
   }
 
-  /** Why a check of this owner must be skipped now; undefined: there is time left. */
+  /** Returns the reason why a check of this owner must be skipped now, or `undefined` if there is time left. */
   refusal(owner: string): string | undefined {
     this.#roll()
     const { owner_ms, total_ms, window_ms } = this.#limits

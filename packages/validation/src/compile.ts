@@ -3,16 +3,19 @@ import { Ajv, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 
-/** What came of compiling a schema. */
+/** Result of compiling a schema. */
 export type Compiled = { ok: true; faultsOf: (value: unknown) => string[] } | { ok: false; fault: string }
 
 const FAULTS = 10
 const FAULT_CHARACTERS = 500
 const DRAFT_7 = /^https?:\/\/json-schema\.org\/draft-0[67]\/schema#?$/
-/** Unknown words are allowed, as JSON Schema says. Nothing is fetched: what a $ref names must stand in the schema itself. */
+/** Compiler options. Unknown keywords are allowed, as in JSON Schema. Nothing is fetched: a $ref must point into the schema itself. */
 const OPTIONS: Options = { strict: false, allErrors: true, logger: false, addUsedSchema: false, validateSchema: true }
 
-/** Compiles a schema of draft 2020-12, or 07 and 06 where it says so. Only for a thread that may be killed: a schema may do anything. */
+/**
+ * Compiles a schema of draft 2020-12, or of draft 07 or 06 if it declares one. Only for a thread that may be killed: a schema may cause any amount of
+ * work.
+ */
 export function compileSchema(schema: unknown): Compiled {
   try {
     const validate = compilerFor(schema).compile(schema as object)
@@ -22,7 +25,7 @@ export function compileSchema(schema: unknown): Compiled {
   }
 }
 
-/** One for each schema, so that no two share an $id. */
+/** Returns a new compiler for each schema, so that no two schemas share an $id. */
 function compilerFor(schema: unknown): Ajv {
   const draft = typeof schema === 'object' && schema !== null ? (schema as { $schema?: unknown }).$schema : undefined
   const ajv: Ajv = typeof draft === 'string' && DRAFT_7.test(draft) ? new Ajv(OPTIONS) : new Ajv2020(OPTIONS)

@@ -1,12 +1,12 @@
-/** Schema and value travel as JSON text: what is not JSON is found before it is sent. */
+/** Request to the thread. Schema and value are sent as JSON text, so that a value that is not JSON is detected before. */
 export interface ToThread {
   id: number
   digest: string
   schema: string
-  /** Absent: the schema is only compiled. */
+  /** Value to check. Without it the schema is only compiled. */
   value: string | undefined
 }
 
 export type FromThread =
-  /** `task`: what the system calls the thread, where it tells. */
+  /** `task`: the system's id of the thread, if available. */
   { kind: 'ready'; task: string | undefined } | { kind: 'checked'; id: number; faults: string[] }

@@ -4,27 +4,27 @@ import type { ToThread } from './messages.js'
 import { SchemaThread } from './schema-thread.js'
 
 export interface OutputSchemasOptions {
-  /** What one check may take, compiling included, ms of the thread's own processor time where the system tells it (default 2,000). */
+  /** Time limit per check, compiling included, in ms of the thread's processor time, if the system reports it. Default 2,000. */
   timeout_ms?: number | undefined
-  /** What a check may need, MB (default 128). */
+  /** Memory limit per check in MB. Default 128. */
   memory_mb?: number | undefined
-  /** Time that the checks of one owner, and of all, may use (default 5,000 and 30,000 ms per 60,000 ms). */
+  /** Limits on checking time per owner and in total. Default 5,000 and 30,000 ms per 60,000 ms. */
   budget?: BudgetLimits | undefined
 }
 
-/** What a schema has against a value, or why it was not applied. */
+/** Faults of a value, or the reason why the schema was not applied. */
 export type SchemaVerdict = { faults: string[] } | { unchecked: string }
 
-/** Applies JSON Schemas that nobody vouches for. Nothing that a schema does blocks or ends the caller. */
+/** Applies untrusted JSON Schemas. No schema can block or end the calling process. */
 export interface OutputSchemas extends AsyncDisposable {
-  /** What the schema has against a value; [] when nothing. A schema that cannot be compiled, or takes too long, is a fault too. */
+  /** Returns the faults of a value; [] if it is valid. A schema that does not compile or takes too long is a fault, too. */
   check(schema: unknown, value: unknown): Promise<string[]>
   /**
-   * The same for the schema of an agent, within that agent's budget of checking time. Agents take turns, so that one whose checks are slow
-   * delays another's by one check.
+   * Checks like `check`, but for the schema of an agent and within that agent's budget of checking time. Agents take turns, so that slow checks of
+   * one delay another by one check only.
    */
   checkFor(owner: string, schema: unknown, value: unknown): Promise<SchemaVerdict>
-  /** What is wrong with the schema itself; [] when nothing. */
+  /** Returns the faults of the schema itself; [] if there are none. */
   compile(schema: unknown): Promise<string[]>
 }
 
@@ -32,7 +32,7 @@ const TIMEOUT_MS = 2_000
 const MEMORY_MB = 128
 const BUDGET: BudgetLimits = { owner_ms: 5_000, total_ms: 30_000, window_ms: 60_000 }
 const MAX_SCHEMA_BYTES = 1_048_576
-/** Checks without an owner have no budget: a process checks its own output, or a person a schema. */
+/** Owner of checks without a budget: a process that checks its own output, or a person who checks a schema. */
 const NO_OWNER = ''
 
 interface Job {
@@ -41,7 +41,7 @@ interface Job {
   settle: (verdict: SchemaVerdict) => void
 }
 
-/** Starts no thread before the first check. */
+/** Creates a checker. Starts no thread before the first check. */
 export function outputSchemas(options: OutputSchemasOptions = {}): OutputSchemas {
   return new Checks({
     timeout_ms: options.timeout_ms ?? TIMEOUT_MS,
@@ -50,9 +50,9 @@ export function outputSchemas(options: OutputSchemasOptions = {}): OutputSchemas
   })
 }
 
-/** One check at a time, so that the one that takes too long is known, and only it is lost with the thread. */
+/** Runs one check at a time, so that a check that takes too long can be identified, and is the only one lost with the thread. */
 class Checks implements OutputSchemas {
-  /** Checks that wait, by owner; the first owner is next. */
+  /** Waiting checks by owner, in the order of their turns. */
   readonly #waiting = new Map<string, Job[]>()
   readonly #thread: SchemaThread
   readonly #budget: CheckBudget
@@ -100,7 +100,7 @@ class Checks implements OutputSchemas {
 
   async #work(): Promise<void> {
     for (let job = this.#next(); job; job = this.#next()) job.settle(this.#closed ? CLOSED : await this.#checked(job))
-    // In the turn of the last look: whoever asks from now on begins anew.
+    // Set synchronously after the last check of the queue: a later request starts the loop again.
     this.#working = undefined
   }
 
@@ -112,7 +112,7 @@ class Checks implements OutputSchemas {
     return { faults }
   }
 
-  /** The first job of the first owner, who is then last. */
+  /** Returns the first job of the first owner, and moves that owner to the end. */
   #next(): Job | undefined {
     const first = this.#waiting.entries().next()
     if (first.done) return undefined
@@ -130,7 +130,7 @@ function faultsIn(verdict: SchemaVerdict): string[] {
 
 const CLOSED: SchemaVerdict = { faults: ['the output could not be checked: the process was about to end'] }
 
-/** Undefined for what is no JSON, or too deep to be written. */
+/** Returns the JSON text of a value, or `undefined` if it is not JSON or too deeply nested. */
 function jsonOf(value: unknown): string | undefined {
   try {
     return JSON.stringify(value)

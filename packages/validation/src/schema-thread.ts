@@ -3,22 +3,25 @@ import { Worker } from 'node:worker_threads'
 import type { FromThread, ToThread } from './messages.js'
 import { spentBy } from './spent.js'
 
-/** From the source the built file is taken: a thread is started by Node itself, which knows no TypeScript. */
+/** Path of the built file. Node itself starts the thread and does not run TypeScript, so the source uses the built file, too. */
 const FILE = new URL(import.meta.url.endsWith('.ts') ? '../dist/thread.js' : './thread.js', import.meta.url)
 const START_MS = 30_000
-/** However little of the processor the thread gets, a check ends after so many times its limit. */
+/** Multiple of the time limit after which a check ends, however little processor time the thread gets. */
 const AT_MOST = 10
 const SOONEST_MS = 20
-/** On a busy machine a thread gets a part of a processor: that must not use up the budget of an agent whose checks are quick. */
+/**
+ * At least this fraction (1/STARVED) of the elapsed time is charged. Not all of it: on a busy machine a thread gets only part of a processor, which
+ * must not exhaust the budget of an agent with quick checks.
+ */
 const STARVED = 4
 
 interface Checked {
   faults: string[]
-  /** Processor time, but at least a part of the elapsed time, which is what others had to wait; starting the thread is left out. */
+  /** Processor time in ms, but at least a part of the elapsed time, for which others had to wait. Excludes starting the thread. */
   spent_ms: number
 }
 
-/** A thread that is kept warm, killed when a check takes too long, and made anew for the next one. */
+/** Reuses one thread for all checks. Kills it if a check takes too long, and starts a new one for the next check. */
 export class SchemaThread implements AsyncDisposable {
   readonly #limits: { timeout_ms: number; memory_mb: number }
   #worker: Worker | undefined
@@ -30,7 +33,7 @@ export class SchemaThread implements AsyncDisposable {
     this.#limits = limits
   }
 
-  /** Checks one at a time, and says how long that kept the thread. Never throws. */
+  /** Runs one check at a time, and reports how long it used the thread. Never throws. */
   async check(text: Omit<ToThread, 'id'>): Promise<Checked> {
     const worker = await this.#started()
     if (!worker) return { faults: ['the output could not be checked: no thread could be started for its schema'], spent_ms: 0 }
@@ -62,7 +65,7 @@ export class SchemaThread implements AsyncDisposable {
     return this.#kill()
   }
 
-  /** The time of starting is nobody's check's. */
+  /** Starts the thread if needed. Its startup time is not charged to any check. */
   async #started(): Promise<Worker | undefined> {
     if (this.#worker && this.#ready) return this.#worker
     const worker = this.#begin()
@@ -79,14 +82,14 @@ export class SchemaThread implements AsyncDisposable {
 
   #begin(): Worker {
     const { memory_mb } = this.#limits
-    // Nothing of the process's own is told to it: a schema becomes code there.
+    // The thread gets nothing of the process's environment, because a schema becomes code there.
     const worker = new Worker(FILE, {
       env: {},
       execArgv: [],
       stdin: false,
       resourceLimits: { maxOldGenerationSizeMb: memory_mb, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 },
     })
-    // Always one that listens: an error that nobody hears would end the process.
+    // Permanent listener: an unhandled error event would end the process.
     worker.on('error', () => undefined)
     worker.once('exit', () => {
       if (this.#worker === worker) this.#forget()
@@ -114,7 +117,7 @@ interface Limit {
   task: string | undefined
 }
 
-/** What the thread says about this check, or what keeps it from saying anything. */
+/** Returns the thread's answer to a check, or the reason why there is none. */
 async function answerOf(worker: Worker, wanted: number | 'ready', limit: Limit): Promise<Answer> {
   const over = new AbortController()
   const { signal } = over
@@ -130,7 +133,7 @@ async function answerOf(worker: Worker, wanted: number | 'ready', limit: Limit):
   }
 }
 
-/** Settles when the thread has used its time: of the processor, where the system tells, else by the clock. */
+/** Settles when the thread has used up its time: processor time if the system reports it, otherwise elapsed time. */
 function lateness({ ms, task }: Limit, signal: AbortSignal): Promise<Answer> {
   const began = { spent: spentBy(task), at: performance.now() }
   return new Promise((resolve) => {
@@ -138,7 +141,7 @@ function lateness({ ms, task }: Limit, signal: AbortSignal): Promise<Answer> {
       const spent = spentBy(task)
       const left = spent === undefined || began.spent === undefined ? 0 : ms - (spent - began.spent)
       const isOver = left <= 0 || performance.now() - began.at >= ms * AT_MOST
-      // Where this process itself was held up, the answer may lie there already: it is heard first.
+      // If this process was blocked, the answer may already be queued: process it first.
       if (isOver) setImmediate(() => resolve({ kind: 'late' }))
       else timer = setTimeout(look, Math.max(SOONEST_MS, left))
     }

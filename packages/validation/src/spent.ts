@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 const NS_PER_MS = 1_000_000
 
 /**
- * Processor time that a thread has used, ms; undefined where the system does not tell. A machine that is busy with other things must not make
- * a good output look like one that cannot be checked.
+ * Returns the processor time that a thread has used in ms, or `undefined` if the system does not report it. Elapsed time would make a valid output
+ * look uncheckable on a busy machine.
  */
 export function spentBy(task: string | undefined): number | undefined {
   if (task === undefined) return undefined

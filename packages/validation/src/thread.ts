@@ -3,7 +3,7 @@ import { parentPort } from 'node:worker_threads'
 import { type Compiled, compileSchema } from './compile.js'
 import type { FromThread, ToThread } from './messages.js'
 
-/** The thread in which schemas are compiled and applied. It knows nothing and holds nothing, so that it may be killed at any time. */
+/** Thread that compiles and applies schemas. It holds no state but a cache of compiled schemas, so that it may be killed at any time. */
 
 const KEPT = 64
 const compiled = new Map<string, Compiled>()
@@ -28,7 +28,7 @@ function faultsOf(asked: ToThread): string[] {
   }
 }
 
-/** "<pid>/task/<thread>" on Linux. */
+/** Returns "<pid>/task/<thread>" on Linux. */
 function taskOfThis(): string | undefined {
   try {
     return readlinkSync('/proc/thread-self')
@@ -40,6 +40,6 @@ function taskOfThis(): string | undefined {
 const say = (message: FromThread): void => parentPort?.postMessage(message)
 
 parentPort?.on('message', (asked: ToThread) => say({ kind: 'checked', id: asked.id, faults: faultsOf(asked) }))
-// The compiler's own beginning is nobody's check's.
+// Warms up the compiler, so that its own startup is not charged to any check.
 compileSchema({ type: 'object', properties: { at: { type: 'string', format: 'date-time' } } })
 say({ kind: 'ready', task: taskOfThis() })
