@@ -9,6 +9,6 @@ export interface BusContext {
   api: JetStreamApi
   publisher: Publisher
   subjects: Subjects
-  /** Name of the agent, person or service that this connection authenticates as. */
+  /** Identity of this connection: an agent, a person, or `passover` for services. */
   identity: string
 }

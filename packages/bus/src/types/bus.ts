@@ -14,13 +14,14 @@ export type Denied = 'revoked' | 'expired' | 'refused'
 
 /** All NATS operations of a Passover process, over one connection. */
 export interface Bus extends AsyncDisposable {
-  /** Name of the agent, person or service that this connection authenticates as. */
+  /** Identity of this connection: an agent, a person, or `passover` for services. */
   readonly identity: string
   readonly subjects: Subjects
   /** Server time in whole ms: the last measurement plus the monotonic time since then. The local clock before the first measurement. */
   now(): number
   /**
-   * Measures the server's time. Resolves to false if no response came quickly enough. Runs automatically on connect, on reconnect and every minute.
+   * Measures the server's time. Resolves to false if no response came quickly enough. Runs automatically on connect, on reconnect and at least once
+   * a minute.
    */
   measureClock(): Promise<boolean>
   /** True if `now()` and `connectedAt()` are based on a measurement since the last (re)connect. Do not rely on them otherwise. */
@@ -107,7 +108,7 @@ export interface Bus extends AsyncDisposable {
   removeReturns(agent: string): Promise<void>
   /** Lists the agents that have such a durable consumer. */
   listReturnConsumers(): Promise<string[]>
-  /** Returns those of the given agents that lack a consumer they should have. Sends one query, regardless of their number. */
+  /** Returns those of the given agents that lack a consumer they should have. Lists all consumers once, regardless of the number of agents. */
   findMissingConsumers(agents: readonly Consuming[]): Promise<string[]>
   /** Creates the durable consumers of the notifiers, which start at the next stored message. */
   ensureNotifiers(): Promise<void>
