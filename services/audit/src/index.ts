@@ -1,17 +1,18 @@
 /**
- * The audit: remembers. It reads everything that is stored, in order, projects it into one record a pass (KV `passes`), archives it as numbered
- * segments (objects `archive`), and answers what became of a pass.
+ * The audit service reads every message of the stream in order, projects them into one record per pass (KV `passes`), archives them as numbered
+ * segments (objects `archive`), and answers queries about passes.
  *
  * Invariants (the code cites them):
- * I1  It only watches: of the stream it changes nothing but by adding violations, and by exact deletions of what is archived and closed.
- * I2  A record is a pure function of the pass's messages. It is written by compare-and-set and never over one that knows more; deleting
- *     the bucket and starting again gives the same bytes.
- * I3  Segment k holds exactly the messages k·4096 … (k+1)·4096−1 that were stored; its manifest entry is created once. A crash anywhere, and
- *     replicas side by side, leave no gap and no double, and the chain of digests runs through all of them.
- * I4  A restart reads on from the newest segment, or earlier where a record of before was not yet acknowledged when it was sealed.
- * I5  What the fold calls impossible is recorded as one violation, however many replicas and restarts see it.
- * I6  Who is not known for a person is told about its own passes only.
- * I7  Memory is bounded by what is open: what ended leaves it, bodies and segments have limits, and the reader waits for its writes.
+ * I1  The audit never decides the state of a pass. It adds events and empty acknowledgments to the stream, and deletes single messages that are
+ *     archived and belong to closed passes, or that an erasure covers.
+ * I2  A record is a pure function of the pass's messages. It is written by compare-and-set and never replaces one built from more messages.
+ *     Deleting the bucket and starting again gives the same bytes.
+ * I3  Segment k holds exactly the stored messages with the sequences k·4096 … (k+1)·4096−1; its manifest entry is created once. Crashes and
+ *     concurrent replicas leave no gap and no duplicate, and the chain of digests runs through all segments.
+ * I4  A restart resumes after the newest segment, or earlier if records of older messages were not yet acknowledged when it was sealed.
+ * I5  A message that the fold calls impossible is recorded as one violation, however many replicas and restarts read it.
+ * I6  An asker that is not a known person gets answers about its own passes only.
+ * I7  Memory is bounded by the open passes: ended passes leave it, bodies and segments have limits, and the reader waits for its writes.
  */
 
 export { deletePass, deletionOrder } from './deletion/deletion-order.js'

@@ -7,20 +7,23 @@ interface Message {
   fact: Fact
 }
 
-/** Bytes of bodies kept of one pass, for each kind of message. Honest passes stay far below; nothing reads the body of a `late` output here. */
+/**
+ * Maximum bytes of bodies kept per pass and kind of message: `EVENTS_BYTES` for each kind of event, `STEPS_BYTES` for each other kind. Honest passes
+ * stay far below, and the large body of a `late` output is not needed here.
+ */
 const STEPS_BYTES = 8 * 1024 * 1024
 const EVENTS_BYTES = 768 * 1024
 const EMPTY = new Uint8Array(0)
 
 /**
- * Bounds the bodies that reading a pass keeps in memory. Its parties can store messages of up to 1 MiB about it without end, and each question
- * about the pass reads all of them: beyond a bound for each kind, only subject and headers are kept.
+ * Bounds the memory for the bodies of a pass. Its parties can store any number of messages of up to 1 MiB about it, and each query about the pass
+ * reads all of them. Beyond a limit for each kind of message, only subject and headers are kept.
  */
 export class BoundedBodies {
   private readonly spent = new Map<string, number>()
   private readonly left = new Set<number>()
 
-  /** The message, without its body where the bound of its kind is reached. */
+  /** Returns the message, without its body if the limit of its kind is reached. */
   bounded(message: Message): Message {
     const { stored, fact } = message
     if (this.left.has(stored.sequence)) return message
@@ -31,7 +34,7 @@ export class BoundedBodies {
     return message
   }
 
-  /** Notes that a message was read without its body. */
+  /** Marks a message as read without its body. */
   unread(stored: StoredMessage): StoredMessage {
     this.left.add(stored.sequence)
     return stored
@@ -42,7 +45,7 @@ export class BoundedBodies {
   }
 }
 
-/** Reads the bodies of the steps that count in the journal, which say what the pass was and what it returned, where they were left out. */
+/** Reads the omitted bodies of the steps that count in the journal (held, work and return), because they describe the pass and its result. */
 export async function withCounting<One extends Message>(
   messages: One[],
   { bodies, rules, read }: { bodies: BoundedBodies; rules: JournalRules; read: (sequence: number) => Promise<StoredMessage | undefined> },

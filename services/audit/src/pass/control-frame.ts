@@ -2,25 +2,25 @@ import { decode, type StoredMessage } from '@passover/bus'
 import type { ControlFrame, Fact } from '@passover/schemas'
 import { findFieldBytes } from './msgpack-slice.js'
 
-/** Bytes of a control frame, with the body of its return, beyond which there is no brief: the record itself is hardly longer. */
+/** Maximum bytes of a control frame, together with the body of its return, for a compact record. Above that the full record is hardly longer. */
 export const MAX_COMPACT_BYTES = 1_024
 
-/** A control frame as it is remembered. */
+/** A decoded control frame. */
 export interface DecodedFrame {
   frame: ControlFrame
-  /** Of its bytes in the step's body. */
+  /** Length in bytes of the encoded frame. */
   length: number
   /**
-   * Those bytes, where a brief may keep them: of a large frame they would double what an open pass takes. A copy, so that they do not keep the chunk
-   * alive that they came in.
+   * The encoded frame, kept only if a compact record may contain it: a large frame would double the memory of an open pass. It is a copy, so that
+   * the chunk in which it arrived can be freed.
    */
   bytes: Uint8Array | undefined
 }
 
-/** The body looked into last: projector and archiver both want to know. */
+/** Result for the body decoded last, because projector and archiver both decode it. */
 let last: { body: Uint8Array; framed: DecodedFrame | undefined } = { body: new Uint8Array(), framed: undefined }
 
-/** The control frame in a work or held step's body; undefined where there is none. Nothing else of the body is decoded. */
+/** Returns the control frame in the body of a work or held step, or `undefined` if there is none. Decodes nothing else of the body. */
 export function decodeControlFrame(body: Uint8Array): DecodedFrame | undefined {
   if (last.body !== body) last = { body, framed: decodeFrame(body) }
   return last.framed
@@ -37,8 +37,8 @@ function decodeFrame(body: Uint8Array): DecodedFrame | undefined {
 }
 
 /**
- * Session of a pass, as its held or work step says; nothing else of the message is decoded. Undefined where the pass claims another session than
- * its root's: who looks for either one reads the pass.
+ * Returns the session that the held or work step of a pass names; decodes nothing else of the message. Returns `undefined` if the pass claims a
+ * session other than its root's: a search for either session must then load the pass.
  */
 export function sessionOf(stored: StoredMessage, fact: Fact): string | undefined {
   if (fact.type !== 'step' || (fact.kind !== 'work' && fact.kind !== 'held')) return undefined

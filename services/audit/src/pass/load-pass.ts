@@ -6,7 +6,7 @@ import { BoundedBodies, withCounting } from './bounded-bodies.js'
 import { isRecorded, PassMemory } from './pass-memory.js'
 import { noteOf } from './unanswered-requests.js'
 
-/** A pass of more messages is read up to there. */
+/** Number of messages of a pass after which loading stops. */
 const MAX_MESSAGES = 10_000
 
 export interface LoadDeps {
@@ -16,23 +16,23 @@ export interface LoadDeps {
 }
 
 export interface LoadOptions {
-  /** Only what is stored up to this sequence. */
+  /** Highest sequence to load. */
   up_to: number
-  /** Where its messages may begin. */
+  /** Sequence from which the pass may have messages. */
   from?: number
-  /** Its request, as far as an unanswered one is known. */
+  /** Sequence of the request of this pass, if it is known and unanswered. */
   request?: number
 }
 
-/** Everything stored of a pass, in order, and what it amounts to. Bodies are bounded (see Bodies). */
+/** Everything stored about a pass, in order, and its folded state. Bodies are bounded (see {@link BoundedBodies}). */
 export interface LoadedPass {
   memory: PassMemory
   messages: { stored: StoredMessage; fact: Fact }[]
-  /** Some of it is no longer in the stream. */
+  /** True if messages were read from the archive because the stream does not have all of them. */
   archived: boolean
 }
 
-/** Reads a pass from the stream, and from the archive what was deleted since. Throws BusReadError. */
+/** Loads a pass from the stream, and messages that were deleted there from the archive. Throws BusReadError. */
 export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOptions): Promise<LoadedPass> {
   const { bus, archive } = deps
   const bodies = new BoundedBodies()
@@ -42,7 +42,7 @@ export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOption
   )
   const steps = live.map(messageOf)
   const asked = options.request ?? refusedRequest(steps)
-  // A history has the request that its steps name, where the stream has it.
+  // The history contains the request that its steps name if the stream has it.
   const isThere = asked === undefined || live.some(({ sequence }) => sequence === asked)
   const request = isThere ? undefined : await bus.journal.message(asked)
   const stream = merge([...steps, ...(request ? [{ stored: request, fact: bus.subjects.toFact(request) }] : [])])
@@ -62,14 +62,14 @@ export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOption
   return { memory: foldPass(deps, { key, asked }, messages), messages, archived: older.length > 0 }
 }
 
-/** Whether a message can be the first that counts of a pass. Only the dispatcher stores such steps; an agent's step alone is no journal. */
+/** True if a message can be the first step that counts. Only the dispatcher stores such steps; steps of agents alone form no journal. */
 export function mayBegin(fact: Fact): boolean {
   return fact.type === 'step' && isSystemStep(fact)
 }
 
 /**
- * Whether nothing in stream or archive can begin a pass, as the leader has it. By exact subjects: those take the server microseconds, where a
- * search by a wildcard takes milliseconds in a large stream. Throws BusReadError.
+ * True if neither the stream (as its leader has it) nor the archive holds a step that can begin the pass. Reads exact subjects: each takes the
+ * server microseconds, whereas a wildcard search in a large stream takes milliseconds. Throws BusReadError.
  */
 export async function hasNoFirstStep({ bus, archive }: Pick<LoadDeps, 'bus' | 'archive'>, key: PassKey): Promise<boolean> {
   const { subjects, journal } = bus
@@ -78,13 +78,13 @@ export async function hasNoFirstStep({ bus, archive }: Pick<LoadDeps, 'bus' | 'a
   return found.every((stored) => stored === undefined) && !(await archive.mayBegin(key))
 }
 
-/** Of a pass that was refused only its request says whose session it was, and what was wanted: a record without these would be another one. */
+/** Returns the request that a refused pass names. Only the request contains its session and objective, so the record depends on it. */
 function refusedRequest(messages: readonly Message[]): number | undefined {
   const first = firstStep(messages)
   return first?.kind === 'return' && isFirst(first) ? requestNamed(first)?.sequence : undefined
 }
 
-/** Little of a pass is older than the request that its steps name, and not by much (EARLY_MESSAGE_MS). */
+/** Returns the sequence of the request that a step names. Few messages of a pass are older than it, by at most EARLY_MESSAGE_MS. */
 export function requestIn(bus: Bus, stored: StoredMessage): number | undefined {
   const fact = bus.subjects.toFact(stored)
   return fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
@@ -98,7 +98,7 @@ function firstStep(messages: readonly Message[]): Step | undefined {
 }
 
 /**
- * Everything stored of a pass. Where its parties made that endless, what is not read one by one is streamed without bodies, up to
+ * Reads everything stored about a pass. If its parties stored so many messages that the history is cut off, streams the rest without bodies, up to
  * MAX_MESSAGES.
  */
 async function historyOf(
@@ -125,7 +125,7 @@ async function historyOf(
   return [...bySequence.values()].sort((a, b) => a.sequence - b.sequence)
 }
 
-/** What all messages of a pass amount to, in order as they are. */
+/** Folds all messages of a pass, which must be in sequence order. */
 export function foldMessages(
   pass: { key: PassKey; asked: number | undefined },
   messages: LoadedPass['messages'],
@@ -134,7 +134,7 @@ export function foldMessages(
   return foldPass({ rules }, pass, withoutExpiry(messages, rules))
 }
 
-/** Of requests only the one that is known to be its, or that a step names which may say so. */
+/** Folds messages. Of the requests, only one counts: the one known to belong to the pass, or one named by a step that may name it. */
 function foldPass(
   deps: Pick<LoadDeps, 'rules'>,
   { key, asked }: { key: PassKey; asked: number | undefined },
@@ -150,14 +150,14 @@ function foldPass(
   return memory
 }
 
-/** One between others says nothing about this pass. */
+/** True if the request is between the agents of this pass. */
 function isAskedBy(key: PassKey, { originator, subagent }: RequestFact): boolean {
   return originator === key.originator && subagent === key.subagent
 }
 
 /**
- * Whether the stream still holds the journal's beginning: a first step that was guarded as such and is no mere "expired" (which no id is twice that
- * answers a malformed request), or none at all but a request.
+ * True if the stream still holds the beginning of the journal: a first step that was guarded as such, or only a request without any step. An
+ * "expired" refusal is no beginning, unless it answers a malformed request, whose id is never reused.
  */
 function isWhole(messages: readonly Message[]): boolean {
   const first = firstStep(messages)
@@ -166,8 +166,8 @@ function isWhole(messages: readonly Message[]): boolean {
 }
 
 /**
- * Leaves out an "expired" that answers a later request for a pass which had begun, such as one that was deleted since (rule 5). After steps
- * that all came too late it is what ends the pass.
+ * Drops an "expired" refusal that answers a later request for a pass which had already begun, for example one that was deleted since (rule 5). If
+ * all steps before it came too late, it stays, because it ends the pass.
  */
 function withoutExpiry(messages: Message[], rules: JournalRules): Message[] {
   let journal = EMPTY_JOURNAL
@@ -179,7 +179,7 @@ function withoutExpiry(messages: Message[], rules: JournalRules): Message[] {
   })
 }
 
-/** Each sequence once, in order. */
+/** Sorts messages by sequence and removes duplicates. */
 function merge(messages: readonly Message[]): Message[] {
   const bySequence = new Map(messages.map((message) => [message.stored.sequence, message]))
   return [...bySequence.values()].sort((a, b) => a.stored.sequence - b.stored.sequence)

@@ -1,6 +1,6 @@
 /**
- * Cuts one value out of a msgpack map without decoding the rest: the control frame of a work message is needed, its context never
- * (docs/architecture/protocol.md#payloads). Undefined where the bytes are no map, have no entry of that name, or end within it.
+ * Returns the encoded value of one entry of a msgpack map without decoding the rest: of a work message only the control frame is needed, never the
+ * context (docs/architecture/protocol.md#payloads). Returns `undefined` if the bytes are not a map, have no entry of that name, or end within it.
  */
 export function findFieldBytes(bytes: Uint8Array, name: string): Uint8Array | undefined {
   const cursor: Cursor = { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), at: 0 }
@@ -32,7 +32,7 @@ function mapSize(cursor: Cursor): number {
   return 0
 }
 
-/** Reads a key and tells whether it is the wanted one (an ASCII name). */
+/** Reads a key. Returns true if it equals `name`, which must be ASCII. */
 function keyIs(cursor: Cursor, name: string): boolean {
   const start = cursor.at
   const head = cursor.bytes[start] ?? 0
@@ -43,7 +43,7 @@ function keyIs(cursor: Cursor, name: string): boolean {
   return true
 }
 
-/** Steps over one value of whatever kind, containers with all that is in them. */
+/** Skips one value of any kind, containers including their contents. */
 function skip(cursor: Cursor): void {
   for (let pending = 1; pending > 0; pending--) {
     if (cursor.at >= cursor.bytes.length) throw new RangeError('cut off')
@@ -51,7 +51,7 @@ function skip(cursor: Cursor): void {
   }
 }
 
-/** Steps over a head and its plain bytes; returns how many values follow inside. */
+/** Skips a head and its plain bytes. Returns the number of nested values that follow. */
 function skipOne(cursor: Cursor): number {
   const head = cursor.bytes[cursor.at++] ?? 0xc1
   if (head <= 0x7f || head >= 0xe0) return 0
@@ -87,11 +87,11 @@ const many =
   (cursor) =>
     uint(cursor, size) * each
 
-/** Heads 0xc0 to 0xdf of the msgpack specification. */
+/** Skip functions for the heads 0xc0 to 0xdf of the msgpack specification. */
 const WIDE: Step[] = [
   ...[fixed(0), fixed(0), fixed(0), fixed(0)], // nil, (never used), false, true
   ...[sized(1), sized(2), sized(4)], // bin 8, 16, 32
-  ...[sized(1, 1), sized(2, 1), sized(4, 1)], // ext 8, 16, 32: a type byte besides
+  ...[sized(1, 1), sized(2, 1), sized(4, 1)], // ext 8, 16, 32: plus a type byte
   ...[fixed(4), fixed(8)], // float 32, 64
   ...[fixed(1), fixed(2), fixed(4), fixed(8)], // uint 8 … 64
   ...[fixed(1), fixed(2), fixed(4), fixed(8)], // int 8 … 64

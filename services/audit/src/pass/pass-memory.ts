@@ -3,11 +3,11 @@ import { EMPTY_JOURNAL, type JournalRules, type JournalState, next, type SchemaV
 import { type DecisionFact, type EventFact, type Fact, HEADER, type PassKey, type Step } from '@passover/schemas'
 import { type DecodedFrame, decodeControlFrame } from './control-frame.js'
 
-/** A recorded message of a pass: what its subject and headers say, and of its body the bytes that the record needs. */
+/** A recorded message of a pass: the content of its subject and headers, and the bytes of its body that the record needs. */
 export interface NotedMessage {
   fact: Step | DecisionFact | EventFact
   body: Uint8Array
-  /** Of held and work: the control frame, and then no body. */
+  /** Control frame of a held or work step. `body` is empty if it is set. */
   framed: DecodedFrame | undefined
   content_type: string | undefined
 }
@@ -18,50 +18,53 @@ export interface ImpossibleStep {
   what: string
 }
 
-/** The request that a refusal answers: no control frame tells about it. */
+/** The request that a refusal answers. A refused pass has no control frame, so its record is built from the request. */
 export interface RequestNote {
   originator: string
   subagent: string
   sequence: number
   time: number
-  /** As a header, or else the body, says. */
+  /** Id from the header or, without one, from the body. */
   id: string | undefined
   body: Uint8Array | undefined
   content_type: string | undefined
 }
 
 const COPY_BYTES = 16 * 1024
-/** Of a pass that somebody makes endless only what counts in its journal is noted beyond so many; and bodies besides the journal's up to so much. */
+/**
+ * Limits for passes to which a party adds messages without end. After `MAX_NOTED` messages only steps that count in the journal are noted. Bodies of
+ * events and decisions are kept only while all bodies together stay within `MAX_BODIES` bytes.
+ */
 export const MAX_NOTED = 1_024
 const MAX_BODIES = 4 * 1024 * 1024
-/** Besides steps, the messages whose bodies the record repeats. */
+/** Kinds of messages besides steps whose bodies the record contains. */
 const SAYS_MORE: ReadonlySet<string> = new Set(['decision', 'started', 'applied', 'settled', 'violation'])
 const NO_BODY = new Uint8Array()
 
 /**
- * What the audit remembers of one pass: its messages without their parts, and what they amount to by the one fold (core.next). Messages come
- * in sequence order; progress is not kept, since nothing of it is recorded.
+ * The audit's memory of one pass: its messages without their parts, and the journal folded from them (core.next). Messages must be added in sequence
+ * order. Progress is not kept, because the record does not contain it.
  */
 export class PassMemory {
   journal: JournalState = EMPTY_JOURNAL
   readonly noted: NotedMessage[] = []
   readonly ignored: ImpossibleStep[] = []
   request: RequestNote | undefined
-  /** What its output_schema has against its output, once it was applied. */
+  /** Faults of the output against its output_schema, once it was validated. */
   schema_faults: readonly string[] | undefined
-  /** Why it was not applied. */
+  /** Reason why the output was not validated. */
   schema_unchecked: string | undefined
-  /** Bytes of bodies held. */
+  /** Bytes of bodies in memory. */
   bytes = 0
   /** Sequence and time of the first message. */
   first = 0
   begun = 0
-  /** Sequence of the last message that the record speaks of. */
+  /** Sequence of the last message that the record covers. */
   last = 0
 
   constructor(readonly key: PassKey) {}
 
-  /** A pass of which only the request is known. */
+  /** Creates the memory of a pass of which only the request is known. */
   static of(key: PassKey, request: RequestNote): PassMemory {
     const memory = new PassMemory(key)
     memory.request = request
@@ -72,13 +75,13 @@ export class PassMemory {
     return this.journal.state === 'done'
   }
 
-  /** Notes what its output_schema has against its output, or that it was not applied. */
+  /** Stores the result of validating the output against its output_schema. */
   judge(verdict: SchemaVerdict): void {
     this.schema_faults = 'faults' in verdict ? verdict.faults : []
     this.schema_unchecked = 'unchecked' in verdict ? verdict.unchecked : undefined
   }
 
-  /** Adds a message that came after all others; returns why it is impossible, if it is a step that the fold ignores (and not one of too many). */
+  /** Adds the next message. If it is a step that the fold ignores, returns the reason, unless more than MAX_NOTED messages were noted. */
   add(stored: StoredMessage, fact: Step | DecisionFact | EventFact, rules: JournalRules): string | undefined {
     if (stored.sequence <= this.last || !isRecorded(fact)) return undefined
     if (this.first === 0) {
@@ -109,7 +112,7 @@ export class PassMemory {
     this.noted.push({ fact, body, framed, content_type: stored.headers.get(HEADER.contentType) })
   }
 
-  /** The first body of a kind of step, the one that counts in the journal. */
+  /** Returns the step of a kind that counts in the journal. */
   step(kind: 'held' | 'work' | 'return'): NotedMessage | undefined {
     const { journal } = this
     const step =
@@ -124,12 +127,12 @@ function journalStep(journal: JournalState, kind: 'held' | 'work'): Step | undef
   return journal.state === 'held' ? undefined : journal.work
 }
 
-/** Whether the record speaks of it: progress comes and goes. */
+/** True if the record covers the message. Progress is not recorded. */
 export function isRecorded(fact: Fact): fact is Step | DecisionFact | EventFact {
   return fact.type === 'step' || fact.type === 'decision' || (fact.type === 'event' && fact.kind !== 'progress')
 }
 
-/** Small bodies are copied, so that they do not keep the chunk alive that they came in. */
+/** Copies small bodies, so that the chunk in which they arrived can be freed. */
 function kept(body: Uint8Array): Uint8Array {
   return body.length < COPY_BYTES ? Buffer.from(body) : body
 }

@@ -6,11 +6,11 @@ type Json = Record<string, unknown>
 
 const MAX_OBJECTIVE = 4_000
 const MAX_FILES = 200
-/** A context that is larger is not fetched only to tell its objective. */
+/** Maximum bytes of a context that is fetched only to show its objective. */
 const MAX_CONTEXT = 1024 * 1024
 const FILE = 'file:'
 
-/** What a held pass asks for, read from its request. What cannot be read is left out: its digest is what is decided about. */
+/** Describes what a held pass asks for, read from its request. Omits what cannot be read; the decision is bound to the digest in any case. */
 export async function previewRequest(bus: Bus, control: WorkControl, request: StoredMessage | undefined): Promise<AskedFor> {
   const body = request && decodedBody(request)
   const { files, objective } = body ? await contextOf(bus, body) : { files: [], objective: UNREADABLE }
@@ -24,7 +24,7 @@ export async function previewRequest(bus: Bus, control: WorkControl, request: St
   }
 }
 
-/** A person decides about the objective: where it is not told, or not to its end, that is said. */
+/** Returns the objective, cut to 4,000 characters. A person decides on it, so the result says if it is missing or cut. */
 function told(objective: Objective): Pick<AskedFor, 'objective' | 'objective_left_out'> {
   if ('why' in objective) return { objective_left_out: objective.why }
   const shown = cut(objective.text, MAX_OBJECTIVE)
@@ -32,14 +32,14 @@ function told(objective: Objective): Pick<AskedFor, 'objective' | 'objective_lef
   return { objective: shown, ...(more > 0 ? { objective_left_out: `it goes on for ${more} characters` } : {}) }
 }
 
-/** The objective of a stored request, as far as it can be read. */
+/** Returns the objective of a stored request, or `undefined` if it cannot be read. */
 export async function objectiveOf(bus: Bus, request: StoredMessage): Promise<string | undefined> {
   const body = decodedBody(request)
   const objective = body && (await contextOf(bus, body)).objective
   return objective && 'text' in objective ? objective.text : undefined
 }
 
-/** The text, or why it is not known. */
+/** The text, or the reason why it is unknown. */
 type Objective = { text: string } | { why: string }
 
 const UNREADABLE: Objective = { why: 'it cannot be read' }
@@ -49,7 +49,10 @@ interface Context {
   files: AskedFor['files']
 }
 
-/** An envelope with parts, or from a shell a plain PassOverRequest: told apart as admission does, so that what is shown is what is dispatched. */
+/**
+ * Reads an envelope with parts, or a plain PassOverRequest from a shell. Distinguishes them exactly as admission does, so that the preview shows what
+ * is dispatched.
+ */
 async function contextOf(bus: Bus, body: Json): Promise<Context> {
   if (!isEnvelope(body)) return plainContext(body.work_context)
   if (!Array.isArray(body.parts)) return { files: [], objective: UNREADABLE }

@@ -17,13 +17,16 @@ const MAX_SUMMARY = 2_000
 const MAX_MESSAGE = 500
 const MAX_FINDINGS = 10
 const MAX_MODIFICATIONS = 500
-/** Steps of the searches for differences in all changes of an answer: the service waits for them, about 0.1 s. */
+/** Maximum number of diff steps for all changes of one answer, about 0.1 s during which the service is blocked. */
 const MAX_STEPS = 1_000_000
-/** Of artifacts that travel apart, for one answer. */
+/** Maximum bytes of separately stored artifacts that are loaded for one answer. */
 const MAX_PART_BYTES = 16 * 1024 * 1024
 const SEVERITIES = ['error', 'warning', 'info'] as const
 
-/** What a stored return says, for a person to decide about. Undefined: it cannot be told whole (a part is lost, or too much). */
+/**
+ * Summarizes a stored return for a person's decision. Returns `undefined` if it carries an error or cannot be loaded completely (a part is missing,
+ * or the parts exceed 16 MiB).
+ */
 export async function previewReturn(bus: Bus, key: PassKey, returned: StoredMessage): Promise<CameBack | undefined> {
   const output = await wholeOutput(bus, key, returned)
   if (!output) return undefined
@@ -76,7 +79,7 @@ function findingsOf({ artifacts, summary }: WorkOutput): CameBack['findings'] {
     const place = location ? { path: location.path, ...(location.line === undefined ? {} : { line: location.line }) } : {}
     return [{ severity, message: cut(message, MAX_MESSAGE), ...place }]
   })
-  // Those that stand in the summary alone say nothing of their severity.
+  // Findings that are only in the summary have no severity.
   const told = new Set(found.map(({ message }) => message))
   for (const message of summary.findings) {
     if (!told.has(cut(message, MAX_MESSAGE))) found.push({ severity: 'info', message: cut(message, MAX_MESSAGE) })

@@ -3,10 +3,10 @@ import { ChurnMap } from '@passover/core'
 import { HEADER, keyText, type PassKey, type RequestFact } from '@passover/schemas'
 import type { RequestNote } from './pass-memory.js'
 
-/** Bodies of unanswered requests kept for the records of those that will be refused; beyond it they are read again. */
+/** Maximum bytes of request bodies in memory, kept for the records of refusals. Bodies beyond it are read from the stream again. */
 const MAX_BODY_BYTES = 8 * 1024 * 1024
 const MAX_KEPT_BODY = 16 * 1024
-/** As passId has it. */
+/** Same pattern as `passId`. */
 const PASS_ID = /^(?!bad-)[A-Za-z0-9_-]{9,64}$/
 
 /** Requests that no step has answered yet, in the order in which they were stored. */
@@ -15,7 +15,7 @@ export class UnansweredRequests {
   private readonly byKey = new ChurnMap<string, RequestNote>()
   private bytes = 0
 
-  /** `changed`: called with the keyText of the pass that a request asks for after the request came or went. */
+  /** `changed` is called with the keyText of the requested pass after a request was added or removed. */
   constructor(private readonly changed: (text: string) => void = () => undefined) {}
 
   get size(): number {
@@ -37,7 +37,7 @@ export class UnansweredRequests {
     this.changed(text)
   }
 
-  /** Takes the request that a first step answers. */
+  /** Removes a request and returns it. */
   take(sequence: number): RequestNote | undefined {
     const note = this.notes.take(sequence)
     if (!note) return undefined
@@ -63,18 +63,18 @@ export class UnansweredRequests {
     return this.notes.values()
   }
 
-  /** The one that waits longest. */
+  /** Returns the request that has waited longest. */
   first(): RequestNote | undefined {
     return this.notes.first()
   }
 }
 
-/** The pass that an unanswered request asks for, as far as it can be told. */
+/** Returns the key of the pass that a request asks for, or `undefined` if the request has no valid id. */
 export function noteKey(note: RequestNote): PassKey | undefined {
   return note.id === undefined ? undefined : { originator: note.originator, subagent: note.subagent, id: note.id }
 }
 
-/** A request as it is remembered, its body included. */
+/** Creates the note of a request, including its body. */
 export function noteOf(stored: StoredMessage, fact: RequestFact): RequestNote {
   const { originator, subagent, sequence, time } = fact
   const content_type = stored.headers.get(HEADER.contentType)
@@ -82,7 +82,7 @@ export function noteOf(stored: StoredMessage, fact: RequestFact): RequestNote {
   return { originator, subagent, sequence, time, id, body: stored.data, content_type }
 }
 
-/** The id that a request asks under: as its header says, or from a shell its body. */
+/** Returns the id that a request asks for: from its header or, for a request from a shell, from its body. */
 export function requestId(stored: StoredMessage, fact: RequestFact): string | undefined {
   return validId(fact.id) ?? validId(idInside(stored.data, stored.headers.get(HEADER.contentType)))
 }
@@ -91,7 +91,7 @@ function validId(id: unknown): string | undefined {
   return typeof id === 'string' && PASS_ID.test(id) ? id : undefined
 }
 
-/** A request from a shell has no headers: its id is in its body, a plain PassOverRequest or an envelope. */
+/** Reads the id from a body. Needed for requests from a shell, which have no headers: a plain PassOverRequest or an envelope. */
 function idInside(data: Uint8Array, content_type: string | undefined): unknown {
   const decoded = decode(data, content_type)
   if (!decoded.ok || typeof decoded.value !== 'object' || decoded.value === null) return undefined

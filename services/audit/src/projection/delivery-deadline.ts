@@ -14,44 +14,47 @@ export interface DeliveryDeadlinesDeps extends LoadDeps {
   log: Logger
   index: Pick<AckIndex, 'has'>
   agents: ReadonlyMap<string, AgentRecord>
-  /** Settles when everything up to there was read. */
+  /** Resolves once every message up to `sequence` is read. */
   untilRead: (sequence: number) => Promise<void>
 }
 
 interface PendingDelivery extends Timed {
   sequence: number
   key: PassKey
-  /** Server ms. */
+  /** Server time in milliseconds. */
   due: number
 }
 
-/** Returns waited for in memory. When an agent has more than its share, the stream is read again for its returns as soon as it has few. */
+/**
+ * Maximum number of pending returns in memory. Returns of an originator with more than its share are evicted; the stream is read again for them
+ * as soon as the originator has few pending ones.
+ */
 const MAX_PENDING = 200_000
-/** Returns that the agent with most gives up at once: to find the newest of many takes a millisecond. */
+/** Maximum number of returns evicted at a time from the originator with the most. Finding the newest of many takes about a millisecond. */
 const EVICTION_BATCH = 1_024
 const RETRY_DELAY_MS = 1_000
-/** An output that a person must release first has not gone out: it is looked at again after this. */
+/** Milliseconds until a return that awaits a person's release is checked again. It was not sent to its originator yet. */
 const RELEASE_RECHECK_MS = 60_000
-/** Of one originator. */
+/** Maximum number of returns of one originator that are processed at a time. */
 const CONCURRENCY = 64
 
 /**
- * Records E022: a return whose originator asks for delivery was not acknowledged by its deadline (`return_deadline_ms` of the policy
- * under which its pass ran). The event is guarded on its own subject, so that of several replicas one publishes it. The return stays
- * where it is, and who asks for its id gets it.
+ * Records E022 if the originator of a durable return did not acknowledge it by its deadline (`return_deadline_ms` of the policy under which its
+ * pass ran). The event is guarded on its own subject, so only one of several replicas publishes it. The return stays stored, and the originator
+ * can still fetch it by id.
  */
 export class DeliveryDeadlines {
-  /** By the sequence of the return. */
+  /** Pending returns by their sequence. */
   private readonly waiting = new Map<number, PendingDelivery>()
-  /** The same by originator. */
+  /** Sequences of pending returns by originator. */
   private readonly of = new PerAgent<number>()
   private readonly running = new Set<number>()
-  /** An originator with many late returns leaves room for the others. */
+  /** Shares the concurrency between originators, so one with many late returns leaves room for the others. */
   private readonly places = new FairSlots(2 * CONCURRENCY)
-  /** When those of each originator are looked at; what is being recorded is in none. */
+  /** Timers of the pending returns by originator. A return that is being recorded has none. */
   private readonly timers = new Map<string, TimerQueue<PendingDelivery>>()
   private next = Number.POSITIVE_INFINITY
-  /** Originators that have more returns than are waited for. */
+  /** Originators with returns that are not in memory: evicted for lack of room, or not found because a scan failed. */
   private readonly overflowed = new Set<string>()
   private stopped = false
 
@@ -60,19 +63,19 @@ export class DeliveryDeadlines {
     private readonly most = MAX_PENDING,
   ) {}
 
-  /** Waited for, or being recorded. */
+  /** Number of returns that are pending or being recorded. */
   get size(): number {
     return this.waiting.size
   }
 
-  /** A pass has ended. */
+  /** Starts the deadline of an ended pass if its originator asked for durable returns. */
   note(memory: PassMemory): void {
     const { journal } = memory
     const due = deliveryDeadline(memory, this.deps)
     if (due !== undefined && journal.state === 'done') this.wait({ sequence: journal.return.sequence, key: memory.key, due })
   }
 
-  /** Its originator has these. */
+  /** Drops pending returns that their originator acknowledged. */
   acknowledged(originator: string, sequences: readonly number[]): void {
     if (this.waiting.size === 0) return
     for (const sequence of sequences) {
@@ -80,7 +83,7 @@ export class DeliveryDeadlines {
     }
   }
 
-  /** Records what is due; `now` is the server's time as far as the stream was read. */
+  /** Records the returns that are due. `now` is the server time of the last message read. */
   sweep(now: number): void {
     if (now < this.next || this.stopped) return
     this.next = Number.POSITIVE_INFINITY
@@ -101,7 +104,11 @@ export class DeliveryDeadlines {
     }
   }
 
-  /** Finds what waits from before `until`: whatever an agent that asks was returned since, and did not acknowledge. `only`: of this agent. */
+  /**
+   * Finds unacknowledged returns stored before `until` for originators that asked for durable returns.
+   *
+   * @param only - Restricts the scan to this originator.
+   */
   async scan(until: number, only?: string): Promise<void> {
     for (const { name, durable_returns } of [...this.deps.agents.values()]) {
       if (!durable_returns || durable_returns.from >= until || name !== (only ?? name)) continue
@@ -124,7 +131,7 @@ export class DeliveryDeadlines {
     await using reader = await bus.follow(options, async ({ sequence }, fact) => {
       if (this.stopped || fact.type !== 'step' || sequence >= until || this.waiting.has(sequence)) return
       if (await this.deps.index.has(name, sequence)) return
-      // A subagent can store returns of passes that nobody asked for, without end: to read each is too much.
+      // A subagent can store any number of returns for passes without a request; loading each of these passes would cost too much.
       if (await hasNoFirstStep(this.deps, fact.key)) return
       const { memory } = await loadPass(this.deps, fact.key, { up_to: Number.MAX_SAFE_INTEGER })
       if (memory.journal.state === 'done' && memory.journal.return.sequence === sequence) this.note(memory)
@@ -148,7 +155,10 @@ export class DeliveryDeadlines {
     this.next = Math.min(this.next, waiting.due)
   }
 
-  /** Of too many, the newest of the originator that has most are left out. False: that would be the one that asks. */
+  /**
+   * Evicts the newest returns of the originator with the most if memory is full. Returns false if nothing could be evicted, for example because
+   * the new return belongs to that originator.
+   */
   private makeRoom(originator: string): boolean {
     if (this.waiting.size < this.most) return true
     const largest = this.of.largest()
@@ -159,7 +169,7 @@ export class DeliveryDeadlines {
     return given.length > 0
   }
 
-  /** Whether so few returns of an originator are waited for that there is room for those that were left out. */
+  /** True if an originator has few enough pending returns to read its evicted ones again. */
   private hasFew(originator: string): boolean {
     const own = this.of.get(originator).size
     return this.waiting.size < this.most / 2 || own < this.most / (2 * Math.max(1, this.of.agents))
@@ -190,13 +200,13 @@ export class DeliveryDeadlines {
       waiting.due = this.deps.clock.now() + RETRY_DELAY_MS
     }
     this.running.delete(sequence)
-    // It may have been acknowledged meanwhile.
+    // It may have been acknowledged in the meantime.
     if (this.waiting.get(sequence) === waiting) this.lookLater(waiting)
-    // There is room for others of its originator now.
+    // A slot is free for other returns of this originator.
     else this.next = Math.min(this.next, waiting.due)
   }
 
-  /** When to look again; undefined: never. */
+  /** Records E022 if it is due. Returns the time of the next check, or `undefined` if none is needed. */
   private async record({ sequence, key, due }: PendingDelivery): Promise<number | undefined> {
     const { bus, index, rules, clock, untilRead } = this.deps
     const { last } = await bus.bounds()
@@ -207,7 +217,7 @@ export class DeliveryDeadlines {
     const subject = bus.subjects.event(key, 'undelivered', SYSTEM)
     const body: UndeliveredBody = { v: WIRE_VERSION, sequence, deadline: due }
     const outcome = await bus.publish({ subject, data: encode(body, 'msgpack'), guard: { subject, sequence: 0 } })
-    // Lost: another one was faster.
+    // `lost`: another replica published the event first.
     if (outcome.kind === 'stored' || outcome.kind === 'lost') return undefined
     return clock.now() + RETRY_DELAY_MS
   }

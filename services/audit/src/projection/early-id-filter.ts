@@ -4,20 +4,20 @@ import { EVENT_KINDS, type Fact, type PassKey, SYSTEM } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { hashPass, type PassHash } from '../runtime/pass-hash.js'
 
-/** 8 MB. Of a million ids, one in a thousand others is taken for one of them; of ten million, one in 15. */
+/** Size of the filter: 8 MB. The rate of false positives is about 1 in 1,000 with a million ids, and 1 in 15 with ten million. */
 const BITS = 2 ** 26
 const RETRY_DELAY_MS = 1_000
 
 /**
- * Passes of which something may be stored that this process has not read, or does not remember: their first step alone does not tell all of them.
- * A Bloom filter, so it has room for any number of ids and also says yes of some others: those passes are read from the stream for nothing.
+ * Passes that may have stored messages which this process has not read or has dropped from memory, so that their first step alone is not
+ * enough to build their record. A Bloom filter holds any number of ids in constant memory; a false positive costs one unnecessary read of a pass.
  */
 export class EarlyIdFilter {
   private bits: Uint32Array | undefined
   private scanning = false
   private readonly hashed: PassHash = { hash: 0, check: 0 }
 
-  /** `seed`: of this process, so that nobody can choose ids that fill the filter. */
+  /** `seed` is specific to this process, so that agents cannot choose ids that fill the filter. */
   constructor(private readonly seed: number) {}
 
   add(key: PassKey): void {
@@ -27,7 +27,7 @@ export class EarlyIdFilter {
     for (const bit of [hash % BITS, check % BITS]) this.bits[bit >>> 5] = (this.bits[bit >>> 5] ?? 0) | (1 << (bit & 31))
   }
 
-  /** True of each pass while `scan` reads: nothing is known of what was stored before. */
+  /** True if the pass may be in the filter. Always true during `scan`, because earlier messages are not known yet. */
   has(key: PassKey): boolean {
     if (this.scanning) return true
     if (!this.bits) return false
@@ -37,7 +37,7 @@ export class EarlyIdFilter {
     return isSet(hash % BITS) && isSet(check % BITS)
   }
 
-  /** Adds what stands in the stream before `until`, where this process begins to read. */
+  /** Adds passes with messages stored before `until`, the sequence where this process starts to read. */
   async scan({ bus, clock, log }: { bus: Bus; clock: Clock; log: Logger }, until: number): Promise<void> {
     this.scanning = true
     for (;;) {
@@ -70,7 +70,7 @@ export class EarlyIdFilter {
   }
 }
 
-/** What the system stores of a pass comes after its beginning. */
+/** True if a party of the pass stored the message. The system stores messages about a pass only after its first step. */
 function isOfParties(fact: Fact): fact is Fact & { key: PassKey } {
   return fact.type === 'event' || fact.type === 'decision' || (fact.type === 'step' && fact.by !== SYSTEM)
 }

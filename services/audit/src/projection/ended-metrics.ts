@@ -1,12 +1,12 @@
 import type { PassRow } from '@passover/schemas'
 import { Counter, Histogram, Registry } from 'prom-client'
 
-/** Upper bounds in seconds: from a pass that only echoes to one that a person let wait. */
+/** Upper bounds in seconds, from a pass that only echoes to one that waited for a person. */
 const BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800, 3_600]
 
 type Ended = Pick<PassRow, 'status' | 'code' | 'output_status' | 'created_at' | 'ended_at'>
 
-/** Passes that this process saw end, for `/metrics`. Labels are states and error codes, of which there are few; never names. */
+/** Passes that this process saw end, for `/metrics`. Labels are states and error codes, of which there are few, never names. */
 export class EndedMetrics {
   readonly registry = new Registry()
   readonly #ended: Counter<'status' | 'how'>

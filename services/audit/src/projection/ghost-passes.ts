@@ -1,24 +1,24 @@
 import { PerAgent } from '../runtime/per-agent.js'
 
-/** Ids kept for all senders together, some 200 bytes each. */
+/** Maximum number of ids kept for all senders together, about 200 bytes each. */
 const MAX_GHOSTS = 131_072
 
 interface Ghost {
   sender: string
-  /** Messages heard of it. */
+  /** Number of messages read about the pass. */
   heard: number
 }
 
 /**
- * Passes that nothing began, though messages about them are stored: an agent can publish events, fences and returns under ids that nobody
- * asked for. A message about one of these needs no read of the stream. The memory is shared between senders: the one with the most entries
- * gives one up for a new one.
+ * Ids with stored messages but without a first step. An agent can publish events, fences and returns under ids that it never requested.
+ * Messages about a known ghost need no read of the stream. The senders share the memory: when it is full, a new id evicts the oldest one of the
+ * sender with the most.
  */
 export class GhostPasses {
   private readonly known = new Map<string, Ghost>()
   private readonly bySender = new PerAgent<string>()
 
-  /** `onGivenUp`: told of an id for which there is no room any more. */
+  /** `onGivenUp` is called with each id that is evicted. */
   constructor(
     private readonly most = MAX_GHOSTS,
     private readonly onGivenUp: (text: string) => void = () => undefined,
@@ -28,7 +28,7 @@ export class GhostPasses {
     return this.known.size
   }
 
-  /** Notes that nothing began a pass (a `keyText`) up to the last message read. */
+  /** Adds a pass (a `keyText`) that has no first step up to the last message read. */
   add(text: string, sender: string, heard: number): void {
     this.delete(text)
     const [oldest] = this.known.size >= this.most ? this.giverFor(sender) : []
@@ -44,7 +44,7 @@ export class GhostPasses {
     return this.known.has(text)
   }
 
-  /** Counts one more message of a pass that nothing began, and returns the number; undefined: it is not known to be one. */
+  /** Counts one more message of a ghost and returns the new count, or `undefined` if the pass is not a known ghost. */
   countMessage(text: string): number | undefined {
     const ghost = this.known.get(text)
     return ghost && ++ghost.heard
@@ -57,7 +57,7 @@ export class GhostPasses {
     this.bySender.delete(ghost.sender, text)
   }
 
-  /** The sender that has its share gives up its own, which needs no search. */
+  /** Picks the ids to evict from: the sender's own if it has its share, which saves the search for the largest sender. */
   private giverFor(sender: string): ReadonlySet<string> {
     const own = this.bySender.get(sender)
     return own.size >= this.most / this.bySender.agents ? own : this.bySender.largest()

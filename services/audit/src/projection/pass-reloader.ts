@@ -9,15 +9,15 @@ import { isTransient, MAX_TRIES } from '../runtime/transient-errors.js'
 import type { EarlyIdFilter } from './early-id-filter.js'
 import { GhostPasses } from './ghost-passes.js'
 
-/** Passes that are looked up at once: nearly all the time goes into waiting for answers. */
+/** Maximum number of passes looked up at a time. Nearly all the time is spent waiting for answers. */
 const CONCURRENCY = 96
-/** Of those so many for one sender: what one agent makes expensive leaves room for the others. */
+/** Maximum number of lookups for one sender, so that an expensive sender leaves room for the others. */
 const CONCURRENCY_OF_ONE = 64
-/** Passes that are read at once, each with many reads. */
+/** Maximum number of passes loaded at a time, each with many reads. */
 const MAX_LOADS = 16
-/** Passes, some 300 bytes each. The reader does not wait for what one agent does to fewer of them. */
+/** Number of waiting passes, about 300 bytes each, above which the reader waits. */
 const MAX_WAITING = 65_536
-/** Steps remembered of a pass that waits to be looked up; of one with more all is read. */
+/** Maximum number of steps kept for a waiting pass. A pass with more is loaded in full. */
 const MAX_STEPS = 64
 const RETRY_DELAY_MS = 500
 
@@ -26,42 +26,42 @@ type Recorded = Step | DecisionFact | EventFact
 export interface PassReloaderDeps extends LoadDeps {
   clock: Clock
   log: Logger
-  /** Sequence of the last message that the reader took: a pass is read up to there, so that nothing in between can be missed. */
+  /** Sequence of the last message that the reader took. A pass is loaded up to there, so nothing in between is missed. */
   position: () => number
-  /** Passes that more may be stored of than this process remembers. */
+  /** Passes that may have more stored messages than this process remembers. */
   early: Pick<EarlyIdFilter, 'add' | 'has'>
-  /** Whether a pass of this key has a record that is more than such a refusal. */
+  /** True if a pass with this key has a record that shows more than the refusal of an expired request. */
   hasRecord: (key: PassKey) => Promise<boolean>
-  /** What to do with what was read; it is not wanted any more once this settles. False: the process ends. */
+  /** Handles a loaded pass; the reload ends when it resolves to true. Resolves to false if the record could not be written. */
   onLoaded: (loaded: LoadedPass) => Promise<boolean>
-  /** Told of each step of a pass that nothing began, and why it is impossible. */
+  /** Called for each step of a pass without a first step, with the reason why the step is impossible. */
   onImpossible: (step: Step, what: string) => void
 }
 
 interface PendingReload {
   key: PassKey
   sender: string
-  /** Lowest sequence that made it wanted. */
+  /** Lowest sequence that made the reload necessary. */
   since: number
   request: number | undefined
-  /** Nothing was heard of it but that a request for it came too late. */
+  /** True if the only message read so far is the refusal of an expired request. */
   expired: boolean
-  /** Something was heard that can begin a pass. */
+  /** True if a message that can begin a pass was read. */
   begins: boolean
-  /** Messages heard of it, and of those the steps. */
+  /** Number of messages read. `steps` holds the steps among them, up to a limit. */
   heard: number
   steps: Step[]
 }
 
 /**
- * Reads passes from the stream again about which something new was heard that are not in memory: after a restart, long after their end,
- * or without a beginning that can be trusted. Each pass at most once at a time, however much is heard of it, and in turns of those who sent it.
+ * Reloads passes that are not in memory when a new message about them arrives: after a restart, long after their end, or without a trusted first
+ * step. Each pass is loaded at most once at a time, however many messages arrive, and senders take turns.
  *
- * An agent can store any number of messages about passes that nobody asked for. So first a few exact reads find out whether anything began
- * the pass at all. Where nothing did, its messages say nothing, and the id is remembered: later ones cost no read.
+ * An agent can store any number of messages about passes that were never requested. A few exact reads therefore check first whether a first
+ * step exists. If not, the messages have no effect and the id is remembered, so later messages cost no read.
  */
 export class PassReloader {
-  /** By sender, the one whose turn it is first; within, by pass. */
+  /** Waiting passes by sender, then by pass. The sender whose turn it is comes first. */
   private readonly waiting = new Map<string, Map<string, PendingReload>>()
   private readonly waitingOf = new Map<string, PendingReload>()
   private readonly running = new Map<string, PendingReload>()
@@ -71,7 +71,7 @@ export class PassReloader {
   private stopped = false
   private readonly ghosts: GhostPasses
 
-  /** `most`: ids of passes that nothing began, of all senders together. */
+  /** `most` is the maximum number of ghost ids kept for all senders together. */
   constructor(
     private readonly deps: PassReloaderDeps,
     most?: number,
@@ -82,7 +82,7 @@ export class PassReloader {
     })
   }
 
-  /** Lowest sequence whose pass is still to be read. */
+  /** Lowest sequence whose pass is still to be loaded. */
   get lowest(): number | undefined {
     let lowest: number | undefined
     for (const { since } of this.all()) lowest = Math.min(lowest ?? since, since)
@@ -93,22 +93,22 @@ export class PassReloader {
     return this.waitingOf.size + this.running.size
   }
 
-  /** Requests without an answer among them. */
+  /** Number of waiting passes whose request has no answer. */
   get requests(): number {
     return this.waiting.get(SYSTEM)?.size ?? 0
   }
 
-  /** Whether something may be stored of a pass that is not in memory: its first step alone does not tell all of it. */
+  /** True if a pass that is not in memory may have stored messages besides its first step, so that the step alone is not enough. */
   knows(key: PassKey, text = keyText(key)): boolean {
     return this.ghosts.has(text) || this.waitingOf.has(text) || this.running.has(text) || this.deps.early.has(key)
   }
 
-  /** Whether nothing began a pass (a `keyText`), as far as the stream was read. False: it is not known. */
+  /** True if the pass (a `keyText`) is known to have no first step in what was read so far. False if unknown. */
   isKnownGhost(text: string): boolean {
     return this.ghosts.has(text)
   }
 
-  /** Takes a message of a pass that is not in memory. */
+  /** Handles a message of a pass that is not in memory. */
   hear(fact: Recorded, { expired = false }: { expired?: boolean } = {}): void {
     const text = keyText(fact.key)
     const begins = mayBegin(fact)
@@ -125,13 +125,13 @@ export class PassReloader {
     this.start()
   }
 
-  /** Has a pass read that was asked for, and which nobody answered. */
+  /** Schedules the load of a pass whose request has no answer. */
   want(key: PassKey, request: number): void {
     this.wanted(keyText(key), { key, sender: SYSTEM, since: request, request, expired: false })
     this.start()
   }
 
-  /** A promise when the reader must wait for some of them. */
+  /** Returns a promise if the reader must wait until fewer passes are waiting. */
   backpressure(): Promise<void> | undefined {
     return this.waitingOf.size > MAX_WAITING && !this.stopped ? new Promise((done) => this.waiters.push(done)) : undefined
   }
@@ -181,7 +181,7 @@ export class PassReloader {
     }
   }
 
-  /** The next pass of the sender whose turn it is; undefined: all that wait must wait for something that is under way. */
+  /** Returns the next pass of the sender whose turn it is, or `undefined` if every waiting pass is blocked by a running one. */
   private nextTurn(): [text: string, wanted: PendingReload] | undefined {
     for (const [sender, queue] of this.waiting) {
       if ((this.runningOf.get(sender) ?? 0) >= CONCURRENCY_OF_ONE) continue
@@ -210,7 +210,7 @@ export class PassReloader {
       try {
         const request = wanted.request === undefined ? {} : { request: wanted.request }
         if (wanted.expired && (await deps.hasRecord(wanted.key))) return
-        // The microtask lets the message that asked be counted as taken.
+        // Yields once, so that the message that caused the reload counts as taken.
         await Promise.resolve()
         if (await this.isGhost(wanted)) {
           this.judge(text, wanted.steps, wanted.heard)
@@ -234,7 +234,7 @@ export class PassReloader {
     return !mustBeRead(wanted) && (await hasNoFirstStep(this.deps, wanted.key))
   }
 
-  /** What was heard meanwhile says no more than what was heard before, but for what can begin a pass. */
+  /** Remembers a ghost. Messages that arrived during the lookup change nothing, unless one of them can begin a pass. */
   private remember(text: string, { sender, heard }: PendingReload): void {
     const later = this.waitingOf.get(text)
     if (later && mustBeRead(later)) return
@@ -245,7 +245,7 @@ export class PassReloader {
     this.ghosts.add(text, sender, heard + (later?.heard ?? 0))
   }
 
-  /** Reports steps of a pass that nothing began. As in its memory, only the first messages of a pass are looked at. */
+  /** Reports the steps of a pass without a first step. Only the first `MAX_NOTED` messages of a pass count, as in `PassMemory`. */
   private judge(text: string, steps: readonly Step[], heard: number): void {
     if (heard > MAX_NOTED) return
     for (const step of steps) {
@@ -256,12 +256,12 @@ export class PassReloader {
   }
 }
 
-/** Whether what was heard of a pass does not tell enough, even where nothing began it before. */
+/** True if a pass must be loaded even though the messages read so far do not show a first step. */
 function mustBeRead({ request, begins, steps }: PendingReload): boolean {
   return request !== undefined || begins || steps.length > MAX_STEPS
 }
 
-/** In whose turn a message is looked after; what the system says of a pass, in that of its parties. */
+/** Returns the sender in whose turn a message is handled. Messages of the system count for the parties of the pass. */
 function senderOf(fact: Recorded): string {
   const sender = fact.type === 'step' ? fact.by : fact.type === 'event' ? fact.sender : fact.person
   return sender === SYSTEM || mayBegin(fact) ? `${fact.key.originator}/${fact.key.subagent}` : sender

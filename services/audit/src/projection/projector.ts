@@ -26,36 +26,36 @@ export interface ProjectorDeps extends RecordWriterDeps {
   undelivered: Pick<DeliveryDeadlines, 'note'>
   acknowledged: Pick<AckIndex, 'take' | 'backpressure' | 'lowest'>
   isAgent: (name: string) => boolean
-  /** Called with the keyText of a pass after what memory knows of it has changed. */
+  /** Called with the keyText of a pass after its state in memory has changed. */
   changed: (text: string) => void
 }
 
 export interface ProjectorOptions {
-  /** False (`log_all_passes: false`): of passes without a record none is written. */
+  /** False with `log_all_passes: false`: passes without a record get none. */
   writes: () => boolean
-  /** How long a pass, or a request, stays open before it is written as open. */
+  /** Milliseconds until an open pass gets a record (`open_ms`), and until an unanswered request is looked up (`request_ms`). */
   open_ms: number
   request_ms: number
-  /** Bytes of bodies that ended passes may hold, for what still happens to them. */
+  /** Maximum bytes of bodies that ended passes may hold in memory, for messages that still arrive about them. */
   ended_bytes: number
 }
 
 const ENDED_OVERHEAD = 2048
-/** Open passes written at once: hundreds would have the server, and this process a processor, for themselves, twice a second. */
+/** Maximum number of open passes written per sweep. Hundreds at once, twice a second, would saturate the server and one processor here. */
 const MAX_CONCURRENT_WRITES = 10
-/** Each costs reads of the leader, and the reader waits for many of them: requests in a backlog are mostly answered soon. */
+/** Maximum number of lookups per sweep. Each reads from the leader, and most requests in a backlog are answered soon anyway. */
 const MAX_REQUESTS_PER_SWEEP = 16
 
 /**
- * Folds the stream into one record a pass (docs/architecture/audit-archive.md#records). A pass lives in memory until it has ended and its record is acknowledged; what
- * happens to it later finds it in a bounded cache, or is read from the stream again. Everything is idempotent by sequence (I2).
+ * Folds the stream into one record per pass (docs/architecture/audit-archive.md#records). A pass stays in memory until it has ended and its record
+ * is acknowledged. For later messages it is taken from a bounded cache, or loaded from the stream again. Everything is idempotent by sequence (I2).
  */
 export class Projector {
   readonly notes: UnansweredRequests
-  /** Open passes without a record yet, and those that stayed open long enough to have one; each in order of their first step. */
+  /** Open passes: `young` have no record yet, `old` stayed open long enough to have one. Both are in order of the first step. */
   readonly young = new ChurnMap<string, TrackedPass>()
   readonly old = new ChurnMap<string, TrackedPass>()
-  /** Malformed requests whose bytes were kept and which were not answered yet, by their sequences. */
+  /** Malformed requests that are kept as dead letters and not answered yet, by their sequences. */
   private readonly malformed = new ChurnMap<number, PassMemory>()
   private readonly ended: LRUCache<string, TrackedPass>
   private readonly keeper: RecordWriter
@@ -76,7 +76,7 @@ export class Projector {
     return this.young.size + this.old.size
   }
 
-  /** Takes the next message; a promise means that the reader must wait. Never throws: a message that cannot be understood says nothing. */
+  /** Processes the next message. Returns a promise if the reader must wait. Never throws: a message that cannot be processed is logged. */
   take(stored: StoredMessage, fact: Fact): Promise<void> | undefined {
     this.position = stored.sequence
     this.time = stored.time
@@ -86,7 +86,7 @@ export class Projector {
       else if (fact.type === 'acknowledged') this.deps.acknowledged.take(stored, fact)
       else if (fact.type === 'untrusted') this.onUntrusted(fact)
     } catch (error) {
-      // One message must not keep the reader from all that follow.
+      // One bad message must not stop the reader.
       this.deps.log.error({ sequence: stored.sequence, subject: stored.subject, err: error }, 'message not projected')
     }
     return (
@@ -99,7 +99,7 @@ export class Projector {
     )
   }
 
-  /** The lowest sequence that a projector starting now would still have to read; undefined: none. */
+  /** Returns the lowest sequence that a projector starting now would still have to read, or `undefined` if there is none. */
   needed(): number | undefined {
     const { reloads, violations, inbox, acknowledged } = this.deps
     const none = Number.POSITIVE_INFINITY
@@ -109,28 +109,28 @@ export class Projector {
     return Number.isFinite(lowest) ? lowest : undefined
   }
 
-  /** Passes whose record is being written. No more than a few hundred, since the reader waits for them. */
+  /** Returns the passes whose record is being written. There are at most a few hundred, because the reader waits for them. */
   *unwritten(): Generator<PassMemory> {
     for (const { memory } of this.keeper.unwritten.all()) yield memory
   }
 
-  /** A pass that is, or was of late, in memory. */
+  /** Returns a pass that is open or recently ended, if it is in memory. */
   find(text: string): PassMemory | undefined {
     return (this.young.get(text) ?? this.old.get(text) ?? this.ended.get(text))?.memory
   }
 
-  /** Passes of which a record is being written, or is to be. */
+  /** Number of passes whose record is being written or waits for its write. */
   get writing(): number {
     return this.keeper.unwritten.size
   }
 
-  /** Passes whose first message is among these: a later one may have come since. */
+  /** Forgets ended passes whose first message is erased. Uses the first message because later ones may have been added since. */
   forget(erased: ReadonlySet<number>): void {
     this.keeper.forget(erased)
     for (const [text, { memory }] of this.ended) if (erased.has(memory.first)) this.ended.delete(text)
   }
 
-  /** Writes some of what stayed open long enough; false: nothing is left. `now` is the server's time. */
+  /** Writes a batch of passes that have been open long enough. Returns false if none are left. `now` is the server time. */
   writeOpen(now: number): boolean {
     let writes = 0
     for (const [text, tracked] of this.young) {
@@ -145,7 +145,7 @@ export class Projector {
     return false
   }
 
-  /** Forgets requests that need no answer. `now` is the server's time. */
+  /** Drops requests that stayed unanswered for `request_ms`, and schedules the load of their passes. `now` is the server time. */
   sweep(now: number): void {
     for (const note of this.notes.values()) {
       if (now - note.time < this.options.request_ms || this.deps.reloads.requests >= MAX_REQUESTS_PER_SWEEP) break
@@ -166,7 +166,7 @@ export class Projector {
     this.deps.violations.report({ originator, subagent, id }, fact.sequence, `${stored.subject}: ${fact.untrusted}`)
   }
 
-  /** One that belongs to no pass is recorded under a key of its own. */
+  /** Records an untrusted message as a violation. One that belongs to no pass gets a key of its own. */
   private onUntrusted({ subject, key, sequence, untrusted }: UntrustedFact): void {
     this.deps.violations.report(key ?? this.deps.violations.nameless(sequence), sequence, `${subject}: ${untrusted}`)
   }
@@ -196,7 +196,7 @@ export class Projector {
     }
   }
 
-  /** Of a malformed request first its bytes are kept, then it is answered: until then there is no pass to be read. */
+  /** Keeps the dead letter of a malformed request until its answer comes. Before that there is no pass to load. Returns true if it was kept. */
   private isAnsweredNext(stored: StoredMessage, fact: Step | DecisionFact | EventFact): boolean {
     if (fact.type !== 'event' || fact.kind !== 'dead_letter' || fact.sender !== SYSTEM) return false
     const request = sequenceOfBad(fact.key.id)
@@ -207,7 +207,7 @@ export class Projector {
     return true
   }
 
-  /** Everything of a malformed request was read, one after the other; undefined where it was not. */
+  /** Returns the pass of a malformed request if all its messages were read in sequence, otherwise `undefined`. */
   private answered(stored: StoredMessage, step: Step, request: RequestNote | undefined): PassMemory | undefined {
     const sequence = sequenceOfBad(step.key.id) ?? 0
     const memory = this.malformed.take(sequence)
@@ -218,20 +218,23 @@ export class Projector {
     return memory.journal.state === 'none' ? undefined : memory
   }
 
-  /** An id without a time, used again after two windows: the server found nothing of the pass that had it, which is told no more. */
+  /**
+   * True if the step reuses an id without a time after two id windows. The server then found no messages of the earlier pass, which gets no
+   * further updates.
+   */
   private beginsAnew({ memory }: TrackedPass, step: Step): boolean {
     return memory.ended && step.sequence > memory.last && isFirst(step) && !isExpiry(step) && !firstStepIsLate(step, this.deps.rules)
   }
 
-  /** The request that a step answers, out of those that wait: only a step that may say so is believed. */
+  /** Takes the waiting request that a step answers. Only a step that may name that request is trusted. */
   private answeredBy(step: Step): RequestNote | undefined {
     const note = step.request === undefined ? undefined : this.notes.get(step.request)
     return note && answersRequest(step, note) ? this.notes.take(note.sequence) : undefined
   }
 
-  /** A pass that begins with this step; undefined where more than the step is needed to tell about it. */
+  /** Creates a pass that begins with this step. Returns `undefined` if the step alone is not enough to describe it. */
   private begin(stored: StoredMessage, step: Step, request: RequestNote | undefined): PassMemory | undefined {
-    // What answers a request for a pass that was deleted is no return of that pass (rule 5): the bucket is asked first.
+    // The refusal of a request for a deleted pass is not a return of that pass (rule 5): the reloader checks the bucket first.
     if (isExpiry(step)) return this.answered(stored, step, request)
     const memory = new PassMemory(step.key)
     if (step.kind === 'return') memory.request = request
@@ -240,7 +243,7 @@ export class Projector {
     return told && memory.journal.state !== 'none' ? memory : undefined
   }
 
-  /** One more message of a pass in memory. */
+  /** Adds a message to a pass in memory. */
   private advance(text: string, tracked: TrackedPass, message: { stored: StoredMessage; fact: Step | DecisionFact | EventFact }): void {
     const { memory } = tracked
     const { stored, fact } = message
@@ -249,18 +252,18 @@ export class Projector {
     const noted = memory.noted.length
     const ignored = memory.add(stored, fact, this.deps.rules)
     if (ignored !== undefined) this.deps.violations.report(fact.key, fact.sequence, ignored)
-    // The record says what is noted. One of more messages than are noted changes nothing in it, and to make it takes milliseconds.
+    // The record contains only noted messages. A message that is not noted changes nothing, and building the record takes milliseconds.
     if (memory.noted.length > noted) this.place(text, tracked)
   }
 
-  /** Puts a pass where it belongs, and has it written where its record tells less than memory. */
+  /** Puts a pass into the right collection and saves it if its record is out of date. */
   private place(text: string, tracked: TrackedPass): void {
     if (tracked.memory.ended) {
       this.young.delete(text)
       this.old.delete(text)
       const kept = this.keeper.save(tracked)
       this.deps.undelivered.note(tracked.memory)
-      // Hardly anything ever happens to a plain pass again; then it is read from the stream.
+      // A plain pass rarely gets further messages. If it does, it is loaded from the stream.
       if (kept !== 'brief') this.ended.set(text, tracked)
       this.deps.changed(text)
       return
@@ -272,7 +275,7 @@ export class Projector {
     }
     this.young.set(text, tracked)
     this.deps.changed(text)
-    // What waits for a person is in the inbox at once, not when its record is worth a write.
+    // An item that waits for a person goes to the inbox at once, before the pass is old enough for a record.
     if ('held' in tracked.memory.journal && tracked.memory.journal.held) this.keeper.noteHeld(tracked.memory)
   }
 }

@@ -11,11 +11,11 @@ import type { RowCache } from '../records/row-cache.js'
 import type { SchemaChecks } from '../records/schema-checks.js'
 import type { EndedMetrics } from './ended-metrics.js'
 
-/** Messages beyond which a pass is long. */
+/** Number of messages above which a pass counts as long. */
 const LONG_PASS_MESSAGES = 64
 /**
- * Ms from one record of a long pass to the next, for each of its messages. A record takes some 6 µs a message to make: an agent that adds one
- * message after the other would have it made for each of them, which takes longer with each.
+ * Milliseconds between two records of a long pass, for each of its messages. Building a record takes about 6 µs per message, so rebuilding it
+ * after every message would take longer each time.
  */
 const DELAY_PER_MESSAGE_MS = 1
 
@@ -30,32 +30,32 @@ export interface RecordWriterDeps {
   inbox: Inbox
 }
 
-/** A pass in memory, and how far its record is written. */
+/** A pass in memory with the state of its record. */
 export interface TrackedPass extends IndexedItem {
   memory: PassMemory
   slot: Slot | undefined
-  /** `again`: something came while it was being written. */
+  /** `again`: another save is due when the current write or delay ends. */
   writing: 'no' | 'yes' | 'again'
-  /** It was counted when it ended. */
+  /** True if the end of the pass was counted in the metrics. */
   counted: boolean
-  /** Of a long pass: when its next record may be made, by the monotonic clock. */
+  /** Time at which the next record of a long pass may be built, by the monotonic clock. */
   rests_until?: number
-  /** It was erased: no record is made of it any more. */
+  /** True if the pass was erased: no record of it is written any more. */
   erased?: boolean
 }
 
-/** Has what a pass amounts to written: its line for `list`, its place in the inbox, its record. One write of a pass at a time. */
+/** Writes the state of a pass: its row for `list`, its inbox entry and its record. Runs one write per pass at a time. */
 export class RecordWriter {
-  /** Whatever is being written: not done with, though it may have left memory. */
+  /** Passes whose record is being written. They may have left the projector's memory. */
   readonly unwritten = new IndexedSet<TrackedPass>()
 
-  /** `writes` false (`log_all_passes: false`): of passes without a record nothing goes to KV. */
+  /** `writes` returns false with `log_all_passes: false`: passes without a record are then not written to KV. */
   constructor(
     private readonly deps: RecordWriterDeps,
     private readonly options: { writes: () => boolean },
   ) {}
 
-  /** `brief`: a plain pass, of which nothing need be remembered. */
+  /** Saves a pass. Returns `brief` if a compact record was enough; such a pass need not be cached. */
   save(tracked: TrackedPass): 'brief' | 'record' {
     if (tracked.writing !== 'no') {
       tracked.writing = 'again'
@@ -75,7 +75,7 @@ export class RecordWriter {
     return brief ? 'brief' : 'record'
   }
 
-  /** Passes that begin with one of these were erased: what is under way of them is not begun again. */
+  /** Marks passes whose first message is in `erased` as erased: their pending saves are not repeated. */
   forget(erased: ReadonlySet<number>): void {
     for (const tracked of this.unwritten.all()) if (erased.has(tracked.memory.first)) tracked.erased = true
   }
@@ -113,7 +113,7 @@ export class RecordWriter {
     this.deps.records.send(slot, { stored, row }, (written) => this.onWritten(tracked, written))
   }
 
-  /** Its record says what its output_schema says: that is asked first. */
+  /** Validates the output against its output_schema before the record is written, because the record contains the verdict. */
   private saveChecked(tracked: TrackedPass, unchecked: NonNullable<BuiltRecord['unchecked']>): void {
     tracked.writing = 'yes'
     this.unwritten.add(tracked)
@@ -136,7 +136,7 @@ export class RecordWriter {
     return this.made(memory, (one) => buildRecord(one, this.deps.rules))
   }
 
-  /** A record that cannot be made is a bug; it must not stop the others. */
+  /** Builds a record. A failure is a bug: it is logged and must not stop other records. */
   private made<T>(memory: PassMemory, make: (memory: PassMemory) => T): T | undefined {
     try {
       return make(memory)

@@ -5,15 +5,15 @@ import { rowOf } from '../records/build-record.js'
 import { MAX_ROWS, type RowCache } from '../records/row-cache.js'
 import type { LoggingPolicy } from '../watchers/logging-policy.js'
 
-/** How far the archive came. */
+/** Position of the archive: its newest segment, and the sequence where archiving continues. */
 export interface ArchiveStart {
   newest: ManifestEntry | undefined
   from: number
 }
 
 /**
- * Puts rows of the newest records into memory, so that `list` need not read the bucket. A record that was written again left its old revision
- * empty, so how many were found says nothing: they are all only where the bucket holds no more than there is room for.
+ * Loads rows of the newest records into memory, so that `list` need not read the bucket. Rewritten records leave empty revisions behind, so the
+ * number of rows found does not show whether all were loaded: that is certain only if the bucket has at most `MAX_ROWS` entries.
  */
 export async function seedRows(table: Pick<Table<PassRecord>, 'entries' | 'extent' | 'newest'>, rows: RowCache): Promise<void> {
   const { entries } = await table.extent()
@@ -22,7 +22,10 @@ export async function seedRows(table: Pick<Table<PassRecord>, 'entries' | 'exten
   for await (const { value } of holdsMore ? table.newest(MAX_ROWS) : table.entries()) rows.put(rowOf(value))
 }
 
-/** Where projecting begins: what the newest segment says, or at the stream's beginning when the bucket is empty or a rebuild broke off. */
+/**
+ * Returns the sequence where projecting starts: the resume position of the newest segment, or an earlier one if the records must be rebuilt
+ * because the bucket is new or empty, or because a rebuild was interrupted.
+ */
 export async function projectionStart(
   parts: { manifest: Manifest; deps: { bus: Bus }; logging: LoggingPolicy },
   { table, start, built }: { table: Table<PassRecord>; start: ArchiveStart; built: boolean },
@@ -38,7 +41,7 @@ export async function projectionStart(
   return { from, rebuild: true }
 }
 
-/** Whether a bucket holds nothing. Its newest write may be erased while older ones are there, so that is not asked for. */
+/** True if a bucket has no entries. Does not look for its newest one: that may be erased while older ones remain. */
 export async function isEmpty(table: Pick<Table<unknown>, 'extent'>): Promise<boolean> {
   return (await table.extent()).entries === 0
 }

@@ -9,13 +9,13 @@ import type { LoadedPass } from '../pass/load-pass.js'
 const RETRY_DELAY_MS = 1000
 const REPLICA_DELAY_MS = 50
 const MAX_MESSAGE_LENGTH = 1024
-/** Violations not yet recorded beyond which the reader waits: whoever makes them is no faster than they are told. */
+/** Number of unrecorded violations above which the reader waits, so that agents cannot cause them faster than they are recorded. */
 const MAX_WAITING = 1024
 
-/** Passes of which recorded violations are remembered while a process that was started again reads their messages again. */
+/** Maximum number of passes whose recorded violations are cached while a restarted process reads their messages again. */
 const MAX_REMEMBERED_PASSES = 1024
 
-/** Messages of a pass of which violations are recorded, by what is stored between two sequences. */
+/** Recorded violations of one pass: the sequences of the messages concerned (`of`), read from `from` up to `read`. */
 interface RecordedViolations {
   from: number
   read: number
@@ -23,8 +23,8 @@ interface RecordedViolations {
 }
 
 /**
- * Records each impossible message once as `event.….violation.passover`. The event is guarded on its own subject, so that of several
- * replicas, and of a process and its successor, one publishes it (I5).
+ * Records each impossible message once as `event.….violation.passover`. The event is guarded on its own subject, so that only one of several
+ * replicas, or of a process and its successor, publishes it (I5).
  */
 export class Violations {
   private readonly chains = new Map<string, Promise<void>>()
@@ -40,19 +40,19 @@ export class Violations {
     private readonly log: Logger,
   ) {}
 
-  /** Lowest sequence of a violation that is not yet recorded. */
+  /** Lowest sequence of a message whose violation is not recorded yet. */
   get lowest(): number | undefined {
     let lowest: number | undefined
     for (const sequence of this.waiting) if (lowest === undefined || sequence < lowest) lowest = sequence
     return lowest
   }
 
-  /** A promise when the reader must wait for some of them. */
+  /** Returns a promise if the reader must wait until fewer violations are pending. */
   backpressure(): Promise<void> | undefined {
     return this.waiting.size > MAX_WAITING && !this.stopped ? new Promise((done) => this.waiters.push(done)) : undefined
   }
 
-  /** Records that the message at `sequence` is impossible; those of one pass in the order in which they are reported. */
+  /** Records that the message at `sequence` is impossible. Violations of one pass are recorded in the order of the calls. */
   report(key: PassKey, sequence: number, what: string): void {
     if (this.waiting.has(sequence)) return
     this.waiting.add(sequence)
@@ -65,8 +65,8 @@ export class Violations {
   }
 
   /**
-   * Records what is impossible in a pass that was read again, but for what was recorded: where the pass was deleted, so were its violations,
-   * and only what was read of the archive tells of them.
+   * Records the impossible messages of a reloaded pass, except those already recorded. If the pass was deleted from the stream, so were its
+   * violation events, and only the messages read from the archive show them.
    */
   reportLoaded({ memory, messages }: Pick<LoadedPass, 'memory' | 'messages'>): void {
     const recorded = new Set(messages.flatMap(({ stored, fact }) => (isViolation(fact) ? [violatedBy(stored)] : [])))
@@ -77,12 +77,12 @@ export class Violations {
     }
   }
 
-  /** Records that a message about a pass which nothing began is impossible. */
+  /** Records that a message about a pass without a first step is impossible. */
   reportOfNone(key: PassKey, sequence: number, what: string): void {
     this.report(key, sequence, what.startsWith('a return') ? `E020: a return for a pass that the stream does not know (${what})` : what)
   }
 
-  /** The key under which the violation of a message that belongs to no pass is recorded. */
+  /** Returns the key for the violation of a message that belongs to no pass. */
   nameless(sequence: number): PassKey {
     return { originator: SYSTEM, subagent: SYSTEM, id: this.bus.subjects.badId(sequence) }
   }
@@ -134,7 +134,7 @@ export class Violations {
     return 'recorded'
   }
 
-  /** By the newest violation of the pass, or, where that speaks of a later message, by all of them; each is read once. */
+  /** Checks the newest violation of the pass. If that concerns a later message, also reads the earlier ones, each once. */
   private async isRecorded(key: PassKey, sequence: number, last: StoredMessage): Promise<boolean> {
     const newest = this.bus.subjects.isTrusted(last) ? violatedBy(last) : undefined
     if (newest === sequence) return true
@@ -164,7 +164,7 @@ function isViolation(fact: Fact): boolean {
   return fact.type === 'event' && fact.kind === 'violation' && fact.sender === SYSTEM
 }
 
-/** The sequence that a stored violation speaks of. */
+/** Returns the sequence of the message that a stored violation concerns. */
 function violatedBy(stored: StoredMessage): number | undefined {
   const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
   const body = decoded.ok ? violationBody.safeParse(decoded.value) : undefined

@@ -1,10 +1,10 @@
 import type { Clock } from '@passover/core'
 
-/** How long an answer that must be of now waits for the reader. */
+/** Milliseconds that a query which needs current data waits for the reader. */
 const TIMEOUT_MS = 4_000
 const POLL_INTERVAL_MS = 20
 
-/** Settles when everything up to there was read; throws when that takes too long. */
+/** Resolves once every message up to `sequence` is read. Throws if that takes longer than 4 seconds. */
 export async function waitForPosition(
   { deps, projector }: { deps: { clock: Clock }; projector: { readonly position: number } },
   sequence: number,
