@@ -29,32 +29,32 @@ export interface ArchiverDeps {
   log: Logger
   manifest: Manifest
   objects: ObjectStore
-  /** The lowest sequence that a projector starting now would still need; undefined: none. */
+  /** Returns the lowest sequence that a projector starting now would still need, or `undefined` if there is none. */
   needed: () => number | undefined
   custody: Pick<CustodyWatcher, 'erasedIn' | 'forget'>
 }
 
 export interface ArchiverOptions {
   compression: Compression
-  /** Tells this process's objects from a replica's. */
+  /** Distinguishes this process's objects from those of other replicas. */
   instance: string
-  /** Bytes of a segment held in memory. */
+  /** Maximum bytes of a segment held in memory. */
   buffer_bytes: number
 }
 
-/** Segments that may wait to be sealed before the reader has to. */
+/** Maximum number of segments that wait to be sealed before the reader has to wait. */
 const MAX_WAITING = 2
 const RETRY_DELAY_MS = 1000
-/** Whose turn it is not looks so often, and so many times, whether it is sealed. */
+/** Interval and number of checks for another replica's manifest entry, before this process seals the segment itself. */
 const CHECK_INTERVAL_MS = 100
 const MAX_CHECKS = 10
-/** Gaps of a segment that are looked up at once. Only a segment of which messages were deleted has many. */
+/** Maximum number of gaps of a segment checked at a time. Only a segment with deleted messages has many. */
 const GAP_CONCURRENCY = 16
 
 /**
- * Cuts what the reader hands on into numbered segments, stores each as an object and then claims its manifest entry. A crash between the two
- * leaves an object that nobody names; a replica that comes second finds the entry taken, drops its own object and goes on
- * from the winner's chain value. So there is no gap and no double (I3).
+ * Cuts the messages from the reader into numbered segments, stores each segment as an object and then claims its manifest entry. A crash between the
+ * two steps leaves an unreferenced object. A replica that comes second finds the entry taken, deletes its own object and continues with the winner's
+ * chain value. So there is no gap and no duplicate (I3).
  */
 export class Archiver {
   private current: SegmentBuffer
@@ -62,20 +62,25 @@ export class Archiver {
   private waiting = 0
   private readonly full = new Set<SegmentBuffer>()
   private stopped = false
-  /** A segment was given up when the process ended, or what it was made of is lost: those after it would not continue its chain. */
+  /**
+   * True if a segment was given up at shutdown, or if the stream lost the messages it was built from: later segments could not continue its chain.
+   */
   private broken = false
   private last: ManifestEntry | undefined
-  /** Who sealed the last one seals the next at once, the others when it does not: what they wrote would be for nothing. */
+  /**
+   * The replica that sealed the last segment seals the next one immediately. The others wait for its manifest entry first, because objects that they
+   * write would be wasted.
+   */
   private turn: 'mine' | 'theirs' = 'mine'
-  /** Segments of which an object of ours may exist, though the entry may be someone else's. */
+  /** Segments for which this process may have stored an object although another replica may own the manifest entry. */
   private readonly stored = new Set<number>()
   segments = 0
   /** Sequence and time of the last message taken. */
   position = 0
   time = 0
-  /** Why the last segment is not sealed yet. */
+  /** Reason why the last segment is not sealed yet. */
   trouble: string | undefined
-  /** Called when the stream has messages that the reader did not hand on: the audit must begin again. */
+  /** Called when the stream has messages that the reader did not deliver: the audit must then restart from the beginning. */
   onMissed: (what: string) => void = () => undefined
 
   constructor(
@@ -88,39 +93,42 @@ export class Archiver {
     this.position = start.from - 1
   }
 
-  /** The first sequence that it still wants. */
+  /** First sequence of the segment that is being filled. */
   get from(): number {
     return segmentRange(this.current.k).first
   }
 
-  /** A segment is being sealed. */
+  /** True while a segment waits to be sealed. */
   get busy(): boolean {
     return this.waiting > 0
   }
 
-  /** Whether of what is read and not sealed yet, as it stands now and goes on to grow, something after segment k speaks of a pass. A replica may have sealed k meanwhile. */
+  /**
+   * Returns a check whether an unsealed segment after k names a pass. The check covers the segments that are unsealed now, including messages added
+   * to them later. A replica may have sealed k already.
+   */
   unsealed(): (key: PassKey, k: number) => boolean {
     const buffers = [...this.full, this.current]
     return (key, k) => buffers.some((buffer) => buffer.k > k && buffer.index.has(keyText(key)))
   }
 
-  /** What an index would say of it now. */
+  /** Returns the index rows of the unsealed segments. */
   unsealedRows(): IndexedPass[] {
     return [...this.full, this.current].flatMap(({ index }) => [...index.rows()])
   }
 
-  /** Sequences in it that speak of a pass. */
+  /** Returns the sequences of a pass in the unsealed segments. */
   unsealedOf(key: PassKey): number[] {
     const text = keyText(key)
     return [...this.full, this.current].flatMap(({ index }) => index.sequencesOf(text))
   }
 
-  /** Whether any of it that is not erased refers to a large part. */
+  /** True if a message in an unsealed segment refers to a large part. Erased messages are ignored. */
   refersTo(part: string, erased?: { has(sequence: number): boolean }): boolean {
     return [...this.full, this.current].some(({ index }) => index.refersTo(part, erased))
   }
 
-  /** Takes the next event. A promise means that the reader must wait for it. */
+  /** Adds the next message. Returns a promise if the reader must wait until segments are sealed. */
   take(stored: StoredMessage, fact: Fact, session: string | undefined): Promise<void> | undefined {
     const k = segmentOf(stored.sequence)
     if (stored.sequence > this.position) {
@@ -135,18 +143,18 @@ export class Archiver {
     return busy
   }
 
-  /** What was read ends with this sequence: whatever of it was deleted, its segments are whole. */
+  /** Seals every segment that ends at or before `sequence`, even if messages at its end were deleted. */
   sealTo(sequence: number): void {
     while (this.current.k < segmentOf(sequence + 1)) void this.seal()
   }
 
-  /** What was read is no longer what the stream holds: nothing is sealed of it. */
+  /** Stops sealing, because the stream no longer holds what was read. */
   abandon(): void {
     this.stopped = true
     this.broken = true
   }
 
-  /** Waits for the segments that are being sealed; the open one stays in the stream. */
+  /** Waits for the segments that are being sealed. The open segment is not sealed; its messages are still in the stream. */
   async drain(): Promise<void> {
     this.stopped = true
     await this.sealing
@@ -203,7 +211,7 @@ export class Archiver {
       : await writeStreamedSegment(bus, objects, whole, pack)
     const indexed = (whole.buffered ? whole.index : whole.index.without(erased)).encode(k, prints)
     await objects.put(index, indexed)
-    // What left the stream while it was read would be missing in it.
+    // Messages that were erased during the read would be missing from the segment.
     if ((await custody.erasedIn(k)).size !== erased.size) {
       await objects.delete(object, 'overwrite')
       await objects.delete(index, 'overwrite')
@@ -223,7 +231,7 @@ export class Archiver {
   }
 
   /**
-   * Compares the gaps of what was read with the stream's leader. Every replica serves readers from its own copy, and one that was cut off for a
+   * Compares the gaps in what was read with the stream's leader. Every replica serves readers from its own copy, and one that was disconnected for a
    * while can lack messages without noticing (docs/quality/chaos-report.md#what-runs-found). They would be missing from the archive for good.
    */
   private async compareGaps({ k, gaps }: SegmentBuffer): Promise<void> {
@@ -249,7 +257,7 @@ export class Archiver {
     }
   }
 
-  /** Someone else claimed the segment, or our own claim got through though its answer was lost. */
+  /** Handles a manifest entry that is taken: by another replica, or by our own claim whose answer was lost. */
   private async yieldTo(ours: Pick<ManifestEntry, 'k' | 'object' | 'index'>): Promise<ManifestEntry> {
     const { manifest, objects, log } = this.deps
     const theirs = await manifest.entry(ours.k)
@@ -257,7 +265,7 @@ export class Archiver {
     if (theirs.object === ours.object) return theirs
     this.turn = 'theirs'
     if (!this.stored.has(ours.k)) return theirs
-    // What stands in it may be erased some day, and could not be found on disk then.
+    // Overwritten on disk, because a later erasure of its messages would not find an unreferenced object.
     await objects.delete(ours.object, 'overwrite')
     await objects.delete(ours.index, 'overwrite')
     this.stored.delete(ours.k)
@@ -274,8 +282,9 @@ const RECOVERY_HINT =
   'Nothing is archived over that: stop the services and restore the stream and all buckets from one backup, or delete the archive (KV_archive, OBJ_archive)'
 
 /**
- * Where an archiver goes on: after the newest sealed segment, or in the first gap that the stream can fill (the audit that sealed anew ended at it;
- * nothing was deleted of it): segments behind that are met again on the way. Without any, where the stream begins. Throws where the stream is not the archived one.
+ * Returns where archiving continues: after the newest sealed segment, or in the first gap that the stream can still fill. Such a gap remains if an
+ * audit stopped while it sealed lost segments again; nothing in it was deleted from the stream. Sealed segments after the gap are read again and
+ * kept. Without any segment, archiving starts with the first segment of the stream. Throws if the stream is not the archived one.
  */
 export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ newest: ManifestEntry | undefined; from: number }> {
   const entries = await manifest.all()
@@ -293,20 +302,20 @@ export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ n
   return { newest: archived, from: sequenceAfter(archived) }
 }
 
-/** Where the archive is another one, what it lost of what its list names is forgotten. */
+/** Removes the manifest entries of segments whose objects are gone after the archive was lost, so that they are sealed again. */
 export async function forgetLostSegments(bus: Bus): Promise<void> {
   const [manifest, objects, { first }] = await Promise.all([Manifest.open(bus), bus.objects(ARCHIVE_BUCKET), bus.bounds()])
   await manifest.forgetLost(segmentOf(Math.max(1, first)), objects)
 }
 
-/** Undefined: the stream is the one that was archived, as far as its newest archived message says. */
+/** Returns how the stream differs from the archived one at the newest archived message, or `undefined` if it does not. */
 async function differsFromStream(bus: Bus, { last: archived, last_time }: ManifestEntry, last: number): Promise<string | undefined> {
   if (last < archived) return `the archive holds sequence ${archived}, but the stream ends at ${last}`
   const stored = archived > 0 ? await bus.journal.message(archived) : undefined
   return stored && stored.time !== last_time ? `at sequence ${archived} the stream has another message than the archive` : undefined
 }
 
-/** A request from a shell has no headers: its id is in its body, and the index must have it. */
+/** Adds the id to a request from a shell: it has no headers, its id is in its body, and the index must contain it. */
 export function passNamedBy(stored: StoredMessage, fact: Fact): Fact {
   if (fact.type !== 'request' || fact.id !== undefined) return fact
   const id = requestId(stored, fact)

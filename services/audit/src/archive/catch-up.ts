@@ -8,15 +8,15 @@ import type { RollbackDetector } from '../watchers/rollback-detector.js'
 import type { Archiver } from './archiver.js'
 
 export interface CatchUp extends AsyncDisposable {
-  /** The last sequence that it takes; 0: there is nothing to catch up with. */
+  /** Last sequence that the catch-up archives, or 0 if there is nothing to catch up on. */
   readonly to: number
-  /** Whether it took all of that; undefined once it did. */
+  /** Resolves to true once everything up to `to` is read, or to false if the reader closed before. `undefined` after success. */
   readonly whole: Promise<boolean> | undefined
 }
 
 /**
- * Archives what fills whole segments already, by a reader of its own: the archive must not wait for the projection, which at a start reads much
- * again, and whose process may be killed before it is through.
+ * Archives the segments that the stream already fills, with a reader of its own. The archive must not wait for the projection, which reads many
+ * messages again after a start and may be killed before it is done.
  */
 export async function catchUp(bus: Bus, archiver: Archiver, back: RollbackDetector): Promise<CatchUp> {
   const { last } = await bus.bounds()
@@ -30,7 +30,7 @@ export async function catchUp(bus: Bus, archiver: Archiver, back: RollbackDetect
   const running: { to: number; whole: Promise<boolean> | undefined } & AsyncDisposable = {
     to,
     whole: ended.then(async (whole) => {
-      // Its last segments are whole even where messages at their ends were deleted.
+      // Seals the last segments even if messages at their end were deleted.
       if (whole) archiver.sealTo(to)
       running.whole = whole ? undefined : Promise.resolve(false)
       await reader[Symbol.asyncDispose]()
@@ -41,14 +41,17 @@ export async function catchUp(bus: Bus, archiver: Archiver, back: RollbackDetect
   return running
 }
 
-/** What the reader does with each message; what the archiver catches up with by itself is not for it, and the rest comes after that. */
+/**
+ * Returns the message handler of the main reader. Messages up to `behind.to` go to the projector only, because the catch-up archives them; later ones
+ * are archived after the catch-up is complete.
+ */
 export function createMessageHandler(
   { projector, archiver, custody }: { projector: Projector; archiver: Archiver; custody: CustodyWatcher },
   behind: CatchUp,
 ): (stored: StoredMessage, fact: Fact) => void | Promise<void> {
   return (stored, fact) => {
     const isGoing = custody.isGoing(stored.sequence)
-    // Nobody writes a record of what an erasure has not taken out yet.
+    // Messages that are being erased must not get into a record.
     if (isGoing) projector.position = stored.sequence
     const busy = isGoing ? undefined : projector.take(stored, fact)
     if (stored.sequence <= behind.to) return busy

@@ -4,15 +4,15 @@ import type { Bus } from '@passover/bus'
 export interface OrphanPartsDeps {
   bus: Bus
   archive: Pick<Archive, 'keepsPart'>
-  /** Whether a message that is in no sealed segment yet, and not erased, keeps a part. */
+  /** True if a message that is neither in a sealed segment nor erased refers to the part. */
   refersTo: (part: string, erased?: { has(sequence: number): boolean }) => boolean
-  /** Settles when everything up to there was read. */
+  /** Resolves once every message up to `sequence` is read. */
   untilRead: (sequence: number) => Promise<void>
 }
 
 /**
- * Deletes the large parts, `<owner>/<token>`, that no other pass of their owner needs, and returns how many. An agent that stores the very same bytes
- * in that moment may find its part gone: its pass then fails with "missing", and is asked again.
+ * Deletes those of the given large parts (`<owner>/<token>`) that no other pass of their owner needs. Returns how many were deleted. If an agent
+ * stores identical bytes at the same moment, its part may be deleted as well: its pass then fails with "missing" and must be requested again.
  */
 export async function removeOrphanParts(
   deps: OrphanPartsDeps,

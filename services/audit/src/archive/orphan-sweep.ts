@@ -1,16 +1,19 @@
 import type { Manifest } from '@passover/archive'
 import type { Bus, ObjectStore } from '@passover/bus'
 
-/** Who writes an object adds to it every few ms: one that nobody added to for so long was given up. */
+/** Milliseconds without a new chunk after which an object counts as abandoned. A writer adds a chunk every few milliseconds. */
 const ABANDONED_AFTER_MS = 600_000
 
-/** What of objects no object is made of: pieces that a crash left. Gives the writings that may go on yet. */
+/** Removes chunks that belong to no object, such as those left by a crash. Returns the ids of writes that may still be in progress. */
 export function sweepOrphanChunks(bus: Bus, objects: ObjectStore): Promise<string[]> {
-  // By a clock of its own it would take for old what is young.
+  // With an unsynchronized clock, recent chunks could look old.
   return objects.sweep(bus.clockMeasured ? bus.now() - ABANDONED_AFTER_MS : 0)
 }
 
-/** Deletes objects that a crash between storing and claiming left behind: those of sealed segments that no entry names. */
+/**
+ * Deletes objects of sealed segments that no manifest entry names, such as those left by a crash between storing and claiming. Returns how many were
+ * deleted.
+ */
 export async function sweepOrphanObjects(manifest: Manifest, objects: ObjectStore): Promise<number> {
   const byName = new Map<string, string[]>()
   for (const name of await objects.list()) {
@@ -23,12 +26,12 @@ export async function sweepOrphanObjects(manifest: Manifest, objects: ObjectStor
     const found = await manifest.standing(Number(k))
     if (!found) continue
     const { entry, revision } = found
-    // Of one that was removed whoever cleans up after it still reads what it held, and then deletes that.
+    // Keeps the objects of a removed segment: the process that cleans up after the removal still reads them and then deletes them.
     const named = [entry.object, entry.index, entry.removed?.kept?.object]
     const orphans = names.filter((name) => !named.includes(name))
-    // Whoever writes the segment anew just now then finds its entry changed, and begins anew.
+    // Writes the entry unchanged: a process that is rewriting the segment then finds another revision and starts over.
     if (orphans.length === 0 || !(await manifest.replace(entry, revision))) continue
-    // One may be what stood there before entries were erased.
+    // The object may hold messages that were erased since, so its bytes are overwritten.
     for (const name of orphans) await objects.delete(name, 'overwrite')
     swept += orphans.length
   }

@@ -3,7 +3,7 @@ import { type Bus, readHeaders } from '@passover/bus'
 import { sessionOf } from '../pass/control-frame.js'
 import { passNamedBy } from './archiver.js'
 
-/** The index of a segment from its frames, as the archiver makes it while the same messages come by. */
+/** Builds the index of a segment from its frames, exactly as the archiver builds it from the stream. */
 export function buildSegmentIndex({ subjects }: Pick<Bus, 'subjects'>, k: number, frames: readonly Frame[]): Uint8Array {
   const buffer = new SegmentBuffer(k, 0)
   const prints = new DigestIndexBuilder()
