@@ -15,29 +15,31 @@ import {
   setBit,
 } from './sequence-bitmap.js'
 
-/** KV bucket of which returns were acknowledged, some 65,000 sequences of one originator an entry. */
+/** KV bucket of acknowledged returns. Each entry covers 65,536 sequences of one originator. */
 export const ACKNOWLEDGED_BUCKET = 'acknowledged'
 
-/** Chunks in memory besides those that are to be written. */
+/** Maximum number of cached chunks, not counting those that wait to be written. */
 const MAX_CACHED_CHUNKS = 1_024
 const FLUSH_INTERVAL_MS = 5_000
-/** Chunks to be written beyond which the reader waits: whoever names returns far apart is no faster than they are written. */
+/**
+ * Number of chunks waiting to be written above which the reader waits, so that acknowledgments of widely spread returns cannot outrun the writes.
+ */
 const MAX_DIRTY_CHUNKS = 2_048
 
 interface DirtyChunk {
   bits: Chunk
-  /** Sequence of the first acknowledgment that is in no written entry. */
+  /** Sequence of the first acknowledgment that is not in a written entry. */
   since: number
 }
 
 /**
- * Which returns their originators have. It is an index of its own, by sequence, beside the records: of every plain pass one record is
- * written, when it ended, and an acknowledgment a second later costs a bit in an entry that thousands share (decision 49). An originator
- * speaks for its own returns only: its bits are looked at for its own passes and no others. Bits are only ever set, so that replicas, restarts
- * and rebuilds come to the same bytes in whatever order they read.
+ * Records which returns their originators have acknowledged. The index is separate from the records and ordered by sequence: a plain pass gets a
+ * single record, written at its end, and an acknowledgment a second later only costs one bit in an entry that thousands of returns share (decision
+ * 49). The bits of an originator are consulted for its own passes only, so it cannot acknowledge returns of others. Bits are only ever set, so
+ * replicas, restarts and rebuilds produce the same bytes in whatever order they read.
  */
 export class AckIndex {
-  /** Told of each list. */
+  /** Called for each acknowledgment with the sequences that it names. */
   onAcknowledged: (originator: string, sequences: readonly number[]) => void = () => undefined
   private readonly known: LRUCache<string, Chunk>
   private dirty = new Map<string, DirtyChunk>()
@@ -56,7 +58,7 @@ export class AckIndex {
     this.flushedAt = clock.monotonic()
   }
 
-  /** A process says which returns it handed to their callers. */
+  /** Adds an acknowledgment, in which a process names the returns that it handed to their callers. */
   take(stored: StoredMessage, fact: AcknowledgedFact): void {
     const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
     if (!decoded.ok) return
@@ -73,7 +75,7 @@ export class AckIndex {
     this.onAcknowledged(fact.originator, sequences)
   }
 
-  /** Whether an originator acknowledged a return of its own; a promise where the bucket must be asked. */
+  /** True if an originator acknowledged this return of its own. Returns a promise if the bucket must be read. */
   has(originator: string, sequence: number): boolean | Promise<boolean> {
     const key = chunkKey(originator, chunkOf(sequence))
     if (this.isIn(this.dirty.get(key), sequence) || this.isIn(this.writing.get(key), sequence)) return true
@@ -81,19 +83,19 @@ export class AckIndex {
     return known ? hasBit(known, sequence) : this.load(key).then((chunk) => hasBit(chunk, sequence))
   }
 
-  /** Lowest sequence of an acknowledgment that is in no written entry. */
+  /** Lowest sequence of an acknowledgment that is not in a written entry. */
   get lowest(): number | undefined {
     let lowest: number | undefined
     for (const { since } of [...this.dirty.values(), ...this.writing.values()]) lowest = Math.min(lowest ?? since, since)
     return lowest
   }
 
-  /** Writes what is new, every few seconds. */
+  /** Writes pending chunks if the last write began at least 5 seconds ago. */
   sweep(): void {
     if (this.clock.monotonic() - this.flushedAt >= FLUSH_INTERVAL_MS) void this.flush()
   }
 
-  /** Settles when everything taken until now is written, or could not be. One at a time: who asks while one runs shares the next. */
+  /** Resolves once everything taken so far is written or has failed. Only one flush runs at a time; calls during a flush share the next one. */
   flush(): Promise<void> {
     if (this.next) return this.next
     if (!this.flushing) return this.writeAll()
@@ -104,7 +106,7 @@ export class AckIndex {
     return this.next
   }
 
-  /** A promise when the reader must wait for some to be written. */
+  /** Returns a promise if the reader must wait for pending writes. */
   backpressure(): Promise<void> | undefined {
     return this.dirty.size > MAX_DIRTY_CHUNKS && !this.stopped ? this.flush() : undefined
   }
@@ -131,7 +133,7 @@ export class AckIndex {
 
   private async load(key: string): Promise<Chunk> {
     const chunk = decodeChunk((await this.table.get(key))?.value)
-    // What was written meanwhile is in one of the two.
+    // Includes bits that were written during the read.
     const known = this.known.get(key)
     const whole = known ? mergeChunks(known, chunk) : chunk
     this.known.set(key, whole)
@@ -149,7 +151,7 @@ export class AckIndex {
     await this.flushing
   }
 
-  /** By compare-and-set: a replica may have bits that are not in ours, whoever is ahead. */
+  /** Merges and writes by compare-and-set, because a replica may have set bits that are missing here. */
   private async write(key: string, dirty: DirtyChunk): Promise<void> {
     try {
       for (;;) {
@@ -175,7 +177,7 @@ function chunkKey(originator: string, number: number): string {
   return `${originator}.${number}`
 }
 
-/** Makes the index anew, where it was lost, from what the stream still has of before `from`. */
+/** Rebuilds a lost index from the acknowledgments before `from` that are still in the stream. */
 export async function rebuildAckIndex(bus: Bus, index: AckIndex, from: number): Promise<void> {
   const { first } = await bus.bounds()
   if (first >= from) return

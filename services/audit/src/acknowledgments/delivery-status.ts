@@ -4,19 +4,19 @@ import { deliveredStatus, sendStatus, sequencesIn } from '@passover/core'
 import { HEADER, type PassKey, type PassRecord, type PassRow, type PassStatus, type TimelineEntry } from '@passover/schemas'
 import type { AckIndex } from './ack-index.js'
 
-/** Acknowledgments looked through for the one that names a return: one a second of each replica that answers to the name. */
+/** Maximum number of acknowledgments searched for one that names a return. Each replica of an originator stores about one per second. */
 const MOST_LOOKS = 64
 
 type Index = Pick<AckIndex, 'has'>
 
-/** A row with how far its pass is for its originator. Its record says what the pass's own messages say, the index what was acknowledged. */
+/** Adds the delivery state to a row. The row reflects the pass's own messages; the index shows if its return was acknowledged. */
 export function withRowDelivery(index: Index, row: PassRow): PassRow | Promise<PassRow> {
   if (row.return_sequence === undefined) return withSend(row, false)
   const acknowledged = index.has(row.originator, row.return_sequence)
   return acknowledged instanceof Promise ? acknowledged.then((known) => withSend(row, known)) : withSend(row, acknowledged)
 }
 
-/** The same of a record: when it was acknowledged is said where that was looked for. */
+/** Adds the delivery state to a record. Sets `acknowledged_at` if the time of the acknowledgment is known. */
 export function withRecordDelivery(record: PassRecord, acknowledged: { at: number | undefined } | undefined): PassRecord {
   const status = deliveredStatus(record.status, acknowledged !== undefined)
   return { ...record, status, ...(acknowledged?.at === undefined ? {} : { acknowledged_at: acknowledged.at }) }
@@ -30,7 +30,7 @@ function withSend(row: PassRow, acknowledged: boolean): PassRow {
   return { ...row, status, send, code }
 }
 
-/** The acknowledgment that names a return, as an entry of its history. */
+/** Returns the acknowledgment that names a return as a timeline entry, or `undefined` if it is not found. */
 export async function findAcknowledgment(bus: Bus, key: PassKey, returned: number): Promise<TimelineEntry | undefined> {
   const filter = bus.subjects.acknowledged(key.originator)
   for (let from = returned + 1, looks = 0; looks < MOST_LOOKS; looks++) {

@@ -1,16 +1,16 @@
 import { z } from 'zod'
 
-/** Sequences in one entry. */
+/** Number of sequences per entry. */
 export const CHUNK_SIZE = 65_536
 const BYTES = CHUNK_SIZE / 8
-/** Up to so many are written as a list of their places: most originators have few of the returns around theirs. */
+/** Maximum number of set bits for which a chunk is stored as a list of positions. Most originators have few returns in a chunk. */
 const SPARSE = BYTES / 2
 
-/** One bit a sequence. */
+/** One bit per sequence. */
 export type Chunk = Uint8Array
 
 const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array && value.length <= BYTES)
-/** `places`: two bytes each, ascending. `bits`: all of them. */
+/** `places`: the ascending positions of set bits, two bytes each. `bits`: the whole bitmap. */
 export const chunkEntry = z.union([z.object({ v: z.literal(1), places: bytes }), z.object({ v: z.literal(1), bits: bytes })])
 export type ChunkEntry = z.infer<typeof chunkEntry>
 
@@ -36,7 +36,7 @@ export function mergeChunks(one: Chunk, other: Chunk): Chunk {
   return one.map((byte, at) => byte | (other[at] ?? 0))
 }
 
-/** The same chunk has the same entry, whoever writes it. */
+/** Encodes a chunk. Equal chunks have equal entries, whichever process writes them. */
 export function encodeChunk(chunk: Chunk): ChunkEntry {
   const places: number[] = []
   for (let at = 0; at < BYTES; at++) {
