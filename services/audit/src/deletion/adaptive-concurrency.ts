@@ -1,27 +1,33 @@
-/** Deletions a second that are aimed at: several times what the product can serve, since a deletion takes longer than the call that is measured, and each pass has three, one after the other. */
+/**
+ * Target number of deletions per second. It is several times what the product can serve, because a deletion takes longer than the call that is
+ * measured, and each pass needs three deletions, one after the other.
+ */
 const TARGET_PER_SECOND = 40_000
-/** Some 4 ms of the server's time. With fewer it is woken for each: 50 µs of it a deletion, and 25 in a hundred at once (decision 71). */
+/**
+ * About 4 ms of server time. With fewer deletions in flight the server wakes up for each, at 50 µs per deletion instead of 25 µs with a hundred at
+ * once (decision 71).
+ */
 const MIN_CONCURRENCY = 128
-/** All passes of a segment. */
+/** Enough for all passes of a segment. */
 const MAX_CONCURRENCY = 1_536
 const INITIAL_LATENCY_MS = 2
-/** Of one more measure in the mean: there are two a segment, and a load comes within seconds. */
+/** Weight of a new sample in the mean. There are two samples per segment, and load changes within seconds. */
 const SAMPLE_WEIGHT = 1 / 2
 
 /**
- * How many deletions may be under way. Where answers come late, since this process is busy with what it reads, a fixed number would make the
- * deleter slowest when there is most to delete. How late is measured by other calls: the server works deletions off one by one, and where
- * it is the slow one, more of them would only keep others waiting.
+ * Determines how many deletions may be in flight. If answers arrive late because this process is busy reading, a fixed number would make the deleter
+ * slowest when there is most to delete. The latency is measured with calls other than deletions: the server processes deletions one by one, and if
+ * the server is the bottleneck, more of them would only delay other clients.
  */
 export class AdaptiveConcurrency {
   private mean = INITIAL_LATENCY_MS
 
-  /** What is no deletion was answered after so long. */
+  /** Adds the latency of a call that is not a deletion. */
   recordLatency(ms: number): void {
     this.mean += (ms - this.mean) * SAMPLE_WEIGHT
   }
 
-  /** It failed: nothing is known of how late answers come now. */
+  /** Resets the mean after a failure, because the current latency is unknown. */
   restart(): void {
     this.mean = INITIAL_LATENCY_MS
   }

@@ -1,26 +1,26 @@
 import { keyText } from '@passover/schemas'
 import type { DeferredPass, DeferredSegment, DeletionState } from './deletion-state.js'
 
-/** What stands in memory; of further segments only how many wait there, and they are read again by turns. */
+/** Maximum number of deferred items in memory. Of further segments only the counts are kept; their items are read again in turns. */
 const MAX_IN_MEMORY = 50_000
 const MAX_READS_PER_RUN = 32
-/** So many dead letters that nobody settles are kept: no more are remembered either. */
+/** Maximum number of unsettled dead letters that are kept. */
 const MAX_DEAD_LETTERS = 20_000
 
 interface SegmentCounts {
   passes: number
-  /** Dead letters by originator. */
+  /** Number of dead letters by originator. */
   letters: ReadonlyMap<string, number>
   advisories: number
-  /** Undefined: it is in the bucket alone. */
+  /** Items in memory, or `undefined` if they are only in the bucket. */
   kept: DeferredSegment | undefined
 }
 
-/** What has to wait in segments that are done with otherwise, by segment: it stands in the bucket, and as much of it as there is room in memory. */
+/** Passes and advisories that could not be deleted yet from otherwise processed segments. Stored in the bucket, and in memory up to a limit. */
 export class DeferredDeletions {
   private readonly segments = new Map<number, SegmentCounts>()
   private kept = 0
-  /** The segment before which those that are not in memory are read next. */
+  /** Segment below which the next segments that are not in memory are read. */
   private turn = Number.POSITIVE_INFINITY
 
   constructor(
@@ -29,14 +29,14 @@ export class DeferredDeletions {
     private readonly most_letters = MAX_DEAD_LETTERS,
   ) {}
 
-  /** Passes and advisories. */
+  /** Number of deferred passes and advisories. */
   get size(): number {
     let size = 0
     for (const { passes, advisories } of this.segments.values()) size += passes + advisories
     return size
   }
 
-  /** What another process left behind. */
+  /** Loads the items that another process left in the bucket. */
   async load(): Promise<void> {
     this.segments.clear()
     this.kept = 0
@@ -48,7 +48,10 @@ export class DeferredDeletions {
     this.note(k, waiting)
   }
 
-  /** Something younger of these passes was stored, and decides. Where it is not in memory it is found out when it is looked at. */
+  /**
+   * Removes passes of which a younger message was stored: the segment of that message decides about them. Passes that are not in memory are found
+   * when their segment is read.
+   */
   async removePasses(texts: ReadonlySet<string>): Promise<void> {
     for (const [k, { kept }] of [...this.segments]) {
       const still = kept?.passes.filter(({ key }) => !texts.has(keyText(key)))
@@ -57,8 +60,8 @@ export class DeferredDeletions {
   }
 
   /**
-   * Segments to be looked at again, newest first; of those that are not in memory a few by turns. `crowded`: dead letters that are too many. Originators
-   * share the room for dead letters, and the newest of each stay: one that makes many takes no room from the others.
+   * Yields the segments to check again, newest first. Of those that are not in memory, each call reads a few in turn. `crowded` holds dead letters
+   * beyond their originator's share. Each originator keeps its newest ones, so one with many takes no room from the others.
    */
   async *due(): AsyncGenerator<{ k: number; waiting: DeferredSegment; crowded: ReadonlySet<DeferredPass> }> {
     const share = this.shareOfLetters()
@@ -71,7 +74,7 @@ export class DeferredDeletions {
     }
   }
 
-  /** Dead letters that each originator may keep. */
+  /** Returns how many dead letters each originator may keep. */
   private shareOfLetters(): number {
     const all = new Map<string, number>()
     for (const { letters } of this.segments.values()) addCounts(all, letters)
@@ -85,7 +88,7 @@ export class DeferredDeletions {
   private turns(): ReadonlySet<number> {
     const stored = this.inOrder().flatMap(([k, { kept }]) => (kept ? [] : [k]))
     const next = stored.filter((k) => k < this.turn).slice(0, MAX_READS_PER_RUN)
-    // From the newest again.
+    // Starts again with the newest segment.
     const turn = next.length > 0 ? next : stored.slice(0, MAX_READS_PER_RUN)
     this.turn = turn.at(-1) ?? Number.POSITIVE_INFINITY
     return new Set(turn)
@@ -122,7 +125,7 @@ function addCounts(all: Map<string, number>, more: ReadonlyMap<string, number>):
   for (const [name, count] of more) all.set(name, (all.get(name) ?? 0) + count)
 }
 
-/** The dead letters beyond their originator's share, where it has `newer` ones in later segments. */
+/** Returns the dead letters beyond their originator's share. `newer` counts those in later segments. */
 function crowdedIn(
   { passes }: DeferredSegment,
   { share, newer }: { share: number; newer: ReadonlyMap<string, number> },
@@ -138,7 +141,7 @@ function crowdedIn(
   return crowded
 }
 
-/** The most that each may have so that all together have at most `most`: those that have less leave the rest to the others. */
+/** Returns the highest limit per originator that keeps the total at or below `most`. Originators with fewer leave the rest to the others. */
 export function fairShare(counts: readonly number[], most: number): number {
   let left = most
   let others = counts.length

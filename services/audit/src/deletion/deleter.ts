@@ -18,38 +18,38 @@ export interface DeleterDeps extends DeletionDeps {
   objects: ObjectStore
   clock: Clock
   log: Logger
-  /** The last message that the reader took. */
+  /** Returns sequence and time of the last message that the reader took. */
   read: () => { sequence: number; time: number }
-  /** Whether what was read and is in no sealed segment speaks of a pass after segment k. */
+  /** Returns a check whether an unsealed segment after k names a pass. */
   unsealed: () => (key: PassKey, k: number) => boolean
-  /** Names this process, and for how long nobody else deletes when it is gone without a word. */
+  /** Name of this process as the lease holder, and the milliseconds after which another process may take over if this one dies. */
   holder: string
   lease_ms: number
 }
 
 interface Younger {
-  /** Server ms of the moment. */
+  /** Server time in milliseconds up to which everything was read. */
   now: number
   isYounger: IsYounger
 }
 
-/** Segments done with before it is looked anew at what came meanwhile. */
+/** Maximum number of segments processed before younger messages are read again. */
 const SEGMENTS_PER_RUN = 256
-/** Passes that wait are looked at again so often, at most so many at a time. */
+/** Minimum milliseconds between two checks of deferred passes, and the number of passes checked at a time. */
 const RETRY_DELAY_MS = 5_000
 const CONCURRENCY = 16
 
 /**
- * The deleter (docs/architecture/audit-archive.md#deletion-from-the-stream): takes one archived segment after the other once its youngest message is older than two id windows, and
- * deletes of it what is done with. What stays since it is open needs no list: its end will be stored, and a pass goes with the segment of
- * its youngest message. Of several audits one does it at a time.
+ * Deletes archived messages from the stream (docs/architecture/audit-archive.md#deletion-from-the-stream). Processes one archived segment after the
+ * other, once its youngest message is older than two id windows, and deletes the messages of closed passes. An open pass needs no list: its end is
+ * stored later, and a pass is deleted with the segment of its last message that counts. Only one of several audits deletes at a time.
  */
 export class Deleter {
   readonly segments: SegmentDeleter
   private readonly left: DeferredDeletions
   private readonly reading: SegmentPrefetch
   private ahead: LaterReferences | undefined
-  /** What it knows of `left` and `ahead` is since then. */
+  /** Value of `state.taken` when `left` and `ahead` were loaded. */
   private taken = 0
   private readonly looking: SingleFlightTask
   private lookedAgain = Number.NEGATIVE_INFINITY
@@ -74,7 +74,7 @@ export class Deleter {
     return new Deleter(deps, await DeletionState.open(deps.bus, deps))
   }
 
-  /** The first segment that is not done with; passes and advisories that had to be left in those before. */
+  /** First segment that is not processed yet. `waiting` counts the passes and advisories deferred in the segments before it. */
   get next(): number {
     return this.state.next
   }
@@ -83,12 +83,12 @@ export class Deleter {
     return this.left.size
   }
 
-  /** Why nothing is deleted though it should be. */
+  /** Reason why due deletions are not made. */
   get trouble(): string | undefined {
     return this.looking.trouble
   }
 
-  /** Does what is due; at once where it is at it already. */
+  /** Runs the deletions that are due. During a run, returns that run. */
   look(): Promise<void> {
     return this.looking.run()
   }
@@ -101,7 +101,7 @@ export class Deleter {
   }
 
   private async work(): Promise<void> {
-    // By a clock of its own it would take for old what is young, and another one's lease for over.
+    // With an unsynchronized clock, recent messages could look old and another process's lease expired.
     if (!this.deps.bus.clockMeasured) throw new Error('the server’s clock is not known: nothing is deleted until it is')
     if (!(await this.holds())) {
       this.ahead = undefined
@@ -122,12 +122,12 @@ export class Deleter {
       this.deps.log.warn({ segment: k, stored }, 'the stream takes no requests: its last segment was filled up, to be deleted')
   }
 
-  /** Whether it is this process that deletes: so it is for a while then. */
+  /** True if this process holds the lease. Acquires or renews it if possible. */
   private async holds(): Promise<boolean> {
     return !this.looking.stopped && (await this.state.hold(() => this.begin()))
   }
 
-  /** Where nobody deleted yet; undefined: nothing of what is stored is archived. */
+  /** Returns the segment where the first deleter starts, or `undefined` if the first segment of the stream is not archived yet. */
   private async begin(): Promise<number | undefined> {
     const { first } = await this.deps.bus.bounds()
     const k = segmentOf(Math.max(1, first))
@@ -136,7 +136,7 @@ export class Deleter {
     return undefined
   }
 
-  /** What another process left behind. */
+  /** Loads the state that another process left behind. */
   private async takeOver(): Promise<void> {
     const { taken } = this.state
     if (this.ahead && this.taken === taken) return
@@ -145,7 +145,7 @@ export class Deleter {
     this.taken = taken
   }
 
-  /** The next segment; false: none is due, or it is another process's now. */
+  /** Processes the next segment. Returns false if none is due or another process took over. */
   private async segment({ now, isYounger }: Younger): Promise<boolean> {
     const { clock, rules } = this.deps
     const { next } = this.state
@@ -160,20 +160,21 @@ export class Deleter {
     const begun = clock.monotonic()
     const isOurs = await this.state.advance(next + 1)
     this.segments.pace.recordLatency(clock.monotonic() - begun)
-    // What the other one leaves behind has to be read when this one deletes again.
+    // Forces a reload of the deferred passes when this process holds the lease again.
     if (!isOurs) this.ahead = undefined
     return isOurs
   }
 
   /**
-   * What is known of younger messages at the moment of the last message that was read, all of which were stored before it: what comes after
-   * it asks for what was older than two windows then. So an audit that lags deletes later, but it does.
+   * Returns the check for younger messages, as of the time of the last message read. A request stored later asks for a pass that was older than two
+   * id windows at that time, so it need not be known. An audit that lags deletes later, but it does delete.
    */
   private async younger(): Promise<Younger | undefined> {
     const now = await this.readAt()
     const unsealed = this.deps.unsealed()
     const { ahead } = this
-    // Else another process would take over while this one reads, and then this one from that, and nobody would come to delete.
+    // Holds the lease during the read. Otherwise another process would take over, then this one again after that one's read, and neither
+    // would ever delete.
     if (!ahead || !(await ahead.refresh(async () => (await this.holds()) && this.taken === this.state.taken))) {
       this.ahead = undefined
       return undefined
@@ -181,7 +182,7 @@ export class Deleter {
     return { now, isYounger: (key, k) => ahead.isReferencedAfter(keyText(key), k) || unsealed(key, k) }
   }
 
-  /** Up to which moment everything stored was read, server ms: now, where nothing is unread. */
+  /** Returns the server time in milliseconds up to which everything stored was read: the current time if nothing is unread. */
   private async readAt(): Promise<number> {
     const { bus, read } = this.deps
     const now = bus.now()

@@ -7,8 +7,8 @@ import { compactRecordOf } from '../records/compact-record.js'
 import { controlOf } from '../records/pass-history.js'
 
 /**
- * Whether a pass may leave the stream (docs/architecture/audit-archive.md#deletion-from-the-stream). `later`: not before another message of it is stored, and with that one it is
- * looked at again. `wait`: nothing more needs to be stored; it is looked at again until `due` (server ms), and goes then at the latest.
+ * Tells if a pass may leave the stream (docs/architecture/audit-archive.md#deletion-from-the-stream). `later`: not before another message of it is
+ * stored; it is checked again with that message. `wait`: no further message is necessary; it is checked again at `due` (server ms) at the latest.
  */
 export type DeletionEligibility =
   | { may: 'go' }
@@ -16,12 +16,12 @@ export type DeletionEligibility =
   | { may: 'wait'; why: 'delivery'; returned: number; due: number }
   | { may: 'wait'; why: 'dead_letter' | 'hold'; due: number }
 
-/** A pass that is to leave. */
+/** A pass that may be deleted. */
 export interface PassToDelete {
   key: PassKey
-  /** As far as it is known; it is read where it matters and is not (of what was refused only its request says it). */
+  /** Session of the pass, if it is known. Otherwise it is read when necessary; of a refused pass only the request names it. */
   session: string | undefined
-  /** Messages of it: its id may have been used by another one, too. */
+  /** Sequences of its messages, because another pass may have used its id, too. */
   sequences: readonly number[]
 }
 
@@ -29,16 +29,16 @@ export interface EligibilityDeps {
   rules: JournalRules
   agents: ReadonlyMap<string, AgentRecord>
   acknowledged: Pick<AckIndex, 'has'>
-  /** How long a dead letter that nobody settles is kept, ms. */
+  /** Milliseconds for which an unsettled dead letter is kept. */
   dead_letters_ms: number
-  /** Whether people hold it (decision 87). */
+  /** True if a legal hold or a pending erasure keeps the pass (decision 87). */
   isHeld: (pass: PassToDelete) => Promise<boolean>
 }
 
-/** What is held is looked at again after this: it may have been released. */
+/** Milliseconds until a held pass is checked again, because its hold may have been released. */
 const HOLD_RECHECK_MS = 10_000
 
-/** `now`: the server's time. */
+/** Decides if a pass may leave the stream. `now` is the server time. */
 export async function deletionEligibility(memory: PassMemory, now: number, deps: EligibilityDeps): Promise<DeletionEligibility> {
   const standing = await eligibilityWithoutHold(memory, now, deps)
   if (standing.may === 'later') return standing
@@ -52,17 +52,17 @@ export async function deletionEligibility(memory: PassMemory, now: number, deps:
   return held ? { may: 'wait', why: 'hold', due: now + HOLD_RECHECK_MS } : standing
 }
 
-/** Undefined where the pass claims another session than its root's: the pass is read then, for both count. */
+/** Returns the session, or `undefined` if the pass claims a session other than its root's: both count then, so the pass must be read. */
 function sessionNamed(control: ReturnType<typeof controlOf>): string | undefined {
   return control?.counted_session === undefined ? control?.session_id : undefined
 }
 
 async function eligibilityWithoutHold(memory: PassMemory, now: number, deps: EligibilityDeps): Promise<DeletionEligibility> {
   const { journal } = memory
-  // Nothing that counts: what was told of a pass that is gone, or of none.
+  // No step counts: the messages are about a pass that was deleted, or about none.
   if (journal.state === 'none') return { may: 'go' }
   if (journal.state !== 'done') return { may: 'later' }
-  // A person's decision, or that nobody made it in time, is stored and comes by.
+  // The decision, or the event that it expired, is stored as a further message.
   if (!compactRecordOf(memory) && buildRecord(memory, deps.rules).record.status === 'awaiting_release') return { may: 'later' }
   const letter = unsettledSince(memory, deps)
   if (letter !== undefined && letter + deps.dead_letters_ms > now) {
@@ -74,19 +74,22 @@ async function eligibilityWithoutHold(memory: PassMemory, now: number, deps: Eli
   return { may: 'wait', why: 'delivery', returned: sequence, due }
 }
 
-/** When its dead letter was stored, where nobody has settled it. */
+/** Returns the time of the dead letter, or `undefined` if there is none or it is settled. */
 function unsettledSince({ noted }: PassMemory, { agents }: EligibilityDeps): number | undefined {
   let letter: number | undefined
   for (const { fact } of noted) {
     if (fact.type !== 'event') continue
     if (fact.kind === 'dead_letter' && fact.sender === SYSTEM) letter ??= fact.time
-    // What an agent settles does not count (decision 52).
+    // A settlement by an agent does not count (decision 52).
     if (fact.kind === 'settled' && fact.sender !== SYSTEM && !agents.has(fact.sender)) return undefined
   }
   return letter
 }
 
-/** Until when its originator may take it; undefined: nobody asked for delivery, or it is late already (E022). */
+/**
+ * Returns the time until which the originator may acknowledge the return. Returns `undefined` if no delivery is required, or if E022 is already
+ * recorded.
+ */
 export function deliveryDeadline(memory: PassMemory, { agents }: Pick<EligibilityDeps, 'agents'>): number | undefined {
   const asked = agents.get(memory.key.originator)?.durable_returns
   const { journal } = memory
@@ -94,7 +97,7 @@ export function deliveryDeadline(memory: PassMemory, { agents }: Pick<Eligibilit
   if (memory.noted.some(({ fact }) => fact.type === 'event' && fact.kind === 'undelivered' && fact.sender === SYSTEM)) return undefined
   const framed = memory.step('work') ?? memory.step('held')
   const control = framed && controlOf(framed)
-  // Nobody waits for it.
+  // The originator does not require the return.
   if (control?.return_required === false) return undefined
   return journal.return.time + (control?.policy.return_deadline_ms ?? SYSTEM_DEFAULTS.return_deadline_ms)
 }

@@ -4,9 +4,9 @@ import { foldJournal, type JournalRules } from '@passover/core'
 import type { Fact, PassKey } from '@passover/schemas'
 
 /**
- * The order in which a closed pass's messages are deleted (docs/architecture/invariants.md#rule-4): its requests first, then what never counted, what tells that
- * it did not after it, then the steps in order, its return last. A crash after any of them leaves a journal that reads as it did, or one that
- * no guard can pass, and nothing that would be told as a violation again.
+ * Returns the order in which the messages of a closed pass are deleted (docs/architecture/invariants.md#rule-4): requests, other messages, ignored
+ * steps, violations, the steps in order, the return last. After a crash at any point, the remaining journal reads as before or cannot pass any guard,
+ * and no violation is reported again.
  */
 export function deletionOrder(facts: readonly Fact[], rules: JournalRules): number[] {
   const steps = facts.filter((fact) => fact.type === 'step').sort((a, b) => a.sequence - b.sequence)
@@ -24,8 +24,8 @@ export function deletionOrder(facts: readonly Fact[], rules: JournalRules): numb
 }
 
 /**
- * Deletes one pass from the stream, each message confirmed before the next; `requests` are the sequences of the requests for its id.
- * False: a deletion was not confirmed, and nothing after it was tried. Whether the pass may go is for the caller to know (rule 4).
+ * Deletes one pass from the stream and confirms each deletion before the next. `requests` are the sequences of the requests for its id. Returns false
+ * if a deletion was not confirmed; no further deletion is tried then. The caller must make sure that the pass may be deleted (rule 4).
  */
 export async function deletePass(bus: Bus, key: PassKey, options: { requests?: readonly number[]; rules: JournalRules }): Promise<boolean> {
   const facts = (await bus.journal.history(key))

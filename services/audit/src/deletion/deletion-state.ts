@@ -4,13 +4,13 @@ import { type PassKey, passKey } from '@passover/schemas'
 import { z } from 'zod'
 
 const stateBody = z.object({
-  /** The first segment that is not done with. */
+  /** First segment that is not processed yet. */
   next: z.int().min(0),
-  /** Which process deletes, and until when (server ms) nobody else does. */
+  /** Process that holds the lease, and the server time in milliseconds at which the lease ends. */
   holder: z.string(),
   until: z.number(),
 })
-/** A closed pass that must stay for now, of a segment that is done with otherwise. */
+/** A closed pass that must stay for now, from an otherwise processed segment. */
 const deferredPass = z.object({
   key: passKey.extend({ id: z.string().max(64) }),
   why: z.enum(['delivery', 'dead_letter', 'hold']),
@@ -31,19 +31,19 @@ export interface DeferredSegment {
 const STATE = 'retention.state'
 const WAITING = 'retention.waiting'
 
-/** Segments before that may have lost messages to the deleter, of any audit; undefined: nobody deleted yet. */
+/** Returns the segment before which the deleter of any audit may have deleted messages, or `undefined` if none has run yet. */
 export async function deletedTo(bus: Bus): Promise<number | undefined> {
   const found = await (await bus.table(ARCHIVE_BUCKET, entry)).get(STATE)
   return found && 'next' in found.value.retention ? found.value.retention.next : undefined
 }
 
 /**
- * How far the deleter has come, in the manifest's bucket: which segment is next, which process deletes (one at a time; two for a moment
- * are harmless, since a deletion is of one message and says how it went), and what had to be left behind.
+ * State of the deleter, in the manifest's bucket: the next segment, the process that deletes, and the deferred deletions. One process deletes at a
+ * time. A short overlap of two is harmless, because each deletion concerns a single message and reports its outcome.
  */
 export class DeletionState {
   private revision = 0
-  /** How often it took over where another process, or nobody, had been. */
+  /** Number of times this process took over the lease from another process or a fresh state. */
   taken = 0
   private state: z.infer<typeof stateBody> | undefined
 
@@ -53,17 +53,21 @@ export class DeletionState {
     private readonly own: { holder: string; lease_ms: number },
   ) {}
 
-  /** A holder renews its lease at each segment, and in time; what a killed one held is another's after it. */
+  /** Opens the state. A holder renews its lease at each segment and before it ends. The lease of a killed process passes to another at its end. */
   static async open(bus: Bus, own: { holder: string; lease_ms: number }): Promise<DeletionState> {
     return new DeletionState(await bus.table(ARCHIVE_BUCKET, entry), bus, own)
   }
 
-  /** The first segment that is not done with. */
+  /** First segment that is not processed yet. */
   get next(): number {
     return this.state?.next ?? 0
   }
 
-  /** Whether this process is the one that deletes: it takes the lease where it is free, and renews its own. `first`: where nobody began yet. */
+  /**
+   * Acquires the lease if it is free, or renews it. Returns true if this process holds it.
+   *
+   * @param first - Returns the segment to start with if no deleter has run yet.
+   */
   async hold(first: () => Promise<number | undefined>): Promise<boolean> {
     if (this.state && this.state.until - this.bus.now() > this.own.lease_ms / 2) return true
     const found = await this.table.get(STATE)
@@ -79,12 +83,12 @@ export class DeletionState {
     return next !== undefined && (await this.write(next))
   }
 
-  /** A segment is done with. False: another process took over. */
+  /** Records that the segments before `next` are processed. Returns false if another process took over. */
   async advance(next: number): Promise<boolean> {
     return await this.write(next)
   }
 
-  /** Lets another one go on at once. */
+  /** Releases the lease, so that another process can continue immediately. */
   async release(): Promise<void> {
     if (!this.state) return
     const retention = { ...this.state, until: 0 }
@@ -92,7 +96,7 @@ export class DeletionState {
     await this.table.update(STATE, { v: 1, retention }, this.revision)
   }
 
-  /** What was left behind, by segment. */
+  /** Yields the deferred deletions by segment. */
   async *deferred(): AsyncGenerator<[number, DeferredSegment]> {
     for await (const { key, value } of this.table.entries(`${WAITING}.*`)) {
       if ('passes' in value.retention) yield [Number(key.slice(WAITING.length + 1)), value.retention]

@@ -2,19 +2,19 @@ import { randomBytes } from 'node:crypto'
 import { hashPass, type PassHash } from '../runtime/pass-hash.js'
 
 const INITIAL_SLOTS = 1 << 10
-/** Of a slot: two hashes of the pass's name, and its segment + 1. */
+/** Numbers per slot: two hashes of the pass's name, and its segment + 1. */
 const WIDTH = 3
 const SEGMENT = 2
 const EMPTY = 0
 const DELETED = 0xffff_ffff
 
 /**
- * The last segment that speaks of each of very many passes: 64 bits of each name and a number, in one array that is at most half full. A map
- * of names would be some 150 bytes a pass, and where handlers take long nearly every pass of two id windows is in it.
+ * Maps each of very many passes to the last segment that names it. Stores 64 bits of hashes per name and a number, in one array that is at most half
+ * full. A `Map` of names would take about 150 bytes per pass, and with slow handlers nearly every pass of two id windows is in it.
  */
 export class LastSegmentTable {
   private table = new Uint32Array(WIDTH * INITIAL_SLOTS)
-  /** Slots that are not empty. */
+  /** Number of slots that are not empty, including deleted ones. */
   private taken = 0
   private count = 0
   private readonly seed = randomBytes(4).readUInt32LE()
@@ -24,7 +24,7 @@ export class LastSegmentTable {
     return this.count
   }
 
-  /** The segment of a pass (a `keyText`). */
+  /** Returns the last segment that names a pass (a `keyText`). */
   get(text: string): number | undefined {
     const at = this.find(text)
     return at === undefined ? undefined : this.read(at + SEGMENT) - 1
@@ -53,7 +53,7 @@ export class LastSegmentTable {
     return this.table[at] ?? EMPTY
   }
 
-  /** Where it stands; its hashes are in `hashed` then. */
+  /** Returns the position of a pass's slot. Its hashes are in `hashed` afterwards. */
   private find(text: string): number | undefined {
     hashPass({ originator: '', subagent: '', id: text }, this.seed, this.hashed)
     const { hash, check } = this.hashed
@@ -80,7 +80,7 @@ export class LastSegmentTable {
     return at + WIDTH === this.table.length ? 0 : at + WIDTH
   }
 
-  /** Makes room, as much as what is left needs. */
+  /** Rebuilds the table without deleted slots, sized for the remaining passes. */
   private renew(): void {
     const old = this.table
     let slots = INITIAL_SLOTS

@@ -3,13 +3,13 @@ import { keyText } from '@passover/schemas'
 import { LastSegmentTable } from './last-segment-table.js'
 
 /**
- * Which passes that began earlier are spoken of in later segments: a pass goes only with the segment that holds the last message that counts. Read
- * from the indexes of all sealed segments after the deleter's own; a pass that lives within one segment costs nothing.
+ * Tracks which passes that began earlier are named in later segments: a pass is deleted only with the segment of its last message that counts. Read
+ * from the indexes of all sealed segments after the deleter's own. A pass within a single segment costs nothing.
  */
 export class LaterReferences {
   private readonly last = new LastSegmentTable()
   private read: number
-  /** Every pass of one segment: most that are cut by a segment's end go on in the next one, and may begin there. */
+  /** All passes named in the next segment. Most passes that a segment boundary cuts continue there; their first step may be there, too. */
   private next: { k: number; texts: ReadonlySet<string> } | undefined
   private begun: { k: number; texts: Promise<ReadonlySet<string> | undefined> } | undefined
 
@@ -24,7 +24,7 @@ export class LaterReferences {
     return this.last.size
   }
 
-  /** Reads what was sealed since: at a start some thousand indexes. False: it is not `wanted` any more. */
+  /** Reads the indexes that were sealed since the last call; at a start, thousands. Returns false if `wanted` resolves to false. */
   async refresh(wanted: () => Promise<boolean>): Promise<boolean> {
     while (await this.deps.manifest.entry(this.read)) {
       if (!(await wanted())) return false
@@ -34,30 +34,30 @@ export class LaterReferences {
     return true
   }
 
-  /** Before segment k is gone through; what the one after it will need is read meanwhile. */
+  /** Loads the passes of segment k + 1 before segment k is processed, and starts to load those of k + 2. */
   async prefetch(k: number): Promise<void> {
     const { begun } = this
     this.begun = undefined
     const texts = (begun?.k === k + 1 ? await begun.texts : undefined) ?? (await this.textsOf(k + 1))
     this.next = { k: k + 1, texts: texts ?? new Set() }
     const next = this.textsOf(k + 2)
-    // Whoever needs it is told.
+    // An error is thrown when the result is awaited.
     next.catch(() => undefined)
     this.begun = { k: k + 2, texts: next }
   }
 
-  /** Whether a segment after k speaks of it, as far as it began before, or goes on in the next one. */
+  /** True if a segment after k names the pass. Finds passes that begin after k only in segment k + 1. */
   isReferencedAfter(text: string, k: number): boolean {
     return (this.last.get(text) ?? -1) > k || (this.next?.k === k + 1 && this.next.texts.has(text))
   }
 
-  /** Undefined: it is not sealed yet. */
+  /** Returns the passes of a segment, or `undefined` if it is not sealed yet. */
   private async textsOf(k: number): Promise<ReadonlySet<string> | undefined> {
     if (!(await this.deps.manifest.entry(k))) return undefined
     return new Set((await this.deps.archive.passesIn(k)).map(({ key }) => keyText(key)))
   }
 
-  /** Segment k is done with. */
+  /** Forgets passes whose last segment was k, after k is processed. */
   forget(texts: Iterable<string>, k: number): void {
     for (const text of texts) if (this.last.get(text) === k) this.last.delete(text)
   }

@@ -11,14 +11,16 @@ export interface PadDeps {
 }
 
 /**
- * Only full segments are archived, and only what is archived is deleted: a stream that takes no requests any more, while what fills it lies in a
- * segment that is not full, would stay shut for good, since nothing comes that fills it. Then the segment is filled up with acknowledgments of
- * nothing, so that it is sealed, and gone through two windows later. `next`: the first segment that is not done with. Gives how many were stored.
+ * Fills up the last segment with empty acknowledgments if the stream accepts no more requests. Only full segments are archived, and only archived
+ * messages are deleted: if the messages that fill the stream are in an incomplete segment, the stream would stay closed for good, because no message
+ * arrives to complete it. The padded segment is sealed, and processed two id windows later. Returns the number of messages stored.
+ *
+ * @param next - First segment that is not processed yet.
  */
 export async function padSegment({ bus, manifest }: PadDeps, next: number): Promise<number> {
   if ((await bus.usage()).requests === 'open' || (await manifest.entry(next))) return 0
   const { first, last } = await bus.bounds()
-  // Read late, or nothing is there.
+  // The stream is empty, or its last message is in another segment.
   if (last < first || segmentOf(last) !== next) return 0
   const headers = { [HEADER.contentType]: CONTENT_TYPE.msgpack }
   const message = { subject: bus.subjects.acknowledged(SYSTEM), headers, data: encode({ v: 1, returns: packSequences([]) }) }
@@ -26,7 +28,7 @@ export async function padSegment({ bus, manifest }: PadDeps, next: number): Prom
   for (let missing = segmentRange(next).last - last; missing > 0; missing -= CONCURRENCY) {
     const outcomes = await Promise.all(Array.from({ length: Math.min(CONCURRENCY, missing) }, () => bus.publish(message)))
     stored += outcomes.filter(({ kind }) => kind === 'stored').length
-    // There is no room even for these, or nobody answers: the next look tries again.
+    // The stream has no room even for these, or the server does not answer. The next run tries again.
     if (outcomes.some(({ kind }) => kind !== 'stored')) break
   }
   return stored

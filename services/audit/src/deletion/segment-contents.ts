@@ -5,29 +5,29 @@ import { type Fact, isFirst, keyText, type PassKey } from '@passover/schemas'
 import { isRecorded, PassMemory } from '../pass/pass-memory.js'
 import { requestId } from '../pass/unanswered-requests.js'
 
-/** A pass as far as the deleter has read it: what it amounts to, and every message of it. */
+/** A pass as far as the deleter has read it: its folded state and all its messages. */
 export interface DeletionCandidate {
   readonly memory: PassMemory
   readonly facts: Map<number, Fact>
-  /** Its first step is among them, the request that this names, and whatever may be older than that. */
+  /** True if its first step, the request that this step names, and all messages that may be older are included. */
   whole: boolean
 }
 
-/** What one segment holds, pass by pass, and what belongs to none. */
+/** Contents of one segment: messages by pass, and messages of no pass. */
 export interface SegmentContents {
   passes: Map<string, DeletionCandidate>
-  /** Sequences of what nobody needs once it is old: acknowledgments, and what no honest client stores. */
+  /** Sequences of messages that are not needed once they are old: acknowledgments, and messages that no honest client stores. */
   loose: number[]
-  /** The server's words about lost deliveries: they go when the message that they name is gone. */
+  /** Server advisories about failed deliveries. An advisory is deleted once the message that it names is gone. */
   advisories: StoredMessage[]
 }
 
 interface ContentsContext {
   bus: Bus
   rules: JournalRules
-  /** Of earlier segments: passes that go on. */
+  /** Returns a pass from earlier segments that continues in this one. */
   known: (text: string) => DeletionCandidate | undefined
-  /** Server ms since which all segments were read: something of a pass that was asked for soon after it may be older. */
+  /** Server time in milliseconds since which all segments were read. A pass requested soon after it may have older messages. */
   since: number
 }
 
@@ -35,7 +35,7 @@ export function createCandidate(key: PassKey): DeletionCandidate {
   return { memory: new PassMemory(key), facts: new Map(), whole: false }
 }
 
-/** Takes the next message of a pass. */
+/** Adds the next message of a pass. */
 export function addMessage(
   leaving: DeletionCandidate,
   message: { stored: StoredMessage; fact: Fact },
@@ -47,7 +47,10 @@ export function addMessage(
   leaving.whole ||= hasBegun(fact, leaving.facts, since)
 }
 
-/** Where the request stands in an earlier segment that this process did not read, others for the same id may, too; and so may a cancel. */
+/**
+ * True if the pass began late enough for all its messages to be in segments that were read. If its request is in an earlier segment, other requests
+ * for its id and a cancel may be there, too.
+ */
 function hasBegun(fact: Fact, facts: DeletionCandidate['facts'], since: number): boolean {
   if (fact.type !== 'step' || !isFirst(fact)) return false
   const named = requestNamed(fact)?.sequence
@@ -55,14 +58,14 @@ function hasBegun(fact: Fact, facts: DeletionCandidate['facts'], since: number):
   return begun !== undefined && begun.time >= since + EARLY_MESSAGE_MS
 }
 
-/** Sorts a segment's messages by the pass that they are about; each is added in order. */
+/** Groups a segment's messages by pass. `add` must be called for each message in order. */
 export function groupByPass(reading: ContentsContext): { contents: SegmentContents; add: (stored: StoredMessage) => void } {
   const contents: SegmentContents = { passes: new Map(), loose: [], advisories: [] }
   const requests = new Map<number, PassKey>()
   return { contents, add: (stored) => sort(stored, { contents, requests, reading }) }
 }
 
-/** Kinds of messages that belong to no pass and tell nothing that is kept; an advisory only where it is not believed. */
+/** Kinds of messages that belong to no pass and need not be kept. An advisory gets here only if it is not trusted. */
 const UNASSIGNED_KINDS: ReadonlySet<string> = new Set(['unknown', 'acknowledged', 'advisory'])
 
 function sort(stored: StoredMessage, into: { contents: SegmentContents; requests: Map<number, PassKey>; reading: ContentsContext }): void {
@@ -83,7 +86,7 @@ function sort(stored: StoredMessage, into: { contents: SegmentContents; requests
   addMessage(leaving, { stored, fact }, reading)
   const named = fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
   const asked = named === undefined ? undefined : requests.get(named)
-  // Refused as malformed, or since another has its id: the answer has a name of its own, and takes the request with it.
+  // Refused as malformed, or because its id was taken: the answer has an id of its own, and the request is deleted with the answer.
   if (asked && named !== undefined && keyText(asked) !== keyText(key) && isBetween(key, asked)) {
     move(named, { from: asked, to: leaving, contents })
     leaving.whole ||= hasBegun(fact, leaving.facts, since)
@@ -97,7 +100,10 @@ function candidateOf(key: PassKey, { passes }: SegmentContents, { known }: Conte
   return found
 }
 
-/** The other one stays among the passes: this request kept it where its own messages are, for the segment of its youngest (`LaterReferences`). */
+/**
+ * Moves a request to the pass that answers it. The pass whose id the request named stays in `contents`: the request may have been its youngest
+ * message, which postponed its deletion to this segment (`LaterReferences`).
+ */
 function move(sequence: number, { from, to, contents }: { from: PassKey; to: DeletionCandidate; contents: SegmentContents }): void {
   const other = contents.passes.get(keyText(from))
   const fact = other?.facts.get(sequence)
@@ -110,7 +116,7 @@ function passKeyOf(bus: Bus, stored: StoredMessage, fact: Fact): PassKey | undef
   if (fact.type === 'step' || fact.type === 'event' || fact.type === 'decision' || fact.type === 'untrusted') return fact.key
   if (fact.type !== 'request') return undefined
   const { originator, subagent, sequence } = fact
-  // One without any id can only be answered under the name that it is refused by.
+  // A request without an id can only be answered under the id that is made from its sequence.
   return { originator, subagent, id: requestId(stored, fact) ?? bus.subjects.badId(sequence) }
 }
 

@@ -18,61 +18,64 @@ export interface DeletionDeps extends EligibilityDeps {
   bus: Bus
   archive: Archive
   clock: Pick<Clock, 'after' | 'monotonic'>
-  /** Sequences of a pass that are in no sealed segment yet. */
+  /** Returns the sequences of a pass that are not in a sealed segment yet. */
   unsealedOf: (key: PassKey) => readonly number[]
-  /** Whether the audit knows that nothing began a pass (a `keyText`). */
+  /** True if the audit knows that a pass (a `keyText`) has no first step. */
   isGhost: (text: string) => boolean
 }
 
-/** Whether something is stored of a pass that is younger than segment k. */
+/** True if a message of the pass was stored after segment k. */
 export type IsYounger = (key: PassKey, k: number) => boolean
 
 interface SettleOptions {
   k: number
   isYounger: IsYounger
-  /** There are too many dead letters for it to stay as one. */
+  /** True if there are too many dead letters to keep this one. */
   crowded?: boolean
 }
 
-/** Of passes that go on in later segments so much is remembered; the others are read again. */
+/** Maximum memory for passes that continue in later segments. Passes beyond it are read again. */
 const KNOWN_BYTES = 64 * 1024 * 1024
 const CANDIDATE_BYTES = 1_024
 const FACT_BYTES = 200
-/** Passes that are read at once, however many deletions may be under way: a read costs memory, and the server more than a deletion. */
+/** Maximum number of passes read at a time, however many deletions are in flight. A read costs memory, and more server time than a deletion. */
 const READ_CONCURRENCY = 16
-/** Id windows for which an ended pass stays that its originator asks for again and again. */
+/** Number of id windows for which repeated requests by its originator keep an ended pass in the stream. */
 const RESUBMIT_WINDOWS = 8
 
-/** Deletes from the stream what one archived segment holds of passes that are done with (docs/architecture/audit-archive.md#deletion-from-the-stream). */
+/**
+ * Deletes the messages of closed passes in one archived segment from the stream
+ * (docs/architecture/audit-archive.md#deletion-from-the-stream).
+ */
 export class SegmentDeleter {
-  /** Passes of segments done with that go on in later ones. */
+  /** Passes from processed segments that continue in later ones. */
   private readonly known = new LRUCache<string, DeletionCandidate>({
     maxSize: KNOWN_BYTES,
     sizeCalculation: ({ memory, facts }) => CANDIDATE_BYTES + memory.bytes + facts.size * FACT_BYTES,
     dispose: ({ facts }, _text, reason) => reason === 'evict' && this.forget(facts),
   })
-  /** Messages deleted, and passes. */
+  /** Number of messages and of passes deleted. */
   deleted = 0
   passes = 0
-  /** Passes at a time; of one pass, one message after the other (rule 4). */
+  /** Number of passes deleted at a time. The messages of one pass are deleted one after the other (rule 4). */
   readonly pace = new AdaptiveConcurrency()
   private readonly reads = pLimit(READ_CONCURRENCY)
-  /** Server ms since which it has read every segment. */
+  /** Server time in milliseconds since which every segment was read. */
   private since: number | undefined
   private stopped = false
 
   constructor(private readonly deps: DeletionDeps) {}
 
-  /** What is under way ends, and nothing more begins. */
+  /** Lets running deletions finish and starts no new ones. */
   stop(): void {
     this.stopped = true
   }
 
-  /** Throws where the server does not answer, or it was stopped: the segment is then begun again, which repeats no harm. */
+  /** Processes a segment. Throws if the server does not answer or `stop` was called; the segment can then safely be processed again. */
   async run({ entry, messages }: ReadSegment, isYounger: IsYounger): Promise<{ left: DeferredSegment; texts: string[] }> {
     const { bus, rules, clock } = this.deps
     if (entry.k === 0) this.since = Number.NEGATIVE_INFINITY
-    // One that holds nothing says nothing of when.
+    // An empty segment has no time.
     else if (messages.length > 0) this.since ??= entry.first_time
     const width = () => this.pace.concurrency
     const begun = clock.monotonic()
@@ -103,7 +106,7 @@ export class SegmentDeleter {
     return { left, texts: [...contents.passes.keys()] }
   }
 
-  /** Deletions are by sequence: the archive of a stream that went another way since must not delete what stands there now. */
+  /** Compares samples with the stream. Deletions are by sequence: after a rollback, they would delete messages that were not archived. */
   private async compare(messages: readonly StoredMessage[]): Promise<void> {
     const looked = [messages[0], messages[messages.length >> 1], messages.at(-1)].map(async (archived) => {
       const stored = archived && (await this.deps.bus.journal.message(archived.sequence))
@@ -113,13 +116,13 @@ export class SegmentDeleter {
     await Promise.all(looked)
   }
 
-  /** Looks at a pass again that had to wait in a segment before `next`. Undefined: it is gone, or what is younger of it decides. */
+  /** Checks a pass again that was deferred in a segment before `next`. Returns `undefined` if it is gone, or if younger messages decide about it. */
   async again(key: PassKey, how: { next: number; isYounger: IsYounger; crowded: boolean }): Promise<DeferredPass | undefined> {
     const wait = await this.settle(await this.completed(await this.read(key)), { ...how, k: how.next - 1 })
     return wait === 'later' ? undefined : wait
   }
 
-  /** Whether the message that an advisory names is still there; else the advisory goes too. */
+  /** True if the message that an advisory names still exists. Otherwise the advisory is deleted. */
   async isNeeded({ advisory, names }: DeferredAdvisory): Promise<boolean> {
     if (await this.deps.bus.journal.message(names)) return true
     await this.delete(advisory)
@@ -142,11 +145,11 @@ export class SegmentDeleter {
     const standing = await deletionEligibility(leaving.memory, this.deps.bus.now(), deps)
     if (standing.may === 'later') return 'later'
     if (standing.may === 'wait') return deferredPassOf(key, standing)
-    // What is younger is not archived yet, or goes with its own segment.
+    // Younger messages are not archived yet, or are deleted with their own segment.
     const { last } = segmentRange(k)
     if (found.whole) await this.deletePass(leaving, ({ sequence }) => sequence <= last)
     else {
-      // A pass that left with an earlier segment is known from the archive: of that, the stream has only what was stored since.
+      // A pass that was deleted with an earlier segment is known from the archive. The stream has only those of its messages that came since.
       const there = (await this.hasJournal(key)) ? undefined : await this.inStream(key, 1)
       const isThere = ({ sequence, type }: Fact) => type === 'request' || there?.has(sequence) !== false
       await this.deletePass(await this.completed(leaving), (fact) => fact.sequence <= last && isThere(fact))
@@ -154,7 +157,7 @@ export class SegmentDeleter {
     return undefined
   }
 
-  /** Whether nothing began a pass. Then what agents stored under its id is not worth a read of the pass: they can do that for any number of ids. */
+  /** True if the pass has no first step. Its messages are then not worth loading: agents can store them under any number of ids. */
   private async isGhost(key: PassKey): Promise<boolean> {
     return (
       this.deps.isGhost(keyText(key)) ||
@@ -166,8 +169,8 @@ export class SegmentDeleter {
   }
 
   /**
-   * Messages under an id that nothing began go with their own segment. A request that is stored later begins a pass of which they are no part; one
-   * that was stored within EARLY_MESSAGE_MS of them can only be answered as expired by now.
+   * Deletes messages under an id without a first step, each with its own segment. A request that is stored later begins a pass that does not include
+   * them. A request that was stored within EARLY_MESSAGE_MS of them can only be answered as expired by now.
    */
   private async leaveGhost({ memory, facts }: DeletionCandidate, k: number): Promise<DeferredPass | undefined> {
     const standing = await deletionEligibility(memory, this.deps.bus.now(), this.deps)
@@ -179,7 +182,7 @@ export class SegmentDeleter {
     return undefined
   }
 
-  /** What stream and archive have of a pass that this process did not read from its beginning. */
+  /** Loads a pass that this process did not read from its beginning, from stream and archive. */
   private async read(key: PassKey): Promise<DeletionCandidate> {
     const { memory, messages } = await this.reads(() => {
       this.goesOn()
@@ -192,12 +195,12 @@ export class SegmentDeleter {
     if (this.stopped) throw new Error('it was stopped')
   }
 
-  /** What is asked for soon after these may be of a pass of which no more is known than that. */
+  /** Moves `since` behind dropped messages. A pass requested soon after them may have messages among them. */
   private forget(facts: DeletionCandidate['facts']): void {
     for (const { time } of facts.values()) this.since = Math.max(this.since ?? time, time)
   }
 
-  /** With requests for it that no step names, and progress: a history has not all of these. */
+  /** Adds requests that no step names, and progress. A loaded history does not contain all of these. */
   private async completed(leaving: DeletionCandidate): Promise<DeletionCandidate> {
     const { bus, archive, rules } = this.deps
     const { memory, facts } = leaving
@@ -207,25 +210,25 @@ export class SegmentDeleter {
     return leaving
   }
 
-  /** Nothing but requests, and nothing that answered them: they wait for the timekeeper. */
+  /** True if no step counts and a request must stay: it waits for the timekeeper, or for the deletion of its answer. */
   private async isUnanswered({ memory, facts }: DeletionCandidate): Promise<boolean> {
     const { key } = memory
     if (memory.journal.state !== 'none') return false
     for (const { type, sequence } of facts.values()) {
       if (type !== 'request') continue
-      // With its answer it goes; without one it is open.
+      // A request that was answered apart is deleted with its answer; one without an answer is open.
       if ((await this.isAnsweredApart(key, sequence)) || (await this.deps.bus.journal.message(sequence))) return true
     }
     return false
   }
 
-  /** A request that was refused under a name of its own goes with its answer, which is younger, and may stand in a later segment. */
+  /** True if a request was refused under an id of its own. It is deleted with its answer, which is younger and may be in a later segment. */
   private async isAnsweredApart(key: PassKey, sequence: number): Promise<boolean> {
     const { journal, subjects } = this.deps.bus
     const answer = subjects.return({ ...key, id: subjects.badId(sequence) }, SYSTEM)
     return this.reads(async () => {
       this.goesOn()
-      // That there is none only the leader can say.
+      // Only the leader can confirm that there is none.
       return (await journal.newest(answer)) !== undefined
     })
   }
@@ -236,9 +239,9 @@ export class SegmentDeleter {
   }
 
   /**
-   * Whether something younger than segment k could begin the pass anew (rule 4): a request, which has no subject of its pass, or a step of the
-   * dispatcher that does not count now. All else that agents store postpones nothing, and an originator that asks again and again keeps an ended
-   * pass for some windows only.
+   * True if a message younger than segment k could begin the pass again (rule 4): a request, whose subject does not name its pass, or a step of the
+   * dispatcher that does not count now. Other messages that agents store postpone nothing, and repeated requests keep an ended pass for
+   * `RESUBMIT_WINDOWS` id windows only.
    */
   private async mayBeginAnew({ memory: { key, journal } }: DeletionCandidate, k: number): Promise<boolean> {
     const { bus, archive, rules, unsealedOf } = this.deps
@@ -249,7 +252,7 @@ export class SegmentDeleter {
     return younger.some((sequence) => there.get(sequence) ?? isAskedFor)
   }
 
-  /** What the stream holds of a pass from a sequence on but for requests, and whether each could begin the pass. */
+  /** Returns the messages of a pass in the stream from a sequence on, except requests, and for each whether it could begin the pass. */
   private inStream(key: PassKey, from: number): Promise<ReadonlyMap<number, boolean>> {
     const { bus } = this.deps
     const filters = [bus.subjects.journal(key), bus.subjects.events(key), bus.subjects.decisions(key)]
@@ -279,7 +282,7 @@ export class SegmentDeleter {
     this.passes++
   }
 
-  /** Whoever forged a step must not have another's message deleted. */
+  /** True if the message is a request between the agents of the pass. A forged step must not cause the deletion of another message. */
   private async isRequestOf(key: PassKey, sequence: number): Promise<boolean> {
     const { journal, subjects } = this.deps.bus
     const stored = await journal.message(sequence)
@@ -293,20 +296,23 @@ export class SegmentDeleter {
   }
 }
 
-/** Whether it may have ended with what was read of it: else what is younger decides, and nothing needs to be read. */
+/** True if the pass may have ended with the messages read so far. Otherwise younger messages decide, and nothing needs to be loaded. */
 function mayHaveEnded({ memory: { journal }, facts }: DeletionCandidate): boolean {
   if (journal.state !== 'none') return journal.state === 'done'
   for (const { type } of facts.values()) if (type !== 'request') return true
   return false
 }
 
-/** Whether nothing that was read of it can begin a pass, nor asks for one. */
+/** True if none of the messages read so far can begin a pass or request one. */
 function mayBeGhost({ facts }: DeletionCandidate): boolean {
   for (const fact of facts.values()) if (fact.type === 'request' || mayBegin(fact)) return false
   return true
 }
 
-/** Sequence of its return, or of a step that the dispatcher stored later; of what has no journal, that of its youngest request. */
+/**
+ * Returns the sequence of the last message that counts: the return of an ended pass or a later step of the dispatcher, the youngest message of an
+ * open one, or the youngest request if there is no journal.
+ */
 function lastThatCounts({ memory: { journal }, facts }: DeletionCandidate): number {
   let youngest = journal.state === 'done' ? journal.return.sequence : 0
   for (const [sequence, fact] of facts) {
@@ -317,7 +323,7 @@ function lastThatCounts({ memory: { journal }, facts }: DeletionCandidate): numb
   return youngest
 }
 
-/** What this process read of a pass in the segment, beside what there is of it elsewhere. */
+/** Merges the messages read from the segment into the loaded pass. */
 function mergeCandidates(found: DeletionCandidate, whole: DeletionCandidate): DeletionCandidate {
   for (const [sequence, fact] of found.facts) whole.facts.set(sequence, fact)
   return whole
