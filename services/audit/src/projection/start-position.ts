@@ -23,8 +23,8 @@ export async function seedRows(table: Pick<Table<PassRecord>, 'entries' | 'exten
 }
 
 /**
- * Returns the sequence where projecting starts: the resume position of the newest segment, or an earlier one if the records must be rebuilt
- * because the bucket is new or empty, or because a rebuild was interrupted.
+ * Returns the sequence where projecting starts: the resume position of the newest segment, or an earlier one if the records must be rebuilt because
+ * the bucket is empty, the inbox is incomplete, a rebuild is requested, or an earlier rebuild was interrupted.
  */
 export async function projectionStart(
   parts: { manifest: Manifest; deps: { bus: Bus }; logging: LoggingPolicy },
