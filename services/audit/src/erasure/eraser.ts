@@ -18,7 +18,7 @@ import { countPasses, sequencesByPass, tombstoneBatches } from './tombstones.js'
 
 interface Tombstones {
   passes: ErasedPass[]
-  /** Sequence of the first. */
+  /** Sequence of the first tombstone. */
   first: number
 }
 
@@ -31,21 +31,21 @@ export interface EraserDeps extends SessionDeps, OrphanPartsDeps, RedactDeps {
 }
 
 const CONCURRENCY = 16
-/** Originators that a refusal names. */
+/** Maximum number of originators that a refusal names. */
 const MAX_NAMED_ORIGINATORS = 10
-/** One that must wait is looked at again after this at the latest. */
+/** Maximum milliseconds until a waiting or failed erasure is tried again. */
 const MAX_WAIT_MS = 300_000
-/** One that failed, after this, and each time after twice as long: all indexes of the archive are looked through for it. */
+/** Milliseconds until a failed erasure is tried again, doubled with each failure: every attempt searches all indexes of the archive. */
 const RETRY_DELAY_MS = 5_000
 
 /**
- * Does the erasures that people asked for (decision 100), one after the other: tombstones first, then all that they stand for, then `done`.
- * Each step may be done again, so what broke off is begun anew; of several audits each may do it, and what they say is guarded.
+ * Executes requested erasures one after the other (decision 100): sets the tombstones, deletes everything that they cover, then publishes `done`.
+ * Every step can be repeated, so an interrupted erasure is started over. Several audits may work on the same erasure; their events are guarded.
  */
 export class Eraser {
-  /** Since when one may be looked at again, and what failed how often. */
+  /** Time of the next attempt by erasure, and the last error with the number of failures. */
   private readonly again = new Map<number, { at: number; failed?: { error: unknown; times: number } }>()
-  /** Writings of objects that had begun when an erasure was done but for them. */
+  /** Object writes that were in progress when everything else of an erasure was done, by erasure. */
   private readonly begun = new Map<number, ReadonlySet<string>>()
   private readonly looking = new SingleFlightTask(
     () => this.work(),
@@ -54,12 +54,12 @@ export class Eraser {
 
   constructor(private readonly deps: EraserDeps) {}
 
-  /** Why what people asked for is not done yet. */
+  /** Reason why a requested erasure is not done yet. */
   get trouble(): string | undefined {
     return this.looking.trouble
   }
 
-  /** Does what is due; at once where it is at it already. */
+  /** Runs the erasures that are due. During a run, returns that run. */
   look(): Promise<void> {
     return this.looking.run()
   }
@@ -68,7 +68,7 @@ export class Eraser {
     return this.looking.stop()
   }
 
-  /** One that cannot be done keeps no other from being done. */
+  /** Runs each pending erasure that is due. One that fails does not stop the others. */
   private async work(): Promise<void> {
     const { watch, bus, clock, log } = this.deps
     if (!watch.custody.pending || !bus.clockMeasured) return
@@ -92,7 +92,7 @@ export class Eraser {
 
   private async erase(erasure: CustodyErasure): Promise<void> {
     const { watch, bus, clock, log } = this.deps
-    // What is said about custody meanwhile is heard before a tombstone is set: a hold, or what another audit did.
+    // Reads the custody events stored since, such as a hold or the work of another audit, before a tombstone is set.
     const { position } = await watch.current()
     if (isEnded(erasure)) return
     const { erase } = erasure
@@ -105,7 +105,7 @@ export class Eraser {
     if (refusal !== undefined) return void (await this.say({ kind: 'refused', erase, why: refusal }, position))
     const wait = passes.reduce((latest, { settled }) => Math.max(latest, settled), 0) + 2 * this.deps.rules.id_window_ms - bus.now()
     if (wait > 0) {
-      // A journal that left earlier could be begun anew by who asks again (rule 4).
+      // If a journal left the stream earlier, a repeated request could begin the pass again (rule 4).
       this.again.set(erase, { at: clock.monotonic() + Math.min(wait, MAX_WAIT_MS) })
       return
     }
@@ -125,7 +125,7 @@ export class Eraser {
     log.info({ erase, by: erasure.by, passes: countPasses(stones) }, 'session erased')
   }
 
-  /** What was said of it so far: tombstones stay in the stream. */
+  /** Reads the tombstones of an erasure. They stay in the stream. */
   private async tombstones(erase: number): Promise<Tombstones> {
     const { bus } = this.deps
     const found: Tombstones = { passes: [], first: Number.POSITIVE_INFINITY }
@@ -141,7 +141,7 @@ export class Eraser {
     return found
   }
 
-  /** The session's passes that began before it was asked for. */
+  /** Finds the passes of the session that began before the erasure was requested. */
   private found({ erase, session, originator }: CustodyErasure): Promise<SessionPasses> {
     return findSessionPasses(this.deps, { session, originator, before: erase })
   }
@@ -159,13 +159,13 @@ export class Eraser {
     return first && `${open.length} of its passes are not done with; ${first.key.id}: ${first.open}`
   }
 
-  /** Everywhere. Gives how many parts went. */
+  /** Replaces the messages everywhere: in records, segments, stream and parts. Returns how many parts were deleted. */
   private async replace(sessions: ReadonlySet<string>, stones: readonly ErasedPass[]): Promise<number> {
     const { manifest, objects } = this.deps
     const digests = new Map<number, string>()
     for (const { sequence, digest } of entriesOf(stones)) digests.set(sequence, Buffer.from(digest).toString('latin1'))
     const segments = [...new Set([...digests.keys()].map(segmentOf))].sort((a, b) => a - b)
-    // First, while the passes still say the sessions that they claim: whoever begins this anew reads no more of what is erased.
+    // The records come first, while the sessions that the passes claim are known: after a restart, erased messages cannot be read.
     await this.eraseRecords(sessions, digests)
     await this.rewrite(segments, digests)
     await forEachConcurrent(
@@ -174,7 +174,7 @@ export class Eraser {
       (sequences) => this.deleteMessages(sequences, digests),
     )
     await this.eraseRecords(sessions, digests)
-    // One that was open before may have been sealed meanwhile; one that is being sealed may not know of the tombstones.
+    // A segment that was open before may be sealed by now, and one that is being sealed may not include the tombstones.
     const open = await this.rewrite(segments, digests)
     const { last } = await this.deps.bus.bounds()
     const full = open.find((k) => segmentRange(k).last <= last)
@@ -187,7 +187,7 @@ export class Eraser {
     )
   }
 
-  /** Of what was being written before all was replaced, something that is to go may stand in it until it is an object, or given up. */
+  /** Removes orphaned chunks. Throws while an object write that began before the replacement may still hold erased messages. */
   private async leaveNoPieces(erase: number): Promise<void> {
     const going = await sweepOrphanChunks(this.deps.bus, this.deps.objects)
     const begun = this.begun.get(erase) ?? new Set(going)
@@ -196,7 +196,7 @@ export class Eraser {
     this.begun.delete(erase)
   }
 
-  /** Gives those that are not sealed yet. */
+  /** Rewrites segments without the erased messages. Returns those that are not sealed yet. */
   private async rewrite(segments: readonly number[], digests: ReadonlyMap<number, string>): Promise<number[]> {
     const open: number[] = []
     for (const k of segments) {
@@ -206,7 +206,7 @@ export class Eraser {
     return open
   }
 
-  /** In this order, each confirmed before the next. What stands under a sequence must be what the tombstone stands for. */
+  /** Deletes messages in the given order and confirms each deletion before the next. Throws if a message does not match its tombstone. */
   private async deleteMessages(sequences: readonly number[], digests: ReadonlyMap<number, string>): Promise<void> {
     const { journal } = this.deps.bus
     for (const sequence of sequences) {
@@ -224,30 +224,32 @@ export class Eraser {
     const { table, log, indexing } = this.deps
     const goes = ({ value }: { value: PassRecord }) => digests.has(firstSequence(value.sequences))
     let kept = 0
-    // What was refused may have a record that does not know its session.
+    // The record of a refused request may not contain its session.
     for (const session_id of sessions) {
       for await (const { key, value } of table.entries(recordFilter({ session_id }))) {
-        // Its last message may be younger than the tombstones: agents may store events at any time.
+        // Only the first message is compared. Later ones may be younger than the tombstones, because agents may store events at any time.
         if (goes({ value }) && !(await indexing.erase(key, goes))) kept++
       }
     }
     if (kept > 0) log.warn({ records: kept }, 'records of an older bucket: their bytes lie on disk until the server compacts')
   }
 
-  /** Gives its sequence. Undefined: something was said about custody after `position`, and it is looked at again. */
+  /**
+   * Publishes a custody event and returns its sequence. Returns `undefined` if another one came after `position`: the erasure is then checked again.
+   */
   private say(said: Extract<SystemCustodyEvent, { erase: number }>, position: number): Promise<number | undefined> {
     return publishCustodyEvent(this.deps, said, { position, failure: `what was done about erasure ${said.erase} was not stored` })
   }
 }
 
-/** Ms after which one is looked at again that failed so often. */
+/** Returns the milliseconds until the next attempt after the given number of failures: 5 s, doubled with each failure, at most 5 min. */
 export function retryDelay(times: number): number {
   return Math.min(MAX_WAIT_MS, RETRY_DELAY_MS * 2 ** (times - 1))
 }
 
 /**
- * What no tombstone stands for yet. What agents stored after the first tombstone leaves the stream by itself: were it to have tombstones too when an
- * erasure is begun again, agents that go on storing could keep one from ever being done.
+ * Returns the passes with only those messages that have no tombstone yet. Messages that agents stored after the first tombstone are left to the
+ * normal deletion: if every new attempt set tombstones for them, agents that keep storing messages could prevent an erasure from ever completing.
  */
 function without(passes: readonly SessionPass[], stones: Tombstones): SessionPass[] {
   const named = new Set(entriesOf(stones.passes).map(({ sequence }) => sequence))
@@ -257,14 +259,14 @@ function without(passes: readonly SessionPass[], stones: Tombstones): SessionPas
   })
 }
 
-/** By what was said since it was looked at. */
+/** True if the erasure has ended according to the custody events read since. */
 function isEnded({ state }: CustodyErasure): boolean {
   return state !== 'pending'
 }
 
 /**
- * Throws where the objects of a segment are there that is marked as removed: no index is read any more that says what of a session they hold. They
- * leave soon where retention took the segment out, and stay as evidence where somebody else marked it.
+ * Throws if a segment is marked as removed but its objects still exist: no index shows any more which sessions they hold. Objects of a segment that
+ * retention removed disappear soon; if somebody else marked it, they stay as evidence.
  */
 async function assertNoRemovedSegments(manifest: Pick<Manifest, 'all'>, objects: Pick<ObjectStore, 'list'>): Promise<void> {
   const there = new Set(await objects.list())

@@ -8,44 +8,44 @@ import { controlOf } from '../records/pass-history.js'
 
 export type Message = LoadedPass['messages'][number]
 
-/** One of the passes that had an id, or requests that asked for it and got none. */
+/** One use of an id: a pass that had it, or requests for it that got no pass. */
 export interface IdUse {
   memory: PassMemory
-  /** As its steps say it, or the request that they name: of a child its root's, whatever it claims. */
+  /** Session according to its steps, or to the request that they name. A child belongs to the session of its root, whatever it claims. */
   session: string | undefined
-  /** Whose session it is: the originator's of its root, as far as its steps say it. Of what was refused, its own. */
+  /** Originator whose session it is: the root's according to its steps, or its own if it was refused. */
   originator: string
-  /** The session that it claims; its record stands under that. */
+  /** Session that the pass claims, under which its record is stored. */
   claimed: string | undefined
-  /** The pass within which it was asked for. */
+  /** Pass within which it was requested. */
   parent: PassKey | undefined
   messages: Message[]
-  /** Requests alone: they wait for their answer, or another's step was it (the id was taken, or its pass told already). */
+  /** Set for requests without a pass: `waits` for an answer, or `answered` by a step of another use, for example because the id was taken. */
   asks?: 'waits' | 'answered' | undefined
 }
 
 interface Life {
-  /** Where it begins: with its request, as far as that is known. */
+  /** Sequence where it begins: that of its request, if known, or of its first step. */
   from: number
-  /** When its first step was stored, and its last (server ms). */
+  /** Server times in milliseconds of its first step (`began`) and its last step (`ended`). */
   began: number
   ended: number
-  /** Nothing but the refusal of a request that came too late: what is told later speaks of the pass before (rule 5). */
+  /** True if it is only the refusal of an expired request. Later messages then belong to the pass before it (rule 5). */
   expired: boolean
   messages: Message[]
 }
 
-/** All that is stored of an id, in order. */
+/** Everything stored under an id, in order. */
 interface IdMessages {
   key: PassKey
   messages: readonly Message[]
-  /** Requests that still wait for their first step. */
+  /** Sequences of the requests that still wait for their first step. */
   waiting: ReadonlySet<number>
 }
 
 /**
- * The passes that had one id, oldest first: one without a time may be used again after two windows, and whoever erases must not take the one
- * for the other. Behind them, requests that are of none of them, by session.
+ * Returns the uses of one id, oldest first. An id without a time may be used again after two id windows, and an erasure must not confuse its uses.
+ * Requests that belong to none of these passes come last, grouped by session.
  */
 export function buildIdHistory({ key, messages, waiting }: IdMessages, rules: JournalRules): IdUse[] {
   const { lives, requests, others } = livesOf(messages, rules)
@@ -76,7 +76,7 @@ export function buildIdHistory({ key, messages, waiting }: IdMessages, rules: Jo
   return [...uses, ...alone].map((use) => ({ ...use, messages: inOrder(use.messages) }))
 }
 
-/** A request that no step names says by itself whose it is; one that does not is of the pass that it was stored in the time of. */
+/** Returns the use that a request belongs to if no step names it: by the session that it claims or, without one, by the time it was stored. */
 function requestedUse({ uses, at, claimed }: { uses: readonly IdUse[]; at: number; claimed: string | undefined }): IdUse | undefined {
   if (claimed === undefined) return uses[at]
   return [...uses.slice(at), ...uses.slice(0, at).reverse()].find((use) => use.claimed === claimed)
@@ -84,9 +84,9 @@ function requestedUse({ uses, at, claimed }: { uses: readonly IdUse[]; at: numbe
 
 interface Lives {
   lives: Life[]
-  /** Those that no step names. */
+  /** Requests that no step names. */
   requests: Message[]
-  /** What else is told of an id without any step. */
+  /** Other messages under an id without any step. */
   others: Message[]
 }
 
@@ -121,12 +121,12 @@ function lifeOf(first: Step): Life {
   return { from: first.sequence, began: first.time, ended: first.time, expired: isFirst(first) && isExpiry(first), messages: [] }
 }
 
-/** As the projection tells it, and refusals of what came too late by themselves. */
+/** True if the step begins a new use, as the projection decides. The refusal of an expired request also counts as a use. */
 function beginsAnew(step: Step, rules: JournalRules): boolean {
   return isFirst(step) && (isExpiry(step) || !firstStepIsLate(step, rules))
 }
 
-/** Whose event or decision it is. Who cancels at once may be heard a little before the request: that is of the pass that is nearer in time. */
+/** Returns the use that an event or decision belongs to. A cancel may be stored shortly before its request, so it goes to the use nearer in time. */
 function spokenOf(lives: readonly Life[], { stored, fact }: Message): Life | undefined {
   const own = lives.filter(({ expired }) => !expired)
   const before = own.findLast(({ from }) => from <= stored.sequence)
@@ -144,13 +144,13 @@ function ownedBy(memory: PassMemory, rules: JournalRules): Pick<IdUse, 'session'
   const framed = memory.step('work') ?? memory.step('held')
   const control = framed && controlOf(framed)
   if (control) return { ...rootSession(control), claimed: control.session_id, parent: control.parent }
-  // Nothing but impossible steps.
+  // The pass has only impossible steps.
   if (memory.journal.state === 'none' && !memory.request) return { session: undefined, originator, claimed: undefined, parent: undefined }
   const { session_id, parent } = buildRecord(memory, rules).record
   return { session: session_id, originator, claimed: session_id, parent }
 }
 
-/** What one message says by itself of the pass that it is of; undefined: nothing. */
+/** Returns the session that a single message names for its pass, or `undefined` if it names none. */
 export function sessionClaimOf(
   key: PassKey,
   message: Message,

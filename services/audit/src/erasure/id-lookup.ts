@@ -6,28 +6,28 @@ import { mapInBatches } from '../runtime/concurrency.js'
 import { buildIdHistory, type IdUse, type Message } from './id-history.js'
 
 export interface IdLookupDeps extends LoadDeps {
-  /** Sequences of a pass that are in no sealed segment yet, as an index would say it. */
+  /** Returns the sequences of a pass that are not in a sealed segment yet, as an index would list them. */
   unsealedOf: (key: PassKey) => number[]
 }
 
-/** Messages read from the stream at once. */
+/** Maximum number of messages read from the stream at a time. */
 const READ_CONCURRENCY = 16
 
-/** The passes that had an id, oldest first, each with all that stream and archive have of it. */
+/** Returns the passes that used an id, oldest first, each with all its messages in stream and archive. */
 export async function findIdUses(deps: IdLookupDeps, key: PassKey): Promise<IdUse[]> {
   const messages = await messagesOfId(deps, key)
   return buildIdHistory({ key, messages, waiting: await unansweredRequests(deps.bus, key, messages) }, deps.rules)
 }
 
-/** Everything that is stored under an id, in order, whichever use of it that belongs to. */
+/** Returns everything stored under an id, in order, for all uses of the id. */
 async function messagesOfId(deps: IdLookupDeps, key: PassKey): Promise<Message[]> {
   const { bus, archive } = deps
   const loaded = await loadPass(deps, key, { up_to: Number.MAX_SAFE_INTEGER })
   const all = new Map<number, StoredMessage>(loaded.messages.map(({ stored }) => [stored.sequence, stored]))
-  // With requests that no step names, and progress: what was loaded has not all of these.
+  // Adds requests that no step names, and progress: the loaded pass does not contain all of these.
   for (const stored of await archive.messages(await archive.sequencesOf(key))) all.set(stored.sequence, stored)
   const named = [...all.values()].flatMap((stored) => requestIn(bus, stored) ?? [])
-  // Beyond a bound of bytes, what was loaded has no bodies: a digest over that would not be the message's.
+  // Reads the bodies that were omitted above a limit. Without its body, a message would have another digest.
   const bare = [...all.values()].flatMap(({ sequence, data }) => (data.length === 0 ? [sequence] : []))
   for (const sequence of new Set([...bare, ...named, ...deps.unsealedOf(key)])) {
     if (all.get(sequence)?.data.length) continue
@@ -43,8 +43,8 @@ function isAbout(fact: Fact, key: PassKey): boolean {
 }
 
 /**
- * Which requests wait for their first step. While a journal of its id stands in the stream, a request only asks for that again; it goes with
- * it (rule 4), so one that stands there longer asks for a new pass.
+ * Returns the requests that wait for their first step. While a journal of the id is in the stream, a request only repeats it and is deleted together
+ * with it (rule 4). A request that is still there afterwards asks for a new pass.
  */
 async function unansweredRequests({ journal, subjects }: Bus, key: PassKey, messages: readonly Message[]): Promise<Set<number>> {
   const named = new Set(messages.map(({ fact }) => (fact.type === 'step' ? requestNamed(fact)?.sequence : undefined)))
@@ -52,7 +52,7 @@ async function unansweredRequests({ journal, subjects }: Bus, key: PassKey, mess
   const waiting = new Set<number>()
   if (requests.length === 0 || (await journal.newest(subjects.journal(key)))) return waiting
   for (const { stored } of requests) {
-    // One that was refused as malformed, or since another had its id.
+    // The request may have been refused as malformed, or because its id was taken.
     const answer = await journal.newest(subjects.return({ ...key, id: subjects.badId(stored.sequence) }, SYSTEM))
     if (!answer && (await journal.message(stored.sequence))) waiting.add(stored.sequence)
   }

@@ -5,7 +5,7 @@ import { hasNoFirstStep, mayBegin } from '../pass/load-pass.js'
 import { sessionClaimOf } from './id-history.js'
 import { findIdUses, type IdLookupDeps, messagesAt } from './id-lookup.js'
 
-/** Whether a pass has to stay for now: it is held, or the erasure of its session is under way. */
+/** True if a pass must stay for now: it is held, or the erasure of its session is pending. */
 export async function isHeld(custody: CustodyLog, deps: IdLookupDeps, pass: PassToDelete): Promise<boolean> {
   const { key, session, sequences } = pass
   if (custody.stays(key, session)) return true
@@ -18,8 +18,8 @@ export async function isHeld(custody: CustodyLog, deps: IdLookupDeps, pass: Pass
 }
 
 /**
- * The sessions of a pass by these messages alone; undefined: all that is stored under its id must be read. Agents can have requests refused, and store
- * messages under ids that nobody asked for, without end. To read each of those whole takes milliseconds.
+ * Returns the sessions of a pass from these messages only, or `undefined` if everything under its id must be read. Agents can cause any number of
+ * refusals and store messages under ids that were never requested; loading each of these passes takes milliseconds.
  */
 async function sessionsSaid(deps: IdLookupDeps, { key, sequences }: PassToDelete): Promise<string[] | undefined> {
   const wanted = new Set(sequences)
@@ -35,7 +35,7 @@ async function sessionsSaid(deps: IdLookupDeps, { key, sequences }: PassToDelete
   const sessions = [...named].flatMap((sequence) => {
     const stored = messages.get(sequence)
     const said = stored && sessionClaimOf(key, { stored, fact: subjects.toFact(stored) }, deps.rules)
-    // A child is of its root's session, whatever its request says.
+    // A child belongs to the session of its root, whatever its request says.
     return said?.session !== undefined && !said.parent ? [said.session] : []
   })
   return sessions.length === named.size ? sessions : undefined
@@ -45,7 +45,7 @@ function asksOrBegins(fact: Fact): boolean {
   return fact.type === 'request' || mayBegin(fact)
 }
 
-/** The refusal of a request that came too late speaks of the pass that had its id before. */
+/** True for a request, or for a refusal other than "expired", which concerns the pass that had the id before. */
 function isRequestOrRefusal(fact: Fact): boolean {
   if (fact.type === 'request') return true
   return fact.type === 'step' && fact.kind === 'return' && fact.by === SYSTEM && isFirst(fact) && !isExpiry(fact)

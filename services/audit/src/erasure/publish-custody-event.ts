@@ -4,12 +4,12 @@ import type { CustodyWatcher } from '../watchers/custody-watcher.js'
 
 type WithoutVersion<T> = T extends unknown ? Omit<T, 'v'> : never
 
-/** What the audit says about custody; the rest people say. */
+/** Custody events that the audit publishes. People publish the others. */
 export type SystemCustodyEvent = WithoutVersion<Extract<CustodyBody, { kind: 'removals' | 'removed' | 'erased' | 'refused' | 'done' }>>
 
 /**
- * Says something about custody in the stream; gives its sequence. Undefined: something was said after `position`, and it is to be looked at again.
- * Throws `failure` where it is not known whether it was stored.
+ * Publishes a custody event and returns its sequence. Returns `undefined` if another custody event was stored after `position`; the caller must then
+ * check the state again. Throws `failure` if the event is not known to be stored.
  */
 export async function publishCustodyEvent(
   { bus, watch }: { bus: Pick<Bus, 'publish' | 'subjects'>; watch: Pick<CustodyWatcher, 'current'> },

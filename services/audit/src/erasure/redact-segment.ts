@@ -23,7 +23,7 @@ export interface RedactDeps {
   objects: ObjectStore
   archive: Archive
   random: Random
-  /** Tells this process's objects from a replica's. */
+  /** Distinguishes this process's objects from those of other replicas. */
   instance: string
 }
 
@@ -31,8 +31,9 @@ const gzipAsync = promisify(gzip)
 const MAX_TRIES = 20
 
 /**
- * Writes a sealed segment anew with erased frames in the place of these entries (their digests, a character a byte, by sequence). False: it
- * is not sealed yet. Throws where a digest is not that of what stands there, and SegmentDamaged where that is not what was sealed.
+ * Rewrites a sealed segment with erased frames in place of the entries in `erased`, which maps sequences to digests (one character per byte). Returns
+ * false if the segment is not sealed yet. Throws if a digest does not match the archived entry, and SegmentDamaged if the segment is not as it was
+ * sealed.
  */
 export async function redactSegment(deps: RedactDeps, k: number, erased: ReadonlyMap<number, string>): Promise<boolean> {
   const { manifest, objects, archive } = deps
@@ -42,7 +43,7 @@ export async function redactSegment(deps: RedactDeps, k: number, erased: Readonl
     const { entry, revision, frames } = standing
     if (!frames) return true
     if (!frames.some((frame) => frame.kind === 'event' && erased.has(frame.event.sequence))) {
-      // Another audit may have written it: what it referred to before must not keep parts.
+      // Another audit may have rewritten it. References in the old version must not keep parts.
       await archive.renew(k)
       return true
     }
@@ -53,7 +54,7 @@ export async function redactSegment(deps: RedactDeps, k: number, erased: Readonl
       await archive.renew(k)
       return true
     }
-    // What another erasure takes out of it may stand in it still.
+    // Overwritten on disk: it may still hold messages that another erasure removes.
     await objects.delete(next.object, 'overwrite')
     await objects.delete(next.index, 'overwrite')
   }
@@ -65,7 +66,7 @@ async function written(
   entry: ManifestEntry,
   { frames, erased }: { frames: readonly Frame[]; erased: ReadonlyMap<number, string> },
 ): Promise<ManifestEntry> {
-  // Prints that are made of what was changed would hide which entry it was.
+  // A digest index built from changed frames would hide which entry was changed.
   const damage = checkFrames(entry, frames)
   if (damage !== undefined) throw new SegmentDamaged(`segment ${entry.k} ${damage}: passover verify says more`, 0)
   const next = frames.map((frame) => withoutErased(frame, erased))

@@ -10,16 +10,16 @@ import { type IdLookupDeps, messagesAt } from './id-lookup.js'
 export interface SessionCandidateDeps extends IdLookupDeps {
   clock: Pick<Clock, 'after' | 'monotonic'>
   table: Table<PassRecord>
-  /** What is in no sealed segment yet, as an index would say it. */
+  /** Returns the index rows of the segments that are not sealed yet. */
   unsealedRows: () => IndexedPass[]
 }
 
-/** An id that has a message of the session. */
+/** An id with a message of the session. */
 export interface SessionCandidate {
   key: PassKey
-  /** Whose session of this name it may be: its root's originator's, as its held or work step says, or its own. Undefined: nobody knows yet. */
+  /** Originators that may own the session: the root's according to a held or work step, or the pass's own. `undefined` if not known yet. */
   owners: Set<string | undefined>
-  /** Passes within which its requests say that they were made (`keyText`). */
+  /** Passes (`keyText`) within which its requests claim to have been made. */
   parents: Set<string>
 }
 
@@ -29,9 +29,9 @@ interface IndexRows {
 }
 
 /**
- * Finds the ids that may have a pass of a session, by `keyText`. The messages say whose it is, and where an index names no session (of what was
- * refused, and where an id was used again) which one: they are read a segment at a time. To read each such pass whole takes far longer, and one
- * agent can store thousands of them. Throws where not all indexes were read yet.
+ * Finds the ids that may have a pass of a session, by `keyText`. The owner is read from the messages, and so is the session if an index names none
+ * (for refused requests and reused ids). Messages are read one segment at a time: loading each pass would take far longer, and one agent can store
+ * thousands of them. Throws if not all indexes are read yet.
  */
 export async function findSessionCandidates(deps: SessionCandidateDeps, session: string): Promise<Map<string, SessionCandidate>> {
   const found = new Map<string, SessionCandidate>()
@@ -48,7 +48,7 @@ export async function findSessionCandidates(deps: SessionCandidateDeps, session:
     })
   const unsaid = new Set<string>()
   for await (const { passes, sealed } of rowsOf(deps)) {
-    // A request that waits for its first step may have an id that another pass had before.
+    // A request that waits for its first step may have an id that another pass used before.
     const looked = passes.filter(
       ({ session_id, begins }) => (sealed && session_id === session) || (session_id === undefined && (begins || !sealed)),
     )
@@ -62,7 +62,7 @@ export async function findSessionCandidates(deps: SessionCandidateDeps, session:
     const { key, root, parent } = value
     if (value.session_id === session) add(key, root?.originator ?? key.originator, root ? undefined : parent)
   }
-  // Where the end of a segment cuts a pass, the index of another one says the session. What all of them say is never kept at once.
+  // If a segment boundary cuts a pass, the index of another segment names its session. The rows of all indexes are never in memory at once.
   if (unsaid.size > 0) {
     for await (const { passes } of rowsOf(deps)) {
       for (const { key, session_id } of passes) if (session_id !== undefined) unsaid.delete(keyText(key))
@@ -77,7 +77,7 @@ export async function findSessionCandidates(deps: SessionCandidateDeps, session:
   return found
 }
 
-/** What the indexes say, and what they will say of what is not sealed yet: that first, since it may be sealed meanwhile. */
+/** Yields the rows of the unsealed segments, then those of every index. Unsealed segments come first, because they may be sealed meanwhile. */
 async function* rowsOf(deps: SessionCandidateDeps): AsyncGenerator<IndexRows> {
   yield { passes: deps.unsealedRows(), sealed: false }
   const { segments, complete } = await deps.archive.finder.segments()
@@ -87,7 +87,7 @@ async function* rowsOf(deps: SessionCandidateDeps): AsyncGenerator<IndexRows> {
 
 type SessionClaim = NonNullable<ReturnType<typeof sessionClaimOf>>
 
-/** Says of each message of some rows, and of each request that one of them answers, which session it names. */
+/** Reads the messages of some rows and the requests that they answer. Reports the session that each of them names. */
 async function readRows(
   deps: SessionCandidateDeps,
   { passes, sealed }: IndexRows,
@@ -104,7 +104,7 @@ async function readRows(
     const said = sessionClaimOf(key, { stored, fact }, rules)
     if (said) onSaid(key, said)
     else if (fact.type === 'step') {
-      // Of a malformed request no row has the answer's id.
+      // The row of a malformed request does not have the id of its answer.
       const request = requestNamed(fact)?.sequence ?? sequenceOfBad(key.id)
       if (request !== undefined) answered.push({ key, sequence: request })
     }

@@ -10,50 +10,53 @@ import { findSessionCandidates, type SessionCandidate, type SessionCandidateDeps
 
 export interface SessionDeps extends SessionCandidateDeps, Omit<EligibilityDeps, 'isHeld'> {
   untilRead: (sequence: number) => Promise<void>
-  /** The holds that a pass is under. */
+  /** Returns the holds that apply to a pass. */
   holdsOn: (key: PassKey, session: string | undefined) => number[]
 }
 
-/** Ids read whole at once. */
+/** Maximum number of ids loaded at a time. */
 const LOAD_CONCURRENCY = 16
 
-/** A pass of a session, with all that is stored of it. */
+/** A pass of a session, with everything stored about it. */
 export interface SessionPass {
   key: PassKey
-  /** In the order in which they leave the stream (rule 4). */
+  /** Messages in the order in which they leave the stream (rule 4). */
   frames: ErasedFrame[]
   parts: string[]
-  /** Server ms of its end, or of the last request before the erasure that could begin it anew. What agents store besides postpones nothing. */
+  /**
+   * Server time in milliseconds of its end, or of the last request before the erasure that could begin it again. Other messages that agents store
+   * postpone nothing.
+   */
   settled: number
-  /** Why it cannot be erased yet; undefined: it is done with. */
+  /** Reason why it cannot be erased yet, or `undefined` if it can. */
   open: string | undefined
   held: number[]
-  /** The session that its record stands under. */
+  /** Session under which its record is stored. */
   claimed: string | undefined
 }
 
-/** A session is named by its originator: others may use the same name for theirs. */
+/** A session is identified by its name and its originator: others may use the same name. */
 export interface SessionQuery {
   session: string
-  /** Undefined: the only one that has a session of this name. */
+  /** Defaults to the only originator that has a session of this name. */
   originator?: string | undefined
   /**
-   * Sequence of the erasure. What began later does not count, what is stored later is not waited for, and a request that came later postpones nothing:
-   * agents go on storing messages.
+   * Sequence of the erasure. Passes that began later do not count, later messages are not waited for, and later requests postpone nothing, because
+   * agents keep storing messages.
    */
   before?: number | undefined
 }
 
 export interface SessionPasses {
-  /** None where several have a session of this name and none of them was named. */
+  /** Empty if several originators have a session of this name and none of them was given. */
   passes: SessionPass[]
-  /** Who has a session of this name; where one was named, not all of the others. */
+  /** Originators that have a session of this name. If one was given, others may be missing. */
   originators: string[]
 }
 
 /**
- * Finds the passes of a session that stream and archive know: those whose root its originator asked for under this name, and what was refused
- * within them. Throws where not all indexes were read yet, or the reader lags.
+ * Finds the passes of a session in stream and archive: those whose root its originator requested under this name, and the requests refused within
+ * them. Throws if not all indexes are read yet, or if the reader lags.
  */
 export async function findSessionPasses(deps: SessionDeps, asked: SessionQuery): Promise<SessionPasses> {
   const { session, before = Number.POSITIVE_INFINITY } = asked
@@ -70,13 +73,14 @@ export async function findSessionPasses(deps: SessionDeps, asked: SessionQuery):
   const ownersOf = () => new Set<string | undefined>(owned().map(({ owner }) => owner))
   const all = [...candidates.values()]
   await read(all.filter(({ owners }) => owners.has(undefined)))
-  // An agent can store requests without end under the session of another one: of each, one that counts is enough to know that it has such a session.
+  // An agent can store any number of requests under a session name of another agent. One pass that counts is enough to know that an originator has
+  // such a session.
   const names = asked.originator === undefined ? new Set(all.flatMap(({ owners }) => [...owners])) : []
   for (const name of names) {
     const theirs = all.filter(({ owners }) => owners.has(name))
     for (let at = 0, count = 1; at < theirs.length && !ownersOf().has(name); at += count, count *= 2) {
       const some = theirs.slice(at, at + count)
-      // What was refused within a pass is of that pass's session.
+      // A request that was refused within a pass belongs to the session of that pass.
       await read([...some, ...some.flatMap(({ parents }) => [...parents].flatMap((parent) => candidates.get(parent) ?? []))])
     }
   }
@@ -95,7 +99,7 @@ export async function findSessionPasses(deps: SessionDeps, asked: SessionQuery):
   }
 }
 
-/** The passes of this session that had an id: none, one, or several where it was used again. */
+/** Returns the passes of this session that used an id: none, one, or several if the id was used again. */
 async function passesOf(deps: SessionDeps, key: PassKey, { session, before }: { session: string; before: number }): Promise<Found[]> {
   const uses = (await findIdUses(deps, key)).filter((use) => use.session === session)
   return await Promise.all(
@@ -108,17 +112,20 @@ async function passesOf(deps: SessionDeps, key: PassKey, { session, before }: { 
   )
 }
 
-/** A pass, and what tells whose it is. Its messages are not kept: a session may have many passes. */
+/** A pass with the data that decides whose it is. Its messages are not kept, because a session may have many passes. */
 interface Found extends Pick<IdUse, 'originator' | 'parent' | 'asks'> {
   pass: SessionPass
-  /** Its first sequence. */
+  /** Sequence of its first message. */
   begins: number
-  /** Server ms of its end. */
+  /** Server time in milliseconds of its end. */
   ended: number
   admitted: boolean
 }
 
-/** A request that was refused since another had its id, or as malformed, is found under both names: it goes with its answer. */
+/**
+ * Removes duplicate messages. A request that was refused as malformed, or because its id was taken, is found under both ids and is kept with its
+ * answer.
+ */
 function eachOnce(found: readonly Found[]): Found[] {
   const alone = ({ asks }: Found) => asks !== undefined
   const seen = new Set<number>()
@@ -132,9 +139,9 @@ function eachOnce(found: readonly Found[]): Found[] {
 }
 
 /**
- * Whose session each pass is of. What was refused within a pass has no control frame: it is of that pass's session, where its originator worked
- * on that pass. A request that still waits is not: its parent has ended before a session is erased, so it can only be refused, and its originator
- * could store one after the other. For the same reason a child that is asked for again postpones nothing.
+ * Decides whose session each pass belongs to. A request that was refused within a pass has no control frame: it belongs to the session of that pass
+ * if its originator worked on that pass. A request that still waits does not: its parent has ended before a session is erased, so it can only be
+ * refused, and its originator could store one after the other. For the same reason, repeated requests for a child postpone nothing.
  */
 function ownedOf(found: readonly Found[]): { owner: string; pass: SessionPass }[] {
   const owners = new Map(found.flatMap((one) => (one.admitted ? [[keyText(one.pass.key), one.originator] as const] : [])))
@@ -170,11 +177,11 @@ async function passOf(deps: SessionDeps, { session, before }: { session: string;
   }
 }
 
-/** Server ms of the youngest of some messages. Steps after the end count for nothing. */
+/** Returns the server time in milliseconds of the youngest message that counts. Steps after the end are ignored. */
 function settledAt({ memory, messages }: IdUse, counts: (fact: Fact) => boolean): number {
   const { journal } = memory
   const end = journal.state === 'done' ? journal.return.sequence : Number.POSITIVE_INFINITY
-  // Of one that a worker made endless there are more than a call takes arguments.
+  // A worker can store more messages than a call such as `Math.max` takes arguments.
   return messages.reduce((latest, { fact, stored }) => {
     return counts(fact) && (fact.type !== 'step' || fact.sequence <= end) ? Math.max(latest, stored.time) : latest
   }, 0)
@@ -184,7 +191,7 @@ function frameOf(stored: StoredMessage | undefined): ErasedFrame[] {
   return stored ? [[stored.sequence, stored.time, encodeFrame(eventOf(stored)).digest]] : []
 }
 
-/** What is held is for the caller to know. */
+/** Skips the hold check, which the caller makes. */
 const isHeld = async () => false
 
 async function whyOpen(deps: SessionDeps, { memory, asks }: IdUse): Promise<string | undefined> {
@@ -196,7 +203,7 @@ async function whyOpen(deps: SessionDeps, { memory, asks }: IdUse): Promise<stri
   return standing.why === 'dead_letter' ? 'its dead letter is not settled' : 'its return was not taken yet'
 }
 
-/** The segments that hold some of these. */
+/** Returns the segments that hold the given messages. */
 export function segmentsOf(frames: Iterable<ErasedFrame>): number[] {
   return [...new Set([...frames].map(([sequence]) => segmentOf(sequence)))].sort((a, b) => a - b)
 }

@@ -1,11 +1,11 @@
 import { type ErasedPass, sha256 } from '@passover/schemas'
 import type { SessionPass } from './session-passes.js'
 
-/** Of one tombstone, which travels as one message: entries of some 50 bytes. */
+/** Maximum number of entries in one tombstone, which is a single message. An entry has about 50 bytes. */
 const MAX_ENTRIES = 8_000
 const MAX_PASSES = 250
 
-/** Tombstones of a bounded size; one pass may need several. */
+/** Splits passes into tombstones of bounded size. One pass may need several. */
 export function* tombstoneBatches(passes: readonly SessionPass[]): Generator<ErasedPass[]> {
   let batch: ErasedPass[] = []
   let entries = 0
@@ -33,7 +33,7 @@ export function countPasses(stones: readonly ErasedPass[]): number {
   return new Set(stones.map(({ pass }) => pass)).size
 }
 
-/** The sequences of each pass in the order in which they leave the stream: what one tombstone has of it, and then what the next has. */
+/** Returns the sequences of each pass in the order in which they leave the stream: those in its first tombstone, then those in the next. */
 export function sequencesByPass(stones: readonly ErasedPass[]): number[][] {
   const passes = new Map<string, number[]>()
   for (const { pass, frames } of stones) {
