@@ -7,23 +7,23 @@ import { InboxPages, parseInboxCursor } from './inbox-pages.js'
 
 export interface InboxDeps extends InboxItemDeps {
   inbox: Inbox
-  /** Whether this asker is told about every pass. */
+  /** True if the asker may see every pass. */
   seesAll: (name: string) => boolean
 }
 
 type InboxQuestion = Extract<Question, { op: 'inbox' }>
 
 const DEFAULT_LIMIT = 50
-/** Passes looked at for one answer, so many at a time: of many entries hardly one may still wait. */
+/** Maximum number of passes checked for one answer, and how many at a time. Few of many entries may still wait. */
 const MAX_CHECKED = 400
 const CONCURRENCY = 8
-/** Characters of what is told: an answer is one message. */
+/** Maximum number of characters of all items in one answer, which is a single message. */
 const MAX_ANSWER_CHARACTERS = 500_000
 
 /**
- * What waits for a person now: a page on which originators take turns, shown oldest first. The inbox says where to look; what is
- * told is found out from the stream, by the rule that every reader has. Who is no person is told about the passes that it asked for.
- * E005: a cursor that no page gave.
+ * Returns a page of the items that wait for a person now. Originators take turns, and the page is sorted oldest first. The inbox only says which
+ * passes to check; the items are built from the stream, by the same rule as in every reader. An asker that is not a person gets the passes that it
+ * requested. Returns E005 for a cursor that no page returned.
  */
 export async function answerInbox(deps: InboxDeps, asker: string, asked: InboxQuestion): Promise<InboxAnswer> {
   const { root_originator, approver, limit = DEFAULT_LIMIT, after } = asked
@@ -39,7 +39,7 @@ export async function answerInbox(deps: InboxDeps, asker: string, asked: InboxQu
   return { ok: true, items, more, ...(next === undefined ? {} : { next }), ...(left_out.length > 0 ? { left_out } : {}) }
 }
 
-/** What is due of these, as much as one answer has room for; `looked`: how many of them it needs no more. */
+/** Checks entries until the answer is full. Returns the items that wait, and the number of entries that were handled (`looked`). */
 async function checkEntries(
   deps: InboxDeps,
   entries: readonly WaitingEntry[],
@@ -60,7 +60,7 @@ async function checkEntries(
   return { items, looked: entries.length }
 }
 
-/** Undefined: it waits no longer, and is looked at no more. */
+/** Returns the item if it still waits. Otherwise removes the entry from the inbox and returns `undefined`. */
 export async function checkEntry(deps: Omit<InboxDeps, 'seesAll'>, entry: WaitingEntry): Promise<InboxItem | undefined> {
   const { last } = await deps.bus.bounds()
   const loaded = await loadPass(deps, entry.key, { up_to: last })
@@ -70,7 +70,7 @@ export async function checkEntry(deps: Omit<InboxDeps, 'seesAll'>, entry: Waitin
   return undefined
 }
 
-/** As judgeDecision has it: an approver of the policy, who takes no part in the pass. */
+/** True if a person may decide about the item, as in judgeDecision: an approver of the policy who takes no part in the pass. */
 export function mayDecide({ approvers, chain }: Pick<InboxItem, 'approvers' | 'chain'>, person: string): boolean {
   return !chain.includes(person) && (approvers?.includes(person) ?? true)
 }

@@ -12,14 +12,14 @@ export interface ApprovalExpiryDeps extends LoadDeps {
   check: CheckSchema | undefined
 }
 
-/** A decision that was made in time may be a moment on its way. */
+/** Milliseconds to wait after the expiry, because a decision made in time may still be in transit. */
 const GRACE_MS = 1_000
-/** Passes read in one look. */
+/** Maximum number of passes loaded per run. */
 const MAX_PER_RUN = 64
 
 /**
- * Says of an output that nobody released in time that it expired: an event, so that from then on its record is told by the stream alone
- * (I2). Guarded on its own subject, so that of several replicas one publishes it.
+ * Publishes an `expired` event for an output that was not released in time. From then on, the record of the pass depends on the stream alone (I2).
+ * The event is guarded on its own subject, so only one of several replicas publishes it.
  */
 export class ApprovalExpiry {
   private readonly said = new WeakSet<WaitingEntry>()
@@ -49,7 +49,7 @@ export class ApprovalExpiry {
     return found
   }
 
-  /** True: it stands in the stream, or there is nothing to say. */
+  /** Returns true if the event is stored, or if none is necessary. */
   private async say(entry: WaitingEntry): Promise<boolean> {
     const { bus, rules, inbox, check } = this.deps
     const { key } = entry

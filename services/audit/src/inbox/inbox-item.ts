@@ -8,13 +8,13 @@ import { buildPassHistory, controlOf } from '../records/pass-history.js'
 import { type RevokedAgents, revokedOf } from '../watchers/agent-watcher.js'
 
 export interface InboxItemDeps extends LoadDeps {
-  /** Applies output schemas. */
+  /** Validates outputs against their output_schema. */
   check?: CheckSchema | undefined
-  /** Absent for an asker that is not told of revocations. */
+  /** Revoked agents. Absent if the asker does not get revocations. */
   revoked?: RevokedAgents | undefined
 }
 
-/** What of a pass waits for a person now, with what there is to see of it. Undefined: nothing, or no longer. */
+/** Returns the item of a pass that waits for a person now, with its preview, or `undefined` if there is none. */
 export async function findInboxItem(
   { bus, rules, check, revoked = new Map() }: InboxItemDeps,
   loaded: LoadedPass,
@@ -65,7 +65,7 @@ function messageAt({ messages }: LoadedPass, sequence: number) {
   return messages.find(({ stored }) => stored.sequence === sequence)?.stored
 }
 
-/** As the originator's side says it, too. */
+/** Returns why an output awaits its release, by the same rule as on the originator's side. */
 function holdReasonOf({ memory }: LoadedPass, { policy }: WorkControl): string | undefined {
   const { returned } = buildPassHistory(memory)
   const release = returned && 'output' in returned ? evaluateRelease(returned.output as never, policy, false) : undefined

@@ -2,25 +2,25 @@ import { z } from 'zod'
 import type { WaitingEntry } from './inbox.js'
 import { entryKey, type InboxQueue } from './inbox-queue.js'
 
-/** Originators that take turns at the same time. The next one begins when one of them has no more. */
+/** Maximum number of originators that take turns at the same time. The next one begins when one of them has no more entries. */
 const MAX_CONCURRENT_ORIGINATORS = 32
 
-/** How far a page went. Originators up to `through` have begun; those in `left` have more, after the position of theirs. */
+/** Position after a page. Originators up to `through` have begun; those in `left` have more entries after their position. */
 const inboxCursor = z.object({
   through: z.string(),
-  /** Whose turn it was last. */
+  /** Originator that had the last turn. */
   last: z.string(),
   left: z.record(z.string(), z.tuple([z.number(), z.string()])),
 })
 type InboxCursor = z.infer<typeof inboxCursor>
 
 /**
- * What waits, in the order of its pages: first the oldest of every originator, then they take turns, the oldest first within each. So one
- * agent's items, however many, push nobody's off a page. A page goes on by positions, not by counts: what was decided meanwhile moves nothing.
- * Of each queue no more is looked at than is wanted.
+ * The waiting entries in page order: first the oldest one of each originator, then the originators take turns, oldest first within each. So the items
+ * of one agent, however many, cannot push those of others off a page. A cursor holds positions, not counts, so decisions made in the meantime shift
+ * nothing. Each queue is read only as far as necessary.
  *
- * @param queues - Of each originator that has any.
- * @param most - Entries that are wanted at most.
+ * @param queues - Queues by originator.
+ * @param most - Maximum number of entries.
  */
 export class InboxPages {
   readonly entries: WaitingEntry[] = []
@@ -53,7 +53,7 @@ export class InboxPages {
     }
   }
 
-  /** Goes on after the first `count` entries; undefined: there is nothing more. */
+  /** Returns the cursor after the first `count` entries, or `undefined` if there are no more entries. */
   cursorAfter(count: number): string | undefined {
     const entries = this.entries.slice(0, count)
     if (count >= this.entries.length && ![...this.queues.values()].some(({ next }) => next)) return undefined
@@ -74,7 +74,7 @@ export class InboxPages {
   }
 }
 
-/** Undefined: it is none that a page gave. */
+/** Parses a cursor. Returns `undefined` if it is not one that a page returned. */
 export function parseInboxCursor(cursor: string): InboxCursor | undefined {
   try {
     return inboxCursor.safeParse(JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))).data
@@ -83,7 +83,7 @@ export function parseInboxCursor(cursor: string): InboxCursor | undefined {
   }
 }
 
-/** What is left of a queue. */
+/** The remaining entries of a queue. */
 class Left {
   next: WaitingEntry | undefined
   taken = 0

@@ -1,10 +1,10 @@
 import { BTree, type Sorted } from '../runtime/sorted-map.js'
 import type { WaitingEntry } from './inbox.js'
 
-/** Since when it waits, and what an entry is stored under. */
+/** Sort key of an entry: the time since which it waits, and the key under which it is stored. */
 export type Age = readonly [since: number, tie: string]
 
-/** What waits of one originator, oldest first. */
+/** Waiting entries of one originator, oldest first. */
 export class InboxQueue {
   private readonly entries: Sorted<Age, WaitingEntry> = new BTree<Age, WaitingEntry>(undefined, compareAge)
 
@@ -25,18 +25,18 @@ export class InboxQueue {
     this.entries.delete(ageOf(entry))
   }
 
-  /** Those that are younger than that; all, where nothing is said. Not to be used any more once an entry came or went. */
+  /** Yields the entries younger than `age`, or all without it. Must not be used any more after an entry was added or removed. */
   *after(age?: Age): Generator<WaitingEntry, undefined> {
     for (const [at, entry] of this.entries.entries(age)) if (!age || compareAge(at, age) > 0) yield entry
   }
 }
 
-/** Queues by name; one that is empty has none. */
+/** Queues by name. Empty queues are removed. */
 export class InboxQueues {
   private readonly queues = new Map<string, InboxQueue>()
   private count = 0
 
-  /** Entries of all. */
+  /** Number of entries in all queues. */
   get size(): number {
     return this.count
   }
@@ -65,7 +65,7 @@ export class InboxQueues {
     if (queue.size === 0) this.queues.delete(name)
   }
 
-  /** The longest; undefined: there is none. */
+  /** Returns the longest queue, or `undefined` if there is none. */
   longest(): InboxQueue | undefined {
     let longest: InboxQueue | undefined
     for (const queue of this.queues.values()) if (queue.size > (longest?.size ?? 0)) longest = queue
@@ -81,7 +81,7 @@ export function ageOf(entry: WaitingEntry): Age {
   return [entry.since, entryKey(entry)]
 }
 
-/** What an entry is stored under, which also orders entries of the same moment. */
+/** Returns the key under which an entry is stored. It also orders entries of the same time. */
 export function entryKey({ item, key }: WaitingEntry): string {
   return `${item}.${key.originator}.${key.subagent}.${key.id}`
 }

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { BTree, type Sorted } from '../runtime/sorted-map.js'
 import { type Age, compareAge, entryKey, type InboxQueue, InboxQueues } from './inbox-queue.js'
 
-/** KV bucket of what waits for a person: found again after a restart without reading every record. */
+/** KV bucket of the items that wait for a person, so that a restart finds them without reading every record. */
 export const INBOX_BUCKET = 'inbox'
 
 const ITEMS = ['dispatch', 'return', 'apply'] as const
@@ -21,11 +21,11 @@ const waitingEntry = z.object({
 })
 export type WaitingEntry = z.infer<typeof waitingEntry>
 
-/** Everything that waited when it was made is in the bucket. */
+/** Marks the bucket as complete: it holds everything that waited when it was built. */
 const builtEntry = z.object({ v: z.literal(1), built: z.literal(true) })
 const BUILT_KEY = 'built'
 
-/** The inbox had no room for some items of this originator; `until`: the last of them expires then. */
+/** Marks that the inbox had no room for some items of this originator. `until` is the latest expiry among them. */
 const leftOutEntry = z.object({
   v: z.literal(1),
   left_out: z.literal(true),
@@ -43,32 +43,34 @@ export interface InboxFilter {
   originator?: string | undefined
 }
 
-/** What the inbox asks of a record. */
+/** Fields of a record that the inbox needs. */
 type InboxSource = Pick<PassRecord, 'key' | 'sequences'> & Partial<Pick<PassRecord, 'awaits' | 'root'>>
 
-/** Entries of each item. Beyond that the originator that has most of them gets no more. A pass that is left out can still be decided by its id. */
+/**
+ * Maximum number of entries for each kind of item. Above it, the originator with the most gets no more. A pass that is left out can still be decided
+ * by its id.
+ */
 const MAX_ENTRIES = 50_000
-/** A mark of what was left out is written again when its time has moved on by that much. */
+/** Milliseconds by which the time of a mark must move before it is written again. */
 const MARK_REFRESH_MS = 60_000
 const MAX_CONCURRENT_WRITES = 256
 const MAX_NAMED_ORIGINATORS = 5
 const RETRY_DELAY_MS = 500
 
 /**
- * Where something may wait for a person: a list of passes to look at, made of their records. Whether it still does is found out when
- * it is told. An entry is taken away only when its item can never be due again, so that replicas and restarts, however far behind,
- * take nothing away that waits.
+ * List of passes that may wait for a person, built from their records. A query checks if a pass still waits. An entry is removed only when its item
+ * can never be due again, so replicas and restarts that lag remove nothing that waits.
  */
 export class Inbox {
-  /** By pass id: nearly all passes are in no inbox, and for them this is one look. */
+  /** Entries by pass id. Most passes have no entry, so a single lookup is enough for them. */
   private readonly waiting = new Map<string, WaitingEntry[]>()
-  /** The same by originator: of each item, of all, and of those of each root originator. */
+  /** The same entries by originator: for each kind of item (`of`), in total (`all`) and for each root originator (`rooted`). */
   private readonly of = { dispatch: new InboxQueues(), return: new InboxQueues(), apply: new InboxQueues() }
   private readonly all = new InboxQueues()
   private readonly rooted = new Map<string, InboxQueues>()
-  /** Returns to be released, by when their approval expires. */
+  /** Outputs that await their release, by the expiry of their approval. */
   private readonly expiring: Sorted<Age, WaitingEntry> = new BTree<Age, WaitingEntry>(undefined, compareAge)
-  /** By the keys of their marks; `written`: what the bucket says of `until`. */
+  /** Marks by their key. `written` is the value of `until` in the bucket. */
   private readonly marks = new Map<string, LeftOut & { written: number }>()
   /** Entries whose write is not acknowledged yet, with the first sequence of their pass. */
   private readonly writing = new Map<WaitingEntry, number>()
@@ -82,7 +84,7 @@ export class Inbox {
     private readonly most = MAX_ENTRIES,
   ) {}
 
-  /** Reads the bucket; false when nobody finished making it. */
+  /** Reads the bucket. Returns false if it was never completed. */
   async load(): Promise<boolean> {
     let built = false
     for await (const { value } of this.table.entries()) {
@@ -97,7 +99,7 @@ export class Inbox {
     await this.table.put(BUILT_KEY, { v: 1, built: true })
   }
 
-  /** What a pass's record says; `first` is the sequence from which on it would have to be read again. */
+  /** Updates the entries of a pass from its record. `first` is the sequence from which the pass would have to be read again. */
   note(record: InboxSource, first: number): void {
     const { awaits, key } = record
     const known = this.waiting.get(key.id)
@@ -108,12 +110,12 @@ export class Inbox {
     if (this.keep(entry)) void this.write(entry, first)
   }
 
-  /** Oldest first of each originator. */
+  /** Returns the entries that match, oldest first for each originator. */
   list(filter: InboxFilter): WaitingEntry[] {
     return Array.from(this.queues(filter).values(), (queue) => [...queue.after()]).flat()
   }
 
-  /** What waits, a queue for each originator. */
+  /** Returns the queues that match, by originator. */
   queues({ root_originator, originator }: InboxFilter): Map<string, InboxQueue> {
     const queues = root_originator === undefined ? this.all : this.rooted.get(root_originator)
     const names = originator === undefined ? (queues?.names() ?? []) : [originator]
@@ -125,7 +127,7 @@ export class Inbox {
     )
   }
 
-  /** Whose items may wait although the inbox does not list them. */
+  /** Returns the originators with items that the inbox does not list for lack of room. */
   leftOut(filter: InboxFilter = {}): LeftOut[] {
     const found: LeftOut[] = []
     for (const [name, { originator, root_originator, until }] of this.marks) {
@@ -136,7 +138,7 @@ export class Inbox {
     return found
   }
 
-  /** What people must know of an inbox that is full; undefined: it is not. */
+  /** Warning for people if the inbox is full, otherwise `undefined`. */
   get trouble(): string | undefined {
     const names = [...new Set(this.leftOut().map(({ originator }) => originator))].sort()
     if (names.length === 0) return undefined
@@ -144,7 +146,10 @@ export class Inbox {
     return `the inbox is full: it does not list all that waits of ${some}${names.length > MAX_NAMED_ORIGINATORS ? ` and ${names.length - MAX_NAMED_ORIGINATORS} more` : ''}; see \`passover list --from ${names[0]} --status held\``
   }
 
-  /** Returns to be released of which the time was over by then (server ms), the longest over first. Not to be used any more once an entry came or went. */
+  /**
+   * Yields the returns whose approval expired by the given server time (ms), the earliest first. Must not be used any more after an entry was added
+   * or removed.
+   */
   *expired(by: number): Generator<WaitingEntry, undefined> {
     for (const [[at], entry] of this.expiring.entries()) {
       if (at > by) return
@@ -152,7 +157,7 @@ export class Inbox {
     }
   }
 
-  /** It was looked at, and waits no longer. */
+  /** Removes an entry that no longer waits. */
   drop(entry: WaitingEntry): void {
     const known = this.waiting.get(entry.key.id) ?? []
     const entries = known.filter((one) => one !== entry)
@@ -166,7 +171,7 @@ export class Inbox {
     rooted?.delete(originator, entry)
     if (rooted?.size === 0) this.rooted.delete(entry.root_originator)
     if (entry.item === 'return') this.expiring.delete([entry.expires_at, entryKey(entry)])
-    // A mark that it was deleted would keep its pass's id for good. One that stays in the bucket is only looked at once more.
+    // Erased, because a delete marker would keep the id of the pass for good. An entry that stays in the bucket is only checked once more.
     this.erase(entryKey(entry))
   }
 
@@ -185,7 +190,7 @@ export class Inbox {
     return this.writing.size > MAX_CONCURRENT_WRITES ? new Promise((done) => this.waiters.push(done)) : undefined
   }
 
-  /** Gives up what is only being retried. */
+  /** Stops retrying failed writes. */
   stop(): void {
     this.stopped = true
   }
@@ -207,7 +212,7 @@ export class Inbox {
     return true
   }
 
-  /** Of too many, the newest of the originator that has most of them is left out. */
+  /** Makes room by leaving out the newest entry of the originator with the most. Returns false if the new entry itself is left out. */
   private hasRoom(entry: WaitingEntry): boolean {
     const of = this.of[entry.item]
     if (of.size < this.most) return true
@@ -223,7 +228,7 @@ export class Inbox {
     return true
   }
 
-  /** Remembers, in the bucket too, that an item was left out: a restart does not find it again. */
+  /** Records in memory and in the bucket that an item was left out, because a restart does not find it again. */
   private leave({ key: { originator }, root_originator, expires_at }: WaitingEntry): void {
     const name = markKey({ originator, root_originator })
     const known = this.marks.get(name)
@@ -232,7 +237,7 @@ export class Inbox {
     this.marks.set(name, mark)
     mark.until = Math.max(mark.until, expires_at)
     if (mark.until - mark.written < MARK_REFRESH_MS) return
-    // Ahead, so that it holds for all that are left out until it is written again.
+    // Set ahead of time, so that the mark covers all items left out until it is written again.
     mark.until += MARK_REFRESH_MS
     mark.written = mark.until
     this.table.put(name, { v: 1, left_out: true, originator, root_originator, until: mark.until }).catch((error: unknown) => {
@@ -262,7 +267,7 @@ export class Inbox {
     for (const waiter of this.waiters.splice(0)) waiter()
   }
 
-  /** The same that a replica has written is not written over: its bytes would lie on disk until the server compacts. */
+  /** Writes an entry, unless a replica has written the same one: overwritten bytes would stay on disk until the server compacts. */
   private async put(entry: WaitingEntry): Promise<void> {
     const name = entryKey(entry)
     if ((await this.table.create(name, entry)) !== undefined) return
@@ -276,7 +281,7 @@ function markKey({ originator, root_originator }: Pick<LeftOut, 'originator' | '
   return `left_out.${originator}.${root_originator}`
 }
 
-/** An item that has been due and is not: a pass only goes on, from its dispatch to its return and to its application. */
+/** True if an item was due and can never be due again: a pass only moves forward, from its dispatch to its return and its application. */
 function isOver({ item }: WaitingEntry, { awaits, sequences }: InboxSource): boolean {
   if (awaits) return ITEMS.indexOf(item) < ITEMS.indexOf(awaits.item)
   return sequences.return !== undefined || item === 'dispatch'
