@@ -7,8 +7,9 @@ import { compactRecordOf } from '../records/compact-record.js'
 import { controlOf } from '../records/pass-history.js'
 
 /**
- * Tells if a pass may leave the stream (docs/architecture/audit-archive.md#deletion-from-the-stream). `later`: not before another message of it is
- * stored; it is checked again with that message. `wait`: no further message is necessary; it is checked again at `due` (server ms) at the latest.
+ * Result of the check if a pass may leave the stream (docs/architecture/audit-archive.md#deletion-from-the-stream). `later`: not before another
+ * message of it is stored; it is checked again with that message. `wait`: no further message is necessary; it is checked again at `due` (server ms)
+ * at the latest.
  */
 export type DeletionEligibility =
   | { may: 'go' }

@@ -41,7 +41,7 @@ export class LaterReferences {
     const texts = (begun?.k === k + 1 ? await begun.texts : undefined) ?? (await this.textsOf(k + 1))
     this.next = { k: k + 1, texts: texts ?? new Set() }
     const next = this.textsOf(k + 2)
-    // An error is thrown when the result is awaited.
+    // Prevents an unhandled rejection. The error is thrown when the result is awaited.
     next.catch(() => undefined)
     this.begun = { k: k + 2, texts: next }
   }

@@ -195,7 +195,7 @@ export class SegmentDeleter {
     if (this.stopped) throw new Error('it was stopped')
   }
 
-  /** Moves `since` behind dropped messages. A pass requested soon after them may have messages among them. */
+  /** Advances `since` to the youngest dropped message, because a pass requested soon after it may have messages among those dropped. */
   private forget(facts: DeletionCandidate['facts']): void {
     for (const { time } of facts.values()) this.since = Math.max(this.since ?? time, time)
   }

@@ -23,7 +23,7 @@ export class SegmentPrefetch {
     const segment = (ahead?.k === k ? await ahead.segment : undefined) ?? (await this.read(k, isDue))
     if (!segment) return undefined
     const next = this.read(k + 1, isDue)
-    // An error is thrown when the result is awaited.
+    // Prevents an unhandled rejection. The error is thrown when the result is awaited.
     next.catch(() => undefined)
     this.ahead = { k: k + 1, segment: next }
     return segment

@@ -43,9 +43,9 @@ const RETRY_DELAY_MS = 5_000
  * Every step can be repeated, so an interrupted erasure is started over. Several audits may work on the same erasure; their events are guarded.
  */
 export class Eraser {
-  /** Time of the next attempt by erasure, and the last error with the number of failures. */
+  /** For each erasure, the time of its next attempt, and its last error with the number of failures. */
   private readonly again = new Map<number, { at: number; failed?: { error: unknown; times: number } }>()
-  /** Object writes that were in progress when everything else of an erasure was done, by erasure. */
+  /** For each erasure, the object writes that were in progress when everything else was done. */
   private readonly begun = new Map<number, ReadonlySet<string>>()
   private readonly looking = new SingleFlightTask(
     () => this.work(),

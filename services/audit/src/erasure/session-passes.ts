@@ -28,7 +28,7 @@ export interface SessionPass {
    * postpone nothing.
    */
   settled: number
-  /** Reason why it cannot be erased yet, or `undefined` if it can. */
+  /** Reason why the pass counts as open, or `undefined` if it is closed. */
   open: string | undefined
   held: number[]
   /** Session under which its record is stored. */
