@@ -1,21 +1,21 @@
 import { type ErrorCode, LIMITS, type PassError } from '@passover/schemas'
 import { cut, oneLine } from './text/index.js'
 
-/** What every reader of an error code needs to know of it. */
+/** Properties of an error code. */
 export interface ErrorRow {
   name: string
-  /** Whether asking again (with a new id) can help. */
+  /** True if a new request with a new id can succeed. */
   recoverable: boolean
-  /** What to do, for whoever wrote or runs the agent. */
+  /** What to do, for the person who wrote or runs the agent. */
   action: string
-  /** What happened, for a person who does not know the codes. */
+  /** What happened, for a person who does not know the error codes. */
   sentence: string
   http: number
   exit: number
 }
 
 /**
- * The one error table; docs/reference/errors.md is generated from it.
+ * The table of all errors; docs/reference/errors.md is generated from it.
  */
 export const ERRORS: Record<ErrorCode, ErrorRow> = {
   E001: {
@@ -175,19 +175,19 @@ export const ERRORS: Record<ErrorCode, ErrorRow> = {
 
 const DENIED_EXIT = 6
 
-/** Whether asking again can help: what the table says of its code, unless the error itself says that it never will (decision 122). */
+/** Returns true if a new request can succeed: the code's entry in the table, unless the error's details set `recoverable: false` (decision 122). */
 export function isRecoverable({ code, details }: { code: ErrorCode; details?: Record<string, unknown> | undefined }): boolean {
   return ERRORS[code].recoverable && details?.recoverable !== false
 }
 
-/** A failed pass, or a failed call, with a code of the table. */
+/** A failed pass or a failed call, with a code from the error table. */
 export class PassOverError extends Error {
   override readonly name = 'PassOverError'
   readonly code: ErrorCode
-  /** Facts for programs: chain, sizes, field, retry_after_ms, attempts … */
+  /** Details for programs: chain, sizes, field, retry_after_ms, attempts … */
   readonly context?: Record<string, unknown>
   readonly recoverable: boolean
-  /** What to do about it: as who refused it says (`context.mend`), else as the table has it for the code. */
+  /** What to do about the error: the suggestion in `context.mend` if there is one, otherwise the table's action for the code. */
   readonly suggestedAction: string
 
   constructor(code: ErrorCode, message: string, context?: Record<string, unknown>) {
@@ -198,7 +198,7 @@ export class PassOverError extends Error {
     this.suggestedAction = suggestionIn(context) ?? ERRORS[code].action
   }
 
-  /** How it travels in a terminal return and prints with --json. */
+  /** Returns the form in which the error is sent in a return and printed with --json. */
   toWire(): PassError {
     return passError(this.code, this.message, this.context)
   }
@@ -210,18 +210,18 @@ export class PassOverError extends Error {
 
 const SUGGESTION_LENGTH = 300
 
-/** What whoever refused it knows better than the table, as a sentence. */
+/** Returns the suggestion in `context.mend` as a sentence, or `undefined` if there is none. It is more specific than the table's action. */
 function suggestionIn(context: Record<string, unknown> | undefined): string | undefined {
   const { mend } = context ?? {}
   if (typeof mend !== 'string' || mend === '') return undefined
   const line = oneLine(mend, SUGGESTION_LENGTH).replace(/(^|: )passover /g, '$1npx passover ')
   if (line.startsWith('npx ')) return `Run: ${line}`
-  // A full stop would be copied with the command.
+  // A full stop at the end would be copied together with the command.
   const end = /[.!?…]$/.test(line) || line.includes(': npx passover ') ? '' : '.'
   return `${line.charAt(0).toUpperCase()}${line.slice(1)}${end}`
 }
 
-/** An error as a value. Its message is made to fit: what a thrown error says may be of any length and form. */
+/** Creates an error as a value. The message is shortened and made well-formed, because a thrown error's text can have any length and content. */
 export function passError(code: ErrorCode, message: string, details?: Record<string, unknown>): PassError {
   const fitting = clipped(message)
   return details ? { code, message: fitting, details } : { code, message: fitting }
@@ -231,13 +231,13 @@ interface MadeWellFormed {
   toWellFormed(): string
 }
 
-/** Cuts to the limit of a page and replaces lone surrogates. */
+/** Shortens the text to the limit of a page and replaces lone surrogates. */
 function clipped(message: string): string {
   const short = cut(message, LIMITS.page)
   return (short as unknown as MadeWellFormed).toWellFormed()
 }
 
-/** The exit code of a command that ended with this error: an approval denied or expired is 6, not 4. */
+/** Returns the exit code of a command that ended with this error. A denied or expired approval is 6, not 4. */
 export function exitCode(error: { code: ErrorCode; details?: Record<string, unknown> | undefined }): number {
   const approval = error.details?.approval
   if (error.code === 'E013' && (approval === 'denied' || approval === 'expired')) return DENIED_EXIT

@@ -1,12 +1,12 @@
 /**
- * @passover/core: what is right. Pure rules without I/O, clock or randomness; what they need of these is handed in.
+ * @passover/core: the rules of the protocol. Pure functions without I/O, clock or randomness; callers pass in the time and any random values.
  *
- * Invariants that the rules keep, each cited where it is upheld:
- * I1 A journal's state is the fold of its steps in sequence order by `next`, for every reader alike.
- * I2 At most one return counts; nothing that comes after it does, and attempts only go up by one.
- * I3 Ancestry, depth, deadline, rights and budget of a pass come from the stored parent, never from a claim.
- * I4 A child lives only while its proof names its parent's last counted step.
- * I5 Nothing below a level gets more than that level allows, unless the policy grants it (allow_widening).
+ * Invariants that the rules keep, each cited in the code that enforces it:
+ * I1 The state of a journal is the fold of its steps in sequence order by `next`; every reader computes the same state.
+ * I2 At most one return counts, and no step after it does. Attempt numbers only increase, by one.
+ * I3 Ancestry, depth, deadline, rights and budget of a pass are read from the stored parent, never from the request.
+ * I4 A child may run only while its proof names the last counted step of its parent.
+ * I5 A level of the policy cannot exceed the levels above it, unless the policy permits that (allow_widening).
  * I6 An expected outcome is a value; the same input gives the same output.
  */
 

@@ -17,9 +17,9 @@ import type { Admission, AdmitInput } from './types.js'
 const DEFAULT_SLOT: Slot = 'medium'
 
 /**
- * Whether a request becomes work, waits for a person, or is refused (docs/architecture/dispatcher.md#admission). Ancestry, deadline, rights
- * and budget come from the stored parent, never from what the request claims (I3, I5).
- * `later`: a limit is set, and the counts are not there yet. Refusals: E001, E002, E003, E004, E005, E010, E012, E013, E014.
+ * Decides if a request becomes work, waits for a person, or is refused (docs/architecture/dispatcher.md#admission). Ancestry, deadline, rights and
+ * budget are read from the stored parent, never from what the request claims (I3, I5).
+ * The result is `later` if a limit is set and its counts are not loaded yet. Refusals: E001, E002, E003, E004, E005, E010, E012, E013, E014.
  */
 export function admit(input: AdmitInput): Admission {
   const fault = requestFault(input) ?? originatorFault(input) ?? parentFault(input)
@@ -27,7 +27,7 @@ export function admit(input: AdmitInput): Admission {
   const bound = parentBound(input)
   const parent = bound.parent?.control
   const ancestors = parent?.ancestors ?? []
-  // A loop is told as such, also where the agent that it leads back to takes no passes at all.
+  // A loop is reported as a loop even if the agent that it leads back to takes no passes.
   const { originator, subagent } = input.subject
   const loop = validateChain({ originator, subagent, ancestors, max_chain_depth: Number.POSITIVE_INFINITY })
   if (!loop.ok) return refuse(loop.error)
@@ -78,7 +78,7 @@ export function admit(input: AdmitInput): Admission {
   return { kind: 'admit', control, slot: control.priority, keep: keeps(effective) }
 }
 
-/** What a held pass becomes once a person approved it: its deadline counts from now, its parent's never waits. */
+/** Returns what a held pass becomes after its approval. Its timeout counts from now; its parent's deadline keeps running while it is held. */
 export function approveHeld(control: WorkControl, now: number): Admission {
   const rest = restOf(control.parent_deadline, now)
   if (rest <= 0) return refuse(passError('E013', 'Approved too late: the deadline of its parent has passed', { approval: 'expired' }))
@@ -96,7 +96,7 @@ function policyOf({ request, subject, policy, agents }: AdmitInput) {
   return resolvePolicy(policy.document, { from: subject.originator, to: subject.subagent, override, request: own, agent: agents.subagent })
 }
 
-/** The policy that an override was refused by. */
+/** Returns the policy without the request's override, to name the rule that the override violates. */
 function baseOf({ subject, policy, agents }: AdmitInput): ResolvedPolicy {
   return basePolicy(policy.document, { from: subject.originator, to: subject.subagent }, agents.subagent)
 }
@@ -115,7 +115,7 @@ function pairFault({ subject }: AdmitInput, policy: EffectivePolicy): PassError 
   return undefined
 }
 
-/** A request that lay longer than its own timeout is ended like one that nobody admitted: nobody waits for it any more. */
+/** Refuses a request that waited longer than its own timeout, as if it had not been admitted: its originator no longer waits for it. */
 function timeFault({ requested_at, now }: AdmitInput, { timeout_ms }: EffectivePolicy): PassError | undefined {
   if (now - requested_at < timeout_ms) return undefined
   const details = { timeout_ms, waited_ms: now - requested_at }
@@ -187,12 +187,14 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
   }
 }
 
-/** Named only in chains that the person began: elsewhere it would change nothing. */
+/** Returns the local person only for chains that this person began; in other chains the value has no effect. */
 function localPerson({ local_person, subject }: AdmitInput, parent: WorkControl | undefined): string | undefined {
   return local_person === (parent?.ancestors[0] ?? subject.originator) ? local_person : undefined
 }
 
-/** All that the request changes of the policy, so that the record can tell it: its own two settings, and its inline override, which wins. */
+/**
+ * Returns all settings of the policy that the request changes, for the record: its own two fields and its inline override, which takes precedence.
+ */
 function overridesOf({ timeout_ms, auto_apply_on_success, override }: AdmitInput['request']): WorkControl['override'] {
   if (timeout_ms === undefined && auto_apply_on_success === undefined) return override
   const all: Record<string, unknown> = omitUndefined({ timeout_ms, auto_apply: auto_apply_on_success })

@@ -4,7 +4,7 @@ import { passError } from '../errors.js'
 export interface ChainInput {
   originator: string
   subagent: string
-  /** Active agents above the originator, root first, as the stored parent says; empty for a root pass. */
+  /** Active agents above the originator, root first, from the stored parent. Empty for a root pass. */
   ancestors: readonly string[]
   max_chain_depth: number
 }
@@ -12,11 +12,11 @@ export interface ChainInput {
 export type ChainVerdict = { ok: true; depth: number } | { ok: false; error: PassError }
 
 /**
- * Whether a pass may hang below its ancestors (docs/architecture/protocol.md#parents-and-chains): E003 for a self-pass, ping-pong or longer loop,
- * E002 above max_chain_depth, which counts the passes in the chain, this one included.
+ * Checks that a pass may be added below its ancestors (docs/architecture/protocol.md#parents-and-chains): E003 for a self-pass, ping-pong or longer
+ * loop, E002 above max_chain_depth, which counts the passes in the chain including this one.
  */
 export function validateChain(input: ChainInput): ChainVerdict {
-  // A root pass, as nearly all are, has nothing to be searched.
+  // Fast path: most passes are root passes, which need no search.
   if (input.ancestors.length === 0 && input.originator !== input.subagent && input.max_chain_depth >= 1) return { ok: true, depth: 1 }
   const above = [...input.ancestors, input.originator]
   const depth = above.length
@@ -33,7 +33,7 @@ export function validateChain(input: ChainInput): ChainVerdict {
   return { ok: true, depth }
 }
 
-/** `alice → audit → [alice]`: the agents above, root first, and the one that may not come next. */
+/** Formats a chain as `alice → audit → [alice]`: the ancestors, root first, then the agent that was refused. */
 export function chainText(ancestors: readonly string[], subagent: string): string {
   return [...ancestors, `[${subagent}]`].join(' → ')
 }

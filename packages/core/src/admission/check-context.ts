@@ -4,10 +4,10 @@ import { passError } from '../errors.js'
 type SizedPart = Pick<Part, 'name' | 'size'>
 
 const HEAVIEST = 5
-/** A token is taken for this many bytes: enough to refuse what is far too much, without decoding any part. */
+/** Estimated bytes per token. Exact enough to refuse a far too large context without decoding its parts. */
 const BYTES_PER_TOKEN = 4
 
-/** Which parts policy lets through: `pass_context` the messages, `pass_files` the files' contents. */
+/** Returns a filter for the parts that the policy lets through: `pass_context` allows the messages, `pass_files` the contents of files. */
 export function keeps(policy: Pick<EffectivePolicy, 'pass_context' | 'pass_files'>): (part: { name: string }) => boolean {
   return ({ name }) => (policy.pass_context || name !== 'messages') && (policy.pass_files || !name.startsWith('file:'))
 }
@@ -16,12 +16,12 @@ export function sizeOf(parts: readonly SizedPart[]): number {
   return parts.reduce((sum, { size }) => sum + size, 0)
 }
 
-/** Estimate of a context's tokens. */
+/** Estimates the number of tokens of a context from its size in bytes. */
 export function tokensOf(bytes: number): number {
   return Math.ceil(bytes / BYTES_PER_TOKEN)
 }
 
-/** E012 when what travels is over max_context_size_bytes or the token budget: by how much, and what weighs most. */
+/** Returns E012 if the parts exceed max_context_size_bytes or the token budget, with the excess and the largest parts. */
 export function contextFault(parts: readonly SizedPart[], policy: EffectivePolicy, tokens: number | undefined): PassError | undefined {
   const size_bytes = sizeOf(parts)
   const limit_bytes = policy.max_context_size_bytes

@@ -2,16 +2,16 @@ import type { PassError, RequestControl } from '@passover/schemas'
 import { passError } from '../errors.js'
 import type { AdmitInput, ParentPass } from './types.js'
 
-/** The parent's part of what bounds a child; all absent for a root pass. */
+/** What the parent contributes to the limits of a child. Empty for a root pass. */
 export interface ParentBound {
   parent?: ParentPass
-  /** Server ms. */
+  /** Deadline of the parent, server ms. */
   deadline?: number
 }
 
 /**
- * E013 unless the named parent is open, the originator is its subagent, and return_id and proof are those of its newest
- * attempt (I3, rule 3; docs/architecture/protocol.md#parents-and-chains: the last step that counts).
+ * Returns E013 unless the named parent is open, the originator is its subagent, and return_id and proof belong to its newest attempt (I3, rule 3;
+ * docs/architecture/protocol.md#parents-and-chains: the last step that counts).
  */
 export function parentFault({ request, parent, now }: AdmitInput): PassError | undefined {
   const named = request.parent
@@ -31,7 +31,7 @@ function isNamed({ control }: ParentPass, named: NonNullable<RequestControl['par
   return control.id === named.id && control.originating_agent_id === named.originator && control.subagent_id === named.subagent
 }
 
-/** Call it after parentFault found nothing. */
+/** Returns the parent and its deadline. Call it only after `parentFault` returned `undefined`. */
 export function parentBound({ request, parent }: AdmitInput): ParentBound {
   if (!request.parent || parent?.journal.state !== 'open') return {}
   return { parent, deadline: parent.journal.deadline }

@@ -2,10 +2,10 @@ import { idTime, type PassError } from '@passover/schemas'
 import { passError } from '../errors.js'
 import type { AdmitInput } from './types.js'
 
-/** How far an id's time may lie ahead of the server's. */
+/** Milliseconds by which an id's time may lie ahead of the server's. */
 const FUTURE_MS = 60_000
 
-/** E005: subject and body differ, or the id is expired or from the future (docs/architecture/protocol.md#ids). */
+/** Returns E005 if subject and body differ, or if the id is expired or from the future (docs/architecture/protocol.md#ids). */
 export function requestFault(input: AdmitInput): PassError | undefined {
   const { request, subject } = input
   if (request.originating_agent_id !== subject.originator) {
@@ -38,7 +38,7 @@ function idFault({ request, requested_at, now, id_window_ms }: AdmitInput): Pass
   return undefined
 }
 
-/** E013 for an originator that may not start this pass (docs/architecture/protocol.md#parents-and-chains). */
+/** Returns E013 for an originator that may not start this pass (docs/architecture/protocol.md#parents-and-chains). */
 export function originatorFault({ request, agents }: AdmitInput): PassError | undefined {
   const originator = request.originating_agent_id
   if (!agents.originator && !agents.open) {
@@ -62,7 +62,7 @@ export function originatorFault({ request, agents }: AdmitInput): PassError | un
   return undefined
 }
 
-/** E001 for a subagent that takes no passes. */
+/** Returns E001 for a subagent that does not exist or takes no passes. */
 export function subagentFault({ request, agents }: AdmitInput): PassError | undefined {
   const subagent = request.subagent_id
   if (!agents.subagent) return passError('E001', `There is no agent ${subagent}`, { agent: subagent })

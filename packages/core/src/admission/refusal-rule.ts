@@ -4,7 +4,7 @@ import { pathText } from '../policy/document-path.js'
 import { POLICY_FIELDS, type PolicyField, type PolicyFieldName } from '../policy/fields.js'
 import type { AdmitInput } from './types.js'
 
-/** The field of the policy that each refusal is about, where the error does not name it itself. */
+/** Policy field behind each refusal whose error does not name the field itself. */
 const FIELD_OF: Partial<Record<PassError['code'], PolicyFieldName>> = {
   E001: 'can_receive_passes',
   E002: 'max_chain_depth',
@@ -13,7 +13,7 @@ const FIELD_OF: Partial<Record<PassError['code'], PolicyFieldName>> = {
   E012: 'max_context_size_bytes',
 }
 
-/** A refusal by policy names its rule: the entry, the version, and where in the document (or by whom) the value is said. */
+/** Adds the violated rule to a refusal: the policy's name and version, and the document path or level that sets the value. */
 export function underPolicy(
   error: PassError,
   { policy, subject }: Pick<AdmitInput, 'policy' | 'subject'>,
@@ -21,20 +21,20 @@ export function underPolicy(
 ): PassError {
   const named = error.details?.field
   const field = typeof named === 'string' ? fieldNamed(named) : FIELD_OF[error.code]
-  // A subagent's own limit binds also where the pair says another one, which is then the source of the field.
+  // A subagent's own limit applies even if the pair sets another value, which then is the recorded source of the field.
   const level = field && (error.details?.scope === 'subagent' && resolved.sources[field] === 'pair' ? 'subagent' : resolved.sources[field])
   const place = field && level && placeOfRule(field, level, subject)
   const rule = { policy_name: resolved.policy_name, policy_version: policy.version, ...(place ? { policy_path: place } : {}) }
   return { ...error, details: { ...error.details, ...rule } }
 }
 
-/** `budget.passes` is of the field `budget`. */
+/** Returns the policy field of a dotted name: `budget.passes` belongs to `budget`. */
 function fieldNamed(name: string): PolicyFieldName | undefined {
   const [field = ''] = name.split('.')
   return Object.hasOwn(POLICY_FIELDS, field) ? (field as PolicyFieldName) : undefined
 }
 
-/** Where in the document a field's value is said, for the levels that stand there. */
+/** Returns the document path that sets a field's value, or `undefined` for a level that is not in the document. */
 export function placeOfRule(field: PolicyFieldName, level: Level, { originator, subagent }: AdmitInput['subject']): string | undefined {
   const row: PolicyField = POLICY_FIELDS[field]
   if (level === 'pair') return pathText(['pairs', pairKey(originator, subagent), field])

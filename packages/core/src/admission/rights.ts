@@ -1,13 +1,13 @@
 import type { EffectivePolicy, Rights } from '@passover/schemas'
 import { narrowest } from '../policy/narrowing.js'
 
-/** Constraints that take a right away; every other one is passed on for the worker to keep. */
+/** Constraints that remove a right. All others are passed to the worker, which must respect them. */
 const READ_ONLY = 'read_only'
 const NO_TOOLS = 'no_tools'
 
 /**
- * What the subagent may do: parent ∩ pair ∩ subagent (both in `policy`), narrowed by the request's constraints (P5, I5).
- * Constraints of the parent bind its children too.
+ * Returns what the subagent may do: parent ∩ pair ∩ subagent (the last two from `policy`), narrowed by the request's constraints (P5, I5).
+ * Constraints of the parent apply to its children too.
  */
 export function rightsOf(policy: EffectivePolicy, constraints: readonly string[], parent?: Rights): Rights {
   const all = [...new Set([...(parent?.constraints ?? []), ...constraints])]

@@ -3,10 +3,10 @@ import type { JournalState } from '../journal/state-machine.js'
 import type { ChargeResult } from '../limits/budget-ledger.js'
 import type { PassCounts } from '../limits/limit-counters.js'
 
-/** Everything that admission looks at; all of it was read before, at the leader where it matters. Times in server ms. */
+/** Input of admission. All of it is read beforehand, from the leader where consistency matters. Times are server ms. */
 export interface AdmitInput {
   request: RequestControl
-  /** Who the request's subject names: only that is pinned by permissions. */
+  /** Originator and subagent in the request's subject. Permissions restrict only the subject, so the body is compared with it. */
   subject: { originator: string; subagent: string }
   request_sequence: number
   /** When the stream stored the request. */
@@ -15,27 +15,27 @@ export interface AdmitInput {
   parts: readonly Pick<Part, 'name' | 'hash' | 'size'>[]
   digest: string
   session_id: string
-  /** The caller named no session. */
+  /** True if the caller named no session. */
   unnamed_session?: true | undefined
   reply_type: 'msgpack' | 'json'
   agents: {
     originator?: AgentRecord | undefined
     subagent?: AgentRecord | undefined
-    /** Open registration: an originator without a record may start passes. */
+    /** True with open registration: an originator without a record may start passes. */
     open: boolean
   }
-  /** The pass that the request names as its parent, read at the leader; undefined when there is none such. */
+  /** The pass that the request names as its parent, read from the leader. `undefined` if there is no such pass. */
   parent?: ParentPass | undefined
   policy: { version: number; document: PassOverPreferences }
   id_window_ms: number
-  /** Made anew by the caller; proves parenthood to this pass's own children. */
+  /** New random value from the caller. The children of this pass use it to prove their parent. */
   return_id: string
   trace_id?: string | undefined
   /** The only person of a local server. */
   local_person?: string | undefined
-  /** What the dispatcher counts; absent: no limit binds. */
+  /** Counts of the dispatcher. `undefined` if no limit applies. */
   counts?: PassCounts | undefined
-  /** What it took from the budgets above it; absent: there are none, or it has not asked yet. */
+  /** What the dispatcher charged to the budgets above. `undefined` if there are none, or if it has not charged them yet. */
   charged?: ChargeResult | undefined
 }
 
@@ -45,9 +45,9 @@ export interface ParentPass {
 }
 
 export type Admission =
-  /** `keep`: the parts that policy lets through. */
+  /** `keep` selects the parts that the policy lets through. */
   | { kind: 'admit'; control: WorkControl; slot: Slot; keep: (part: { name: string }) => boolean }
   | { kind: 'hold'; control: WorkControl; expires_ms: number }
   | { kind: 'refuse'; error: PassError }
-  /** A limit is set, and what it counts is not known yet. */
+  /** A limit is set, but its counts are not loaded yet. */
   | { kind: 'later' }

@@ -1,13 +1,13 @@
 import { type AppliedBody, appliedBody, type PassRecord, type RecordedDecision, SYSTEM } from '@passover/schemas'
 import type { PassHistory } from '../journal/pass-history.js'
 
-/** What stands of an output in its originator's files, as the `applied` events tell it. */
+/** Which changes of an output are applied in the originator's files, according to the `applied` events. */
 export interface Application {
   applied: boolean
-  /** Of the newest application that is in effect; one that a person reported comes before the originator's own. */
+  /** Time of the newest application in effect. One that a person reported takes precedence over the originator's own. */
   applied_at?: number
   applied_by?: string
-  /** Absent: nothing was ever applied. */
+  /** `undefined` if nothing was ever applied. */
   record?: NonNullable<PassRecord['application']>
 }
 
@@ -21,12 +21,13 @@ interface EffectiveChange extends AppliedBy {
 }
 
 /**
- * Folds the `applied` events of a pass: each is told once, however often it was stored; an undo takes back what it names. An event that
- * applied nothing is no application, and the subagent has no say in it. It names as `applied_by` its sender, or a
- * person whose approval of the changes counts; any other name is replaced by the sender. The originator can neither undo nor repeat an
- * application that a person reported: otherwise it could hide what is in people's files. A person can undo any application.
+ * Folds the `applied` events of a pass. Each application counts once, however often it was stored; an undo removes what it names. Events that applied
+ * nothing, and events of the subagent, are ignored. `applied_by` is the sender or a person whose approval of the changes counts; any other name is
+ * replaced by the sender. The originator can neither undo nor repeat an application that a person reported: otherwise it could hide what is in
+ * people's files. A person can undo any application.
  *
- * @param known - Digests of the output's modifications; others are left out. Absent: not all of the output is here, and any may be one of it.
+ * @param known - Digests of the output's modifications; others are left out. If absent, the output is not completely loaded, and any digest is
+ * accepted.
  */
 export function appliedChanges(
   pass: Pick<PassHistory, 'key' | 'events'>,

@@ -4,20 +4,20 @@ import type { JournalState } from '../journal/state-machine.js'
 import { omitUndefined } from '../runtime/omit-undefined.js'
 import { approvalDeadline } from './pending-approval.js'
 
-/** What a decision is judged by. */
+/** What a decision is checked against. */
 export interface DecisionRules {
   key: PassKey
-  /** Approvers by policy; absent: everybody with a person's identity. */
+  /** Approvers named by the policy. If absent, every person may decide. */
   approvers?: readonly string[] | undefined
-  /** Agents above the subagent: they are no persons, whoever the approvers are. */
+  /** Agents above the subagent. They never count as persons, even if the policy lists them as approvers. */
   ancestors?: readonly string[] | undefined
-  /** The only person of a local server, who may decide about passes of their own. */
+  /** The only person of a local server, who may decide about their own passes. */
   local_person?: string | undefined
-  /** Whether a name is a person's, where that is known. */
+  /** Returns true if a name belongs to a person. Absent if that is not known. */
   isPerson?: ((name: string) => boolean) | undefined
-  /** Digest of what was shown: what was held, the return's stored bytes. Absent: the item has none. */
+  /** Digest of what was shown: the held request or the stored bytes of the return. Absent if the item has none. */
   digest?: string | undefined
-  /** Server ms from which on it is too late; absent: the item has no such time. */
+  /** Server ms after which decisions no longer count. Absent if the item does not expire. */
   expires_at?: number | undefined
 }
 
@@ -36,9 +36,10 @@ export type JudgedDecision =
     }
 
 /**
- * Whether a stored decision counts (docs/architecture/security-model.md#approvals): by a person who may, about what was shown, in time by the server's
- * clock. The decoded body says verdict and digest; headers are for readers without it, so one that says otherwise makes it count for nothing.
- * Dispatcher and audit ask the same (P4); that the first of an item counts is theirs to keep (`countedDecisions`).
+ * Checks if a stored decision counts (docs/architecture/security-model.md#approvals): it must come from a person who may decide, name what was shown,
+ * and be in time by the server's clock. Verdict and digest come from the decoded body. Headers are for readers without the body; if they differ from
+ * it, the decision does not count.
+ * Dispatcher and audit use the same check (P4). Each of them also has to enforce that only the first decision per item counts (`countedDecisions`).
  */
 export function judgeDecision(
   fact: Pick<DecisionFact, 'person' | 'verdict' | 'digest' | 'time'>,
@@ -65,8 +66,8 @@ export function takesPart(name: string, { key, ancestors }: Parties): boolean {
 }
 
 /**
- * Whether a person may decide about a pass that they take part in: as the only person of a local server, who began its chain and works
- * on none of it, and where the policy names no other approver. An agent never may: it is a subagent or an originator further down.
+ * Returns true if a person may decide about a pass that they take part in: they are the only person of a local server, began the chain, work on no
+ * part of it, and the policy names no other approver. An agent never may, because it appears as a subagent or as an originator further down.
  */
 export function decidesOwn(name: string, { key, ancestors = [key.originator], approvers, local_person }: Parties): boolean {
   if (local_person !== name || name === key.subagent) return false
@@ -75,9 +76,9 @@ export function decidesOwn(name: string, { key, ancestors = [key.originator], ap
 }
 
 /**
- * The decisions about a pass, each with whether it counts, or why not; of those that would, the first of its item.
+ * Returns the decisions about a pass, each with whether it counts or why not. Only the first valid decision per item counts.
  *
- * @param names - `unverified`: the reader's server checks no names. What the messages say about that proves nothing.
+ * @param names - `unverified` if the reader's server does not check names. What the messages claim about that proves nothing.
  */
 export function countedDecisions(pass: PassHistory, journal: JournalState, names?: 'unverified'): RecordedDecision[] {
   const decisions: RecordedDecision[] = []
@@ -95,7 +96,7 @@ export function countedDecisions(pass: PassHistory, journal: JournalState, names
   return decisions
 }
 
-/** Why a decision does not count; undefined: it does. */
+/** Returns why a decision does not count, or `undefined` if it does. */
 function objection(
   decision: Stored,
   body: unknown,
@@ -112,27 +113,27 @@ function objection(
 
 type Stored = PassHistory['decisions'][number]
 
-/** Where only its headers are known, they are taken for the body. */
+/** Returns the body of a decision, rebuilt from its headers if only those are known. */
 function bodyOf(decision: Stored): unknown {
   if ('body' in decision) return decision.body
   const { verdict, digest = '', reason } = decision
   return { v: 1, verdict, digest, ...(reason === undefined ? {} : { reason }) }
 }
 
-/** What a decision says, for the record; undefined: neither yes nor no. */
+/** Returns the content of a decision for the record, or `undefined` if it neither approves nor denies. */
 function saidBy({ verdict, digest, reason }: Stored, body: unknown): Pick<RecordedDecision, 'verdict' | 'digest' | 'reason'> | undefined {
   const parsed = decisionBody.safeParse(body)
   const said = parsed.success ? parsed.data : { verdict, digest: digest ?? '', reason }
   return said.verdict && { verdict: said.verdict, digest: said.digest, ...omitUndefined({ reason: said.reason }) }
 }
 
-/** What an application takes, kept of the decision that counts alone: there is no end to those that do not. */
+/** Returns the modifications that an `apply` decision takes. Kept only for the decision that counts, because the number of others is unlimited. */
 function takenBy(item: string, body: unknown): Pick<RecordedDecision, 'modifications'> {
   const parsed = item === 'apply' ? decisionBody.safeParse(body) : undefined
   return omitUndefined({ modifications: parsed?.data?.modifications })
 }
 
-/** Undefined: nothing of this item was shown, so no decision about it counts. */
+/** Returns `undefined` if nothing was shown for this item, so that no decision about it counts. */
 function rulesOf(item: string, seen: Parameters<typeof objection>[2]): DecisionRules | undefined {
   const { pass, journal } = seen
   const { key, control } = pass
@@ -146,7 +147,7 @@ function rulesOf(item: string, seen: Parameters<typeof objection>[2]): DecisionR
   return digest === undefined ? undefined : { ...rules, digest, expires_at }
 }
 
-/** A worker's return: nobody releases or applies what the system ended. */
+/** Returns true for a return of a worker. A return of the system cannot be released or applied. */
 function hasOutput({ returned, return_digest }: PassHistory): boolean {
   return return_digest !== undefined && returned !== undefined && 'output' in returned
 }

@@ -1,24 +1,24 @@
 import { canonicalJson, type FileModificationArtifact, sha256, type WorkOutput } from '@passover/schemas'
 
-/** A proposed change of an output as people and decisions name it. */
+/** A proposed change of an output, with the number that people use and the digest that decisions use. */
 export interface NumberedModification {
-  /** 1-based position among the output's file modifications: what `--only 1,3` means. */
+  /** 1-based position among the output's file modifications, as in `--only 1,3`. */
   number: number
-  /** What a decision calls it: no other of the output has it. */
+  /** Name of the change in a decision; unique within the output. */
   digest: string
   modification: FileModificationArtifact
 }
 
 export type ModificationChoice = Record<string, 'taken' | 'rejected'>
 
-/** Names a modification in a decision: SHA-256 of its RFC 8785 form. */
+/** Returns the name of a modification in a decision: the SHA-256 of its RFC 8785 form. */
 export function modificationDigest(modification: FileModificationArtifact): string {
   return sha256(canonicalJson(JSON.parse(JSON.stringify(modification))))
 }
 
 /**
- * The file modifications of an output, numbered as `show`, `inbox` and `apply` print them. One that is proposed again has another digest, so that
- * each is taken or rejected by itself.
+ * Returns the file modifications of an output, numbered as `show`, `inbox` and `apply` print them. Duplicates get different digests, so that each can
+ * be taken or rejected separately.
  */
 export function modificationsIn({ artifacts }: Pick<WorkOutput, 'artifacts'>): NumberedModification[] {
   const found: NumberedModification[] = []
@@ -34,7 +34,10 @@ export function modificationsIn({ artifacts }: Pick<WorkOutput, 'artifacts'>): N
   return found
 }
 
-/** What a decision of item `apply` says when these numbers are taken (absent: all), and the rest rejected; `unknown`: numbers of none. */
+/**
+ * Returns the modifications of an `apply` decision: the numbers in `only` (all if absent) are taken, the rest rejected. `unknown` lists numbers that
+ * do not exist.
+ */
 export function chooseModifications(
   all: readonly NumberedModification[],
   only?: readonly number[],
@@ -48,7 +51,7 @@ export function chooseModifications(
   return { modifications, unknown }
 }
 
-/** Those that a decision took; unnamed is rejected. */
+/** Returns the modifications that a decision takes. A modification that it does not name is rejected. */
 export function takenModifications(
   all: readonly NumberedModification[],
   { verdict, modifications }: { verdict: 'approve' | 'deny'; modifications?: ModificationChoice | undefined },

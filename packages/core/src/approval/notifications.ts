@@ -11,21 +11,21 @@ import {
 import { omitUndefined } from '../runtime/omit-undefined.js'
 import { evaluateRelease, hasIssue, shouldNotify } from './release-rules.js'
 
-/** A pass as its stored messages tell it. */
+/** A pass as read from its stored messages. */
 export interface NoticedPass {
   record: PassRecord
   control?: WorkControl | undefined
-  /** The acceptable output, where there is one. */
+  /** The output, if it passed validation. */
   output?: WorkOutput | undefined
-  /** SHA-256 of the return as stored. */
+  /** SHA-256 of the stored return. */
   return_digest?: string | undefined
 }
 
 const SUMMARY_LENGTH = 2_000
 
 /**
- * What people and originators are told of a pass now: that it returned, as far as its policy wants
- * that told, and that somebody has to decide. Pure: who delivers a notice again delivers the same id.
+ * Returns the notifications that are due for a pass: that it returned, if its policy wants that, and that a person has to decide. Pure; the ids are
+ * stable, so a repeated delivery has the same id.
  */
 export function noticesOf(pass: NoticedPass): Notice[] {
   const { record } = pass
@@ -34,7 +34,7 @@ export function noticesOf(pass: NoticedPass): Notice[] {
   return [returned, approval].filter((one) => one !== undefined)
 }
 
-/** Whether policy wants a return told; of what ended before it had a policy, always. */
+/** Returns true if the policy wants a notification of the return. A pass that ended before it had a policy is always notified. */
 function isTold({ control, output }: NoticedPass): boolean {
   if (!control) return true
   return output ? shouldNotify(output, control.policy) : control.policy.notify_on_return !== 'never'
@@ -85,7 +85,7 @@ function approvalOf(pass: NoticedPass): ApprovalNotice | undefined {
   }
 }
 
-/** The message by which an item fell due: changes of an output that had to be released wait from its release on. */
+/** Returns the sequence from which an item is due. Changes of an output that had to be released wait from its release on. */
 function dueSince({ sequences, decisions }: PassRecord, item: ApprovalNotice['item']): number | undefined {
   if (item === 'dispatch') return sequences.held
   const release = item === 'apply' ? decisions.find((one) => one.item === 'return' && one.counts !== false) : undefined

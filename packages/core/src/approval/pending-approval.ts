@@ -3,20 +3,20 @@ import type { JournalState } from '../journal/state-machine.js'
 import { SYSTEM_DEFAULTS } from '../policy/fields.js'
 import { evaluateRelease } from './release-rules.js'
 
-/** What a pass's messages say of what a person may have to decide. */
+/** State of a pass that determines whether a person has to decide. */
 export interface ApprovalState {
   journal: JournalState
   control?: Pick<WorkControl, 'policy'> | undefined
-  /** Of the worker's return, where that is acceptable. */
+  /** Output of the worker's return, if it passed validation. */
   output?: WorkOutput | undefined
-  /** As `countedDecisions` gives them. */
+  /** Decisions as `countedDecisions` returns them. */
   decisions: readonly Pick<RecordedDecision, 'item' | 'verdict' | 'time' | 'counts'>[]
 }
 
 /**
- * Which item of a pass waits for a person: its dispatch while it is held, then the release of its return, then what of its
- * modifications is to be applied. A counted decision ends the wait, so does the time in `expires_at` (server ms), which is
- * for whoever knows the time to see.
+ * Returns the item of a pass that waits for a person: its dispatch while it is held, then the release of its return, then the application of its
+ * modifications. A counted decision ends the wait. So does the time in `expires_at` (server ms), but this function has no clock: the caller must
+ * compare.
  */
 export function pendingApproval(pass: ApprovalState): Awaits | undefined {
   const { journal, output } = pass
@@ -34,12 +34,12 @@ export function pendingApproval(pass: ApprovalState): Awaits | undefined {
   return { item: 'apply', since: applicableSince(pass), expires_at: approvalDeadline(pass, 'apply') }
 }
 
-/** Whether an output proposes changes that only a person may say yes to. */
+/** Returns true if an output proposes changes that need a person's approval. */
 export function awaitsApproval(output: Pick<WorkOutput, 'artifacts'>, policy: Pick<EffectivePolicy, 'require_user_approval'>): boolean {
   return policy.require_user_approval && output.artifacts.some(({ type }) => type === 'file_modification')
 }
 
-/** Until when a decision about an item counts, server ms: from when the item fell due, as long as the policy lets an approval take. */
+/** Returns until when a decision about an item counts, server ms: the time when the item fell due plus the policy's approval time. */
 export function approvalDeadline(pass: Pick<ApprovalState, 'journal' | 'control' | 'decisions'>, item: string): number {
   const { journal, control } = pass
   if (item === 'dispatch') {
@@ -50,12 +50,12 @@ export function approvalDeadline(pass: Pick<ApprovalState, 'journal' | 'control'
   return since === undefined || !control ? Number.POSITIVE_INFINITY : releaseExpiry(since, control.policy)
 }
 
-/** When an output that a person must release (or apply) expires to a denial, server ms. */
+/** Returns when an output that waits for a release (or application) expires, which counts as a denial. Server ms. */
 export function releaseExpiry(since: number, policy: Pick<EffectivePolicy, 'approval_expires_ms'>): number {
   return since + policy.approval_expires_ms
 }
 
-/** A released output can be applied from its release on. */
+/** Returns when the changes can first be applied: from the release if there was one, otherwise from the return. */
 function applicableSince(pass: Pick<ApprovalState, 'journal' | 'decisions'>): number {
   return decided(pass, 'return')?.time ?? returnedAt(pass.journal) ?? 0
 }

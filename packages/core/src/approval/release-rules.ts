@@ -4,30 +4,30 @@ import { passError } from '../errors.js'
 export type Release =
   | {
       deliver: true
-      /** The first condition that holds; `not_releasable`: only completed or partial outputs can wait. */
+      /** The first condition that applies. `not_releasable`: only completed or partial outputs can wait for a release. */
       because: 'completed_without_blockers' | 'review_passed' | 'approved' | 'auto_return' | 'not_releasable'
     }
   | { deliver: false; why: string }
 
 type ReleasableOutput = Pick<WorkOutput, 'status' | 'artifacts' | 'summary'>
 
-/** A finding of severity error. */
+/** Returns true if there is a finding of severity error. */
 export function hasCritical({ artifacts }: Pick<WorkOutput, 'artifacts'>): boolean {
   return artifacts.some((artifact) => artifact.type === 'finding' && artifact.severity === 'error')
 }
 
-/** Something critical, or a decision that stops the work. */
+/** Returns true if there is a critical finding, or if the output's decision is `blocked` or `rejected`. */
 export function hasBlocker(output: ReleasableOutput): boolean {
   const { decision } = output.summary
   return hasCritical(output) || decision === 'blocked' || decision === 'rejected'
 }
 
-/** Any finding, or work that was not completed. */
+/** Returns true if there is any finding, or if the work was not completed. */
 export function hasIssue({ status, artifacts, summary }: ReleasableOutput): boolean {
   return status !== 'completed' || summary.findings.length > 0 || artifacts.some(({ type }) => type === 'finding')
 }
 
-/** Whether a worker's output is delivered at once or waits for a person (docs/architecture/protocol.md#release-and-apply). */
+/** Decides if a worker's output is delivered at once or waits for a person (docs/architecture/protocol.md#release-and-apply). */
 export function evaluateRelease(
   output: ReleasableOutput,
   policy: Pick<EffectivePolicy, 'auto_review' | 'auto_return'>,
@@ -47,24 +47,26 @@ function holdReason(output: ReleasableOutput): string {
   return 'the work is only partly done'
 }
 
-/** What the originator gets in place of an output that a person did not release. */
+/** Returns the error that the originator gets if a person refused to release the output. */
 export function releaseDenied({ person, reason }: Pick<RecordedDecision, 'person' | 'reason'>): PassError {
   const said = reason ? `: ${reason}` : ''
   return passError('E013', `${person} did not release the output${said}`, { approval: 'denied', person })
 }
 
-/** What the originator gets in place of an output that nobody released in time. */
+/** Returns the error that the originator gets if the output was not released in time. */
 export function releaseExpired(why: string): PassError {
   return passError('E013', `nobody released the output in time (${why})`, { approval: 'expired' })
 }
 
-/** Whether the originator is told of the return beyond getting it. */
+/** Returns true if the originator gets a notification in addition to the return itself. */
 export function shouldNotify(output: ReleasableOutput, policy: Pick<EffectivePolicy, 'notify_on_return'>): boolean {
   if (policy.notify_on_return === 'only_issues') return hasIssue(output)
   return policy.notify_on_return === 'always'
 }
 
-/** Whether modifications are applied without asking: request ∧ policy ∧ output ∧ right ∧ nothing critical ∧ no approval required. */
+/**
+ * Returns true if modifications are applied without asking: allowed by request, policy, output and rights, nothing critical, no approval required.
+ */
 export function mayAutoApply(
   output: Pick<WorkOutput, 'artifacts' | 'auto_apply_allowed'>,
   control: Pick<WorkControl, 'auto_apply_on_success' | 'policy' | 'rights'>,

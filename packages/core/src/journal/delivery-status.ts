@@ -1,15 +1,15 @@
 import type { PassStatus, SendStatus } from '@passover/schemas'
 
-/** What tells how far a pass is for its originator. */
+/** What {@link sendStatus} is computed from. */
 export interface Sent {
   status: PassStatus
-  /** Its originator has the return. */
+  /** True if the originator has acknowledged the return. */
   acknowledged: boolean
-  /** Its originator asked for delivery, and had not acknowledged in time (E022). */
+  /** True if the originator asked for delivery and did not acknowledge in time (E022). */
   undelivered: boolean
 }
 
-/** Stored, dispatched, delivered, acknowledged. An output that waits for a person's release has not gone out. */
+/** Returns how far delivery has come: stored, dispatched, delivered or acknowledged. An output that waits for its release has not been delivered. */
 export function sendStatus({ status, acknowledged, undelivered }: Sent): SendStatus {
   if (acknowledged) return 'acknowledged'
   if (undelivered) return 'undelivered'
@@ -18,8 +18,9 @@ export function sendStatus({ status, acknowledged, undelivered }: Sent): SendSta
 }
 
 /**
- * A pass whose return its caller has is processed; what never came to a worker, timed out or was cancelled stays what it is. So does what awaits its
- * release: an acknowledgment is heard before the expiry that it answers, and what nobody released must not read as handed out even for a moment.
+ * Changes `returned` to `processed` once the originator has acknowledged the return. Refused, timed-out and cancelled passes keep their status. So
+ * does a pass that awaits release: its acknowledgment can be read before the expiry that it answers, and an unreleased output must never look
+ * delivered.
  */
 export function deliveredStatus(status: PassStatus, acknowledged: boolean): PassStatus {
   return acknowledged && status === 'returned' ? 'processed' : status

@@ -2,15 +2,15 @@ import { type PassStatus, SYSTEM } from '@passover/schemas'
 import type { JournalState } from './state-machine.js'
 
 export interface Delivery {
-  /** The output waits for a person. */
+  /** True if the output waits for a person's release. */
   awaiting_release?: boolean
-  /** Nobody released it in time: its originator got E013, and will never get the output. */
+  /** True if the output was not released in time: its originator got E013 and never gets the output. */
   expired?: boolean
-  /** The originator has it. */
+  /** True if the originator has the output. */
   processed?: boolean
 }
 
-/** The status of a pass (docs/architecture/protocol.md#status): its journal's, and for a return how far its delivery is. */
+/** Returns the status of a pass (docs/architecture/protocol.md#status): the state of its journal, and for a return how far it has been delivered. */
 export function passStatus(journal: JournalState, delivery: Delivery = {}): PassStatus {
   if (journal.state === 'none') return 'requested'
   if (journal.state === 'held') return 'held'

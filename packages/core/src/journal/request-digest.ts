@@ -1,12 +1,12 @@
 import { canonicalJson, type Part, type RequestControl, sha256 } from '@passover/schemas'
 
 /**
- * What a request asks for, in 64 hex digits: the same id with another digest is another request (docs/architecture/protocol.md#idempotency).
- * Parts count by name and hash, in whatever order; a default that is left out counts as written out.
+ * Returns the digest of a request in 64 hex digits. The same id with another digest is another request (docs/architecture/protocol.md#idempotency).
+ * Parts are compared by name and hash, in any order. An omitted field has the same digest as its default.
  */
 export function requestDigest(request: RequestControl, parts: readonly Pick<Part, 'name' | 'hash'>[]): string {
   const { override, expected_output_type, timeout_ms } = request
-  // Written out, in the order of keys that RFC 8785 asks for: this is on the way of every request, and a general form takes 20 µs.
+  // Built by hand, with keys in RFC 8785 order: it runs once per request, and the generic `canonicalJson` takes 20 µs.
   const asked =
     `{"auto_apply_on_success":${request.auto_apply_on_success ?? false},"constraints":${listed((request.constraints ?? []).map(quoted))}` +
     (expected_output_type === undefined ? '' : `,"expected_output_type":${quoted(expected_output_type)}`) +
@@ -23,7 +23,7 @@ function listed(items: readonly string[]): string {
   return `[${items.join(',')}]`
 }
 
-/** JSON writes a lone surrogate as an escape, RFC 8785 knows none. */
+/** JSON.stringify escapes a lone surrogate, which RFC 8785 does not allow; `canonicalJson` handles that case. */
 function quoted(text: string): string {
   const json = JSON.stringify(text)
   return json.includes('\\ud') ? canonicalJson(text) : json

@@ -3,38 +3,38 @@ import { DEFAULT_TIMEOUT_MS } from '../policy/fields.js'
 import { isExpiry } from './request-matching.js'
 
 interface Seen {
-  /** Sequence of the last step seen, whether it counts or not: what the next guard expects. */
+  /** Sequence of the last step seen, counted or not. The next guard expects it. */
   last: number
-  /** Sequence of the last step that counts: what a child's proof must name (I4). */
+  /** Sequence of the last step that counts. A child's proof must name it (I4). */
   valid: number
 }
 
-/** What the steps of one pass amount to (docs/architecture/invariants.md#the-fold). */
+/** State of a pass after its steps (docs/architecture/invariants.md#the-fold). */
 export type JournalState =
   | { state: 'none'; last: number; valid: 0 }
   | ({ state: 'held'; held: Step } & Seen)
   | ({ state: 'open'; attempt: number; held?: Step; work: Step; deadline: number } & Seen)
-  /** `attempt`: the newest that began, 0 when none did. */
+  /** `attempt` is the number of the last attempt, 0 if none began. */
   | ({ state: 'done'; attempt: number; held?: Step; work?: Step; return: Step } & Seen)
 
 export const EMPTY_JOURNAL: JournalState = Object.freeze({ state: 'none', last: 0, valid: 0 })
 
 export interface JournalRules {
-  /** How long an id may be used after its time (docs/architecture/protocol.md#ids). */
+  /** Milliseconds for which an id may be used after its time (docs/architecture/protocol.md#ids). */
   id_window_ms: number
-  /** The server that the reader is at checks no names. What messages say about that proves nothing, so it is a setting of the reader. */
+  /** `unverified` if the reader's server does not check names. A setting of the reader, because what messages claim about it proves nothing. */
   names?: 'unverified' | undefined
 }
 
 export interface Next {
   journal: JournalState
-  /** Why the step is impossible; it is ignored by every reader, and a violation. */
+  /** Why the step is impossible. Every reader ignores such a step and treats it as a violation. */
   ignored?: string
 }
 
 /**
- * The one rule of what a journal's steps mean (I1, I2): the state after a step. An impossible step changes nothing but `last`.
- * Steps come in sequence order. Pure; the time in a step is the server's.
+ * Returns the state of a journal after one more step (I1, I2). All readers use this function. An impossible step changes only `last`.
+ * Steps must come in sequence order. Pure; the time in a step is the server's.
  */
 export function next(journal: JournalState, step: Step, rules: JournalRules): Next {
   const why = impossible(journal, step, rules)
@@ -42,7 +42,7 @@ export function next(journal: JournalState, step: Step, rules: JournalRules): Ne
   return { journal: advanced(journal, step) }
 }
 
-/** The state after all these steps, and those of them that count for nothing. */
+/** Returns the state after all these steps, and the steps that do not count with the reason for each. */
 export function foldJournal(
   steps: readonly Step[],
   rules: JournalRules,
@@ -58,8 +58,8 @@ export function foldJournal(
 }
 
 /**
- * Rule 5: whether a first step came more than a window after its id's time, or, for an id without time, after the request
- * that it names. Then it counts only as an E005 "expired".
+ * Rule 5: returns true if a first step was stored more than a window after its id's time, or, for an id without time, after the request that it
+ * names. Such a step counts only if it is an E005 "expired".
  */
 export function firstStepIsLate(step: Pick<Step, 'key' | 'time' | 'requested_at'>, rules: JournalRules): boolean {
   const asked = idTime(step.key.id) ?? step.requested_at
@@ -97,7 +97,7 @@ const IMPOSSIBLE: Record<Step['kind'], (journal: Live, step: Step) => string | u
   },
 }
 
-/** Written out field by field: this runs three times a pass in every reader, and spreads cost more than all the rest. */
+/** Written out field by field: this runs three times per pass in every reader, and object spreads would cost more than everything else in it. */
 function advanced(journal: JournalState, step: Step): JournalState {
   const last = step.sequence
   if (step.kind === 'held') return { state: 'held', last, valid: last, held: step }
@@ -117,7 +117,7 @@ function advanced(journal: JournalState, step: Step): JournalState {
   return { state: 'done', last, valid: last, attempt: 0, return: step }
 }
 
-/** The overall deadline of admitted work, server ms: its stored time plus timeout_ms (docs/architecture/protocol.md#deadlines). */
+/** Returns the overall deadline of admitted work in server ms: its stored time plus timeout_ms (docs/architecture/protocol.md#deadlines). */
 export function deadlineOf(work: Pick<Step, 'time' | 'timeout_ms'>): number {
   return work.time + (work.timeout_ms ?? DEFAULT_TIMEOUT_MS)
 }

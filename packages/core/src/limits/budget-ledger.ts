@@ -4,36 +4,36 @@ import { smallerBudget } from '../policy/narrowing.js'
 type Account = BudgetLedger['accounts'][string]
 type Charge = BudgetLedger['charges'][string]
 
-/** A pass that wants to begin below one that has a budget. Passes by their text. */
+/** A pass that is about to begin below one that has a budget. Passes are named by their key text. */
 export interface BudgetRequest {
   pass: string
   parent: { pass: string; budget: Budget }
-  /** Estimate of its context, and its timeout. */
+  /** Estimated tokens of its context. */
   tokens: number
   time_ms: number
-  /** Server ms. */
+  /** Time of the request, server ms. */
   at: number
 }
 
-/** A budget that has nothing left. */
+/** A budget that is used up. */
 export interface BudgetExhausted {
   field: 'budget.passes' | 'budget.tokens' | 'budget.time_ms'
   limit: number
   count: number
 }
 
-/** `lost`: what the tree took before is not known any more, so that nothing can be granted from it. */
+/** Result of a charge. `lost` means that earlier charges of the tree are no longer known, so that nothing can be granted. */
 export type ChargeResult = { ok: true; grant: Grant } | { ok: false; used_up: BudgetExhausted } | { ok: false; lost: true }
 
-/** What a pass was granted: its own time, and what those below it may use of every budget above. */
+/** What a pass was granted: its own time, and what the passes below it may use of every budget above. */
 export interface Grant {
   time_ms: number
   rest: Budget
 }
 
 /**
- * The ledger of one tree. A pass takes one pass, its context's tokens and its timeout from its parent's account
- * and from every one above, all or nothing; charging the same again changes nothing, and releasing it undoes exactly that.
+ * Budget ledger of one tree. A pass charges one pass, its context's tokens and its timeout to its parent's account and to every account above, all or
+ * nothing. Charging the same pass again has no effect; releasing it undoes exactly that charge.
  */
 export class Ledger {
   readonly #accounts: Map<string, Account>
@@ -53,7 +53,7 @@ export class Ledger {
     return { v: 1, accounts: Object.fromEntries(this.#accounts), charges: Object.fromEntries(this.#charges) }
   }
 
-  /** Passes whose work step is not known to be stored, by when they were charged. */
+  /** Returns the passes whose work step is not known to be stored yet, with the time of their charge. */
   unsure(): { pass: string; at: number }[] {
     return [...this.#charges].flatMap(([pass, { sure, at }]) => (sure ? [] : [{ pass, at }]))
   }
@@ -74,8 +74,8 @@ export class Ledger {
   }
 
   /**
-   * Until its work step is known, a request of the same id that asks for more may be the one that begins: the most that is asked for is taken.
-   * Where one below another parent may begin, it is `taken`.
+   * Until the work step is known, another request with the same id may be the one that begins, so the larger number of tokens is charged. Returns
+   * `taken` if a request below another parent may begin.
    */
   #chargeAgain(present: Charge, { pass, parent, tokens }: BudgetRequest): ChargeResult | 'taken' {
     const { under, time_ms, sure } = present
@@ -92,7 +92,7 @@ export class Ledger {
     return { ok: true, grant: { time_ms, rest: this.#rest(under) } }
   }
 
-  /** No work followed: what it took is there again. */
+  /** Undoes a charge after which no work step followed. */
   release(pass: string): void {
     const charge = this.#charges.get(pass)
     if (!charge) return
@@ -101,7 +101,7 @@ export class Ledger {
     this.#changed = true
   }
 
-  /** Its work step is stored. */
+  /** Marks a charge as final: the work step is stored. */
   settle(pass: string): void {
     const charge = this.#charges.get(pass)
     if (!charge || charge.sure) return
@@ -109,7 +109,7 @@ export class Ledger {
     this.#changed = true
   }
 
-  /** The account of a pass, made where it has none yet, and those above it. */
+  /** Returns the account of a pass, created if there is none, and the accounts above it. */
   #above(pass: string, budget: Budget = {}): Account[] {
     const accounts: Account[] = []
     for (let at: string | undefined = pass; at !== undefined; at = this.#charges.get(at)?.under) {

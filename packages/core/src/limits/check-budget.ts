@@ -5,18 +5,19 @@ import type { ChargeResult } from './budget-ledger.js'
 
 const ANOTHER_TREE = 'pass it over outside of this tree of passes, or begin the tree anew with a larger budget'
 
-/** What bounds a pass by budget: its own allowance, and what those below it are granted. */
+/** Budget limits of a pass: its own allowance, and what the passes below it are granted. */
 export interface Budgeted {
-  /** The smallest of what policy, request and parent say. */
+  /** The smallest of the budgets of policy, request and parent. */
   allowance: Budget | undefined
   granted: Budget | undefined
-  /** The most time that it may take itself. */
+  /** Maximum time of the pass itself, in milliseconds. */
   time_ms: number
 }
 
 /**
- * A budget counts what happens below the pass that has it: passes, their contexts' tokens (4 bytes each), their timeouts. The
- * pass's own context and timeout must fit by themselves. Once it took from the budgets above, their rest is what it may grant.
+ * Computes the budget of a pass. A budget counts what happens below the pass that has it: passes, tokens of their contexts (4 bytes each), and
+ * timeouts. The pass's own context and timeout must fit too, but are not counted. After a charge, the rest of the budgets above limits what it may
+ * grant.
  */
 export function budgeted(own: (Budget | undefined)[], parent: Budget | undefined, charged: ChargeResult | undefined): Budgeted {
   const allowance = smallerBudget(...own, childBudget(parent))
@@ -28,7 +29,7 @@ export function budgeted(own: (Budget | undefined)[], parent: Budget | undefined
   }
 }
 
-/** E014 where nothing is left of a budget. */
+/** Returns E014 if a budget is used up. */
 export function budgetFault({ allowance }: Budgeted, charged: ChargeResult | undefined): PassError | undefined {
   if (charged?.ok === false && 'lost' in charged) {
     const message =
@@ -44,12 +45,12 @@ export function budgetFault({ allowance }: Budgeted, charged: ChargeResult | und
   return undefined
 }
 
-/** What a tree took stays taken: to ask again below the same pass gives the same answer. */
+/** Charges of a tree are permanent, so a new request below the same pass fails in the same way. */
 function spent(message: string, details: Record<string, unknown>): PassError {
   return passError('E014', message, { ...details, recoverable: false, mend: ANOTHER_TREE })
 }
 
-/** What a parent's budget leaves a child at most; the ledger counts siblings, this bounds depth. */
+/** Returns the most that a parent's budget leaves for a child. The ledger counts siblings; this limits depth. */
 function childBudget(parent: Budget | undefined): Budget | undefined {
   return parent?.passes === undefined ? parent : { ...parent, passes: parent.passes - 1 }
 }

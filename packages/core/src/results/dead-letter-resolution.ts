@@ -1,11 +1,11 @@
 import { type EventFact, type Settlement, SYSTEM, settledBody } from '@passover/schemas'
 
-/** An event with its body as decoded, undefined where it cannot be. */
+/** An event with its decoded body, `undefined` if it cannot be decoded. */
 type ResolutionEvent = Pick<EventFact, 'kind' | 'sender' | 'sequence' | 'time'> & { body?: unknown }
 
 /**
- * What became of a pass's dead letter: the first `settled` event that says something and that a person made, as far as `byPerson`
- * knows. Its publishers expect the one before, so that of two people one is first; whatever comes after it changes nothing.
+ * Returns how a pass's dead letter was resolved: the first valid `settled` event of a person, as decided by `byPerson`. Publishers name the previous
+ * message as a condition, so that only one of two people can be first; later events change nothing.
  */
 export function deadLetterResolution(
   events: readonly ResolutionEvent[],

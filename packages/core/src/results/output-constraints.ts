@@ -1,17 +1,17 @@
 import type { EffectivePolicy, PassError, Rights, WorkControl, WorkOutput } from '@passover/schemas'
 import { passError } from '../errors.js'
 
-/** What a pass itself says about its return, beside what every output must be. */
+/** What a particular pass requires of its return, in addition to what every output must be. */
 export interface OutputConstraints {
-  /** What the subagent was told that it may do. */
+  /** Rights that the subagent was given. */
   rights?: Pick<Rights, 'can_run_tools' | 'tools'> | undefined
-  /** What the subagent's output_schema has against it, found where a hostile schema can be killed. */
+  /** Violations of the subagent's output_schema, found in a process that can be killed in case the schema is hostile. */
   schema_faults?: readonly string[] | undefined
 }
 
 const ISSUES_SHOWN = 10
 
-/** E013 for what the rights forbid, E021 for what the output_schema has against it; both name the field. */
+/** Returns E013 if the rights forbid something in the output, E021 if the output violates its output_schema. Both name the field. */
 export function constraintFault(
   output: Pick<WorkOutput, 'artifacts'>,
   { rights, schema_faults }: OutputConstraints,
@@ -34,31 +34,31 @@ function firstForbidden(
   return undefined
 }
 
-/** E013 unless a pass with these rights may run the tool: `can_run_tools`, and `tools` where it lists any. */
+/** Returns E013 unless a pass with these rights may run the tool: `can_run_tools`, and `tools` if it lists any. */
 export function toolFault(tool: string, rights: NonNullable<OutputConstraints['rights']>): PassError | undefined {
   if (!rights.can_run_tools) return passError('E013', `This pass may run no tools, and ${tool} was`, { field: 'can_run_tools', tool })
   if (!rights.tools || rights.tools.includes(tool)) return undefined
   return passError('E013', `This pass may not run the tool ${tool}`, { field: 'tools', tool, allowed: rights.tools })
 }
 
-/** The schema that outputs of this pass must fit; undefined: none, or `validate_output` is off. */
+/** Returns the schema that outputs of this pass must match, or `undefined` if there is none or `validate_output` is off. */
 export function schemaToCheck({ policy }: Pick<WorkControl, 'policy'>): EffectivePolicy['output_schema'] {
   return policy.validate_output === false ? undefined : policy.output_schema
 }
 
-/** The same for one output: what failed or was aborted has nothing that could fit. */
+/** Returns the schema for one output. An output that failed or was aborted is not checked. */
 export function schemaFor(output: unknown, control: Pick<WorkControl, 'policy'>): EffectivePolicy['output_schema'] {
   const status = (output as { status?: unknown } | undefined)?.status
   return status === 'failed' || status === 'aborted' ? undefined : schemaToCheck(control)
 }
 
-/** What a schema has against an output, or why it was not applied. */
+/** Violations of a schema by an output, or why the schema was not applied. */
 export type SchemaVerdict = { faults: readonly string[] } | { unchecked: string }
 
-/** Applies a subagent's JSON Schema where it can do no harm. */
+/** Applies a subagent's JSON Schema in isolation, where a hostile schema can do no harm. */
 export type CheckSchema = (schema: unknown, value: unknown, subagent: string) => Promise<SchemaVerdict>
 
-/** The terms of a pass whose output is at hand; where there is nobody to apply a schema, only the rights. */
+/** Returns the constraints of a pass for a given output. Without a function to check a schema, only the rights. */
 export async function outputConstraints(
   output: unknown,
   control: Pick<WorkControl, 'policy' | 'rights' | 'subagent_id'>,
@@ -68,6 +68,6 @@ export async function outputConstraints(
   const schema = schemaFor(output, control)
   if (!schema || !check) return { rights }
   const verdict = await check(schema, output, control.subagent_id)
-  // An output that was not checked is not delivered as valid.
+  // An output that could not be checked is not delivered as valid.
   return { rights, schema_faults: 'faults' in verdict ? verdict.faults : [verdict.unchecked] }
 }

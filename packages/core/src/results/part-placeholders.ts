@@ -1,4 +1,4 @@
-/** Stands in an output for an artifact, or its text, that travels as a part of its own (bus/parts), for readers that do not fetch parts. */
+/** Replaces, in an output, an artifact or text that is stored as a separate part (bus/parts), for readers that do not fetch parts. */
 export interface Reference {
   part: string
   kind?: unknown
@@ -11,11 +11,11 @@ const CHANGE = { type: 'file_modification', path: '?', old_content: '', new_cont
 const FINDING = { type: 'finding', severity: 'error', category: '?', message: '?' }
 
 /**
- * The output with an empty artifact of its kind in the place of each that travels apart, and of a text that does its beginning: it counts
- * as one, and the rest can be checked.
+ * Returns the output with an empty artifact of the same kind in place of each separately stored artifact, and the beginning of a separately stored
+ * text. The number of artifacts stays the same, and the rest can be validated.
  */
 export function withPartPlaceholders(output: Record<string, unknown>): Record<string, unknown> {
-  // Copied only where something is to be put in: nearly all outputs are small and whole.
+  // Copied only if there is something to replace: nearly all outputs are small and complete.
   if (!hasReferences(output)) return output
   const filled = { ...output }
   const { artifacts, output: text } = output
@@ -24,7 +24,7 @@ export function withPartPlaceholders(output: Record<string, unknown>): Record<st
   return filled
 }
 
-/** Whether something of the output travels apart. */
+/** Returns true if an artifact or the text of the output is stored separately. */
 export function hasReferences({ artifacts, output }: Record<string, unknown>): boolean {
   return (Array.isArray(artifacts) && artifacts.some(isReference)) || isReference(output)
 }
@@ -35,7 +35,7 @@ function isReference(value: unknown): value is Reference {
   return type === undefined && typeof part === 'string'
 }
 
-/** What decides whether a person is asked is told beside the reference. */
+/** The reference carries kind and severity, because they determine whether a person has to decide. */
 function placeholderFor({ kind, severity }: Reference): unknown {
   if (kind === 'file_modification') return CHANGE
   return kind === 'finding' && severity === 'error' ? FINDING : OTHER

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '@passover/schemas'
 import { isRecoverable } from '../errors.js'
 
-/** How `passOverWithRetry` asks again. */
+/** Backoff settings of `passOverWithRetry`. */
 export interface RetryOptions {
   max_retries: number
   retry_delay_ms: number
@@ -12,7 +12,7 @@ export const RETRY_DEFAULTS: RetryOptions = { max_retries: 3, retry_delay_ms: 10
 
 export interface RetryInput {
   error: { code: ErrorCode; details?: Record<string, unknown> | undefined }
-  /** Attempts made before the one that failed now, workers' own ones included. */
+  /** Attempts made before the one that failed now, including those of workers. */
   attempts_before: number
   /** Retries made before. */
   retries: number
@@ -20,11 +20,11 @@ export interface RetryInput {
 }
 
 export type Retry =
-  /** `same_id`: the result is stored, only its delivery failed (E022): read that id again. */
+  /** `same_id` is true if the result is stored and only its delivery failed (E022): read that id again. */
   | { retry: true; delay_ms: number; attempts_made: number; same_id: boolean }
   | { retry: false; attempts_made: number; why: 'not recoverable' | 'attempts used up' }
 
-/** Whether and when to ask again. Only recoverable errors; at most max_retries + 1 attempts, those of an E011 included. */
+/** Decides if and when to retry. Only recoverable errors are retried, with at most max_retries + 1 attempts, including those of an E011. */
 export function planRetry(input: RetryInput): Retry {
   const options = { ...RETRY_DEFAULTS, ...input.options }
   const attempts_made = input.attempts_before + attemptsOf(input.error)
@@ -37,7 +37,7 @@ export function planRetry(input: RetryInput): Retry {
   return { retry: true, delay_ms, attempts_made, same_id: input.error.code === 'E022' }
 }
 
-/** How many attempts an error stands for: an E011 tells how many workers tried, any other is one. */
+/** Returns the number of attempts behind an error: an E011 carries the attempts of workers, any other error is one. */
 export function attemptsOf(error: RetryInput['error']): number {
   return error.code === 'E011' ? Math.max(1, countOf(error.details?.attempts, 1)) : 1
 }

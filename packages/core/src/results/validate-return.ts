@@ -23,15 +23,14 @@ export type Acceptance = { ok: true; output: WorkOutput } | { ok: false; error: 
 const ISSUES_SHOWN = 10
 
 /**
- * Whether an output may be the return of this pass: E021 when it fails the schema or the subagent's output_schema, E013 when
- * it says it is of another pass or goes to someone else, or shows what the pass's rights forbid. Worker, originator and
- * audit ask the same.
+ * Checks if an output may be the return of this pass: E021 if it fails the schema or the subagent's output_schema, E013 if it names another pass or
+ * recipient, or does what the pass's rights forbid. Worker, originator and audit use the same check.
  */
 export function acceptReturn(output: unknown, pass: PassKey, terms: OutputConstraints = {}): Acceptance {
   const parsed = workOutput.safeParse(output)
   if (!parsed.success) {
     const base = isBody(output) ? output.unknown_base : undefined
-    // A worker may send anything here; only a number is a base.
+    // A worker may send any value here; only a number is a base.
     if (typeof base === 'number')
       return {
         ok: false,
@@ -44,9 +43,9 @@ export function acceptReturn(output: unknown, pass: PassKey, terms: OutputConstr
   return fault ? { ok: false, error: fault } : { ok: true, output: parsed.data }
 }
 
-/** Failures that a worker may report of its own run; anything else is the system's to say. */
+/** Errors that a worker may report about its own run. Only the system may report others. */
 const WORKERS_CODES: readonly ErrorCode[] = ['E010', 'E011', 'E014', 'E021']
-/** Of E013 only that its own output or run broke a right or named another pass: approvals and admission are the system's. */
+/** Fields of an E013 that a worker may report: its own output or run violated a right or named another pass. Other E013 are the system's. */
 const WORKERS_FIELDS: readonly unknown[] = [
   'tools',
   'can_run_tools',
@@ -58,14 +57,14 @@ const WORKERS_FIELDS: readonly unknown[] = [
   'return_to',
 ]
 
-/** Whether a worker may say this of its own run. */
+/** Returns true if a worker may report this error about its own run. */
 export function isWorkersError({ code, details }: Pick<PassError, 'code' | 'details'>): boolean {
   return WORKERS_CODES.includes(code) || (code === 'E013' && details?.approval === undefined && WORKERS_FIELDS.includes(details?.field))
 }
 
 /**
- * The error that a stored return tells, by whoever sent it: `ok` when it may, else the E021 that stands for it: a worker's
- * says anything at all. Originator and audit ask the same.
+ * Returns the error of a stored return. `ok` is true if its sender may report it; otherwise the error is an E021 in its place, because a worker can
+ * send any value. Originator and audit use the same check.
  */
 export function acceptError(error: unknown, by: string): { ok: boolean; error: PassError } {
   const parsed = passErrorSchema.safeParse(error)
@@ -77,8 +76,9 @@ export function acceptError(error: unknown, by: string): { ok: boolean; error: P
 }
 
 /**
- * Details of an error are shown to people as the system's own words. From a worker, advice names the worker, and a policy that decided is
- * left out: no policy decides in a worker. `output_bytes` says that the reader did not load an output, which a worker cannot know.
+ * Removes or marks what only the system may say, because details of an error are shown to people as the system's own words. Advice of a worker gets
+ * the worker's name. The policy that decided is removed, because no policy decides in a worker. `output_bytes` is removed too: it means that the
+ * reader did not load an output, which a worker cannot know.
  */
 function attributed(error: PassError, by: string): PassError {
   if (!error.details) return error
@@ -110,21 +110,21 @@ function contradictionFault({ artifacts }: WorkOutput): PassError | undefined {
   return undefined
 }
 
-/** What the system knows about a run. Times in server ms. */
+/** What the system knows about a run. Times are server ms. */
 export interface RunFacts {
   control: WorkControl
   attempt: number
   started_at: number
   completed_at: number
-  /** Time that the handler itself used, where it is known; else all of it. */
+  /** Milliseconds that the handler itself used. If absent, the whole run is counted. */
   compute_ms?: number
-  /** Files that were passed: taken for reviewed unless the handler says otherwise. */
+  /** Number of files that were passed. They count as reviewed unless the handler says otherwise. */
   files_passed?: number
-  /** The handler's signal was aborted before it returned. */
+  /** True if the handler's signal was aborted before it returned. */
   aborted?: boolean
 }
 
-/** The whole WorkOutput: the handler gives what it knows, the system fills identity, metadata, times and statistics. */
+/** Builds the complete WorkOutput from the handler's result; adds identity, metadata, times and statistics. */
 export function completeOutput(given: HandlerResult, facts: RunFacts): WorkOutput {
   const fields = typeof given === 'string' ? { output: given } : given
   const { control } = facts
@@ -143,11 +143,11 @@ export function completeOutput(given: HandlerResult, facts: RunFacts): WorkOutpu
   return filled(output, fields)
 }
 
-/** Adds what the handler said beyond what the system sets. Assigned: a literal that begins with a spread costs several µs. */
+/** Adds the handler's fields that the system does not set. Assigned one by one: a literal that begins with a spread costs several µs. */
 function filled<T extends object>(made: T, said: object): T {
   for (const name in said) {
     const value = (said as Record<string, unknown>)[name]
-    // Assigned, `__proto__` would become the prototype: as an own field it is refused by name.
+    // A plain assignment would change the prototype. Defined as an own field, `__proto__` is refused by validation by name.
     if (name === PROTO) Object.defineProperty(made, name, { value, enumerable: true })
     else if (value !== undefined && !Object.hasOwn(made, name)) (made as Record<string, unknown>)[name] = value
   }
@@ -196,7 +196,7 @@ function metadataOf(facts: RunFacts): WorkOutput['metadata'] {
   }
 }
 
-/** Clocks of two machines may differ by more than the run took. */
+/** Returns the difference, at least 0: the clocks of two machines may differ by more than the duration of the run. */
 function elapsed(from: number, to: number): number {
   return Math.max(0, to - from)
 }
