@@ -6,9 +6,9 @@ export interface ErrorRow {
   name: string
   /** True if a new request with a new id can succeed. */
   recoverable: boolean
-  /** What to do, for the person who wrote or runs the agent. */
+  /** Advice for the person who wrote or runs the agent. */
   action: string
-  /** What happened, for a person who does not know the error codes. */
+  /** Explanation for a person who does not know the error codes. */
   sentence: string
   http: number
   exit: number
@@ -187,7 +187,7 @@ export class PassOverError extends Error {
   /** Details for programs: chain, sizes, field, retry_after_ms, attempts … */
   readonly context?: Record<string, unknown>
   readonly recoverable: boolean
-  /** What to do about the error: the suggestion in `context.mend` if there is one, otherwise the table's action for the code. */
+  /** Advice on the error: the suggestion in `context.mend` if there is one, otherwise the table's action for the code. */
   readonly suggestedAction: string
 
   constructor(code: ErrorCode, message: string, context?: Record<string, unknown>) {

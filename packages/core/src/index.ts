@@ -6,7 +6,7 @@
  * I2 At most one return counts, and no step after it does. Attempt numbers only increase, by one.
  * I3 Ancestry, depth, deadline, rights and budget of a pass are read from the stored parent, never from the request.
  * I4 A child may run only while its proof names the last counted step of its parent.
- * I5 A level of the policy cannot exceed the levels above it, unless the policy permits that (allow_widening).
+ * I5 Nothing may exceed what a level above it allows, unless the policy permits that (allow_widening).
  * I6 An expected outcome is a value; the same input gives the same output.
  */
 

@@ -2,7 +2,7 @@ import type { PassError, RequestControl } from '@passover/schemas'
 import { passError } from '../errors.js'
 import type { AdmitInput, ParentPass } from './types.js'
 
-/** What the parent contributes to the limits of a child. Empty for a root pass. */
+/** Limits that the parent sets for a child. Empty for a root pass. */
 export interface ParentBound {
   parent?: ParentPass
   /** Deadline of the parent, server ms. */

@@ -35,7 +35,7 @@ export interface AdmitInput {
   local_person?: string | undefined
   /** Counts of the dispatcher. `undefined` if no limit applies. */
   counts?: PassCounts | undefined
-  /** What the dispatcher charged to the budgets above. `undefined` if there are none, or if it has not charged them yet. */
+  /** Result of charging the budgets above. `undefined` if there are none, or if they have not been charged yet. */
   charged?: ChargeResult | undefined
 }
 

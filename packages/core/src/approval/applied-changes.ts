@@ -1,7 +1,7 @@
 import { type AppliedBody, appliedBody, type PassRecord, type RecordedDecision, SYSTEM } from '@passover/schemas'
 import type { PassHistory } from '../journal/pass-history.js'
 
-/** Which changes of an output are applied in the originator's files, according to the `applied` events. */
+/** State of an output's changes in the originator's files, from the `applied` events. */
 export interface Application {
   applied: boolean
   /** Time of the newest application in effect. One that a person reported takes precedence over the originator's own. */

@@ -4,7 +4,7 @@ import type { JournalState } from '../journal/state-machine.js'
 import { omitUndefined } from '../runtime/omit-undefined.js'
 import { approvalDeadline } from './pending-approval.js'
 
-/** What a decision is checked against. */
+/** Rules that a decision is checked against. */
 export interface DecisionRules {
   key: PassKey
   /** Approvers named by the policy. If absent, every person may decide. */

@@ -1,6 +1,6 @@
 import type { PassStatus, SendStatus } from '@passover/schemas'
 
-/** What {@link sendStatus} is computed from. */
+/** Input of {@link sendStatus}. */
 export interface Sent {
   status: PassStatus
   /** True if the originator has acknowledged the return. */

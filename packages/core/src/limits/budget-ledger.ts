@@ -25,7 +25,7 @@ export interface BudgetExhausted {
 /** Result of a charge. `lost` means that earlier charges of the tree are no longer known, so that nothing can be granted. */
 export type ChargeResult = { ok: true; grant: Grant } | { ok: false; used_up: BudgetExhausted } | { ok: false; lost: true }
 
-/** What a pass was granted: its own time, and what the passes below it may use of every budget above. */
+/** Grant for a pass: its own time, and what the passes below it may use of every budget above. */
 export interface Grant {
   time_ms: number
   rest: Budget

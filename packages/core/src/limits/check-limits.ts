@@ -9,15 +9,15 @@ const FIELDS = ['max_passes_per_minute', 'max_active'] as const
 const ANOTHER_SESSION = 'pass it over in another session, or raise max_passes_per_session'
 const FEWER = 'ask for fewer passes within one, or raise max_passes_per_session'
 
-/** What a pass is counted by. */
+/** Input of {@link limitFault}. */
 export interface Limited {
   counts: PassCounts | undefined
   limits: Limits | undefined
   policy: EffectivePolicy
   key: PassKey
-  /** Of a child: the root of its tree. */
+  /** Root of the tree, for a child. */
   root: PassKey | undefined
-  /** Short name of the count that it is added to; undefined: it counts for nothing. */
+  /** Returns the short name of the count that the pass is added to, or `undefined` if it is not counted. */
   counted: () => string | undefined
   now: number
 }
@@ -26,11 +26,11 @@ interface Bound {
   scope: RateScope
   field: RateField
   limit: number
-  /** Of a share: the limit that it is of. */
+  /** For a share: the whole limit that it is a share of. */
   of?: number
 }
 
-/** Yields the limits that bind a pass: those of its pair and of its subagent, and its originator's share of the latter. */
+/** Yields the limits that apply to a pass: those of its pair and of its subagent, and its originator's share of the latter. */
 function* boundsOf({ pair, subagent }: Limits): Generator<Bound> {
   for (const field of FIELDS) {
     const own = pair[field]
@@ -43,9 +43,10 @@ function* boundsOf({ pair, subagent }: Limits): Generator<Bound> {
 }
 
 /**
- * Returns E014 where a limit is reached: a rate or a number of the pair, of the subagent, or of the originator's share of the subagent (all
- * bind); the number of open passes of a pair without a `max_active` of its own; for a pass that would be held, the number of held passes of its
- * originator; or the limit of the session. The error has the count, so that the decision can be told again. `later`: it cannot be told yet.
+ * Returns E014 if a limit is reached: a rate or a number of the pair, of the subagent, or of the originator's share of the subagent (all apply); the
+ * number of open passes of a pair without a `max_active` of its own; for a pass that would be held, the number of held passes of its originator; or
+ * the limit of the session. The error contains the count, so that the decision can be verified later. Returns `later` if the counts are not loaded
+ * yet.
  */
 export function limitFault({ counts, limits, policy, key, root, counted, now }: Limited): PassError | 'later' | undefined {
   if (!counts) return undefined
@@ -59,7 +60,7 @@ export function limitFault({ counts, limits, policy, key, root, counted, now }: 
   if (limits?.pair.max_active === undefined) {
     const { max_open = SYSTEM_DEFAULTS.max_open } = policy
     const reached = counts.rate('pair', 'max_active', max_open, now)
-    // Before everything stored was read, the count may be wrong: only pairs that seem to have reached the bound wait for it.
+    // Until all stored messages are read, the count may be wrong. Only pairs that seem to have reached the limit wait for that.
     if (reached) return counts.ready ? openError(key, max_open, reached) : 'later'
   }
   if (policy.hold_before_dispatch) {
@@ -77,7 +78,7 @@ export function limitFault({ counts, limits, policy, key, root, counted, now }: 
     ? `${key.originator} asked for ${count} passes within pass ${root.id} already; at most ${limit} may be made in one tree (max_passes_per_session)`
     : `The session had ${count} passes already; at most ${limit} may be made in one (max_passes_per_session)`
   const details = { field: 'max_passes_per_session', scope: root ? 'tree' : 'session', limit, count }
-  // Waiting never helps: a session that goes on keeps its count.
+  // Waiting never helps: a session keeps its count as long as it is used.
   return passError('E014', message, { ...details, recoverable: false, mend: root ? FEWER : ANOTHER_SESSION })
 }
 

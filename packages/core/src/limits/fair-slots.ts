@@ -1,6 +1,6 @@
 /**
- * Places that several senders share. A sender takes another place only while it holds fewer than are free, so one sender alone gets half
- * of them, k busy senders get `count / (k + 1)` each, and a sender that holds none finds one however many messages others have stored.
+ * Slots that several senders share. A sender gets another slot only while it holds fewer than are free. So a single sender gets half of them, k busy
+ * senders get `count / (k + 1)` each, and a sender without a slot finds a free one however many messages others have stored.
  */
 export class FairSlots {
   readonly #count: number
@@ -11,15 +11,15 @@ export class FairSlots {
     this.#count = count
   }
 
-  /** Whether `take` would give a place. */
+  /** Returns true if `take` would succeed. */
   hasRoom(sender: string, part?: string): boolean {
     const left = this.#count - this.#taken - this.#of(sender)
     return part === undefined ? left > 0 : this.#of(nameOf(sender, part)) < left
   }
 
   /**
-   * Returns a function that frees the place again; undefined: the sender has its share.
-   * @param part - shares what the sender may take with its other parts by the same rule: a part that holds none finds a place.
+   * Takes a slot. Returns a function that frees it again, or `undefined` if the sender has used up its share.
+   * @param part - splits the sender's share among its parts by the same rule: a part without a slot finds a free one.
    */
   take(sender: string, part?: string): (() => void) | undefined {
     if (!this.hasRoom(sender, part)) return undefined
@@ -43,7 +43,7 @@ export class FairSlots {
   }
 }
 
-/** No name of an agent has a space. */
+/** Joins the two names with a space, which no agent name contains. */
 function nameOf(sender: string, part: string): string {
   return `${sender} ${part}`
 }

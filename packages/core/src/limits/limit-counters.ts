@@ -5,27 +5,27 @@ import { SessionCounter } from './session-counter.js'
 import type { PairCounter, PairCounters, RateScope } from './sliding-window.js'
 
 const MINUTE_MS = 61_000
-/** Nobody knows when one of the active passes ends. */
+/** Retry delay while active passes reach a limit. It is unknown when one of them ends. */
 const RETRY_DELAY_MS = 1_000
-/** Nor when a person decides about one that is held. */
+/** Retry delay while held passes reach a limit. It is unknown when a person decides. */
 const HELD_RETRY_DELAY_MS = 60_000
 
 export type RateField = 'max_passes_per_minute' | 'max_active'
 
-/** A limit that is reached, with what was counted. */
+/** A limit that is reached, with the count. */
 export interface LimitReached {
   count: number
-  /** When there may be room again; of a session never. */
+  /** Milliseconds until a retry may succeed. Absent for a session, where it never does. */
   retry_after_ms?: number
 }
 
-/** What is counted for one pass that is about to begin. Undefined: there is room. */
+/** Counts for one pass that is about to begin. Each method returns `undefined` if the limit is not reached. */
 export interface PassCounts {
-  /** False: not everything stored has been read, so rates and active passes cannot be told. */
+  /** False until all stored messages are read. Rates and numbers of active passes are unknown until then. */
   readonly ready: boolean
   rate(scope: RateScope, field: RateField, limit: number, now: number): LimitReached | undefined
   session(token: string, limit: number): LimitReached | undefined
-  /** Held passes of its originator, to any subagent. */
+  /** Checks the number of held passes of the originator, to all subagents. */
   held(limit: number): LimitReached | undefined
 }
 
@@ -35,38 +35,38 @@ interface Ticket {
   held: boolean
 }
 
-/** The fold that counts. `ready`: it has read everything that was stored when it began. */
+/** The fold that keeps the counts. `ready` is true once it has read everything that was stored when it began. */
 export interface CountSource {
   open: { readonly tallies: PairCounters; readonly sessions: SessionCounter }
   ready: boolean
 }
 
 /**
- * The counts of one dispatcher: what its fold has read, and what it has let through itself that the fold has not
- * read yet, each pass once. Other dispatchers' passes that are on their way are what a limit is overshot by at most.
+ * Counts of one dispatcher: what its fold has read, plus what the dispatcher has admitted and the fold has not read yet, each pass once. A limit can
+ * be exceeded by at most the passes that other dispatchers are admitting at the same time.
  */
 export class LimitCounters {
   readonly #folded: () => CountSource | undefined
   readonly #tickets = new ChurnMap<string, Ticket>()
-  /** How many of them each session has: its limit binds always, and there are many while the fold is behind. */
+  /** Number of tickets per session. Kept as a map because the session limit always applies, and there are many tickets while the fold lags behind. */
   readonly #sessions = new Map<string, number>()
-  /** The same of each pair: `max_open` binds every pair that has no limit of its own. */
+  /** Number of tickets per pair. `max_open` applies to every pair without a limit of its own. */
   readonly #pairs = new Map<string, number>()
-  /** Where nobody folds: the sessions of what was let through here, so that each such dispatcher is bounded by itself. */
+  /** Counts of sessions admitted here, for a dispatcher without a fold. Each such dispatcher applies the limit on its own. */
   readonly #own: SessionCounter
 
-  /** `folded` gives undefined where nobody folds. */
+  /** @param folded - returns `undefined` if this dispatcher runs no fold. */
   constructor(folded: () => CountSource | undefined, keep_ms: number) {
     this.#folded = folded
     this.#own = new SessionCounter(keep_ms)
   }
 
-  /** Passes let through that the fold has not read yet. */
+  /** Number of admitted passes that the fold has not read yet. */
   get underway(): number {
     return this.#tickets.size
   }
 
-  /** A pass is let through, or held: it counts from now on. */
+  /** Counts a pass that is admitted or held. */
   take(key: PassKey, session: string | undefined, held = false): void {
     const text = keyText(key)
     this.#drop(text)
@@ -75,25 +75,25 @@ export class LimitCounters {
     add(this.#pairs, pairOf(key), 1)
   }
 
-  /** Its step is stored. The fold will read it, where there is one. */
+  /** Records that the step of a pass is stored. If there is a fold, it will read the step. */
   stored(key: PassKey, time: number): void {
     if (this.#folded()) return
     const ticket = this.#drop(keyText(key))
     if (ticket?.session !== undefined) this.#own.add(ticket.session, time)
   }
 
-  /** It was not let through after all, or another one's step began it. */
+  /** Stops counting a pass that was not admitted after all, or that another step began. */
   release(key: PassKey): void {
     if (this.#tickets.size > 0) this.#drop(keyText(key))
   }
 
-  /** The fold has read this step: from now on it counts there, or it has ended. */
+  /** Records that the fold has read a step: it counts the pass from now on, or the pass has ended. */
   read(step: Step): void {
     if (this.#tickets.size === 0 || step.untrusted !== undefined || !isSystemStep(step)) return
     this.#drop(keyText(step.key))
   }
 
-  /** What was let through is read anew with everything else. */
+  /** Forgets all tickets, before a fold reads all messages again. */
   clear(): void {
     this.#tickets.clear()
     this.#sessions.clear()
@@ -108,13 +108,13 @@ export class LimitCounters {
       rate: (scope, field, limit, now) => {
         const tally = tallies?.of(scope, key)
         const read = tally ? readOf(tally, { scope, field, now }) : 0
-        // Most of the time there is room for all that is under way, and nobody needs to know for whom it is.
+        // Fast path: usually there is room for all tickets together, so they need not be filtered by pair.
         if (read + this.#tickets.size < limit) return undefined
         const underway = this.#underway(scope, field, key)
         const count = read + underway
         if (count < limit) return undefined
         if (field === 'max_active') return { count, retry_after_ms: RETRY_DELAY_MS }
-        // What is under way began just now.
+        // Tickets began just now, so they stay in the window for a full minute.
         const retry_after_ms = tally && underway < limit ? tally.minute.freesIn(limit - underway, now) : MINUTE_MS
         return { count, retry_after_ms }
       },
@@ -174,7 +174,10 @@ function readOf({ active, held, minute }: PairCounter, { scope, field, now }: { 
   return countsHeld(scope, field) ? active : active - held
 }
 
-/** No worker works on a held pass, so it takes no place of the subagent; a pair's own limit bounds it. */
+/**
+ * Returns true if held passes count towards a limit. No worker runs a held pass, so it uses no capacity of the subagent; the pair's own limit
+ * includes it.
+ */
 function countsHeld(scope: RateScope, field: RateField): boolean {
   return scope === 'pair' || field === 'max_passes_per_minute'
 }

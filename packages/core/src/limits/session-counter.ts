@@ -1,6 +1,6 @@
 import { keyText, sha256, type WorkControl } from '@passover/schemas'
 
-/** Sessions of one generation; when there are more, the quietest are forgotten sooner. */
+/** Maximum number of sessions per generation. If there are more, inactive sessions are forgotten earlier. */
 const MAX_SESSIONS = 200_000
 const MAX_CACHED_TOKENS = 10_000
 const TOKEN_LENGTH = 16
@@ -8,8 +8,8 @@ const TOKEN_LENGTH = 16
 export type PackedSession = [token: string, count: number, generation: 'now' | 'before']
 
 /**
- * How many passes each session had. A session is kept for `keep_ms` after its last pass at least, and at most twice as long:
- * two generations take turns, and a session that goes on is carried over with its count. Times are those of the facts.
+ * Counts the passes of each session. A session is kept for at least `keep_ms` after its last pass, and at most twice as long: there are two
+ * generations, and an active session is carried over with its count. Times are those of the facts.
  */
 export class SessionCounter {
   readonly #keep_ms: number
@@ -31,14 +31,14 @@ export class SessionCounter {
     return this.#now.get(token) ?? this.#before.get(token) ?? 0
   }
 
-  /** As they are at this call, whatever is added while it goes on. */
+  /** Yields the counts as they are at the time of the call, even if passes are added while the caller iterates. */
   pack(): Generator<PackedSession> {
     const tokens = [...this.#now.keys()]
     const counts = Uint32Array.from(this.#now.values())
     const before = this.#before
     return (function* (): Generator<PackedSession> {
       for (const [n, token] of tokens.entries()) yield [token, counts[n] ?? 0, 'now']
-      // Of the former generation nothing changes any more.
+      // The previous generation no longer changes.
       for (const [token, count] of before) yield [token, count, 'before']
     })()
   }
@@ -55,15 +55,15 @@ export class SessionCounter {
   }
 }
 
-/** What tells which count a pass is added to. */
+/** Fields that determine which count a pass is added to. */
 export type CountedPass = Pick<WorkControl, 'root' | 'originating_agent_id' | 'session_id' | 'parent' | 'unnamed_session'>
 
 const known = new Map<string, string>()
 
 /**
- * Returns the short name, fit for a header, of the count that a pass is added to. A pass without a parent counts for the session that its
- * originator named; where none was named, it counts for nothing. A child counts for what its originator asks for within the root's tree,
- * whatever session it claims (I3). So only an agent's own passes add to a count that limits it.
+ * Returns the short name, usable in a header, of the count that a pass is added to. A pass without a parent counts for the session that its
+ * originator named, and is not counted if no session was named. A child counts for what its originator requests within the root's tree, whatever
+ * session it claims (I3). So an agent's limits count only its own passes.
  */
 export function countToken({ root, originating_agent_id, session_id, parent, unnamed_session }: CountedPass): string | undefined {
   if (parent) return short(`tree ${originating_agent_id} ${keyText(root)}`)
@@ -81,13 +81,13 @@ function short(text: string): string {
   return sha256(text).slice(0, TOKEN_LENGTH)
 }
 
-/** The session that a child belongs to is its root's; named only where the child claims another one. */
+/** Returns the session of a child, which is that of its root, or `undefined` if the child claims the same session. */
 export function countedSession(parent: WorkControl | undefined, claimed: string): string | undefined {
   const counted = parent && (parent.counted_session ?? parent.session_id)
   return counted === claimed ? undefined : counted
 }
 
-/** The session that a pass belongs to, for holds and erasures: the name that the originator of its root gave it, whatever a child claims. */
+/** Returns the session of a pass, for holds and erasures: the name that the originator of its root gave, whatever a child claims. */
 export function rootSession({
   root,
   session_id,

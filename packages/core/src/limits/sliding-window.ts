@@ -1,15 +1,15 @@
 import type { PassKey } from '@passover/schemas'
 
 const SECOND_MS = 1_000
-/** A minute and the second that is running: nothing younger than 60 s is ever left out. */
+/** Number of one-second slots: a full minute and the current second, so that the last 60 s are always included. */
 const SECONDS = 61
-/** Tallies of pairs that have been silent are looked for this often. */
+/** Interval at which counters of inactive pairs are removed. */
 const SWEEP_MS = 120_000
 
-/** A minute as a snapshot has it: its newest second, and the number of each second, the newest first. */
+/** A window in a snapshot: its newest second, then the count of each second, newest first. */
 export type PackedWindow = [subagent: string, originator: string, newest: number, ...counts: number[]]
 
-/** How many passes began within the last minute, counted by the second. Fixed in memory; O(1) an event. */
+/** Counts the passes that began within the last minute, in slots of one second. Fixed memory; O(1) per event. */
 export class SlidingWindowCounter {
   readonly #slots = new Uint32Array(SECONDS)
   #newest = 0
@@ -27,7 +27,7 @@ export class SlidingWindowCounter {
     return this.#total
   }
 
-  /** After how many ms fewer than `limit` are counted, if none begins meanwhile. */
+  /** Returns the milliseconds until fewer than `limit` passes are counted, if no other pass begins. */
   freesIn(limit: number, now: number): number {
     let left = this.count(now)
     for (let second = this.#newest - SECONDS + 1; second <= this.#newest; second++) {
@@ -72,11 +72,11 @@ export class SlidingWindowCounter {
   }
 }
 
-/** What is counted of a pair, or of all passes to a subagent. */
+/** Counts of a pair, or of all passes to a subagent. */
 export interface PairCounter {
-  /** Passes that began, held ones too, and did not end. */
+  /** Number of passes that began and did not end, including held ones. */
   active: number
-  /** Those of them that wait for a person to approve their start. */
+  /** Number of those that wait for approval before their start. */
   held: number
   readonly minute: SlidingWindowCounter
 }
@@ -86,14 +86,14 @@ interface SubagentTally extends PairCounter {
 }
 
 /**
- * Which passes a limit counts: those of the pair; all to the subagent; or, as a `share`, those to it of one originator. The last two leave
- * held passes out of `max_active`, because no worker works on them.
+ * Passes that a limit counts: those of the pair, all to the subagent, or (`share`) those of one originator to the subagent. The last two exclude held
+ * passes from `max_active`, because no worker runs them.
  */
 export type RateScope = 'pair' | 'subagent' | 'share'
 
 /**
- * Passes by pair and by subagent: what is open, and what began within a minute; and held passes by originator. O(1) an event; what fell silent is
- * forgotten.
+ * Counts open passes, and those begun within the last minute, by pair and by subagent; also held passes by originator. O(1) per event; inactive pairs
+ * are removed.
  */
 export class PairCounters {
   readonly #subagents = new Map<string, SubagentTally>()
@@ -106,7 +106,7 @@ export class PairCounters {
     return size
   }
 
-  /** Passes of an originator, to any subagent, that wait for a person to approve their start. */
+  /** Returns the number of passes of an originator, to all subagents, that wait for approval before their start. */
   held(originator: string): number {
     return this.#held.get(originator) ?? 0
   }
@@ -120,12 +120,12 @@ export class PairCounters {
     this.#add(key, 1, held)
   }
 
-  /** A pass that is open, whose beginning is counted already. */
+  /** Adds an open pass whose beginning is already in the window. */
   restored(key: PassKey, held: boolean): void {
     this.#add(key, 1, held)
   }
 
-  /** A held pass was dispatched. */
+  /** Records that a held pass was dispatched. */
   dispatched({ originator, subagent }: PassKey): void {
     const all = this.#subagent(subagent)
     all.held -= 1
@@ -157,7 +157,10 @@ export class PairCounters {
     else this.#held.delete(originator)
   }
 
-  /** The minutes of all pairs as they are at this call, whatever is counted while it goes on; those of the subagents are their sums. */
+  /**
+   * Yields the windows of all pairs as of the call, even if counts change while the caller iterates. Windows of subagents are not included: they are
+   * sums.
+   */
   pack(): Generator<PackedWindow> {
     const minutes: [subagent: string, originator: string, minute: SlidingWindowCounter][] = []
     for (const [subagent, { pairs }] of this.#subagents) {

@@ -3,37 +3,36 @@ import { type JournalRules, type JournalState, next } from '../journal/state-mac
 import { SYSTEM_DEFAULTS } from '../policy/fields.js'
 import type { EndVerdict } from './open-pass.js'
 
-/** Refusals by newer steps that change nothing, after which the end no longer waits for its turn in the journal. */
+/** Number of refusals by newer steps that change nothing, after which the end is published with {@link DueEnd.last_resort}. */
 const MAX_REFUSALS = SYSTEM_DEFAULTS.max_attempts + 2
 
 export interface OpenRules extends JournalRules {
-  /** How long a request may go unanswered before it is read whole. */
+  /** Milliseconds a request may stay unanswered before its body is read. */
   look_after_ms: number
-  /** What was given out as due and did not end is given out again after this long (default 5 s). */
+  /** Milliseconds after which a due item that did not end is returned again (default 5 s). */
   again_after_ms?: number
 }
 
-/** A pass that must be ended now. */
+/** Pass that must be ended now. */
 export interface DueEnd extends EndVerdict {
   kind: 'end'
   key: PassKey
-  /** What the return's guard expects: the last step seen, counted or not; 0 for a pass that never began. */
+  /** Sequence for the guard of the return: the last step seen, counted or not; 0 for a pass that never began. */
   guard: number
-  /** As far as the fold has read; steps without nonce, digest and guard. */
+  /** Journal as far as the fold has read it; its steps have no nonce, digest or guard. */
   journal: JournalState
-  /** For a pass that never began: the request that its return answers. */
+  /** Request that the return answers, for a pass that never began. */
   request?: RequestFact
-  /** Times that it was refused by a newer step that leaves it due: a fence, or a step that counts for nothing. */
+  /** Number of times that the end was refused because of a newer step that leaves the pass due: a fence, or a step that does not count. */
   refusals?: number
   /**
-   * Set once it was refused so too often (an agent can publish such steps for ever): guard on the exact subject
-   * `return.<key>.passover` instead, which only the system writes, expecting this sequence. A real return that came
-   * first wins by the fold, which ignores a second one (I2).
+   * Set after too many such refusals, since an agent can publish such steps forever. The guard then is on the exact subject `return.<key>.passover`,
+   * which only the system writes, and expects this sequence. If a real return was stored first, it wins in the fold, which ignores a second one (I2).
    */
   last_resort?: number
 }
 
-/** A request that nobody answered: to be read whole, then `learn` or `forget`. */
+/** Request without an answer. Its body must be read, followed by `learn` or `forget`. */
 export interface DueLook {
   kind: 'look'
   request: RequestFact
@@ -41,18 +40,18 @@ export interface DueLook {
 
 export type Due = DueEnd | DueLook
 
-/** What to do after the end's publish was not stored and the journal was read at the leader. */
+/** Next action after the publish of an end was not stored and the journal was read from the leader. */
 export type DueResolution =
-  /** It has its return: nothing to do. */
+  /** The pass has its return; nothing to do. */
   | { kind: 'ended' }
-  /** The step that was expected is gone: the journal was closed and deleted. Stop. */
+  /** The expected step is gone: the journal was closed and deleted. Stop. */
   | { kind: 'gone' }
-  /** It went on and is not due any more. */
+  /** The pass advanced and is no longer due. */
   | { kind: 'wait' }
-  /** Still due, as `due` says, by its `last_resort` where it has one. `fenced`: refused by a newer fence or a step that counts for nothing. */
+  /** Still due: publish `due` again, with its `last_resort` if set. `fenced` is true if a newer fence or a step that does not count refused it. */
   | { kind: 'again'; due: DueEnd; fenced: boolean }
 
-/** The journal with what was found since `due`, and whether the newest of it leaves things as they are but for the guard. */
+/** Returns the journal after the steps found since `due`. `starved` is true if the newest of them changes nothing but the guard. */
 export function since(due: DueEnd, found: readonly Step[], rules: JournalRules): { journal: JournalState; starved: boolean } {
   let journal = due.journal
   let starved = false
@@ -65,7 +64,7 @@ export function since(due: DueEnd, found: readonly Step[], rules: JournalRules):
   return { journal, starved }
 }
 
-/** What `due` says of its refusals; a return of the system that counts for nothing may already stand there. */
+/** Returns the refusal fields of `due`. A return of the system that does not count may already be stored; the guard then names it. */
 export function lastResort(refusals: number, found: readonly Step[]): Pick<DueEnd, 'refusals' | 'last_resort'> {
   if (refusals === 0) return {}
   if (refusals < MAX_REFUSALS) return { refusals }

@@ -1,40 +1,40 @@
 import type { RequestFact } from '@passover/schemas'
 
-/** What may wait: a request that was stored and that no dispatcher has been given yet, as far as is known here. */
+/** An item of the queue: a stored request that, as far as known here, has not been delivered to a dispatcher yet. */
 export interface Waiting {
   fact: Pick<RequestFact, 'sequence' | 'time' | 'originator' | 'subagent'>
-  /** Its number among all that ever waited; undefined: it waits no more. */
+  /** Its running number in the queue. `undefined` once it has left the queue. */
   place?: number | undefined
 }
 
-/** What waits of one pair, in order. */
+/** Waiting requests of one pair, in order. */
 interface Line<T> {
   queue: Queue<T>
   count: number
 }
 
 /**
- * Requests that wait for a dispatcher, in the order in which they will be delivered and by pair (decision 64). Out of turn comes the first
- * of a pair's line that has more than so many others before it, one line after the other; the line that is first of all never does. So
- * however many lines there are, before a line's turn each other one has had at most one.
+ * Requests that wait for a dispatcher, in delivery order and by pair (decision 64). The first request of a pair is taken out of turn if more than
+ * `ahead` others precede it; pairs take turns, and the pair at the front never needs it. So before a pair's turn, each other pair has had at most
+ * one.
  */
 export class FairQueue<T extends Waiting> {
   readonly #order = new Queue<T>()
-  /** In the order in which they have their turns. */
+  /** Lines of the pairs, in the order of their turns. */
   readonly #lines = new Map<string, Line<T>>()
   #size = 0
   #places = 0
   #reached = 0
   #last: Waiting['fact'] | undefined
-  /** Server ms at which the last request was stored that was of another pair than the one before it. */
+  /** Time (server ms) of the last stored request whose pair differs from that of the request before it. */
   mixed_at = Number.NEGATIVE_INFINITY
 
-  /** How many wait. */
+  /** Number of waiting requests. */
   get size(): number {
     return this.#size
   }
 
-  /** A request was read, in sequence order. */
+  /** Adds a request that was read. Requests must come in sequence order. */
   add(item: T): void {
     const { fact } = item
     const last = this.#last
@@ -52,7 +52,7 @@ export class FairQueue<T extends Waiting> {
     this.#size += 1
   }
 
-  /** It waits no more. */
+  /** Removes a request from the queue. */
   drop(item: T): void {
     if (item.place === undefined) return
     item.place = undefined
@@ -67,18 +67,18 @@ export class FairQueue<T extends Waiting> {
     this.#order.skip(isOver)
   }
 
-  /** Everything up to this sequence has been delivered, to this dispatcher or another. */
+  /** Removes all requests up to this sequence: they have been delivered, to this dispatcher or another. */
   reach(sequence: number): void {
     if (sequence <= this.#reached) return
     this.#reached = sequence
     for (let first = this.#order.first; first && first.fact.sequence <= sequence; first = this.#order.first) this.drop(first)
   }
 
-  /** Takes out what is to be admitted out of turn, if anything: more than `ahead` others would be before it. */
+  /** Removes and returns the next request to admit out of turn: one with more than `ahead` others before it. `undefined` if there is none. */
   take(ahead: number): T | undefined {
     const front = this.#order.first?.place
     if (this.#size <= ahead || front === undefined) return undefined
-    // Not more than `ahead` + 1 lines can have their first that near to the front, so that with thousands of lines few are looked at.
+    // At most `ahead` + 1 lines can have their first request that close to the front, so only a few of thousands of lines are checked.
     let left = Math.min(ahead + 2, this.#lines.size)
     for (const [name, line] of this.#lines) {
       if (left === 0) break
@@ -104,7 +104,7 @@ function lineOf({ fact }: Waiting): string {
 
 const CLEAR_AT = 1_024
 
-/** First in, first out; what was skipped is let go at once (decision 62), and its place now and then. */
+/** FIFO queue. Skipped items are released at once (decision 62); their array slots are removed in batches. */
 class Queue<T> {
   readonly #items: (T | undefined)[]
   #head = 0
@@ -121,7 +121,7 @@ class Queue<T> {
     this.#items.push(item)
   }
 
-  /** Goes past what is over, and gives what is first then. */
+  /** Skips items that are over and returns the first that is not. */
   skip(isOver: (item: T) => boolean): T | undefined {
     for (let { first } = this; first !== undefined && isOver(first); first = this.first) this.#items[this.#head++] = undefined
     if (this.#head === this.#items.length || (this.#head >= CLEAR_AT && 2 * this.#head >= this.#items.length)) this.#clear()

@@ -7,29 +7,29 @@ import type { Timed } from './timer-queue.js'
 /** A journal that has begun and not ended. */
 export type LiveJournal = Extract<JournalState, { state: 'held' | 'open' }>
 
-/** What the timekeeper keeps of a pass whose journal has begun. */
+/** State that the timekeeper keeps of a pass whose journal has begun. */
 export interface OpenPass extends Timed {
   kind: 'pass'
   text: string
   key: PassKey
   journal: LiveJournal
   cancelled: boolean
-  /** It was due at once already: being so for one more reason gives it out no second time. */
+  /** True if it was already made due at once. A second reason does not make it due again. */
   hurried?: boolean
-  /** Refusals of its end by newer steps (DueEnd.refusals). */
+  /** Refusals of its end by newer steps (`DueEnd.refusals`). */
   refusals?: number
   /** Open passes that name this one as their parent. */
   below?: Set<OpenPass> | undefined
 }
 
-/** What it keeps of a request that no first step has answered yet. */
+/** State that the timekeeper keeps of a request that no first step has answered yet. */
 export interface PendingRequest extends Timed, Waiting {
   kind: 'asked'
   fact: RequestFact
-  /** The pass it asks for, as its header claims or as it was learned from the body. */
+  /** The requested pass, from the request's header or learned from its body. */
   key?: PassKey | undefined
   text?: string | undefined
-  /** Set when the body was read. */
+  /** Set once the body was read. */
   timeout_ms?: number | undefined
   cancelled: boolean
 }
@@ -49,7 +49,7 @@ export interface EndVerdict {
   why: EndReason
 }
 
-/** A copy of a step with only what the timekeeper needs: nonce, digest and guard would be most of its memory. */
+/** Returns a copy of a step with only the fields that the timekeeper needs. Nonce, digest and guard would take most of its memory. */
 export function slimStep(step: Step): Step {
   const { type, kind, key, by, sequence, time, attempt, request, requested_at, timeout_ms, expires_ms, parent, proof, code, reply } = step
   const { untrusted } = step
@@ -57,12 +57,15 @@ export function slimStep(step: Step): Step {
   return { type, kind, key, by, sequence, time, attempt, request, requested_at, timeout_ms, expires_ms, parent, proof, code, reply }
 }
 
-/** The step that admitted or holds the pass: it names parent and proof. */
+/** Returns the step that admitted or holds the pass. It names parent and proof. */
 export function begunStep(journal: LiveJournal): Step {
   return journal.state === 'open' ? journal.work : journal.held
 }
 
-/** Why a child may live no longer, if so (rule 3): its proof must name its parent's last counted step, and that one be open. */
+/**
+ * Returns why a child must end because of its parent, or `undefined` (rule 3): its parent must be open, and its proof must name the parent's last
+ * counted step.
+ */
 export function cascade(journal: LiveJournal, parent: OpenPass | undefined): EndVerdict | undefined {
   const step = begunStep(journal)
   if (!step.parent) return undefined
@@ -70,7 +73,7 @@ export function cascade(journal: LiveJournal, parent: OpenPass | undefined): End
   return parent.journal.valid === step.proof ? undefined : { code: 'E043', why: 'earlier attempt' }
 }
 
-/** When a pass must have ended, and how it ends then: at its deadline, its approval's expiry, or its parent's deadline. */
+/** Returns when and how a pass must end: at its deadline, at the expiry of its approval, or at its parent's deadline. */
 export function expiry(journal: LiveJournal, parent: OpenPass | undefined): EndVerdict & { at: number } {
   if (journal.state === 'open') return { at: deadlineOf(journal.work), code: 'E010', why: 'deadline passed' }
   const approval = journal.held.time + (journal.held.expires_ms ?? SYSTEM_DEFAULTS.approval_expires_ms)
@@ -79,7 +82,7 @@ export function expiry(journal: LiveJournal, parent: OpenPass | undefined): EndV
   return { at: approval, code: 'E013', why: 'approval expired' }
 }
 
-/** Why a pass whose journal has begun must end now, if so: cancelled, then at its time, then with its parent. */
+/** Returns why a pass whose journal has begun must end now, or `undefined`. Checked in order: cancelled, time, parent. */
 export function verdictOf(
   journal: LiveJournal,
   known: { cancelled: boolean; parent: OpenPass | undefined },
@@ -90,19 +93,19 @@ export function verdictOf(
   return at <= now ? { code, why } : cascade(journal, known.parent)
 }
 
-/** How a pass that never began ends: one whose first step would come too late to count (rule 5) as E005, whatever else it is. */
+/** Returns how a pass that never began ends. If its first step would be too late to count (rule 5), always as E005. */
 export function pendingRequestVerdict(asked: PendingRequest & { key: PassKey }, now: number, rules: JournalRules): EndVerdict {
   const late = firstStepIsLate({ key: asked.key, time: now, requested_at: asked.fact.time }, rules)
   if (late) return { code: 'E005', why: 'id expired' }
   return asked.cancelled ? { code: 'E043', why: 'cancelled' } : { code: 'E010', why: 'never admitted' }
 }
 
-/** Originator and subagent of a request are those of its subject, whatever the body says. */
+/** Returns the key of a requested pass. Originator and subagent are those of the subject, whatever the body says. */
 export function requestKey({ originator, subagent }: RequestFact, id: string): PassKey {
   return { originator, subagent, id }
 }
 
-/** Sequence of what began it: tells apart what is due at the same time. */
+/** Returns the sequence of the message that began it, which orders items that are due at the same time. */
 export function orderOf(item: OpenPass | PendingRequest): number {
   return item.kind === 'asked' ? item.fact.sequence : begunStep(item.journal).sequence
 }

@@ -25,8 +25,8 @@ import { TimerQueue } from './timer-queue.js'
 const AGAIN_AFTER_MS = 5_000
 
 /**
- * The timekeeper's fold (docs/architecture/dispatcher.md#timekeeper): what is open, what is below what, what is due. Facts come in sequence order, those
- * at or below `position` are ignored. O(log n) an event; a closed pass is forgotten; an unknown parent counts as not open.
+ * The timekeeper's fold (docs/architecture/dispatcher.md#timekeeper): open passes, their tree, and what is due. Facts must come in sequence order;
+ * facts at or below `position` are ignored. O(log n) per event. A closed pass is forgotten; an unknown parent counts as not open.
  */
 export class OpenPasses {
   readonly #rules: Required<Omit<OpenRules, 'names'>>
@@ -34,7 +34,7 @@ export class OpenPasses {
   readonly #cancels: PendingCancels
   readonly #tree = new PassTree(this.#timers)
   readonly #requests: OpenRequests
-  /** What limits are counted by: passes of pairs and subagents, and of sessions. */
+  /** Counts that limits use: passes of pairs and subagents, and of sessions. */
   readonly tallies = new PairCounters()
   readonly sessions: SessionCounter
   #position = 0
@@ -46,22 +46,22 @@ export class OpenPasses {
     this.sessions = new SessionCounter(2 * rules.id_window_ms)
   }
 
-  /** Passes that began and did not end. */
+  /** Number of passes that began and did not end. */
   get size(): number {
     return this.#tree.size
   }
 
-  /** Requests without an answer. */
+  /** Number of requests without an answer. */
   get unanswered(): number {
     return this.#requests.size
   }
 
-  /** Requests that no dispatcher has been given yet. */
+  /** Requests that have not been delivered to a dispatcher yet. */
   get backlog(): FairQueue<PendingRequest> {
     return this.#requests.backlog
   }
 
-  /** Sequence of the last fact applied; read on from the next. */
+  /** Sequence of the last applied fact. Reading continues after it. */
   get position(): number {
     return this.#position
   }
@@ -70,12 +70,12 @@ export class OpenPasses {
     return this.#tree.get(keyText(key))?.journal
   }
 
-  /** Whether this request is still without an answer. */
+  /** Returns true if this request has no answer yet. */
   awaits(sequence: number): boolean {
     return this.#requests.get(sequence) !== undefined
   }
 
-  /** Requests that were stored before a time and have no answer, the oldest first; at most so many. */
+  /** Returns at most `most` requests without an answer that were stored before `time`, oldest first. */
   unansweredBefore(time: number, most: number): RequestFact[] {
     const found: RequestFact[] = []
     for (const { fact } of this.#requests.values()) {
@@ -85,12 +85,12 @@ export class OpenPasses {
     return found
   }
 
-  /** Whether a request without an answer, stored before this one, asks for the same pass, or may. */
+  /** Returns true if an earlier request without an answer asks for the same pass, or may. */
   asksEarlier(key: PassKey, sequence: number): boolean {
     return this.#requests.asksEarlier(key, sequence)
   }
 
-  /** Sequence of the subagent's lowest open work: where a work consumer that was lost must go on. Looks at every open pass. */
+  /** Returns the sequence of the subagent's lowest open work, from which a lost work consumer must continue. Scans all open passes. */
   lowestOpenWork(subagent: string): number | undefined {
     return this.#tree.lowestWork(subagent)
   }
@@ -103,7 +103,7 @@ export class OpenPasses {
     if (fact.type === 'event' && fact.kind === 'cancel') this.#cancel(fact)
   }
 
-  /** What must be done now. Given out again later if it has not ended by then. */
+  /** Returns what must be done now. An item that has not ended is returned again after `again_after_ms`. */
   due(now: number): Due[] {
     const due: Due[] = []
     for (let item = this.#timers.take(now); item; item = this.#timers.take(now)) {
@@ -113,12 +113,12 @@ export class OpenPasses {
     return due
   }
 
-  /** Server ms at which something will be due; undefined while nothing will. */
+  /** Returns the time (server ms) at which the next item is due, or `undefined` if there is none. */
   nextAt(): number | undefined {
     return this.#timers.nextAt()
   }
 
-  /** Tells what the body of a request says that was given out to look at: its id, and its timeout by policy. */
+  /** Records the body of a request that `due` returned for reading: its id, and its timeout by policy. */
   learn(sequence: number, body: { key: Pick<PassKey, 'id'>; timeout_ms: number }): void {
     const asked = this.#requests.get(sequence)
     if (!asked) return
@@ -128,12 +128,12 @@ export class OpenPasses {
     else this.#requests.learn(asked, { key, text, timeout_ms: body.timeout_ms })
   }
 
-  /** The request was answered otherwise, or is none. */
+  /** Forgets a request that was answered in another way or is not valid. */
   forget(sequence: number): void {
     this.#requests.forget(sequence)
   }
 
-  /** Having read all its steps from the leader after `due` was not stored: what now. */
+  /** Decides what to do after the end in `due` was not stored. `found` are all steps of the pass, read from the leader. */
   settle(due: DueEnd, found: readonly Step[], now: number): DueResolution {
     const { journal, starved } = since(due, found, this.#rules)
     if (journal.state === 'done') {
@@ -154,20 +154,22 @@ export class OpenPasses {
     return { kind: 'wait' }
   }
 
-  /** Everything, as plain data that JSON and msgpack keep. */
+  /** Returns the whole state as plain data that JSON and msgpack can encode. */
   snapshot(): OpenSnapshot {
     const [whole = emptySnapshot(this.#position)] = this.slices(Number.POSITIVE_INFINITY)
     return whole
   }
 
-  /** The same in slices of at most so many entries, for a caller that goes on between them: all are of the moment of this call. */
+  /**
+   * Yields the state in slices of at most `size` entries, so that the caller can do other work between them. All slices show the moment of this call.
+   */
   slices(size: number): Generator<OpenSnapshot> {
     const { tallies, sessions } = this
     const fold = { position: this.#position, cancels: this.#cancels, passes: this.#tree, requests: this.#requests, tallies, sessions }
     return snapshotChunks(fold, size)
   }
 
-  /** The fold as it was; what is due is given out anew. Undefined: not a snapshot that can be used. */
+  /** Restores the fold from a snapshot; due items are returned again. `undefined` if the snapshot cannot be used. */
   static restore(data: unknown, rules: OpenRules): OpenPasses | undefined {
     const snapshot = data as Partial<OpenSnapshot> | null | undefined
     if (snapshot?.v !== 2 || !Number.isSafeInteger(snapshot.position)) return undefined
@@ -253,7 +255,7 @@ export class OpenPasses {
     return { kind: 'end', key, ...verdict, guard: 0, journal: EMPTY_JOURNAL, request: fact }
   }
 
-  /** Refusals by newer steps of this end so far: remembered with the pass, as `due` may be given out anew. */
+  /** Returns the number of refusals of this end by newer steps. Also kept with the pass, because `due` may return it again. */
   #refused(due: DueEnd, starved: boolean): number {
     const refusals = (due.refusals ?? 0) + (starved ? 1 : 0)
     const pass = this.#tree.get(keyText(due.key))

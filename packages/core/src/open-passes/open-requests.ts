@@ -9,13 +9,13 @@ import type { TimerQueue } from './timer-queue.js'
 interface Shared {
   timers: TimerQueue<OpenPass | PendingRequest>
   cancels: PendingCancels
-  /** How long a request may go unanswered before it is read whole. */
+  /** Milliseconds a request may stay unanswered before its body is read. */
   look_after_ms: number
 }
 
-/** Requests that no first step has answered: what is known of each, and when it is due. */
+/** Requests that no first step has answered, with what is known of each and when it is due. */
 export class OpenRequests {
-  /** Those that no dispatcher has been given yet. */
+  /** Requests that have not been delivered to a dispatcher yet. */
   readonly backlog = new FairQueue<PendingRequest>()
   readonly #pending = new RequestIndex()
   readonly #timers: TimerQueue<OpenPass | PendingRequest>
@@ -51,7 +51,7 @@ export class OpenRequests {
     this.#timers.set(asked, cancelled ? fact.time : fact.time + (timeout_ms ?? this.#look_after_ms), fact.sequence)
   }
 
-  /** What its body says: which pass it asks for, and that one's timeout by policy. */
+  /** Records the body of a request: the pass that it asks for, and its timeout by policy. */
   learn(asked: PendingRequest, said: { key: PassKey; text: string; timeout_ms: number }): void {
     const { fact } = asked
     this.#pending.name(asked, said.key, said.text)
@@ -60,7 +60,7 @@ export class OpenRequests {
     this.#timers.set(asked, asked.cancelled ? fact.time : fact.time + said.timeout_ms, fact.sequence)
   }
 
-  /** Its pass was cancelled before it began. */
+  /** Marks the requests of a pass that was cancelled before it began. */
   cancel(text: string, time: number): void {
     for (const asked of this.#pending.named(text)) {
       asked.cancelled = true
@@ -68,7 +68,7 @@ export class OpenRequests {
     }
   }
 
-  /** A step of that pass counts: it answers the request that it names, and all that ask for its pass. */
+  /** Removes the requests that a counted step answers: the one that it names, and all that ask for its pass. */
   answered(step: Step, text: string): void {
     const named = step.request === undefined ? undefined : this.#pending.get(step.request)
     if (named && answersRequest(step, named.fact)) this.forget(named.fact.sequence)
@@ -83,10 +83,10 @@ export class OpenRequests {
   }
 }
 
-/** Requests that no first step has answered yet: by sequence, and by the pass they ask for. */
+/** Index of unanswered requests by sequence and by the requested pass. */
 class RequestIndex {
   readonly #bySequence = new ChurnMap<number, PendingRequest>()
-  /** Mostly one request a pass: a set only where there are several. */
+  /** A set only if there are several requests for one pass, which is rare. */
   readonly #byName = new ChurnMap<string, PendingRequest | Set<PendingRequest>>()
 
   get size(): number {
@@ -112,12 +112,12 @@ class RequestIndex {
     this.#index(asked, nameOf(asked))
   }
 
-  /** Whether a request before this one, of the same two agents, asks for this pass, or may: its headers name none. */
+  /** Returns true if an earlier request of the same two agents asks for this pass, or may because its headers do not name one. */
   asksEarlier(key: PassKey, sequence: number): boolean {
     return [keyText(key), pairOf(key)].some((text) => this.named(text).some(({ fact }) => fact.sequence < sequence))
   }
 
-  /** Gives a request the name of the pass that it asks for. */
+  /** Sets the pass that a request asks for. */
   name(asked: PendingRequest, key: PassKey, text: string): void {
     this.#unindex(asked)
     asked.key = key
@@ -145,7 +145,7 @@ class RequestIndex {
   }
 }
 
-/** The pass that a request asks for; while that is not known, its two agents. */
+/** Returns the requested pass, or its two agents while the pass is not known. */
 function nameOf({ text, fact }: PendingRequest): string {
   return text ?? pairOf(fact)
 }

@@ -13,7 +13,7 @@ import {
 } from './open-pass.js'
 import type { TimerQueue } from './timer-queue.js'
 
-/** Passes that began and did not end, each below the one that it names as its parent, and when each is due. */
+/** Passes that began and did not end, linked to their parents, with the time at which each is due. */
 export class PassTree {
   readonly #passes = new ChurnMap<string, OpenPass>()
   readonly #timers: TimerQueue<OpenPass | PendingRequest>
@@ -38,7 +38,7 @@ export class PassTree {
     return this.#passes.values()
   }
 
-  /** Sequence of the subagent's lowest open work. Looks at every open pass. */
+  /** Returns the sequence of the subagent's lowest open work. Scans all open passes. */
   lowestWork(subagent: string): number | undefined {
     let lowest: number | undefined
     for (const { key, journal } of this.#passes.values()) {
@@ -48,7 +48,7 @@ export class PassTree {
     return lowest
   }
 
-  /** The pass that this one names as its parent, if that is open. */
+  /** Returns the pass that this one names as its parent, if that is open. */
   parentOf(journal: LiveJournal): OpenPass | undefined {
     const { parent } = begunStep(journal)
     return parent && this.#passes.get(keyText(parent))
@@ -59,13 +59,13 @@ export class PassTree {
     this.#place(pass, time)
   }
 
-  /** Passes of a snapshot: a child may come before its parent, so that all are there before the first has its place. */
+  /** Adds the passes of a snapshot. A child may precede its parent, so all are stored before the first one is linked. */
   restore(passes: readonly OpenPass[]): void {
     for (const pass of passes) this.#passes.set(pass.text, pass)
     for (const pass of passes) this.#place(pass, begunStep(pass.journal).time)
   }
 
-  /** After a step: where it counts, its children or its own time may have changed. */
+  /** Sets the journal after a step. If the step counts, the times of its children or its own may have changed. */
   advance(pass: OpenPass, journal: LiveJournal, time: number): void {
     const before = pass.journal
     pass.journal = journal
@@ -83,13 +83,13 @@ export class PassTree {
     this.#schedule(pass, time)
   }
 
-  /** How a pass that is due ends. */
+  /** Returns how a due pass ends. */
   endingOf({ journal, cancelled }: OpenPass, now: number): EndVerdict {
     const parent = this.parentOf(journal)
     return verdictOf(journal, { cancelled, parent }, now) ?? expiry(journal, parent)
   }
 
-  /** Takes it out; what is open below it is due then. */
+  /** Removes a pass. Open passes below it become due. */
   end(text: string, time: number): OpenPass | undefined {
     const pass = this.#passes.take(text)
     if (!pass) return undefined
@@ -99,7 +99,7 @@ export class PassTree {
     return pass
   }
 
-  /** Hangs a pass below its parent and sets its time. */
+  /** Links a pass to its parent and schedules it. */
   #place(pass: OpenPass, time: number): void {
     pass.hurried = false
     const parent = this.parentOf(pass.journal)

@@ -7,9 +7,9 @@ interface Own {
 }
 
 /**
- * Cancels of passes that have not begun, as far as the fold knows: a first step that comes later must find its cancel.
- * They hold for one id window, after which no first step counts (rule 5). Bounded in number for each originator, so that
- * nobody's made-up ids push out another's.
+ * Cancels of passes that have not begun as far as the fold knows. A first step that comes later must find its cancel. A cancel is valid for one id
+ * window, after which no first step counts (rule 5). Limited in number per originator, so that cancels with made-up ids cannot displace those of
+ * others.
  */
 export class PendingCancels {
   readonly #byOriginator = new Map<string, Own>()
@@ -19,7 +19,7 @@ export class PendingCancels {
     this.#window_ms = window_ms
   }
 
-  /** Whether a cancel of this pass holds at that time. */
+  /** Returns true if a cancel of this pass is valid at that time. */
   has(text: string, time: number): boolean {
     const at = this.#byOriginator.get(originatorOf(text))?.times.get(text)
     return at !== undefined && time - at <= this.#window_ms
@@ -50,7 +50,7 @@ export class PendingCancels {
     return [...this.#byOriginator.values()].flatMap(({ times }) => [...times])
   }
 
-  /** Originators stand in the order of their newest cancel. */
+  /** Removes expired originators. The map is ordered by the time of their newest cancel. */
   #dropOld(time: number): void {
     for (const [originator, { newest }] of this.#byOriginator) {
       if (time - newest <= this.#window_ms) return
@@ -59,7 +59,7 @@ export class PendingCancels {
   }
 }
 
-/** A pass is named `originator/subagent/id`. */
+/** Returns the originator of a pass key text, `originator/subagent/id`. */
 function originatorOf(text: string): string {
   return text.slice(0, text.indexOf('/'))
 }

@@ -6,7 +6,7 @@ import type { PassTree } from './pass-tree.js'
 import type { PendingCancels } from './pending-cancels.js'
 import { emptySnapshot, type OpenSnapshot, packAsked, packPass } from './snapshot.js'
 
-/** What a snapshot is made of. */
+/** The parts of the state that a snapshot contains. */
 interface Fold {
   position: number
   cancels: PendingCancels
@@ -16,14 +16,14 @@ interface Fold {
   sessions: SessionCounter
 }
 
-/** Of cancels too: slices after the first have had some. */
+/** Includes `cancels`, because slices after the first of an older snapshot contained some. */
 const LISTS = ['cancels', 'passes', 'asked', 'minutes', 'sessions'] as const
 type Entry = [list: (typeof LISTS)[number], entry: unknown]
 
 /**
- * A fold as it is now, in slices of at most so many entries, and in the first all cancels beside: an earlier version looks for
- * them nowhere else. Only references are taken at once; each slice is packed when it is asked for, whatever the fold has been told by then:
- * journals and facts are replaced, never changed.
+ * Yields the current state in slices of at most `size` entries. The first slice also contains all cancels, because an earlier version looks for them
+ * only there. Only references are copied at once; each slice is encoded on demand, even if the fold has advanced: journals and facts are replaced,
+ * never changed.
  */
 export function snapshotChunks(fold: Fold, size: number): Generator<OpenSnapshot> {
   const entries = entriesOf(fold)
@@ -32,7 +32,7 @@ export function snapshotChunks(fold: Fold, size: number): Generator<OpenSnapshot
   return sliced(entries, { first, empty, size })
 }
 
-/** Slices put together. */
+/** Joins the slices of a snapshot. */
 export function joinSnapshotChunks(slices: Iterable<OpenSnapshot>): OpenSnapshot | undefined {
   let whole: OpenSnapshot | undefined
   for (const slice of slices) {
@@ -58,7 +58,10 @@ function entriesOf({ passes, requests, tallies, sessions }: Fold): Generator<Ent
   })()
 }
 
-/** No object for each: tens of thousands that live as long as the packing would be moved about by the collector while everybody waits. */
+/**
+ * Collects parallel arrays instead of one object per pass: tens of thousands of objects that live as long as the encoding would cause long garbage
+ * collection pauses.
+ */
 function begunOf(passes: Fold['passes']) {
   const texts: string[] = []
   const journals: LiveJournal[] = []

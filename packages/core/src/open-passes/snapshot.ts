@@ -4,7 +4,7 @@ import type { PackedSession } from '../limits/session-counter.js'
 import type { PackedWindow } from '../limits/sliding-window.js'
 import type { LiveJournal, OpenPass, PendingRequest } from './open-pass.js'
 
-/** Fields in which a live journal travels in a snapshot; undefined is null there. */
+/** Fields of a step in a snapshot; `undefined` is encoded as null. */
 type PackedStep = (string | number | null)[]
 interface PackedPass {
   key: string
@@ -36,7 +36,7 @@ export interface OpenSnapshot {
   cancels: [string, number][]
   minutes: PackedWindow[]
   sessions: PackedSession[]
-  /** When the generations of sessions took turns. */
+  /** Time of the last change of generation in the session counter. */
   turned: number | null
 }
 

@@ -1,6 +1,6 @@
 import TinyQueue from 'tinyqueue'
 
-/** An item's place in the queue; moving or dropping the item leaves a dead one behind. */
+/** Entry of an item in the queue. Moving or dropping the item leaves a dead entry behind. */
 export interface Timer {
   at: number
   order: number
@@ -14,14 +14,14 @@ export interface Timed {
 const DEAD_ALLOWED = 1024
 
 /**
- * When each item wants to be looked at: a heap whose dead entries are skipped when they come up, and swept out when they
- * outnumber the living. Each change costs O(log n) on average. Items of the same time come in the order of their number.
+ * Priority queue of items by due time. A heap whose dead entries are skipped at the top, and removed once they outnumber the live ones. Each change
+ * costs O(log n) on average. Items with the same time come in the order of their number.
  */
 export class TimerQueue<T extends Timed> {
   #queue = new TinyQueue<Timer>([], sooner)
   #living = 0
 
-  /** Sets or moves the item's time. */
+  /** Sets or changes the item's time. */
   set(item: T, at: number, order: number): void {
     if (item.timer?.at === at) return
     this.drop(item)
@@ -38,7 +38,7 @@ export class TimerQueue<T extends Timed> {
     if (this.#queue.length > 2 * this.#living + DEAD_ALLOWED) this.#sweep()
   }
 
-  /** Takes out and returns the first item whose time has come. */
+  /** Removes and returns the first item that is due. */
   take(now: number): T | undefined {
     const first = this.#first()
     if (!first?.item || first.at > now) return undefined

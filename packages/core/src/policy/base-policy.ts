@@ -3,17 +3,17 @@ import { omitUndefined } from '../runtime/omit-undefined.js'
 import { MAX_APPROVAL_EXPIRES_MS, POLICY_FIELDS, type PolicyField, type PolicyFieldName, SYSTEM_DEFAULTS } from './fields.js'
 import { isWider, narrowest } from './narrowing.js'
 
-/** Where a value came from, most specific first. `request`: its own timeout_ms or auto_apply_on_success. `registry`: the agent's record. */
+/** Source of a value, most specific first. `request`: its own timeout_ms or auto_apply_on_success. `registry`: the agent's record. */
 export type Level = 'override' | 'request' | 'pair' | 'subagent' | 'registry' | 'global' | 'system'
 
 export interface ResolvedPolicy {
   effective: Readonly<EffectivePolicy>
   sources: Readonly<Record<PolicyFieldName, Level>>
-  /** The most specific entry that says something: `pair alice->audit`, `subagent audit`, `defaults`, `system`. */
+  /** The most specific entry that sets anything: `pair alice->audit`, `subagent audit`, `defaults`, `system`. */
   policy_name: string
-  /** Whether the request changed anything. */
+  /** True if the request changed anything. */
   overridden: boolean
-  /** Rates of both levels: the pair's count its own passes, the subagent's (its entry, else its record) all passes to it. */
+  /** Rates of both levels: the pair's limit counts its own passes, the subagent's (from its entry or its record) all passes to it. */
   limits?: Limits | undefined
 }
 
@@ -24,8 +24,8 @@ export interface Limits {
 }
 
 /**
- * Returns what one originator may have of a subagent's limit: half, rounded up. A pair with the same limit of its own is bound by that
- * instead, since a person said what its originator may have.
+ * Returns an originator's share of a subagent's limit: half, rounded up. A pair that sets the same limit itself is exempt: its own limit applies,
+ * because a person chose it.
  */
 export function originatorShare(limit: number): number {
   return Math.ceil(limit / 2)
@@ -36,18 +36,18 @@ interface Found {
   source: Level
 }
 
-/** What each level says, by the names of its own fields. */
+/** Values set by each level, under the level's own field names. */
 export type Layers = Partial<Record<Level, Record<string, unknown>>>
 
-/** Most specific first. */
+/** Levels below the request, most specific first. */
 export const BELOW_REQUEST = ['pair', 'subagent', 'registry', 'global', 'system'] as const
 const FIELDS = Object.entries(POLICY_FIELDS) as [PolicyFieldName, PolicyField][]
 const MAX_CACHED_PAIRS = 10_000
 
-/** Resolving is the costly part of admission and changes only with the document or the agent's record. */
+/** Cache of resolved policies. Resolving is the expensive part of admission, and its result changes only with the document or the agent's record. */
 const known = new WeakMap<PassOverPreferences, Map<string, { agent: AgentRecord | undefined; resolved: ResolvedPolicy }>>()
 
-/** The policy of a pair before any request changes it. The same document, names and record give the same object. */
+/** Returns the policy of a pair before any request changes it. The same document, names and record return the same object. */
 export function basePolicy(
   policy: PassOverPreferences,
   pair: { from: string; to: string },
@@ -72,7 +72,7 @@ function resolve(layers: Layers, pair: { from: string; to: string }): ResolvedPo
     sources[name] = source
   }
   effective.max_compute_time_ms ??= effective.timeout_ms
-  // Every value passed the schema of the level that it comes from.
+  // Every value was validated by the schema of the level that it comes from.
   return Object.freeze({
     effective: Object.freeze(effective) as Readonly<EffectivePolicy>,
     sources: Object.freeze(sources),
@@ -103,7 +103,7 @@ export function layersOf(policy: PassOverPreferences, { from, to }: { from: stri
   return layers
 }
 
-/** Agents may be called `constructor`. */
+/** Returns an entry's own property, because an agent may be named `constructor`. */
 function entry<T>(entries: Record<string, T> | undefined, name: string): T | undefined {
   return entries && Object.hasOwn(entries, name) ? entries[name] : undefined
 }
@@ -119,7 +119,7 @@ function fieldOf(name: PolicyFieldName, field: PolicyField, layers: Layers): Fou
 
 const NOTHING: Found = { value: undefined, source: 'system' }
 
-/** Where each field may stand below a request, most specific first. */
+/** Levels below a request at which each field may be set, most specific first. */
 const SOURCES = Object.fromEntries(
   FIELDS.map(([name, field]) => [name, BELOW_REQUEST.filter((source) => isAllowedAt(field, source))]),
 ) as Record<PolicyFieldName, (typeof BELOW_REQUEST)[number][]>
@@ -131,7 +131,7 @@ function valueAt(name: PolicyFieldName, source: Level, layers: Layers): unknown 
   return layer[source === 'global' ? (field.global ?? name) : name]
 }
 
-/** What every level says of a field, most specific first. */
+/** Returns the values that the levels set for a field, most specific first. */
 function saidOf(name: PolicyFieldName, layers: Layers): Found[] {
   return SOURCES[name].map((source) => ({ value: valueAt(name, source, layers), source })).filter(({ value }) => value !== undefined)
 }
@@ -140,7 +140,9 @@ export function isAllowedAt(field: PolicyField, source: (typeof BELOW_REQUEST)[n
   return source === 'system' || field.levels.includes(source === 'registry' ? 'subagent' : source)
 }
 
-/** Pair and subagent both bind (I5); the registry speaks only where the policy's entry for the subagent does not. */
+/**
+ * Returns the narrower value of pair and subagent, because both apply (I5). The registry is used only if the policy has no entry for the subagent.
+ */
 function intersected(field: PolicyField, found: Found[]): Found {
   const pair = found.find(({ source }) => source === 'pair')
   const subagent = found.find(({ source }) => source === 'subagent' || source === 'registry')
@@ -149,7 +151,7 @@ function intersected(field: PolicyField, found: Found[]): Found {
   return { value, source: isWider(field.narrower, pair.value, subagent.value) ? subagent.source : 'pair' }
 }
 
-/** Nothing exceeds max_timeout_ms, or seven days for an approval, whatever a policy says. */
+/** Limits a value: timeouts never exceed max_timeout_ms, approvals never seven days, whatever a policy says. */
 function bounded(name: PolicyFieldName, found: Found, layers: Layers): Found {
   const bound = name === 'timeout_ms' ? maxTimeout(layers) : name === 'approval_expires_ms' ? MAX_APPROVAL_EXPIRES_MS : undefined
   if (bound === undefined || typeof found.value !== 'number' || found.value <= bound) return found

@@ -7,16 +7,16 @@ import { type PolicyInput, resolvePolicy } from './resolve-policy.js'
 
 export interface ExplainedField {
   field: PolicyFieldName
-  /** Undefined: no limit, or all. */
+  /** `undefined` means no limit, or everything. */
   value: unknown
   level: Level
-  /** Where the value stands. */
+  /** Place at which the value is set. */
   place: PolicyPlace
-  /** Of limits that are counted of the pair's passes and of all to the subagent: the other one, which binds as well. */
+  /** For limits that both the pair and the subagent count: the other limit, which applies too. */
   also: PolicyPlace[]
-  /** Of a subagent's limit, where the pair has none of its own: what this originator may have of it. */
+  /** This originator's share of a subagent's limit, if the pair has no limit of its own. */
   share?: number
-  /** Everything that a level below the request says about it, most specific first; what is neither `place` nor in `also` is overruled. */
+  /** All levels below the request that set the field, most specific first. Those in neither `place` nor `also` are overruled. */
   said: PolicyPlace[]
 }
 
@@ -26,10 +26,15 @@ export interface ExplainedPolicy {
   fields: ExplainedField[]
 }
 
-/** Pair and subagent count different passes (decision 30). The record speaks where the policy's entry for the subagent does not. */
+/**
+ * Limits of which both apply, because pair and subagent count different passes (decision 30). The agent's record is used if the policy has no entry
+ * for the subagent.
+ */
 const BOTH_BIND: ReadonlySet<PolicyFieldName> = new Set(['max_passes_per_minute', 'max_active'])
 
-/** The policy of a pass with, for every field, the level that its value came from and what other levels say. E013 as resolvePolicy. */
+/**
+ * Returns the policy of a pass with, for every field, the level that its value came from and the values of other levels. E013 as in `resolvePolicy`.
+ */
 export function explainPolicy(
   document: PassOverPreferences,
   input: PolicyInput,

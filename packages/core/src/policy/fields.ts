@@ -1,20 +1,20 @@
 import type { EffectivePolicy } from '@passover/schemas'
 
-/** Where a value may be set in a policy, most specific first. */
+/** Level at which a value may be set in a policy, most specific first. */
 export type PolicyLevel = 'override' | 'pair' | 'subagent' | 'global'
 
 /**
- * Which of two values is the narrower one: `false`, `true`, the `smaller` number (or each number of a budget, where none
- * means no limit), the `subset` (none: everything), `any` way, or the field is no limit at all.
+ * The direction in which a field becomes narrower: `false`, `true`, the `smaller` number (or each number of a budget, where none means no limit), the
+ * `subset` (none means everything), `any` direction, or `none` if the field limits nothing.
  */
 export type Narrower = 'false' | 'true' | 'smaller' | 'subset' | 'any' | 'none'
 
 export interface PolicyField {
   levels: readonly PolicyLevel[]
   narrower: Narrower
-  /** Rights: where several levels say something, the narrowest holds (P5), not the most specific. */
+  /** True for rights: if several levels set the field, the narrowest value applies (P5), not the most specific. */
   intersect?: true
-  /** Its name among the global defaults, where that differs. */
+  /** Name among the global defaults, if different. */
   global?: 'require_confirmation'
 }
 
@@ -28,7 +28,7 @@ const PS = ['pair', 'subagent'] as const
 const SG = ['subagent', 'global'] as const
 const PG = ['pair', 'global'] as const
 
-/** Field × levels × narrower direction (docs/reference/policy.md); the default of each stands in SYSTEM_DEFAULTS. */
+/** Levels and narrower direction of every field (docs/reference/policy.md). Defaults are in SYSTEM_DEFAULTS. */
 export const POLICY_FIELDS = {
   enabled: { levels: ['pair'], narrower: 'false' },
   reason: { levels: ['pair'], narrower: 'none' },
@@ -68,7 +68,10 @@ export const POLICY_FIELDS = {
 
 export type PolicyFieldName = keyof typeof POLICY_FIELDS
 
-/** What holds where no level says anything. A field that is not here has no limit then; max_compute_time_ms is the pass's timeout. */
+/**
+ * Values that apply if no level sets the field. A field that is not listed has no limit by default; max_compute_time_ms defaults to the pass's
+ * timeout.
+ */
 export const SYSTEM_DEFAULTS = {
   enabled: true,
   can_receive_passes: true,

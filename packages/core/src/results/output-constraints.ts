@@ -1,7 +1,7 @@
 import type { EffectivePolicy, PassError, Rights, WorkControl, WorkOutput } from '@passover/schemas'
 import { passError } from '../errors.js'
 
-/** What a particular pass requires of its return, in addition to what every output must be. */
+/** Requirements of a particular pass for its return, in addition to what every output must be. */
 export interface OutputConstraints {
   /** Rights that the subagent was given. */
   rights?: Pick<Rights, 'can_run_tools' | 'tools'> | undefined

@@ -110,7 +110,7 @@ function contradictionFault({ artifacts }: WorkOutput): PassError | undefined {
   return undefined
 }
 
-/** What the system knows about a run. Times are server ms. */
+/** Facts that the system knows about a run. Times are server ms. */
 export interface RunFacts {
   control: WorkControl
   attempt: number

@@ -4,15 +4,15 @@ import type { PolicyFault } from '../parse-policy.js'
 import { closestMatch } from '../suggestions.js'
 import { conflict, type Entry, entryPlace, pairEntries, said, subagentEntries } from './conflict.js'
 
-/** The second place of a fault about somebody who is not there. */
+/** Second place of a fault about an agent that does not exist. */
 export const REGISTRY = 'the registry of agents'
 
-/** The registry's records by name; undefined: it is not known, so that nothing is said about who is missing. */
+/** Records of the registry by name. `undefined` if the registry is not known; missing agents are then not reported. */
 export type KnownAgents = ReadonlyMap<string, AgentRecord> | undefined
 
 /**
- * Who a document names and who is there. A name that nobody has is most harmful where it forbids something: the pair that
- * was meant stays enabled. Originators need no registration where it is open, so that of those only a warning is given.
+ * Checks the names in a document against the registry. An unknown name is most harmful where it forbids something: the intended pair stays enabled.
+ * With open registration originators need no record, so a missing originator is only a warning.
  */
 export function agentRules(document: PassOverPreferences, agents: KnownAgents): PolicyFault[] {
   if (!agents) return []
@@ -31,7 +31,7 @@ interface Missing {
   as: 'originator' | 'subagent'
 }
 
-/** How each is registered: one that is registered as a subagent alone may begin nothing by itself. */
+/** Command that registers each kind of agent. An agent that is registered only as a subagent may not start passes on its own. */
 const REGISTERING: Record<Missing['as'], (name: string) => string> = {
   originator: (name) => `passover agents add ${name} --originates always`,
   subagent: (name) => `start a worker for it, or passover agents add ${name}`,
@@ -70,7 +70,7 @@ function registered({ name }: AgentRecord, field: string, value: unknown): Polic
   return { level: 'registry', path: `agent ${name}, ${field}`, value }
 }
 
-/** A registered agent is no person: its decision never counts. */
+/** Reports agents among the approvers: an agent's decision never counts. */
 function approvers(entry: Entry<object>, agents: NonNullable<KnownAgents>): PolicyFault[] {
   const first = said(entry, 'approvers')
   if (!Array.isArray(first?.value) || first.value.length === 0) return []

@@ -2,13 +2,13 @@ import { type PassOverPreferences, parsePairKey } from '@passover/schemas'
 import { type PathSegment, type PolicyPlace, pathText, placeOf } from '../document-path.js'
 import { formatValue, type PolicyFault } from '../parse-policy.js'
 
-/** What the rules of policy-check are written with: two places that cannot hold together, and where a document says what. */
+/** Helpers of the policy-check rules: conflicts between two places, and lookups in a document. */
 
 export interface Conflict {
   severity: PolicyFault['severity']
   first: PolicyPlace
   second?: PolicyPlace | undefined
-  /** What is wrong about the two: "can never be reached". */
+  /** Describes the conflict: "can never be reached". */
   why: string
   suggestion: string
 }
@@ -20,7 +20,7 @@ export function conflict({ severity, first, second, why, suggestion }: Conflict)
   return { code: 'E031', severity, message, path: first.path, places, found: formatValue(first.value), expected: why, suggestion }
 }
 
-/** An entry of a document with its place. */
+/** An entry of a document with its path. */
 export interface Entry<T> {
   at: PathSegment[]
   name: string
@@ -41,14 +41,14 @@ export function subagentEntries({ subagents = {} }: PassOverPreferences): Subage
   return Object.entries(subagents).map(([name, value]) => ({ at: ['subagents', name], name, value }))
 }
 
-/** The place of a field of an entry, if the entry says anything about it. */
+/** Returns the place of a field of an entry, or `undefined` if the entry does not set it. */
 export function said(entry: Pick<Entry<object>, 'at' | 'value'> | undefined, field: string): PolicyPlace | undefined {
   if (!entry || !Object.hasOwn(entry.value, field)) return undefined
   const value = (entry.value as Record<string, unknown>)[field]
   return value === undefined ? undefined : placeOf([...entry.at, field], value)
 }
 
-/** The first that says something, or what the system says. */
+/** Returns the place in the first entry that sets the field, or the system default. */
 export function firstSaid(
   field: string,
   entries: readonly (Pick<Entry<object>, 'at' | 'value'> | undefined)[],
@@ -61,12 +61,12 @@ export function firstSaid(
   return { level: 'system', path: `the system's ${field}`, value: system }
 }
 
-/** The global defaults as an entry. */
+/** Returns the global defaults as an entry. */
 export function defaultsOf({ defaults = {} }: PassOverPreferences): Entry<object> {
   return { at: ['defaults'], name: 'defaults', value: defaults }
 }
 
-/** The subagent's entry that a pair leads to. */
+/** Returns the entry of the subagent that a pair leads to. */
 export function towards(document: PassOverPreferences, { to }: Pick<PairEntry, 'to'>): SubagentEntry | undefined {
   const { subagents } = document
   if (!subagents || !Object.hasOwn(subagents, to)) return undefined
@@ -74,7 +74,7 @@ export function towards(document: PassOverPreferences, { to }: Pick<PairEntry, '
   return value && { at: ['subagents', to], name: to, value }
 }
 
-/** The place of a whole entry. */
+/** Returns the place of a whole entry. */
 export function entryPlace({ at }: Pick<Entry<object>, 'at'>): PolicyPlace {
   return { ...placeOf(at, undefined), path: pathText(at) }
 }

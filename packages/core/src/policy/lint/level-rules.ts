@@ -3,7 +3,7 @@ import { SYSTEM_DEFAULTS } from '../fields.js'
 import type { PolicyFault } from '../parse-policy.js'
 import { conflict, defaultsOf, type Entry, firstSaid, pairEntries, said, subagentEntries } from './conflict.js'
 
-/** What cannot hold together whatever the pair: a level's own settings, and settings beside the global ones. */
+/** Reports conflicts that do not depend on a pair: within one level, or between a level and the global defaults. */
 export function levelRules(document: PassOverPreferences): PolicyFault[] {
   const defaults = defaultsOf(document)
   const entries: Entry<object>[] = [defaults, ...pairEntries(document), ...subagentEntries(document)]
@@ -17,7 +17,7 @@ export function levelRules(document: PassOverPreferences): PolicyFault[] {
   ]
 }
 
-/** Nothing exceeds max_timeout_ms: a longer timeout would be cut without a word. */
+/** Reports timeouts above max_timeout_ms, which would be shortened silently. */
 function overMaximum(entry: Entry<object>, defaults: Entry<object>): PolicyFault[] {
   const second = said(defaults, 'max_timeout_ms')
   if (!second) return []
@@ -36,7 +36,7 @@ function overMaximum(entry: Entry<object>, defaults: Entry<object>): PolicyFault
   })
 }
 
-/** Approval wins over auto_apply, so that both together apply nothing by themselves. */
+/** Reports auto_apply together with a required approval: the approval takes precedence, so nothing is applied automatically. */
 function neverAppliedByItself(entry: Entry<object>): PolicyFault[] {
   const first = said(entry, 'auto_apply')
   const second = said(entry, 'require_user_approval') ?? said(entry, 'require_confirmation')
@@ -53,7 +53,7 @@ function noTools(entry: Entry<object>): PolicyFault[] {
   return [conflict({ severity: 'warning', first, second, why, suggestion: 'leave tools out, or set can_run_tools to true' })]
 }
 
-/** A lease that outlasts the deadline: a lost worker is found lost only when the pass is over, and its attempts are of no use. */
+/** Reports a lease that is longer than the deadline: a lost worker is only noticed after the pass has ended, so there is no further attempt. */
 function leases(document: PassOverPreferences, defaults: Entry<object>): PolicyFault[] {
   return [defaults, ...subagentEntries(document)].flatMap((entry) => {
     const first = said(entry, 'lease_ms')
@@ -73,7 +73,7 @@ function neverChecked(entry: Entry<object>): PolicyFault[] {
   return [conflict({ severity: 'warning', first, second, why: 'the schema is never used', suggestion: 'leave one of them out' })]
 }
 
-/** A decision is wanted and nobody may make it: what waits could only expire. */
+/** Reports a required decision without anyone who may make it: the pass could only expire. */
 export function nobodyMayDecide(owner: Entry<object>, levels: (Entry<object> | undefined)[]): PolicyFault[] {
   const first = said(owner, 'approvers')
   if (!Array.isArray(first?.value) || first.value.length > 0) return []

@@ -5,14 +5,14 @@ import { levelRules } from './level-rules.js'
 import { pairRules } from './pair-rules.js'
 
 /**
- * Settings of a document that cannot hold together (errors, E031) or of which one never takes effect (warnings), both
- * places named. `agents`: then also who is missing or cannot do what is wanted.
+ * Returns conflicting settings of a document (errors, E031) and settings that never take effect (warnings), with both places. With `agents`, also
+ * reports agents that do not exist or lack the required role.
  */
 export function checkPolicy(document: PassOverPreferences, agents: KnownAgents): PolicyFault[] {
   return [...levelRules(document), ...pairRules(document), ...agentRules(document, agents)]
 }
 
-/** What identifies a fault: an old one is not a new one's author's affair. */
+/** Returns a key that identifies a fault, so that faults that existed before a change are not attributed to it. */
 export function faultKey({ places, expected }: PolicyFault): string {
   return `${places.map(({ path, value }) => `${path}=${formatValue(value)}`).join(' ')} ${expected}`
 }

@@ -4,7 +4,7 @@ import type { PolicyFault } from '../parse-policy.js'
 import { conflict, defaultsOf, entryPlace, firstSaid, type PairEntry, pairEntries, said, towards } from './conflict.js'
 import { nobodyMayDecide } from './level-rules.js'
 
-/** What a pair says that cannot hold, by itself or beside its subagent and the defaults. */
+/** Reports conflicts within a pair, and between a pair and its subagent or the defaults. */
 export function pairRules(document: PassOverPreferences): PolicyFault[] {
   return pairEntries(document)
     .filter(({ value }) => value.enabled !== false)
@@ -33,7 +33,7 @@ function mayNotReceive(document: PassOverPreferences, pair: PairEntry): PolicyFa
   return [conflict({ severity: 'error', first, second, why, suggestion: 'disable the pair, or set can_receive_passes to true' })]
 }
 
-/** Both lists bind: without a tool in common none may be run. */
+/** Reports tool lists without a common tool: both lists apply, so no tool may be run. */
 function toolsInCommon(document: PassOverPreferences, pair: PairEntry): PolicyFault[] {
   const first = said(pair, 'tools')
   const second = said(towards(document, pair), 'tools')
@@ -44,7 +44,7 @@ function toolsInCommon(document: PassOverPreferences, pair: PairEntry): PolicyFa
   return [conflict({ severity: 'error', first, second, why, suggestion: 'name a tool in both, or set can_run_tools to false' })]
 }
 
-/** As the rule for subagents and defaults, where it is the pair's timeout that is shorter than their lease. */
+/** Reports a pair's timeout that is shorter than the lease of its subagent or the defaults. */
 function leaseOfSubagent(document: PassOverPreferences, pair: PairEntry): PolicyFault[] {
   const second = said(pair, 'timeout_ms')
   const subagent = towards(document, pair)
@@ -61,7 +61,7 @@ function approversOf(document: PassOverPreferences, pair: PairEntry): PolicyFaul
   return nobodyMayDecide(pair, levels)
 }
 
-/** Who takes part in a pass does not decide about it. */
+/** Reports approvers who all take part in the pass and therefore cannot decide about it. */
 function onlyParties(pair: PairEntry): PolicyFault[] {
   const first = said(pair, 'approvers')
   if (!Array.isArray(first?.value) || first.value.length === 0) return []
@@ -70,7 +70,7 @@ function onlyParties(pair: PairEntry): PolicyFault[] {
   return [conflict({ severity: 'error', first, second: entryPlace(pair), why, suggestion: 'name a person who takes no part' })]
 }
 
-/** A pair's own max_active replaces max_open. */
+/** Reports max_open together with max_active: a pair's own max_active replaces max_open. */
 function twoBounds(pair: PairEntry): PolicyFault[] {
   const first = said(pair, 'max_open')
   const second = said(pair, 'max_active')
