@@ -16,14 +16,14 @@ import { requestTime } from '../journal/request-matching.js'
 import type { JournalState } from '../journal/state-machine.js'
 import { omitUndefined } from '../runtime/omit-undefined.js'
 
-/** What a pass's messages say together. */
+/** State of a pass, derived from all its messages. */
 export interface Told {
   pass: PassHistory
   journal: JournalState
   decisions: RecordedDecision[]
   application: Application
   awaiting_release: boolean
-  /** Why it had to be released, where nobody did in time. */
+  /** Why it had to be released, if it was not released in time. */
   expired?: string
   output?: WorkOutput
   error?: PassError
@@ -31,7 +31,7 @@ export interface Told {
 
 const SUMMARY_LENGTH = 2_000
 
-/** PassOverAuditEntry of a pass that ended. */
+/** Returns the PassOverAuditEntry of a pass that ended. */
 export function auditEntry(told: Told): PassOverAuditEntry {
   const { pass, output } = told
   const { control, request } = pass
@@ -68,7 +68,7 @@ export function auditEntry(told: Told): PassOverAuditEntry {
   }
 }
 
-/** PassOverMetadata: chain, policy and wall time from the stream; only its own times from the worker. */
+/** Returns the PassOverMetadata. Chain, policy and wall time come from the stream; only the worker's own times come from the worker. */
 export function metadataOf(told: Told): PassOverMetadata {
   const { pass, journal, output } = told
   const { control, request } = pass
@@ -106,7 +106,7 @@ export function metadataOf(told: Told): PassOverMetadata {
   }
 }
 
-/** The status of the output; for a pass without one, how it ended. */
+/** Returns the status of the output, or how the pass ended if there is no output. */
 function auditStatus({ journal, output }: Told): AuditStatus {
   if (output) return output.status
   const status = passStatus(journal)
@@ -124,7 +124,7 @@ function runTimes({ pass, journal, output }: Told): {
   ended_at?: number | undefined
 } {
   const started = pass.events.filter(({ kind }) => kind === 'started').at(-1)
-  // A failing parse costs more than the rest of the record: most passes have no such event.
+  // Parsed only if the event exists: a failing parse costs more than the rest of the record, and most passes have no such event.
   const body = started && startedBody.safeParse(started.body)
   return {
     started_at: output?.metadata.started_at ?? (body?.success ? body.data.started_at : started?.time),
@@ -133,7 +133,7 @@ function runTimes({ pass, journal, output }: Told): {
   }
 }
 
-/** The request's own overrides and its inline ones, which win; the control frame has them all. */
+/** Returns the request's own and inline overrides; inline ones take precedence. The control frame, if present, contains them all. */
 function overridesOf({ control, request }: PassHistory): Record<string, unknown> {
   if (control?.override) return control.override
   const own = omitUndefined({ timeout_ms: request?.timeout_ms, auto_apply: request?.auto_apply_on_success })

@@ -14,8 +14,8 @@ import { omitUndefined } from '../runtime/omit-undefined.js'
 import { auditEntry, metadataOf, type Told } from './audit-entry.js'
 
 /**
- * What audit keeps of a pass (docs/architecture/audit-archive.md#records): where it stands, its evidence and where that is in the stream.
- * Deterministic: the same messages give the same record, in whatever order they are handed in (I6).
+ * Builds the audit service's record of a pass (docs/architecture/audit-archive.md#records): its state, its evidence, and the sequences of that
+ * evidence in the stream. Deterministic: the same messages give the same record, in whatever order they are passed in (I6).
  */
 export function auditRecord(history: PassHistory, rules: JournalRules): PassRecord {
   const pass = sorted(history)
@@ -55,20 +55,20 @@ export function auditRecord(history: PassHistory, rules: JournalRules): PassReco
   }
 }
 
-/** What somebody did, with whether their name was checked; an originator that acts is no person. */
+/** Marks a person's action as unverified if the server does not check names. Actions of the originator are not marked, because it is not a person. */
 function marked<Done extends { by: string }>(done: Done | undefined, { key }: PassHistory, names: JournalRules['names']): Done | undefined {
   return done && names && done.by !== key.originator ? { ...done, unverified: true as const } : done
 }
 
 type Said = Omit<Told, 'application'>
 
-/** Digests of an output's modifications; undefined: there is none, or some of it travels apart. */
+/** Returns the digests of an output's modifications, or `undefined` if there is no output or parts of it are stored separately. */
 function modificationsKnown({ pass: { returned }, output }: Said): Set<string> | undefined {
   if (!output || !returned || 'error' in returned || hasReferences(returned.output)) return undefined
   return new Set(modificationsIn(output).map(({ digest }) => digest))
 }
 
-/** What the messages say together. A stored return that is not acceptable reads as E021 or E013. */
+/** Derives the state of a pass from its messages. An invalid stored return is read as E021 or E013. */
 function tell(pass: PassHistory, journal: JournalState, names: 'unverified' | undefined): Said {
   const ended = journal.state === 'done' ? journal.return : undefined
   const { returned } = pass
@@ -83,14 +83,14 @@ function tell(pass: PassHistory, journal: JournalState, names: 'unverified' | un
   return { ...told, output: accepted.output, awaiting_release: why !== undefined }
 }
 
-/** Why it must be released and is not; undefined: it need not, or somebody decided. */
+/** Returns why an output still waits for its release, or `undefined` if it needs none or a person has decided. */
 function awaitsFor(output: WorkOutput, { pass, decisions }: Said): string | undefined {
   if (!pass.control || releaseDecision(decisions)) return undefined
   const release = evaluateRelease(output, pass.control.policy, false)
   return release.deliver ? undefined : release.why
 }
 
-/** The system said so when the time was over, by the server's clock; said earlier it says nothing. */
+/** Returns true if the system recorded the expiry after the deadline, by the server's clock. An earlier event is ignored. */
 function isExpired({ pass, journal, decisions }: Said): boolean {
   const until = approvalDeadline({ journal, control: pass.control, decisions }, 'return')
   return pass.events.some(({ kind, sender, time }) => kind === 'expired' && sender === SYSTEM && time >= until)

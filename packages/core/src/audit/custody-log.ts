@@ -10,7 +10,7 @@ import {
   SYSTEM,
 } from '@passover/schemas'
 
-/** A message of `custody.<sender>`, its body decoded. */
+/** A message of `custody.<sender>` with its decoded body. */
 export interface CustodyMessage {
   sequence: number
   time: number
@@ -18,21 +18,21 @@ export interface CustodyMessage {
   body: unknown
 }
 
-/** What of a message counted; undefined: nothing, as of what the audit says about no erasure that waits. */
+/** The accepted event of a message. `undefined` if the message does not count, for example an audit message about an erasure that is not pending. */
 export type AcceptedCustodyEvent = CustodyBody | undefined
 
 /**
- * What is held, what was erased (decision 100) and what was removed (decision 113): the fold of the custody events in order. A person holds, releases
- * and asks for an erasure; what became of an erasure, and what retention takes out of the archive, only the audit says.
+ * Holds, erasures (decision 100) and removals (decision 113): the fold of the custody events in order. A person sets and releases holds and requests
+ * erasures. Only the audit service reports the result of an erasure and what retention removes from the archive.
  */
 export class CustodyLog {
   private readonly held = new Map<number, CustodyHold>()
   private readonly erased = new Map<number, CustodyErasure>()
-  /** By the hash of its id: the erasure that a pass was part of. */
+  /** Sequence of the erasure that a pass was part of, by the hash of the pass's id. */
   private readonly ids = new Map<string, number>()
-  /** Segments whose removal was told, or which had been removed before that was so. */
+  /** Segments whose removal an event announced, or which had been removed before such events existed. */
   private readonly left = new SegmentRanges()
-  /** From which event on removals are told; undefined: they are not. */
+  /** First event from which removals are announced. `undefined` if they are not. */
   removals_since: number | undefined
   /** Sequence of the last event. */
   position = 0
@@ -112,56 +112,59 @@ export class CustodyLog {
     }
   }
 
-  /** Whether anything of a session is held: then the session of a pass has to be known. */
+  /** True if a session is held. The session of each pass must be known then. */
   get holdsSessions(): boolean {
     return this.holds.some(({ scope }) => 'session' in scope)
   }
 
-  /** The holds that a pass is under. A session that is not known is taken for none. */
+  /** Returns the holds that apply to a pass. A pass of unknown session is not covered by holds on sessions. */
   holdsOn(key: PassKey, session: string | undefined): CustodyHold[] {
     const text = keyText(key)
     return this.holds.filter(({ scope }) => ('session' in scope ? scope.session === session : keyText(scope.pass) === text))
   }
 
-  /** Whether what becomes of a pass depends on its session. */
+  /** True if the treatment of a pass depends on its session. */
   get needsSessions(): boolean {
     return this.holdsSessions || this.pending !== undefined
   }
 
-  /** Held; or to be erased, which overwrites what another deletion would leave on disk. */
+  /**
+   * Returns true if a pass must not be deleted: it is held, or it waits for an erasure, which overwrites data that a plain deletion would leave on
+   * disk.
+   */
   stays(key: PassKey, session: string | undefined): boolean {
     if (this.holdsOn(key, session).length > 0) return true
     return session !== undefined && this.erasures.some((erasure) => erasure.state === 'pending' && erasure.session === session)
   }
 
-  /** The erasure of which a pass was part whose id has this SHA-256. */
+  /** Returns the erasure that included the pass whose id has this SHA-256. */
   erasureOf(hash: string): CustodyErasure | undefined {
     const erase = this.ids.get(hash)
     return erase === undefined ? undefined : this.erased.get(erase)
   }
 
   /**
-   * The run in which the removal of a segment was told last. It may stand all the same: it is removed afterwards, what is held by then stays, and an
-   * archive that was lost and sealed anew has another chain.
+   * Returns the last announced run of removals that contains a segment. The segment may still exist: it is removed after the event, it stays if it is
+   * held by then, and an archive that was lost and rebuilt has a different chain.
    */
   toldOf(k: number): ReturnType<SegmentRanges['of']> {
     return this.left.of(k)
   }
 
-  /** The first erasure that waits to be done. */
+  /** The first pending erasure. */
   get pending(): CustodyErasure | undefined {
     return this.erasures.find(({ state }) => state === 'pending')
   }
 }
 
-/** The entries that a tombstone stands for. */
+/** Returns the entries that a tombstone replaces. */
 export function entriesOf(passes: readonly ErasedPass[]): { sequence: number; time: number; digest: Uint8Array }[] {
   return passes.flatMap(({ frames }) => frames.map(([sequence, time, digest]) => ({ sequence, time, digest })))
 }
 
 type Run = Pick<SegmentRun, 'from' | 'to' | 'chain_before' | 'chain_after'>
 
-/** Segments of which something was told. What goes on where the last ended, as it mostly does, is one run with it. */
+/** Ranges of segments from custody events. A range that continues the last one, which is the usual case, is merged with it. */
 export class SegmentRanges {
   private readonly runs: Run[] = []
 
@@ -171,7 +174,7 @@ export class SegmentRanges {
     else this.runs.push({ from, to, chain_before, chain_after })
   }
 
-  /** The last in which a segment was told. */
+  /** Returns the last range that contains a segment. */
   of(k: number): Readonly<Run> | undefined {
     return this.runs.findLast(({ from, to }) => from <= k && k <= to)
   }

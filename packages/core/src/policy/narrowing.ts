@@ -1,7 +1,7 @@
 import { isBody } from '../codec/output-codec.js'
 import type { Narrower } from './fields.js'
 
-/** Whether `asked` allows anything that `base` does not. An absent number or list is no limit. */
+/** Returns true if `asked` allows anything that `base` does not. An absent number or list means no limit. */
 export function isWider(narrower: Narrower, asked: unknown, base: unknown): boolean {
   if (narrower === 'false') return asked === true && base !== true
   if (narrower === 'true') return asked === false && base !== false
@@ -11,15 +11,15 @@ export function isWider(narrower: Narrower, asked: unknown, base: unknown): bool
   return isBody(asked) && isBody(base) && Object.entries(asked).some(([field, value]) => isWider('smaller', value, base[field]))
 }
 
-/** What both allow. */
+/** Returns the value that allows only what both allow. */
 export function narrowest(narrower: Narrower, a: unknown, b: unknown): unknown {
   if (narrower === 'subset' && isList(a) && isList(b)) return a.filter((entry) => b.includes(entry))
   return isWider(narrower, a, b) ? b : a
 }
 
-/** A budget in which each number is the smaller of both; absent is no limit. */
+/** Returns a budget in which each number is the smallest of all; an absent number means no limit. */
 export function smallerBudget<B extends object>(...budgets: (B | undefined)[]): B | undefined {
-  // Most passes have none.
+  // Fast path: most passes have no budget.
   if (budgets.every((budget) => budget === undefined)) return undefined
   const all = budgets
     .flatMap((budget) => Object.entries(budget ?? {}))

@@ -15,7 +15,7 @@ import { levelOf, type PathSegment, type PolicyPlace, pathText, placeOf, valueAt
 import { POLICY_FIELDS, type PolicyField, type PolicyLevel } from './fields.js'
 import { closestMatch, describeExpected, suggestRewrite } from './suggestions.js'
 
-/** One thing that is wrong with a policy document, for a person who will mend it. */
+/** One fault in a policy document, described for the person who will fix it. */
 export interface PolicyFault {
   code: 'E030' | 'E031'
   severity: 'error' | 'warning'
@@ -23,9 +23,9 @@ export interface PolicyFault {
   message: string
   /** JSON path of the first place. */
   path: string
-  /** Where it stands; of two settings that cannot hold together, both. */
+  /** Place of the fault; for two conflicting settings, both places. */
   places: PolicyPlace[]
-  /** What stands there, as JSON, cut short. */
+  /** The value at the place, as shortened JSON. */
   found: string
   expected: string
   suggestion?: string
@@ -33,7 +33,7 @@ export interface PolicyFault {
 
 export type ReadPolicy = { ok: true; document: PassOverPreferences } | { ok: false; faults: PolicyFault[] }
 
-/** A policy document out of any value, or everything that is wrong with its form, all at once (E030, E031). */
+/** Validates a policy document. Returns the document, or all faults in its form at once (E030, E031). */
 export function readPolicy(value: unknown): ReadPolicy {
   const parsed = passOverPreferences.safeParse(value)
   if (parsed.success) return { ok: true, document: parsed.data }
@@ -44,8 +44,8 @@ export function readPolicy(value: unknown): ReadPolicy {
 }
 
 /**
- * Of a number that no integer can be (1e300, 1e999) the schema says only that; the bound of its field is what the schema says of the largest
- * integer there.
+ * For a number that no integer can hold (1e300, 1e999) the schema reports only that. Replaces such issues with those for the largest integer, which
+ * name the limit of the field.
  */
 function boundedIssues(issues: Issue[], value: unknown): Issue[] {
   if (!issues.some((issue) => isBeyond(valueAt(value, issue.path as PathSegment[])))) return issues
@@ -113,14 +113,14 @@ const LONGEST = 80
 const ENTRIES_SHOWN = 100
 
 export function formatValue(value: unknown): string {
-  // JSON would say null.
+  // JSON would print null.
   if (typeof value === 'number' && !Number.isFinite(value)) return value < 0 ? 'a number below -1e308' : 'a number above 1e308'
   if (isBody(value) && Object.keys(value).length > ENTRIES_SHOWN) return `an object with ${Object.keys(value).length} entries`
   const text = JSON.stringify(value) ?? 'nothing'
   return cut(text, LONGEST)
 }
 
-/** A key that nobody knows, or that is known at another level: then both places are named. */
+/** Reports an unknown key. If the key is valid at other levels, all places are named. */
 function unknownKey(at: PathSegment[], value: unknown): PolicyFault {
   const key = String(at.at(-1))
   const place = placeOf(at, valueAt(value, at))
@@ -155,14 +155,14 @@ const EXAMPLE: Record<PolicyLevel, (key: string) => string> = {
   global: (key) => `$.defaults.${key}`,
 }
 
-/** The levels of a document at which a setting of this name may stand. */
+/** Returns the levels of a document at which a setting of this name is allowed. */
 function levelsOf(key: string): PolicyLevel[] {
   const field: PolicyField | undefined = Object.hasOwn(POLICY_FIELDS, key) ? POLICY_FIELDS[key as keyof typeof POLICY_FIELDS] : undefined
   if (key === 'require_confirmation') return ['global']
   return (field?.levels ?? []).filter((level) => level !== 'override' && !(level === 'global' && field?.global))
 }
 
-/** The keys that may stand in the object at a place. */
+/** Returns the keys that are allowed in the object at a path. */
 function keysAt(at: PathSegment[]): string[] {
   if (at.at(-1) === 'budget') return Object.keys(budget.shape)
   const [section] = at
@@ -172,7 +172,7 @@ function keysAt(at: PathSegment[]): string[] {
   return Object.keys(section === 'subagents' ? subagentPreference.shape : auditPreference.shape)
 }
 
-/** Zod looks at the keys of pairs only when everything in them is right; a person wants to hear it all at once. */
+/** Reports malformed keys of pairs. Zod checks these keys only if everything inside the pairs is valid, but all faults should be reported at once. */
 function keyFaults(value: unknown): PolicyFault[] {
   const pairs = isBody(value) && isBody(value.pairs) ? value.pairs : {}
   const expected = '"originator->subagent", two names without spaces'
@@ -195,7 +195,7 @@ function keyFaults(value: unknown): PolicyFault[] {
   })
 }
 
-/** An entry that names another than its key does; not looked at by zod either while anything else is wrong. */
+/** Reports entries whose names differ from their key. Zod skips this check too while there are other faults. */
 function nameFaults(value: unknown): PolicyFault[] {
   const entries = (section: 'pairs' | 'subagents') => Object.entries(isBody(value) && isBody(value[section]) ? value[section] : {})
   const differing = (at: PathSegment[], wanted: string): PolicyFault[] => {

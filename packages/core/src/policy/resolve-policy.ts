@@ -10,18 +10,18 @@ export interface PolicyInput {
   from: string
   to: string
   override?: AgentPairOverride | undefined
-  /** The request's own two settings, which are overrides too; `override` wins over them. */
+  /** The request's own two settings, which are overrides too; `override` takes precedence. */
   request?: { timeout_ms?: number | undefined; auto_apply_on_success?: boolean | undefined } | undefined
-  /** The subagent's record: its defaults stand below the policy's entry for it. */
+  /** The subagent's record. Its defaults rank below the policy's entry for the subagent. */
   agent?: AgentRecord | undefined
 }
 
 export type PolicyVerdict = { ok: true; value: ResolvedPolicy } | { ok: false; error: PassError }
 
 /**
- * The policy of one pass, field by field: inline override > request's own > pair > subagent > registry > global > system.
- * Rights are the intersection of what pair and subagent say (I5). Fails with E013, naming the
- * field, for an override that widens what allow_widening does not list, or sets what no request may set.
+ * Resolves the policy of one pass, field by field: inline override > request's own > pair > subagent > registry > global > system. Rights are the
+ * intersection of the values of pair and subagent (I5). Fails with E013, naming the field, for an override that widens a field not listed in
+ * allow_widening, or sets a field that no request may set.
  */
 export function resolvePolicy(policy: PassOverPreferences, input: PolicyInput): PolicyVerdict {
   const base = basePolicy(policy, input, input.agent)
@@ -31,7 +31,9 @@ export function resolvePolicy(policy: PassOverPreferences, input: PolicyInput): 
 }
 
 const OWN_KEPT = 1_000
-/** What requests without an override made of a pair's policy: their timeouts are few, and making it anew is costly. */
+/**
+ * Cache of verdicts on requests without an override, per policy of a pair. Requests use few different timeouts, and computing a verdict is expensive.
+ */
 const known = new WeakMap<ResolvedPolicy, Map<string, PolicyVerdict>>()
 
 function changedByOwn(base: ResolvedPolicy, request: NonNullable<PolicyInput['request']>): PolicyVerdict {
@@ -62,7 +64,7 @@ function changed(base: ResolvedPolicy, override: [string, unknown][], request: P
     overridden ||= JSON.stringify(effective[name]) !== JSON.stringify(before)
   }
   if (sources.max_compute_time_ms === 'system') effective.max_compute_time_ms = effective.timeout_ms
-  // Every value passed the schema of the level that it comes from, and every field's name is one of the table.
+  // Every value was validated by the schema of its level, and every field name is in POLICY_FIELDS.
   const value = {
     policy_name: base.policy_name,
     effective: Object.freeze(effective) as Readonly<EffectivePolicy>,
@@ -75,7 +77,7 @@ function changed(base: ResolvedPolicy, override: [string, unknown][], request: P
 
 const NAMES = Object.keys(POLICY_FIELDS)
 
-/** Field by field: spreading objects of thirty fields, a different one for each pair, costs seven times as much. */
+/** Copies field by field: spreading objects of thirty fields, with a different shape for each pair, takes seven times as long. */
 function copyOf<T>(from: object): Record<string, T> {
   const copy: Record<string, T> = {}
   for (const name of NAMES) {

@@ -1,14 +1,14 @@
 import { distance } from 'fastest-levenshtein'
 import type { PathSegment } from './document-path.js'
 
-/** What a schema has against a value, as far as it is told. */
+/** Fields of a schema issue that are used to describe it. */
 interface Issue {
   code?: string | undefined
   message: string
   expected?: string
   minimum?: number | bigint
   maximum?: number | bigint
-  /** false: the bound itself is no longer within. */
+  /** False if the limit itself is not allowed. */
   inclusive?: boolean
   origin?: string
   values?: unknown[]
@@ -25,7 +25,7 @@ const KINDS: Record<string, string> = {
 }
 const UNITS: Record<string, string> = { string: ' characters', array: ' entries', set: ' entries', object: ' entries' }
 
-/** What may stand there, in words. */
+/** Describes the allowed values in words. */
 export function describeExpected(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
@@ -43,10 +43,10 @@ export function describeExpected(issue: Issue): string {
   }
 }
 
-/** Further away than this share of its letters, a word is another word. */
+/** Maximum edit distance of a suggestion, as a share of the word's letters. */
 const MAX_DISTANCE_SHARE = 0.4
 
-/** The word that was probably meant. */
+/** Returns the known word that was probably meant. */
 export function closestMatch(given: unknown, known: readonly unknown[]): string | undefined {
   if (typeof given !== 'string') return undefined
   const words = known
@@ -58,7 +58,7 @@ export function closestMatch(given: unknown, known: readonly unknown[]): string 
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** A value of the wrong kind that plainly says something: `"true"`, `"30"`, `"30s"` for milliseconds. */
+/** Suggests a correction for a value of the wrong type whose meaning is clear: `"true"`, `"30"`, `"30s"` for milliseconds. */
 export function suggestRewrite(found: unknown, name: PathSegment | undefined): string | undefined {
   if (typeof found !== 'string') return undefined
   const text = found.trim()

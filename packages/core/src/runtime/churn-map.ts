@@ -3,9 +3,9 @@ interface Cell<V> {
 }
 
 /**
- * A map that many pass through and few stay in. A plain one makes its table anew every few hundred of them, and a table that was left
- * behind keeps alive what stood in it, and all that this names, until old memory is swept; so a fifth of a process's time went into the
- * garbage collector (decision 62). Here what is taken out is let go of at once. In the order in which keys were set first.
+ * A map for many short-lived entries. A plain `Map` is rehashed every few hundred of them, and an abandoned table keeps its entries, and everything
+ * that they reference, alive until the old generation is collected; garbage collection took a fifth of a process's time (decision 62). Here a removed
+ * value is released at once. Iterates in insertion order.
  */
 export class ChurnMap<K extends string | number, V extends object> {
   readonly #cells = new Map<K, Cell<V>>()
@@ -32,7 +32,7 @@ export class ChurnMap<K extends string | number, V extends object> {
     return this.take(key) !== undefined
   }
 
-  /** What stood there; from now on nothing does. */
+  /** Removes an entry and returns its value. */
   take(key: K): V | undefined {
     const cell = this.#cells.get(key)
     if (!cell) return undefined
@@ -58,7 +58,7 @@ export class ChurnMap<K extends string | number, V extends object> {
     for (const [key, { value }] of this.#cells) if (value !== undefined) yield [key, value]
   }
 
-  /** The one that was set first. */
+  /** Returns the value that was inserted first. */
   first(): V | undefined {
     for (const { value } of this.#cells.values()) return value
     return undefined

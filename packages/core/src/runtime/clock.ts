@@ -1,12 +1,12 @@
 /**
- * Time as it is handed in: only mains make one, so that tests and the simulation bring their own.
- * `Random` likewise comes from `@passover/schemas`.
+ * Source of time. Only the entry points of processes create one; tests and the simulation pass in their own. The same applies to `Random` of
+ * `@passover/schemas`.
  */
 export interface Clock {
   /** The server's time, ms since 1970. */
   now(): number
-  /** Ms that never go back, for measuring how long something took. */
+  /** Milliseconds that never decrease, for measuring durations. */
   monotonic(): number
-  /** Calls `fn` once after `ms`; keeps no process alive. Disposing it cancels the call. */
+  /** Calls `fn` once after `ms` milliseconds; does not keep the process alive. Disposing it cancels the call. */
   after(ms: number, fn: () => void): Disposable
 }

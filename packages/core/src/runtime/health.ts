@@ -2,7 +2,7 @@ import type { HealthCheck, HealthReport } from '@passover/schemas'
 import { cut } from '../text/index.js'
 import type { Clock } from './clock.js'
 
-/** How one thing is found. `recovering`: it mends by itself, or somebody else must mend it; a restart would gain nothing. */
+/** Result of a check. `recovering`: it recovers without a restart, or another part must be repaired; a restart would not help. */
 export type Finding =
   | { state: 'ok'; what?: string }
   | { state: 'recovering'; what: string }
@@ -16,7 +16,7 @@ export interface HealthChange {
 export interface HealthOptions {
   process: string
   clock: Clock
-  /** Called once for each change of a check, and for each thing done about one. */
+  /** Called once for each change of a check's state, and for each action taken about a check. */
   onChange: (change: HealthChange) => void
 }
 
@@ -30,7 +30,7 @@ interface Log {
   error(fields: object, text: string): void
 }
 
-/** One line a change, and one for what was done. */
+/** Returns a listener that logs one line per change and per action. */
 export function healthLog(log: Log): HealthOptions['onChange'] {
   return ({ check, was }) => {
     const { name, state, what, since, did } = check
@@ -41,19 +41,19 @@ export function healthLog(log: Log): HealthOptions['onChange'] {
   }
 }
 
-/** Everything is as it should be. */
+/** Returns the result of a check that found no problem. */
 export function healthy(what?: string): Finding {
   return what === undefined ? OK : { state: 'ok', what }
 }
 
-/** `undefined`: nothing is wrong. */
+/** Returns the result of a check. `trouble` is `undefined` if there is no problem. */
 export function unhealthyIf(trouble: string | undefined): Finding {
   return trouble === undefined ? OK : { state: 'recovering', what: trouble }
 }
 
 /**
- * How a process is, as named checks that look at facts each time they are asked: no part has to remember to take back what it said.
- * Live as long as no check says that a restart would help; ready while every needed check is ok.
+ * Health of a process, as named checks that inspect the state each time they are called, so that no part has to withdraw an old report. Live as long
+ * as no check says that a restart would help; ready while every needed check is ok.
  */
 export class Health {
   readonly #options: HealthOptions
@@ -70,7 +70,7 @@ export class Health {
     this.#checks.set(name, { look, check, seen: false })
   }
 
-  /** Something was done about a check; it is told with it from now on. */
+  /** Records an action taken about a check. Later reports of the check include it. */
   did(name: string, what: string): void {
     const known = this.#checks.get(name)
     if (!known) return
@@ -85,12 +85,12 @@ export class Health {
     return { v: 1, process: this.#options.process, ...verdict(checks), checks }
   }
 
-  /** Checks that are not ok now, one line each. */
+  /** Returns the checks that are not ok, one line each. */
   troubles(): string[] {
     return this.report().checks.flatMap(({ name, state, what }) => (state === 'ok' ? [] : [`${name}: ${what}`]))
   }
 
-  /** Looks now and then, so that changes are logged also while nobody asks. */
+  /** Runs the checks periodically, so that changes are logged even if no one requests a report. */
   begin(): void {
     if (this.#stopped) return
     this.#look()
@@ -140,7 +140,7 @@ function verdict(checks: readonly HealthCheck[]): Pick<HealthReport, 'live' | 'r
   }
 }
 
-/** Several parts in one process: their checks are told under the names of their parts. */
+/** Joins the reports of several parts in one process. Names of checks are prefixed with the name of their part. */
 export function joinReports(process: string, reports: readonly HealthReport[]): HealthReport {
   const checks = reports.flatMap((report) => report.checks.map((check) => ({ ...check, name: `${report.process}.${check.name}` })))
   return { v: 1, process, ...verdict(checks), checks }
@@ -149,11 +149,14 @@ export function joinReports(process: string, reports: readonly HealthReport[]): 
 interface Connected {
   readonly connected: boolean
   readonly clockMeasured: boolean
-  /** Why the server refuses its credentials; undefined: it does not. */
+  /** Why the server rejects the credentials. `undefined` if it does not. */
   readonly denied?: 'revoked' | 'expired' | 'refused' | undefined
 }
 
-/** What every connected process needs: the server, and its time. Who only asks and works is slower without the time, and no more. */
+/**
+ * Adds the checks that every connected process needs: the connection, and the server's time. Without the time, originators and workers are only
+ * slower.
+ */
 export function watchConnection(health: Health, bus: Connected, clock: HealthCheck['weight'] = 'needed'): void {
   health.watch('connection', 'needed', () => unhealthyIf(bus.connected ? undefined : unconnected(bus)))
   health.watch('clock', clock, () =>
@@ -166,12 +169,12 @@ function unconnected({ denied }: Connected): string {
   return `the server refuses its credentials${denied === 'refused' ? '' : `, which ${denied === 'revoked' ? 'were revoked' : 'have expired'}`}`
 }
 
-/** A server that refuses every write: what is running cannot return. */
+/** Adds a check that fails while the server rejects all writes: running work then cannot return. */
 export function watchStorage(health: Health, bus: { readonly refusing: string | undefined }): void {
   health.watch('storage', 'needed', () => unhealthyIf(bus.refusing))
 }
 
-/** For processes that live as long as their connection: that one was lost and is there again stays told, also when nobody looked meanwhile. */
+/** Records reconnects, for processes that live as long as their connection: reports show them even if no check ran while the connection was lost. */
 export function tellReconnects(health: Health, bus: { onReconnect(listener: () => void): unknown }): void {
   bus.onReconnect(() => health.did('connection', 'connected again'))
 }

@@ -1,6 +1,6 @@
 import type { PassKey } from '@passover/schemas'
 
-/** What is worth a span of a pass's life. */
+/** Phase of a pass that is recorded as a span. */
 export type SpanName = 'request' | 'decision' | 'queue_wait' | 'work' | 'return' | 'delivery' | 'apply'
 
 export type SpanFacts = Record<string, string | number | boolean | undefined>
@@ -8,38 +8,38 @@ export type SpanFacts = Record<string, string | number | boolean | undefined>
 export interface SpanStart {
   name: SpanName
   key: PassKey
-  /** Server ms. */
+  /** Start time, server ms. */
   at: number
-  /** traceparent of what it happens within; undefined: it begins a trace. */
+  /** traceparent of the enclosing span. `undefined` if this span begins a trace. */
   parent?: string | undefined
-  /** traceparent of what it follows from. */
+  /** traceparent of a span that this one follows from. */
   link?: string | undefined
-  /** Attributes beside the pass's names. Never what is passed. */
+  /** Attributes in addition to the pass's names. Never contents of the pass. */
   facts?: SpanFacts
 }
 
-/** A span that was begun, and is told when it ends. */
+/** A span that was begun and must be ended. */
 export interface Span {
-  /** What its children name as their parent, whether it is recorded or not. */
+  /** traceparent for the parent field of its children, whether the span is recorded or not. */
   readonly traceparent: string
-  /** Runs something within it, as far as the process's own tracing is told. */
+  /** Runs `work` with this span as the active one of the process's own tracing, if that is configured. */
   within<T>(work: () => T): T
   note(facts: SpanFacts): void
-  /** Another span that it follows from, found out later. */
+  /** Adds a link to another span that this one follows from, if it becomes known later. */
   link(traceparent: string): void
-  /** Server ms. `code`: it failed, with that. A second end says nothing. */
+  /** Ends the span at a time in server ms. `code` marks it as failed. A second call has no effect. */
   end(at: number, code?: string): void
 }
 
 /**
- * Where spans go, handed in like bus, clock and randomness: only mains make one, so that rules, simulation and whoever wants no traces
- * know nothing of OpenTelemetry (decision 80).
+ * Receiver of spans, passed in like bus, clock and randomness. Only the entry points of processes create one, so that the rules, the simulation and
+ * users without traces do not depend on OpenTelemetry (decision 80).
  */
 export interface Tracing extends AsyncDisposable {
-  /** False: nobody records anything in this process now. Asked where even making a SpanStart would cost. */
+  /** False if nothing in this process records spans now. Checked where even creating a SpanStart would be too expensive. */
   readonly on: boolean
-  /** Undefined: it is not on. */
+  /** Begins a span. Returns `undefined` if tracing is off. */
   begin(start: SpanStart): Span | undefined
-  /** traceparent of what this process does now by its own tracing. */
+  /** Returns the traceparent of the active span of the process's own tracing. */
   active(): string | undefined
 }

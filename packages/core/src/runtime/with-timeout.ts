@@ -1,6 +1,9 @@
 import type { Clock } from './clock.js'
 
-/** What the promise gives, or undefined when it takes longer. The promise goes on; its failure is whoever waits’s. */
+/**
+ * Returns the result of the promise, or `undefined` if it takes longer than `ms`. The promise is not cancelled; the caller must handle a later
+ * rejection.
+ */
 export async function withTimeout<T>(clock: Pick<Clock, 'after'>, ms: number, promise: Promise<T>): Promise<T | undefined> {
   let timer: Disposable | undefined
   const late = new Promise<undefined>((resolve) => {

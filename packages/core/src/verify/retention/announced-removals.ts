@@ -3,20 +3,20 @@ import type { RemovedSegmentEntry } from './check-removals.js'
 
 type Said = Extract<CustodyBody, { kind: 'removals' | 'removed' }>
 
-/** An event that told of a removal before it was done. */
+/** An event that announced a removal before it was carried out. */
 export interface RemovalAnnouncement {
   sequence: number
-  /** Server ms. */
+  /** Stored time, server ms. */
   time: number
-  /** The version of the policy that it followed, and how many days that keeps. */
+  /** Version of the policy that the removal follows, and the days of retention in that version. */
   policy: number
   days: number
   run: SegmentRun
 }
 
 /**
- * What the stream tells of removals (decision 113). These events never leave it, their times are the server's, and the chain goes through them: from
- * the event on that says so, what is gone and was not told was taken.
+ * Removals as announced in the stream (decision 113). These events never leave the stream, their times are the server's, and the chain includes them.
+ * After the event that starts announcements, a segment that is missing without an announcement was removed by someone else.
  */
 export class AnnouncedRemovals {
   private readonly tellings: RemovalAnnouncement[] = []
@@ -27,25 +27,25 @@ export class AnnouncedRemovals {
     else for (const run of said.segments) this.tellings.push({ sequence, time, run, policy: said.policy, days: said.retention_days })
   }
 
-  /** Whether removals are told at all, as far as what was read says. */
+  /** True if removals are announced, as far as the stream was read. */
   get begun(): boolean {
     return this.since !== undefined
   }
 
-  /** By segment: the last event that tells of it, of some removed ones, oldest first. */
+  /** Returns, for each of the removed segments, the last event that announces its removal. `removed` must be sorted, oldest first. */
   of(removed: readonly RemovedSegmentEntry[]): Map<number, RemovalAnnouncement> {
     const found = new Map<number, RemovalAnnouncement>()
     for (const telling of this.tellings) for (const { k } of within(removed, telling.run)) found.set(k, telling)
     return found
   }
 
-  /** Whether a segment had been removed when removals began to be told. */
+  /** Returns true if a segment had been removed before removals were announced. */
   wasBefore(segment: RemovedSegmentEntry): boolean {
     const run = this.since?.untold.find(({ from, to }) => from <= segment.k && segment.k <= to)
     return run !== undefined && differs(segment, run) === undefined
   }
 
-  /** The first segment before `begins`, where the archive begins, that was there and of which nothing tells. */
+  /** Returns the first segment before `begins`, the start of the archive, that existed and has no announced removal. */
   missingBefore(begins: number): number | undefined {
     if (!this.since) return undefined
     const known = [...this.since.untold, ...this.tellings.map(({ run }) => run)]
@@ -58,19 +58,19 @@ export class AnnouncedRemovals {
   }
 }
 
-/** What a removed segment's entry says otherwise than what was told. */
+/** Returns how the entry of a removed segment differs from the announcement, or `undefined`. */
 export function differs({ k, chain_before, chain_after, times }: RemovedSegmentEntry, run: SegmentRun): string | undefined {
   if (k === run.from && chain_before !== run.chain_before) return 'another value of the chain before it'
   if (k === run.to && chain_after !== run.chain_after) return 'another value of the chain after it'
   return times && (times.first < run.first_time || times.last > run.last_time) ? 'messages of other times' : undefined
 }
 
-/** Those of a run, of removed segments, oldest first. */
+/** Returns the removed segments that belong to a run. `removed` must be sorted, oldest first. */
 export function within<Removed extends RemovedSegmentEntry>(removed: readonly Removed[], { from, to }: SegmentRun): readonly Removed[] {
   return removed.slice(placeOf(removed, from), placeOf(removed, to + 1))
 }
 
-/** Where the first of them stands that is not before k. */
+/** Returns the index of the first segment that is not before k. */
 function placeOf(removed: readonly RemovedSegmentEntry[], k: number): number {
   let [low, high] = [0, removed.length]
   while (low < high) {

@@ -7,35 +7,35 @@ import { RetentionHistory, SLACK_MS } from './retention-history.js'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
-/** Names of passes that are kept for the holds; beyond it nothing is said about them. */
+/** Maximum number of pass names kept for the check of holds. Above it, holds are not checked. */
 const MAX_NAMES = 100_000
 
-/** A segment that retention took out of the archive, as its entry in the manifest tells it. Times: server ms. */
+/** A segment that retention removed from the archive, according to its entry in the manifest. Times are server ms. */
 export interface RemovedSegmentEntry {
   k: number
-  /** Sequences that it may have held. */
+  /** Sequences that it may have contained. */
   first: number
   last: number
   count: number
-  /** Of its messages; undefined: it held none. */
+  /** Times of its messages. `undefined` if it had none. */
   times: { first: number; last: number } | undefined
   chain_before: string
   chain_after: string
-  /** When it says that it was removed. */
+  /** Time of its removal, according to the entry. */
   at: number
-  /** When that was written, by the server that stored it; undefined: nobody can tell. */
+  /** Time at which the entry was stored, by the server's clock. `undefined` if unknown. */
   stored?: number | undefined
 }
 
 export interface RemovalFault {
-  /** `remark`: nobody can tell. */
+  /** `remark` if it cannot be determined. */
   severity: 'fault' | 'remark'
   k: number
   what: string
 }
 
 interface Told extends RemovedSegmentEntry {
-  /** Time of the newest message that stands before its end. */
+  /** Time of the newest message stored before the end of the segment. */
   after: number
 }
 
@@ -45,36 +45,36 @@ interface PassHold {
   by: string
   since: number
   until: number
-  /** The sequence of its release. */
+  /** Sequence of its release. */
   released: number
 }
 
 /**
- * Holds what the archive's retention removed against what is stored elsewhere (decisions 87 and 113): an entry alone could say of any segment that it
- * was old enough. Versions of the policy and custody events stay, so what was in force at the time is known, also where it was published later than
- * the segment was sealed, and that it was removed is told by an event of its own.
+ * Checks the removals by retention against data stored elsewhere (decisions 87 and 113), because a manifest entry alone could claim of any segment
+ * that it was old enough. Versions of the policy and custody events are never removed. So the policy in force at the time is known, even if it was
+ * published after the segment was sealed, and every removal has an event of its own.
  */
 export class RemovalChecker {
   private readonly retentions: RetentionHistory
   private readonly custody = new CustodyLog()
   private readonly holds: PassHold[] = []
-  /** By erasure: the sequence of its first tombstone. */
+  /** Sequence of the first tombstone, by erasure. */
   private readonly begun = new Map<number, number>()
   private readonly removed: Told[] = []
   private readonly told = new AnnouncedRemovals()
-  /** Segments that were removed before removals were told by events, or of which nobody knows whether they were. */
+  /** Number of segments removed before removals were announced by events, or without knowing whether they were. */
   untold = 0
-  /** Passes that are here, of those whose ids are as old as what was removed. */
+  /** Passes that are present, out of those whose ids are as old as the removed segments. */
   private readonly names = new Set<string>()
   private readonly open = new Map<number, number>()
   private newest = Number.NEGATIVE_INFINITY
 
-  /** `ends`: whether all that was ever said is heard, or only what was saved. */
+  /** @param options - `ends` is `now` if all events up to now are read, `saved` if only those in a saved copy. */
   constructor(private readonly options: { whole: boolean; ends?: 'now' | 'saved' }) {
     this.retentions = new RetentionHistory(options.whole)
   }
 
-  /** A message, in order; of a removed segment what is kept of it, before `take` is told of it. */
+  /** Reads a message, in order. For a removed segment, reads what is kept of it, before `take` is called for the segment. */
   see(recorded: RecordedMessage): void {
     const { fact, version } = recorded
     this.newest = Math.max(this.newest, fact.time)
@@ -82,7 +82,7 @@ export class RemovalChecker {
     else if (this.removed.length > 0) this.goesOn(fact)
   }
 
-  /** A version, or what was said about custody: also ahead of its place, all of them in order. */
+  /** Reads a version of the policy or a custody event. These may be read ahead of the other messages, but in their own order. */
   hear(recorded: RecordedMessage): void {
     if (recorded.version === 'policy') this.retentions.take({ body: recorded.body(), time: recorded.fact.time })
     else this.custodySaid(recorded)
@@ -92,7 +92,7 @@ export class RemovalChecker {
     this.removed.push({ ...told, after: this.newest })
   }
 
-  /** What is wrong with what was removed. `now`: server ms; `begins`: the first segment of the archive. */
+  /** Yields the faults of the removals. `now` is in server ms; `begins` is the first segment of the archive. */
   *faults(now: number, begins = 0): Generator<RemovalFault> {
     const missing = this.told.missingBefore(begins)
     if (missing !== undefined)
@@ -116,7 +116,7 @@ export class RemovalChecker {
     }
   }
 
-  /** An event that does not say what was, of all that it tells of together. */
+  /** Checks an announcement against the policy and against all segments that it announces. */
   private saidWrong(
     { sequence, policy, days, run }: RemovalAnnouncement,
     tellings: ReadonlyMap<number, RemovalAnnouncement>,
@@ -131,7 +131,7 @@ export class RemovalChecker {
       : undefined
   }
 
-  /** What was removed, and no event tells of it. */
+  /** Yields the removals that no event announced. */
   private *notTold(tellings: ReadonlyMap<number, RemovalAnnouncement>): Generator<RemovalFault> {
     const before: Told[] = []
     for (const told of this.removed) {
@@ -151,7 +151,7 @@ export class RemovalChecker {
 
   private custodySaid(recorded: RecordedMessage): void {
     const { sequence, time } = recorded.fact
-    // It may have been read ahead.
+    // The event may have been read ahead.
     if (sequence <= this.custody.position) return
     const { sender = '' } = recorded
     const counted = this.custody.take({ sequence, time, sender, body: recorded.body() })
@@ -166,7 +166,7 @@ export class RemovalChecker {
     if (held) Object.assign(held, { until: time, released: sequence })
   }
 
-  /** A pass that goes on, or is there, behind a segment that was removed. */
+  /** Reads a message after a removed segment: notes passes that still exist, and segments that were removed while a pass in them was open. */
   private goesOn(fact: Fact): void {
     const newest = this.removed.at(-1) as Told
     const key = keyOf(fact)
@@ -188,7 +188,7 @@ export class RemovalChecker {
       : undefined
   }
 
-  /** When it was told says the server; before that nothing was removed. */
+  /** Checks that a segment was old enough when it was removed. The time of the announcement is the server's, and nothing was removed before it. */
   private tooEarly({ at: said, stored = said, times, after }: Told, telling: RemovalAnnouncement | undefined): string | undefined {
     if (!times) return undefined
     const at = telling?.time ?? (said > stored + SLACK_MS ? stored : said)
@@ -208,7 +208,10 @@ export class RemovalChecker {
       : `was removed ${day(at)}, while a pass in it was open: its next step, ${sequence}, was stored later`
   }
 
-  /** Of a pass whose id says when it was made. Of a session's passes nothing tells any more in which segments they stood. */
+  /**
+   * Checks that no hold on a pass covered a segment. Only for passes whose id contains a time. For holds on sessions, the segments of their passes
+   * are no longer known.
+   */
   private wasHeld(
     told: Told,
     { previous, telling }: { previous: Told | undefined; telling: RemovalAnnouncement | undefined },
@@ -227,7 +230,7 @@ export class RemovalChecker {
     return undefined
   }
 
-  /** A hold on a pass that was being erased already (decision 100): its tombstone says what became of it. */
+  /** Returns true for a hold on a pass that was already being erased (decision 100). Its tombstone documents the pass. */
   private cameTooLate({ hold, key }: PassHold): boolean {
     const erasure = this.custody.erasureOf(sha256(key.id))
     return erasure !== undefined && (this.begun.get(erasure.erase) as number) < hold
@@ -244,7 +247,10 @@ function unlikeTold(told: RemovedSegmentEntry, { sequence, time, run }: RemovalA
   return told.at < time - SLACK_MS ? `says that it was removed ${day(told.at)}, and event ${sequence} told of it ${day(time)}` : undefined
 }
 
-/** Whether a hold stood when a segment was removed. The order of events is the stream's; without one there are times, and clocks differ. */
+/**
+ * Returns true if a hold was in force when a segment was removed. Compares the order of events in the stream; without an announcement only times,
+ * with slack because clocks differ.
+ */
 function stoodAt({ hold, released, since, until }: PassHold, at: number, telling: RemovalAnnouncement | undefined): boolean {
   return telling ? hold < telling.sequence && released > telling.sequence : since + SLACK_MS <= at && until > at
 }
@@ -256,12 +262,12 @@ function keyOf(fact: Fact): PassKey | undefined {
     : undefined
 }
 
-/** A time (ms) that an entry claims: it may be anything. */
+/** Formats a time (ms) from an entry, which may be any number. */
 function day(time: number): string {
   return Number.isFinite(time) && Math.abs(time) < 8.64e15 ? new Date(time).toISOString() : String(time)
 }
 
-/** Rounded down: what is a moment short of thirty days is not thirty days old. */
+/** Formats a duration, rounded down: a segment that is a moment short of thirty days is not thirty days old. */
 function days(ms: number): string {
   const [unit, name] = ms < DAY_MS ? [HOUR_MS, 'hours'] : [DAY_MS, 'days']
   return `${Math.max(0, Math.floor((ms / unit) * 100) / 100)} ${name}`

@@ -1,29 +1,31 @@
 import { policyBody, policyDigest } from '@passover/schemas'
 
-/** Days, where the policy names none. */
+/** Default retention in days. */
 const RETENTION_DAYS = 30
 const DAY_MS = 86_400_000
-/** Clocks differ, and a version of the policy reaches an audit a little later. */
+/** Slack for clock differences, and for the delay until a version of the policy reaches the audit service. */
 export const SLACK_MS = 60_000
 
-/** How long the archive had to keep by one version of the policy; 0 stands for the defaults. */
+/** Retention of the archive by one version of the policy; version 0 means the defaults. */
 export interface Retention {
   version: number
   days: number
-  /** When it was published, server ms. */
+  /** Time of publication, server ms. */
   since: number
 }
 
-/** Which retention was in force when, as the published versions of the policy say (decision 87): what is in force today excuses nothing of before. */
+/**
+ * History of the retention setting, from the published versions of the policy (decision 87). The current setting does not justify earlier removals.
+ */
 export class RetentionHistory {
   private readonly known: Retention[]
 
-  /** `whole`: they are read from the first on. Else what was in force before the first that comes by is not known. */
+  /** @param whole - true if the versions are read from the first one. Otherwise the setting before the first one read is unknown. */
   constructor(whole: boolean) {
     this.known = whole ? [{ version: 0, days: RETENTION_DAYS, since: Number.NEGATIVE_INFINITY }] : []
   }
 
-  /** The body of a version. What is none, or came too late, changes nothing. */
+  /** Reads the body of a version. Invalid bodies and outdated versions are ignored. */
   take({ body, time }: { body: unknown; time: number }): void {
     const parsed = policyBody.safeParse(body)
     if (!parsed.success) return
@@ -34,12 +36,12 @@ export class RetentionHistory {
     this.known.push({ version, days: document.audit?.retention_days ?? RETENTION_DAYS, since: time })
   }
 
-  /** How many a version keeps; undefined: it is not known. */
+  /** Returns the days of retention in a version, or `undefined` if unknown. */
   daysOf(version: number): number | undefined {
     return this.known.find((one) => one.version === version)?.days
   }
 
-  /** The least that was in force at any moment of a span; undefined: not all of it is known. */
+  /** Returns the shortest retention in force at any moment of a time span, or `undefined` if part of the span is unknown. */
   least(from: number, to: number): Retention | undefined {
     if ((this.known[0]?.since ?? Number.POSITIVE_INFINITY) > from) return undefined
     const then = this.known.filter(({ since }, at) => since <= to && (this.known[at + 1]?.since ?? Number.POSITIVE_INFINITY) > from)
@@ -47,8 +49,9 @@ export class RetentionHistory {
   }
 
   /**
-   * Until when (server ms) something of `time` had to stay: as long as was promised when it was stored, and as long as whatever was in force when
-   * it could first have gone; a version that came in the very moment may not have been read. Undefined: what was in force then is not known.
+   * Returns until when (server ms) a message stored at `time` had to be kept: by the retention in force when it was stored, and by the one in force
+   * when it could first have been removed. A version published at that very moment may not have been read. `undefined` if the retention at that time
+   * is unknown.
    */
   keptUntil(time: number): number | undefined {
     const promised = this.least(time, time)

@@ -1,10 +1,10 @@
 import { keyText, type Step, type WorkControl } from '@passover/schemas'
 import type { PassState } from '../state/recorded-message.js'
 
-/** How much later than its request a dispatcher's clock may have read, ms. */
+/** Milliseconds by which a dispatcher's clock may have differed from the time of its request. */
 const SKEW_MS = 1_000
 
-/** Depth, loops, the parent's proof and the bounds that a parent sets (P3): what the frame says by itself, then against the stored parent. */
+/** Checks depth, loops, the parent's proof and the limits set by the parent (P3): first within the control frame, then against the stored parent. */
 export function ancestryFault(control: WorkControl, step: Step, parent: PassState | 'unseen' | undefined): string | undefined {
   const { ancestors, chain_depth, max_chain_depth, originating_agent_id, subagent_id } = control
   const chain = [...ancestors, subagent_id]

@@ -6,7 +6,7 @@ import type { PassHistory } from '../../journal/pass-history.js'
 import type { PassState } from '../state/recorded-message.js'
 import type { VersionHistory } from '../state/version-history.js'
 
-/** Why a step after a hold may not stand there; undefined: somebody who may decided so, about what was shown. */
+/** Returns why a step after a hold is invalid, or `undefined` if a person who may decide approved what was shown. */
 export function dispatchFault(pass: PassState, held: Step, versions: VersionHistory): string | undefined {
   const control = pass.held_control
   const { key } = pass
@@ -34,7 +34,7 @@ export function dispatchFault(pass: PassState, held: Step, versions: VersionHist
   return why === undefined ? 'was dispatched though nobody had approved it' : `was dispatched without an approval that counts; ${why}`
 }
 
-/** Whether a counted denial of the dispatch stands there, by this person. */
+/** Returns true if there is a denial of the dispatch by this person. */
 export function deniedBy(pass: PassState, person: unknown): boolean {
   return pass.decisions.some(({ item, person: by, body }) => item === 'dispatch' && by === person && isDenial(body))
 }
@@ -43,7 +43,7 @@ function isDenial(body: unknown): boolean {
   return typeof body === 'object' && body !== null && (body as { verdict?: unknown }).verdict === 'deny'
 }
 
-/** The approved pass runs under what was shown: only its time may have become less. */
+/** Checks that an approved pass runs under the control frame that was shown. Only its timeout may be shorter. */
 export function heldDiffers(pass: PassState): string | undefined {
   const { control, held_control } = pass
   if (!control || !held_control) return undefined
@@ -57,7 +57,7 @@ function same(one: unknown, other: unknown): boolean {
   return canonicalJson(JSON.parse(JSON.stringify(one))) === canonicalJson(JSON.parse(JSON.stringify(other)))
 }
 
-/** What an `applied` event may say (P4): only modifications of the output, which a person took, or which needed nobody. */
+/** Checks an `applied` event (P4): it may name only modifications of the output that a person took, or that needed no approval. */
 export function appliedFault(
   pass: PassState,
   applied: { digests?: string[] | undefined; undone?: boolean | undefined; applied: string[] },
@@ -74,13 +74,13 @@ export function appliedFault(
   return untaken === undefined ? undefined : `applied ${untaken.slice(0, 12)}…, which ${taken.person} had not taken`
 }
 
-/** Most modifications of one pass that are remembered as applied by a person. */
+/** Maximum number of modifications per pass that are remembered as applied by a person. */
 const MAX_APPLIED = 10_000
-/** Events of before there were digests name the whole output. */
+/** Digest list of an event from before digests existed, which names the whole output. */
 const WHOLE = ['']
 
 /**
- * Notes which changes people applied. Returns a remark for an `applied` event by which the originator says that it put such changes back: the record
+ * Notes which changes people applied. Returns a remark for an `applied` event in which the originator claims to have undone such changes: the record
  * keeps them as applied, because the stream cannot prove that they left the files.
  */
 export function undoneRemark(
@@ -103,7 +103,7 @@ export function undoneRemark(
   return `${sender} says that changes which ${who} applied were put back; the record still has them as applied`
 }
 
-/** The decisions of a pass as every reader judges them. */
+/** Returns the decisions of a pass, judged by the same rules as in every reader. */
 export function decisionsOf(pass: PassState): ReturnType<typeof countedDecisions> {
   const { key, steps, decisions, events, control, output, return_digest, violated, journal } = pass
   const history: PassHistory = {

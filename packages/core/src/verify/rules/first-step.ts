@@ -10,14 +10,14 @@ export interface RuleViolation {
   what: string
 }
 
-/** A first step, the request that it answers, and what both are judged by. */
+/** A first step, the request that it answers, and the data to judge both by. */
 export interface FirstStep {
   recorded: RecordedMessage
   step: Step
   asked: RequestState
   pass: PassState
   parent: PassState | undefined
-  /** The parent that it names cannot be looked at: it was erased, or lies before what is read. So nothing that follows from it is decided anew. */
+  /** True if the parent cannot be read, because it was erased or precedes the verified range. Checks that depend on it are skipped. */
   parent_unseen: boolean
   versions: VersionHistory
   id_window_ms: number
@@ -25,7 +25,7 @@ export interface FirstStep {
 
 export type Judged = { kind: 'recomputed' | 'as recorded' } | { kind: 'fault'; objection: RuleViolation }
 
-/** Whether the first step is what the request, the recorded policy and the stored parent make of it (P3, P5). */
+/** Checks that the first step follows from the request, the recorded policy and the stored parent (P3, P5). */
 export function judgeBeginning(begin: FirstStep): Judged {
   const { step, asked } = begin
   const reading = asked.recorded.reading()
@@ -38,7 +38,7 @@ export function judgeBeginning(begin: FirstStep): Judged {
   return judgeAdmitted(begin, reading.value, control)
 }
 
-/** It names this very request: by time and by digest. */
+/** Checks that the step names this request, by time and by digest. */
 function answerFault({ step, asked }: FirstStep): RuleViolation | undefined {
   const { fact, recorded } = asked
   if (step.requested_at !== undefined && step.requested_at !== fact.time) {
@@ -96,15 +96,15 @@ function admittedFault(step: Step, control: WorkControl, again: Admission): Rule
   return differs === undefined ? undefined : { rule: 'policy', what: `is not what ${named} makes of its request: ${differs}` }
 }
 
-/** What a dispatcher decided by settings of its own stands nowhere: nobody can tell it from one that decided as it liked. */
+/** Describes a policy version. Settings local to a dispatcher are not recorded, so decisions by them cannot be distinguished from arbitrary ones. */
 function policyNamed(version: number): string {
   if (version > 0) return `version ${version} of the policy`
   return 'version 0 of the policy (the defaults: none was published, and one that PASSOVER_POLICY alone gives to a dispatcher cannot be verified)'
 }
 
-/** Refusals that follow from policy, chain and registry alone: these can be made again. */
+/** Refusals that depend only on policy, chain and registry. They can be recomputed. */
 const BY_RULE: ReadonlySet<string> = new Set(['E001', 'E002', 'E003', 'E004', 'E012', 'E013'])
-/** A first step is judged by a dispatcher's clock, which may lie so far from when it was stored. */
+/** Allowed difference between a dispatcher's clock when it decides and the stored time of the first step. */
 const CLOCK_MS = 60_000
 
 function judgeRefusal(begin: FirstStep, reading: ParsedRequest | undefined): Judged {
@@ -119,7 +119,7 @@ function judgeRefusal(begin: FirstStep, reading: ParsedRequest | undefined): Jud
   const version = Number(recorded.header(HEADER.policy) ?? 0)
   const document = begin.versions.document(version, step.sequence)
   if (!document || begin.parent_unseen) return { kind: 'as recorded' }
-  // The dispatcher decided between these two moments. A deadline of the parent may lie between them.
+  // The dispatcher decided between these two times. The parent's deadline may lie between them.
   const tries = candidates(begin).flatMap((agents) => [step.time, asked.fact.time].map((now) => ({ agents, now })))
   let first: Admission | undefined
   for (const { agents, now } of tries) {
@@ -139,14 +139,17 @@ function judgeRefusal(begin: FirstStep, reading: ParsedRequest | undefined): Jud
   return fault('policy', `was refused with ${error.code}, but ${policyNamed(version)} says otherwise: ${outcomeText(first as Admission)}`)
 }
 
-/** What a dispatcher saw in that moment decided: a parent's state, a journal's length, the size of a message, an approval. */
+/**
+ * Returns true for a refusal that depends on what the dispatcher saw at that moment: a parent's state, a journal's length, the size of a message, an
+ * approval.
+ */
 export function isOfTheMoment({ code, details }: PassError): boolean {
   if (!details) return true
   if (code === 'E013') return 'parent' in details || 'approval' in details || 'id' in details
   return false
 }
 
-/** Malformed, used before, expired or from the future. */
+/** Judges an E005: malformed, id used before, expired, or from the future. */
 function judgeBad(begin: FirstStep, reading: ParsedRequest | undefined, error: PassError): Judged {
   const { step, asked } = begin
   if (!reading) return { kind: 'recomputed' }
@@ -171,7 +174,7 @@ function judgeBad(begin: FirstStep, reading: ParsedRequest | undefined, error: P
   return fault('policy', `was refused as an id that is expired or not yet valid, but ${step.key.id} was neither`)
 }
 
-/** The timekeeper ends a request that no dispatcher took, and no sooner than its time. */
+/** Judges the end of a request that was never admitted. The timekeeper must not end it before its timeout. */
 function neverAdmitted({ step, asked }: FirstStep, { request }: ParsedRequest): Judged {
   const due = asked.fact.time + (request.timeout_ms ?? 0)
   if (step.time + CLOCK_SKEW_MS >= due) return { kind: 'as recorded' }
@@ -185,12 +188,12 @@ function candidates({ step, versions, asked }: FirstStep): { originator: AgentRe
   return above.flatMap((one) => below.map((other) => ({ originator: one, subagent: other })))
 }
 
-/** The parent as the dispatcher saw it: open at the step that the proof names, whatever came since (rule 3). */
+/** Returns the parent as the dispatcher saw it: open at the step that the proof names, whatever was stored since (rule 3). */
 function parentOf({ parent }: FirstStep, control: WorkControl): ParentPass | undefined {
   return parent && control.proof !== undefined ? asOpen(parent, control.proof) : undefined
 }
 
-/** The parent that a request names, as it stood at its proof. */
+/** Returns the parent that a request names, as of its proof. */
 export function parentNamed({ parent }: FirstStep, { request }: ParsedRequest): ParentPass | undefined {
   return parent && request.parent ? asOpen(parent, request.parent.proof) : undefined
 }

@@ -5,7 +5,7 @@ import type { Erasures } from '../state/erasures.js'
 import type { PassRegistry } from '../state/pass-registry.js'
 import type { VerifyFinding } from '../state/recorded-message.js'
 
-/** What had to have an end by now (server ms), and has none (P2). */
+/** Yields passes and requests that should have ended by now (server ms) and have not (P2). */
 export function* overdue(
   book: PassRegistry,
   { now, slack_ms, erasures }: { now: number; slack_ms: number; erasures: Erasures },
@@ -34,7 +34,7 @@ export function* overdue(
   }
 }
 
-/** What is malformed, or asks otherwise for an id that is taken, is answered under its sequence. */
+/** Returns the key text of the answer to a request that is malformed or reuses an id with different content. Its id contains the sequence. */
 function badText({ originator, subagent, sequence }: RequestFact): string {
   return keyText({ originator, subagent, id: `bad-${String(sequence).padStart(9, '0')}` })
 }

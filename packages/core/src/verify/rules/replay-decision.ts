@@ -14,13 +14,13 @@ export interface ReplayInput {
   agents: { originator: AgentRecord | undefined; subagent: AgentRecord | undefined }
   parent: AdmitInput['parent']
   id_window_ms: number
-  /** Server ms at which it is decided. */
+  /** Time of the decision, server ms. */
   now: number
   return_id: string
   counts?: AdmitInput['counts']
 }
 
-/** Decides about a recorded request anew. What a limit counted, and what a budget had left, is taken as recorded: nothing of either binds here. */
+/** Repeats the decision about a recorded request. Counts of limits and remaining budgets are taken as recorded: neither limits anything here. */
 export function replayDecision(given: ReplayInput): Admission {
   const { fact, reading, policy, agents, parent, id_window_ms, now, return_id, counts } = given
   const { request, parts, digest, session_id, unnamed_session, reply_type } = reading
@@ -44,7 +44,7 @@ export function replayDecision(given: ReplayInput): Admission {
   })
 }
 
-/** What was decided about a request, in words. */
+/** Describes a decision about a request in words. */
 export function outcomeText(admission: Admission): string {
   switch (admission.kind) {
     case 'admit':
@@ -58,10 +58,10 @@ export function outcomeText(admission: Admission): string {
   }
 }
 
-/** Told by the clock, by a ledger, by a setting of the dispatcher or by chance: they are held against bounds, or are of no weight. */
+/** Fields that depend on the clock, the budget ledger, a dispatcher's settings or chance. They are checked against limits, or are irrelevant. */
 const OWN: ReadonlySet<string> = new Set(['return_id', 'trace_id', 'timeout_ms', 'budget', 'request_sequence', 'proof', 'local_person'])
 
-/** The first field of a control frame that is not what the decision made again says, in words; undefined: they agree. */
+/** Describes the first field of a control frame that differs from the repeated decision, or returns `undefined` if they agree. */
 export function controlDiffers(recorded: WorkControl, again: WorkControl): string | undefined {
   const names = new Set([...Object.keys(again), ...Object.keys(recorded)]) as Set<keyof WorkControl>
   for (const name of names) {
@@ -81,7 +81,10 @@ function innerDifference(recorded: unknown, again: unknown): string | undefined 
   return undefined
 }
 
-/** Of a child the rest of its parent's time bounds it, which ran on until it was decided; a budget's time may have bound it more. */
+/**
+ * Compares the timeouts. A child's timeout is limited by the remaining time of its parent, which kept running until the decision; a budget may have
+ * limited it further.
+ */
 function timeoutDiffers(recorded: WorkControl, again: WorkControl): string | undefined {
   const bounded = recorded.parent !== undefined || recorded.budget !== undefined || again.budget !== undefined
   const fine = bounded ? recorded.timeout_ms <= again.timeout_ms : recorded.timeout_ms === again.timeout_ms
@@ -103,7 +106,7 @@ export function isSame(one: unknown, other: unknown): boolean {
   return canonicalJson(plain(one)) === canonicalJson(plain(other))
 }
 
-/** Without what is undefined. */
+/** Returns the value without undefined fields. */
 function plain(value: unknown): unknown {
   return typeof value === 'object' && value !== null ? JSON.parse(JSON.stringify(value)) : value
 }

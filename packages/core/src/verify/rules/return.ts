@@ -6,16 +6,16 @@ import { bodyOf, CLOCK_SKEW_MS, errorIn } from '../state/message-bodies.js'
 import type { PassState, RecordedMessage } from '../state/recorded-message.js'
 import { deniedBy } from './approval.js'
 
-/** What a return says: an output that every reader takes, or why they read it as an error. */
+/** Result of reading a return: an output that every reader accepts, or why readers treat it as an error. */
 export interface Returned {
   output?: WorkOutput
-  /** All of the output stands in its message. */
+  /** True if the message contains the complete output. */
   whole: boolean
   remark?: string
   fault?: string
 }
 
-/** A worker's return by the one rule that worker, originator and audit go by; what fails it reads as an error, and the raw output is kept. */
+/** Judges a worker's return by the rule that worker, originator and audit use. An invalid return is read as an error; the raw output is kept. */
 export function judgeReturn(recorded: RecordedMessage, step: Step, pass: PassState): Returned {
   const body = bodyOf(recorded)
   if (step.by === SYSTEM) return { whole: true, ...systemEnd(recorded, step, pass) }
@@ -30,7 +30,7 @@ export function judgeReturn(recorded: RecordedMessage, step: Step, pass: PassSta
   return { whole, output: accepted.output }
 }
 
-/** What the system says ended a pass must be so. */
+/** Checks that the end of a pass by the system is justified. */
 function systemEnd(recorded: RecordedMessage, step: Step, pass: PassState): { fault?: string } {
   const error = errorIn(recorded)
   if (!error) return { fault: 'ends the pass with something that is no error' }

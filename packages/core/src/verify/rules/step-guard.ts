@@ -3,8 +3,9 @@ import type { Erasures } from '../state/erasures.js'
 import type { PassState } from '../state/recorded-message.js'
 
 /**
- * The server stored a step only where the one before it was the one that its guard names: so the guards of what is here tell whether a step was
- * taken out, put in or moved, whatever was made of the chain. A step without a guard, or with another one, says nothing (honest ones have theirs).
+ * Checks the guard of a step. The server stored the step only if the previous one was the one that its guard names. So the guards show if a step was
+ * removed, inserted or moved, even if the chain was recomputed. A step without a guard, or with one on other subjects, proves nothing (correct
+ * clients always set theirs).
  */
 export function guardFault({ key, journal, partial }: PassState, step: Step, erasures: Erasures): string | undefined {
   const { guard } = step
@@ -17,8 +18,8 @@ export function guardFault({ key, journal, partial }: PassState, step: Step, era
 }
 
 /**
- * The step of its own pass that the server saw before a step; 0: none, or the guard names other subjects. Such a guard proves nothing of this pass,
- * and an agent may write any.
+ * Returns the previous step of the same pass according to the guard, or 0 if there is none or the guard names other subjects. Such a guard proves
+ * nothing about this pass, and an agent can write any guard.
  */
 export function guardedBefore({ key, guard }: Step): number {
   return guard?.subject === journalFilter(key) ? guard.sequence : 0

@@ -9,7 +9,7 @@ export interface ErasedDigest {
   digest: Uint8Array
 }
 
-/** Which sequences cannot be looked at: erased ones, removed ones, and those before what is read. A bit each. */
+/** Set of sequences that cannot be read: erased, removed, or before the verified range. One bit each. */
 export class Erasures {
   private readonly blocks = new Map<number, Uint8Array>()
   private newestNameless = 0
@@ -19,18 +19,18 @@ export class Erasures {
     this.tombstones = new Tombstones(from)
   }
 
-  /** An entry of which only the digest is kept: a tombstone must say so. */
+  /** Adds an entry of which only the digest is kept. A tombstone must account for it. */
   erased({ sequence, digest }: ErasedDigest, whose: 'named' | 'nameless'): void {
     this.tombstones.erased(sequence, digest)
     this.add(sequence, whose)
   }
 
-  /** Entries that are kept no longer. */
+  /** Adds entries that are no longer kept. */
   removed({ first, last }: { first: number; last: number }): void {
     for (let sequence = first; sequence <= last; sequence++) this.add(sequence, 'nameless')
   }
 
-  /** What was said about custody. */
+  /** Reads a custody event. */
   take(recorded: RecordedMessage): void {
     this.tombstones.take(recorded)
   }
@@ -39,7 +39,7 @@ export class Erasures {
     return this.tombstones.missing()
   }
 
-  /** `whose`: whether it is known which pass it belonged to. */
+  /** @param whose - `named` if the pass of the entry is known. */
   add(sequence: number, whose: 'named' | 'nameless'): void {
     if (whose === 'nameless') this.newestNameless = Math.max(this.newestNameless, sequence)
     const block = Math.floor(sequence / BITS)
@@ -49,12 +49,12 @@ export class Erasures {
     this.blocks.set(block, bits)
   }
 
-  /** Whether something behind `sequence` was erased that may have belonged to any pass. */
+  /** Returns true if an entry after `sequence` was erased that may have belonged to any pass. */
   namelessSince(sequence: number): boolean {
     return this.newestNameless > sequence
   }
 
-  /** Whether it stood there, and is not to be seen here. */
+  /** Returns true if a sequence existed but cannot be read here. */
   unseen(sequence: number): boolean {
     if (sequence < this.from) return true
     const at = sequence % BITS

@@ -3,7 +3,7 @@ import { openControl } from '../../codec/control-codec.js'
 import { isBody } from '../../codec/output-codec.js'
 import type { PassState, RecordedMessage } from './recorded-message.js'
 
-/** How far a service's clock may read from the server's, ms. */
+/** Maximum difference between the clocks of a service and the server, ms. */
 export const CLOCK_SKEW_MS = 1_000
 
 export function errorIn(recorded: RecordedMessage): PassError | undefined {
@@ -16,7 +16,7 @@ export function bodyOf(recorded: RecordedMessage): Record<string, unknown> {
   return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
 }
 
-/** The control frame that a held or a work step brings. */
+/** Sets the control frame of a pass from a held or work step. */
 export function setFrame(pass: PassState, recorded: RecordedMessage, step: Step): void {
   if (step.kind !== 'work' && step.kind !== 'held') return
   const { control } = bodyOf(recorded)
@@ -25,7 +25,7 @@ export function setFrame(pass: PassState, recorded: RecordedMessage, step: Step)
   if (step.kind === 'held') pass.held_control = opened
 }
 
-/** The parts of a work step or a return. */
+/** Returns the parts of a work step or a return. */
 export function partsIn(recorded: RecordedMessage): Part[] {
   const { parts } = bodyOf(recorded)
   return Array.isArray(parts) && parts.every(isBody) ? (parts as unknown as Part[]) : []
