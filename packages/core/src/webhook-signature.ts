@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
-/** Header of a webhook that says when it was sent and by whom: `t=<unix seconds>,v1=<HMAC-SHA256 of "t.body", hex>`. */
+/** Header of a webhook with its time and signature: `t=<unix seconds>,v1=<HMAC-SHA256 of "t.body", hex>`. */
 export const SIGNATURE_HEADER = 'passover-signature'
 
 const TOLERANCE_MS = 300_000
@@ -9,14 +9,14 @@ export type WebhookVerdict =
   | { ok: true; sent_at: number }
   | { ok: false; why: 'no signature' | 'another secret or another body' | 'too old or from the future' }
 
-/** The signature of a body that is sent at this time (ms). */
+/** Returns the signature of a body that is sent at this time (ms). */
 export function signWebhook(secret: string, body: string, now: number): string {
   const seconds = Math.floor(now / 1000)
   return `t=${seconds},v1=${mac(secret, seconds, body)}`
 }
 
 export interface SignedWebhook {
-  /** As it came, before any parsing. */
+  /** Body as received, before any parsing. */
   body: string | Uint8Array
   /** The header's value. */
   signature: string | undefined | null
@@ -24,13 +24,13 @@ export interface SignedWebhook {
 }
 
 /**
- * Whether a webhook was sent by who knows the secret, and of late (within five minutes, so that nobody can send an old one again).
- * Several `v1` may stand there while a secret is being changed. TypeError where the body is neither text nor bytes.
+ * Verifies that a webhook was sent with the secret, and within the last five minutes, so that an old one cannot be replayed. The header may contain
+ * several `v1` while the secret is being changed. Throws a TypeError if the body is neither text nor bytes.
  */
 export function verifyWebhook({ body, signature, secret }: SignedWebhook, now = Date.now(), tolerance_ms = TOLERANCE_MS): WebhookVerdict {
   if (typeof body !== 'string' && !(body instanceof Uint8Array))
     throw new TypeError('body: must be the text or the bytes of the request as they came, not what was parsed of them')
-  // A header that was sent twice is a list in some frameworks.
+  // Some frameworks turn a repeated header into a list.
   const fields = (typeof signature === 'string' ? signature : '').split(',').map((field) => field.trim().split('='))
   const seconds = fields.find(([name]) => name === 't')?.[1]
   const given = fields.flatMap(([name, value]) => (name === 'v1' && value ? [value] : []))
@@ -46,7 +46,7 @@ function mac(secret: string, seconds: number, body: string): string {
   return createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')
 }
 
-/** In the same time wherever they differ. */
+/** Compares in constant time. */
 function equal(a: string, b: string): boolean {
   const [left, right] = [Buffer.from(a), Buffer.from(b)]
   return left.length === right.length && timingSafeEqual(left, right)

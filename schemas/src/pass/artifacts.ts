@@ -18,9 +18,9 @@ export const fileModificationArtifact = open({
   new_content: text(LIMITS.content),
   reason: text(LIMITS.page),
   confidence,
-  /** How both contents are written; absent: as they are (utf8). */
+  /** Encoding of both contents. Absent means utf8: the text itself. */
   encoding: fileEncoding.optional(),
-  /** Absent: modify. */
+  /** Absent means `modify`. */
   operation: z.enum(['create', 'modify', 'delete']).optional(),
 })
 export type FileModificationArtifact = z.infer<typeof fileModificationArtifact>

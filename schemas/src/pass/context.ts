@@ -7,8 +7,8 @@ import { frequent } from './message.js'
 import { workOutput } from './output.js'
 
 /**
- * Statuses of a tool call. Tool results say `in_progress` where message parts say `running`; both are read in both places and
- * each place keeps its own word.
+ * Statuses of a tool call. Tool results use `in_progress` where message parts use `running`. Both words are accepted in both places and converted to
+ * the word of the place.
  */
 const TOOL_STATUSES = ['pending', 'in_progress', 'running', 'completed', 'error'] as const
 export const toolResultStatus = z.enum(TOOL_STATUSES).transform((status) => (status === 'running' ? ('in_progress' as const) : status))
@@ -22,9 +22,9 @@ export const messagePart = open({
   type: z.enum(['text', 'tool', 'file', 'reasoning']),
 
   text: text(LIMITS.text).optional(),
-  /** Generated, not from the user. */
+  /** True if generated, not written by the user. */
   synthetic: z.boolean().optional(),
-  /** Meant only for the agent. */
+  /** True if meant only for the agent. */
   ignored: z.boolean().optional(),
 
   tool_name: filled(LIMITS.word).optional(),
@@ -44,7 +44,7 @@ export const messagePart = open({
 })
 export type MessagePart = z.infer<typeof messagePart>
 
-/** PassOverMarker: stands in the session's history where the work went out. */
+/** PassOverMarker: entry in the session's history at the place where the work was passed over. */
 export const passOverMarker = open({
   type: z.literal('pass_over').default('pass_over'),
   id: filled(LIMITS.short).optional(),
@@ -56,7 +56,7 @@ export const passOverMarker = open({
 })
 export type PassOverMarker = z.infer<typeof passOverMarker>
 
-/** PassOverReturnMarker: stands where it came back. */
+/** PassOverReturnMarker: entry at the place where the work returned. */
 export const passOverReturnMarker = open({
   type: z.literal('pass_over_return').default('pass_over_return'),
   id: filled(LIMITS.short).optional(),
@@ -67,11 +67,11 @@ export const passOverReturnMarker = open({
 })
 export type PassOverReturnMarker = z.infer<typeof passOverReturnMarker>
 
-/** What a message is made of: the parts above, and the two markers. */
+/** Elements of a message: the parts above and the two markers. */
 export const sessionPart = z.discriminatedUnion('type', [messagePart, passOverMarker, passOverReturnMarker])
 export type SessionPart = z.infer<typeof sessionPart>
 
-/** A message of the session. `agent_id` is read as `agent_name`, which is what is kept. */
+/** A message of the session. `agent_id` is accepted as an alias of `agent_name` and stored as `agent_name`. */
 export const sessionMessage = capKeys(
   open({
     id: filled(LIMITS.short),
@@ -102,7 +102,7 @@ function nameAgent<T extends Named>(message: T): T {
   return { ...rest, agent_name: agent_id } as T
 }
 
-/** The agent that a message is from, by either name; undefined for a message that says none. */
+/** Returns the agent that sent a message, by either name, or `undefined` if the message names none. */
 export function messageAgent(message: { agent_name?: string | undefined; agent_id?: string | undefined }): string | undefined {
   return message.agent_name ?? message.agent_id
 }
@@ -110,9 +110,9 @@ export function messageAgent(message: { agent_name?: string | undefined; agent_i
 /** A file of the context. */
 export const contextFile = open({
   path: filePath,
-  /** null or absent: not read. */
+  /** null or absent if the file was not read. */
   content: text(LIMITS.content).nullish(),
-  /** How content is written; absent: as it is (utf8). */
+  /** Encoding of the content. Absent means utf8: the text itself. */
   encoding: fileEncoding.optional(),
   metadata: open({ size_bytes: count, last_modified: time, is_binary: z.boolean() }).optional(),
 })
@@ -130,7 +130,7 @@ export const toolResult = open({
 })
 export type ToolResult = z.infer<typeof toolResult>
 
-/** Words for state and priority are the session's own: tools for coding name them differently. */
+/** An entry of the session's todo list. Words for status and priority are the session's own, because coding tools name them differently. */
 export const todo = open({
   id: filled(LIMITS.short).optional(),
   content: text(LIMITS.page),
@@ -145,7 +145,7 @@ export type ContextError = z.infer<typeof contextError>
 /** Model and provider that the session runs on. */
 export const modelChoice = open({ provider_id: filled(LIMITS.word).optional(), model_id: filled(LIMITS.word) })
 
-/** What a request brings along for its subagent. */
+/** Context that a request provides for its subagent. */
 export const workContext = frequent(
   open({
     session_id: filled(LIMITS.short),
@@ -161,12 +161,12 @@ export const workContext = frequent(
     objective: filled(LIMITS.page),
     background: text(LIMITS.page).optional(),
 
-    /** A name, or provider and name. */
+    /** Model name, or provider and name. */
     model: z.union([filled(LIMITS.short), modelChoice]).optional(),
-    /** The originator's permissions, in the session's own words; the subagent never gets more. */
+    /** The originator's permissions, in the session's own words. The subagent never gets more. */
     permissions: jsonRecord.optional(),
     user_id: filled(LIMITS.short).optional(),
-    /** Tools that the originator may use; absent: it does not say. */
+    /** Tools that the originator may use. Absent if it does not say. */
     tools: list(filled(LIMITS.word), LIMITS.tools).optional(),
   }),
 )

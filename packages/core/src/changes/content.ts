@@ -1,12 +1,12 @@
 import type { FileModificationArtifact } from '@passover/schemas'
 
-/** How a file writes its text. */
+/** Text of a file, with its encoding and line ends. */
 export interface TextForm {
   encoding: 'utf8' | 'utf16le' | 'utf16be'
   bom: boolean
-  /** `mixed`: LF and CRLF; undefined: no line end. */
+  /** `mixed` means both LF and CRLF; `undefined` means no line end. */
   ends: '\n' | '\r\n' | 'mixed' | undefined
-  /** Without the byte order mark. */
+  /** Text without the byte order mark. */
   text: string
 }
 

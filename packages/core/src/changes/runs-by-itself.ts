@@ -9,7 +9,7 @@ export function foldCase(name: string): string {
   return name.replace(IGNORABLE, '').normalize('NFKC').toUpperCase().toLowerCase().normalize('NFC')
 }
 
-/** Who runs or obeys a file, as a sentence about the file. */
+/** Reason why each kind of file runs, as a sentence about the file. */
 const WHY = {
   git: 'git reads it as configuration or runs it as a hook',
   ci: 'CI or a deployment runs it',
@@ -60,7 +60,7 @@ const DIRECTORIES: Record<Why, readonly string[]> = {
 
 /** Patterns for the last name of a path, matched against its fold as a whole. */
 const NAMES: readonly [Why, RegExp][] = [
-  // A directory with HEAD, objects and refs is a repository: git run there obeys its file `config`.
+  // A directory with HEAD, objects and refs is a repository: git run there reads its file `config`.
   ['git', /\.git.*|head|(\.?lefthook.*|\.pre-commit-(config|hooks)\.ya?ml|\.overcommit\.yml|\.simple-git-hooks.*|\.lintstagedrc.*)/],
   ['ci', /(\.?gitlab-ci|\.travis|\.?appveyor|\.drone|\.cirrus|\.?woodpecker|\.build|wercker|codefresh)\.(ya?ml|star)/],
   ['ci', /(azure-pipelines|bitbucket-pipelines|cloudbuild|buildspec|appspec|render|app|serverless|skaffold)(\..*)?\.ya?ml|jenkinsfile.*/],
@@ -86,7 +86,7 @@ const NAMES: readonly [Why, RegExp][] = [
     /gemfile(\.lock)?|.*\.gemspec|composer\.(json|lock)|cargo\.(toml|lock)|build\.rs|mix\.(exs|lock)|go\.(mod|sum|work)|pom\.xml/,
   ],
   ['editor', /.*\.(code-workspace|sublime-project|iml)|\.(exrc|vimrc|nvimrc|gvimrc|lvimrc|nvim\.lua|dir-locals(-2)?\.el)|_vimrc/],
-  // Opening the folder runs `.emacs` where it is the home; `.project` names Eclipse's builders, `.kateproject` language servers.
+  // `.emacs` runs if the folder is the home directory; `.project` names Eclipse's builders, `.kateproject` language servers.
   [
     'editor',
     /[._]emacs(\.elc?)?|\.(project|kateproject|vimspector\.json|ycm_extra_conf\.py|replit)|analysis_options\.yaml|omnisharp\.json/,
@@ -104,9 +104,9 @@ const NAMES: readonly [Why, RegExp][] = [
     'tool',
     /(ts|js)config.*\.json|\.?biome\.jsonc?|.*\.grit|\.(pylintrc|flake8|coveragerc|rspec|rubocop\.ya?ml|golangci\.(ya?ml|toml|json))/,
   ],
-  // A version manager fetches or runs the interpreter that such a file names; a toolchain may be a path.
+  // A version manager downloads or runs the interpreter that such a file names; a toolchain may be a path.
   ['shell', /\.[a-z]+-version|rust-toolchain(\.toml)?|\.bazelversion|devbox\.json|devenv\.(nix|ya?ml)/],
-  // Interpreters load these from the folder in which they start.
+  // Interpreters load these from the directory in which they start.
   ['shell', /\.(rprofile|renviron|ghci|ocamlinit|perldb|guile|user\.ini|htaccess)|(ipython|jupyter\w*)_config\.py|startup\.jl|php\.ini/],
   ['shell', /\.bash_(aliases|completion)|\.x(profile|session)|\.tmux\.conf|\.my\.cnf|\.forward/],
   [
@@ -153,7 +153,7 @@ const NAMES: readonly [Why, RegExp][] = [
 const BY_NAME = NAMES.map(([why, pattern]) => [why, new RegExp(`^(?:${pattern.source})$`)] as const)
 const BY_DIRECTORY = new Map((Object.keys(DIRECTORIES) as Why[]).flatMap((why) => DIRECTORIES[why].map((name) => [name, why] as const)))
 
-/** What Windows may call a directory with a leading dot for short: `GIT~1`, `PASSOV~1`. */
+/** Short names that Windows may give to a directory with a leading dot: `GIT~1`, `PASSOV~1`. */
 const SHORT_NAMES: readonly [Why, RegExp][] = [
   ['git', /^(git|gi[0-9a-f]{4}|gitmod|gitatt|husky)~[0-9]+$/],
   ['passover', /^(passov|openco|pa[0-9a-f]{4})~[0-9]+$/],
@@ -182,7 +182,7 @@ export function runsByItself(path: string): string | undefined {
   return found && WHY[found[0]]
 }
 
-/** A name without what file systems ignore: alternate streams (`.git::$DATA`), trailing dots and spaces, case, and Unicode form. */
+/** Removes from a name what file systems ignore: alternate streams (`.git::$DATA`), trailing dots and spaces, case, and Unicode form. */
 function foldName(name: string): string {
   return foldCase(name)
     .replace(/:.*$/su, '')

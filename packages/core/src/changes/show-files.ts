@@ -10,7 +10,7 @@ export interface FileSide {
   mode?: number | undefined
 }
 
-/** What a set of changes does to one file in all. An absent side: the file does not exist then. */
+/** Combined effect of a set of changes on one file. A side is absent if the file does not exist on it. */
 export interface FileEffect {
   path: string
   numbers: readonly number[]
@@ -21,36 +21,36 @@ export interface FileEffect {
 
 export interface ShowOptions {
   /**
-   * Shows files whose diff is too large as all old lines removed and all new lines added, so that nothing is hidden.
+   * Shows a diff that is too large as all old lines removed and all new lines added, so that nothing is hidden.
    * @defaultValue false
    */
   whole?: boolean | undefined
   /**
-   * Steps that the searches for differences in all files may take together: 12 million take about a second.
+   * Limit for the search for differences, in steps for all files together: 12 million take about a second.
    * @defaultValue 12,000,000
    */
   steps?: number | undefined
 }
 
 const MAX_STEPS = 12_000_000
-/** Line edits in one file: 1,000 lines replaced. */
+/** Maximum number of line edits in one file: 1,000 lines replaced. */
 const MAX_EDITS_IN_FILE = 2_000
-/** Characters of both sides that are compared at most, in one file and in all. */
+/** Maximum number of characters of both sides that are compared, in one file and in total. */
 const MAX_TEXT_IN_FILE = 4 * 1024 * 1024
 const MAX_TEXT = 16 * 1024 * 1024
 const MAX_LINES_IN_FILE = 100_000
 const CONTEXT_LINES = 3
 
 /**
- * Shows what would be written, file by file. Every reader that a person approves from uses this function: terminal, HTTP and inbox.
- * Diffs are bounded by counting, not by time, so that all of them show the same.
+ * Shows what would be written, file by file. Everything that a person approves from uses this function: terminal, HTTP and inbox. Diffs are limited
+ * by counting steps, not by time, so that all of them show the same.
  */
 export function showFiles(effects: readonly FileEffect[], { whole = false, steps = MAX_STEPS }: ShowOptions = {}): ShownFile[] {
   const left: Budget = { steps, text: MAX_TEXT, whole }
   return effects.map((effect) => showFile(effect, left))
 }
 
-/** What one modification proposes, as its subagent saw the file. */
+/** Returns the effect that one modification proposes, on the file as its subagent saw it. */
 export function proposedEffect({ number, modification }: NumberedModification): FileEffect {
   const { path, operation, old_content, new_content, reason } = modification
   const isNew = operation === 'create' || (operation === undefined && old_content === '')
@@ -59,7 +59,7 @@ export function proposedEffect({ number, modification }: NumberedModification): 
   return { path, numbers: [number], reasons: [reason], before, after }
 }
 
-/** Shows each modification by itself, for lists. What would be written in all is for {@link showFiles}. */
+/** Shows each modification separately, for lists. For the combined result use {@link showFiles}. */
 export function showProposals(modifications: readonly NumberedModification[], options?: ShowOptions): ShownFile[] {
   return showFiles(modifications.map(proposedEffect), options)
 }
@@ -76,7 +76,7 @@ function showFile(effect: FileEffect, left: Budget): ShownFile {
   const isText = (before.text || !effect.before) && (after.text || !effect.after)
   const patch = isText ? patchOf(path, before.text, after.text, left) : undefined
   const lines = patch?.hunks.flatMap((hunk) => hunk.lines) ?? []
-  // Without a diff everything may be new.
+  // Without a diff, all lines may be new.
   const added = patch ? addedLines(lines) : [after.text?.text ?? '']
   const bytes = effect.after?.bytes
   const mode = effect.after?.mode ?? effect.before?.mode
@@ -115,7 +115,7 @@ function sideOf(side: FileSide | undefined): Side {
   return { text, shown: { size: bytes.length, sha256: sha256(bytes), ...type, ...(mode !== undefined && { mode: mode & 0o7777 }) } }
 }
 
-/** Undefined: too many changes. Lines end at a line feed only. */
+/** Returns `undefined` if there are too many changes. Only a line feed ends a line. */
 function patchOf(path: string, before: TextForm | undefined, after: TextForm | undefined, left: Budget): StructuredPatch | undefined {
   const names = { from: before ? `a/${path}` : '/dev/null', to: after ? `b/${path}` : '/dev/null' }
   const [from, to] = [written(before), written(after)]
@@ -132,7 +132,7 @@ function countLines(text: string): number {
   return count
 }
 
-/** A byte order mark is part of what is shown. */
+/** Returns the text as it is shown, including the byte order mark. */
 function written(form: TextForm | undefined): string {
   return form ? `${form.bom ? '\ufeff' : ''}${form.text}` : ''
 }
@@ -143,7 +143,7 @@ interface Names {
 }
 
 function searchPatch({ from, to }: Names, old: string, content: string, left: Budget): StructuredPatch | undefined {
-  // Against nothing there is nothing to search for.
+  // An empty side needs no search.
   if (old === '' || content === '') return wholePatch({ from, to }, old, content)
   const lines = countLines(old) + countLines(content)
   const maxEditLength = Math.min(MAX_EDITS_IN_FILE, editsWithin(left.steps, lines))
@@ -153,20 +153,20 @@ function searchPatch({ from, to }: Names, old: string, content: string, left: Bu
   return patch
 }
 
-/** The search costs the square of the edits, and for each edit a part of the lines that are equal. */
+/** Cost of the search: the square of the edits, plus a fraction of the equal lines for each edit. */
 const EQUAL_LINES_A_STEP = 4
 
 function stepsOf(edits: number, lines: number): number {
   return edits * (edits + lines / EQUAL_LINES_A_STEP)
 }
 
-/** The most edits whose search stays within these steps: the inverse of {@link stepsOf}. */
+/** Returns the maximum number of edits whose search stays within these steps: the inverse of {@link stepsOf}. */
 function editsWithin(steps: number, lines: number): number {
   const part = lines / EQUAL_LINES_A_STEP
   return Math.floor((Math.sqrt(part * part + 4 * steps) - part) / 2)
 }
 
-/** All old lines removed, all new lines added. */
+/** Returns a diff with all old lines removed and all new lines added. */
 function wholePatch({ from, to }: Names, old: string, content: string): StructuredPatch {
   const [removed, added] = [linesOf(old, '-'), linesOf(content, '+')]
   const counted = (lines: string[]) => lines.filter((line) => !line.startsWith('\\')).length

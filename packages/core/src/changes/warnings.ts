@@ -3,9 +3,9 @@ import { hiddenIn, oneLine, visible } from '../text/index.js'
 import { binaryType, type TextForm } from './content.js'
 import { runsByItself } from './runs-by-itself.js'
 
-/** Characters that are searched. More is shown only on request, with every hidden character visible. */
+/** Maximum number of characters that are searched. More is shown only on request, with every hidden character visible. */
 const MAX_SEARCHED = 4 * 1024 * 1024
-/** Characters and words that one warning names at most. */
+/** Maximum number of characters and words that one warning names. */
 const MAX_NAMED = 12
 const WORD = /[\p{L}\p{M}\p{N}_]+/gu
 const LATIN = /\p{Script=Latin}/u
@@ -20,7 +20,7 @@ export interface Warned {
   added: readonly string[]
   before: TextForm | undefined
   after: TextForm | undefined
-  /** Undefined: the file is deleted. */
+  /** `undefined` if the file is deleted. */
   bytes: Buffer | undefined
   mode: number | undefined
 }

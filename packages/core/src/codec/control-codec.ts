@@ -1,16 +1,16 @@
 import type { ControlFrame, PassKey, Slot, Step, WorkControl } from '@passover/schemas'
 import { openPolicy, packPolicy } from './policy-codec.js'
 
-/** What a step's subject and headers say of its pass. */
+/** Fields of a step, from its subject and headers, that determine fields of the control frame. */
 export type FramedStep = Pick<Step, 'key' | 'by' | 'digest' | 'request' | 'requested_at' | 'timeout_ms' | 'parent' | 'proof' | 'reply'>
 
 const DEFAULT_POLICY_NAME = 'system'
-/** Rights that this file knows of: what has more is left whole. */
+/** Number of rights that this file handles. Rights with more fields are sent completely. */
 const RIGHTS = 3
 
 /**
- * A control frame as it travels in a work or held step: without what the step's subject and headers, its policy or the rest of
- * the frame imply (decision 39). What this does not know of travels as it is.
+ * Packs a control frame for a work or held step: leaves out what the step's subject and headers, its policy or the rest of the frame imply (decision
+ * 39). Unknown fields are kept unchanged.
  */
 export function packControl(control: WorkControl, kind: 'work' | 'held'): ControlFrame {
   const frame: Record<string, unknown> = {}
@@ -22,7 +22,7 @@ export function packControl(control: WorkControl, kind: 'work' | 'held'): Contro
   return frame as ControlFrame
 }
 
-/** The whole frame again. Undefined where its policy cannot be told. */
+/** Restores the complete frame. `undefined` if its policy cannot be restored. */
 export function openControl(frame: ControlFrame, step: FramedStep): WorkControl | undefined {
   const policy = openPolicy(frame.policy)
   if (!policy) return undefined
@@ -68,7 +68,7 @@ export function openControl(frame: ControlFrame, step: FramedStep): WorkControl 
   return control as WorkControl
 }
 
-/** Whether openControl says the same of a field that is left out. */
+/** Returns true if `openControl` restores the same value for a field that is left out. */
 function isImplied(name: string, control: WorkControl, kind: 'work' | 'held'): boolean {
   const { policy } = control
   switch (name) {
@@ -130,7 +130,7 @@ function isOwn(key: PassKey, control: WorkControl): boolean {
   return key.id === control.id && key.originator === control.originating_agent_id && key.subagent === control.subagent_id
 }
 
-/** As policy gives them, with the pass's own constraints. */
+/** Returns true if the rights are those of the policy with the pass's own constraints. */
 function isPlain({ rights, policy, constraints }: WorkControl): boolean {
   if (rights.can_modify_files !== policy.can_modify_files || rights.can_run_tools !== policy.can_run_tools) return false
   const named = rights.constraints

@@ -2,10 +2,16 @@ import type { PassKey } from '@passover/schemas'
 
 type Json = Record<string, unknown>
 
-/** What a brief output leaves out, by number, as of a policy's frame: stored returns are read by it. One that names none means this one. */
+/**
+ * Number of the set of values that a brief output leaves out, like a policy frame's base. Stored returns depend on it. A return without a number uses
+ * this one.
+ */
 const BASE = 1
 
-/** The output in a return's body, opened if it is brief. A worker that speaks JSON may send the bare output. One of a base that is not known here opens as no output, and says so. */
+/**
+ * Returns the output in the body of a return, restored if it is brief. A JSON worker may send the bare output. If the base is unknown, returns an
+ * invalid output that names the base.
+ */
 export function outputIn(body: Json, key: PassKey): Json {
   if (!('v' in body)) return body
   if (isBody(body.brief)) return body.base === undefined || body.base === BASE ? openOutput(body.brief, key) : { unknown_base: body.base }
@@ -13,8 +19,8 @@ export function outputIn(body: Json, key: PassKey): Json {
 }
 
 /**
- * An output as it travels in a return (decision 39): without what subject, headers and the rest of it imply, which is most of what
- * the system filled in. Undefined for one that does not have it all: it travels whole. Artifacts that are parts are references here.
+ * Packs an output for a return (decision 39): leaves out what subject, headers and the rest of it imply, which is most of what the system filled in.
+ * `undefined` if the output lacks any of these fields; it is then sent completely. Artifacts stored as parts are references here.
  */
 export function packOutput(output: Json, key: PassKey): Json | undefined {
   const { metadata, summary } = output
@@ -28,7 +34,7 @@ export function packOutput(output: Json, key: PassKey): Json | undefined {
   return frame
 }
 
-/** The whole output again. What is no frame gives what is no output. */
+/** Restores the complete output. An invalid frame gives an invalid output. */
 export function openOutput(frame: Json, key: PassKey): Json {
   const metadata = isBody(frame.metadata) ? frame.metadata : {}
   const output = filled(impliedOutput(key), frame)
@@ -37,7 +43,7 @@ export function openOutput(frame: Json, key: PassKey): Json {
   return output
 }
 
-/** What must be there to be left out. */
+/** Fields that must be present before they can be left out. */
 const NOBODY = { originator: '', subagent: '', id: '' }
 const OUTPUT = Object.keys(impliedOutput(NOBODY))
 const SUMMARY = Object.keys(impliedSummary({}))
@@ -61,7 +67,7 @@ function impliedSummary({ started_at, completed_at }: Json): Json {
   return { files_modified: 0, files_reviewed: 0, issues_found: 0, time_elapsed_ms: elapsed(started_at, completed_at), findings: [] }
 }
 
-/** Its times are what nothing implies. */
+/** Returns the implied metadata. The times cannot be implied. */
 function impliedMetadata({ created_at, started_at, completed_at }: Json, { originator, subagent, id }: PassKey): Json {
   return {
     created_at: undefined,
@@ -83,12 +89,12 @@ function impliedMetadata({ created_at, started_at, completed_at }: Json, { origi
   }
 }
 
-/** As completeOutput has it. */
+/** Computes the elapsed time like `completeOutput`. */
 function elapsed(from: unknown, to: unknown): number {
   return typeof from === 'number' && typeof to === 'number' ? Math.max(0, to - from) : 0
 }
 
-/** What a record says beyond what is implied; undefined where it lacks something that would be filled in. */
+/** Returns the fields that are not implied, or `undefined` if a field is missing that opening would fill in. */
 function left(said: Json, filled_in: readonly string[], isImplied: (name: string) => boolean): Json | undefined {
   for (const name of filled_in) if (said[name] === undefined) return undefined
   const rest: Json = {}
@@ -99,7 +105,7 @@ function left(said: Json, filled_in: readonly string[], isImplied: (name: string
   return rest
 }
 
-/** Whether what `impliedOutput` says of a field is what the output says. Asked for every pass: to make the implied one whole costs 3 µs. */
+/** Returns true if a field has the value of `impliedOutput`. Called for every pass: building the whole implied output would take 3 µs. */
 function isOutputImplied(name: string, output: Json, { originator, subagent, id }: PassKey): boolean {
   const value = output[name]
   switch (name) {
@@ -116,7 +122,7 @@ function isOutputImplied(name: string, output: Json, { originator, subagent, id 
       return isNone(value)
     case 'auto_apply_allowed':
       return value === false
-    // Added in brief.
+    // Added in brief form.
     case 'summary':
     case 'metadata':
       return true
@@ -125,7 +131,7 @@ function isOutputImplied(name: string, output: Json, { originator, subagent, id 
   }
 }
 
-/** The same for `impliedSummary`. */
+/** Returns true if a field has the value of `impliedSummary`. */
 function isSummaryImplied(name: string, summary: Json, { started_at, completed_at }: Json): boolean {
   const value = summary[name]
   switch (name) {
@@ -142,7 +148,7 @@ function isSummaryImplied(name: string, summary: Json, { started_at, completed_a
   }
 }
 
-/** The same for `impliedMetadata`. */
+/** Returns true if a field has the value of `impliedMetadata`. */
 function isMetadataImplied(name: string, metadata: Json, key: PassKey): boolean {
   const value = metadata[name]
   const { created_at, started_at, completed_at } = metadata
@@ -191,7 +197,7 @@ function filled(made: Json, said: unknown): Json {
   return made
 }
 
-/** A decoded value with fields: no list, and no bytes. */
+/** Returns true for a decoded value with fields: neither a list nor bytes. */
 export function isBody(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
 }

@@ -1,8 +1,8 @@
 import type { EffectivePolicy, PolicyFrame } from '@passover/schemas'
 
 /**
- * What a policy in a work or held step is written against, by number: it stands in stored steps, so it never changes. When the system's
- * defaults do, the next number is theirs (decision 39). `max_compute_time_ms` is the pass's timeout where a frame does not say it.
+ * Base policies that policies in work and held steps are encoded against, by number. Stored steps refer to them, so a base never changes; if the
+ * system's defaults change, they get the next number (decision 39). `max_compute_time_ms` is the pass's timeout if a frame does not contain it.
  */
 const BASES: Record<number, Readonly<Partial<EffectivePolicy>>> = {
   1: {
@@ -33,16 +33,16 @@ const BASES: Record<number, Readonly<Partial<EffectivePolicy>>> = {
 }
 const NEWEST = 1
 /**
- * Fields that are newer than the newest base, with their values where a frame does not name them. They are in no base of their own, because
- * processes of earlier versions could not read a frame with an unknown base. Frames that those processes wrote get the same values.
+ * Fields newer than the newest base, with their values if a frame does not name them. They have no base of their own, because processes of earlier
+ * versions could not read a frame with an unknown base. Frames written by those processes get the same values.
  */
 const ADDED: Readonly<Partial<EffectivePolicy>> = { max_held: 1_000, max_open: 10_000 }
 
-/** Both are made once for a policy: it is the same object for every pass of a pair. */
+/** Caches per policy: it is the same object for every pass of a pair. */
 const packed = new WeakMap<object, PolicyFrame>()
 const opened = new WeakMap<object, EffectivePolicy>()
 
-/** A policy as it travels: where it differs from the newest base. The same policy gives the same frozen frame. */
+/** Packs a policy as its differences from the newest base. The same policy returns the same frozen frame. */
 export function packPolicy(policy: Readonly<EffectivePolicy>): PolicyFrame {
   const known = packed.get(policy)
   if (known) return known
@@ -58,7 +58,7 @@ export function packPolicy(policy: Readonly<EffectivePolicy>): PolicyFrame {
   return frame
 }
 
-/** The whole policy that a frame stands for; undefined for one whose base is not known. The same frame gives the same frozen policy. */
+/** Restores the complete policy of a frame, or returns `undefined` if its base is unknown. The same frame returns the same frozen policy. */
 export function openPolicy(frame: PolicyFrame): EffectivePolicy | undefined {
   const known = opened.get(frame)
   if (known) return known
@@ -73,7 +73,7 @@ export function openPolicy(frame: PolicyFrame): EffectivePolicy | undefined {
   return policy as EffectivePolicy
 }
 
-/** Values of a policy are plain data. */
+/** Compares two values of a policy, which are plain data. */
 function isSame(one: unknown, other: unknown): boolean {
   return one === other || (typeof one === 'object' && JSON.stringify(one) === JSON.stringify(other))
 }

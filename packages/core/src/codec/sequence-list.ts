@@ -1,7 +1,7 @@
 import { MAX_ACKNOWLEDGED } from '@passover/schemas'
 import { isBody } from './output-codec.js'
 
-/** Sequences, ascending and each once, as `acknowledged.<originator>` carries them: at most as many as fit one message. */
+/** Encodes ascending sequences, each once, for `acknowledged.<originator>`. There must be no more than fit into one message. */
 export function packSequences(ascending: readonly number[]): number[] {
   const packed: number[] = []
   let last = 0
@@ -13,8 +13,8 @@ export function packSequences(ascending: readonly number[]): number[] {
 }
 
 /**
- * The sequences that a decoded body names. Whatever is no such list, stands beyond one message's bound, or at or after the message
- * itself (which can only be a guess at what will be stored) says nothing.
+ * Returns the sequences that a decoded body names. Ignores a body that is not a valid list or exceeds the limit of a message, and sequences at or
+ * after the message itself, which can only be guesses.
  */
 export function sequencesIn(body: unknown, before: number): number[] {
   const returns = isBody(body) ? body.returns : undefined

@@ -1,4 +1,4 @@
-/** Characters that are looked at on each side of a cut. A longer grapheme cluster is split, never a surrogate pair. */
+/** Number of characters examined on each side of a cut. A longer grapheme cluster is split, never a surrogate pair. */
 const CONTEXT = 64
 
 let segmenter: Intl.Segmenter | undefined
@@ -32,10 +32,10 @@ function boundaryAfter(text: string, at: number): number {
   return around(text, at)?.to ?? at
 }
 
-/** The grapheme cluster that a cut at this index would split. */
+/** Returns the grapheme cluster that a cut at this index would split. */
 function around(text: string, at: number): { from: number; to: number } | undefined {
   if (at <= 0 || at >= text.length) return undefined
-  // Two ASCII characters are never one cluster but for CRLF, where a split does no harm.
+  // Two ASCII characters are never one cluster except CRLF, which may be split.
   if (text.charCodeAt(at - 1) < 0x80 && text.charCodeAt(at) < 0x80) return undefined
   const start = codePointStart(text, Math.max(0, at - CONTEXT))
   segmenter ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' })
@@ -47,7 +47,7 @@ function around(text: string, at: number): { from: number; to: number } | undefi
   return point === at ? undefined : { from: point, to: at + 1 }
 }
 
-/** An index that is not inside a surrogate pair: the index itself, or the one before. */
+/** Returns the index, or the one before it if the index is inside a surrogate pair. */
 function codePointStart(text: string, at: number): number {
   const low = text.charCodeAt(at)
   const high = text.charCodeAt(at - 1)

@@ -25,7 +25,7 @@ const EMOJI =
   '[#*0-9]\\uFE0F\\u20E3|\\p{Extended_Pictographic}(?:\\uFE0F|\\p{EMod})?(?:\\u200D\\p{Extended_Pictographic}(?:\\uFE0F|\\p{EMod})?)*'
 const EACH = new RegExp(`${EMOJI}|${HIDDEN}|${SPACE}`, 'gu')
 
-/** Whether a text is printable ASCII, tabs and line feeds only. */
+/** Returns true if a text contains only printable ASCII, tabs and line feeds. */
 export function isPlain(text: string): boolean {
   return PLAIN.test(text)
 }

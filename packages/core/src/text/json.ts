@@ -10,7 +10,7 @@ export function printableJson(value: unknown, indent?: number): string {
 
 /** Escapes the hidden characters of JSON text. Outside strings JSON has only line feeds and tabs, which are kept. */
 export function escapeJson(json: string): string {
-  // Nearly every log line and indented document, which the search for hidden characters would take several times as long to read.
+  // Fast path for nearly every log line and indented document: the search for hidden characters takes several times as long.
   if (isPlain(json)) return json
   return replaceHidden(json, (character) => (WHITE_SPACE.has(character) ? character : escaped(character)))
 }

@@ -3,7 +3,7 @@ import { Repeats } from './repeats.js'
 
 /** pino's number of the level `warn`. */
 const WARN = 40
-/** A line with more text is always logged: it is not compared. */
+/** Length above which a line is not compared, and therefore always logged. */
 const LONGEST = 4_096
 
 type Tell = (this: unknown, ...args: unknown[]) => void
@@ -32,7 +32,7 @@ function counted(args: unknown[], repeated: number): unknown[] {
   return typeof fields === 'object' && fields !== null ? [{ ...fields, repeated }, ...rest] : [{ repeated }, ...args]
 }
 
-/** Returns the text by which two lines are compared; undefined: this line is not compared. */
+/** Returns the text by which two lines are compared, or `undefined` for a line that is not compared. */
 function lineOf(level: number, args: unknown[]): string | undefined {
   try {
     const text = JSON.stringify([level, ...args], (_name, value) => (value instanceof Error ? `${value.name}: ${value.message}` : value))

@@ -1,10 +1,10 @@
 const FIRST_MS = 10_000
 const MAX_DELAY_MS = 600_000
-/** More lines than these at once are a flood of different ones. */
+/** Maximum number of lines that are tracked. More at the same time are a flood of different lines. */
 const KEPT = 1_000
 
 interface Told {
-  /** When it is logged again, ms. */
+  /** Time at which it is logged again, ms. */
   next: number
   wait_ms: number
   left_out: number
@@ -15,10 +15,10 @@ export class Repeats {
   readonly #told = new Map<string, Told>()
 
   /**
-   * Returns how many equal lines were left out since the last one that was logged; undefined: leave this one out too.
+   * Returns the number of equal lines left out since the last one was logged, or `undefined` if this one must be left out too.
    *
-   * @param line what two equal lines have in common
-   * @param now a clock that never goes back, ms
+   * @param line - text that is the same for equal lines
+   * @param now - a monotonic clock, ms
    */
   tell(line: string, now: number): number | undefined {
     const before = this.#told.get(line)

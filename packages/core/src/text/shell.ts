@@ -13,7 +13,7 @@ export function shellWord(text: string): string {
   return `$'${replaceHidden(text.replace(/[\\']/g, '\\$&'), ansiC)}'`
 }
 
-/** UTF-8 bytes as `\xNN`. A lone surrogate has none and becomes U+FFFD. */
+/** Encodes UTF-8 bytes as `\xNN`. A lone surrogate has none and becomes U+FFFD. */
 function ansiC(character: string): string {
   return Array.from(new TextEncoder().encode(character), (byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')
 }

@@ -24,16 +24,19 @@ import {
 import { VersionHistory } from './state/version-history.js'
 
 export interface VerifyOptions extends JournalRules {
-  /** The first sequence that is read: what lies before it is not known. 1: everything. */
+  /** First sequence of the verified range; messages before it are not known. 1 means everything. */
   from: number
-  /** Only some passes are read, whole, and of the versions only those that they name. */
+  /** True if only some passes are read (completely), and only the versions that they name. */
   selection?: boolean | undefined
-  /** How much later than its deadline a pass may have no return yet, as what is read ends: services may be down just then. */
+  /**
+   * Milliseconds by which a pass may exceed its deadline without a return at the end of the verified range, because services may be down at that
+   * moment.
+   */
   slack_ms?: number
   onFinding(finding: VerifyFinding): void
-  /** Called with each step that readers believe. Not called with those that they pass over. */
+  /** Called with each step that readers accept. Not called for steps that they ignore. */
   onCounted?: ((recorded: RecordedMessage) => void) | undefined
-  /** Told of each request and of the first step that answers it. */
+  /** Called with each request and the first step that answers it. */
   onBegin?: ((beginning: FirstStep) => void) | undefined
 }
 
@@ -41,15 +44,15 @@ const SLACK_MS = 60_000
 const UNTRUSTED_KEPT = 10_000
 
 /**
- * Judges everything stored, in order, by the rules alone (P1 to P5): it takes nothing from what the services keep besides. Memory is bounded by what is
- * open: of a pass that ended only its name is remembered, and of the newest a little more.
+ * Checks all stored messages, in order, by the rules alone (P1 to P5), without any other data of the services. Memory is limited by the open passes:
+ * of an ended pass only its name is kept, and somewhat more of the most recent ones.
  */
 export class StreamVerifier {
   readonly counts: VerifyCounts = { ...NO_COUNTS }
   private readonly book = new PassRegistry()
   private readonly erasures: Erasures
   private readonly versions: VersionHistory
-  /** Of passes that have not begun: the last step that counts for nothing. */
+  /** Last step that does not count, of passes that have not begun. */
   private readonly beforeFirst = new RecentEntries<number>(UNTRUSTED_KEPT)
   private last = 0
   private time = 0
@@ -59,7 +62,7 @@ export class StreamVerifier {
     this.erasures = new Erasures(options.from)
   }
 
-  /** Passes and requests that have no end yet. */
+  /** Number of passes and requests without an end. */
   get open(): number {
     return this.book.open.size + this.book.asking.size
   }
@@ -81,7 +84,7 @@ export class StreamVerifier {
     else this.version(recorded)
   }
 
-  /** An entry of which only the digest is kept; of which pass it was, where that is known. */
+  /** Reads an entry of which only the digest is kept. `key` is the pass that it belonged to, if known. */
   erased(entry: ErasedDigest, key?: PassKey): void {
     this.counts.messages++
     this.counts.erased++
@@ -90,13 +93,13 @@ export class StreamVerifier {
     if (key) this.book.erase(key)
   }
 
-  /** Entries that are kept no longer, as if they lay before what is read. */
+  /** Reads a range of entries that are no longer kept. They are treated as if they preceded the verified range. */
   removed(range: { first: number; last: number }): void {
     this.last = Math.max(this.last, range.last)
     this.erasures.removed(range)
   }
 
-  /** What had to be there by now (server ms; default: when the last message was stored) and is not. */
+  /** Reports what is missing at the time `now` (server ms; default: the time of the last message). */
   finish(now = this.time): void {
     const { slack_ms = SLACK_MS, onFinding } = this.options
     for (const finding of overdue(this.book, { now, slack_ms, erasures: this.erasures })) onFinding(finding)
@@ -131,7 +134,7 @@ export class StreamVerifier {
     if (step.kind === 'return') this.ends(recorded, step, { pass, before })
   }
 
-  /** It counts for nothing, yet the next step's guard names it. */
+  /** Reads a step that does not count. The guard of the next step names it nevertheless. */
   private untrustedStep(step: Step, why: string): void {
     const { originator, subagent, id } = step.key
     this.untrusted([step.kind, originator, subagent, id, step.by].join('.'), why, step)
@@ -144,16 +147,16 @@ export class StreamVerifier {
     this.find('remark', { rule: 'trust', what: `${what} is not believed: ${why}` }, fact)
   }
 
-  /** What was erased since it was asked for may have been of this pass. */
+  /** Marks a pass as erased if an entry was erased since its request that may have belonged to it. */
   private noteErased(pass: PassState, { request, sequence }: Step): void {
     const since = pass.steps[0]?.request ?? pass.steps[0]?.sequence ?? request ?? sequence
     if (this.erasures.namelessSince(since)) pass.erased = true
   }
 
-  /** What a step of a pass that is not open begins; undefined: nothing can be said about it. */
+  /** Begins a pass with its first step. Returns `undefined` if the pass cannot be judged. */
   private begin(recorded: RecordedMessage, step: Step): PassState | undefined {
     if (this.book.hasEnded(step.key)) {
-      // After it was deleted from the stream a request for it is answered as expired; anything else is passed over by every reader.
+      // After a pass is deleted from the stream, a request for it is answered as expired. Every reader ignores other steps.
       const expired = step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
       if (expired) this.answered(step)
       else this.find('remark', { rule: 'one_return', what: `a ${step.kind} after the return: every reader passes it over` }, step)
@@ -301,7 +304,9 @@ interface Found {
   originator?: string
 }
 
-/** The agent or person who wrote a message; undefined: a service did. Work steps name a slot there. */
+/**
+ * Returns the agent or person who wrote a message, or `undefined` for a service. Work and held steps are written by a service: their `by` is a slot.
+ */
 function writerOf({ kind, by, sender, originator }: Found): string | undefined {
   const writer = kind === 'work' || kind === 'held' ? undefined : (by ?? sender ?? originator)
   return writer === SYSTEM ? undefined : writer

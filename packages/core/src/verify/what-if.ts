@@ -9,7 +9,10 @@ import { type FirstStep, isOfTheMoment, parentNamed } from './rules/first-step.j
 import { isSame, type ParsedRequest, replayDecision } from './rules/replay-decision.js'
 import { errorIn } from './state/message-bodies.js'
 
-/** One field that another policy would have set otherwise, and where that policy says so. Of one that refuses, the verdict stands in place of a value. */
+/**
+ * A field that another policy would have set differently, and the place in that policy. If one of them refuses, its verdict is given instead of a
+ * value.
+ */
 export interface FieldDifference {
   field: string
   before: unknown
@@ -18,24 +21,24 @@ export interface FieldDifference {
   path?: string | undefined
 }
 
-/** What another policy would have decided about a recorded request. */
+/** Decision of another policy about a recorded request. */
 export interface ChangedDecision {
   sequence: number
   key: PassKey
   /** `admitted`, `held`, or the code of a refusal. */
   before: string
   after: string
-  /** Why, in words, where it would be refused. */
+  /** Reason in words, if the request would be refused. */
   why?: string
   differences: FieldDifference[]
 }
 
-/** `taken`: a limit, a clock or a person had decided it, which no other policy tells anew. */
+/** `taken` means that a limit, a clock or a person decided, so the decision cannot be repeated with another policy. */
 export type WhatIf = { kind: 'same' } | { kind: 'taken' } | { kind: 'otherwise'; otherwise: ChangedDecision }
 
 const PLAIN_REFUSALS: ReadonlySet<string> = new Set(['E001', 'E002', 'E003', 'E004', 'E012', 'E013'])
 
-/** Decides about a recorded request by another policy; registry, parent and everything else are as they were. */
+/** Decides about a recorded request by another policy. Registry, parent and everything else are as recorded. */
 export function whatIf(begin: FirstStep, document: PassOverPreferences, counts?: PassCounts): WhatIf {
   const { step, asked, pass, recorded } = begin
   const reading = asked.recorded.reading()

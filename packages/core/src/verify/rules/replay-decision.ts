@@ -6,7 +6,7 @@ import type { RequestReading } from '../state/recorded-message.js'
 
 export type ParsedRequest = Extract<RequestReading, { ok: true }>['value']
 
-/** A request, and what its decision was made by. */
+/** A recorded request with the data that its decision depends on. */
 export interface ReplayInput {
   fact: RequestFact
   reading: ParsedRequest

@@ -3,13 +3,13 @@ import type { Erasures } from './erasures.js'
 import type { PassRegistry } from './pass-registry.js'
 import type { PassState, RequestState } from './recorded-message.js'
 
-/** A pass that another names as its parent, and the step of it that is named as proof. */
+/** A pass that another names as its parent, and the step that it names as proof. */
 export interface ParentNamed {
   key: PassKey
   proof: number | undefined
 }
 
-/** By its control frame; by its request where it has none. */
+/** Returns the parent named in the control frame, or in the request if there is no control frame. */
 export function parentNamedBy({ control }: PassState, asked: RequestState): ParentNamed | undefined {
   if (control?.parent) return { key: control.parent, proof: control.proof }
   const reading = asked.recorded.reading()
@@ -17,7 +17,7 @@ export function parentNamedBy({ control }: PassState, asked: RequestState): Pare
   return parent && { key: parent, proof: parent.proof }
 }
 
-/** `unseen`: it, or the step that proves it, was erased, lies before what is read, or ended long ago. */
+/** Returns the parent. `unseen` if the pass or its proof was erased, precedes the verified range, or ended long ago. */
 export function parentOf({ key, proof }: ParentNamed, book: PassRegistry, erasures: Erasures): PassState | 'unseen' | undefined {
   const found = book.find(key)
   if (found?.partial || (proof !== undefined && erasures.unseen(proof))) return 'unseen'

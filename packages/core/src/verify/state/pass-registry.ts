@@ -4,13 +4,16 @@ import { RecentEntries, SeenNames } from './recent-entries.js'
 import type { PassState, RecordedMessage, RequestState } from './recorded-message.js'
 import { UnansweredRequests } from './unanswered-requests.js'
 
-/** Of those that ended: how many may still be named as a parent, or asked for again, and how many may still be applied. */
+/**
+ * Number of ended passes that are kept in case they are named as a parent or requested again; the next constant is for passes that may still be
+ * applied.
+ */
 const ENDED_KEPT = 4_000
 const APPLIED_KEPT = 10_000
 const CANCELS_KEPT = 4_000
 const ERASED_KEPT = 10_000
 
-/** What is open, and what of it that ended is still of use: bounded by the one and by numbers. */
+/** Open passes, and ended ones that may still be needed. Memory is limited by the number of open passes plus constants. */
 export class PassRegistry {
   readonly open = new Map<string, PassState>()
   readonly asking = new UnansweredRequests()
@@ -20,13 +23,13 @@ export class PassRegistry {
   private readonly cancels = new RecentEntries<number>(CANCELS_KEPT)
   private readonly erased = new RecentEntries<true>(ERASED_KEPT)
 
-  /** Open, or ended and still known. */
+  /** Returns a pass that is open, or that ended and is still kept. */
   find(key: PassKey): PassState | undefined {
     const text = keyText(key)
     return this.open.get(text) ?? this.ended.get(text) ?? this.applicable.get(text)
   }
 
-  /** It ended, as far as that is still known. */
+  /** Returns true if the pass ended, as far as that is still known. */
   hasEnded(key: PassKey): boolean {
     return this.closed.has(keyText(key))
   }
@@ -51,7 +54,7 @@ export class PassRegistry {
     return pass
   }
 
-  /** From now on only what it is asked again, named as a parent or applied by is of use. */
+  /** Ends a pass. Afterwards only what repeated requests, children and applications need is kept. */
   end(pass: PassState): void {
     this.open.delete(pass.text)
     this.closed.add(pass.text)
@@ -61,7 +64,7 @@ export class PassRegistry {
     } else this.applicable.set(pass.text, pass)
   }
 
-  /** A pass that ended before anything could be said about it. */
+  /** Records a pass that ended and cannot be judged. */
   forget(key: PassKey): void {
     this.closed.add(keyText(key))
   }
@@ -72,7 +75,7 @@ export class PassRegistry {
     else this.cancels.set(keyText(fact.key), fact.sequence)
   }
 
-  /** Something of it was erased. */
+  /** Records that messages of a pass were erased. */
   erase(key: PassKey): void {
     const pass = this.find(key)
     if (pass) pass.erased = true
@@ -83,7 +86,7 @@ export class PassRegistry {
     return this.erased.get(text) !== undefined
   }
 
-  /** A request that waits for a step of its own; one that asks again for what there is does not. */
+  /** Adds a request that needs a step of its own. A repetition of an answered request does not. */
   ask(recorded: RecordedMessage, fact: RequestFact): void {
     const reading = recorded.reading()
     const id = fact.id ?? (reading.ok ? reading.value.request.id : undefined)
@@ -96,7 +99,7 @@ export class PassRegistry {
     this.asking.add({ fact, recorded, text, other: begun })
   }
 
-  /** The request that a first step answers is waited for no more; nor are those that ask for the same again. */
+  /** Removes the request that a first step answers, and its repetitions. */
   answered(step: Step, answers: (fact: RequestFact) => boolean): RequestState | undefined {
     const named = step.request === undefined ? undefined : this.asking.get(step.request)
     const asked = named && answers(named.fact) ? named : undefined

@@ -1,9 +1,9 @@
-/** The newest entries by name, a bounded number: those added first are forgotten. */
+/** The newest entries by name. The number is limited; the oldest are forgotten. */
 export class RecentEntries<T> {
   private now = new Map<string, T>()
   private before = new Map<string, T>()
 
-  /** Keeps at least `size`, at most twice as many. */
+  /** @param size - the minimum number of entries to keep. At most twice as many are kept. */
   constructor(private readonly size: number) {}
 
   set(name: string, value: T): void {
@@ -28,7 +28,7 @@ const SLOT_BITS = 20
 const SLOTS = 2 ** SLOT_BITS
 const MASK = SLOTS - 1
 
-/** Names that were seen, as hashes of 52 bits: 8 MB for half a million, those seen first are forgotten. One in 10^9 is taken for another. */
+/** Set of names, stored as hashes of 52 bits: 8 MB for half a million. The oldest are forgotten. One name in 10^9 is mistaken for another. */
 export class SeenNames {
   private now = new Float64Array(SLOTS)
   private before = new Float64Array(0)
@@ -61,7 +61,7 @@ function holds(table: Float64Array, hash: number): boolean {
   return false
 }
 
-/** Never 0. Two hashes of 26 bits (FNV-1a from two starts). */
+/** Returns a hash that is never 0. Combines two hashes of 26 bits (FNV-1a with two offsets). */
 function hashOf(name: string): number {
   let one = 0x811c9dc5
   let other = 0x050c5d1f

@@ -12,7 +12,7 @@ import type {
 } from '@passover/schemas'
 import type { JournalState } from '../../journal/state-machine.js'
 
-/** A stored request as admission reads it, or that it is none. */
+/** A stored request as admission reads it, or the error if it is invalid. */
 export type RequestReading =
   | {
       ok: true
@@ -27,25 +27,25 @@ export type RequestReading =
     }
   | { ok: false; error: { code: string; message: string } }
 
-/** A stored message with what the rules may want to know of it; bodies are decoded only when they are asked for. */
+/** A stored message with the data that the rules need. Bodies are decoded on demand. */
 export interface RecordedMessage {
   fact: Fact
-  /** Set where the subject says that it is a version of the policy, or of an agent's record, or about custody. */
+  /** Set if the subject is that of a policy version, a version of an agent's record, or a custody event. */
   version?: 'policy' | 'agent' | 'custody' | undefined
-  /** Of the latter: who said it. */
+  /** Sender of a custody event. */
   sender?: string | undefined
-  /** Decoded; undefined: it cannot be. */
+  /** Returns the decoded body, or `undefined` if it cannot be decoded. */
   body(): unknown
-  /** Of a request. */
+  /** Parses the message as a request. */
   reading(): RequestReading
   /** SHA-256 (hex) of the stored bytes. */
   digest(): string
   header(name: string): string | undefined
-  /** What is wrong with the inlined parts of a body, if anything: by their hashes. */
+  /** Checks the inlined parts of a body against their hashes. Returns the fault, or `undefined`. */
   partFault(parts: readonly Part[]): string | undefined
 }
 
-/** What an entry was held against. */
+/** The rule that an entry was checked by. */
 export const VERIFY_RULES = [
   'journal',
   'one_return',
@@ -62,15 +62,18 @@ export const VERIFY_RULES = [
 export type VerifyRule = (typeof VERIFY_RULES)[number]
 
 /**
- * `fault`: the record does not hold together, so it was changed, or a service of ours broke its word. `remark`: somebody stored what every reader
- * ignores or reads as an error; the record says so and stands.
+ * `fault`: the stored data contradicts itself, so it was changed, or one of the services is faulty. `remark`: a sender stored something that every
+ * reader ignores or reads as an error; the data itself is consistent.
  */
 export interface VerifyFinding {
   severity: 'fault' | 'remark'
   rule: VerifyRule
   sequence: number
   key?: PassKey | undefined
-  /** Who wrote the message, or asked for the pass: what one of them causes is kept from hiding what others do. Undefined: a service. */
+  /**
+   * Sender of the message, or originator of the pass; `undefined` for a service. Findings are limited per sender, so that the findings of one cannot
+   * hide those of others.
+   */
   by?: string | undefined
   what: string
 }
@@ -81,7 +84,7 @@ export interface VerifyCounts {
   passes: number
   ended: number
   steps: number
-  /** Decisions of admission that were made again by the recorded policy, and refusals that were taken as they are recorded. */
+  /** Number of admission decisions that were repeated by the recorded policy. The next field counts refusals that were taken as recorded. */
   recomputed: number
   as_recorded: number
   decisions: number
@@ -106,30 +109,30 @@ export const NO_COUNTS: VerifyCounts = {
   erased: 0,
 }
 
-/** What is kept of a pass while something may still be said about it. */
+/** State of a pass that is kept as long as it may be needed. */
 export interface PassState {
   key: PassKey
   text: string
   journal: JournalState
   steps: Step[]
-  /** Sequences of the steps that counted: what a child's proof may name. */
+  /** Sequences of the steps that count. A child's proof may name them. */
   proofs: number[]
   decisions: (DecisionFact & { body: unknown })[]
   violated: number[]
   events: (EventFact & { body: unknown })[]
-  /** What people say that they applied, by digest, and who did. */
+  /** Changes that people reported as applied: the person by digest. */
   applied_by: Map<string, string>
   control?: WorkControl | undefined
-  /** As the work step holds it: the held step's was shown to people. */
+  /** Control frame of the held step, which was shown to people. */
   held_control?: WorkControl | undefined
   output?: WorkOutput | undefined
-  /** Whether all of the output stands in its message. */
+  /** True if the message contains the complete output. */
   whole?: boolean
   return_digest?: string | undefined
   cancelled: boolean
-  /** Its beginning was erased, or lies before what is read: it cannot be judged. */
+  /** True if its first messages were erased or precede the verified range, so that it cannot be judged. */
   partial: boolean
-  /** Something of it was erased, or may have been: that a decision or a cancel is not here says nothing. */
+  /** True if messages of it were erased, or may have been. A missing decision or cancel then proves nothing. */
   erased: boolean
 }
 
@@ -137,8 +140,8 @@ export interface PassState {
 export interface RequestState {
   fact: RequestFact
   recorded: RecordedMessage
-  /** Its id as its header, else its body, says it. */
+  /** Key text of the requested pass; the id is from the header, or else from the body. */
   text: string | undefined
-  /** The pass had begun with another request: it is answered as `bad-<sequence>`. */
+  /** True if the pass began with another request. This request is answered as `bad-<sequence>`. */
   other: boolean
 }

@@ -2,13 +2,13 @@ import { type CustodyBody, custodyBody, SYSTEM } from '@passover/schemas'
 import { CustodyLog, type CustodyMessage, entriesOf } from '../../audit/custody-log.js'
 import type { RecordedMessage, VerifyFinding } from './recorded-message.js'
 
-/** Holds each erased entry against the tombstones: an erasure that nobody recorded is a hole in the record (P4). */
+/** Checks each erased entry against the tombstones: an erasure that is not recorded is a gap in the stored data (P4). */
 export class Tombstones {
   private readonly custody = new CustodyLog()
-  /** Digests (a character a byte) of erased entries, until their tombstone comes by: it always stands after them. */
+  /** Digests (one character per byte) of erased entries, until their tombstone is read. A tombstone always comes after its entries. */
   private readonly unnamed = new Map<number, string>()
 
-  /** `from`: the first sequence that is read. */
+  /** @param from - the first sequence of the verified range. */
   constructor(private readonly from = 1) {}
 
   erased(sequence: number, digest: Uint8Array): void {
@@ -25,7 +25,7 @@ export class Tombstones {
     }
   }
 
-  /** Of an erasure that was asked for before what is read. */
+  /** Returns the tombstone of an erasure that was requested before the verified range. */
   private ofBefore({ sender, body }: CustodyMessage): CustodyBody | undefined {
     const parsed = sender === SYSTEM && this.from > 1 ? custodyBody.safeParse(body) : undefined
     return parsed?.success && parsed.data.kind === 'erased' && parsed.data.erase < this.from ? parsed.data : undefined

@@ -1,6 +1,6 @@
 import type { RequestState } from './recorded-message.js'
 
-/** Requests that no step has answered yet, by sequence and by what they ask for. */
+/** Requests that no step has answered yet, by sequence and by requested pass. */
 export class UnansweredRequests {
   private readonly bySequence = new Map<number, RequestState>()
   private readonly byText = new Map<string, Set<number>>()
@@ -28,7 +28,7 @@ export class UnansweredRequests {
     if (text !== undefined && same?.size === 0) this.byText.delete(text)
   }
 
-  /** A pass has begun: who asked for the very same gets its answer, who asked for another under its name is answered otherwise. */
+  /** Records that a pass has begun. Requests with the same content are answered by it; those with other content are answered as `bad-<sequence>`. */
   settle(text: string, digest: string | undefined): void {
     for (const sequence of [...(this.byText.get(text) ?? [])]) {
       const asked = this.bySequence.get(sequence)

@@ -1,7 +1,7 @@
 import { type AgentRecord, agentBody, type PassOverPreferences, policyBody, policyDigest } from '@passover/schemas'
 import type { RecordedMessage } from './recorded-message.js'
 
-/** A registration reaches every dispatcher within so long. */
+/** Time within which a registration reaches every dispatcher. */
 const SPREAD_MS = 10_000
 
 interface Registered {
@@ -10,20 +10,20 @@ interface Registered {
   before: Registered | undefined
 }
 
-/** The versions of the policy, and of the agents' records, as the stream tells them (decision 28). */
+/** Versions of the policy and of the agents' records, as stored in the stream (decision 28). */
 export class VersionHistory {
   private readonly policies = new Map<number, { document: PassOverPreferences; sequence: number }>()
   private readonly agents = new Map<string, Registered>()
   private newest = 0
 
-  /** `whole`: it is read from the beginning, so that what is not here does not exist. */
+  /** @param whole - true if the stream is read from the beginning, so that a version that was not read does not exist. */
   constructor(readonly whole: boolean) {}
 
   get size(): number {
     return this.policies.size
   }
 
-  /** What is wrong with a version of the policy; undefined: it counts, or is passed over by everybody as one that was too late. */
+  /** Reads a version of the policy. Returns a fault or a remark; neither if the version is in force. */
   policy(recorded: RecordedMessage): { fault?: string; remark?: string } {
     const parsed = policyBody.safeParse(recorded.body())
     if (!parsed.success) return { remark: 'is no version of a policy: everybody passes it over' }
@@ -46,7 +46,7 @@ export class VersionHistory {
     this.agents.set(name, { record, time: recorded.fact.time, before: known && { ...known, before: undefined } })
   }
 
-  /** The document of a version that was published before `sequence`; version 0 is the system's defaults. */
+  /** Returns the document of a version that was published before `sequence`. Version 0 is the system's defaults. */
   document(version: number, sequence: number): PassOverPreferences | undefined {
     if (version === 0) return {} as PassOverPreferences
     const found = this.policies.get(version)
@@ -57,7 +57,9 @@ export class VersionHistory {
     return this.agents.get(name)?.record !== undefined
   }
 
-  /** What a dispatcher may have known of an agent at a time: the record in force first, then the one before where that is fresh. */
+  /**
+   * Returns the records of an agent that a dispatcher may have used at a time: the current record, and its predecessor if the current one is recent.
+   */
   records(name: string, time: number): (AgentRecord | undefined)[] {
     const known = this.agents.get(name)
     if (!known) return [undefined]
