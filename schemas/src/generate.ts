@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { fileURLToPath } from 'node:url'
 import { jsonSchemas } from './json-schemas.js'
 
-/** The folder of generated files, as far as generating needs it. */
+/** The directory of generated files, reduced to what generating needs. */
 export interface Folder {
   names(): string[]
   read(name: string): string
@@ -10,7 +10,7 @@ export interface Folder {
   remove(name: string): void
 }
 
-/** What differs between the folder and what would be generated, one line a file; empty when nothing does. */
+/** Returns the differences between the folder and the files that would be generated, one line per file; empty if there are none. */
 export function drift(folder: Folder, wanted: Map<string, string>): string[] {
   const present = new Set(folder.names())
   const lines: string[] = []
@@ -22,7 +22,7 @@ export function drift(folder: Folder, wanted: Map<string, string>): string[] {
   return lines
 }
 
-/** Writes the generated files, or with `--check` only says what differs. Gives the exit code and the lines to print. */
+/** Writes the generated files or, with `--check`, only reports differences. Returns the exit code and the lines to print. */
 export function generate(args: string[], folder: Folder): { code: number; lines: string[] } {
   const wanted = jsonSchemas()
   const lines = drift(folder, wanted)
@@ -33,7 +33,7 @@ export function generate(args: string[], folder: Folder): { code: number; lines:
   return { code: 0, lines: [...lines, `${wanted.size} JSON Schemas written`] }
 }
 
-/** A real folder. */
+/** Returns a folder on disk. */
 function onDisk(path: string): Folder {
   mkdirSync(path, { recursive: true })
   return {

@@ -1,15 +1,15 @@
 /**
- * What may be said: the structures of Passover, each written once as a zod schema that gives the type, the validator
+ * Structures of Passover messages. Each is written once, as a zod schema that yields the type, the validator
  * and the JSON Schema (`schemas/json`, by `npm run generate`).
  *
- * S1  Every string, list, record and number that others may send has a limit (`limits.ts`), and lengths are looked at
- *     before contents are: hostile input is refused in time linear in its size at most.
- * S2  Fields have the same names on the wire and in types, snake_case (`fields.test.ts` lists them). Times and spans are milliseconds.
- * S3  Open records keep the fields that they do not know (`open`); configuration refuses them (`z.strictObject`).
- * S4  What is accepted has an RFC 8785 form: no lone surrogates, no NaN, nothing nested beyond measure. So a digest over
- *     it never throws, and a codec never overflows.
- * S5  Parsing is idempotent: aliases and other words are turned into the canonical ones, which parse as themselves.
- * S6  Ids that this system makes say when they were made; nothing else looks like one but a UUIDv7, which says so too.
+ * S1  Every string, list, record and number from outside has a limit (`base/limits.ts`), and lengths are checked
+ * before contents: hostile input is refused in time that is at most linear in its size.
+ * S2  Fields have the same snake_case names on the wire and in types (`fields.test.ts` lists them). Times and durations are in milliseconds.
+ * S3  Open records keep unknown fields (`open`); configuration refuses them (`strict`).
+ * S4  Every accepted value has an RFC 8785 form: no lone surrogates, no NaN, limited nesting. So a digest of
+ * it never throws, and a codec never overflows.
+ * S5  Parsing is idempotent: aliases are converted to the canonical words, which parse as themselves.
+ * S6  Generated ids contain the time at which they were made. The only other ids with a time are UUIDv7.
  */
 
 export {

@@ -14,7 +14,7 @@ import { approvalNotice, returnNotice } from './stream/notifications.js'
 import { policyBody, policyVersion } from './stream/policy-versions.js'
 import * as wire from './stream/wire.js'
 
-/** Structures that others write or read, by the name of their file in schemas/json. */
+/** Structures that other programs write or read, by the name of their file in schemas/json. */
 const PUBLIC = {
   'pass-over-request': passOverRequest,
   'request-control': requestControl,
@@ -58,7 +58,7 @@ const PUBLIC = {
   'approval-notice': approvalNotice,
 } as const
 
-/** What may be given to each structure, as JSON Schema 2020-12: file name to text. Files refer to each other by name. */
+/** Returns the accepted input of each structure as JSON Schema 2020-12, by file name. Files refer to each other by name. */
 export function jsonSchemas(): Map<string, string> {
   const registry = z.registry<{ id: string }>()
   for (const [id, schema] of Object.entries(PUBLIC)) registry.add(schema, { id })

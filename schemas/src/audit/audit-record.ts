@@ -10,7 +10,7 @@ import { passStatus } from '../pass/return-context.js'
 export const auditStatus = z.enum(['completed', 'failed', 'aborted', 'partial', 'refused', 'cancelled', 'timed_out'])
 export type AuditStatus = z.infer<typeof auditStatus>
 
-/** PassOverAuditEntry; times of what never happened are absent. */
+/** PassOverAuditEntry. Times of events that did not happen are absent. */
 export const passOverAuditEntry = open({
   pass_over_id: storedId,
   session_id: text(LIMITS.short),
@@ -22,7 +22,7 @@ export const passOverAuditEntry = open({
 
   reason: text(LIMITS.line),
   work_context_size_bytes: count,
-  /** As asked for; empty when the request gave no hint. */
+  /** As requested; empty if the request has no hint. */
   expected_output_type: text(LIMITS.word),
 
   started_at: time.optional(),
@@ -48,30 +48,30 @@ export type PassOverAuditEntry = z.infer<typeof passOverAuditEntry>
 
 const sequence = z.int().positive()
 
-/** A decision as it was stored. */
+/** A stored decision. */
 export const recordedDecision = open({
   item: text(LIMITS.word),
   person: text(LIMITS.short),
   verdict: z.enum(['approve', 'deny']),
-  /** Of what was shown. */
+  /** Digest of what was shown. */
   digest: text(LIMITS.short),
   sequence,
   time,
   reason: text(LIMITS.line).optional(),
-  /** Of item `apply`, where it counts: each modification's digest as taken or rejected; unnamed is rejected. */
+  /** For a counted decision on item `apply`: `taken` or `rejected` by the digest of each modification. One that is not named is rejected. */
   modifications: record(text(LIMITS.word), z.enum(['taken', 'rejected']), LIMITS.artifacts).optional(),
-  /** False: by someone who is no approver, or about something else than was held. */
+  /** False if the person is not an approver, or if the decision is about something else than was held. */
   counts: z.boolean().optional(),
-  /** Why it does not. */
+  /** Why it does not count. */
   why: text(LIMITS.line).optional(),
-  /** By a person who takes part in the pass, as the only person of a local server. */
+  /** Set if the person takes part in the pass, as the only person of a local server. */
   self: z.literal('local').optional(),
-  /** The server that took it checks no names: any process that reaches it can have made the decision. */
+  /** Set if the server does not check names: any process that can reach it may have made the decision. */
   unverified: z.literal(true).optional(),
 })
 export type RecordedDecision = z.infer<typeof recordedDecision>
 
-/** What a person has to decide about a pass, as its messages say: the dispatch of a held one, the release of its return, what of it is applied. */
+/** The item of a pass that a person has to decide: the dispatch of a held pass, the release of its return, or the application of its changes. */
 export const awaits = open({
   item: z.enum(['dispatch', 'return', 'apply']),
   /** When it fell due, and when it expires to a denial; server ms. */
@@ -80,7 +80,7 @@ export const awaits = open({
 })
 export type Awaits = z.infer<typeof awaits>
 
-/** What audit keeps of a pass in KV: state, evidence and where it stands in the stream. */
+/** The audit service's record of a pass, in KV: state, evidence and sequences in the stream. */
 export const passRecord = open({
   v: z.literal(1),
   key: passKey.extend({ id: storedId }),
@@ -98,15 +98,15 @@ export const passRecord = open({
   parent: passKey.optional(),
   retry_of: passId.optional(),
 
-  /** Server's ms. */
+  /** Times in server ms. */
   requested_at: time.optional(),
   held_at: time.optional(),
   admitted_at: time.optional(),
-  /** When it ends at the latest: the deadline, or the approval's expiry while held. */
+  /** Latest end: the deadline, or the expiry of the approval while held. */
   deadline: time.optional(),
   ended_at: time.optional(),
 
-  /** Where its messages stand in the stream. */
+  /** Sequences of its messages in the stream. */
   sequences: open({
     requests: list(sequence, LIMITS.decisions),
     held: sequence.optional(),
@@ -114,29 +114,29 @@ export const passRecord = open({
     fences: list(sequence, LIMITS.decisions),
     return: sequence.optional(),
     late: list(sequence, LIMITS.decisions).optional(),
-    /** The newest of all, whatever its kind: projecting is idempotent by it. */
+    /** The newest of all sequences, of any kind. Makes updates of the record idempotent. */
     last: sequence,
   }),
 
-  /** Once it has ended. */
+  /** Set once the pass has ended. */
   entry: passOverAuditEntry.optional(),
   metadata: capKeys(passOverMetadata.extend({ pass_over_id: storedId }), LIMITS.keys).optional(),
   error: passError.optional(),
 
-  /** When its originator, who asked for delivery, had not acknowledged its return in time (E022), and when it did, where that was asked. */
+  /** When the originator had not acknowledged the return in time (E022), and when it acknowledged it; only if it asked for delivery. */
   undelivered_at: time.optional(),
   acknowledged_at: time.optional(),
 
   decisions: list(recordedDecision, LIMITS.decisions),
   awaits: awaits.optional(),
-  /** What was last applied or undone, and where each modification that ever was applied stands now, by its digest. */
+  /** The last application or undo, and the current state of each modification that was ever applied, by digest. */
   application: open({
     at: time,
     by: text(LIMITS.short),
     unverified: z.literal(true).optional(),
     modifications: record(text(LIMITS.word), z.enum(['applied', 'undone']), LIMITS.artifacts),
   }).optional(),
-  /** What a person did about its dead letter. */
+  /** Resolution of its dead letter by a person. */
   settlement: open({
     action: z.enum(['requeue', 'drop']),
     by: text(LIMITS.short),
@@ -145,9 +145,9 @@ export const passRecord = open({
     reason: text(LIMITS.line).optional(),
     unverified: z.literal(true).optional(),
   }).optional(),
-  /** Why its output_schema was not applied to its output, which may not fit it. */
+  /** Why the output_schema was not applied to the output, which may therefore violate it. */
   output_unchecked: text(LIMITS.line).optional(),
-  /** Steps that the fold calls impossible. */
+  /** Impossible steps according to the fold. */
   violations: list(open({ sequence, what: text(LIMITS.line) }), LIMITS.decisions).optional(),
 })
 export type PassRecord = z.infer<typeof passRecord>

@@ -4,17 +4,17 @@ import { passError } from '../base/errors.js'
 import { agentName, passId } from '../base/identifiers.js'
 import { LIMITS } from '../base/limits.js'
 
-/** Body of `event.….settled.<person>`: what became of a dead letter. The first one that counts is it. */
+/** Body of `event.….settled.<person>`: the resolution of a dead letter. The first one that counts is final. */
 export const settledBody = z.object({
   v: z.literal(1),
   action: z.enum(['requeue', 'drop']),
-  /** Of a requeue: the id of the pass that tries it again. */
+  /** For a requeue: the id of the pass that retries it. */
   requeued_as: passId.optional(),
   reason: text(LIMITS.line).optional(),
 })
 export type SettledBody = z.infer<typeof settledBody>
 
-/** What a person did about a dead letter, as answers and records tell it. Time by the server, ms. */
+/** A person's resolution of a dead letter, as in answers and records. Times are server ms. */
 export const settlement = z.object({
   action: z.enum(['requeue', 'drop']),
   by: z.string(),
@@ -25,36 +25,36 @@ export const settlement = z.object({
 })
 export type Settlement = z.infer<typeof settlement>
 
-/** `pending`: the server gave the delivery up, and no dispatcher has ended the pass yet. */
+/** `pending`: the server stopped delivering, and no dispatcher has ended the pass yet. */
 const LETTER_STATES = ['pending', 'open', 'requeued', 'dropped'] as const
 
-/** One thing that died: work whose last attempt was lost, a request that nobody could process, a notice that nobody took. */
+/** A dead letter: work whose last attempt was lost, a request that could not be processed, or a notification that was not accepted. */
 export const deadLetter = z.object({
   originator: z.string(),
   subagent: z.string(),
-  /** Also `bad-<sequence>`, of a malformed request. */
+  /** May be `bad-<sequence>`, for a malformed request. */
   id: z.string(),
   what: z.enum(['work', 'request', 'notice']),
   state: z.enum(LETTER_STATES),
-  /** Of the event that tells of it, or of the server's advisory; server ms. */
+  /** Sequence and time (server ms) of the event that reports it, or of the server's advisory. */
   sequence: z.int(),
   time: z.number(),
-  /** Of the message that died. */
+  /** Sequence of the dead message. */
   dead_sequence: z.int(),
   code: z.string(),
   message: z.string(),
   attempts: z.int().optional(),
   deliveries: z.int().optional(),
-  /** How many bytes of it are kept. */
+  /** Number of its bytes that are kept. */
   bytes: z.int().optional(),
   truncated: z.boolean().optional(),
   settlement: settlement.optional(),
-  /** Sequence of the last settling event, counting or not: the next one expects it. */
+  /** Sequence of the last settled event, counted or not. The next one must expect it. */
   settled_sequence: z.int(),
 })
 export type DeadLetter = z.infer<typeof deadLetter>
 
-/** A stored message that travels in an answer. */
+/** A stored message in an answer. */
 const storedMessage = z.object({
   sequence: z.int(),
   content_type: z.string().optional(),
@@ -64,9 +64,9 @@ const storedMessage = z.object({
 export const deadLetterDetail = z.object({
   letter: deadLetter,
   error: passError,
-  /** The offending bytes, at most 64 KiB of them. */
+  /** The offending bytes, up to 64 KiB. */
   data: z.custom<Uint8Array>((value) => value instanceof Uint8Array).optional(),
-  /** The request that a requeue repeats, wherever it is kept. */
+  /** The request that a requeue repeats, from wherever it is stored. */
   request: storedMessage.optional(),
 })
 export type DeadLetterDetail = z.infer<typeof deadLetterDetail>
@@ -74,8 +74,8 @@ export type DeadLetterDetail = z.infer<typeof deadLetterDetail>
 const refusal = z.object({ ok: z.literal(false), error: passError })
 
 /**
- * To `{ op: 'dead_letters' }`: newest first; `next` goes on where the limit cut it off, and `rest` counts what comes then. `forgotten`: older ones are not
- * remembered, and each is found by its pass only.
+ * Answer to `{ op: 'dead_letters' }`, newest first. `next` continues after the limit, and `rest` counts the remaining ones. `forgotten`: older ones
+ * are no longer indexed, and can be found only by their pass.
  */
 export const deadLettersAnswer = z.union([
   z.object({
@@ -90,11 +90,11 @@ export const deadLettersAnswer = z.union([
 ])
 export type DeadLettersAnswer = z.infer<typeof deadLettersAnswer>
 
-/** To `{ op: 'dead_letter' }`: one for each pass with that id; none is E041. */
+/** Answer to `{ op: 'dead_letter' }`: one entry for each pass with that id; E041 if there is none. */
 export const deadLetterAnswer = z.union([z.object({ ok: z.literal(true), letters: z.array(deadLetterDetail) }), refusal])
 export type DeadLetterAnswer = z.infer<typeof deadLetterAnswer>
 
-/** What is asked about dead letters; an agent is told about those of its own passes. */
+/** Questions about dead letters. An agent gets those of its own passes only. */
 export const deadLetterQuestions = [
   z.object({
     op: z.literal('dead_letters'),
@@ -102,7 +102,7 @@ export const deadLetterQuestions = [
     subagent: agentName.optional(),
     state: z.enum(LETTER_STATES).optional(),
     limit: z.int().positive().max(1000).optional(),
-    /** `next` of the answer before. */
+    /** `next` of the previous answer. */
     before: z.int().positive().optional(),
   }),
   z.object({ op: z.literal('dead_letter'), originator: agentName.optional(), subagent: agentName.optional(), id: text(64) }),

@@ -19,7 +19,7 @@ export const question = z.discriminatedUnion('op', [
     subagent: agentName.optional(),
     id: text(64),
     history: z.boolean().optional(),
-    /** Also what of it waits for a person now, as the inbox tells it. */
+    /** With `due`, asks also for its item that waits for a person, as in the inbox. */
     due: z.boolean().optional(),
   }),
   z.object({
@@ -31,17 +31,17 @@ export const question = z.discriminatedUnion('op', [
     limit: z.int().positive().max(1000).optional(),
   }),
   z.object({ op: z.literal('agents') }),
-  /** Which of these returns the asker acknowledged. */
+  /** Asks which of these returns the asker acknowledged. */
   z.object({ op: z.literal('acknowledged'), returns: list(z.int().positive(), 1000) }),
-  /** What waits for a person; originators take turns on a page. An agent is told about its own passes only. */
+  /** Asks for items that wait for a person; originators take turns on a page. An agent gets those of its own passes only. */
   z.object({
     op: z.literal('inbox'),
-    /** Only what was asked for, however far down, on behalf of this agent. */
+    /** Only items below root passes of this agent, at any depth. */
     root_originator: agentName.optional(),
-    /** Only what this person may decide. */
+    /** Only items that this person may decide. */
     approver: agentName.optional(),
     limit: z.int().positive().max(200).optional(),
-    /** `next` of the answer before. */
+    /** `next` of the previous answer. */
     after: text(10_000).optional(),
   }),
   ...deadLetterQuestions,
@@ -50,22 +50,25 @@ export const question = z.discriminatedUnion('op', [
 ])
 export type Question = z.infer<typeof question>
 
-/** Body of a question on `register.<agent>` (the asker is the subject's token), and its answer. */
+/** Body of a question on `register.<agent>` (the asker is that token of the subject), and its answer. */
 export const registerQuestion = z.object({
   description: text(LIMITS.line).optional(),
   skills: list(text(LIMITS.word), LIMITS.constraints).optional(),
-  /** A JSON Schema (2020-12) of its output, and limits on itself: they become its registry's defaults. */
+  /** JSON Schema (2020-12) of the agent's output, and limits on itself: they become its defaults in the registry. */
   output_schema: jsonRecord.optional(),
   limits: ownLimits.optional(),
-  /** Asks only for the bucket of its large parts: for an agent that passes work over and does none. */
+  /** True to request only the bucket for large parts: for an agent that passes work over and receives none. */
   parts_only: z.boolean().optional(),
-  /** Asks that returns wait for it while it is away, and for nothing else. */
+  /** True to request only that returns are kept for the agent while it is away. */
   durable_returns: z.boolean().optional(),
-  /** Asks only whether that is so already, and changes nothing: that it is registered to work, or with `durable_returns` that returns wait. */
+  /**
+   * True to ask only if that is already the case, without changing anything: that it is registered as a subagent or, with `durable_returns`, that
+   * returns are kept for it.
+   */
   known: z.boolean().optional(),
 })
 export const registerAnswer = z.discriminatedUnion('ok', [
-  /** `parts`: how full the bucket of its large parts is, where it asked for that bucket. */
+  /** `parts`: use of the bucket for large parts, if the agent asked for that bucket. */
   z.object({ ok: z.literal(true), parts: z.object({ bytes: z.int().min(0), max_bytes: z.int().positive().optional() }).optional() }),
   z.object({ ok: z.literal(false), error: passError }),
 ])

@@ -4,13 +4,16 @@ import { passKey } from '../base/identifiers.js'
 import { agentRecord } from '../policy/agent-record.js'
 import { inboxItem, revokedAgent } from './inbox.js'
 
-/** What the audit service answers on `ask.<name>` (docs/architecture/audit-archive.md#answers). Questions are in wire.ts. What cannot be answered is `{ ok: false, error }`. */
+/**
+ * Answers of the audit service on `ask.<name>` (docs/architecture/audit-archive.md#answers). Questions are in query-requests.ts. The answer to a
+ * question that cannot be answered is `{ ok: false, error }`.
+ */
 const refusal = z.object({ ok: z.literal(false), error: passError })
 
-/** To `{ op: 'time' }`: the server's time, ms; how long ids may be used, ms; and whether requests are taken, where that was asked. */
 /**
- * `sees_all`: the asker sees every pass, not only its own; `has_people`: the audit knows at least one person; `trouble`: failing health checks of
- * the audit, for an asker that sees all.
+ * Answer to `{ op: 'time' }`: the server's time and the id window, both in ms, and, if asked, whether requests are accepted. `sees_all`: the asker
+ * sees every pass, not only its own. `has_people`: the audit service knows at least one person. `trouble`: failing health checks of the audit
+ * service, for an asker that sees all.
  */
 export const timeAnswer = z.union([
   z.object({
@@ -21,14 +24,14 @@ export const timeAnswer = z.union([
     sees_all: z.boolean().optional(),
     has_people: z.boolean().optional(),
     trouble: z.array(z.string()).optional(),
-    /** Present when the installation checks no names: any process can claim one. */
+    /** Set if the installation does not check names: any process can claim one. */
     names: z.literal('unverified').optional(),
   }),
   refusal,
 ])
 export type TimeAnswer = z.infer<typeof timeAnswer>
 
-/** The return step as it was stored; `data` are its bytes, decoded by `content_type` (or by sniffing). */
+/** The stored return step; `data` are its bytes, decoded by `content_type` (or by sniffing). */
 export const storedReturn = z.object({
   sequence: z.int().positive(),
   time: z.number(),
@@ -39,7 +42,7 @@ export const storedReturn = z.object({
 })
 export type StoredReturn = z.infer<typeof storedReturn>
 
-/** A decision that counts (by an approver, the first of its item). The digest of item `return` is the SHA-256 of the return's stored bytes. */
+/** A decision that counts: by an approver, and the first of its item. The digest for item `return` is the SHA-256 of the return's stored bytes. */
 export const answeredDecision = z.object({
   item: z.string(),
   person: z.string(),
@@ -48,49 +51,49 @@ export const answeredDecision = z.object({
   sequence: z.int(),
   time: z.number(),
   reason: z.string().optional(),
-  /** Of item `apply`: each modification's digest as taken or rejected. */
+  /** For item `apply`: `taken` or `rejected` by the digest of each modification. */
   modifications: z.record(z.string(), z.enum(['taken', 'rejected'])).optional(),
   self: z.literal('local').optional(),
   unverified: z.literal(true).optional(),
 })
 export type AnsweredDecision = z.infer<typeof answeredDecision>
 
-/** One line of `list`: what a pass is about and where it stands. Times in server ms. */
+/** One line of `list`: a pass and its status. Times are server ms. */
 export const passRow = z.object({
   originator: z.string(),
   subagent: z.string(),
-  /** Also `bad-<sequence>`, the refusal of a malformed request. */
+  /** May be `bad-<sequence>`, the refusal of a malformed request. */
   id: z.string(),
   status: z.string(),
   session_id: z.string().optional(),
   reason: z.string().optional(),
   priority: z.string().optional(),
   created_at: z.number(),
-  /** When it ends at the latest: the deadline, or the approval's expiry while held. */
+  /** Latest end: the deadline, or the expiry of the approval while held. */
   deadline: z.number().optional(),
   ended_at: z.number().optional(),
   attempt: z.int().optional(),
-  /** Of a pass that ended without an output. */
+  /** Error code of a pass that ended without an output. */
   code: z.string().optional(),
-  /** WorkOutput.status of a returned one. */
+  /** WorkOutput.status of a pass that returned. */
   output_status: z.string().optional(),
   /** keyText of the parent. */
   parent: z.string().optional(),
   chain_depth: z.int().optional(),
   retry_of: z.string().optional(),
-  /** Of a pass that died: the one that tries it again, or who dropped it. */
+  /** For a dead letter: the pass that retries it, or the person who dropped it. */
   requeued_as: z.string().optional(),
   dropped_by: z.string().optional(),
   return_sequence: z.int().optional(),
-  /** How far it is for its originator (SendStatus). */
+  /** Delivery status for its originator (SendStatus). */
   send: z.string().optional(),
-  /** When its originator was late to acknowledge its return (E022). */
+  /** When the originator's acknowledgment was overdue (E022). */
   undelivered_at: z.number().optional(),
   last_sequence: z.int(),
 })
 export type PassRow = z.infer<typeof passRow>
 
-/** One stored message of a pass, as a person reads it. */
+/** One stored message of a pass, in a form for people. */
 export const timelineEntry = z.object({
   sequence: z.int(),
   time: z.number(),
@@ -100,12 +103,12 @@ export const timelineEntry = z.object({
   attempt: z.int().optional(),
   /** Item and verdict of a decision, code or status of a return, message of a progress. */
   detail: z.string().optional(),
-  /** Of a decision: whether it counts, and why not. */
+  /** For a decision: whether it counts, and why not. */
   counts: z.boolean().optional(),
   why: z.string().optional(),
   self: z.literal('local').optional(),
   unverified: z.literal(true).optional(),
-  /** Why the fold ignores it: a violation. */
+  /** Why the fold ignores it: it is a violation. */
   ignored: z.string().optional(),
 })
 export type TimelineEntry = z.infer<typeof timelineEntry>
@@ -115,52 +118,54 @@ export const answeredPass = z.object({
   /** requested, held, waiting_for_return, returned, awaiting_release, processed, refused, timed_out or cancelled. */
   status: z.string(),
   row: passRow,
-  /** Digest that the journal's first step carries; absent while it is only requested. */
+  /** Digest in the journal's first step. Absent while the pass is only requested. */
   digest: z.string().optional(),
-  /** When it ends at the latest, server ms: the deadline, or the approval's expiry while held. */
+  /** Latest end, server ms: the deadline, or the expiry of the approval while held. */
   deadline: z.number().optional(),
   /** Control frame (WorkControl) of its work or held step. */
   control: z.record(z.string(), z.unknown()).optional(),
   return: storedReturn.optional(),
-  /** The return was too large for an answer: it stands in the stream or the archive at the record's sequence. */
+  /** Set if the return was too large for an answer. It is in the stream or the archive, at the sequence in the record. */
   return_left_out: z.boolean().optional(),
-  /** Those of the record that count; what does not is in the record and the history, with why. */
+  /** Decisions of the record that count. The others are in the record and the history, with the reason. */
   decisions: z.array(answeredDecision),
-  /** The projection (PassRecord) of a pass that was admitted, held or ended. */
+  /** The record (PassRecord) of a pass that was admitted, held or ended. */
   record: z.record(z.string(), z.unknown()).optional(),
-  /** With `history: true`: what was stored, in order. */
+  /** With `history: true`: the stored messages, in order. */
   history: z.array(timelineEntry).optional(),
-  /** Entries of the history that were left out of its middle. */
+  /** Number of entries left out of the middle of the history. */
   history_left_out: z.int().optional(),
-  /** W3C Trace Context that its steps carry, where it is traced. */
+  /** W3C Trace Context in its steps, if it is traced. */
   traceparent: z.string().max(256).optional(),
-  /** With `due: true`: what of it waits for a person now. */
+  /** With `due: true`: its item that waits for a person now. */
   due: inboxItem.optional(),
-  /** For an asker that sees all: of the agents of its chain the first whose credentials were revoked. */
+  /** For an asker that sees all: the first agent of its chain whose credentials were revoked. */
   revoked: revokedAgent.optional(),
-  /** With `history: true`: passes asked for within it that the asker may see, newest first; `below_more`: there are more. */
+  /** With `history: true`: its children that the asker may see, newest first. `below_more`: there are more. */
   below: z.array(passRow).optional(),
   below_more: z.boolean().optional(),
 })
 export type AnsweredPass = z.infer<typeof answeredPass>
 
-/** To `{ op: 'pass' }`: one entry for each pass with that id that the asker may see; none is E041. `left_out`: how many more there are. */
+/**
+ * Answer to `{ op: 'pass' }`: one entry for each pass with that id that the asker may see; E041 if there is none. `left_out`: number of further ones.
+ */
 export const passAnswer = z.union([z.object({ ok: z.literal(true), passes: z.array(answeredPass), left_out: z.int().optional() }), refusal])
 export type PassAnswer = z.infer<typeof passAnswer>
 
-/** To `{ op: 'list' }`: newest first; `more`: the limit cut it off. */
+/** Answer to `{ op: 'list' }`, newest first. `more`: the limit cut it off. */
 export const listAnswer = z.union([z.object({ ok: z.literal(true), passes: z.array(passRow), more: z.boolean() }), refusal])
 export type ListAnswer = z.infer<typeof listAnswer>
 
 export const agentRow = z.object({
   agent: agentRecord,
-  /** Passes it works on; passes that wait for it (requested, held); open passes that it originated. */
+  /** Number of passes that it works on, of passes that wait for it (requested, held), and of open passes that it originated. */
   open: z.int(),
   waiting: z.int(),
   originated: z.int(),
 })
 export type AgentRow = z.infer<typeof agentRow>
 
-/** To `{ op: 'agents' }`, by name. */
+/** Answer to `{ op: 'agents' }`, sorted by name. */
 export const agentsAnswer = z.union([z.object({ ok: z.literal(true), agents: z.array(agentRow) }), refusal])
 export type AgentsAnswer = z.infer<typeof agentsAnswer>

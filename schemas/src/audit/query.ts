@@ -7,12 +7,12 @@ import { PASS_STATUSES } from '../pass/return-context.js'
 import { auditStatus, passOverAuditEntry, recordedDecision } from './audit-record.js'
 import { passRow } from './query-responses.js'
 
-/** Where a pass stands (PassStatus), or what its audit entry says of its end: a query may name the words of both. */
+/** Status of a pass (PassStatus), or the status in its audit entry: a query accepts both. */
 export const QUERY_STATUSES = [...PASS_STATUSES, ...auditStatus.exclude(['refused', 'cancelled', 'timed_out']).options] as const
 export const queryStatus = z.enum(QUERY_STATUSES)
 export type QueryStatus = z.infer<typeof queryStatus>
 
-/** A decision that counts: about this item, with this verdict, by this person; what is left out is any. */
+/** Filter for decisions that count, by item, verdict and person. An absent field matches anything. */
 export const decisionFilter = z.strictObject({
   item: z.enum(['dispatch', 'return', 'apply']).optional(),
   verdict: z.enum(['approve', 'deny']).optional(),
@@ -20,41 +20,41 @@ export const decisionFilter = z.strictObject({
 })
 export type DecisionFilter = z.infer<typeof decisionFilter>
 
-/** Most entries of one page. */
+/** Maximum number of entries per page. */
 export const MAX_PAGE = 500
 export const DEFAULT_PAGE = 50
 
 /**
- * Which passes are meant, newest first by when they were asked for. Every field narrows. A page is stable under writes: the
- * cursor names the position of the last entry, so what came meanwhile is before it and nothing is told twice.
+ * Filter for passes, newest request first. Every field narrows it. Pages are stable under writes: the cursor is the position of the last entry, so
+ * newer passes are before it and no entry appears twice.
  */
 export const passQuery = z.strictObject({
   session_id: text(LIMITS.short).optional(),
   originator: agentName.optional(),
   subagent: agentName.optional(),
   status: queryStatus.optional(),
-  /** Asked for at or after `from` and before `to`, server ms. */
+  /** Requested at or after `from` and before `to`, server ms. */
   from: time.optional(),
   to: time.optional(),
   decision: decisionFilter.optional(),
   code: errorCode.optional(),
-  /** Part of its reason, objective or summary, whatever its case. */
+  /** Text in its reason, objective or summary; case-insensitive. */
   text: filled(200).optional(),
   limit: z.int().positive().max(MAX_PAGE).optional(),
-  /** Of the page before, with the same filters. */
+  /** Cursor of the previous page, with the same filters. */
   cursor: filled(120).optional(),
 })
 export type PassQuery = z.infer<typeof passQuery>
-/** The same without what pages it. */
+/** The same without the paging fields. */
 export type PassFilter = Omit<PassQuery, 'limit' | 'cursor'>
 
-/** One pass that was asked for: its row, its audit entry once it has ended, and its decisions, if there are any. */
+/** One matching pass: its row, its audit entry once it has ended, and its decisions, if any. */
 export const queriedPass = z.object({ row: passRow, entry: passOverAuditEntry.optional(), decisions: z.array(recordedDecision).optional() })
 export type QueriedPass = z.infer<typeof queriedPass>
 
 /**
- * To `{ op: 'query' }`. With a cursor there may be more, also when the page holds less than its limit (or nothing): then its time or its bytes
- * were used up, and `scanned` says how far back it has looked. Without one that was all.
+ * Answer to `{ op: 'query' }`. With a cursor there may be more, even if the page has fewer entries than its limit (or none): its limit of time or
+ * bytes was then reached, and `scanned` tells how far back the search went. Without a cursor the result is complete.
  */
 export const queryAnswer = z.union([
   z.object({
@@ -62,7 +62,7 @@ export const queryAnswer = z.union([
     entries: z.array(queriedPass),
     cursor: z.string().optional(),
     scanned: z.object({ passes: z.int(), since: z.number().optional() }).optional(),
-    /** False: the index is still being filled after a start, and what is missing here may come. */
+    /** False while the index is being filled after a start: more entries may follow later. */
     complete: z.boolean(),
   }),
   z.object({ ok: z.literal(false), error: passError }),
@@ -71,13 +71,13 @@ export type QueryAnswer = z.infer<typeof queryAnswer>
 
 const quantiles = z.object({ count: z.int(), p50: z.number().optional(), p99: z.number().optional() })
 
-/** Counts of one group; `wall_ms`: from the request to the return, of those that ended. */
+/** Counts of one group. `wall_ms`: time from the request to the return, of passes that ended. */
 export const statsGroup = z.object({ name: z.string(), count: z.int(), wall_ms: quantiles })
 export type StatsGroup = z.infer<typeof statsGroup>
 export const STATS_BY = ['month', 'session', 'pair', 'status', 'code'] as const
 export type StatsBy = (typeof STATS_BY)[number]
 
-/** To `{ op: 'stats' }`: of each kind the largest groups; `left_out`: how many smaller ones there are. */
+/** Answer to `{ op: 'stats' }`: the largest groups of each kind. `left_out`: number of smaller groups. */
 export const statsAnswer = z.union([
   z.object({
     ok: z.literal(true),
@@ -91,8 +91,8 @@ export const statsAnswer = z.union([
 export type StatsAnswer = z.infer<typeof statsAnswer>
 
 /**
- * To `{ op: 'index' }`: how many records were compared with the audit's index, how many lines of it differ, and how many of these were mended;
- * `shown` names some. `complete` false: the index is still being filled after a start, and nothing was compared.
+ * Answer to `{ op: 'index' }`: number of records compared with the audit service's index, of index lines that differ, and of those that were
+ * repaired; `shown` lists some. If `complete` is false, the index is still being filled after a start, and nothing was compared.
  */
 export const indexAnswer = z.union([
   z.object({
@@ -107,10 +107,10 @@ export const indexAnswer = z.union([
 ])
 export type IndexAnswer = z.infer<typeof indexAnswer>
 
-/** What is asked about recorded passes; an agent is told about its own. Statistics take no text and no cursor. */
+/** Questions about recorded passes. An agent gets its own only. Statistics accept neither text nor cursor. */
 export const queryQuestions = [
   passQuery.extend({ op: z.literal('query') }),
   passQuery.omit({ text: true, limit: true, cursor: true }).extend({ op: z.literal('stats') }),
-  /** Compares the audit's index with the records; `mend`: lines that differ become what the records say. For people alone. */
+  /** Compares the audit service's index with the records. `mend`: corrects the lines that differ. For people only. */
   z.object({ op: z.literal('index'), mend: z.literal(true).optional() }),
 ] as const

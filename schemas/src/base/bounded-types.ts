@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { LIMITS } from './limits.js'
 
-/** Strings, lists and records with a limit: the only ones that the schemas are made of. */
+/** Strings, lists and records with a limit. The schemas use no others. */
 
 const LONE_SURROGATE = 'has a lone surrogate, which UTF-8 cannot represent'
 
@@ -9,27 +9,27 @@ interface WellFormed {
   isWellFormed(): boolean
 }
 
-/** Lone surrogates have no UTF-8 and no RFC 8785 form, so a digest over them would throw. */
+/** Returns false for text with lone surrogates. These have no UTF-8 and no RFC 8785 form, so computing a digest would throw. */
 function wellFormed(text: string): boolean {
   return (text as unknown as WellFormed).isWellFormed()
 }
 
-/** Returns the first `max` UTF-16 code units of a text, one less where that would split a surrogate pair. */
+/** Returns the first `max` UTF-16 code units of a text, or one less if the cut would split a surrogate pair. */
 export function prefix(value: string, max: number): string {
   return value.length <= max ? value : value.slice(0, max).replace(/[\ud800-\udbff]$/, '')
 }
 
-/** A string of at most `max` UTF-16 units. */
+/** A string of at most `max` UTF-16 code units. */
 export function text(max: number) {
   return bounded(0, max)
 }
 
-/** A string that says something. */
+/** A non-empty string of at most `max` UTF-16 code units. */
 export function filled(max: number) {
   return bounded(1, max)
 }
 
-/** One check in place of three (min, max, well-formed): strings are most of what is parsed on the hot path. */
+/** Combines three checks (min, max, well-formed) in one: strings are most of what is parsed on the hot path. */
 function bounded(min: number, max: number) {
   return z
     .string()
@@ -46,12 +46,12 @@ function bounded(min: number, max: number) {
     .meta(min > 0 ? { minLength: min, maxLength: max } : { maxLength: max })
 }
 
-/** Issues of one list after which no more of its elements are looked at: nobody reads a hundred thousand of them. */
+/** Number of issues in one list after which its other elements are not validated: no reader needs a hundred thousand of them. */
 const MAX_ISSUES = 20
 
 /**
- * A list whose length is looked at before its elements are, and whose elements are looked at until there are enough
- * issues. `rule` is a further check of the whole: a check that is added from outside would lose both.
+ * A list that is checked for its length before its elements, which are validated until there are enough issues. `rule` is an additional check of the
+ * whole list: a check added from outside would lose both properties.
  */
 export function list<T extends z.ZodType>(item: T, max: number, rule?: { holds: (list: z.output<T>[]) => boolean; message: string }) {
   const schema = rule ? z.array(item).max(max).refine(rule.holds, rule.message) : z.array(item).max(max)
@@ -70,7 +70,7 @@ interface Elements {
   context: z.core.ParseContextInternal
 }
 
-/** Zod's own loop over a list, but that it ends after MOST_ISSUES. */
+/** Zod's own loop over a list, except that it ends after MAX_ISSUES. */
 function elements<P>(item: z.ZodType, { payload, input, context }: Elements): P {
   const output: unknown[] = new Array(input.length)
   payload.value = output
@@ -82,15 +82,15 @@ function elements<P>(item: z.ZodType, { payload, input, context }: Elements): P 
   return payload as P
 }
 
-/** Milliseconds since 1970. Fractions are kept: some clocks have them. */
+/** Milliseconds since 1970. Fractions are kept, because some clocks have them. */
 export const time = z.number().min(0).max(LIMITS.time)
 
-/** A span of milliseconds that was measured. */
+/** A measured duration in milliseconds. */
 export const span = z.number().min(0).max(LIMITS.time)
 
 export const count = z.int().min(0)
 
-/** Path of a file as its agent names it. Whether it lies inside a directory is for those who write there. */
+/** Path of a file as its agent names it. The writer must check that it is inside the directory. */
 export const filePath = filled(LIMITS.path).refine((path) => !path.includes('\0'), 'a path has no NUL')
 
 /** A fault of a value, and the path of the field that has it. */
@@ -99,13 +99,13 @@ export interface FieldFault {
   why: string
 }
 
-/** An own key of this name would become a prototype at the first assignment, and no reader could tell. */
+/** An own key of this name would become a prototype at the first assignment, without readers noticing. */
 export const PROTO = '__proto__'
 const PROTO_REFUSED = 'this name is not allowed'
 
-/** Parses JSON text. Throws what `refusal` makes where an object has a key {@link PROTO}: read on, it would be dropped or become a prototype. */
+/** Parses JSON text. Throws the error of `refusal` if an object has the key {@link PROTO}, which would otherwise be dropped or become a prototype. */
 export function parseJson(text: string, refusal: () => Error): unknown {
-  // An escape may spell the key, too.
+  // The key may also be written with an escape.
   if (!/__proto__|\\u00/.test(text)) return JSON.parse(text)
   return JSON.parse(text, (key: string, value: unknown) => {
     if (key === PROTO) throw refusal()
@@ -113,12 +113,12 @@ export function parseJson(text: string, refusal: () => Error): unknown {
   })
 }
 
-/** Why a value is not acceptable JSON, or undefined. Walks no more than the limits allow, so a cycle ends too. */
+/** Returns why a value is not acceptable JSON, or `undefined`. Stops at the limits, so it also ends on a cycle. */
 export function jsonFault(value: unknown): FieldFault | undefined {
   if (value === null || typeof value === 'boolean') return undefined
   const budget = { nodes: LIMITS.nodes as number, characters: LIMITS.content as number }
   const found = fault(value, LIMITS.depth, budget)
-  // What goes around in a circle is found too deep, or too many.
+  // A circular value exceeds the depth or the number of values.
   const exhausted = found && (found.why === TOO_DEEP || budget.nodes < 0)
   return exhausted ? (oddField(value) ?? here(found.why)) : found
 }
@@ -140,7 +140,7 @@ function here(why: string): FieldFault {
   return { path: [], why }
 }
 
-/** A revoked Proxy throws even here. */
+/** Returns false for a revoked Proxy, on which even this check throws. */
 function isList(value: object): value is unknown[] {
   try {
     return Array.isArray(value)
@@ -205,18 +205,18 @@ function unreadable(error: unknown): string {
   try {
     why = error instanceof Error ? `: ${prefix(String(error.message), 200)}` : ''
   } catch {
-    // The error of a getter may be as odd as the getter.
+    // Converting the getter's error to text may throw as well.
   }
   return `cannot be read, its getter or Proxy throws${why}`
 }
 
-/** What a search through any value looks at, at most. */
+/** Maximum number of objects that a search through any value visits. */
 const MAX_SEARCHED = 200_000
 const MAX_DEEP = 500
 
 /**
- * Returns the first field of a value that is circular, or that throws when it is read (a getter, a Proxy). It looks at each object once, for
- * a value that was refused or at which something threw.
+ * Returns the first field of a value that is circular, or that throws when it is read (a getter, a Proxy). Visits each object once. Used for a value
+ * that was refused or that caused an exception.
  */
 export function oddField(whole: unknown): FieldFault | undefined {
   const above = new Set<object>()
@@ -247,9 +247,9 @@ export function oddField(whole: unknown): FieldFault | undefined {
   return visit(whole)
 }
 
-/** A value of unknown shape, bounded in depth, number and size. */
+/** A JSON value of unknown shape, limited in depth, number of values and size. */
 export const json = z.unknown().check(sayable)
-/** Run as it is, without zod's loop over checks: a hostile object has a thousand unknown keys. */
+/** Runs the check directly, without zod's loop over checks: a hostile object may have a thousand unknown keys. */
 json._zod.run = (payload) => {
   sayable(payload)
   return payload
@@ -263,24 +263,25 @@ function sayable(payload: z.core.ParsePayload): void {
 /** A record with values of unknown shape. */
 export const jsonRecord = capKeys(z.record(z.string(), z.unknown()).check(sayable), LIMITS.keys)
 
-/** A record whose number of keys is looked at before its members are. */
+/** A record that is checked for its number of keys before its members. */
 export function record<K extends z.ZodString, V extends z.ZodType>(key: K, value: V, max: number) {
   return capKeys(z.record(key, value), max)
 }
 
-/** An object of ours that keeps what it does not know, within the limits of `json`. */
+/** An object that keeps unknown fields, within the limits of `json`. */
 export function open<S extends z.core.$ZodLooseShape>(shape: S) {
   return capKeys(z.object(shape).catchall(json), LIMITS.keys)
 }
 
-/** An object of configuration: what it does not know is a mistake of whoever wrote it. */
+/** A configuration object. Unknown fields are refused as mistakes. */
 export function strict<S extends z.core.$ZodLooseShape>(shape: S) {
   return capKeys(z.strictObject(shape), LIMITS.keys)
 }
 
 /**
- * Refuses an object with more than `max` keys before any of them is looked at, and one with an own key `__proto__`, which zod would drop.
- * Zod has a limit for lists (`max`), not for objects. Derived schemas (`extend`, `omit`, a further check) are made anew and so lose it: cap last.
+ * Refuses an object with more than `max` keys before any of them is validated, and one with an own key `__proto__`, which zod would drop. Zod has a
+ * limit for lists (`max`) but not for objects. Derived schemas (`extend`, `omit`, another check) are new objects and lose this check, so call
+ * `capKeys` last.
  */
 export function capKeys<T extends z.ZodType>(schema: T, max: number): T {
   const { run } = schema._zod

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import canonicalize from 'canonicalize'
 
-/** The RFC 8785 form of a JSON value. Throws on what JSON cannot say (lone surrogates, NaN). */
+/** Returns the RFC 8785 form of a JSON value. Throws on values that JSON cannot represent (lone surrogates, NaN). */
 export function canonicalJson(value: unknown): string {
   const text = plain(value, 0) ?? canonicalize(value)
   if (text === undefined) throw new TypeError('not a JSON value')
@@ -9,16 +9,16 @@ export function canonicalJson(value: unknown): string {
 }
 
 const MAX_DEPTH = 100
-/** Names of fields as they are written: they repeat, values do not. */
+/** Cache of serialized field names: names repeat, values do not. */
 const names = new Map<string, string>()
 const MAX_NAMES = 512
-/** So many are sorted faster by insertion than by the library. */
+/** Up to this number, insertion sort is faster than the library's sort. */
 const FEW = 16
 const MAX_NAME = 40
 
 /**
- * The same for plain values, several times as fast: it stands in the way of every pass. What is anything but plain (a toJSON, a surrogate,
- * no JSON, depth that may be a circle) is undefined here, and left whole to the library.
+ * Computes the same for plain values, several times as fast, because it runs for every pass. Returns `undefined` for anything else (a toJSON, a
+ * surrogate, a non-JSON value, depth that may be a cycle), which the library handles.
  */
 function plain(value: unknown, depth: number): string | undefined {
   switch (typeof value) {
@@ -80,12 +80,12 @@ function written(key: string): string | undefined {
   return name
 }
 
-/** Node 20 has it, the library that we compile against does not. */
+/** Node 20 has this function; the type library that the code is compiled against does not. */
 function isWellFormed(text: string): boolean {
   return (text as unknown as { isWellFormed(): boolean }).isWellFormed()
 }
 
-/** SHA-256 in lower-case hex: names parts, digests and segments. */
+/** Returns the SHA-256 in lower-case hex. Used as the name of parts, digests and segments. */
 export function sha256(data: Uint8Array | string): string {
   return hash('sha256', data, 'hex')
 }

@@ -27,11 +27,11 @@ export const ERROR_CODES = [
 export const errorCode = z.enum(ERROR_CODES)
 export type ErrorCode = z.infer<typeof errorCode>
 
-/** An error as it travels in a terminal return and prints with --json. */
+/** An error as it is sent in a return and printed with --json. */
 export const passError = z.object({
   code: errorCode,
   message: text(LIMITS.page),
-  /** Facts for programs: chain, sizes, field, retry_after_ms, attempts, server_time … */
+  /** Details for programs: chain, sizes, field, retry_after_ms, attempts, server_time … */
   details: jsonRecord.optional(),
 })
 export type PassError = z.infer<typeof passError>

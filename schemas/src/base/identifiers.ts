@@ -1,21 +1,21 @@
 import { customRandom, urlAlphabet } from 'nanoid'
 import { z } from 'zod'
 
-/** The name that the system itself signs with; no agent and no person may have it. */
+/** The name that the system itself signs with. Agents and persons cannot have it. */
 export const SYSTEM = 'passover'
 
 /** Priority slots, most urgent first. */
 export const SLOTS = ['high', 'medium', 'low'] as const
 export type Slot = (typeof SLOTS)[number]
 
-/** What names a pass: its journal stands under exactly these three tokens. */
+/** The three tokens that identify a pass; the subjects of its journal contain exactly these. */
 export interface PassKey {
   originator: string
   subagent: string
   id: string
 }
 
-/** A source of randomness, handed in so that a simulation can repeat itself. */
+/** A source of randomness, passed in so that a simulation can be repeated. */
 export interface Random {
   bytes(length: number): Uint8Array
 }
@@ -30,7 +30,7 @@ export const agentName = z
 
 const PASS_ID = /^(?!bad-)[A-Za-z0-9_-]{9,64}$/
 
-/** A pass id: 9 to 64 token-safe characters; `bad-` names refusals of malformed requests. */
+/** A pass id: 9 to 64 token-safe characters. The prefix `bad-` is reserved for refusals of malformed requests. */
 export const passId = z
   .string()
   .regex(PASS_ID, {
@@ -40,15 +40,15 @@ export const passId = z
         : 'an id has 9 to 64 of A-Z a-z 0-9 _ -',
   })
 
-/** Whether `passId` takes it: every reader asks of every request, and zod makes four objects to say so. */
+/** Returns true if `passId` accepts the text. Every reader calls this for every request, and zod would allocate four objects each time. */
 export function isPassId(text: string): boolean {
   return PASS_ID.test(text)
 }
 
-/** An id as it may stand in the stream: also `bad-<sequence>`, under which malformed requests are refused. */
+/** An id as it may occur in the stream: also `bad-<sequence>`, under which malformed requests are refused. */
 export const storedId = z.string().regex(/^[A-Za-z0-9_-]{9,64}$/, 'an id has 9 to 64 of A-Z a-z 0-9 _ -')
 
-/** What names a pass that may be asked for. */
+/** Key of a pass that can be requested. */
 export const passKey = z.object({ originator: agentName, subagent: agentName, id: passId })
 
 const PARTITION = '0'
@@ -63,30 +63,30 @@ const UNDERSCORE = 0x5f
 const FIRST_LETTER = 0x61
 const UUID7 = /^([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
 
-/** Makes the seven characters that tell one SDK process from another. */
+/** Creates the seven characters that distinguish one SDK process from another. */
 export function makeInstance(random: Random): string {
   return customRandom('0123456789abcdefghijklmnopqrstuvwxyz', INSTANCE_LENGTH, (n) => random.bytes(n))()
 }
 
-/** Makes a pass id: partition, instance, milliseconds in base 36, `_`, nanoid (docs/architecture/protocol.md#ids). */
+/** Creates a pass id: partition, instance, milliseconds in base 36, `_`, nanoid (docs/architecture/protocol.md#ids). */
 export function makeId(instance: string, now: number, random: Random): string {
   const time = Math.floor(now).toString(36).padStart(TIME_LENGTH, '0')
   return `${PARTITION}${instance}${time}_${customRandom(urlAlphabet, TAIL_LENGTH, (n) => random.bytes(n))()}`
 }
 
-/** The first eight characters of the ids that one instance makes: what its returns are heard under. */
+/** Returns the first eight characters of all ids of one instance, which is the prefix that its returns are received under. */
 export function idPrefix(instance: string): string {
   return PARTITION + instance
 }
 
-/** The time (ms) that an id carries: ours and UUIDv7 do, others give undefined. */
+/** Returns the time (ms) that an id contains. `undefined` for an id that is neither generated here nor a UUIDv7. */
 export function idTime(id: string): number | undefined {
   if (id.length === GENERATED_LENGTH && id.charCodeAt(TIME_END) === UNDERSCORE) return GENERATED.test(id) ? ownTime(id) : undefined
   const uuid = UUID7.exec(id)
   return uuid?.[1] && uuid[2] ? Number.parseInt(uuid[1] + uuid[2], 16) : undefined
 }
 
-/** Read digit by digit: every reader of a pass asks several times. */
+/** Parses digit by digit for speed: every reader of a pass calls this several times. */
 function ownTime(id: string): number {
   let time = 0
   for (let at = TIME_END - TIME_LENGTH; at < TIME_END; at++) {
@@ -96,22 +96,22 @@ function ownTime(id: string): number {
   return time
 }
 
-/** `originator/subagent/id`, the map key and human form of a pass key. */
+/** Returns `originator/subagent/id`, the map key and printed form of a pass key. */
 export function keyText(key: PassKey): string {
   return `${key.originator}/${key.subagent}/${key.id}`
 }
 
-/** Whether two keys name the same pass. Compares the ids first: mostly they differ. */
+/** Returns true if two keys name the same pass. Compares the ids first, because they usually differ. */
 export function isSamePass(one: PassKey, other: PassKey): boolean {
   return one.id === other.id && one.subagent === other.subagent && one.originator === other.originator
 }
 
-/** The guard's subject of every honest step of a pass, without prefix. */
+/** Returns the guard's subject of every valid step of a pass, without prefix. */
 export function journalFilter(key: PassKey): string {
   return `*.${key.originator}.${key.subagent}.${key.id}.*`
 }
 
-/** The inverse of keyText; undefined when it is none. */
+/** Parses the result of `keyText`. Returns `undefined` for any other text. */
 export function parseKey(text: string): PassKey | undefined {
   const [originator, subagent, id, more] = text.split('/')
   if (!originator || !subagent || !id || more !== undefined) return undefined

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 
-/** What a schema has against a value, as far as it is told. */
+/** Fields of a schema issue that are used to describe it. */
 interface Issue {
   readonly code?: string | undefined
   readonly path: readonly PropertyKey[]
   readonly message: string
-  /** Of a union: what each branch has against it. */
+  /** For a union: the issues of each branch. */
   readonly errors?: readonly (readonly Issue[])[] | undefined
-  /** Of a record: what is wrong with one of its keys. */
+  /** For a record: the issues of one of its keys. */
   readonly issues?: readonly Issue[] | undefined
   readonly expected?: string | undefined
   readonly values?: readonly unknown[] | undefined
@@ -24,28 +24,28 @@ const KEYS_SHOWN = 5
 const PATH_SHOWN = 12
 
 /**
- * A schema's faults in plain words, one text each: the field and what it must be. Of a union, which itself only says that the value is none
- * of its branches, those of the branch of the value's kind that knows some of its fields and has the fewest faults.
+ * Describes the issues of a schema, one text each: the field and what it must be. A union only reports that no branch matches. For it, describes the
+ * branch of the value's kind that has some of its fields and the fewest issues.
  */
 export function issueTexts(issues: readonly Issue[], limit: number, whole = 'output'): string[] {
   return fieldIssues(issues, limit).map(({ field, why }) => `${field || whole}: ${why}`)
 }
 
-/** The same with the field apart; '' is the value itself. */
+/** Returns the same with the field as a separate value; '' means the value itself. */
 export function fieldIssues(issues: readonly Issue[], limit: number): { field: string; why: string }[] {
   return leaves(issues, [])
     .slice(0, limit)
     .map(({ path, message }) => ({ field: pathOf(path), why: message }))
 }
 
-/** The first fault of a value. */
+/** Returns the first issue of a value. */
 export function firstIssue({ issues }: { issues: readonly Issue[] }): { field: string; why: string } {
   return fieldIssues(issues, 1)[0] ?? { field: '', why: 'is not valid' }
 }
 
 const SHOWN = 3
 
-/** Returns what an error says. The message of a schema's error is JSON of its library: of that one, the first faults in plain words. */
+/** Returns the message of an error. The message of a schema's error is JSON of the library; it is replaced by its first issues in words. */
 export function errorText(error: unknown, whole = 'the value'): string {
   if (error instanceof z.ZodError) return issueTexts(error.issues, SHOWN, whole).join('; ')
   return error instanceof Error ? error.message : String(error)
@@ -74,12 +74,12 @@ function leaves(issues: readonly Issue[], above: readonly PropertyKey[]): Leaf[]
   })
 }
 
-/** Whether a branch of a union only misses fields: it is then none that the value was meant for. */
+/** Returns true if a branch of a union reports only missing fields: the value was not meant for that branch. */
 function knowsNothing(branch: readonly Issue[]): boolean {
   return branch.every(isMissing)
 }
 
-/** Says what is wrong in plain words, whatever words the schema library has for it. */
+/** Describes an issue in words that do not depend on the schema library. */
 function plain(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
@@ -122,22 +122,22 @@ const KINDS: Record<string, string> = {
   function: 'a function',
 }
 
-/** What a schema or a value is, with its article. */
+/** Returns the name of a schema's or value's kind with its article. */
 function kindOf(kind: string | undefined): string {
   if (kind === undefined) return 'of another kind'
   if (kind === 'NaN' || kind === 'Infinity') return kind
   return KINDS[kind] ?? withArticle(kind)
 }
 
-/** `a Map`, `an Error`, `a Uint8Array`. */
+/** Adds the article: `a Map`, `an Error`, `a Uint8Array`. */
 export function withArticle(kind: string): string {
   return `${/^(?!uint)[aeiou]/i.test(kind) ? 'an' : 'a'} ${kind}`
 }
 
-/** The library names the kind of the value in its message alone. */
+/** Returns the kind of the value. The library names it only in its message. */
 function gotIn(issue: Issue | undefined): string {
   const [, got] = /received (\S+)$/.exec(issue?.message ?? '') ?? []
-  // A whole number was wanted and another one given: the kind does not say it.
+  // If an integer was expected and another number given, the kind would not explain the issue.
   return got === undefined || (got === 'number' && issue?.expected === 'int') ? '' : `, not ${kindOf(got)}`
 }
 

@@ -1,8 +1,8 @@
-/** A place in a trace (W3C Trace Context, level 1). */
+/** A position in a trace (W3C Trace Context, level 1). */
 export interface TraceContext {
   trace_id: string
   span_id: string
-  /** The lowest bit: whoever sent it records. */
+  /** The lowest bit is set if the sender records the trace. */
   flags: number
 }
 
@@ -12,7 +12,10 @@ const NO_TRACE = '0'.repeat(32)
 const NO_SPAN = '0'.repeat(16)
 const LENGTH = 55
 
-/** What a `traceparent` says; undefined for what is none: that is ignored, as the standard asks. Later versions are read as far as they are known. */
+/**
+ * Parses a `traceparent`. Returns `undefined` for an invalid one, which the standard requires to ignore. Later versions are read as far as they are
+ * known.
+ */
 export function parseTraceparent(text: string | undefined): TraceContext | undefined {
   if (text === undefined || text.length > LONGEST) return undefined
   const [, version, trace_id, span_id, flags, more] = FIELDS.exec(text) ?? []
@@ -21,12 +24,12 @@ export function parseTraceparent(text: string | undefined): TraceContext | undef
   return { trace_id, span_id, flags: Number.parseInt(flags, 16) }
 }
 
-/** The same in version 00, as it may be sent on. */
+/** Formats a trace context in version 00, for outgoing messages. */
 export function formatTraceparent({ trace_id, span_id, flags }: TraceContext): string {
   return `00-${trace_id}-${span_id}-${(flags & 1).toString(16).padStart(2, '0')}`
 }
 
-/** What may be sent on of a header that somebody else wrote; undefined: nothing. */
+/** Returns a received `traceparent` in a form that may be forwarded, or `undefined` if it is invalid. */
 export function soundTraceparent(text: string | undefined): string | undefined {
   if (text === undefined) return undefined
   const parsed = parseTraceparent(text)

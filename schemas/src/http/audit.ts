@@ -14,23 +14,23 @@ const filters = {
   session_id: text(LIMITS.short).optional(),
   originating_agent: agentName.optional(),
   subagent: agentName.optional(),
-  /** Asked for at or after, and before: Unix seconds or milliseconds. */
+  /** Requested at or after `start_time` and before `end_time`: Unix seconds or milliseconds. */
   start_time: givenTime.optional(),
   end_time: givenTime.optional(),
   status: queryStatus.optional(),
 }
 
-/** Passes in one page of returns: each is read whole. */
+/** Maximum number of passes in one page of returns: each is read completely. */
 export const MAX_RETURNS = 50
 
 export const auditParameters = z.strictObject({
   ...filters,
-  /** Whether and what a person decided. */
+  /** Verdict, person and item of a decision. */
   decision: z.enum(['approve', 'deny']).optional(),
   decided_by: filled(LIMITS.short).optional(),
   item: z.enum(['dispatch', 'return', 'apply']).optional(),
   code: errorCode.optional(),
-  /** Part of reason, objective or summary. */
+  /** Text in its reason, objective or summary. */
   text: filled(200).optional(),
   limit: wholeNumber(1, MAX_PAGE).optional(),
   cursor: cursor.optional(),
@@ -41,11 +41,11 @@ export const returnsParameters = z.strictObject({ ...filters, limit: wholeNumber
 export type ReturnsParameters = z.infer<typeof returnsParameters>
 
 const paging = {
-  /** Give it back for what comes after; absent: that was all. */
+  /** Cursor of the next page. Absent on the last page. */
   cursor: z.string().optional(),
-  /** False: the audit still reads after a start, and what is missing may come. */
+  /** False while the audit service still reads after a start: more entries may follow later. */
   complete: z.boolean(),
-  /** How far back it has looked, where time was up before the page was full. */
+  /** How far back the search went, if its time limit was reached before the page was full. */
   scanned: z.object({ passes: z.int(), since: z.number().optional() }).optional(),
 }
 

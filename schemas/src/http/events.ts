@@ -3,11 +3,11 @@ import { text } from '../base/bounded-types.js'
 import { agentName } from '../base/identifiers.js'
 
 export const eventsParameters = z.strictObject({
-  /** Of this pass, or passes whose ids begin so. */
+  /** Id of a pass, or a prefix of ids. */
   id: text(64).optional(),
   originating_agent: agentName.optional(),
   subagent: agentName.optional(),
-  /** Begin here instead of at what is stored next: the sequence after this one. As the header Last-Event-ID, which wins. */
+  /** Sequence after which to begin; by default, the next stored message. Same as the header Last-Event-ID, which takes precedence. */
   after: z
     .preprocess((value) => (typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value), z.int().min(0))
     .optional(),
@@ -15,8 +15,8 @@ export const eventsParameters = z.strictObject({
 export type EventsParameters = z.infer<typeof eventsParameters>
 
 /**
- * One thing that was stored: `data` of an event `passover`, whose id is its sequence in the stream. An event `position` has no data that
- * matters: its id says how far the feed has read, so that a reader that comes back misses nothing.
+ * A stored message: `data` of an event `passover`, whose id is its sequence in the stream. An event `position` has no relevant data: its id tells how
+ * far the feed has read, so that a reader can resume without gaps.
  */
 export const feedEvent = z.object({
   sequence: z.int().positive(),
@@ -28,7 +28,7 @@ export const feedEvent = z.object({
   subagent: z.string().optional(),
   id: z.string().optional(),
   by: z.string().optional(),
-  /** The installation does not check names: `by` is the name that a process claimed for a person. */
+  /** Set if the installation does not check names: `by` is the name that a process claimed for a person. */
   unverified: z.literal(true).optional(),
   attempt: z.int().optional(),
   detail: z.string().optional(),

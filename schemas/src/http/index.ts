@@ -1,6 +1,4 @@
-/**
- * What the HTTP API is told and says (services/gateway, @passover/sdk/http): one schema for types, validation and the OpenAPI document.
- */
+/** Requests and responses of the HTTP API (services/gateway, @passover/sdk/http): one schema for types, validation and the OpenAPI document. */
 export {
   type AuditPage,
   type AuditParameters,

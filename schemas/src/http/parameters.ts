@@ -3,7 +3,7 @@ import { filled, text } from '../base/bounded-types.js'
 import { agentName } from '../base/identifiers.js'
 import { LIMITS } from '../base/limits.js'
 
-/** A whole number in a query: only digits count as one, so that `1e3` and ` 7` are mistakes. */
+/** An integer in a query. Only digits are accepted, so `1e3` and ` 7` are errors. */
 export function wholeNumber(least: number, most: number) {
   return z.preprocess(
     (value) => (typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value),
@@ -11,13 +11,13 @@ export function wholeNumber(least: number, most: number) {
   )
 }
 
-/** Below it a time is in seconds, such as 1700000000. */
+/** Times below this value are in seconds, such as 1700000000. */
 const SECONDS_BELOW = 1e11
 
-/** A time of a query in ms, given as Unix seconds or milliseconds. */
+/** A time in a query, in Unix seconds or milliseconds. */
 export const givenTime = wholeNumber(0, LIMITS.time)
 
-/** The same in ms. */
+/** Converts the time of a query to milliseconds. */
 export function inMilliseconds(given: number): number {
   return given < SECONDS_BELOW ? given * 1_000 : given
 }
@@ -27,11 +27,11 @@ export const flag = z.enum(['true', 'false'])
 
 export const cursor = filled(120)
 
-/** Which pass is meant, where several share the id. */
+/** Selects a pass if several share the id. */
 export const parties = { from: agentName.optional(), to: agentName.optional() }
 
-/** A pass's id in a path; also `bad-<sequence>`. What is none names no pass. */
+/** Id of a pass in a path; also `bad-<sequence>`. A malformed id matches no pass. */
 export const idPath = z.object({ id: text(64) })
 
-/** Why a person does something; it stands in the audit trail. */
+/** Reason for a person's action, recorded in the audit trail. */
 export const reasoned = { reason: text(LIMITS.line).optional() }

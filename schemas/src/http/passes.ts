@@ -14,14 +14,17 @@ import { flag, parties, reasoned } from './parameters.js'
 const { shape } = requestControl
 const context = workContext.shape
 
-/** A pass that is asked for: PassOverRequest without what the token (its originator) and the gateway (id, times) fill in. */
+/** Request for a pass: PassOverRequest without what the token (its originator) and the gateway (id, times) fill in. */
 export const createPass = z.strictObject({
   subagent: agentName,
   reason: shape.reason,
   work_context: workContext
     .partial({ session_id: true, directory: true, files: true, messages: true })
     .extend({ objective: context.objective }),
-  /** The same id with the same request gets the stored state or result; with another one it is E005. The header Idempotency-Key says it too. */
+  /**
+   * Idempotency key. The same id with the same request returns the stored state or result; with another request it is E005. Same as the header
+   * Idempotency-Key.
+   */
   id: passId.optional(),
   return_required: z.boolean().optional(),
   priority: shape.priority,
@@ -39,20 +42,20 @@ export const createPass = z.strictObject({
 })
 export type CreatePass = z.input<typeof createPass>
 
-/** What came back, as far as the token's owner may see it now. */
+/** The result, as far as the token's owner may see it now. */
 const outcome = {
   output: z.record(z.string(), z.unknown()).optional(),
   error: passError.optional(),
   raw_output: z.unknown().optional(),
-  /** Why there is an output that is not shown: unreadable, or not released to its originator. */
+  /** Why an existing output is not shown: unreadable, or not released to its originator. */
   withheld: z.string().optional(),
 }
 
-/** A pass that was taken. With an output or an error it has ended. */
+/** A pass that was accepted. If there is an output or an error, it has ended. */
 export const createdPass = z.object({ id: passId, originator: agentName, subagent: agentName, status: z.enum(PASS_STATUSES), ...outcome })
 export type CreatedPass = z.infer<typeof createdPass>
 
-/** Which one is meant. */
+/** Selects one pass. */
 export const partiesParameters = z.strictObject(parties)
 export const showParameters = z.strictObject({ ...parties, history: flag.optional() })
 
@@ -62,13 +65,13 @@ export const shownPass = z.object({
   digest: z.string().optional(),
   deadline: z.number().optional(),
   decisions: z.array(answeredDecision),
-  /** The projection (PassRecord). */
+  /** The record (PassRecord). */
   record: z.record(z.string(), z.unknown()).optional(),
-  /** What of it waits for a person. */
+  /** Its item that waits for a person. */
   due: inboxItem.optional(),
-  /** For people: of the agents of its chain the first whose credentials were revoked. */
+  /** For people: the first agent of its chain whose credentials were revoked. */
   revoked: revokedAgent.optional(),
-  /** With `history=true`. */
+  /** With `history=true`: the stored messages, and its children in `below`. */
   history: z.array(timelineEntry).optional(),
   below: z.array(passRow).optional(),
   ...outcome,
@@ -76,7 +79,7 @@ export const shownPass = z.object({
 export type ShownPass = z.infer<typeof shownPass>
 
 export const cancelPass = z.strictObject({ ...reasoned, ...parties })
-/** Who acted: the name, and whether this installation can vouch for it. */
+/** The name of the acting person, and a mark if this installation does not check names. */
 export const actedBy = { by: z.string().optional(), unverified: z.literal(true).optional() }
 
 export const cancelledPass = z.object({ id: z.string(), cancelled: z.boolean(), status: z.string(), ...actedBy })
@@ -85,20 +88,20 @@ export type CancelledPass = z.infer<typeof cancelledPass>
 export const decidePass = z.strictObject({
   ...reasoned,
   ...parties,
-  /** Only if this is what waits. */
+  /** Decides only if this is the item that waits. */
   item: z.enum(['dispatch', 'return', 'apply']).optional(),
-  /** Numbers of the changes that are taken, of item `apply`; the others are rejected. */
+  /** For item `apply`: numbers of the changes that are taken; the others are rejected. */
   only: list(z.int().positive(), LIMITS.artifacts).optional(),
   /**
-   * Of what was shown: if something else waits by now, nothing is decided (412). To approve changes it is required, and it is the digest
-   * of the plan, which shows all of them; of other items it is `due.digest`.
+   * Digest of what was shown. If another item waits by now, nothing is decided (412). Required to approve changes, where it is the digest of the
+   * plan, which shows all of them; for other items it is `due.digest`.
    */
   digest: text(LIMITS.word).optional(),
-  /** Also changes of binary content, which the plan cannot show. */
+  /** True to include changes of binary content, which the plan cannot show. */
   binary: z.boolean().optional(),
-  /** Also files with too many changes for a diff. */
+  /** True to include files with too many changes for a diff. */
   whole: z.boolean().optional(),
-  /** Approve although an agent of the chain, its originator or its subagent, has no valid credentials any more (`due.revoked`). */
+  /** True to approve although an agent of the chain, its originator or its subagent, no longer has valid credentials (`due.revoked`). */
   despite_revocation: z.boolean().optional(),
 })
 export type DecidePass = z.infer<typeof decidePass>
@@ -108,11 +111,11 @@ export const decidedPass = z.object({
   item: z.string(),
   decided: z.boolean(),
   ...actedBy,
-  /** By a person who takes part in the pass, as the only person of a local server. */
+  /** Set if the person takes part in the pass, as the only person of a local server. */
   self: z.literal('local').optional(),
   verdict: z.string().optional(),
   digest: z.string().optional(),
-  /** When somebody else decided. */
+  /** Time of the decision, if somebody else decided. */
   at: z.number().optional(),
   status: z.string(),
   modifications: z.record(z.string(), z.enum(['taken', 'rejected'])).optional(),
@@ -121,28 +124,28 @@ export type DecidedPass = z.infer<typeof decidedPass>
 
 export const planParameters = z.strictObject({
   ...parties,
-  /** Numbers of the changes that would be taken, by commas; absent: all. */
+  /** Numbers of the changes that would be taken, separated by commas. Absent means all. */
   only: z
     .string()
     .regex(/^[1-9]\d{0,5}(,[1-9]\d{0,5}){0,9999}$/)
     .optional(),
-  /** `true`: files with too many changes for a diff are shown as all old lines removed and all new lines added. */
+  /** `true` shows files with too many changes for a diff as all old lines removed and all new lines added. */
   whole: flag.optional(),
 })
 
 export type PlanParameters = z.infer<typeof planParameters>
 
-/** What may be applied of an output. The files are where its originator is; the changes are written there, by it or by `passover apply`. */
+/** Plan for applying an output. The files are on the originator's machine; the originator or `passover apply` writes the changes there. */
 export const applyPlan = z.object({
   id: z.string(),
   status: z.string(),
-  /** Whether it may be applied as it stands. */
+  /** True if it may be applied in its current state. */
   may_apply: z.boolean(),
   why_not: z.string().optional(),
   decision: answeredDecision.optional(),
-  /** Names exactly what `files` shows: the stored return and the changes taken from it. An approval of changes gives it. */
+  /** Digest of exactly what `files` shows: the stored return and the changes taken from it. An approval of changes must contain it. */
   digest: z.string(),
-  /** What the changes do to each file in all, with diffs and warnings; of those in the decision or in `only`, else of all. */
+  /** Combined effect of the changes on each file, with diffs and warnings. Covers the changes in the decision or in `only`, or else all. */
   files: z.array(shownFile),
   changes: z.array(
     z.object({

@@ -15,9 +15,9 @@ export const agentsPage = z.object({
 export type AgentsPage = z.infer<typeof agentsPage>
 
 export const inboxParameters = z.strictObject({
-  /** Only what was asked for on behalf of this agent. */
+  /** Only items requested on behalf of this agent. */
   from: agentName.optional(),
-  /** Only what the token's owner may decide. */
+  /** Only items that the token's owner may decide. */
   mine: flag.optional(),
   limit: wholeNumber(1, 200).optional(),
   cursor: text(10_000).optional(),
@@ -25,12 +25,12 @@ export const inboxParameters = z.strictObject({
 export const inboxPage = z.object({
   items: z.array(inboxItem),
   cursor: z.string().optional(),
-  /** The inbox was full: items of these agents may wait that it does not list. */
+  /** Set if the inbox was full: items of these agents may wait without being listed. */
   left_out: z.array(inboxLeftOut).optional(),
 })
 export type InboxPage = z.infer<typeof inboxPage>
 
-/** The policy in force. Version 0 is the system's defaults. The header ETag is the version. */
+/** The policy in force. Version 0 means the system's defaults. The header ETag contains the version. */
 export const policyInForce = z.object({
   version: z.int().min(0),
   document: passOverPreferences,
@@ -42,12 +42,12 @@ export type PolicyInForce = z.infer<typeof policyInForce>
 
 export const putPolicyParameters = z.strictObject({ ...reasoned, allow_missing: flag.optional() })
 export const putPolicyHeaders = z.object({
-  /** The version that was changed, as ETag gave it: `"7"`. A weak tag is well formed and never matches (RFC 9110, section 13.1.1). */
+  /** ETag of the version that was changed: `"7"`. A weak tag is well-formed and never matches (RFC 9110, section 13.1.1). */
   'if-match': z.string().regex(/^(W\/)?"\d{1,15}"$/, 'the ETag of the version that was changed, like "7"'),
 })
 export const publishedPolicy = z.object({
   version: z.int().min(0),
-  /** False: it says what was in force already. */
+  /** False if the same document was already in force. */
   changed: z.boolean(),
   warnings: z.array(z.object({ path: z.string(), message: z.string() })),
 })
@@ -59,7 +59,7 @@ export const explainedPolicy = z.object({
   to: agentName,
   version: z.int().min(0),
   policy_name: z.string(),
-  /** Whether `to` is in the registry. */
+  /** True if `to` is in the registry. */
   registered: z.boolean(),
   fields: z.array(z.object({ field: z.string(), value: z.unknown().optional(), level: z.string(), path: z.string() })),
 })
@@ -71,14 +71,14 @@ export const deadLettersParameters = z.strictObject({
   limit: wholeNumber(1, 500).optional(),
   before: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
 })
-/** Newest first; `next` is the `before` of what comes after. */
+/** Newest first. `next` is the `before` of the next page. */
 export const deadLettersPage = z.object({ letters: z.array(deadLetter), next: z.int().optional() })
 export type DeadLettersPage = z.infer<typeof deadLettersPage>
 
 export const shownLetter = z.object({
   letter: deadLetter,
   error: passError,
-  /** The offending bytes, at most 64 KiB of them, and as text where they are some. */
+  /** The offending bytes, up to 64 KiB, also as text if they are text. */
   data_base64: z.string().optional(),
   text: z.string().optional(),
 })
@@ -88,7 +88,7 @@ export const settleLetter = z.strictObject({ reason: text(LIMITS.line).optional(
 export const settledLetter = z.object({
   id: z.string(),
   action: z.enum(['requeue', 'drop']),
-  /** False: it was settled before, by whom the answer says. */
+  /** False if it was settled before; `by` is the person who did. */
   done: z.boolean(),
   by: z.string(),
   unverified: z.literal(true).optional(),

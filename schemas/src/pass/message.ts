@@ -5,9 +5,8 @@ import { LIMITS } from '../base/limits.js'
 type Run = z.ZodType['_zod']['run']
 
 /**
- * A structure that comes from others as one message. It is refused where it has more values in all than LIMITS.values,
- * before any of them is checked; and mostly it is read by code that zod compiles from the schema at its first use.
- * Derived schemas lose both.
+ * Wraps the schema of a structure that is received as one message. Refuses a value with more than LIMITS.values values in total, before any of them
+ * is validated. Otherwise validates mostly with code that zod compiles from the schema at the first use. Derived schemas lose both.
  */
 export function message<T extends z.ZodType>(schema: T): T {
   return compiled(schema, (payload) => {
@@ -17,10 +16,16 @@ export function message<T extends z.ZodType>(schema: T): T {
   })
 }
 
-/** To compile a large schema takes tens of ms: a command that asks for one pass does not wait for that. */
+/**
+ * Number of reads before a schema is compiled. Compiling a large schema takes tens of ms, which a command that requests a single pass should not wait
+ * for.
+ */
 const RARE = 100
 
-/** A structure that a process makes itself for every pass: read by compiled code once there were some. Derived schemas lose it. */
+/**
+ * Wraps the schema of a structure that a process creates itself for every pass: compiled after the first {@link RARE} reads. Derived schemas lose
+ * this.
+ */
 export function frequent<T extends z.ZodType>(schema: T): T {
   return compiled(schema, schema._zod.run, RARE)
 }
@@ -36,7 +41,10 @@ function compiled<T extends z.ZodType>(schema: T, tooMany: Run, rare = 0): T {
     made ??= compile()
     return made(payload, context)
   }
-  /** What the compiled code refuses is read again by `run`, which says why. Without leave to make code zod gives the schema itself. */
+  /**
+   * Compiles the schema. Values that the compiled code refuses are validated again by `run`, which reports why. If code generation is not permitted,
+   * zod returns the schema itself.
+   */
   const compile = () => {
     schema._zod.run = run
     const { run: swift } = z.compile(schema)._zod
@@ -47,10 +55,10 @@ function compiled<T extends z.ZodType>(schema: T, tooMany: Run, rare = 0): T {
   return schema
 }
 
-/** Beyond these the compiled code, one large function that never gets warm on rare messages, is the slower one. */
+/** Number of values above which the compiled code is slower: it is one large function that is never optimized for rare messages. */
 const MAX_COMPILED = 10_000
 
-/** `large`: not for the compiled code, which neither counts an object's keys nor refuses `__proto__`. */
+/** `large` is not validated by the compiled code, which neither counts an object's keys nor refuses `__proto__`. */
 type Extent = 'small' | 'large' | 'too many'
 
 function extentOf(message: unknown): Extent {

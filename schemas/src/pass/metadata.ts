@@ -7,7 +7,7 @@ import { LIMITS } from '../base/limits.js'
 export const originationEntry = open({ agent_id: agentName, timestamp: time, action: z.enum(['initiated', 'delegated', 'returned']) })
 export type OriginationEntry = z.infer<typeof originationEntry>
 
-/** PassOverMetadata, times in ms. */
+/** PassOverMetadata. All times are in ms. */
 export const passOverMetadata = open({
   created_at: time,
   started_at: time.optional(),
@@ -16,15 +16,15 @@ export const passOverMetadata = open({
 
   pass_over_id: passId,
   trace_id: text(LIMITS.short).optional(),
-  /** Passes in the chain, this one included. */
+  /** Number of passes in the chain, including this one. */
   chain_depth: z.int().min(0).max(LIMITS.chain),
   origination_chain: list(originationEntry, LIMITS.chain_entries),
 
   policy_name: text(LIMITS.short).optional(),
   policy_override: z.boolean().optional(),
-  /** Ours: version of the policy document that the pass ran under. */
+  /** Extension: version of the policy document that the pass ran under. */
   policy_version: count.optional(),
-  /** Ours: the attempt that returned, and the pass that this one tries again. */
+  /** Extension: the attempt that returned, and the pass that this one retries. */
   attempt: count.optional(),
   retry_of: passId.optional(),
 

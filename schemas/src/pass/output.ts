@@ -23,17 +23,15 @@ const summaryShape = {
   files_reviewed: count,
   issues_found: count,
   time_elapsed_ms: span,
-  /** A text for people. */
+  /** Summary text for people. */
   generated_summary: text(LIMITS.page).optional(),
 }
 
-/**
- * The summary of a WorkOutput. Nested `statistics` are read and flattened; files_reviewed, which they lack, is then 0.
- */
+/** The summary of a WorkOutput. Nested `statistics` are accepted and flattened; files_reviewed, which they lack, is then 0. */
 export const workSummary = z.preprocess(flatStatistics, open(summaryShape))
 export type WorkSummary = z.infer<typeof workSummary>
 
-/** Moves `statistics` up; a flat field that is there wins. */
+/** Moves the fields of `statistics` up. An existing field takes precedence. */
 function flatStatistics(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || !('statistics' in value)) return value
   const { statistics, ...rest } = value
@@ -41,7 +39,7 @@ function flatStatistics(value: unknown): unknown {
   return { files_reviewed: 0, ...statistics, ...rest }
 }
 
-/** What a subagent returns. */
+/** Result that a subagent returns. */
 export const workOutput = message(
   open({
     /** The pass's id. */
@@ -60,27 +58,27 @@ export const workOutput = message(
 
     metadata: passOverMetadata,
 
-    /** Plain text of a subagent that has nothing more to say. */
+    /** Plain text, for a subagent that returns nothing else. */
     output: text(LIMITS.text).optional(),
   }),
 )
 export type WorkOutput = z.infer<typeof workOutput>
 
-/** What a handler knows of its summary; the system counts the rest. */
+/** Fields of the summary that a handler may set; the system counts the rest. */
 export const handlerSummary = z.preprocess(flatStatistics, open(z.object(summaryShape).partial().shape))
 
 const handlerFields = {
   status: workStatus.optional(),
   completion_reason: text(LIMITS.page).optional(),
   artifacts: list(workArtifact, LIMITS.artifacts).optional(),
-  /** Just text is its generated_summary. */
+  /** A plain text becomes the generated_summary. */
   summary: z.union([text(LIMITS.page), handlerSummary]).optional(),
   auto_apply_allowed: z.boolean().optional(),
   output: text(LIMITS.text).optional(),
 }
 const SOMETHING = Object.keys(handlerFields)
 
-/** What a handler gives: text, or any of these fields but at least one. Identity and metadata are the system's. */
+/** Result of a handler: text, or at least one of these fields. The system sets identity and metadata. */
 export const handlerResult = z.union([
   text(LIMITS.text),
   capKeys(

@@ -13,12 +13,12 @@ export const OUTPUT_TYPES = ['decision', 'artifacts', 'report', 'mixed'] as cons
 export const expectedOutputType = z.enum(OUTPUT_TYPES)
 export type ExpectedOutputType = z.infer<typeof expectedOutputType>
 
-/** The pass within which another one is asked for, and the proof of it (docs/architecture/protocol.md#parents-and-chains). */
+/** The parent pass of a request, with the proof (docs/architecture/protocol.md#parents-and-chains). */
 export const parentProof = open({
   originator: agentName,
   subagent: agentName,
   id: passId,
-  /** Stands in the parent's work step. */
+  /** From the parent's work step. */
   return_id: filled(LIMITS.short),
   /** Sequence of the parent's last step that counts. */
   proof: z.int().positive(),
@@ -40,10 +40,10 @@ const controlShape = {
   constraints: list(filled(LIMITS.word), LIMITS.constraints).optional(),
   expected_output_type: expectedOutputType.optional(),
 
-  /** Inline override of policy. */
+  /** Inline override of the policy. */
   override: agentPairOverride.optional(),
   parent: parentProof.optional(),
-  /** The pass that this one tries again, and how many attempts were made for it in all. */
+  /** The pass that this one retries, and the total number of attempts made for it. */
   retry_of: passId.optional(),
   attempts_made: count.optional(),
   budget: budget.optional(),
@@ -51,7 +51,7 @@ const controlShape = {
   trace_id: filled(LIMITS.short).optional(),
 }
 
-/** The request without its context: what admission reads. */
+/** The request without its context, as admission reads it. */
 export const requestControl = frequent(open(controlShape))
 export type RequestControl = z.infer<typeof requestControl>
 

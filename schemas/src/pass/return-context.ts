@@ -4,7 +4,7 @@ import { agentName, passId } from '../base/identifiers.js'
 import { LIMITS } from '../base/limits.js'
 import { workOutput } from './output.js'
 
-/** Where a pass stands (docs/architecture/protocol.md#status). */
+/** Status of a pass (docs/architecture/protocol.md#status). */
 export const PASS_STATUSES = [
   'requested',
   'held',
@@ -20,7 +20,7 @@ export const PASS_STATUSES = [
 export const passStatus = z.enum(PASS_STATUSES)
 export type PassStatus = z.infer<typeof passStatus>
 
-/** ReturnToContext: a projection, made from the journal when someone asks. */
+/** ReturnToContext: a projection, computed from the journal on demand. */
 export const returnToContext = open({
   session_id: filled(LIMITS.short),
   return_id: filled(LIMITS.short),

@@ -3,21 +3,21 @@ import { count, filled, record, time } from '../base/bounded-types.js'
 import { LIMITS } from '../base/limits.js'
 import { budget } from './policy.js'
 
-/** Passes below one budgeted root: with the longest names, and an account each, so many fit one message. */
+/** Maximum number of passes below one budgeted root. With the longest names and an account each, this number fits into one message. */
 export const LEDGER_PASSES = 1_000
 
 /** `originator/subagent/id`. */
 const passText = filled(LIMITS.short)
 
 /**
- * What a tree of passes has used up of its budgets: one value of the bucket `budgets` by its root, written by
- * compare-and-set before a work step. Only dispatchers write it.
+ * Budget use of a tree of passes: one value in the bucket `budgets`, keyed by the root, written by compare-and-set before a work step. Only
+ * dispatchers write it.
  */
 export const budgetLedger = z.object({
   v: z.literal(1),
-  /** By pass: what it was granted, and what the passes below it took of that. */
+  /** By pass: its grant, and what the passes below it used of that. */
   accounts: record(passText, z.object({ limit: budget, passes: count, tokens: count, time_ms: count }), LEDGER_PASSES),
-  /** By pass: what it took, from the account of its parent and from all above. */
+  /** By pass: what it charged to the account of its parent and to all accounts above. */
   charges: record(
     passText,
     z.object({
@@ -25,7 +25,7 @@ export const budgetLedger = z.object({
       tokens: count,
       time_ms: count,
       at: time,
-      /** Its work step is known to be stored: it is never given back. */
+      /** Set if the work step is known to be stored: the charge is never released. */
       sure: z.literal(true).optional(),
     }),
     LEDGER_PASSES,

@@ -4,14 +4,14 @@ import { agentName } from '../base/identifiers.js'
 import { LIMITS } from '../base/limits.js'
 
 /**
- * Configuration: which field may stand at which level. Everything in a file is optional and an
- * unknown key is refused; `effectivePolicy` is the same with everything resolved. Defaults stand in core's table.
+ * Configuration: the fields allowed at each level. Every field in a file is optional, and unknown keys are refused. `effectivePolicy` has the same
+ * fields after resolving. Defaults are in SYSTEM_DEFAULTS of core.
  */
 
 export const notifyOnReturn = z.enum(['always', 'only_issues', 'never'])
 export type NotifyOnReturn = z.infer<typeof notifyOnReturn>
 
-/** What a pass and everything below it may use up. */
+/** Budget of a pass and everything below it. */
 export const budget = strict({
   passes: z.int().min(0).max(1_000_000_000).optional(),
   tokens: z.int().min(0).optional(),
@@ -50,10 +50,10 @@ const tools = list(filled(LIMITS.word), LIMITS.tools)
 const person = filled(LIMITS.short)
 const deciders = list(person, LIMITS.approvers).optional().describe('Names of the people who may decide. Absent: every person.')
 const remark = text(LIMITS.line)
-/** Stored times below 1e11 are seconds: as ms they would lie in 1973. */
+/** Stored times below 1e11 are in seconds: as ms they would be in 1973 or earlier. */
 const storedTime = time.overwrite((value) => (value < 1e11 ? value * 1000 : value))
 
-/** Fields of level o: what one request may override for itself. */
+/** Fields of level `override`, which one request may override for itself. */
 const overridable = {
   auto_return: flag.optional().describe('Delivers every output without a release by a person, also where a critical finding was reported.'),
   auto_review: flag
@@ -84,11 +84,11 @@ const overridable = {
     ),
 }
 
-/** An inline override. A field of another level is refused as unknown. */
+/** An inline override. Fields of other levels are refused as unknown. */
 export const agentPairOverride = strict({ ...overridable, budget: treeBudget })
 export type AgentPairOverride = z.infer<typeof agentPairOverride>
 
-/** Fields that a pair may let its overrides widen. */
+/** Fields whose overrides a pair may allow to widen. */
 export const widenable = z.enum(Object.keys(agentPairOverride.shape) as (keyof AgentPairOverride)[])
 export type Widenable = z.infer<typeof widenable>
 
@@ -137,7 +137,7 @@ const leases = {
     .describe('How long a worker holds a pass without renewing its lease, in milliseconds. Then another worker may take it.'),
 }
 
-/** AgentPairPreference as a file has it: all optional, `from` and `to` come from its key. */
+/** AgentPairPreference as written in a file: all fields optional, `from` and `to` come from its key. */
 export const agentPairPreference = strict({
   from: agentName.optional(),
   to: agentName.optional(),
@@ -164,7 +164,7 @@ export const agentPairPreference = strict({
 })
 export type AgentPairPreference = z.infer<typeof agentPairPreference>
 
-/** SubagentPreference as a file has it: all optional, `subagent_id` comes from its key. */
+/** SubagentPreference as written in a file: all fields optional, `subagent_id` comes from its key. */
 export const subagentPreference = strict({
   subagent_id: agentName.optional(),
   reason: remark.optional(),
@@ -194,7 +194,7 @@ export type SubagentPreference = z.infer<typeof subagentPreference>
 
 const { require_user_approval: _pairsWord, ...global } = overridable
 
-/** Global defaults. `require_confirmation` is what pairs call require_user_approval. */
+/** Global defaults. `require_confirmation` is called require_user_approval in pairs. */
 export const policyDefaults = strict({
   ...global,
   require_confirmation: flag
@@ -228,15 +228,15 @@ export const auditPreference = strict({
 })
 export type AuditPreference = z.infer<typeof auditPreference>
 
-/** `alice->audit`: no spaces, both are agent names. */
+/** `alice->audit`: two agent names without spaces. */
 const PAIR = /^([A-Za-z0-9][A-Za-z0-9_-]{0,63})->([A-Za-z0-9][A-Za-z0-9_-]{0,63})$/
 
-/** The key under which a pair stands in the policy. */
+/** Returns the key of a pair in the policy. */
 export function pairKey(from: string, to: string): string {
   return `${from}->${to}`
 }
 
-/** The two names of a pair's key; undefined when it is none. */
+/** Returns the two names of a pair's key, or `undefined` if the key is malformed. */
 export function parsePairKey(key: string): { from: string; to: string } | undefined {
   const [, from, to] = PAIR.exec(key) ?? []
   if (!agentName.safeParse(from).success || !agentName.safeParse(to).success) return undefined
@@ -245,7 +245,7 @@ export function parsePairKey(key: string): { from: string; to: string } | undefi
 
 type Named = Record<string, string | undefined>
 
-/** Fills what an entry's key says; an entry that says otherwise is refused. */
+/** Fills in the fields that an entry's key implies. An entry with other values is refused. */
 function byKey<T extends object>(entries: Record<string, T>, name: (key: string) => Named | undefined, issues: z.core.$ZodRawIssue[]) {
   const named: Record<string, T> = {}
   for (const [key, entry] of Object.entries(entries)) {
@@ -279,7 +279,7 @@ const subagents = capKeys(
   LIMITS.subagents,
 )
 
-/** PassOverPreferences: the policy document, file and live. */
+/** PassOverPreferences: the policy document, in a file or live. */
 export const passOverPreferences = strict({
   /** For editors. */
   $schema: text(LIMITS.line).optional(),
@@ -290,7 +290,7 @@ export const passOverPreferences = strict({
 })
 export type PassOverPreferences = z.infer<typeof passOverPreferences>
 
-/** Every field resolved for one pass. What has no default is absent: no limit, all tools, everybody approves. */
+/** All fields resolved for one pass. A field without a default is absent: no limit, all tools, all persons may approve. */
 export const effectivePolicy = z.object({
   enabled: flag,
   reason: remark.optional(),
@@ -321,9 +321,9 @@ export const effectivePolicy = z.object({
   max_passes_per_minute: many.optional(),
   max_active: many.optional(),
   max_passes_per_session: many,
-  /** Absent where an earlier version resolved it: 1,000. */
+  /** Absent if an earlier version resolved it; then 1,000. */
   max_held: many.optional(),
-  /** Absent where an earlier version resolved it: 10,000. */
+  /** Absent if an earlier version resolved it; then 10,000. */
   max_open: many.optional(),
   budget: budget.optional(),
   allow_widening: list(widenable, widenable.options.length),

@@ -5,10 +5,10 @@ import { agentName, passKey } from '../base/identifiers.js'
 import { LIMITS } from '../base/limits.js'
 
 /**
- * Custody of what is stored (decision 87): bodies of `custody.<person>`, and of what the audit did about them, `custody.passover`. Each is
- * stored before anything follows from it.
+ * Custody of stored data (decision 87): bodies of `custody.<person>`, and of the audit service's events about them, `custody.passover`. Each is
+ * stored before it takes effect.
  */
-/** WIRE_VERSION, whose file needs this one. */
+/** Same value as WIRE_VERSION, which cannot be imported: its file imports this one. */
 const v = z.literal(1)
 const sequence = z.int().positive()
 const why = filled(LIMITS.line)
@@ -16,28 +16,25 @@ const session = filled(LIMITS.short)
 const hash = z.string().regex(/^[0-9a-f]{64}$/)
 const digest = z.custom<Uint8Array>((value) => value instanceof Uint8Array && value.length === 32)
 
-/** Of what nothing may leave stream or archive. */
+/** Scope of a hold: data that must not be removed from stream or archive. */
 export const custodyScope = z.union([z.strictObject({ session }), z.strictObject({ pass: passKey.extend({ id: filled(64) }) })])
 export type CustodyScope = z.infer<typeof custodyScope>
 
-/** An entry that was erased: its sequence, its time (server ms), and the digest that stays in its place. */
+/** An erased entry: its sequence, its time (server ms), and the digest that replaces it. */
 export const erasedFrame = z.tuple([sequence, z.number(), digest])
 export type ErasedFrame = z.infer<typeof erasedFrame>
 
-/** One pass in a tombstone; nothing of it tells which it was but to who knows its id. */
+/** One pass in a tombstone. It identifies the pass only to someone who knows its id. */
 export const erasedPass = z.object({
   /** SHA-256 of its id. */
   pass: hash,
   frames: z.array(erasedFrame).max(100_000),
-  /** Large parts that it referred to: the agent whose bucket they lie in, and their name there. */
+  /** Large parts that it referred to: the agent that owns the bucket, and the name of the part in it. */
   parts: z.array(z.tuple([agentName, hash])).max(100_000),
 })
 export type ErasedPass = z.infer<typeof erasedPass>
 
-/**
- * Segments of the archive that are neighbours, as their manifest entries tell them together; times (server ms) are 0 where all of them were
- * empty.
- */
+/** A run of consecutive archive segments, summarized from their manifest entries. Times (server ms) are 0 if all of the segments were empty. */
 export const segmentRun = z.object({
   from: z.int().min(0),
   to: z.int().min(0),
@@ -49,21 +46,24 @@ export const segmentRun = z.object({
 })
 export type SegmentRun = z.infer<typeof segmentRun>
 
-/** Said by a person. `hold` of a release and `erase` of what follows an erasure are the sequences of those events. */
+/** Events of persons. `hold` in a release, and `erase` in the events that follow an erasure, are the sequences of those events. */
 const said = [
   z.object({ v, kind: z.literal('hold'), scope: custodyScope, reason: why }),
   z.object({ v, kind: z.literal('release'), hold: sequence, reason: why.optional() }),
-  /** `originator`: of the root passes, whose session it is; absent: the only one that has a session of this name. */
+  /** `originator` is that of the root passes of the session. Absent if only one originator has a session of this name. */
   z.object({ v, kind: z.literal('erase'), session, originator: agentName.optional(), reason: why }),
 ] as const
-/** Said by the audit. */
+/** Events of the audit service. */
 const done = [
   z.object({ v, kind: z.literal('erased'), erase: sequence, passes: z.array(erasedPass).max(1_000) }),
   z.object({ v, kind: z.literal('refused'), erase: sequence, why }),
   z.object({ v, kind: z.literal('done'), erase: sequence, passes: z.int().min(0), entries: z.int().min(0), parts: z.int().min(0) }),
-  /** Said once: from here on each removal is told before it is done. `begins`: the first segment of the archive; `untold`: what was removed before. */
+  /**
+   * Stored once: from here on every removal is announced before it is carried out. `begins` is the first segment of the archive; `untold` lists
+   * earlier removals.
+   */
   z.object({ v, kind: z.literal('removals'), begins: z.int().min(0), untold: z.array(segmentRun).max(2_000) }),
-  /** Segments leave the archive, as they are older than this version of the policy keeps. */
+  /** Announces segments that leave the archive, because they are older than this version of the policy keeps them. */
   z.object({
     v,
     kind: z.literal('removed'),
@@ -75,7 +75,7 @@ const done = [
 export const custodyBody = z.discriminatedUnion('kind', [...said, ...done])
 export type CustodyBody = z.infer<typeof custodyBody>
 
-/** What stands of a hold, and of an erasure. */
+/** Current state of a hold, and of an erasure. */
 export const custodyHold = z.object({
   hold: sequence,
   scope: custodyScope,
@@ -101,7 +101,7 @@ export const custodyErasure = z.object({
 })
 export type CustodyErasure = z.infer<typeof custodyErasure>
 
-/** `custody`: what is held, and what was erased; and with a session, what its erasure would do. */
+/** `custody` asks for holds and erasures; with a session, also for a preview of its erasure. */
 export const custodyQuestions = [
   z.object({ op: z.literal('custody'), session: session.optional(), originator: agentName.optional() }),
 ] as const
@@ -112,7 +112,10 @@ export const custodyAnswer = z.union([
     ok: z.literal(true),
     holds: z.array(custodyHold),
     erasures: z.array(custodyErasure),
-    /** Who has a session of this name: where there are several and none was named, the rest is nothing. Passes that have an end, and those that have none; segments that are written anew, entries, and parts that lie apart. */
+    /**
+     * `originators` have a session of this name; if there are several and the question names none, all else is empty. `passes` have ended, `open`
+     * have not. `segments` are rewritten. `entries` are erased, `parts` are the ones stored separately.
+     */
     preview: z
       .object({
         originators: z.array(agentName).default([]),

@@ -1,34 +1,34 @@
 import type { ErrorCode } from '../base/errors.js'
 import { journalFilter, type PassKey } from '../base/identifiers.js'
 
-/** Headers of ours; what readers need without the body (docs/architecture/protocol.md#payloads). */
+/** Headers of Passover messages: what readers need without the body (docs/architecture/protocol.md#payloads). */
 export const HEADER = {
   id: 'Passover-Id',
   digest: 'Passover-Digest',
   /** Stream sequence of the request that a first step answers. */
   request: 'Passover-Request',
-  /** Stored time (ms) of that request; lets rule 5 be judged from the step alone. */
+  /** Stored time (ms) of that request, so that rule 5 can be checked from the step alone. */
   requestedAt: 'Passover-Requested-At',
   timeout: 'Passover-Timeout',
-  /** When a held step's approval expires, as ms after the step. */
+  /** Expiry of a held step's approval, in ms after the step. */
   expires: 'Passover-Expires',
   /** keyText of the parent pass. */
   parent: 'Passover-Parent',
-  /** Sequence of the parent's last step as the child knew it. */
+  /** Sequence of the parent's last counted step as the child knew it. */
   proof: 'Passover-Proof',
   attempt: 'Passover-Attempt',
-  /** Made anew for each publisher's attempt at a step: tells one's own step when an outcome was unknown. */
+  /** New value for each attempt to publish a step. A publisher uses it to recognize its own step if the outcome was unknown. */
   nonce: 'Passover-Nonce',
   policy: 'Passover-Policy',
   code: 'Passover-Code',
   status: 'Passover-Status',
   retryOf: 'Passover-Retry-Of',
   verdict: 'Passover-Verdict',
-  /** `json` on a held or work step whose originator spoke JSON: whoever ends the pass answers in kind. Absent: msgpack. */
+  /** `json` on a held or work step if the originator used JSON: the return is then sent as JSON. Absent means msgpack. */
   reply: 'Passover-Reply',
-  /** `1` on a first step whose guard is not 0, because messages that count for nothing stood before it. */
+  /** `1` on a first step whose guard is not 0, because it follows messages that do not count. */
   first: 'Passover-First',
-  /** On a held or work step: a short name of the session that the pass counts for. */
+  /** On a held or work step: short name of the session that the pass counts for. */
   session: 'Passover-Session',
   contentType: 'Content-Type',
   traceparent: 'traceparent',
@@ -37,18 +37,18 @@ export const HEADER = {
 export const STEP_KINDS = ['held', 'work', 'fence', 'return'] as const
 export type StepKind = (typeof STEP_KINDS)[number]
 
-/** One step of a journal, as far as its subject and headers tell. Times in ms, by the server. */
+/** One step of a journal, from its subject and headers. Times are server ms. */
 export interface Step {
   type: 'step'
   kind: StepKind
   key: PassKey
-  /** Fifth token: the system, a slot (work), or the worker's agent. */
+  /** Fifth token of the subject: the system, a slot (work), or the worker's agent. */
   by: string
   sequence: number
   time: number
-  /** What its guard expected, undefined when it was published without one. */
+  /** The guard of the step. `undefined` if it was published without one. */
   guard?: { sequence: number; subject: string } | undefined
-  /** Fence: the attempt that begins. Return: the attempt that returns, 0 for the system's. */
+  /** For a fence, the attempt that begins. For a return, the attempt that returns; 0 for a return of the system. */
   attempt: number
   nonce?: string | undefined
   digest?: string | undefined
@@ -60,23 +60,23 @@ export interface Step {
   proof?: number | undefined
   code?: ErrorCode | undefined
   status?: string | undefined
-  /** Set when the originator is to be answered in JSON. */
+  /** Set if the originator expects the answer in JSON. */
   reply?: 'json' | undefined
   session?: string | undefined
-  /** The dispatcher says that it is the first step, although its guard names a message that counts for nothing. */
+  /** Set if the dispatcher declares it the first step, although its guard names a message that does not count. */
   first?: true | undefined
-  /** W3C Trace Context of the pass, where it is traced. */
+  /** W3C Trace Context of the pass, if it is traced. */
   traceparent?: string | undefined
-  /** Why no reader believes it: the server published it on a client's behalf. Then the headers are not read. */
+  /** Why readers reject it: the server published it on a client's behalf. Its headers are then not read. */
   untrusted?: string | undefined
 }
 
-/** Whether the server took a step as the first of its journal, or the dispatcher says that nothing before it counts. */
+/** Returns true if the server accepted a step as the first of its journal, or if the dispatcher declares that no earlier message counts. */
 export function isFirst({ guard, key, first }: Step): boolean {
   return (guard?.sequence === 0 || first === true) && guard?.subject === journalFilter(key)
 }
 
-/** A stored request, as far as its subject and headers tell (both may lie: admission trusts the body). */
+/** A stored request, from its subject and headers. Both may be wrong: admission uses the body. */
 export interface RequestFact {
   type: 'request'
   originator: string
@@ -85,7 +85,7 @@ export interface RequestFact {
   time: number
   id?: string | undefined
   timeout_ms?: number | undefined
-  /** Why no reader believes it: it is answered as a malformed one. */
+  /** Why readers reject it. It is answered like a malformed request. */
   untrusted?: string | undefined
 }
 
@@ -123,7 +123,7 @@ export interface EventFact {
   time: number
 }
 
-/** The server gave up delivering a message of `consumer`; its body names which one. */
+/** The server stopped delivering a message of `consumer`; the body names the message. */
 export interface AdvisoryFact {
   type: 'advisory'
   consumer: string
@@ -131,7 +131,7 @@ export interface AdvisoryFact {
   time: number
 }
 
-/** A process of `originator` says which returns it handed to their callers. */
+/** A process of `originator` reports the returns that it delivered to its callers. */
 export interface AcknowledgedFact {
   type: 'acknowledged'
   originator: string
@@ -139,10 +139,10 @@ export interface AcknowledgedFact {
   time: number
 }
 
-/** A message, neither step nor request, that no reader believes: the server published it on a client's behalf. */
+/** A message, neither step nor request, that readers reject: the server published it on a client's behalf. */
 export interface UntrustedFact {
   type: 'untrusted'
-  /** What its subject says that it is: `decision`, `event`, `policy` … */
+  /** Type of the message according to its subject: `decision`, `event`, `policy` … */
   of: string
   subject: string
   key?: PassKey
@@ -151,12 +151,12 @@ export interface UntrustedFact {
   untrusted: string
 }
 
-/** Anything else in the stream: policy, agent, custody. */
+/** Any other message in the stream: policy, agent, custody. */
 export interface OtherFact {
   type: 'other'
   sequence: number
   time: number
 }
 
-/** What a headers-only reader of the stream knows of a message. */
+/** A message as a headers-only reader of the stream sees it. */
 export type Fact = Step | RequestFact | DecisionFact | EventFact | AdvisoryFact | AcknowledgedFact | OtherFact | UntrustedFact

@@ -3,41 +3,41 @@ import { agentName, passKey, storedId } from '../base/identifiers.js'
 
 const key = passKey.extend({ id: storedId })
 
-/** What both kinds of notification say. Never what is in a file. Times in server ms. */
+/** Fields of both kinds of notification. Never contents of files. Times are server ms. */
 const common = {
   v: z.literal(1),
-  /** The same each time that it is delivered: pass, step and kind. */
+  /** Stable across deliveries: pass, step and kind. */
   id: z.string().max(300),
   pass: key,
-  /** The pass at the top of its chain. */
+  /** The root pass of its chain. */
   root: key,
   session_id: z.string().optional(),
   reason: z.string(),
-  /** Of the step that it is about. */
+  /** Sequence of the step that it is about. */
   sequence: z.int().positive(),
   time: z.number(),
 }
 
 const findings = z.object({ error: z.int().min(0), warning: z.int().min(0), info: z.int().min(0) })
 
-/** A pass returned, and its policy (`notify_on_return`) wants that told. */
+/** A pass returned, and its policy (`notify_on_return`) wants a notification. */
 export const returnNotice = z.object({
   ...common,
   event: z.literal('return'),
-  /** Of the pass. */
+  /** Status of the pass. */
   status: z.string(),
-  /** Of its output, or how it ended without one. */
+  /** Status of its output, or how the pass ended without one. */
   outcome: z.string(),
   code: z.string().optional(),
   summary: z.string(),
   decision: z.string().optional(),
-  /** Any finding, or work that was not completed. */
+  /** True if there is any finding, or if the work was not completed. */
   issues: z.boolean(),
   findings,
-  /** Proposed file modifications. */
+  /** Number of proposed file modifications. */
   changes: z.int().min(0),
   applied: z.boolean(),
-  /** What a person has to decide about it. */
+  /** The item that a person has to decide. */
   awaits: z.enum(['dispatch', 'return', 'apply']).optional(),
 })
 export type ReturnNotice = z.infer<typeof returnNotice>
@@ -47,7 +47,7 @@ export const approvalNotice = z.object({
   ...common,
   event: z.literal('approval'),
   item: z.enum(['dispatch', 'return', 'apply']),
-  /** Of what is to be decided about. */
+  /** Digest of what is to be decided. */
   digest: z.string(),
   expires_at: z.number(),
   why: z.string().optional(),
@@ -55,6 +55,6 @@ export const approvalNotice = z.object({
 })
 export type ApprovalNotice = z.infer<typeof approvalNotice>
 
-/** What a notification says: a line of `passover watch`, and the body of a webhook. */
+/** A notification: a line of `passover watch`, and the body of a webhook. */
 export const notice = z.discriminatedUnion('event', [returnNotice, approvalNotice])
 export type Notice = z.infer<typeof notice>

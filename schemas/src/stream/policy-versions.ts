@@ -7,8 +7,8 @@ import { type PassOverPreferences, passOverPreferences } from '../policy/policy.
 import { WIRE_VERSION } from './wire.js'
 
 /**
- * The live policy: each version is an event `policy.<person>` first, then stands in the bucket `policy` under
- * `version.<n>` and, while it is in force, under `current`. Version 0 is the system's defaults, which stand nowhere.
+ * The live policy. Each version is first an event `policy.<person>`, then a value in the bucket `policy` under `version.<n>` and, while it is in
+ * force, under `current`. Version 0 means the system's defaults, which are not stored.
  */
 
 const version = z.int().positive()
@@ -16,11 +16,11 @@ const version = z.int().positive()
 const digest = filled(LIMITS.word)
 const reason = text(LIMITS.line).optional()
 
-/** Body of `policy.<person>`. It counts if its digest is that of its document and it is the next one after those that count. */
+/** Body of `policy.<person>`. It counts if its digest matches its document and its version is the next after those that count. */
 export const policyBody = z.object({
   v: z.literal(WIRE_VERSION),
   version,
-  /** The version that its author changed. */
+  /** The version that the author's change is based on. */
   base: z.int().min(0),
   document: passOverPreferences,
   digest,
@@ -29,12 +29,12 @@ export const policyBody = z.object({
 })
 export type PolicyBody = z.infer<typeof policyBody>
 
-/** A version as the bucket has it. */
+/** A version as stored in the bucket. */
 export const policyVersion = z.object({
   version,
   digest,
   document: passOverPreferences,
-  /** Who published it, and when the stream stored it (server ms) under which sequence. */
+  /** The publisher, the stored time (server ms), and the sequence in the stream. */
   by: agentName,
   time,
   sequence: z.int().positive(),
@@ -42,7 +42,7 @@ export const policyVersion = z.object({
 })
 export type PolicyVersion = z.infer<typeof policyVersion>
 
-/** What names a parsed document's content: the same whatever the order of its keys. `$schema` is for editors and left out. */
+/** Returns the digest of a parsed document, independent of the order of its keys. `$schema` is only for editors and is left out. */
 export function policyDigest({ $schema: _, ...document }: PassOverPreferences): string {
   return sha256(canonicalJson(document))
 }
