@@ -3,11 +3,11 @@
  * and the JSON Schema (`schemas/json`, by `npm run generate`).
  *
  * S1  Every string, list, record and number from outside has a limit (`base/limits.ts`), and lengths are checked
- * before contents: hostile input is refused in time that is at most linear in its size.
+ *     before contents: hostile input is refused in time that is at most linear in its size.
  * S2  Fields have the same snake_case names on the wire and in types (`fields.test.ts` lists them). Times and durations are in milliseconds.
  * S3  Open records keep unknown fields (`open`); configuration refuses them (`strict`).
  * S4  Every accepted value has an RFC 8785 form: no lone surrogates, no NaN, limited nesting. So a digest of
- * it never throws, and a codec never overflows.
+ *     it never throws, and a codec never overflows.
  * S5  Parsing is idempotent: aliases are converted to the canonical words, which parse as themselves.
  * S6  Generated ids contain the time at which they were made. The only other ids with a time are UUIDv7.
  */

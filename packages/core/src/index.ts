@@ -7,7 +7,7 @@
  * I3 Ancestry, depth, deadline, rights and budget of a pass are read from the stored parent, never from the request.
  * I4 A child may run only while its proof names the last counted step of its parent.
  * I5 Nothing may exceed what a level above it allows, unless the policy permits that (allow_widening).
- * I6 An expected outcome is a value; the same input gives the same output.
+ * I6 Expected outcomes are values, not exceptions; the same input always gives the same output.
  */
 
 export { admit, approveHeld } from './admission/admit.js'

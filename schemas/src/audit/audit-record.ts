@@ -62,7 +62,7 @@ export const recordedDecision = open({
   modifications: record(text(LIMITS.word), z.enum(['taken', 'rejected']), LIMITS.artifacts).optional(),
   /** False if the person is not an approver, or if the decision is about something else than was held. */
   counts: z.boolean().optional(),
-  /** Why it does not count. */
+  /** Reason why it does not count. */
   why: text(LIMITS.line).optional(),
   /** Set if the person takes part in the pass, as the only person of a local server. */
   self: z.literal('local').optional(),
@@ -74,7 +74,7 @@ export type RecordedDecision = z.infer<typeof recordedDecision>
 /** The item of a pass that a person has to decide: the dispatch of a held pass, the release of its return, or the application of its changes. */
 export const awaits = open({
   item: z.enum(['dispatch', 'return', 'apply']),
-  /** When it fell due, and when it expires to a denial; server ms. */
+  /** Time at which it fell due, and time at which it expires to a denial; server ms. */
   since: time,
   expires_at: time,
 })
@@ -123,7 +123,10 @@ export const passRecord = open({
   metadata: capKeys(passOverMetadata.extend({ pass_over_id: storedId }), LIMITS.keys).optional(),
   error: passError.optional(),
 
-  /** When the originator had not acknowledged the return in time (E022), and when it acknowledged it; only if it asked for delivery. */
+  /**
+   * Time at which the acknowledgment was overdue (E022), if the originator asked for delivery. The next field is the time of the acknowledgment, in
+   * answers for which it was looked up.
+   */
   undelivered_at: time.optional(),
   acknowledged_at: time.optional(),
 
@@ -145,7 +148,7 @@ export const passRecord = open({
     reason: text(LIMITS.line).optional(),
     unverified: z.literal(true).optional(),
   }).optional(),
-  /** Why the output_schema was not applied to the output, which may therefore violate it. */
+  /** Reason why the output_schema was not applied to the output, which may therefore violate it. */
   output_unchecked: text(LIMITS.line).optional(),
   /** Impossible steps according to the fold. */
   violations: list(open({ sequence, what: text(LIMITS.line) }), LIMITS.decisions).optional(),

@@ -69,7 +69,7 @@ export type ShownFinding = z.infer<typeof shownFinding>
 /** The request, for item `dispatch`. */
 const askedFor = z.object({
   objective: z.string().optional(),
-  /** Why the objective, or the end of it, is not included. */
+  /** Reason why the objective, or the end of it, is not included. */
   objective_left_out: z.string().optional(),
   files: z.array(z.object({ path: z.string(), size: z.int().min(0) })),
   files_left_out: z.int().positive().optional(),
@@ -95,6 +95,7 @@ export type CameBack = z.infer<typeof cameBack>
 export const revokedAgent = z.object({ agent: z.string(), at: z.number() })
 export type RevokedAgent = z.infer<typeof revokedAgent>
 
+/** An item that waits for a person, with what can be shown of it (docs/architecture/protocol.md#release-and-apply). Times are server ms. */
 export const inboxItem = z.object({
   item: z.enum(['dispatch', 'return', 'apply']),
   originator: z.string(),
@@ -121,7 +122,7 @@ export const inboxItem = z.object({
   /** The first agent in `chain` whose credentials were revoked. An approval must confirm that it is given despite that. */
   revoked: revokedAgent.optional(),
   policy: z.object({ name: z.string(), version: z.int() }),
-  /** Why a return is not delivered without a release. */
+  /** Reason why a return is not delivered without a release. */
   why: z.string().optional(),
   asked: askedFor.optional(),
   returned: cameBack.optional(),

@@ -9,9 +9,9 @@ import { custodyQuestions } from '../stream/custody.js'
 import { deadLetterQuestions } from './dead-letters.js'
 import { queryQuestions } from './query.js'
 
-/** Questions on `ask.<name>` and their answers. */
+/** Questions on `ask.<name>`. */
 export const question = z.discriminatedUnion('op', [
-  /** `requests`: also whether the stream takes requests now. */
+  /** With `requests`, asks also if the stream accepts requests now. */
   z.object({ op: z.literal('time'), requests: z.literal(true).optional() }),
   z.object({
     op: z.literal('pass'),

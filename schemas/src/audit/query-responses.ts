@@ -8,6 +8,7 @@ import { inboxItem, revokedAgent } from './inbox.js'
  * Answers of the audit service on `ask.<name>` (docs/architecture/audit-archive.md#answers). Questions are in query-requests.ts. The answer to a
  * question that cannot be answered is `{ ok: false, error }`.
  */
+
 const refusal = z.object({ ok: z.literal(false), error: passError })
 
 /**
@@ -87,7 +88,7 @@ export const passRow = z.object({
   return_sequence: z.int().optional(),
   /** Delivery status for its originator (SendStatus). */
   send: z.string().optional(),
-  /** When the originator's acknowledgment was overdue (E022). */
+  /** Time at which the originator's acknowledgment was overdue (E022). */
   undelivered_at: z.number().optional(),
   last_sequence: z.int(),
 })
@@ -108,14 +109,14 @@ export const timelineEntry = z.object({
   why: z.string().optional(),
   self: z.literal('local').optional(),
   unverified: z.literal(true).optional(),
-  /** Why the fold ignores it: it is a violation. */
+  /** Reason why the fold ignores it: it is a violation. */
   ignored: z.string().optional(),
 })
 export type TimelineEntry = z.infer<typeof timelineEntry>
 
 export const answeredPass = z.object({
   key: passKey.extend({ id: z.string().max(64) }),
-  /** requested, held, waiting_for_return, returned, awaiting_release, processed, refused, timed_out or cancelled. */
+  /** requested, held, waiting_for_return, returned, awaiting_release, expired, processed, refused, timed_out or cancelled. */
   status: z.string(),
   row: passRow,
   /** Digest in the journal's first step. Absent while the pass is only requested. */

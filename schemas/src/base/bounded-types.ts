@@ -205,7 +205,7 @@ function unreadable(error: unknown): string {
   try {
     why = error instanceof Error ? `: ${prefix(String(error.message), 200)}` : ''
   } catch {
-    // Converting the getter's error to text may throw as well.
+    // Reading the thrown error may throw as well.
   }
   return `cannot be read, its getter or Proxy throws${why}`
 }

@@ -13,7 +13,7 @@ const NO_SPAN = '0'.repeat(16)
 const LENGTH = 55
 
 /**
- * Parses a `traceparent`. Returns `undefined` for an invalid one, which the standard requires to ignore. Later versions are read as far as they are
+ * Parses a `traceparent`. Returns `undefined` for an invalid one, as the standard requires. Later versions are read as far as they are
  * known.
  */
 export function parseTraceparent(text: string | undefined): TraceContext | undefined {

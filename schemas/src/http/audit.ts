@@ -45,7 +45,7 @@ const paging = {
   cursor: z.string().optional(),
   /** False while the audit service still reads after a start: more entries may follow later. */
   complete: z.boolean(),
-  /** How far back the search went, if its time limit was reached before the page was full. */
+  /** Extent of the search so far, if its time limit was reached before the page was full. */
   scanned: z.object({ passes: z.int(), since: z.number().optional() }).optional(),
 }
 

@@ -47,7 +47,7 @@ const outcome = {
   output: z.record(z.string(), z.unknown()).optional(),
   error: passError.optional(),
   raw_output: z.unknown().optional(),
-  /** Why an existing output is not shown: unreadable, or not released to its originator. */
+  /** Reason why an existing output is not shown: unreadable, or not released to its originator. */
   withheld: z.string().optional(),
 }
 

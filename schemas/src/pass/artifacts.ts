@@ -10,7 +10,7 @@ export type FileEncoding = z.infer<typeof fileEncoding>
 
 export const confidence = z.enum(['high', 'medium', 'low'])
 
-/** A change to one file. For `create` old_content is empty, for `delete` new_content is. */
+/** A change to one file. `create` requires an empty old_content, `delete` an empty new_content. */
 export const fileModificationArtifact = open({
   type: z.literal('file_modification'),
   path: filePath,

@@ -20,7 +20,7 @@ export const PARTS_BYTES_LEAST = 1_048_576
 export const agentRecord = open({
   name: agentName,
   roles: open({
-    /** Whether it may pass work over: always, only within a pass, or never. */
+    /** Permission to pass work over: always, only within a pass, or never. */
     originates,
     /** True if it may receive passes. */
     subagent: z.boolean(),

@@ -281,7 +281,7 @@ const subagents = capKeys(
 
 /** PassOverPreferences: the policy document, in a file or live. */
 export const passOverPreferences = strict({
-  /** For editors. */
+  /** Schema URL for editors. */
   $schema: text(LIMITS.line).optional(),
   defaults: policyDefaults.optional(),
   pairs: pairs.optional(),

@@ -7,7 +7,7 @@ import { LIMITS } from '../base/limits.js'
 export const PRESENCE_MAX_AGE_MS = 20_000
 /** Largest message of the bucket, bytes: five times what a worker writes. */
 export const PRESENCE_MAX_BYTES = 2_048
-/** Maximum number of entries per agent. Keys are limited to this number of places, derived from the worker. */
+/** Maximum number of entries per agent. The server maps each key to one of this number of places. */
 export const PRESENCE_PLACES = 512
 
 /** A running worker: key `<agent>.<place>` of the bucket `presence`, written by the worker itself. Informational only. */

@@ -8,6 +8,7 @@ import { LIMITS } from '../base/limits.js'
  * Custody of stored data (decision 87): bodies of `custody.<person>`, and of the audit service's events about them, `custody.passover`. Each is
  * stored before it takes effect.
  */
+
 /** Same value as WIRE_VERSION, which cannot be imported: its file imports this one. */
 const v = z.literal(1)
 const sequence = z.int().positive()

@@ -67,7 +67,7 @@ export interface Step {
   first?: true | undefined
   /** W3C Trace Context of the pass, if it is traced. */
   traceparent?: string | undefined
-  /** Why readers reject it: the server published it on a client's behalf. Its headers are then not read. */
+  /** Reason why readers reject it: the server published it on a client's behalf. Its headers are then not read. */
   untrusted?: string | undefined
 }
 
@@ -85,7 +85,7 @@ export interface RequestFact {
   time: number
   id?: string | undefined
   timeout_ms?: number | undefined
-  /** Why readers reject it. It is answered like a malformed request. */
+  /** Reason why readers reject it. It is answered like a malformed request. */
   untrusted?: string | undefined
 }
 

@@ -42,7 +42,7 @@ export const returnNotice = z.object({
 })
 export type ReturnNotice = z.infer<typeof returnNotice>
 
-/** A pass waits for a person: its start, or the release of its return. */
+/** A pass waits for a person: its start, the release of its return, or the application of its changes. */
 export const approvalNotice = z.object({
   ...common,
   event: z.literal('approval'),

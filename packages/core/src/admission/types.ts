@@ -9,7 +9,7 @@ export interface AdmitInput {
   /** Originator and subagent in the request's subject. Permissions restrict only the subject, so the body is compared with it. */
   subject: { originator: string; subagent: string }
   request_sequence: number
-  /** When the stream stored the request. */
+  /** Time at which the stream stored the request. */
   requested_at: number
   now: number
   parts: readonly Pick<Part, 'name' | 'hash' | 'size'>[]

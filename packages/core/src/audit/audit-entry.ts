@@ -23,7 +23,7 @@ export interface Told {
   decisions: RecordedDecision[]
   application: Application
   awaiting_release: boolean
-  /** Why it had to be released, if it was not released in time. */
+  /** Reason why it had to be released, if it was not released in time. */
   expired?: string
   output?: WorkOutput
   error?: PassError

@@ -1,5 +1,5 @@
 /**
- * @passover/core/changes: what a person who approves changes to files is shown.
+ * @passover/core/changes: the view of file changes for the person who approves them.
  *
  * - {@link showFiles}: diffs, sizes and warnings of what would be written; bounded in size and time.
  * - {@link contentBytes}, {@link textForm}: a modification's content as bytes, and bytes as text.

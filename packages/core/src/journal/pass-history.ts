@@ -28,9 +28,9 @@ export interface PassHistory {
   return_digest?: string | undefined
   /** Violations of the output_schema, if the schema was applied. */
   schema_faults?: readonly string[] | undefined
-  /** Why the output_schema was not applied although it should have been. */
+  /** Reason why the output_schema was not applied although it should have been. */
   schema_unchecked?: string | undefined
-  /** When the originator acknowledged the return. */
+  /** Time at which the originator acknowledged the return. */
   acknowledged_at?: number | undefined
 }
 

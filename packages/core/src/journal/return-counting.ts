@@ -1,6 +1,6 @@
 import { journalFilter, type Step, SYSTEM } from '@passover/schemas'
 
-/** Tells if a stored return is the one that ended its pass. `unclear` means that the whole journal must be read. */
+/** Verdict on a stored return: `counts` if it is the one that ended its pass. `unclear` means that the whole journal must be read. */
 export type ReturnValidity = 'counts' | 'nothing' | 'unclear'
 
 /** Returns true if a journal could count this return (I2), judged by its headers alone. */

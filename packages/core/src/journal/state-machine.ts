@@ -28,7 +28,7 @@ export interface JournalRules {
 
 export interface Next {
   journal: JournalState
-  /** Why the step is impossible. Every reader ignores such a step and treats it as a violation. */
+  /** Reason why the step is impossible. Every reader ignores such a step and treats it as a violation. */
   ignored?: string
 }
 

@@ -141,7 +141,8 @@ export function isAllowedAt(field: PolicyField, source: (typeof BELOW_REQUEST)[n
 }
 
 /**
- * Returns the narrower value of pair and subagent, because both apply (I5). The registry is used only if the policy has no entry for the subagent.
+ * Returns the narrower value of pair and subagent, because both apply (I5). The registry is used only if the policy's
+ * entry for the subagent does not set the field.
  */
 function intersected(field: PolicyField, found: Found[]): Found {
   const pair = found.find(({ source }) => source === 'pair')

@@ -27,8 +27,8 @@ export interface ExplainedPolicy {
 }
 
 /**
- * Limits of which both apply, because pair and subagent count different passes (decision 30). The agent's record is used if the policy has no entry
- * for the subagent.
+ * Limits of which both apply, because pair and subagent count different passes (decision 30). The agent's record is used if the policy's
+ * entry for the subagent does not set the field.
  */
 const BOTH_BIND: ReadonlySet<PolicyFieldName> = new Set(['max_passes_per_minute', 'max_active'])
 

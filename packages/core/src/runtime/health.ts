@@ -149,7 +149,7 @@ export function joinReports(process: string, reports: readonly HealthReport[]): 
 interface Connected {
   readonly connected: boolean
   readonly clockMeasured: boolean
-  /** Why the server rejects the credentials. `undefined` if it does not. */
+  /** Reason why the server rejects the credentials. `undefined` if it does not. */
   readonly denied?: 'revoked' | 'expired' | 'refused' | undefined
 }
 

@@ -1,8 +1,8 @@
 import type { Clock } from './clock.js'
 
 /**
- * Returns the result of the promise, or `undefined` if it takes longer than `ms`. The promise is not cancelled; the caller must handle a later
- * rejection.
+ * Returns the result of the promise, or `undefined` if it takes longer than `ms`. The promise is not cancelled, and a later
+ * rejection is ignored.
  */
 export async function withTimeout<T>(clock: Pick<Clock, 'after'>, ms: number, promise: Promise<T>): Promise<T | undefined> {
   let timer: Disposable | undefined

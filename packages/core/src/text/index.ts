@@ -5,7 +5,8 @@
  * - {@link visible}, {@link visibleLines}, {@link oneLine}: text for people.
  * - {@link hiddenIn}: which hidden characters a text has, for warnings.
  * - {@link cut}, {@link cutStart}: shorter text, without splitting a character.
- * - {@link printableJson}, {@link escapeJson}: JSON that can be printed to a terminal. {@link logOptions} does it for pino, and logs repeated lines less often.
+ * - {@link printableJson}, {@link escapeJson}: JSON that can be printed to a terminal. {@link logOptions} does this for pino, and
+ *   logs repeated lines less often.
  * - {@link shellWord}: one argument of a command that is shown to be copied.
  */
 export { cut, cutStart } from './cut.js'

@@ -45,7 +45,7 @@ export interface RecordedMessage {
   partFault(parts: readonly Part[]): string | undefined
 }
 
-/** The rule that an entry was checked by. */
+/** Rules that entries are checked by. */
 export const VERIFY_RULES = [
   'journal',
   'one_return',
