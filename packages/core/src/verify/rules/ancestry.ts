@@ -1,7 +1,7 @@
 import { keyText, type Step, type WorkControl } from '@passover/schemas'
 import type { PassState } from '../state/recorded-message.js'
 
-/** Milliseconds by which a dispatcher's clock may have differed from the time of its request. */
+/** Milliseconds by which a dispatcher's clock may lag behind the stored time of the request. */
 const SKEW_MS = 1_000
 
 /** Checks depth, loops, the parent's proof and the limits set by the parent (P3): first within the control frame, then against the stored parent. */
