@@ -1,18 +1,20 @@
 /**
- * @passover/sdk: what agents call. `connect()` gives an Agent; `agent.passOver()` hands work to a subagent and gives what it returned,
- * `agent.onPass()` works as one.
+ * @passover/sdk: the library for agents. `connect()` returns an `Agent`. `agent.passOver()` hands work to a subagent and resolves to its
+ * output; `agent.onPass()` works as a subagent.
  *
- * Invariants, each cited or upheld where it is said:
- * I1 A handler's run begins at most once an attempt; what cannot be proved to be first is fenced (attempt/decide-attempt.ts, attempt/begin-attempt.ts).
- * I2 A return is published after this attempt's last step and nowhere else; refused or unknown, the journal is read (attempt/publish-return.ts).
- * I3 A delivery is acknowledged only when its journal is ended (handler/run-handler.ts, worker/worker-loop.ts).
- * I4 What was heard counts only under decision 3, what was read only under rule 6; else the audit is asked (delivery/pending-return.ts,
- *    journal/journal-view.ts, returns/return-waiter.ts).
- * I5 Nothing is stored for a request that fails validation at the caller (request/options.ts).
- * I6 Leases, deadlines and reads are kept by one sweep each, never by a timer a pass (worker/worker-loop.ts,
- *    returns/journal-poller.ts).
- * I7 Files change only as a person's decision took it (or the policy lets), all of a set or none, and only where they are as seen (apply/).
- * I8 Bus, clock and randomness are handed in; only agent/connect.ts makes them.
+ * Invariants, with the files that uphold them:
+ * I1 A handler runs at most once per attempt. An attempt that cannot be proved to be the first begins with a fence (attempt/decide-attempt.ts,
+ * attempt/begin-attempt.ts).
+ * I2 A return is published only after the last step of its own attempt. If it is refused or the outcome is unknown, the journal is read
+ * (attempt/publish-return.ts).
+ * I3 A delivery is acknowledged only when its journal has ended (handler/run-handler.ts, worker/worker-loop.ts).
+ * I4 A return that arrives on a subscription counts only under decision 3, and one that is read from the stream only under rule 6. In all other cases
+ * the audit service decides (delivery/pending-return.ts, journal/journal-view.ts, returns/return-waiter.ts).
+ * I5 A request that fails validation in the caller's process stores nothing (request/options.ts).
+ * I6 Leases, deadlines and journal reads use one periodic sweep each, never a timer per pass (worker/worker-loop.ts, returns/journal-poller.ts).
+ * I7 Files change only as a person's decision or the policy allows: all changes of a set or none, and only in files that are as the subagent saw them
+ * (apply/).
+ * I8 Bus, clock and randomness are passed in; only agent/connect.ts creates them.
  */
 export type { Credentials } from '@passover/bus'
 export { modificationDigest, PassOverError, verifyWebhook } from '@passover/core'

@@ -26,29 +26,29 @@ import type { Deps } from '../runtime/dependencies.js'
 import type { CrashIsolation } from '../worker/crash-isolation.js'
 import { type AgentDescription, startWorker, type Worker, type WorkerOptions } from '../worker/start-worker.js'
 
-/** A connected agent: it passes work over and works as a subagent. Disposing it drains its workers and closes the connection. */
+/** A connected agent. It passes work over and works as a subagent. Disposing it drains its workers and closes the connection. */
 export interface Agent extends AsyncDisposable {
-  /** The name that the agent is connected as. */
+  /** Name of the agent. */
   readonly name: string
-  /** Number of passes whose return this process waits for. */
+  /** Number of passes that this process awaits the return of. */
   readonly awaited: number
-  /** Whether the server can be reached now. */
+  /** True if the server can be reached now. */
   readonly connected: boolean
   /**
    * Reports the state of the connection and of each worker.
    *
-   * @returns What is wrong, since when, and what was done about it.
+   * @returns A report of each problem: its cause, its start, and the countermeasure that was taken.
    */
   health(): HealthReport
   /**
    * Passes work over to a subagent.
    *
-   * @param options - What is passed over, to whom, and on which terms.
-   * @returns A handle at once. Awaiting it resolves to the WorkOutput that the worker returned, whatever its `status`, or rejects with a
-   * PassOverError. Its `stored` settles when the stream has the request.
+   * @param options - The work, the subagent and the terms of the pass.
+   * @returns A handle, immediately. Awaiting it resolves to the WorkOutput that the worker returned, whatever its `status`, or rejects with a
+   * PassOverError. Its `stored` settles when the stream has stored the request.
    * @throws Nothing: every error rejects the handle, as a PassOverError with one of these codes:
    *
-   * - E001: there is no such subagent. E002: too many delegations. E003: a delegation loop. E004: the policy disables the pair.
+   * - E001: there is no such subagent. E002: the chain is too deep. E003: a delegation loop. E004: the policy disables the pair.
    * - E005: an option is unknown or has a wrong value, or the id was used for another request. Nothing was stored.
    * - E010: the deadline passed. E011: the handler threw, or its workers were lost. E012: the context is too large.
    * - E013: not allowed, or a person denied it. E014: a limit or a budget is used up.
@@ -63,50 +63,51 @@ export interface Agent extends AsyncDisposable {
    */
   passOver(options: PassOverOptions): PassHandle
   /**
-   * Passes work over, and again after errors that can be recovered from.
+   * Passes work over, and retries after recoverable errors.
    *
    * @param options - As for `passOver`.
-   * @param retry - `max_retries` (default 3), `retry_delay_ms` before the first retry (default 1,000 ms) and `backoff_multiplier` for each later one
-   * (default 2). A `retry_after_ms` that an error names is waited for where it is longer.
+   * @param retry - `max_retries` (default 3), `retry_delay_ms` before the first retry (default 1,000 ms) and `backoff_multiplier` for each later
+   * retry (default 2). If an error carries a longer `retry_after_ms`, that delay is used.
    * @returns The output of the first attempt that returned one.
    * @throws PassOverError with the code of the last attempt, as for `passOver`.
    */
   passOverWithRetry(options: PassOverOptions, retry?: Partial<RetryOptions>): Promise<WorkOutput>
   /**
-   * Makes a handle of a pass that this agent asked for before, in this process or another.
+   * Returns a handle for a pass that this agent requested before, in this process or another.
    *
    * @param id - The id of the pass.
    * @param subagent - The agent that the pass went to.
-   * @returns A handle. It sends nothing before it is awaited or asked.
+   * @returns A handle. It sends nothing until it is awaited or one of its methods is called.
    */
   handle(id: string, subagent: string): PassHandle
   /**
-   * Listens to the returns of passes that this agent asks for from now on, in this process, also where no code awaits the handle. The policy field
-   * `notify_on_return` says which returns. Closing the agent waits at most 10,000 ms for a listener.
+   * Listens to the returns of passes that this agent requests in this process from now on, even if no code awaits their handles. The policy field
+   * `notify_on_return` selects the returns. Closing the agent waits at most 10,000 ms for a listener.
    *
    * @param listener - Called once for each pass.
-   * @returns A function that ends the listening.
+   * @returns A function that removes the listener.
    * @throws PassOverError with code E005: the listener is not a function.
    */
   onReturn(listener: ReturnListener): () => void
   /**
-   * Receives the returns that no process took, also those of passes that earlier processes of this agent asked for. One process of the agent gets each
-   * return, at least once. The return counts as delivered when the listener is done; where it throws, or its process dies, the return is delivered again.
+   * Receives the returns that no process has acknowledged, including those of passes that earlier processes of this agent requested. Each return goes
+   * to one process of the agent, at least once. It counts as delivered when the listener is done. If the listener throws or its process dies, the
+   * return is delivered again.
    *
    * @param listener - Called for each return.
-   * @returns An object that ends the listening when it is disposed.
-   * @throws PassOverError with code E005: neither `durable_returns` nor a person asked for durable returns. E013: the agent may not register. E040: the
-   * server or the dispatcher cannot be reached.
+   * @returns An object that removes the listener when it is disposed.
+   * @throws PassOverError with code E005: durable returns were enabled neither by `durable_returns` nor by a person. E013: the agent may not
+   * register. E040: the server or the dispatcher cannot be reached.
    */
   onDurableReturn(listener: DurableReturnListener): Promise<AsyncDisposable>
   /**
-   * Works as this agent: registers it, and runs the handler for each pass to it.
+   * Registers this agent as a subagent and runs the handler for each pass to it.
    *
    * @param handler - Does the work of one pass.
-   * @param options - How many handlers run at a time, and what the registry says of the agent.
-   * @returns The worker, once it takes work.
-   * @throws PassOverError with code E005: an option is unknown or has a wrong value. E013: the agent may not register. E040: the server or the dispatcher
-   * cannot be reached.
+   * @param options - The number of concurrent handlers, and the description of the agent in the registry.
+   * @returns The worker, once it is ready to take work.
+   * @throws PassOverError with code E005: an option is unknown or has a wrong value. E013: the agent may not register. E040: the server or the
+   * dispatcher cannot be reached.
    * @example
    * ```ts
    * await using worker = await agent.onPass(async (pass) => `Hello, ${pass.objective}!`, { concurrency: 2 })
@@ -114,14 +115,15 @@ export interface Agent extends AsyncDisposable {
    */
   onPass(handler: Handler, options?: WorkerOptions): Promise<Worker>
   /**
-   * Applies the approved file modifications of an output in a directory: all of them, or none. A file that is not as the subagent saw it is a conflict.
+   * Applies the approved file modifications of an output in a directory: all of them, or none. A file that changed since the subagent saw it is a
+   * conflict.
    *
    * @param output - The output, or the id of its pass.
-   * @param options - Where, and which of the approved modifications.
-   * @returns What was written. Conflicts are in the result; where there is one, nothing was written.
-   * @throws PassOverError with code E005: `only` names a modification that does not exist. E013: the output is another agent's, was not approved, was denied
-   * or waits for its release. E040: the audit service does not answer. E041: there is no such pass, or it returned nothing. E042: several passes have the id;
-   * name the `subagent`.
+   * @param options - The directory, and the approved modifications to apply.
+   * @returns The files that were written, and the conflicts. If there is a conflict, nothing was written.
+   * @throws PassOverError with code E005: `only` names a modification that does not exist. E013: the output belongs to another agent, was not
+   * approved, was denied or awaits its release. E040: the audit service does not answer. E041: there is no such pass, or it returned nothing. E042:
+   * several passes have the id; name the `subagent`.
    * @example
    * ```ts
    * const { applied, conflicts } = await alice.apply(output, { directory: '/path/to/project' })
@@ -130,58 +132,58 @@ export interface Agent extends AsyncDisposable {
    */
   apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied>
   /**
-   * Restores the files that the modifications of a pass changed, where they are still as they were applied.
+   * Restores the files that the modifications of a pass changed, if they have not changed since.
    *
-   * @param id - The id of the pass, or its beginning.
-   * @param options - `directory`: where the modifications were applied (default: the agent's directory).
-   * @returns What was restored. Files that changed since are conflicts in the result.
-   * @throws PassOverError with code E041: nothing of this pass is applied there. E042: several passes begin with the id.
+   * @param id - The id of the pass, or a prefix of it.
+   * @param options - `directory`: the directory in which the modifications were applied (default: the agent's directory).
+   * @returns The files that were restored. Files that changed since are conflicts in the result.
+   * @throws PassOverError with code E041: no modification of this pass is applied in the directory. E042: several passes have an id with this prefix.
    */
   undo(id: string, options?: Pick<ApplyOptions, 'directory'>): Promise<UndoResult>
 }
 
-/** How an agent behaves that is made of an existing connection (`createAgent`). */
+/** Options of {@link createAgent}, which makes an agent from an existing connection. */
 export interface AgentOptions {
   /**
-   * Session of contexts that name none.
-   * @defaultValue A session of this connection.
+   * Session for contexts that name none.
+   * @defaultValue A new session for this connection; for a pass with a given `id`, a session named after that id.
    */
   session_id?: string | undefined
-  /** Directory of contexts that name none, and where modifications are applied. */
+  /** Directory for contexts that name none, and the directory in which modifications are applied. */
   directory: string
   /**
-   * Whether outputs that may be applied without a question are applied in the directory.
+   * True if outputs that need no confirmation are applied in the directory automatically.
    * @defaultValue `false`
    */
   auto_apply?: boolean | undefined
   /**
-   * How long an id of a pass stays reserved, in milliseconds.
-   * @defaultValue That of the stream.
+   * Time in milliseconds for which the id of a pass stays reserved.
+   * @defaultValue The id window of the stream.
    */
   id_window_ms?: number | undefined
   /**
-   * The id window until that of the stream is known, in milliseconds.
+   * Id window in milliseconds that is used until the stream's own is known.
    * @defaultValue 3,600,000 (one hour)
    */
   unknown_window_ms?: number | undefined
-  /** What the registry says of the agent once it works. */
+  /** Description of the agent in the registry, stored when it starts a worker. */
   describes?: AgentDescription | undefined
-  /** A listener as for `onReturn`, from the beginning. */
+  /** A listener as for `onReturn`, registered when the agent is created. */
   notify?: ReturnListener | undefined
   /**
-   * Whether returns wait for the agent while it is away.
+   * True if returns are kept for the agent while it is away.
    * @defaultValue `false`
    */
   durable_returns?: boolean | undefined
-  /** Shared by all agents of the process; absent: each worker isolates its own passes only. */
+  /** Crash isolation that all agents of the process share. If absent, each worker isolates only its own passes. */
   isolation?: CrashIsolation | undefined
 }
 
 /**
- * Makes an agent of an existing connection. The agent owns the connection: disposing the agent closes it.
+ * Creates an agent from an existing connection. The agent owns the connection: disposing the agent closes it.
  *
  * @param deps - The connection, clock and randomness.
- * @param options - How the agent behaves.
+ * @param options - The behaviour of the agent.
  * @returns The agent.
  */
 export function createAgent(deps: Deps, options: AgentOptions): Agent {

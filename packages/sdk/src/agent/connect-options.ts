@@ -17,11 +17,11 @@ import type { ReturnListener } from '../delivery/return-events.js'
 import type { FoundProject } from '../project/index.js'
 import type { AgentDescription } from '../worker/start-worker.js'
 
-/** How an agent connects. Options that are left out come from the environment, then from the project's `.passover/`, then from defaults. */
+/** Options of `connect`. Omitted options come from the environment, then from the project's `.passover/`, then from the defaults. */
 export interface ConnectOptions {
   /**
    * Name of the agent.
-   * @defaultValue The variable `PASSOVER_AGENT`. Without either, `connect` fails with E005.
+   * @defaultValue The environment variable `PASSOVER_AGENT`. If that is missing too, `connect` fails with E005.
    */
   agent?: string | undefined
   /**
@@ -36,40 +36,42 @@ export interface ConnectOptions {
    */
   credentials?: Credentials | undefined
   /**
-   * Files that check the certificate of the server.
-   * @defaultValue `PASSOVER_CA`: the path of the certificate of the authority, in PEM.
+   * Files for TLS: the certificate authority that the server is verified against, and the client's certificate and key.
+   * @defaultValue `PASSOVER_CA`: the path of the certificate authority's certificate, in PEM.
    */
   tls?: TlsFiles | undefined
   /**
-   * Directory where the project is looked for. Contexts that name no directory name this one.
+   * Directory from which the project is looked up. It is also the directory of contexts that name none.
    * @defaultValue The working directory of the process.
    */
   directory?: string | undefined
   /**
-   * Whether an output is applied in `directory` without a question, where request, policy, output and rights allow it too. Files that run by themselves
-   * (hooks, CI, package scripts, …) are never applied so.
-   * @defaultValue `auto_apply` of the user's own `config.json` for `directory`, where that option is given, else `false`. Server and policy cannot turn it on.
+   * True if outputs are applied in `directory` without confirmation, provided that request, policy, output and rights allow it too. Files that run
+   * automatically (hooks, CI, package scripts, …) always need confirmation.
+   * @defaultValue `auto_apply` of the user's own `config.json` for `directory` if `directory` is given, else `false`. Server and policy cannot turn
+   * it on.
    */
   auto_apply?: boolean | undefined
   /**
-   * Session of contexts that name none. Its passes count for `max_passes_per_session`.
-   * @defaultValue `PASSOVER_SESSION`, else a session of this connection, whose passes without a parent are not counted.
+   * Session for contexts that name none. Its passes count towards `max_passes_per_session`.
+   * @defaultValue `PASSOVER_SESSION`, else a new session for this connection (for a pass with a given `id`, one named after that id), whose root
+   * passes are not counted.
    */
   session_id?: string | undefined
   /**
-   * Listens to returns from the beginning, as `Agent.onReturn` does.
+   * Listener for returns, registered when the agent connects. See {@link Agent.onReturn}.
    * @defaultValue No listener.
    */
   notify?: ReturnListener | undefined
   /**
-   * Whether returns wait for this agent while it is away. `onDurableReturn` receives them. A return that is not taken within `return_deadline_ms` (a policy
-   * field, milliseconds) is recorded as E022, and can still be read by its id.
+   * True if returns are kept for this agent while it is away. `onDurableReturn` receives them. A return that is not acknowledged within
+   * `return_deadline_ms` (a policy field, milliseconds) is recorded as E022 and can still be read by its id.
    * @defaultValue `false`
    */
   durable_returns?: boolean | undefined
   /**
-   * What the registry says of the agent once it works, where registration is open.
-   * @defaultValue Nothing is changed in the registry.
+   * Description of the agent in the registry, stored when it starts a worker, if registration is open.
+   * @defaultValue The registry is not changed.
    */
   describes?: AgentDescription | undefined
   /**
@@ -82,7 +84,7 @@ export interface ConnectOptions {
 const filled = z.string().min(1)
 const callback = z.custom<ReturnListener>((value) => typeof value === 'function', 'must be a function')
 
-/** What `connect` takes. The name and the credentials are checked where they are resolved. */
+/** Schema of the options of `connect`. The name and the credentials are validated where they are resolved. */
 export const connectOptions = z.strictObject({
   agent: z.unknown().optional(),
   servers: z.union([z.string(), z.array(z.string())]).optional(),
@@ -114,34 +116,34 @@ export interface Settings {
   auto_apply: boolean
   session_id?: string
   prefix?: string
-  /** PASSOVER_ID_WINDOW_MS: for as long as nobody told the stream's own (decision 92). */
+  /** Value of `PASSOVER_ID_WINDOW_MS`, used until the stream's own id window is known (decision 92). */
   unknown_window_ms?: number
-  /** Where the address came from, for error messages. */
+  /** Source of the server address, for error messages. */
   source: 'argument' | 'environment' | 'project' | 'default'
-  /** The option, the variable or the file that names it. */
+  /** The option, variable or file that names the address. */
   from: string
 }
 
-/** No service takes a shorter one. */
+/** Shortest id window that the services accept. */
 const MIN_ID_WINDOW_MS = 1_000
 
-/** What settings are resolved from. */
+/** Sources from which settings are resolved. */
 export interface ConnectEnvironment {
   env: Record<string, string | undefined>
   cwd: string
-  /** Looked up only where neither argument nor environment names a server. */
+  /** Finds the project. Called only if neither the argument nor the environment names a server. */
   project?: () => FoundProject | undefined
-  /** What the project keeps for an agent, where agents are isolated. */
+  /** Returns the credentials that the project keeps for an agent, if agents are isolated. */
   access?: (folder: string, agent: string) => ProjectAccess | undefined
-  /** What the user's own configuration allows in this directory. */
+  /** Returns true if the user's own configuration allows automatic application in this directory. */
   mayAutoApply?: (directory: string) => boolean
-  /** The text of a credentials file; undefined when there is no such file. */
+  /** Returns the text of a credentials file, or `undefined` if there is no such file. */
   readFile: (path: string) => string | undefined
 }
 
 /**
- * Argument > environment > the project's server > default, field by field.
- * E005 for a missing or malformed agent name, E013 for an agent without credentials in a project whose agents are isolated.
+ * Resolves each setting from the argument, else the environment, else the project's server, else the default. Throws E005 for a missing or malformed
+ * agent name, and E013 for an agent without credentials in a project whose agents are isolated.
  */
 export function resolveSettings(options: ConnectOptions, around: ConnectEnvironment): Settings {
   const { env } = around
@@ -172,13 +174,16 @@ export function resolveSettings(options: ConnectOptions, around: ConnectEnvironm
   }
 }
 
-/** The working directory of a process does not show that its files may be written: `directory` has to be given. */
+/**
+ * Resolves `auto_apply`. The user's configuration counts only for an explicit `directory`: that a process runs in a directory does not mean that its
+ * files may be changed.
+ */
 function autoApply({ auto_apply, directory }: ConnectOptions, { mayAutoApply }: ConnectEnvironment): boolean {
   if (auto_apply !== undefined) return auto_apply
   return directory !== undefined && mayAutoApply?.(directory) === true
 }
 
-/** What is wrong with an address or a credentials file, as an error of the sdk. */
+/** Runs `work` and converts an error in an address or a credentials file to E005. */
 function withSettingErrors<T>(work: () => T): T {
   try {
     return work()

@@ -13,18 +13,19 @@ import { type Agent, createAgent } from './agent.js'
 import { type ConnectOptions, connectOptions, resolveSettings, type Settings } from './connect-options.js'
 
 const REGISTRATION_CHECK_MS = 10_000
-/** What ends a process ends what all of its agents run. */
+/** Shared by all agents of the process, because a crash of the process ends the passes of all of them. */
 const isolation = new CrashIsolation(machineTiming)
 
 /**
- * Connects as an agent. This is the only place of the SDK that makes a connection, a clock and randomness.
- * Each setting is the argument, else the environment's, else the project's (`.passover/`), else the default.
+ * Connects as an agent. No other function of the SDK creates a connection, a clock or a source of randomness. Each setting comes from the argument,
+ * else from the environment, else from the project (`.passover/`), else it is the default.
  *
  * @param options - The name of the agent, or all options.
- * @param more - The other options, where the first argument is the name.
+ * @param more - The other options, if the first argument is the name.
  * @returns The agent. Dispose it to drain its workers and close the connection.
- * @throws PassOverError with code E005: no name or a malformed one, or an unknown or wrong option. E013: the agent has no credentials for the project, or
- * they were revoked. E030: the only project file that was found is not trusted. E040: the server cannot be reached or refuses the credentials.
+ * @throws PassOverError with code E005: the name is missing or malformed, or an option is unknown or wrong. E013: the agent has no credentials for
+ * the project, or they were revoked. E030: the only project file that was found is not trusted. E040: the server cannot be reached or refuses the
+ * credentials.
  * @example
  * ```ts
  * await using alice = await connect('alice', { directory: '/path/to/project' })
@@ -78,7 +79,7 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
   })
 }
 
-/** A directory that was deleted below the process has no path. */
+/** Returns the working directory, or `directory` if the working directory has been deleted and has no path. */
 function workingDirectory({ directory }: ConnectOptions): string {
   try {
     return process.cwd()
@@ -100,14 +101,14 @@ function mergeOptions(options: string | ConnectOptions, more: Omit<ConnectOption
 
 const announced = new Set<string>()
 
-/** Reports once for each project file which server it named, since neither the code nor the environment did. */
+/** Prints, once per project file, the server that the file names. Neither the code nor the environment named one. */
 function reportServer({ source, from, servers }: Settings): void {
   if (source !== 'project' || announced.has(from)) return
   announced.add(from)
   say(`passover: using ${servers.join(', ')} (${from})`)
 }
 
-/** Nothing named a server: the project that was meant may be in another directory. */
+/** Returns a hint for the case that no server was named: the project may be in another directory. */
 function noProjectHint({ agent, directory, source }: Settings): string {
   if (source !== 'default') return ''
   return ` (There is no project in ${directory} or above it in its repository; of one elsewhere: connect('${agent}', { directory: '<its path>' }).)`

@@ -9,7 +9,10 @@ import type { Worker, WorkerOptions } from '../worker/start-worker.js'
 import type { Agent } from './agent.js'
 import { connect } from './connect.js'
 
-/** The functions of an agent without a connection in hand: inside a handler they are its agent's, else PASSOVER_AGENT's. */
+/**
+ * Functions of an agent that need no explicit connection. Inside a handler they use the handler's agent, elsewhere the agent that `PASSOVER_AGENT`
+ * names.
+ */
 
 let defaultAgent: Promise<Agent> | undefined
 
@@ -24,11 +27,11 @@ function currentAgent(): HandlerAgent | Promise<HandlerAgent> {
 }
 
 /**
- * Passes work over and waits for the return: inside a handler as a child of its pass, else as the agent that `PASSOVER_AGENT` names. The connection of that
- * agent is made at the first call and shared; `disconnect` closes it.
+ * Passes work over and waits for the return. Inside a handler the new pass is a child of the handler's pass; elsewhere the agent that
+ * `PASSOVER_AGENT` names requests it. That agent connects at the first call, and later calls share the connection until `disconnect` closes it.
  *
- * @param options - What is passed over, to whom, and on which terms.
- * @returns What the worker returned, whatever its `status`.
+ * @param options - The work, the subagent and the terms of the pass.
+ * @returns The output of the worker, whatever its `status`.
  * @throws PassOverError with the codes of `connect` and `Agent.passOver`.
  * @example
  * ```ts
@@ -41,7 +44,7 @@ export async function passOver(options: PassOverOptions): Promise<WorkOutput> {
 }
 
 /**
- * Passes work over as `passOver` does, and again after errors that can be recovered from.
+ * Passes work over as `passOver` does, and retries after recoverable errors.
  *
  * @param options - As for `passOver`.
  * @param retry - `max_retries` (default 3), `retry_delay_ms` (default 1,000 ms) and `backoff_multiplier` (default 2).
@@ -54,13 +57,13 @@ export async function passOverWithRetry(options: PassOverOptions, retry?: Partia
 }
 
 /**
- * Applies the approved file modifications of an output (docs/architecture/protocol.md#release-and-apply): inside a handler as the agent of its pass, else as
- * the agent that `PASSOVER_AGENT` names.
+ * Applies the approved file modifications of an output (docs/architecture/protocol.md#release-and-apply). Inside a handler it acts as the agent of
+ * the handler's pass, elsewhere as the agent that `PASSOVER_AGENT` names.
  *
  * @param output - The output, or the id of its pass.
- * @param options - Where, and which of the approved modifications.
- * @returns What was written. Conflicts are in the result; where there is one, nothing was written.
- * @throws PassOverError with the codes of `connect` and `Agent.apply`: E013 where no person approved and the policy asks for it.
+ * @param options - The directory, and the approved modifications to apply.
+ * @returns The files that were written, and the conflicts. If there is a conflict, nothing was written.
+ * @throws PassOverError with the codes of `connect` and `Agent.apply`: E013 if the policy requires an approval and no person approved.
  * @example
  * ```ts
  * const { applied, conflicts } = await apply(output, { only: [1, 3] })
@@ -72,12 +75,12 @@ export async function apply(output: WorkOutput | string, options?: ApplyOptions)
 }
 
 /**
- * Works as a subagent over a connection of its own, which closes with the worker.
+ * Works as a subagent over a new connection, which closes with the worker.
  *
  * @param subagent - The name to work as.
  * @param handler - Does the work of one pass.
- * @param options - How many handlers run at a time, and what the registry says of the agent.
- * @returns The worker, once it takes work.
+ * @param options - The number of concurrent handlers, and the description of the agent in the registry.
+ * @returns The worker, once it is ready to take work.
  * @throws PassOverError with the codes of `connect` and `Agent.onPass`.
  * @example
  * ```ts
@@ -115,12 +118,12 @@ function ownWorker(worker: Worker, agent: Agent): Worker {
 }
 
 /**
- * Returns the pass whose handler calls this, before the handler ends.
+ * Publishes the return of the current handler's pass before the handler ends.
  *
  * @param output - Text, or the fields of the output.
  * @returns A promise that settles when the return is stored.
- * @throws PassOverError with code E005: called outside of a handler. E013: the pass was returned already, or has ended. E021: the output is not valid; nothing was
- * sent. E040: the server did not store the return in time.
+ * @throws PassOverError with code E005: called outside of a handler. E013: the pass was returned already, or has ended. E021: the output is not
+ * valid; nothing was sent. E040: the server did not store the return in time.
  */
 export async function returnFromPassOver(output: HandlerResult): Promise<void> {
   const scope = currentScope()
@@ -129,7 +132,7 @@ export async function returnFromPassOver(output: HandlerResult): Promise<void> {
 }
 
 /**
- * Closes the connection that `passOver`, `passOverWithRetry` and `apply` share outside of handlers. Does nothing where there is none. The next call
+ * Closes the connection that `passOver`, `passOverWithRetry` and `apply` share outside of handlers. Does nothing if there is none. The next call
  * connects again.
  *
  * @returns A promise that settles when the connection is closed.

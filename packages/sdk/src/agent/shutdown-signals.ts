@@ -1,15 +1,15 @@
 import { say } from '../runtime/stderr.js'
 
-/** One Ctrl-C reaches a process twice where npm or npx passes it on as well. */
+/** Milliseconds within which a second signal counts as the same one: npm and npx forward a Ctrl-C that the process also receives directly. */
 const SAME_MS = 100
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
 /**
- * Drains an agent or a worker at the first SIGTERM or SIGINT, for the main module of its process: it takes no more passes, waits for running handlers (each worker
- * for its `drain_ms`, then it aborts them and hands their work back), closes the connection and exits with `process.exitCode`. A second signal
- * ends the process at once, as if there were no listener.
+ * Drains an agent or a worker at the first SIGTERM or SIGINT. For the main module of a process. The agent takes no more passes, waits for running
+ * handlers (each worker up to its `drain_ms`, then it aborts them and hands their work back), closes the connection and exits with
+ * `process.exitCode`. A second signal ends the process at once, as if there were no listener.
  *
- * @param agent - What is disposed at the signal.
+ * @param agent - The agent or worker to dispose at the signal.
  * @returns An object that removes the listeners when it is disposed.
  * @example
  * ```ts

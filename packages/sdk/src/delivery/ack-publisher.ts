@@ -5,12 +5,12 @@ import { eventHeaders } from '../messages/publish.js'
 import type { Deps } from '../runtime/dependencies.js'
 
 const INTERVAL_MS = 1_000
-/** How long a process that ends waits for its last acknowledgment to be stored. */
+/** Milliseconds for which a closing process waits until its last acknowledgments are stored. */
 const FINAL_FLUSH_MS = 2_000
-/** What could not be said for so long is not said any more: those passes stay as returned. */
+/** Maximum number of returns that wait to be acknowledged. Beyond it acknowledgments are dropped, and those passes stay in the state returned. */
 const MAX_WAITING = 4 * MAX_ACKNOWLEDGED
 
-/** Says which returns this process handed to their callers: a list, at most once a second, the last one when it ends. */
+/** Publishes which returns this process delivered to their callers: one list at most once a second, and the last one when the process closes. */
 export class AckPublisher implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
@@ -26,22 +26,22 @@ export class AckPublisher implements AsyncDisposable {
     this.#name = name
   }
 
-  /** The return at this sequence was handed over. */
+  /** Records that the return at this stream sequence was delivered. */
   note(sequence: number): void {
     this.#noted.push(sequence)
     if (this.#timer === undefined) this.#later()
   }
 
-  /** The same; settles when it is stored that it was. Rejects where this process ends before. */
+  /** Records the same. Settles when the acknowledgment is stored, and rejects if the agent is closed before that. */
   acknowledge(sequence: number): Promise<void> {
     const stored = new Promise<void>((resolve, reject) => this.#unstored.set(sequence, { resolve, reject }))
     this.note(sequence)
-    // A listener that was not done when the agent began to close: there is no next second to wait for.
+    // The listener finished only after the agent began to close: there is no next interval to wait for.
     if (this.#closed) void this.#send().then(() => this.#abandon([sequence]))
     return stored
   }
 
-  /** Whether it is noted, and not stored yet. */
+  /** Returns true if the return was recorded as delivered, but the acknowledgment is not stored yet. */
   isPending(sequence: number): boolean {
     return this.#noted.includes(sequence) || this.#saying.includes(sequence)
   }
@@ -55,7 +55,7 @@ export class AckPublisher implements AsyncDisposable {
     this.#abandon(unstored)
   }
 
-  /** What is not stored by now is not waited for any longer. */
+  /** Rejects the callers that wait for these acknowledgments. */
   #abandon(sequences: readonly number[]): void {
     for (const sequence of sequences) {
       this.#unstored.get(sequence)?.reject(new Error('the agent was closed'))
@@ -78,7 +78,7 @@ export class AckPublisher implements AsyncDisposable {
     })
   }
 
-  /** One message. What was not stored is said with the next one: saying it twice does no harm. */
+  /** Publishes one message. If it is not stored, its sequences go into the next one; a repeated acknowledgment does no harm. */
   async #send(): Promise<void> {
     const ascending = this.#noted.sort((a, b) => a - b)
     const now = ascending.slice(0, MAX_ACKNOWLEDGED)

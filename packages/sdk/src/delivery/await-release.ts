@@ -4,26 +4,28 @@ import { askAudit, type StoredReturn } from '../journal/poll.js'
 import type { Deps } from '../runtime/dependencies.js'
 
 const POLL_INTERVAL_MS = 5_000
-/** A decision that was made in time may be a moment on its way to who answers. */
+/** Milliseconds after expiry during which a decision is still awaited: one that was made in time may not have reached the audit service yet. */
 const GRACE_MS = 1_000
-/** Nobody answers: then it is not known that nobody decided. */
+/**
+ * Milliseconds after expiry until waiting is given up if the audit service does not answer: without its answer it is unknown whether someone decided.
+ */
 const UNANSWERED_TIMEOUT_MS = 30_000
 
-/** An output that a person must release. */
+/** An output that is held back until a person releases it. */
 export interface HeldReturn {
   key: PassKey
-  /** What keeps it from being delivered by itself. */
+  /** Reason why it is not delivered automatically. */
   why: string
   found: StoredReturn
-  /** Server ms. */
+  /** Time of expiry, in server ms. */
   expires_at: number
   deliver: () => void
   refuse: (error: PassOverError) => void
 }
 
 /**
- * Waits for decisions about held-back returns. A decision is heard by asking the audit: at a hint, and every few seconds besides
- * (docs/architecture/audit-archive.md#answers). Denied or expired is E013.
+ * Waits for decisions on held-back returns. Asks the audit service for the decision when a hint arrives, and every few seconds in addition
+ * (docs/architecture/audit-archive.md#answers). A denied or expired return fails with E013.
  */
 export class ReleaseWaiter implements AsyncDisposable {
   readonly #deps: Deps
@@ -84,7 +86,7 @@ export class ReleaseWaiter implements AsyncDisposable {
     if (this.#held.size > 0 && !this.#closed) this.#timer = this.#deps.clock.after(this.#untilNext(), () => void this.#askAll())
   }
 
-  /** A few seconds, or until the first of them has expired. */
+  /** Returns the milliseconds until the next query: {@link POLL_INTERVAL_MS}, or less if a return expires sooner. */
   #untilNext(): number {
     let next = POLL_INTERVAL_MS
     for (const { expires_at } of this.#held.keys()) {

@@ -17,15 +17,15 @@ import { ReleaseWaiter } from './await-release.js'
 import type { PendingReturn, ReturnOutcome } from './pending-return.js'
 import { ConstraintLookup, type ReturnConstraints } from './return-constraints.js'
 
-/** Outputs that this lets through are delivered whatever the policy says, so that it need not be read. */
+/** An output that even this policy releases is delivered under every policy, so that the policy of its pass need not be read. */
 const STRICTEST = { auto_review: false, auto_return: false }
 
-/** Turns stored returns into what their callers get: opened, checked, and held back until they may be delivered. */
+/** Decodes and checks stored returns, holds them back until they may be delivered, and settles the waiting callers. */
 export class ReturnDelivery implements AsyncDisposable {
   readonly #deps: Deps
   readonly #releases: ReleaseWaiter
   readonly #acknowledging: Pick<AckPublisher, 'note'>
-  /** Where an output that may apply itself is applied; undefined: nowhere. */
+  /** Directory in which outputs are applied automatically, or `undefined` if they are not. */
   readonly #directory: string | undefined
   readonly #terms: ConstraintLookup
   readonly #check: CheckSchema | undefined
@@ -51,13 +51,13 @@ export class ReturnDelivery implements AsyncDisposable {
     return this.#under.size + this.#releases.size
   }
 
-  /** Whether its return is being opened, waits for a person, or is applied. */
+  /** Returns true if the return of the pass is being decoded, awaits release or is being applied. */
   has(key: PassKey): boolean {
     for (const awaited of this.#under) if (isSamePass(awaited.key, key)) return true
     return this.#releases.has(key)
   }
 
-  /** Settles the pass by its return; `again` is called instead when reading failed. */
+  /** Settles the caller with the return. If reading fails, calls `again` instead. */
   deliver(awaited: PendingReturn, found: StoredReturn, again: () => void): void {
     awaited.returned = found.sequence
     awaited.returned_at = found.time
@@ -75,7 +75,7 @@ export class ReturnDelivery implements AsyncDisposable {
     this.#under.add(awaited)
     const done = (settle: () => void): void => {
       this.#under.delete(awaited)
-      // What was found out while the agent closed may be of that, and not of the return.
+      // An error at this point may come from the closing agent and not from the return.
       if (this.#closed) over.again()
       else settle()
     }
@@ -101,7 +101,7 @@ export class ReturnDelivery implements AsyncDisposable {
     return () => this.#releases.wait(held)
   }
 
-  /** By the terms of its pass too: rights and output_schema. */
+  /** Checks the output also against the rights and the output_schema of its pass. */
   async #judged(key: PassKey, output: WorkOutput): Promise<{ opened: DecodedReturn; terms: ReturnConstraints | undefined }> {
     const terms = await this.#terms.of(key, output)
     if (!terms) return { opened: { ok: true, output }, terms }
@@ -109,17 +109,17 @@ export class ReturnDelivery implements AsyncDisposable {
     return { opened: accepted.ok ? { ok: true, output } : rejectedOutput(accepted.error, output), terms }
   }
 
-  /** An id that expired may have a stored result of the same request: the audit remembers what the stream deleted. */
+  /** Rejects the caller. For an expired id, looks for a stored result of the same request first: the audit service keeps what the stream deleted. */
   async #refuse(awaited: PendingReturn, found: StoredReturn, error: PassError): Promise<() => void> {
     const { key, digest } = awaited
     if (found.by === SYSTEM && error.code === 'E005' && (digest !== undefined || this.#hasExpired(key, found.time))) {
       const asked = await askAudit(this.#deps.bus, key)
-      // A caller that gives the id alone means the pass that had it: an expired id gets no new pass.
+      // A caller that gives only the id means the pass that used it before: an expired id cannot begin a new pass.
       const older = asked.kind === 'pass' && (digest === undefined || asked.pass.digest === digest) ? asked.found : undefined
       if (older && older.sequence !== found.sequence) {
         awaited.returned = older.sequence
         awaited.returned_at = older.time
-        // Judged like any other: what nobody released is not handed out because it is old.
+        // An old return is checked like any other: its age does not replace a release.
         return this.#slowly(awaited, older, decodeReturn(this.#deps, key, older))
       }
     }
@@ -137,7 +137,7 @@ export class ReturnDelivery implements AsyncDisposable {
     else this.#settle(awaited, { ok: true, output })
   }
 
-  /** Its caller has it: that is said, unless only this process went away. */
+  /** Settles the caller and acknowledges the return, unless the error is E040: then only this process failed. */
   #settle(awaited: PendingReturn, outcome: ReturnOutcome): void {
     if (awaited.traceparent !== undefined) traceDelivery(this.#deps, awaited, outcome)
     awaited.settle(outcome)
@@ -153,7 +153,10 @@ export class ReturnDelivery implements AsyncDisposable {
   }
 }
 
-/** From the return's being stored until its caller has it: its way, and what it waits for (release, the changes that are applied). */
+/**
+ * Records a span from the time the return was stored until its caller has it. It covers transport, the wait for a release and the application of
+ * changes.
+ */
 function traceDelivery({ tracing, clock }: Pick<Deps, 'tracing' | 'clock'>, awaited: PendingReturn, outcome: ReturnOutcome): void {
   const { key, traceparent: parent, returned_at } = awaited
   const now = clock.now()

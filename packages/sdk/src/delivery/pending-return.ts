@@ -4,51 +4,53 @@ import { idTime, journalFilter, type PassKey, type Step, SYSTEM, type WorkOutput
 import type { IdWindow } from '../journal/id-window.js'
 import type { PublishedRequest } from '../journal/poll.js'
 
-/** How a pass ended for its caller. */
+/** Result of a pass, as its caller receives it. */
 export type ReturnOutcome = { ok: true; output: WorkOutput } | { ok: false; error: PassOverError }
 
-/** A pass whose return is waited for. */
+/** An awaited pass. */
 export interface PendingReturn {
   readonly key: PassKey
-  /** Of our own request, where the id was given: the journal may be another request's. */
+  /** Digest of this request, set if the caller gave the id: the journal may belong to another request. */
   readonly digest: string | undefined
   /**
-   * Which unbroken time of hearing its request was published in; undefined: what is heard is never believed unread, because its id was
-   * given, or something came that a plain pass has not (a held step, a fence, a return that was not believed).
+   * Number of the uninterrupted subscription period in which the request was published. `undefined` if a received return must always be confirmed by
+   * reading the journal: because the caller gave the id, or because a message arrived that a plain pass does not have (a held step, a fence, a return
+   * that was not believed).
    */
   epoch: number | undefined
-  /** Monotonic ms of the next read of its journal. */
+  /** Time of the next read of the journal, in monotonic ms. */
   nextPollAt: number
-  /** Server ms after which it is not waited for any longer. */
+  /** Time at which waiting ends, in server ms. */
   give_up_at: number
-  /** Monotonic ms since when that is past and its journal was not read to say so. */
+  /** Time in monotonic ms since which `give_up_at` has passed without a successful read of the journal. */
   overdue_since: number | undefined
-  /** Sequence and time (server ms) of the stored request; undefined for a pass that another call asked for. */
+  /** Sequence and time (server ms) of the stored request. `undefined` for a pass that another call requested. */
   published: PublishedRequest | undefined
-  /** Whether its journal was last seen held for a person, who may take as long as they like. */
+  /** True if the journal was last seen held for a person, which has no time limit. */
   held: boolean
-  /** How often its journal was read. */
+  /** Number of reads of the journal. */
   pollCount: number
   polling: boolean
   finished: boolean
-  /** Its own subscription, where its id was given. */
+  /** Subscription to the return of this id only, if the caller gave the id. */
   subscription: LiveSubscription | undefined
-  /** Sequence and stored time of its return, once that is being delivered. */
+  /** Sequence and stored time (server ms) of the return, once it is being delivered. */
   returned: number
   returned_at: number
-  /** Where it stands in its trace, if its request was traced here. */
+  /** Traceparent of the request, if it was traced here. */
   traceparent: string | undefined
-  /** What it settles with is acknowledged by who waits, later than that. */
+  /** True if the waiting code acknowledges the return itself, after it is settled. */
   readonly quiet: boolean
-  /** Listeners are told of its return. */
+  /** True if listeners receive the return. */
   readonly noticed: boolean
   readonly settle: (outcome: ReturnOutcome) => void
 }
 
 /**
- * Whether a return that was heard counts without a read (decision 3). Its subscription was unbroken since before the request
- * was published, so that no held step, fence or earlier return can have been missed; then an attempt 1 whose guard the server checked
- * follows a step that can only be the work. The system's counts where it cannot be a first step that was stored after its id had expired.
+ * Returns true if a return that arrived on the subscription counts without reading the journal (decision 3). The subscription must have been
+ * uninterrupted since before the request was published, so that no held step, fence or earlier return can have been missed. Then a return of attempt
+ * 1 whose guard the server checked can only follow the work step. A return of the system counts unless it may be a first step that was stored after
+ * its id had expired.
  */
 export function isBelievable(
   awaited: PendingReturn,

@@ -4,22 +4,23 @@ import { HEADER, type PassKey, type WorkControl, type WorkEnvelope, type WorkOut
 import { askAudit } from '../journal/poll.js'
 import type { Deps } from '../runtime/dependencies.js'
 
-/** What a caller must know of a pass to judge its return. */
+/** The parts of a pass's control data that its return is checked against. */
 export type ReturnConstraints = Pick<WorkControl, 'policy' | 'rights'>
 
-/** As soon as every dispatcher follows a new policy. */
+/** Milliseconds for which a result is cached: the time by which every dispatcher follows a new policy. */
 const MAX_AGE_MS = 5_000
 
 interface Known {
-  /** Monotonic ms of the last look. */
+  /** Time of the last read, in monotonic ms. */
   at: number
   schema: boolean | undefined
   looking: Promise<unknown> | undefined
 }
 
 /**
- * The terms under which passes ran, as their work steps say. Reading one for each return would cost as much as the return: whether a
- * subagent's passes set an output_schema at all is learned from one of them every few seconds (docs/architecture/worker.md#output-schemas).
+ * Looks up the policy and rights under which passes ran, from their work steps. Reading one for each return would cost as much as the return itself.
+ * So whether the passes of a subagent set an output_schema at all is read from one of them every few seconds
+ * (docs/architecture/worker.md#output-schemas).
  */
 export class ConstraintLookup {
   readonly #deps: Deps
@@ -29,14 +30,14 @@ export class ConstraintLookup {
     this.#deps = deps
   }
 
-  /** Whether an output can be judged by nothing but itself. */
+  /** Returns true if an output can be checked without the policy and rights of its pass. */
   isUnconstrained(key: PassKey, output: WorkOutput): boolean {
     const known = this.#known.get(key.subagent)
     if (known?.schema !== false || this.#deps.clock.monotonic() - known.at >= MAX_AGE_MS) return false
     return !output.artifacts.some(({ type }) => type === 'tool_result')
   }
 
-  /** The terms of a pass, undefined where they set none for this output. Throws what reading throws. */
+  /** Returns the constraints of a pass, or `undefined` if there are none for this output. Throws the errors of reading. */
   async of(key: PassKey, output: WorkOutput): Promise<ReturnConstraints | undefined> {
     const looking = this.#known.get(key.subagent)?.looking
     if (looking) {
@@ -46,7 +47,7 @@ export class ConstraintLookup {
     return this.#look(key)
   }
 
-  /** The control frame of a pass: it stands in its work step; where that was deleted, the audit knows it. */
+  /** Reads the constraints of a pass and caches whether they include an output_schema. */
   async #look(key: PassKey): Promise<ReturnConstraints> {
     const known: Known = this.#known.get(key.subagent) ?? { at: Number.NEGATIVE_INFINITY, schema: undefined, looking: undefined }
     this.#known.set(key.subagent, known)
@@ -62,7 +63,9 @@ export class ConstraintLookup {
     return control
   }
 
-  /** The same, whether it is needed or not. E040: they cannot be read now. */
+  /**
+   * Reads the constraints of a pass from its work step, or from the audit service if the step was deleted. Throws E040 if they cannot be read now.
+   */
   async control(key: PassKey): Promise<ReturnConstraints> {
     const { bus } = this.#deps
     const work = (await bus.journal.glimpse(key)).find((step) => step.kind === 'work' && step.untrusted === undefined)
@@ -74,7 +77,8 @@ export class ConstraintLookup {
     if (opened) return opened
     const asked = await askAudit(bus, key)
     const control = asked.kind === 'pass' ? (asked.pass.control as ReturnConstraints | undefined) : undefined
-    // What was returned ran under some: an audit that begins anew may not know them yet, and nothing is handed out unjudged meanwhile.
+    // Every returned pass had a policy. An audit service that restarted from the beginning may not know it yet, and until it does no output is
+    // delivered unchecked.
     if (!control) throw new PassOverError('E040', 'the policy of the pass cannot be read')
     return control
   }

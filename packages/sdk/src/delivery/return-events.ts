@@ -5,19 +5,19 @@ import type { Deps } from '../runtime/dependencies.js'
 import type { ReturnOutcome } from './pending-return.js'
 import { ConstraintLookup } from './return-constraints.js'
 
-/** A pass of this agent that returned, as awaiting its handle gives it. */
+/** A returned pass of this agent, with the same output or error as its handle. */
 export type ReturnedPass =
   | { pass: PassKey; output: WorkOutput; error?: undefined }
   | { pass: PassKey; error: PassOverError; output?: undefined }
 
 export type ReturnListener = (returned: ReturnedPass) => void | Promise<void>
 
-/** How long a closing agent waits for its listeners, ms: as long as for handlers, unless a worker says otherwise. */
+/** Milliseconds for which a closing agent waits for its listeners. Equals the default `drain_ms` of a worker. */
 const DRAIN_TIMEOUT_MS = 10_000
-/** Several handles of one pass make one notice, as far as so many are remembered. */
+/** Number of passes that are remembered so that several handles of a pass cause one event only. */
 const MAX_REMEMBERED = 10_000
 
-/** Tells listeners of each return that policy wants told (notify_on_return), whether or not somebody awaits its handle. */
+/** Emits returns to listeners according to the policy field `notify_on_return`, whether or not a caller awaits the handle. */
 export class ReturnEvents {
   readonly #deps: Deps
   readonly #listeners = new Set<ReturnListener>()
@@ -32,21 +32,24 @@ export class ReturnEvents {
     return this.#listeners.size > 0
   }
 
-  /** Gives what ends the listening. */
+  /** Adds a listener. Returns a function that removes it. */
   add(listener: ReturnListener): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
 
-  /** A stored return was delivered, or refused to its caller by a rule or a person. */
+  /** Emits a stored return that was delivered, or refused to its caller by a rule or a person. */
   emit(pass: PassKey, outcome: ReturnOutcome): void {
-    // Only this process went away; the return is for another.
+    // With E040 only this process failed to receive the return. Another one may still receive it.
     if (!this.listening || (!outcome.ok && outcome.error.code === 'E040') || !this.#isNew(pass)) return
     const telling: Promise<void> = this.#tell(pass, outcome).finally(() => this.#telling.delete(telling))
     this.#telling.add(telling)
   }
 
-  /** Waits until every listener was told what was to be told, at most so long: one that does not settle keeps no agent from closing. */
+  /**
+   * Waits until the listeners have handled all returns, at most {@link DRAIN_TIMEOUT_MS}, so that a listener that never settles cannot keep the agent
+   * from closing.
+   */
   async drain(): Promise<void> {
     if (this.#telling.size === 0) return
     await withTimeout(this.#deps.clock, DRAIN_TIMEOUT_MS, this.#settled())
@@ -79,7 +82,7 @@ export class ReturnEvents {
     }
   }
 
-  /** The policy stands in the work step; what ended before it had one is told. */
+  /** Returns true if the policy in the work step wants the event. A pass that ended before it had a work step is always emitted. */
   async #isWanted(pass: PassKey, outcome: ReturnOutcome): Promise<boolean> {
     const terms = await new ConstraintLookup(this.#deps).control(pass).catch(() => undefined)
     if (!terms) return true

@@ -1,9 +1,9 @@
 import type { PassOverReturnMarker, WorkOutput } from '@passover/schemas'
 
 /**
- * Makes the entry for the history of the session where the work came back. Its counterpart is the `marker` of the handle.
+ * Returns the history entry for the session in which the work came back. Its counterpart is the `marker` of the handle.
  *
- * @param output - What the pass returned.
+ * @param output - The output of the pass.
  * @returns The entry.
  */
 export function returnMarker(output: WorkOutput): PassOverReturnMarker {

@@ -17,101 +17,103 @@ import { invalidOption as invalid, unknownOption } from '../errors/option-errors
 
 type GivenContext = z.input<typeof workContext>
 
-/** What is passed over, and on which terms. Times and spans are milliseconds. */
+/** Options of {@link Agent.passOver}. All durations are in milliseconds. */
 export interface PassOverOptions {
   /** The agent that does the work, by its registered name. */
   subagent: string
   /**
-   * What the subagent reads. Only `objective` is required: `session_id` and `directory` are filled in from the connection, `files` and
-   * `messages` default to none.
+   * Input of the subagent. Only `objective` is required: `session_id` and `directory` default to those of the connection, `files` and `messages` to
+   * none.
    */
   work_context: Partial<GivenContext> & { objective: string }
-  /** Why the work is passed over, for people: approvers, `passover show` and the audit trail. */
+  /** Reason for the pass, for people: approvers, `passover show` and the audit trail. */
   reason: string
   /**
-   * Whether a result is waited for. With `false` nobody waits; the return is stored and audited all the same.
+   * True if the return is awaited. With `false` it is not awaited, but still stored and audited.
    * @defaultValue `true`
    */
   return_required?: boolean | undefined
   /**
-   * The queue of the subagent that it waits in.
+   * Queue of the subagent in which the pass waits.
    * @defaultValue `'medium'`
    */
   priority?: Priority | undefined
   /**
-   * Time from admission to the deadline, at most what the parent pass has left. A pass that has not ended by then ends with E010.
+   * Time from admission to the deadline, at most the time that the parent pass has left. A pass that has not ended by then ends with E010.
    * @defaultValue The policy's, else 30,000.
    */
   timeout_ms?: number | undefined
   /**
-   * Policy settings for this pass alone. They may narrow what the policy allows; a setting that would widen it is E013.
-   * @defaultValue The policy as it is.
+   * Policy settings for this pass only. They may narrow what the policy allows. A setting that widens it fails with E013 unless the policy lists it
+   * in `allow_widening`.
+   * @defaultValue The policy, unchanged.
    */
   override?: AgentPairOverride | undefined
   /**
-   * What the subagent must not do, such as `'read_only'` or `'no_external_calls'`. Those of the parent pass are added.
+   * Restrictions for the subagent, such as `'read_only'` or `'no_external_calls'`. Those of the parent pass are added.
    * @defaultValue None.
    */
   constraints?: string[] | undefined
   /**
-   * The kind of output that is wanted. The subagent sees it; the output is not checked against it.
+   * Kind of output that the originator wants. The subagent sees it; the output is not checked against it.
    * @defaultValue None.
    */
   expected_output_type?: ExpectedOutputType | undefined
   /**
-   * Asks that proposed changes are applied without a question. It takes effect only where policy, output and the user's own setting allow it too.
+   * True to apply proposed changes without confirmation. Takes effect only if policy, output and the user's own setting allow it too.
    * @defaultValue `false`
    */
   auto_apply_on_success?: boolean | undefined
   /**
-   * Limits of this pass and of all passes below it: `passes`, `tokens`, and `time_ms` in milliseconds. Beyond one, a pass is refused with E014.
+   * Limits of this pass and all of its descendants: `passes`, `tokens`, and `time_ms` in milliseconds. A pass that would exceed one is refused with
+   * E014.
    * @defaultValue The policy's, else none.
    */
   budget?: Budget | undefined
   /**
-   * The pass's own id, 9 to 64 characters of A-Z a-z 0-9 _ -. Passing over again with the same id and the same request gets the stored state
-   * or result; with another request it is E005.
+   * Id of the pass, 9 to 64 characters of A-Z a-z 0-9 _ -. Repeating the same request with the same id gets the stored state or result; a different
+   * request with the id fails with E005.
    * @defaultValue A new id.
    */
   id?: string | undefined
   /**
-   * The id of the pass that this one tries again, for the audit trail.
+   * Id of the pass that this one retries, for the audit trail.
    * @defaultValue None.
    */
   retry_of?: string | undefined
   /**
-   * Number of attempts that were made before, for the audit trail and the limit of retries.
+   * Number of earlier attempts, for the audit trail and the limit of retries.
    * @defaultValue `0`
    */
   attempts_made?: number | undefined
   /**
-   * The person on whose behalf the work is passed over, for the audit trail. It gives no right. Passes below inherit it.
+   * Person on whose behalf the work is passed over, for the audit trail. It grants no rights. Child passes inherit it.
    * @defaultValue That of the parent pass.
    */
   user_id?: string | undefined
   /**
-   * An id of the caller that links this pass to other records. Passes below inherit it.
+   * Id that the caller uses to link this pass to other records. Child passes inherit it.
    * @defaultValue That of the parent pass.
    */
   trace_id?: string | undefined
   /**
-   * W3C traceparent of what this pass continues, where the process's own OpenTelemetry does not say it. A malformed one is ignored.
-   * @defaultValue The active span's.
+   * W3C traceparent that this pass continues. It takes precedence over the active span. A malformed one is ignored.
+   * @defaultValue The traceparent of the active OpenTelemetry span, else of the enclosing pass.
    */
   traceparent?: string | undefined
   /**
-   * The pass within which this one is asked for. It proves the chain that depth and cycles are counted on.
-   * @defaultValue The pass whose handler calls, if one does.
+   * Proof of the parent pass. Chain depth and cycles are computed from it.
+   * @defaultValue The pass of the calling handler, if any.
    */
   parent?: ParentProof | undefined
   /**
-   * Cancels the pass when it is aborted. The pass then ends with E043.
+   * Signal that cancels the pass when it is aborted. The pass then ends with E043.
    * @defaultValue None.
    */
   signal?: AbortSignal | undefined
 }
 
-/** What the sdk knows without being told. */
+/** Values of a request that the SDK fills in. */
 export interface RequestDefaults {
   id: string
   originator: string
@@ -142,21 +144,21 @@ const OPTIONS: Record<keyof PassOverOptions, true> = {
   signal: true,
 }
 
-/** How the request's own names of fields read to whoever gave the options. */
+/** Option names, by the field of the request that they become. Used in error messages. */
 const OPTION_OF_FIELD: Record<string, string> = { subagent_id: 'subagent', originating_agent_id: 'agent' }
 
 /** Options that have another name or place in the request. */
 const RENAMED_OPTIONS = new Set<string>(['subagent', 'work_context', 'reason', 'return_required', 'id', 'signal', 'traceparent'])
 
-/** A request in the two halves that travel apart. */
+/** A request, split into control data and context, which are sent as separate parts. */
 export interface BuiltRequest {
   control: RequestControl
   context: WorkContext
 }
 
-/** The whole, checked request. Throws E005 naming the field; nothing was stored then. */
+/** Builds and validates a request. Throws E005 with the name of the field; nothing is stored in that case. */
 export function buildRequest(options: PassOverOptions, filling: RequestDefaults): BuiltRequest {
-  // Filled by assignment: an object that begins with a spread or a rest pattern makes all that follows several times slower.
+  // Filled by assignment: starting an object with a spread or a rest pattern makes all later property writes several times slower.
   const request: Record<string, unknown> = {
     id: filling.id,
     originating_agent_id: filling.originator,
@@ -196,7 +198,7 @@ function optionError(error: z.ZodError, above: string[]): PassOverError {
   return invalid([name, ...deeper].join('.'), why)
 }
 
-/** What is no signal would be found out only after the request was sent. */
+/** Validates the signal. Without this check, a wrong value would be noticed only after the request was sent. */
 function checkSignal(signal: unknown): void {
   if (signal === undefined || signal instanceof AbortSignal) return
   if (signal instanceof AbortController) throw invalid('signal', 'must be an AbortSignal: pass controller.signal, not the controller')

@@ -5,28 +5,28 @@ import type { ReturnWaiter } from '../returns/return-waiter.js'
 import type { Deps } from '../runtime/dependencies.js'
 import type { TraceHistory } from './tracing.js'
 
-/** The pass within which another one is asked for: that whose handler calls. */
+/** The pass whose handler requests another pass. */
 export interface EnclosingPass {
-  /** The agent that works on it. */
+  /** The agent that works on the pass. */
   readonly agent: { readonly name: string }
-  /** What a child says about its parent. */
+  /** Proof of the parent that a child carries. */
   readonly parent: ParentProof
-  /** What a child's trace continues. */
+  /** Returns the traceparent that a child's trace continues. */
   traceparent(): string | undefined
-  /** The parent's, for what a child's context leaves out. */
+  /** Returns the parent's session and directory, the defaults for a child's context. */
   context(): Pick<WorkContext, 'session_id' | 'directory'>
 }
 
-/** What passing over needs of its agent. */
+/** Everything that passing work over needs from its agent. */
 export interface Originator {
   deps: Deps
   name: string
   instance: string
   returns: ReturnWaiter
   traces: TraceHistory
-  /** Who is told of returns: then they are waited for, whether a caller does or not. */
+  /** Listeners for returns. While there is one, returns are awaited even if no caller awaits the handle. */
   notices?: Pick<ReturnEvents, 'listening'> | undefined
-  /** Undefined: the caller named none. */
+  /** Session of the connection, or `undefined` if none was named. */
   session_id: string | undefined
   directory: string
   window: IdWindow

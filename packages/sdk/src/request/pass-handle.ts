@@ -1,6 +1,6 @@
 import type { PassOverMarker, PassStatus, WorkOutput } from '@passover/schemas'
 
-/** A pass that was asked for. Awaiting it resolves to its WorkOutput, or rejects with a PassOverError. */
+/** A requested pass. Awaiting it resolves to its WorkOutput, or rejects with a PassOverError. */
 export interface PassHandle extends Promise<WorkOutput> {
   /** The id of the pass. */
   readonly id: string
@@ -8,7 +8,7 @@ export interface PassHandle extends Promise<WorkOutput> {
   readonly subagent: string
   /** Settles when the stream has stored the request, for callers that do not wait for the return. */
   readonly stored: Promise<void>
-  /** The entry for the history of the session where the work went out. `undefined` for a pass that another call asked for. */
+  /** History entry for the session from which the work was passed over. `undefined` for a pass that another call requested. */
   readonly marker: PassOverMarker | undefined
   /**
    * Waits for the return, as awaiting the handle does.
@@ -18,7 +18,7 @@ export interface PassHandle extends Promise<WorkOutput> {
    */
   result(): Promise<WorkOutput>
   /**
-   * Reads where the pass stands: from the audit service, else from the journal of the pass.
+   * Reads the status of the pass from the audit service, else from the journal of the pass.
    *
    * @returns The status.
    * @throws PassOverError with code E040: the server cannot be reached. E041: there is no such pass.
@@ -27,20 +27,20 @@ export interface PassHandle extends Promise<WorkOutput> {
   /**
    * Cancels the pass and all passes below it. They end with E043.
    *
-   * @param reason - Why, for people and the audit trail.
+   * @param reason - The reason, for people and the audit trail.
    * @returns A promise that settles when the cancel is stored.
    * @throws PassOverError with code E013: the agent may not cancel the pass. E040: the server cannot be reached.
    */
   cancel(reason?: string): Promise<void>
 }
 
-/** What a handle is made of. */
+/** The functions and values behind a handle. */
 export interface HandleActions {
   id: string
   subagent: string
   marker?: PassOverMarker | undefined
   stored: Promise<void>
-  /** Begins to wait, at the first call. */
+  /** Starts to wait for the return. Called at most once. */
   wait: () => Promise<WorkOutput>
   status: () => Promise<PassStatus>
   cancel: (reason?: string) => Promise<void>

@@ -12,7 +12,7 @@ import { type PreparedRequest, passOverMarker, prepareRequest } from './request-
 import { publishRequest } from './send-draft.js'
 import { beginRequestSpan, endRequestSpan } from './tracing.js'
 
-/** Asks for a pass. Never throws: what is wrong rejects the handle. */
+/** Requests a pass. Never throws: every error rejects the handle. */
 export function passOver(origin: Originator, options: PassOverOptions, scope: EnclosingPass | undefined): PassHandle {
   const { deps } = origin
   const given = attempt(() => options?.id)
@@ -24,7 +24,7 @@ export function passOver(origin: Originator, options: PassOverOptions, scope: En
   const traced = deps.tracing || scope || options.traceparent ? beginRequestSpan(deps, about) : undefined
   drafted.value.traceparent = traced?.traceparent
   const wanted = drafted.value.request.return_required || origin.notices?.listening === true
-  // With a signal it is followed to its end, also where nobody wants its return: until then the signal is listened to, and no longer.
+  // With a signal, the pass is followed to its end even if nobody awaits its return, so that the listener on the signal can be removed then.
   const followed = wanted || options.signal ? begin(origin, drafted.value, wanted ? undefined : 'only_follow') : undefined
   const waiting = wanted ? followed : undefined
   const stored = followed?.stored ?? publishRequest(origin, drafted.value).then(() => undefined)
@@ -36,12 +36,12 @@ export function passOver(origin: Originator, options: PassOverOptions, scope: En
   return handleFor(origin, slim(drafted.value), { stored, result: waiting?.result, marker })
 }
 
-/** Asks again for a pass that was asked for before: nothing is sent. */
+/** Returns a handle for a pass that was requested before. Sends nothing. */
 export function handleOf(origin: Originator, key: PassKey): PassHandle {
   return handleFor(origin, { key, digest: undefined }, { stored: Promise.resolve() })
 }
 
-/** What is known of a pass while its return is waited for. Its request is not kept: the context may be large, and the wait long. */
+/** The data of a pass that is kept while its return is awaited. The request is not kept: its context may be large, and the wait long. */
 type Slim = Pick<PreparedRequest, 'key' | 'digest'> & Partial<Pick<PreparedRequest, 'traceparent'>>
 
 function slim({ key, digest, traceparent }: Slim): Slim {
@@ -50,14 +50,14 @@ function slim({ key, digest, traceparent }: Slim): Slim {
 
 interface Asked {
   stored: Promise<void>
-  /** Undefined: nobody waits yet. */
+  /** Result of the pass, or `undefined` if nobody waits for it yet. */
   result?: Promise<WorkOutput> | undefined
   marker?: PassOverMarker
 }
 
 /**
- * Makes the handle. It has a function of its own, because the closures of one function share what any of them uses, and those of a handle
- * must not keep the request in memory.
+ * Creates the handle. This is a separate function because all closures of a function share the variables that any of them uses, and the closures of a
+ * handle must not keep the request in memory.
  */
 function handleFor(origin: Originator, pass: Slim, { stored, result, marker }: Asked): PassHandle {
   const { key } = pass
@@ -77,7 +77,7 @@ interface Waiting {
   result: Promise<WorkOutput>
 }
 
-/** Waits for the return, and unless it is only to wait sends the request first. What is only followed has nobody who takes its return. */
+/** Starts to wait for the return. Sends the request first, except with `only_wait`. With `only_follow`, no caller receives the return. */
 function begin(origin: Originator, drafted: PreparedRequest | Slim, how?: How): Waiting {
   const { awaited, result } = expect(origin, slim(drafted), how)
   const stored = start(origin, { drafted, awaited, only: how === 'only_wait' ? how : undefined })
@@ -105,7 +105,7 @@ function expect(
   const result = new Promise<WorkOutput>((resolve, reject) => {
     settle = (outcome) => (outcome.ok ? resolve(outcome.output) : reject(outcome.error))
   })
-  // A caller may look at the result later: it must not be lost on nobody before.
+  // A caller may attach to the result later: until then a rejection must not count as unhandled.
   result.catch(() => undefined)
   return { awaited: origin.returns.expect(expected, settle), result }
 }
@@ -147,7 +147,7 @@ async function prepare(
   await send(origin, drafted, awaited)
 }
 
-/** Publishes a cancel. E040 and E013 as for a request. */
+/** Publishes a cancel event. Throws E040 and E013 as for a request. */
 async function cancel(origin: Originator, key: PassKey, reason: string | undefined): Promise<void> {
   const { bus } = origin.deps
   const body = { v: WIRE_VERSION, ...(reason !== undefined && { reason: cut(reason, 4_096) }) }
@@ -155,7 +155,7 @@ async function cancel(origin: Originator, key: PassKey, reason: string | undefin
   await publishUnguarded(origin.deps, { subject: bus.subjects.event(key, 'cancel', origin.name), headers, data: encode(body) }, key)
 }
 
-/** Cancels when the signal is aborted; gives what ends the watch. */
+/** Cancels the pass when the signal is aborted. Returns a function that removes the listener. */
 function watch(origin: Originator, key: PassKey, signal: AbortSignal): () => void {
   const aborted = (): void => {
     const reason = signal.reason === undefined ? undefined : describeThrown(signal.reason).message
@@ -191,7 +191,7 @@ function attempt<T>(work: () => T): { ok: true; value: T } | { ok: false; error:
   }
 }
 
-/** What the bus or a codec throws on the way out is told in our terms. */
+/** Converts any error that the bus or a codec throws while sending to a PassOverError. */
 function asPassOverError(error: unknown): PassOverError {
   if (error instanceof PassOverError) return error
   return new PassOverError('E040', `the request could not be sent: ${describeThrown(error).message}`)

@@ -5,21 +5,21 @@ import { invalidOption, readSafely } from '../errors/option-errors.js'
 import { buildRequest, type PassOverOptions } from './options.js'
 import type { EnclosingPass, Originator } from './originator.js'
 
-/** A request that was checked, cut into parts, and not yet sent. */
+/** A request that was validated and split into parts, but not sent yet. */
 export interface PreparedRequest {
   key: PassKey
   request: RequestControl
   session_id: string
-  /** Neither the caller, nor the connection, nor a pass that is worked on names it. */
+  /** True if the session is the default one: neither caller, nor connection, nor enclosing pass named it. */
   unnamed_session: boolean
   parts: Part[]
-  /** Only where the id was given: the stream may know it already. */
+  /** Digest of the request, set only if the caller gave the id: the stream may already have a request with that id. */
   digest: string | undefined
-  /** What its request carries. */
+  /** W3C traceparent that the request carries. */
   traceparent: string | undefined
 }
 
-/** Throws PassOverError where the options are none of a request. */
+/** Validates the options and builds the request. Throws PassOverError if they are not valid. */
 export function prepareRequest(
   origin: Originator,
   options: PassOverOptions,
@@ -53,8 +53,8 @@ function prepareChecked(
 }
 
 /**
- * The session where the caller names none: this connection's, but for a given id one of its own. The session is part of what a request
- * is, and the same id must be the same request from whatever process it is asked again.
+ * Returns the session of a request that names none: the connection's, or for a given id a session named after the id. The session is part of the
+ * request's digest, and a request with the same id must be the same from whichever process it is repeated.
  */
 function defaultSession(origin: Originator, given: string | undefined): string {
   return `session-${typeof given === 'string' ? given : origin.instance}`

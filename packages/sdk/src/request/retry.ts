@@ -13,7 +13,7 @@ const retryOptions = z.strictObject({
   backoff_multiplier: z.number().min(0).max(MAX).optional(),
 } satisfies Record<keyof RetryOptions, z.ZodType>)
 
-/** How one pass is asked for, and how one is asked for again by its id. */
+/** Functions to request a pass and to await it again by its id. */
 export interface RetryTarget {
   clock: Clock
   passOver: (options: PassOverOptions) => PassHandle
@@ -21,8 +21,8 @@ export interface RetryTarget {
 }
 
 /**
- * Passes over again after a recoverable error: three times, after 1, 2 and 4 s by default, each with a new id that names
- * the one before in `retry_of`. Attempts that workers made count; after E022 the same id is read again. Throws the last error.
+ * Passes work over and retries after recoverable errors: three times by default, after 1, 2 and 4 s. Each retry has a new id and names the previous
+ * one in `retry_of`. Attempts by workers count towards the limit. After E022 the same id is read again. Throws the last error.
  */
 export async function passOverWithRetry(
   passing: RetryTarget,

@@ -6,7 +6,7 @@ import { fitInMessage, uploadLargeParts } from '../messages/upload-parts.js'
 import type { Originator } from './originator.js'
 import type { PreparedRequest } from './request-draft.js'
 
-/** Publishes a request; what is too large to travel in it is stored first. Returns the sequence of the request. */
+/** Publishes a request. Stores parts that are too large for the message first. Returns the stream sequence of the request. */
 export function publishRequest(origin: Originator, drafted: PreparedRequest): Promise<number> {
   const { deps } = origin
   if (deps.faults || !fitInMessage(drafted.parts)) return uploadAndPublish(origin, drafted)

@@ -3,10 +3,10 @@ import { type PassKey, soundTraceparent, type WorkOutput } from '@passover/schem
 import type { Deps } from '../runtime/dependencies.js'
 import type { EnclosingPass } from './originator.js'
 
-/** Of so many passes a process remembers where their traces are, for what follows them. */
+/** Number of passes whose traceparent a process remembers, so that later spans can refer to it. */
 const MAX_REMEMBERED = 1_000
 
-/** Where the passes that were asked for last stand in their traces. */
+/** Traceparents of the passes that were requested most recently. */
 export class TraceHistory {
   readonly #known = new Map<string, string>()
 
@@ -26,20 +26,20 @@ export class TraceHistory {
 
 export interface RequestTrace {
   span: Span | undefined
-  /** What the request carries: the span's own, or what comes in, passed on where nobody records. */
+  /** Traceparent that the request carries: that of the span, or the incoming one if nothing is recorded here. */
   traceparent: string
 }
 
 interface RequestSpanOptions {
   key: PassKey
   traces: TraceHistory
-  /** Said by the caller; else what the process does now, else the pass within which it is asked. */
+  /** Parent that the caller gave. Falls back to the active span of the process, then to the enclosing pass. */
   given: string | undefined
   scope: EnclosingPass | undefined
   retry_of: string | undefined
 }
 
-/** Undefined: there is no trace, and none is begun here. */
+/** Begins the span of a request. Returns `undefined` if there is no trace to continue and none is recorded here. */
 export function beginRequestSpan(
   { tracing, clock }: Deps,
   { key, traces, given, scope, retry_of }: RequestSpanOptions,
@@ -53,7 +53,7 @@ export function beginRequestSpan(
   return { span, traceparent }
 }
 
-/** The request's span lasts until its caller has what it waits for, or else until it is stored. */
+/** Ends the span of the request when its caller has the return or, if nobody waits, when the request is stored. */
 export function endRequestSpan({ clock }: Pick<Deps, 'clock'>, span: Span, over: Promise<WorkOutput | undefined>): void {
   over.then(
     (output) => {

@@ -4,7 +4,7 @@ import type { PendingReturn } from '../delivery/pending-return.js'
 import { type AuditAnswer, isOfEarlierUse, type PollResult } from '../journal/poll.js'
 import { idReusedError, passNotFoundError, unconfirmedReturnError, unreachableError } from '../journal/return-errors.js'
 
-/** After a pass's end so long is waited for who ends it. */
+/** Milliseconds after the deadline of a pass during which its end is still awaited. */
 export const GRACE_MS = 5_000
 
 export type AnswerEvaluation =
@@ -13,9 +13,9 @@ export type AnswerEvaluation =
   | { kind: 'error'; error: PassOverError }
 
 /**
- * What the audit's answer means for a pass that is waited for. Pure.
- * A held one waits on; one whose end is past is given up with E040, an unknown one that nobody here published with E041. `at.returned`: sequence of
- * a return in its journal that cannot be judged without the audit.
+ * Decides what the audit service's answer means for an awaited pass. Pure. A held pass is awaited further. If the end of the pass is overdue, waiting
+ * ends with E040, or with E041 if the pass is unknown and was not published here. `at.returned` is the sequence of a return in the journal that
+ * cannot be judged without the audit service.
  */
 export function evaluateAnswer(
   awaited: Pick<PendingReturn, 'key' | 'digest' | 'published' | 'give_up_at'>,
@@ -24,7 +24,7 @@ export function evaluateAnswer(
 ): AnswerEvaluation {
   if (asked.kind === 'pass' && !isRecordOfEarlierUse(awaited, asked, at.rules)) {
     const { pass, found } = asked
-    // An E005 of the system as first step carries no digest of a request that could be read: it answers whoever asks.
+    // An E005 from the system as first step carries no digest of a readable request. It answers every request with the id.
     const differs = awaited.digest !== undefined && pass.digest !== undefined && pass.digest !== awaited.digest
     if (differs && !(found?.by === SYSTEM && pass.row.code === 'E005')) {
       return { kind: 'error', error: idReusedError(awaited.key) }
@@ -40,7 +40,7 @@ export function evaluateAnswer(
   return { kind: 'error', error: unreachableError(why, awaited.key) }
 }
 
-/** Whether the audit answers from the record of an earlier use of the id, because it has not read the request yet. */
+/** Returns true if the audit service answers from the record of an earlier use of the id because it has not read the request yet. */
 function isRecordOfEarlierUse(
   { published }: Pick<PendingReturn, 'published'>,
   asked: Extract<AuditAnswer, { kind: 'pass' }>,

@@ -9,20 +9,20 @@ import type { PendingReturns } from './pending-returns.js'
 import { PollQueue } from './poll-queue.js'
 
 const SWEEP_MS = 250
-/** Read every few seconds, less often the longer it lasts: a burst of slow passes must not be read for ever. */
+/** Milliseconds between reads of a journal. The interval grows with each read, so that a burst of slow passes does not cause constant load. */
 const POLL_INTERVAL_MS = 5_000
 const MAX_POLL_INTERVAL_MS = 15_000
 export const SHORT_DELAY_MS = 300
-/** What could not be read for so long after it should have ended is given up. */
+/** Milliseconds after the expected end of a pass until waiting is given up if its journal cannot be read. */
 const OVERDUE_TIMEOUT_MS = 30_000
 
-/** What becomes of a pass that was read. */
+/** Callbacks for passes whose journal was read. */
 export interface PollHandlers {
   deliver: (awaited: PendingReturn, found: StoredReturn) => void
   end: (awaited: PendingReturn, outcome: ReturnOutcome) => void
 }
 
-/** Reads the journals of awaited passes whose return may have been missed. One sweep, whatever the number of passes (I6). */
+/** Reads the journals of awaited passes whose return may have been missed. Uses one periodic sweep for all passes (I6). */
 export class JournalPoller implements Disposable {
   readonly #deps: Deps
   readonly #rules: ViewRules
@@ -45,7 +45,7 @@ export class JournalPoller implements Disposable {
     this.#sweeping?.[Symbol.dispose]()
   }
 
-  /** Somebody waits: from now on there is a sweep. */
+  /** Starts the periodic sweep, which runs as long as passes are awaited. */
   begin(): void {
     if (this.#sweeping || this.#closed) return
     this.#sweeping = this.#deps.clock.after(SWEEP_MS, () => {
@@ -55,23 +55,23 @@ export class JournalPoller implements Disposable {
     })
   }
 
-  /** Reads it now, for who cannot wait for the sweep. */
+  /** Reads the journal of a pass immediately, without waiting for the sweep. */
   async first(awaited: PendingReturn): Promise<PollResult> {
     const found = await pollJournal(this.#deps.bus, awaited, this.#rules)
     this.#seen(awaited, found)
-    // The stream may have deleted it, and a new request could only be told that the id has expired.
+    // The stream may have deleted the pass already. A new request with the id would only be refused because the id has expired.
     if (found.kind === 'nothing' && this.#hasExpired(awaited.key)) await this.#ask(awaited, found)
     return found
   }
 
-  /** Something says that its return is there. */
+  /** Reads the journal of a pass as soon as possible, because its return is probably stored. */
   hurry(awaited: PendingReturn): void {
     awaited.nextPollAt = Math.min(awaited.nextPollAt, this.#deps.clock.monotonic())
     this.#looks.hurry(awaited)
     this.#looks.begin()
   }
 
-  /** After a reconnect everything may have been missed. */
+  /** Schedules a read of all journals. Any return may have been missed while the connection was lost. */
   all(): void {
     const now = this.#deps.clock.monotonic()
     for (const awaited of this.#waiting.all()) {
@@ -96,7 +96,7 @@ export class JournalPoller implements Disposable {
     this.#looks.sweep()
   }
 
-  /** Somebody should have ended it: it is read and asked for before others, and given up when even that does not work. */
+  /** Handles a pass that should have ended by now. It is read before all others, and given up after {@link OVERDUE_TIMEOUT_MS}. */
   #overdue(awaited: PendingReturn, now: number): void {
     awaited.overdue_since ??= now
     if (now - awaited.overdue_since >= OVERDUE_TIMEOUT_MS) {
@@ -126,7 +126,7 @@ export class JournalPoller implements Disposable {
     if (awaited.finished) return
     if (found.kind === 'return') this.#finder.deliver(awaited, found.found)
     if (found.kind === 'other_request') this.#finder.end(awaited, { ok: false, error: idReusedError(awaited.key) })
-    // A held pass whose journal is empty now was decided, has ended and is deleted: only the audit knows how.
+    // If the journal of a held pass is empty now, the pass was decided, has ended and was deleted. Only the audit service knows its result.
     if (found.kind === 'nothing' && awaited.held) awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
     if (found.kind === 'held') awaited.give_up_at = Number.POSITIVE_INFINITY
     awaited.held = found.kind === 'held'
@@ -138,7 +138,7 @@ export class JournalPoller implements Disposable {
     return made !== undefined && this.#deps.clock.now() - made > this.#rules.id_window_ms
   }
 
-  /** The pass ends at its deadline, and is read just after it. */
+  /** Schedules the next read for just after the deadline of the pass. */
   #endsBy(awaited: PendingReturn, deadline: number): void {
     const { clock } = this.#deps
     awaited.give_up_at = deadline + GRACE_MS

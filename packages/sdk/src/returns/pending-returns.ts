@@ -4,9 +4,9 @@ import type { PendingReturn, ReturnOutcome } from '../delivery/pending-return.js
 
 const NONE: readonly PendingReturn[] = []
 
-/** The passes that are waited for; several callers may wait for the same one. */
+/** The awaited passes. Several callers may wait for the same pass. */
 export class PendingReturns {
-  /** By id: mostly that names one pass. */
+  /** Awaited passes by id. An id usually names a single pass. */
   readonly #awaited = new ChurnMap<string, PendingReturn[]>()
 
   get size(): number {

@@ -1,11 +1,11 @@
 import type { PendingReturn } from '../delivery/pending-return.js'
 
-/** Reads under way at a time. */
+/** Maximum number of concurrent reads. */
 const CONCURRENCY = 64
-/** Begun in one sweep where nothing is urgent: a burst of slow passes must not keep the server busy with reads. */
+/** Maximum number of non-urgent reads that one sweep starts. A burst of slow passes must not keep the server busy with reads. */
 const MAX_PER_SWEEP = 64
 
-/** What is to be read, in the order in which it became due, so that none waits for ever behind others. */
+/** Queue of awaited passes whose journal is due to be read. First in, first out, so that no pass waits forever behind others. */
 export class PollQueue {
   readonly #look: (awaited: PendingReturn) => Promise<void>
   readonly #due = new Set<PendingReturn>()
@@ -13,7 +13,7 @@ export class PollQueue {
   #running = 0
   #allowance = 0
 
-  /** `look` may do nothing for what is over meanwhile; it must not throw. */
+  /** Creates the queue. `look` reads one journal. It may skip a pass that has finished meanwhile, and it must not throw. */
   constructor(look: (awaited: PendingReturn) => Promise<void>) {
     this.#look = look
   }
@@ -22,19 +22,19 @@ export class PollQueue {
     if (!awaited.polling && !this.#urgent.has(awaited)) this.#due.add(awaited)
   }
 
-  /** Before all that is merely due. */
+  /** Moves a pass ahead of all that are merely due. */
   hurry(awaited: PendingReturn): void {
     if (awaited.polling) return
     this.#due.delete(awaited)
     this.#urgent.add(awaited)
   }
 
-  /** Whatever is due by now may be begun as fast as places get free. */
+  /** Allows all reads that are due now to start as soon as there is capacity. */
   catchUp(): void {
     this.#allowance = Math.max(this.#allowance, this.#due.size)
   }
 
-  /** A read of these failed and is to be made again. */
+  /** Allows one more read, to repeat a failed one. */
   again(): void {
     this.#allowance += 1
   }

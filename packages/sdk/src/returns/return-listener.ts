@@ -8,15 +8,15 @@ const UNREACHABLE_TIMEOUT_MS = 5_000
 
 export interface SubscriptionHandlers {
   heard: (heard: ReceivedReturn) => void
-  /** Something came in a return's place that was none. */
+  /** Called for a message on the subject of a return that is not a valid return. */
   suspect: (key: PassKey) => void
-  /** Whether that return is waited for, or being handed over. */
+  /** Returns true if the return is awaited or being delivered. */
   waited: (key: PassKey, returned: number) => boolean
-  /** A pass does not go straight from its work to its return. */
+  /** Called for a pass that has other steps between its work and its return. */
   detour: (key: PassKey) => void
 }
 
-/** The process's own subscription, for all ids made here. */
+/** Subscription of this process to the returns of all ids that it created. */
 export class ReturnSubscription implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
@@ -33,17 +33,17 @@ export class ReturnSubscription implements AsyncDisposable {
     this.#listener = listener
   }
 
-  /** Whether `listen` has been here: nothing is to be waited for. */
+  /** True if {@link listen} has completed, so that callers need not wait for it. */
   get ready(): boolean {
     return this.#ready
   }
 
-  /** Whether held steps and fences are heard: else no return is believed unread. */
+  /** True if held steps and fences are received too. If not, every return must be confirmed by reading the journal. */
   get hearsDetours(): boolean {
     return this.#hearsDetours
   }
 
-  /** E040 when the server does not say within 5 s, E013 when it does not permit it. */
+  /** Subscribes. Throws E040 if the server does not answer within 5 s, and E013 if it denies the subscription. */
   async listen(): Promise<void> {
     this.#hearing ??= this.#hear()
     try {
@@ -59,7 +59,7 @@ export class ReturnSubscription implements AsyncDisposable {
   async #hear(): Promise<LiveSubscription[]> {
     const { bus } = this.#deps
     const { heard, suspect, waited, detour } = this.#listener
-    // Permissions of an older installation may refuse these.
+    // The permissions of an older installation may deny this subscription.
     const detours = bus.subscribeIntermediateSteps(this.#name, detour).catch(() => undefined)
     const returns = await bus.subscribeReturns(this.#name, this.#prefix, heard, { onSuspect: suspect, isWaited: waited })
     const also = await detours

@@ -13,22 +13,22 @@ import { JournalPoller, SHORT_DELAY_MS } from './journal-poller.js'
 import { PendingReturns } from './pending-returns.js'
 import { ReturnSubscription } from './return-listener.js'
 
-/** A return that was not heard by then is read. */
+/** Milliseconds after a request is stored until its journal is read for the first time. */
 const FIRST_POLL_MS = 3_000
 const DEFAULT_TIMEOUT_MS = 30_000
 
-/** What is expected of a pass. */
+/** Parameters of waiting for a pass. */
 export interface WaitOptions {
   key: PassKey
-  /** Given where the id was: its journal may be another request's. */
+  /** Digest of the request, set if the caller gave the id: the journal may belong to another request. */
   digest?: string | undefined
-  /** Only heard on the process's own subscription when its id was made here. */
+  /** True if the id was created here. Only then does the shared subscription of the process receive the return. */
   own_id: boolean
-  /** Who waits says by itself that it has the return. */
+  /** True if the waiting code acknowledges the return itself. */
   quiet?: true | undefined
-  /** It was asked for here and now, and somebody listened to returns. */
+  /** True if the pass was requested by this call and a listener for returns was registered. */
   noticed?: boolean | undefined
-  /** Of its request, where that is traced. */
+  /** Traceparent of the request, if it is traced. */
   traceparent?: string | undefined
 }
 
@@ -37,13 +37,13 @@ export interface ReturnWaiterOptions {
   instance: string
   window: IdWindow
   apply_in?: string | undefined
-  /** Who is told of returns besides who waits for them. */
+  /** Listeners that receive returns in addition to the callers that await them. */
   notices?: ReturnEvents | undefined
 }
 
 /**
- * Waits for returns: hears them on one subscription for all ids made here and on one of its own for each given id, and reads what it
- * may have missed (docs/architecture/protocol.md#delivery-of-returns). One sweep, whatever the number of passes.
+ * Waits for returns. Receives them on one subscription for all ids that were created here, and on a separate one for each given id. Reads the
+ * journals of passes whose return it may have missed (docs/architecture/protocol.md#delivery-of-returns). Uses one periodic sweep for all passes.
  */
 export class ReturnWaiter implements AsyncDisposable {
   readonly #deps: Deps
@@ -85,22 +85,22 @@ export class ReturnWaiter implements AsyncDisposable {
     this.#undo = deps.bus.onReconnect(() => this.#missed())
   }
 
-  /** Passes that are waited for, those that await release included. */
+  /** Number of awaited passes, including those that await release. */
   get size(): number {
     return this.#waiting.size + this.#delivering.size
   }
 
-  /** Whether `listen` has been here: nothing is to be waited for. */
+  /** True if {@link listen} has completed, so that callers need not wait for it. */
   get listening(): boolean {
     return this.#ear.ready
   }
 
-  /** Hears the returns of all ids made here. E040 when the server does not say within 5 s. */
+  /** Subscribes to the returns of all ids that were created here. Throws E040 if the server does not answer within 5 s. */
   listen(): Promise<void> {
     return this.#ear.listen()
   }
 
-  /** Waits for a pass from now on; `settle` is called once. */
+  /** Starts to wait for a pass. `settle` is called once. */
   expect(expectation: WaitOptions, settle: (outcome: ReturnOutcome) => void): PendingReturn {
     const { key, digest, own_id, traceparent } = expectation
     const epoch = own_id && this.#deps.bus.connected ? this.#epoch : undefined
@@ -112,7 +112,7 @@ export class ReturnWaiter implements AsyncDisposable {
     return awaited
   }
 
-  /** The request was stored: from now on its return is missed when it does not come. */
+  /** Records that the request was stored. From now on the journal is read if the return does not arrive. */
   published(awaited: PendingReturn, sequence: number, timeout_ms: number | undefined): void {
     const { clock } = this.#deps
     awaited.published = { sequence, at: clock.now() }
@@ -121,8 +121,8 @@ export class ReturnWaiter implements AsyncDisposable {
   }
 
   /**
-   * Waits for a pass that others published: hears its id and reads it. Gives what its journal shows now. Of one that nobody knows it is soon
-   * said so, unless its request is about to be sent: that is given up by who sends it.
+   * Waits for a pass that another call published: subscribes to its id and reads its journal. Returns the state that the journal shows now. Waiting
+   * for an unknown pass ends after {@link GRACE_MS}, unless its request is about to be sent. In that case the sender ends the wait.
    */
   async adopt(awaited: PendingReturn, then?: 'send'): Promise<'settled' | 'begun' | 'nothing'> {
     const also = { onSuspect: this.#suspect, isWaited: this.holds }
@@ -143,11 +143,11 @@ export class ReturnWaiter implements AsyncDisposable {
     awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
   }
 
-  /** Whether a return is waited for here, is being handed over, or was and that is not said yet. */
+  /** Returns true if a return is awaited here, is being delivered, or was delivered but its acknowledgment is not stored yet. */
   readonly holds = (key: PassKey, returned: number): boolean =>
     this.#waiting.of(key).length > 0 || this.#delivering.has(key) || this.#acknowledging.isPending(returned)
 
-  /** Says that a return was handed over; settles when that is stored. */
+  /** Acknowledges a delivered return. Settles when the acknowledgment is stored. */
   acknowledged(returned: number): Promise<void> {
     return this.#acknowledging.acknowledge(returned)
   }
@@ -187,7 +187,7 @@ export class ReturnWaiter implements AsyncDisposable {
     }
   }
 
-  /** It does not go straight from its work to its return. */
+  /** Handles a pass that has other steps between its work and its return: its return must be confirmed by reading the journal. */
   readonly #detour = (key: PassKey): void => {
     for (const awaited of this.#waiting.of(key)) awaited.epoch = undefined
   }
@@ -208,17 +208,21 @@ export class ReturnWaiter implements AsyncDisposable {
         awaited.settle({ ok: false, error: agentClosedError() })
         return
       }
-      // It could not be read to its end: wait for it again.
+      // The return could not be read completely: wait for it again.
       const { key, digest, quiet, noticed, traceparent } = awaited
       const again = this.expect({ key, digest, own_id: false, quiet: quiet || undefined, noticed, traceparent }, awaited.settle)
       const { clock } = this.#deps
-      // Of a return that was found before anything was sent nothing else says when to ask the audit, should it be deleted meanwhile.
+      // If the return was found before anything was sent, no other timer would trigger a query to the audit service if the return is deleted
+      // meanwhile.
       const give_up_at = Math.min(awaited.give_up_at, clock.now() + GRACE_MS)
       Object.assign(again, { published: awaited.published, give_up_at, nextPollAt: clock.monotonic() + SHORT_DELAY_MS })
     })
   }
 
-  /** Told of, where somebody listens, as well as settled. What was only asked after again, or waited while the agent was away, is not. */
+  /**
+   * Makes listeners receive the return as well. They do not receive returns of passes that were only awaited again by id, or returns that were kept
+   * while the agent was away.
+   */
   #noticed(awaited: PendingReturn): PendingReturn {
     const notices = this.#notices
     if (!notices || !awaited.noticed) return awaited
