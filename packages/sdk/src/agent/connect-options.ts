@@ -59,7 +59,7 @@ export interface ConnectOptions {
    */
   session_id?: string | undefined
   /**
-   * Listener for returns, registered when the agent connects. See {@link Agent.onReturn}.
+   * Listener for returns, registered when the agent connects. See `Agent.onReturn`.
    * @defaultValue No listener.
    */
   notify?: ReturnListener | undefined

@@ -1,29 +1,29 @@
 import { type PassKey, type Step, SYSTEM } from '@passover/schemas'
 import { isLateFirst, type ViewRules } from '../journal/journal-view.js'
 
-/** What a running attempt knows of itself. */
+/** Identity of a running attempt. */
 export interface RunningAttempt {
   key: PassKey
   attempt: number
-  /** Sequence of the last step when it began. */
+  /** Sequence of the last step when the attempt began. */
   guard: number
-  /** Of its own fence and return. */
+  /** Nonce of the attempt's own fence and return. */
   nonce: string
 }
 
-/** How a pass went on since an attempt began. */
+/** State of a pass, as seen by an attempt that runs. */
 export type AttemptStatus =
   /** The attempt's own return is stored. */
   | { kind: 'returned' }
   | { kind: 'ended'; step: Step }
   | { kind: 'newer_attempt' }
-  /** Nothing that counts came since. `last`: sequence of the last step found, which the next guard expects. */
+  /** No valid step followed. `last` is the sequence of the last step found, which the next guard expects. */
   | { kind: 'unchanged'; last: number }
 
 /**
- * Judges, as the attempt that runs, the steps that exact gets found. A step that counts for nothing (an answer that the server published on
- * a client's behalf, a fence out of turn, a second work) only moves the guard: the attempt keeps its result and publishes it after that step.
- * Where such a step hides a newer one on its subject, the return is stored after that and the fold ignores it.
+ * Judges the steps that exact gets found, from the view of the running attempt. A step without effect (an answer that the server published on behalf
+ * of a client, a fence out of order, a second work step) only moves the guard: the attempt keeps its result and publishes it after that step. If such
+ * a step hides a newer one on its subject, the return is stored after it and readers ignore it.
  */
 export function attemptStatus(run: RunningAttempt, steps: readonly Step[], rules: ViewRules): AttemptStatus {
   const newer = steps.filter(({ sequence }) => sequence > run.guard).sort((a, b) => a.sequence - b.sequence)

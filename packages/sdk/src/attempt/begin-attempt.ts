@@ -7,11 +7,11 @@ import { type AttemptDecision, type DeliveryFacts, decideAttempt, FRESH_MS, isOv
 
 const EMPTY = encode({ v: 1 })
 
-/** As long as a cluster may be without a leader. */
+/** Milliseconds for which requests are repeated: a cluster may be without a leader for that long. */
 const TIMEOUT_MS = 15_000
 const RETRY_DELAY_MS = 250
 
-/** What an attempt needs to know to begin. */
+/** Dependencies of beginning an attempt. */
 export interface AttemptContext {
   deps: Deps
   agent: string
@@ -19,13 +19,13 @@ export interface AttemptContext {
   consumers: ConsumerAges
 }
 
-/** What decides in which order passes are tried alone. */
+/** Criteria for the order in which suspect passes run alone. */
 export interface SuspectRank {
-  /** The attempt that is to begin. Passes that lost fewer attempts come first. */
+  /** Number of the attempt that is about to begin. Passes that lost fewer attempts come first. */
   attempt: number
-  /** No attempt follows this one. */
+  /** True if this is the last attempt. */
   last: boolean
-  /** It begins after this time, whatever else runs: its deadline does not wait. */
+  /** Milliseconds after which the attempt begins whatever else runs, because its deadline keeps running. */
   patience_ms: number
 }
 
@@ -36,16 +36,16 @@ export interface WorkDelivery {
   max_attempts: number
   timeout_ms: number
   nonce: string
-  /** Waits until an attempt at a suspect may begin (Isolation); false: it is not to begin any more. */
+  /** Waits until the attempt at a suspect pass may begin (see `CrashIsolation`). Resolves to false if it must not begin any more. */
   turn: (rank: SuspectRank) => Promise<boolean>
 }
 
-/** A decision that needs no further look: run, ended, or leave. */
+/** A final decision that needs no further read of the journal. */
 export type AttemptStart = Exclude<AttemptDecision, { kind: 'read' | 'fence' }>
 
 /**
- * Begins an attempt, or finds that there is none to begin (docs/architecture/worker.md#begin-fence-or-leave).
- * Gives the decision itself for a young first delivery, so that the hot path waits for nothing.
+ * Begins an attempt, or decides that none may begin (docs/architecture/worker.md#begin-fence-or-leave). For a recent first delivery it returns the
+ * decision itself and not a promise, so that the hot path never waits.
  */
 export function beginAttempt(begin: AttemptContext, delivered: WorkDelivery): AttemptStart | Promise<AttemptStart> {
   if (isLate(begin, delivered)) return { kind: 'leave', why: 'not_found' }
@@ -58,7 +58,7 @@ export function beginAttempt(begin: AttemptContext, delivered: WorkDelivery): At
   return readAndBegin(begin, delivered)
 }
 
-/** Rule 5, judged from the delivery alone. The step is looked at whole only where its time alone is too late. */
+/** Applies rule 5 to the delivery alone. The step is parsed completely only if its time is too late. */
 function isLate({ deps, rules }: { deps: Deps; rules: JournalRules }, { key, delivery }: WorkDelivery): boolean {
   const requested_at = Number(delivery.headers.get(HEADER.requestedAt) ?? Number.NaN)
   if (!firstStepIsLate({ key, time: delivery.time, requested_at }, rules)) return false
@@ -92,7 +92,10 @@ interface Read {
   steps: Step[]
 }
 
-/** Reads what to decide by. What may have ended another process waits for its turn first, and is then read again: others may have gone on. */
+/**
+ * Reads the facts and steps for the decision. A pass that may have crashed another process first waits for its turn and is then read again, because
+ * other workers may have advanced it.
+ */
 async function readInTurn(begin: AttemptContext, delivered: WorkDelivery): Promise<Read | undefined> {
   const read = await readAll(begin, delivered)
   if (!read) return undefined
@@ -112,8 +115,8 @@ async function readInTurn(begin: AttemptContext, delivered: WorkDelivery): Promi
 type Running = Extract<AttemptStart, { kind: 'run' }>
 
 /**
- * Storing the fence may have taken until after the deadline. Where the server's time is not known (the connection was only just made, or answers
- * come too slowly to tell it), the fence itself says when the server stored it: it cannot be earlier now (decision 66).
+ * Returns `run` unless the deadline has passed while the fence was being stored. If the server's time is unknown (the connection was just made, or
+ * answers too slowly for a measurement), the stored time of the fence is used as a lower bound (decision 66).
  */
 async function unlessOver(
   begin: AttemptContext,
@@ -125,17 +128,17 @@ async function unlessOver(
   const unlessAt = (now: number): AttemptStart => (isOver({ ...facts, now, clock_measured: true }) ? { kind: 'leave', why: 'over' } : run)
   for (;;) {
     if (bus.clockMeasured) return unlessAt(clock.now())
-    // Without a fence there was nothing to wait for since it was looked at last.
+    // Without a fence nothing was stored since the deadline was last checked.
     if (run.attempt === 1) return run
     const fence = await bus.journal.last(bus.subjects.fence(delivered.key, begin.agent)).catch(() => undefined)
-    // A replica that lags does not have it yet.
+    // A lagging replica does not have the fence yet.
     if (fence && fence.sequence >= run.guard) return unlessAt(fence.time + clock.monotonic() - acknowledged)
     if (clock.monotonic() - acknowledged >= TIMEOUT_MS) return { kind: 'leave', why: 'unclear' }
     await sleep(clock, RETRY_DELAY_MS)
   }
 }
 
-/** Reads journal and consumer, again and again while the server cannot be read; meanwhile the lease is renewed. */
+/** Reads journal and consumer, and retries while the server cannot be read. The lease is renewed meanwhile. */
 async function readAll(begin: AttemptContext, delivered: WorkDelivery): Promise<Read | undefined> {
   const { bus, clock } = begin.deps
   const until = clock.monotonic() + TIMEOUT_MS
@@ -150,7 +153,7 @@ async function readAll(begin: AttemptContext, delivered: WorkDelivery): Promise<
   }
 }
 
-/** The steps that a worker decides by; its work can stand in one slot only, and what was held before does not matter. */
+/** Reads the steps that a worker decides by. Its work can be in one slot only, and an earlier held step is irrelevant. */
 async function stepsOf(bus: Bus, { key, slot }: WorkDelivery): Promise<Step[]> {
   const { subjects } = bus
   const exact = [
@@ -199,15 +202,16 @@ function fenceStep(begin: AttemptContext, delivered: WorkDelivery, fence: { atte
 
 interface Age {
   created: number | undefined
-  /** Monotonic ms at which it was asked for. */
+  /** Time of the request to the server, in monotonic ms. */
   asked_at: number
   asking: Promise<number | undefined> | undefined
   consumer_sequence: number
 }
 
 /**
- * When the work consumers were made (docs/architecture/worker.md#begin-fence-or-leave). The dispatcher makes a lost one anew no sooner than 3 s after it saw it missing, so what was
- * asked for less than 2 s ago still holds, and work younger than 2 s cannot have been delivered by an earlier consumer.
+ * Caches the creation times of the work consumers (docs/architecture/worker.md#begin-fence-or-leave). The dispatcher recreates a lost consumer no
+ * sooner than 3 s after it noticed the loss. So an answer that is younger than 2 s is still valid, and work younger than 2 s cannot have been
+ * delivered by an earlier consumer.
  */
 export class ConsumerAges {
   readonly #sources: Record<Slot, WorkSource>
@@ -219,7 +223,7 @@ export class ConsumerAges {
     this.#monotonic = monotonic
   }
 
-  /** A delivery came. Its consumer's own count going back means that the consumer was made anew. */
+  /** Records a delivery. If the delivery count of its consumer went backwards, the consumer was recreated and its creation time is discarded. */
   seen(slot: Slot, delivery: Delivery): void {
     const age = this.#ages.get(slot)
     if (!age) return
@@ -227,17 +231,17 @@ export class ConsumerAges {
     else age.consumer_sequence = delivery.consumer_sequence
   }
 
-  /** What is known without asking; undefined: ask. */
+  /** Returns the creation time if it is known without a request, else `undefined`. */
   known(slot: Slot, delivery: Delivery, now: number): number | undefined {
     return now - delivery.time < FRESH_MS ? this.#ages.get(slot)?.created : undefined
   }
 
-  /** The consumer was gone: nothing is known of the next one. */
+  /** Discards the creation time because the consumer is gone. */
   forget(slot: Slot): void {
     this.#ages.delete(slot)
   }
 
-  /** Asks the server, unless it was asked within the last 2 s. Throws what reading throws. */
+  /** Requests the creation time from the server, unless a request was made within the last 2 s. Throws the errors of reading. */
   async ask(slot: Slot): Promise<number | undefined> {
     const before = this.#ages.get(slot)
     const now = this.#monotonic()

@@ -1,43 +1,43 @@
 import type { JournalView } from '../journal/journal-view.js'
 
-/** A first delivery of work younger than this needs no read of its journal. */
+/** Age in milliseconds below which the first delivery of work can run without reading its journal. */
 export const FRESH_MS = 2_000
 
-/** What a worker knows of a delivery before it reads anything. Times by the server, ms. */
+/** Facts about a delivery that are known without its journal. All times are server ms. */
 export interface DeliveryFacts {
   delivered: number
   /** Sequence and stored time of the work step. */
   sequence: number
   stored_at: number
   now: number
-  /** When this connection was made: a killed server may have forgotten deliveries made before. */
+  /** Time at which this connection was made. A server that was killed may have forgotten earlier deliveries. */
   connected_at: number
-  /** False: `now` and `connected_at` are by the local clock, or by another server's. */
+  /** False if `now` and `connected_at` are local times or those of another server. */
   clock_measured: boolean
-  /** When the consumer was made; undefined: not known. */
+  /** Creation time of the consumer, or `undefined` if unknown. */
   consumer_created_at: number | undefined
   max_attempts: number
-  /** How long the pass may last from `stored_at`, ms. */
+  /** Milliseconds from `stored_at` to the deadline of the pass. */
   timeout_ms: number
-  /** Of work that is younger, no step can have been deleted (rule 4). */
+  /** Age in milliseconds below which no step of the work can have been deleted (rule 4). */
   id_window_ms: number
-  /** Made anew for this delivery: a fence that carries it is this delivery's own. */
+  /** Nonce that is unique to this delivery: a fence that carries it was written for this delivery. */
   nonce: string
 }
 
 export type AttemptDecision =
-  /** Begin to run. `guard` is what the return expects, `proof` what a child names. */
+  /** Run the handler. `guard` is the sequence that the return must follow, `proof` the one that a child names. */
   | { kind: 'run'; attempt: number; guard: number; proof: number }
   | { kind: 'read' }
-  /** The journal is ended: acknowledge, don't run. */
+  /** The journal has ended: acknowledge, don't run. */
   | { kind: 'ended' }
   | { kind: 'fence'; attempt: number; guard: number }
   /** Neither run nor acknowledge. */
   | { kind: 'leave'; why: 'lost' | 'not_found' | 'unclear' | 'over' }
-  /** Its attempts are used up: give it back at once until the server, which counts deliveries, gives it up. */
+  /** All attempts are used up: negatively acknowledge until the server, which counts deliveries, stops redelivering. */
   | { kind: 'give_back' }
 
-/** Rule 2: the first delivery of a consumer and a connection that cannot have forgotten an earlier one. */
+/** Applies rule 2: returns true for the first delivery if neither consumer nor connection can have forgotten an earlier one. */
 export function isFirst(facts: DeliveryFacts): boolean {
   const { consumer_created_at } = facts
   return (
@@ -49,19 +49,19 @@ export function isFirst(facts: DeliveryFacts): boolean {
   )
 }
 
-/** It may have been ended and deleted since, where a replica that lags still shows it: only the leader can say (decision 66). */
+/** Returns true if the pass may have ended and been deleted since. A lagging replica may still show it; only the leader knows (decision 66). */
 function mayBeGone(facts: DeliveryFacts): boolean {
   return facts.now - facts.stored_at >= facts.id_window_ms
 }
 
-/** Its deadline has passed by the server's clock: the timekeeper ends it, if it has not yet. */
+/** Returns true if the deadline has passed by the server's clock. The timekeeper ends the pass if it has not yet. */
 export function isOver(facts: DeliveryFacts): boolean {
   return facts.clock_measured && facts.now >= facts.stored_at + facts.timeout_ms
 }
 
 /**
- * What to do with a delivery (rules 1, 2 and 7 of docs/architecture/invariants.md#rules). Pure.
- * Without a view: run unread if it is first and young, else read. With the view of its journal: run, fence, acknowledge or leave.
+ * Decides what to do with a delivery (rules 1, 2 and 7 of docs/architecture/invariants.md#rules). Pure. Without a view of the journal: runs a recent
+ * first delivery unread, otherwise asks for a read. With the view: run, fence, acknowledge or leave.
  */
 export function decideAttempt(facts: DeliveryFacts, view?: JournalView): AttemptDecision {
   const first = isFirst(facts)
@@ -78,14 +78,14 @@ export function decideAttempt(facts: DeliveryFacts, view?: JournalView): Attempt
   }
   if (first && view.fence) return { kind: 'leave', why: 'lost' }
   if (first && !mayBeGone(facts)) return { kind: 'run', attempt: 1, guard: view.last, proof: view.valid }
-  // Nobody is known to have begun, but it cannot be proved: the fence makes it the only one, whatever the number.
+  // No attempt is known to have begun, but that cannot be proved. The fence makes this attempt the only one, whatever its number.
   const unbegun = facts.delivered === 1 && !view.fence
   const attempt = view.attempt + 1
   if (attempt > facts.max_attempts && !unbegun) return { kind: 'give_back' }
   return { kind: 'fence', attempt, guard: view.last }
 }
 
-/** Whether a process may have died of this pass: it was in another one's hands before, or an attempt at it was lost. */
+/** Returns true if the pass may have crashed a process: it was delivered before, or an attempt at it was lost. */
 export function isSuspect(facts: DeliveryFacts, view: JournalView): boolean {
   return facts.delivered > 1 || view.fence !== undefined
 }

@@ -1,4 +1,4 @@
-/** An abort signal that is made when it is first asked for: most handlers never do. */
+/** An abort controller that creates its signal on first access: most handlers never use it. */
 export class LazyAbortController {
   #controller: AbortController | undefined
   #reason: Error | undefined

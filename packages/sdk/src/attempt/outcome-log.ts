@@ -2,10 +2,10 @@ import type { PublishReturnResult } from './publish-return.js'
 import type { Run } from './run.js'
 import { attemptText, type Discarded, type WorkerLogger } from './worker-events.js'
 
-/** What became of an attempt: what its return met, or that it gave none. */
+/** Result of an attempt: the outcome of its return, or that it was handed back without one. */
 export interface AttemptEnd {
   end: PublishReturnResult | 'handed_back'
-  /** What its handler threw, or what kept its output from being stored. */
+  /** Error that the handler threw, or that prevented the output from being stored. */
   thrown?: unknown
 }
 
@@ -16,7 +16,7 @@ const DISCARD_REASONS: Record<Discarded, string> = {
   handed_back: 'the worker shut down and handed the work back',
 }
 
-/** Tells it, once: only now is it known whether what the attempt made is what its pass ended with. */
+/** Logs the end of an attempt, once. Only now is it known whether the pass ended with the result of this attempt. */
 export function logAttemptEnd(worker: { told: WorkerLogger }, run: Run, ended: AttemptEnd): void {
   if (run.endLogged) return
   run.endLogged = true
@@ -35,7 +35,7 @@ export function logAttemptEnd(worker: { told: WorkerLogger }, run: Run, ended: A
 
 function logDiscarded(worker: { told: WorkerLogger }, run: Run, { end, thrown }: { end: Discarded; thrown?: unknown }): void {
   const { key: pass, attempt, result: answered, ended } = run
-  // Ended by a return of the same agent's: that of another attempt.
+  // A return of the same agent ended the pass: it is that of another attempt.
   const why = end === 'ended' && ended?.by === pass.subagent ? 'lost' : end
   const own = answered && 'error' in answered ? answered.error : undefined
   const found = why === 'ended' ? ended?.error : undefined

@@ -6,32 +6,32 @@ import type { ReturnContext } from './publish-return.js'
 import type { Run } from './run.js'
 import { passTrace } from './tracing.js'
 
-/** Shorter runs that report nothing tell nothing: their start rides in the return. */
+/** Milliseconds after which a run without progress reports publishes its start. For shorter runs only the return carries the start time. */
 const STARTED_AFTER_MS = 1_000
 const PROGRESS_EVERY_MS = 500
-/** How long a return waits for what was told before it to be stored. */
+/** Milliseconds for which a return waits until earlier events are stored. */
 const FLUSH_TIMEOUT_MS = 1_000
 
-/** Publishes, from the worker's sweep, that a longer run has started and how far it is. Nobody depends on it. */
+/** Publishes that a longer run has started, and its progress. Called by the worker's sweep. The protocol does not depend on these events. */
 export function publishProgress(giver: ReturnContext, run: Run, now: number): void {
   if (run.stop !== undefined || run.returning) return
   if (now - run.began_at >= STARTED_AFTER_MS) publishStarted(giver, run)
   if (run.progress && now - run.progress_at >= PROGRESS_EVERY_MS) publishLatest(giver, run, now)
 }
 
-/** Whether something that was reported is still to be stored before the return. */
+/** Returns true if a progress report must still be stored before the return. */
 export function hasUnpublishedProgress(run: Run): boolean {
   return run.progress !== undefined || run.publishing !== undefined
 }
 
-/** Publishes what was reported last, and waits a little for all of it, so that it stands before the return. */
+/** Publishes the latest progress and waits up to {@link FLUSH_TIMEOUT_MS} until all events are stored, so that they precede the return. */
 export async function flushProgress(giver: ReturnContext, run: Run): Promise<void> {
   const { clock } = giver.deps
   publishLatest(giver, run, clock.now())
   if (run.publishing) await withTimeout(clock, FLUSH_TIMEOUT_MS, run.publishing)
 }
 
-/** A run that reports has begun: that is told first. */
+/** Publishes the latest progress, and the start of the run before it. */
 function publishLatest(giver: ReturnContext, run: Run, now: number): void {
   const { progress } = run
   if (!progress) return

@@ -11,10 +11,10 @@ import { attemptStatus } from './attempt-status.js'
 import { isPastDeadline, type Run, terminationBy } from './run.js'
 import { inReturnSpan, passTrace } from './tracing.js'
 
-/** What became of a return. `lost`: a newer attempt began. `gave_up`: the server did not say for 15 s. */
+/** Outcome of publishing a return. `lost`: a newer attempt began. `gave_up`: the server did not answer for 15 s. */
 export type PublishReturnResult = 'returned' | 'ended' | 'lost' | 'gave_up'
 
-/** What a worker answers: an output, or why there is none. */
+/** Result of a run: an output, or the error in place of one. */
 export type RunResult = { output: WorkOutput } | { error: PassError; raw_output?: unknown }
 
 export interface ReturnContext {
@@ -23,20 +23,22 @@ export interface ReturnContext {
   rules: ViewRules
 }
 
-/** As long as a cluster may be without a leader. */
+/** Milliseconds for which publishing is repeated: a cluster may be without a leader for that long. */
 const TIMEOUT_MS = 15_000
 const FULL_RETRY_MS = 500
-/** Most bytes of a late output that are kept whole; of a larger one, text and artifacts are left out. */
+/** Maximum size in bytes of a late output that is stored completely. Of a larger one, text and artifacts are omitted. */
 const MAX_LATE_BYTES = 262_144
-/** Tries by what was read alone: a replica that lags shows the step that refused them soon. */
+/**
+ * Number of tries that take the guard from the journal alone. A lagging replica usually shows the step that caused the refusal within that number.
+ */
 const MAX_TRIES_BY_READ = 4
-/** An error that does not fit a message is cut to this. */
+/** Maximum length in characters of the raw output beside an error. Longer ones are cut. */
 const MAX_RAW_TEXT = 65_536
 const SAY_LESS = 'return less beside artifacts and text, which travel apart where they are large: a shorter summary, or fewer artifacts'
 
 /**
- * Publishes the one return of this attempt after its last step (docs/architecture/worker.md#giving-back). Refused by the guard, it reads who was faster;
- * an outcome that is not known is read too, and published again under the same guard for up to 15 s.
+ * Publishes the return of this attempt after its last step (docs/architecture/worker.md#giving-back). If the guard refuses it, reads the journal to
+ * see which step came first. If the outcome is unknown, reads the journal too and publishes again under the same guard for up to 15 s.
  */
 export function publishReturn(giver: ReturnContext, run: Run, answer: RunResult): Promise<PublishReturnResult> {
   return run.span ? inReturnSpan(giver.deps, run, () => publishNow(giver, run, answer)) : publishNow(giver, run, answer)
@@ -49,7 +51,8 @@ function publishNow(giver: ReturnContext, run: Run, answer: RunResult): Promise<
     if (made instanceof Promise || deps.faults) return publishWithRetries(giver, run, { answer, made })
     return deps.bus.publish(made).then(({ kind }) => (kind === 'stored' ? 'returned' : publishWithRetries(giver, run, { answer, made })))
   } catch (error) {
-    // It reads as another value than when it was checked: a getter of the handler's. A further attempt would do the work again.
+    // The value changed since it was validated, for example through a getter of the handler. A further attempt would repeat the work, so the pass
+    // ends with an error.
     if ('error' in answer) return Promise.reject(error)
     run.result = { error: passError('E021', `the output cannot be encoded: ${describeThrown(error).message}`), raw_output: answer.output }
     return publishNow(giver, run, run.result)
@@ -65,7 +68,7 @@ async function publishWithRetries(
   const message = await unlessFull(made)
   if (message instanceof PassOverError) {
     if ('error' in answer) throw message
-    // An attempt that starts over would find the same bucket full: the originator gets the reason at once.
+    // A new attempt would find the same bucket full, so the originator gets the error now.
     run.result = { error: passError(message.code, message.message, { ...message.context, recoverable: false }) }
     return publishReturn(giver, run, run.result)
   }
@@ -77,9 +80,9 @@ async function publishWithRetries(
       (steps, tries, refused_by = 0) => {
         const judged = tries === 0 ? run.guard : judge(giver, run, steps)
         if (typeof judged === 'string') return { done: judged }
-        // By now it would race the timekeeper.
+        // After the deadline the return would race the timekeeper.
         if (tries > 0 && 'output' in answer && isPastDeadline(deps, run)) return { done: 'gave_up' }
-        // A subject that no exact get asks for may have a newer step: the server says which, where it knows.
+        // A newer step may be on a subject that no exact get reads. The server reports its sequence where it knows it.
         const sequence = tries < MAX_TRIES_BY_READ ? judged : Math.max(judged, refused_by)
         const guard = { subject: giver.deps.bus.subjects.journal(run.key), sequence }
         return { publish: { ...message, guard }, stored: () => 'returned' as const }
@@ -101,7 +104,7 @@ async function publishWithRetries(
   }
 }
 
-/** The error, where the output did not fit the worker's parts bucket. */
+/** Returns the message, or the error if the output did not fit into the worker's parts bucket. */
 async function unlessFull(made: PublishMessage | Promise<PublishMessage>): Promise<PublishMessage | PassOverError> {
   try {
     return await made
@@ -111,7 +114,7 @@ async function unlessFull(made: PublishMessage | Promise<PublishMessage>): Promi
   }
 }
 
-/** What the journal says about a return that was not plainly stored; a sequence: publish it again, after that step. */
+/** Judges by the journal a return that was not plainly stored. Returns its outcome, or the sequence of the step after which to publish it again. */
 function judge(giver: ReturnContext, run: Run, steps: Step[]): PublishReturnResult | number {
   const since = attemptStatus(run, steps, giver.rules)
   switch (since.kind) {
@@ -167,13 +170,15 @@ function bodyOf(
   return encode(body, type)
 }
 
-/** Who speaks JSON gets it whole; else it travels without what its readers know (decision 39). */
+/**
+ * Builds the body of a return. Readers of JSON get the complete output. For others, fields that the reader already knows are omitted (decision 39).
+ */
 function returnBody(output: Record<string, unknown>, key: PassKey, type: 'json' | 'msgpack'): ReturnEnvelope {
   const brief = type === 'msgpack' ? packOutput(output, key) : undefined
   return brief ? { v: WIRE_VERSION, brief } : { v: WIRE_VERSION, output }
 }
 
-/** The raw output is kept, as it is if every reader can decode it, else as text. */
+/** Encodes an error with the raw output: unchanged if every reader can decode it, else as text. */
 function errorBody(answer: { error: PassError; raw_output?: unknown }, type: 'json' | 'msgpack'): Uint8Array {
   const body = { v: WIRE_VERSION, error: answer.error }
   if (answer.raw_output === undefined) return encode(body, type)
@@ -183,7 +188,7 @@ function errorBody(answer: { error: PassError; raw_output?: unknown }, type: 'js
   return encode({ ...body, raw_output: cut(typeof raw_output === 'string' ? raw_output : JSON.stringify(raw_output), MAX_RAW_TEXT) }, type)
 }
 
-/** Keeps an output that came after the pass had ended, or after a newer attempt began: as an event, never as a return. */
+/** Stores an output that came after the pass had ended or a newer attempt had begun. It is stored as an event, never as a return. */
 export async function publishLate(giver: ReturnContext, run: Run, output: WorkOutput): Promise<void> {
   const { bus } = giver.deps
   const event = (body: unknown): PublishMessage => ({

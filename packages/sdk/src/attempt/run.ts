@@ -7,13 +7,13 @@ import type { AttemptStart } from './begin-attempt.js'
 import { LazyAbortController } from './lazy-abort-controller.js'
 import type { PublishReturnResult, RunResult } from './publish-return.js'
 
-/** Why a running handler was told to stop. */
+/** Reasons for which a running handler is stopped. */
 export type StopReason =
-  /** The pass's deadline passed: the timekeeper ends it. */
+  /** The deadline of the pass has passed: the timekeeper ends it. */
   | 'deadline'
-  /** The handler's own time is used up: this worker ended the pass with E010. */
+  /** The handler has used up its compute time: this worker ends the pass with E010. */
   | 'compute_time'
-  /** Someone else ended the pass. */
+  /** Another process ended the pass. */
   | 'ended'
   /** A newer attempt began. */
   | 'lost'
@@ -27,57 +27,60 @@ export interface Run {
   readonly delivery: Delivery
   readonly parts: Part[]
   readonly attempt: number
-  /** Sequence that the return expects. */
+  /** Stream sequence of the step that the return must follow. */
   readonly guard: number
-  /** Sequence of this attempt's last step that counts: what its children name (docs/architecture/protocol.md#parents-and-chains). */
+  /** Stream sequence of this attempt's last valid step, which its children name as proof (docs/architecture/protocol.md#parents-and-chains). */
   readonly proof: number
   readonly nonce: string
-  /** Server ms. */
+  /** Start of the attempt, in server ms. */
   readonly began_at: number
-  /** Server ms; the pass's end. */
+  /** Deadline of the pass, in server ms. */
   readonly deadline: number
-  /** Server ms; the end of the handler's own time. Until its context is loaded the handler has not begun. */
+  /**
+   * End of the handler's compute time, in server ms. Infinite without a limit, and until the context is loaded, because the handler has not begun
+   * before.
+   */
   compute_until: number
   readonly abort: LazyAbortController
   stop: StopReason | undefined
-  /** The one answer that was begun. */
+  /** Outcome of publishing the return, once that has begun. There is only one return per run. */
   returning: Promise<PublishReturnResult> | undefined
   startPublished: boolean
   progress: { message?: string; fraction?: number } | undefined
-  /** Settles when all that was told so far is stored; undefined: it is, or nothing was. */
+  /** Settles when all events published so far are stored. `undefined` if none is pending. */
   publishing: Promise<void> | undefined
-  /** Server ms of the last progress event. */
+  /** Time of the last progress event, in server ms. */
   progress_at: number
-  /** Where it is traced in this process. */
+  /** Span of the run in this process. */
   span: Span | undefined
-  /** What its return says. */
+  /** Content of its return. */
   result: RunResult | undefined
-  /** Who else ended the pass, and with what, once that was heard or read. */
+  /** Agent that ended the pass instead of this run, and with which error, once that is known. */
   ended: { by: string; error: PassError | undefined } | undefined
-  /** What became of it was told. */
+  /** True if the end of the attempt was logged. */
   endLogged: boolean
 }
 
-/** Tells the handler to stop, once. */
+/** Stops the handler by aborting its signal. Only the first call has an effect. */
 export function stopRun(run: Run, why: StopReason, reason: Error): void {
   if (run.stop !== undefined) return
   run.stop = why
   run.abort.abort(reason)
 }
 
-/** Nothing that this run returns from now on counts: the pass ends with E010. */
+/** Returns true if the pass ends with E010 whatever this run returns from now on. */
 export function isPastDeadline({ bus, clock }: Pick<Deps, 'bus' | 'clock'>, run: Run): boolean {
   return run.stop === 'deadline' || (bus.clockMeasured && clock.now() >= run.deadline)
 }
 
-/** Tells the handler that its pass's deadline has passed. */
+/** Stops the handler because the deadline of its pass has passed. Returns the error of the pass. */
 export function stopAtDeadline(run: Run): PassError {
   const error = passError('E010', `the deadline of ${run.control.timeout_ms} ms passed`)
   stopRun(run, 'deadline', PassOverError.from(error))
   return error
 }
 
-/** How somebody else's return ended the pass. */
+/** Describes how a return that is not from this run ended the pass. */
 export function terminationBy({ by, code }: Step): Run['ended'] {
   return { by, error: code && passError(code, 'the pass had ended') }
 }
@@ -88,7 +91,7 @@ export interface RunStart {
   envelope: WorkContent
   nonce: string
   begun: Extract<AttemptStart, { kind: 'run' }>
-  /** Server ms. */
+  /** Current time, in server ms. */
   now: number
 }
 

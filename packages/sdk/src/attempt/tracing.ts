@@ -4,17 +4,17 @@ import type { Deps } from '../runtime/dependencies.js'
 import type { PublishReturnResult } from './publish-return.js'
 import type { Run } from './run.js'
 
-/** Where the pass stands in its trace: that of its request, as its work step says. All steps and spans of a pass name it. */
+/** Returns the traceparent of the pass: that of its request, which its work step carries. All steps and spans of a pass use it as parent. */
 export function passTrace({ delivery, span }: Run): string | undefined {
   return soundTraceparent(delivery.headers.get(HEADER.traceparent)) ?? span?.traceparent
 }
 
-/** What happens within a run continues: its own span, or where nobody records it that of its pass. */
+/** Returns the traceparent that operations within a run continue: that of the run's span, or of the pass if no span is recorded. */
 export function runTrace(run: Run): string | undefined {
   return run.span?.traceparent ?? passTrace(run)
 }
 
-/** Two spans: how long the work lay (by the server's times), and the attempt, its return included. */
+/** Records two spans: the time that the work waited in the queue (by the server's times), and the attempt including its return. */
 export async function inWorkSpan<T>(
   tracing: Tracing,
   { clock }: Pick<Deps, 'clock'>,
@@ -37,7 +37,7 @@ function failedWith({ result: answered }: Run): string | undefined {
   return answered && 'error' in answered ? answered.error.code : undefined
 }
 
-/** From the answer to the server's word on it. */
+/** Records a span from the start of publishing the return until its outcome is known. */
 export async function inReturnSpan(
   { tracing, clock }: Pick<Deps, 'tracing' | 'clock'>,
   run: Run,

@@ -17,7 +17,7 @@ import { invalidOption as invalid, unknownOption } from '../errors/option-errors
 
 type GivenContext = z.input<typeof workContext>
 
-/** Options of {@link Agent.passOver}. All durations are in milliseconds. */
+/** Options of `Agent.passOver`. All durations are in milliseconds. */
 export interface PassOverOptions {
   /** The agent that does the work, by its registered name. */
   subagent: string
