@@ -32,7 +32,7 @@ const MAX_LATE_BYTES = 262_144
  * Number of tries that take the guard from the journal alone. A lagging replica usually shows the step that caused the refusal within that number.
  */
 const MAX_TRIES_BY_READ = 4
-/** Maximum length in characters of the raw output beside an error. Longer ones are cut. */
+/** Length to which the raw output beside an error is cut if the body would exceed four times as many bytes. */
 const MAX_RAW_TEXT = 65_536
 const SAY_LESS = 'return less beside artifacts and text, which travel apart where they are large: a shorter summary, or fewer artifacts'
 

@@ -1,57 +1,60 @@
 import type { Clock } from '@passover/core'
 import type { SuspectRank } from '../attempt/begin-attempt.js'
 
-/** How long passes that lost one attempt may keep others from beginning. They are many where a worker was killed that had many. */
+/** Milliseconds for which passes that lost an attempt may block all others. There are many such passes after the crash of a worker that had many. */
 const FIRST_ISOLATION_MS = 10_000
-/** The same where the attempt is the last: another crash would end the pass. */
+/** The same limit if the attempt is the last one: another crash would end the pass. */
 const LAST_ATTEMPT_MS = 60_000
-/** With less time left nothing is isolated: as much time as was used must pass first. */
+/**
+ * Isolation starts only if at least this many milliseconds of it are available. Used time is regained at the rate at which time passes without
+ * isolation.
+ */
 const MIN_ISOLATION_MS = 1_000
-/** What runs already is waited for no longer than this. */
+/** Milliseconds for which an isolated pass waits until running passes finish. */
 const DRAIN_TIMEOUT_MS = 10_000
 
-/** Where passes run: a worker. Several may share a process. */
+/** A worker that takes part in the isolation. Several workers may share a process. */
 export interface IsolatedWorker {
-  /** Everything may begin again. */
+  /** Called when all passes may begin again. */
   opened: () => void
-  /** Whether it runs that pass (a keyText). */
+  /** Returns true if the worker runs the pass (a keyText). */
   runs: (pass: string) => boolean
 }
 
 interface Seat {
-  /** `reading`: it is not known yet whether an attempt is to begin. */
+  /** Stage of the delivery. `reading`: it is not known yet whether an attempt will begin. */
   place: 'reading' | 'waiting' | 'alone' | 'beside'
   rank?: SuspectRank
-  /** Monotonic ms at which it begins in any case. */
+  /** Time at which it begins in any case, in monotonic ms. */
   due?: number
   admit?: (admitted: boolean) => void
 }
 
-/** A delivery that may have ended the process that had it before. */
+/** A delivery of a pass that may have crashed the process it ran in before. */
 export interface Suspect {
-  /** Settles when its attempt may begin. False: it was ended before. */
+  /** Resolves to true when the attempt may begin, and to false if the delivery was ended before. */
   turn(rank: SuspectRank): Promise<boolean>
-  /** Frees its place. Idempotent. */
+  /** Releases the isolation for this delivery. Idempotent. */
   end(): void
 }
 
 /**
- * Keeps passes that lost an attempt apart from all others, in one process (decision 142). Nobody knows which of the passes of a crashed process
- * crashed it, so each of them begins alone: only the one that did it loses another attempt.
+ * Isolates passes that lost an attempt from all others in the process (decision 142). It is unknown which of the passes of a crashed process caused
+ * the crash. So each of them runs alone at first, and only the one that crashes again loses another attempt.
  *
- * The time in which nothing else may begin is limited, and comes back while everything may begin.
+ * The total isolation time is limited. It is regained while all passes may begin.
  */
 export class CrashIsolation {
   readonly #clock: Pick<Clock, 'monotonic' | 'after'>
   readonly #seats = new Set<Seat>()
   readonly #homes = new Set<IsolatedWorker>()
-  /** Passes that run beside one another. */
+  /** Number of passes that run concurrently, without isolation. */
   #beside = 0
-  /** Ms of isolation used up, as of `#since`. */
+  /** Milliseconds of isolation used, as of `#since`. */
   #used = 0
   #since: number
   #closed = false
-  /** Which suspect is next, and since when only others that are no suspects keep it waiting. */
+  /** The next suspect to run alone, and the time since which it waits only for passes that are not suspects. */
   #next: { seat: Seat; since: number } | undefined
   #timer: Disposable | undefined
 
@@ -60,34 +63,36 @@ export class CrashIsolation {
     this.#since = clock.monotonic()
   }
 
-  /** Nothing that was not delivered before may begin. */
+  /** True while no pass may begin on its first delivery. */
   get closed(): boolean {
     return this.#closed
   }
 
-  /** Returns what ends it. */
+  /** Adds a worker. Returns a function that removes it. */
   join(home: IsolatedWorker): () => void {
     this.#homes.add(home)
     return () => void this.#homes.delete(home)
   }
 
-  /** Whether a pass runs in this process. Its children begin whatever is isolated: it waits for them. */
+  /** Returns true if the pass runs in this process. Its children may begin despite the isolation, because it waits for them. */
   runs(pass: string): boolean {
     return [...this.#homes].some((home) => home.runs(pass))
   }
 
-  /** A pass that is no suspect begins. */
+  /** Records that a pass begins that is not a suspect. */
   begin(): void {
     this.#beside += 1
   }
 
-  /** It is over. */
+  /** Records that such a pass has ended. */
   end(): void {
     this.#beside -= 1
     if (this.#seats.size > 0) this.#settle()
   }
 
-  /** Takes a place for a delivery that may have ended the process that had it before. Until it is freed nothing else begins, for a limited time. */
+  /**
+   * Registers a delivery of a pass that may have crashed the process it ran in before. Until it is released no other pass begins, for a limited time.
+   */
   suspect(): Suspect {
     const seat: Seat = { place: 'reading' }
     this.#seats.add(seat)
@@ -133,7 +138,7 @@ export class CrashIsolation {
     const seat = this.#isAloneTaken() ? undefined : waiting.find(({ place }) => place === 'waiting')
     if (seat !== this.#next?.seat) this.#next = seat && { seat, since: now }
     if (!this.#next) return
-    // Where the time is used up, what has its last attempt begins beside others, but not beside another one of its kind.
+    // If the isolation time is used up, a pass on its last attempt runs beside others, but not beside another one of its kind.
     if (this.#beside > 0 && this.#closed && now < this.#next.since + DRAIN_TIMEOUT_MS) return
     this.#let(this.#next.seat, 'alone')
     this.#next = undefined
@@ -149,7 +154,7 @@ export class CrashIsolation {
     seat.admit?.(true)
   }
 
-  /** How long it may still be closed. Also brings what is used up to date. */
+  /** Returns the remaining isolation time in milliseconds, after updating the time that was used. */
   #left(): number {
     const now = this.#clock.monotonic()
     const passed = now - this.#since

@@ -10,7 +10,7 @@ interface Watched {
   deps: Deps
   told: WorkerLogger
   presence: Heartbeat
-  /** Why no work can be taken now. */
+  /** Returns the reason why no work can be taken now. */
   trouble: () => string | undefined
 }
 
@@ -21,13 +21,13 @@ const DENIED: Record<NonNullable<Bus['denied']>, (agent: string) => string> = {
     `the server refuses the credentials of agent ${agent}: they were revoked or rotated, or belong to another installation`,
 }
 
-/** How a worker is, and what it tells of that: it waits for work, lost the server, found it again. */
+/** Tracks the health of a worker and logs its changes: waiting for work, server lost, server found again. */
 export class WorkerHealth {
   readonly #watched: Watched
   readonly #health: Health
   readonly #registered: RegistrationCheck
   #lost = false
-  /** Told that the server lets it in no more. */
+  /** True if it was logged that the server refuses the credentials. */
   #denied = false
 
   constructor(watched: Watched) {
@@ -56,7 +56,7 @@ export class WorkerHealth {
     this.#registered.stop()
   }
 
-  /** Looks whether the server is there; a change is told once. */
+  /** Checks the connection. Logs a change once. */
   noticeServer(): void {
     const { connected, denied, identity } = this.#watched.deps.bus
     if (connected) this.#denied = false
@@ -69,7 +69,7 @@ export class WorkerHealth {
     this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the server' : 'found the server again')
   }
 
-  /** That the server is lost or found is told by itself, and that nobody can see the worker, too. */
+  /** Logs a change of health. Losing the server and a failing heartbeat have their own log entries. */
   #changed({ check: { name, weight, state, what } }: HealthChange): void {
     this.noticeServer()
     if (weight === 'told' || this.#lost) return
@@ -79,7 +79,7 @@ export class WorkerHealth {
   #tell(kind: 'waits' | 'lost' | 'found' | 'health', what: string): void {
     const { deps, told } = this.#watched
     const { servers = [] } = deps
-    // How it is may end in what to do, which is not done at an address.
+    // A health text may end with an instruction, so "at <address>" must not follow it.
     const where = kind === 'health' ? ` (${serversText(servers)})` : ` at ${serversText(servers)}`
     told({ kind, text: `${deps.bus.identity} ${what}${servers.length > 0 ? where : ''}` })
   }

@@ -4,16 +4,16 @@ import { makeInstance, type PresenceRecord, presenceRecord } from '@passover/sch
 import type { WorkerLogger } from '../attempt/worker-events.js'
 import type { Deps } from '../runtime/dependencies.js'
 
-/** Four times within the age after which it would be taken for gone. */
+/** Milliseconds between heartbeats: a quarter of the age at which the worker would count as gone. */
 const INTERVAL_MS = 5_000
 const CHANGED_INTERVAL_MS = 1_000
 const STOP_TIMEOUT_MS = 1_000
-/** Places that are tried for a new entry; most are free unless an agent has hundreds of workers. */
+/** Maximum number of keys tried for a new entry. Most are free unless an agent has hundreds of workers. */
 const MAX_TRIES = 8
 
 /**
- * Says that a worker is up and how busy, for `passover agents`. It never harms the work: one write at a time, none is waited
- * for, and that it fails is told once.
+ * Publishes that a worker is up and its load, for `passover agents`. It never delays work: it makes one write at a time, which nothing waits for, and
+ * logs a failure once.
  */
 export class Heartbeat {
   readonly #deps: Deps
@@ -21,7 +21,7 @@ export class Heartbeat {
   readonly #told: WorkerLogger
   readonly #record: Omit<PresenceRecord, 'running' | 'seen_at'>
   #written: { at: number; running: number } | undefined
-  /** Where its entry is. */
+  /** Key and revision of the worker's entry. */
   #place: { key: string; revision: number } | undefined
   #writing: Promise<void> | undefined
   #stopped = false
@@ -41,12 +41,12 @@ export class Heartbeat {
     return new Heartbeat(deps, await deps.bus.table('presence', presenceRecord), about)
   }
 
-  /** Why others cannot see it; undefined: they can. */
+  /** Reason why the heartbeat cannot be written, or `undefined` if it can. */
   get trouble(): string | undefined {
     return this.#unseen
   }
 
-  /** Called often by the worker's sweep; writes where it is time, or `running` has changed. */
+  /** Called often by the worker's sweep. Writes the entry when it is due or `running` has changed. */
   tick(running: number): void {
     if (this.#stopped || this.#writing) return
     const now = this.#deps.clock.monotonic()
@@ -56,7 +56,7 @@ export class Heartbeat {
     this.#writing = this.#write(running)
   }
 
-  /** It is not up any more. */
+  /** Stops the heartbeat and deletes the entry. */
   async stop(): Promise<void> {
     if (this.#stopped) return
     this.#stopped = true
@@ -69,7 +69,7 @@ export class Heartbeat {
       this.#unseen = undefined
     } catch (error) {
       this.#unseen = `it cannot say that it is up: ${messageOf(error)}`
-      // That the server is lost, or refuses the worker, is told by itself.
+      // Losing the server and refused credentials are logged elsewhere.
       if (this.#failed || !this.#deps.bus.connected) return
       this.#failed = true
       this.#told({ kind: 'unseen', text: `${this.#record.agent} works, but cannot say so: ${messageOf(error)}` })
@@ -79,8 +79,8 @@ export class Heartbeat {
   }
 
   /**
-   * Writes the record to its place, or to a free one where it has none. The server has a bounded number of places for an agent and derives the
-   * place from the key, so the key of another worker may lead to the same place.
+   * Writes the record to its key, or to a free one if it has none. The server has a bounded number of places for an agent and derives the place from
+   * the key, so the key of another worker may map to the same place.
    */
   async #put(record: PresenceRecord): Promise<void> {
     const known = this.#place

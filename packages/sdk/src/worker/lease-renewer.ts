@@ -1,17 +1,14 @@
 import type { Delivery } from '@passover/bus'
 import { ChurnMap } from '@passover/core'
 
-/** A lease is renewed so many times in its length. */
+/** Number of renewals within the length of a lease. */
 const RENEWALS_PER_LEASE = 3
 
-/**
- * Renews the leases of all deliveries that a worker holds, running or not, from its one sweep.
- * Times are monotonic ms.
- */
+/** Renews the leases of all deliveries that a worker holds, running or not. Called by its sweep. All times are monotonic ms. */
 export class LeaseRenewer {
-  /** By sequence: one that was delivered again may still be held from before. */
+  /** Held deliveries by stream sequence. A redelivery may come while the earlier delivery is still held. */
   readonly #held = new ChurnMap<number, Delivery[]>()
-  /** Of these it is not known whether they are still this worker's. */
+  /** Deliveries that may have been lost to another worker. */
   readonly #unsure = new Set<Delivery>()
   #lease_ms: number
   #renewed_at: number
@@ -21,13 +18,13 @@ export class LeaseRenewer {
     this.#renewed_at = now
   }
 
-  /** The shortest lease that any of its work names counts for all. */
   hold(delivery: Delivery): void {
     const same = this.#held.get(delivery.sequence)
     if (same) same.push(delivery)
     else this.#held.set(delivery.sequence, [delivery])
   }
 
+  /** Lowers the lease length. The shortest lease of any work counts for all deliveries. */
   shorten(lease_ms: number): void {
     if (lease_ms < this.#lease_ms) this.#lease_ms = lease_ms
   }
@@ -41,9 +38,9 @@ export class LeaseRenewer {
   }
 
   /**
-   * Renews when it is time. `lapsed`: it was so late (the process was stopped, its loop blocked) that leases may be lost:
-   * whoever runs must read whether a newer attempt began, and only then renew; until a look succeeds it is said again. The server knows a
-   * lease by its message alone: renewing one that was lost would keep the newer attempt's.
+   * Renews all leases when they are due. Returns `lapsed: true` if it was called so late that leases may be lost, because the process was stopped or
+   * its event loop blocked. Then each running attempt must read whether a newer attempt began before its lease is renewed. `lapsed` stays true until
+   * those reads succeed. The server knows a lease only by its message, so renewing a lost lease would extend that of the newer attempt.
    */
   sweep(now: number): { lapsed: boolean } {
     const since = now - this.#renewed_at
@@ -58,7 +55,7 @@ export class LeaseRenewer {
     return { lapsed: this.#unsure.size > 0 }
   }
 
-  /** Whoever has not begun reads its journal before it does: only of these it must be found out. */
+  /** Limits the uncertain deliveries to those that run: an attempt that has not begun reads its journal anyway. */
   doubtOnly(running: ReadonlySet<Delivery>): void {
     for (const delivery of this.#unsure) if (!running.has(delivery)) this.#unsure.delete(delivery)
   }
@@ -67,7 +64,7 @@ export class LeaseRenewer {
     return this.#unsure.has(delivery)
   }
 
-  /** After a look: it is still this attempt's. */
+  /** Renews a lease after a read showed that it still belongs to this attempt. */
   renew(delivery: Delivery): void {
     this.#unsure.delete(delivery)
     if (this.#held.get(delivery.sequence)?.includes(delivery)) delivery.working()

@@ -1,11 +1,14 @@
 import { keyText, type PassKey } from '@passover/schemas'
 
-/** As many as are ended within a second or two, by which work may be delivered later than that it was ended is heard. */
+/**
+ * Number of ended passes that are remembered: about as many as can end within a second or two, the time by which a work message may arrive after the
+ * message that ended its pass.
+ */
 const MAX_REMEMBERED = 10_000
 
-/** Passes of which a worker heard of late that they were ended: their work may come yet, since the two take different ways. */
+/** Recently ended passes of a subagent. Their work message may still arrive afterwards because it uses a different subscription. */
 export class RecentlyEnded {
-  /** Sequence of the return, the newest last. */
+  /** Stream sequence of the return by pass, newest last. */
   readonly #heard = new Map<string, number>()
 
   note(key: PassKey, sequence: number): void {
@@ -19,7 +22,7 @@ export class RecentlyEnded {
     }
   }
 
-  /** Whether it was ended after that work was stored: an id may be used again. */
+  /** Returns true if the pass ended after the given work was stored. The sequences are compared because an id may be used again. */
   has(key: PassKey, work: number): boolean {
     return (this.#heard.get(keyText(key)) ?? 0) > work
   }

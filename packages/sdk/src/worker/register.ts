@@ -8,9 +8,8 @@ const REQUEST_TIMEOUT_MS = 2_000
 const RETRY_DELAY_MS = 250
 
 /**
- * Registers the agent as a subagent with the dispatchers (decision 12), again and again until one answers.
- * Without an answer, but with consumers that were made before, the work can begin all the same.
- * E013: registration is closed and the name unknown; E040: no dispatcher answered.
+ * Registers the agent as a subagent with the dispatchers (decision 12), and retries until one answers. Without an answer it succeeds only if the
+ * consumers exist already. Throws E013 if registration is closed and the name unknown, and E040 if no dispatcher answered.
  */
 export async function register(deps: Deps, question: RegisterQuestion, sources: Record<Slot, WorkSource>): Promise<void> {
   const until = deps.clock.monotonic() + TIMEOUT_MS

@@ -3,8 +3,8 @@ import { registerAnswer } from '@passover/schemas'
 import type { Deps } from '../runtime/dependencies.js'
 
 /**
- * Asks now and then whether the agent is registered still: one that was taken out gets no passes, and its worker would wait for ever and
- * look well. Nothing is registered by asking.
+ * Checks periodically that the agent is still registered. An agent that was removed gets no passes, and its worker would wait forever and look
+ * healthy. The check does not register the agent.
  */
 export class RegistrationCheck {
   readonly #deps: Deps
@@ -16,7 +16,7 @@ export class RegistrationCheck {
     this.#deps = deps
   }
 
-  /** It does not mend by itself, and is no fault of the process. */
+  /** Health finding. A removed registration does not recover on its own, and a restart of the process does not help. */
   get finding(): Finding {
     if (!this.#gone) return healthy()
     const { identity } = this.#deps.bus
@@ -35,7 +35,7 @@ export class RegistrationCheck {
     this.#timer?.[Symbol.dispose]()
   }
 
-  /** Who does not answer says nothing. */
+  /** Asks the dispatchers. A missing answer changes nothing. */
   async #ask(): Promise<void> {
     const asked = this.#deps.bus.ask({ known: true }, { service: 'register' })
     const answer = registerAnswer.safeParse(await asked.catch(() => undefined))

@@ -8,30 +8,30 @@ import { returnResult } from '../handler/result.js'
 import { terminationError, terminationReason } from '../messages/work-envelope.js'
 import type { LeaseRenewer } from './lease-renewer.js'
 
-/** From the worker's sweep: stops a run whose time is over, and tells how far it is. */
+/** Stops a run whose time is over, and publishes its progress. Called by the worker's sweep. */
 export function watchRun(context: WorkerContext, run: Run, now: number): void {
   if (now >= run.deadline) stopAtDeadline(run)
   else if (now >= run.compute_until) endAtComputeTime(context, run)
   publishProgress(context, run, now)
 }
 
-/** The lease was not renewed in time: another attempt may have begun. */
+/** Checks after a late renewal whether another attempt has begun or the pass has ended. Renews the lease if not. */
 export async function checkSuperseded(context: WorkerContext, run: Run, leases: LeaseRenewer): Promise<void> {
   const steps = await context.deps.bus.journal.glimpse(run.key).catch(() => [])
-  // Nothing was read: it is looked at again, and not renewed until then.
+  // Nothing was read: the lease is not renewed until a later check succeeds.
   if (steps.length === 0) return
   const since = attemptStatus(run, steps, context.rules)
   if (since.kind === 'ended') {
     run.ended ??= terminationBy(since.step)
     stopRun(run, 'ended', new PassOverError('E013', 'the pass has ended'))
   } else if (since.kind === 'newer_attempt') {
-    // However long its handler goes on: the lease is the newer attempt's.
+    // Released even if the handler keeps running: the lease belongs to the newer attempt.
     leases.release(run.delivery)
     stopRun(run, 'lost', new PassOverError('E011', 'a newer attempt has begun'))
   } else leases.renew(run.delivery)
 }
 
-/** `passover` ended the pass. */
+/** Stops a run because the system ended its pass. */
 export function terminateRun(run: Run, heard: ReceivedReturn): void {
   const error = terminationError(heard)
   run.ended ??= { by: heard.by, error }

@@ -13,67 +13,68 @@ import { Heartbeat } from './heartbeat.js'
 import { register } from './register.js'
 import { WorkerLoop } from './worker-loop.js'
 
-/** What the registry says of a subagent, where registration is open. What a person set there is kept. */
+/** Description of a subagent in the registry. Stored if registration is open; fields that a person set are kept. */
 export interface AgentDescription {
   /**
-   * What the agent is for.
+   * Purpose of the agent.
    * @defaultValue None.
    */
   description?: string | undefined
   /**
-   * What the agent can do, as words that others search for.
+   * Capabilities of the agent, as search terms.
    * @defaultValue None.
    */
   skills?: string[] | undefined
   /**
-   * A JSON Schema (2020-12) that its outputs must fit. One that does not is E021.
+   * JSON Schema (2020-12) for the outputs of the agent. A pass whose output does not match it ends with E021.
    * @defaultValue Outputs are not checked against a schema.
    */
   output_schema?: Record<string, unknown> | undefined
   /**
-   * Limits that the agent sets itself: passes that are open at a time, passes that begin within a minute, time of a handler (milliseconds), memory of a
-   * command (MiB).
-   * @defaultValue No limits of its own.
+   * Limits that the agent sets itself: number of open passes, number of passes that begin within a minute, time of a handler (milliseconds), memory
+   * of a command (MiB).
+   * @defaultValue None.
    */
   limits?: OwnLimits | undefined
 }
 
-/** How a worker works. Its description replaces what `connect` was given. */
+/** Options of a worker. Its description replaces the one given to `connect`. */
 export interface WorkerOptions extends AgentDescription {
   /**
-   * Number of handlers that run at a time.
+   * Maximum number of handlers that run concurrently.
    * @defaultValue `8`
    */
   concurrency?: number | undefined
   /**
-   * How long a drain waits for running handlers before it aborts them and hands their work back, in milliseconds, at most 86,400,000 (24 hours).
+   * Time in milliseconds for which a drain waits for running handlers before it aborts them and hands their work back, at most 86,400,000 (24 hours).
    * @defaultValue `10_000`
    */
   drain_ms?: number | undefined
   /**
-   * Receives what happens to the worker: it begins to wait, the server is lost or found again, and the end of each attempt at a pass, once the server has
-   * stored it.
-   * @defaultValue Lines on stderr.
+   * Receives the events of the worker: it waits for work, the server is lost or found again, its health changes, and each attempt ends. The end of an
+   * attempt is reported once the server has stored it.
+   * @defaultValue Prints lines on stderr.
    */
   log?: WorkerLogger | undefined
 }
 
 /** A worker that takes passes until it is drained. Disposing it drains it. */
 export interface Worker extends AsyncDisposable {
-  /** The agent that it works as. */
+  /** Name of the agent that the worker works as. */
   readonly subagent: string
-  /** Number of handlers that run now. */
+  /** Number of passes that the worker is working on now. */
   readonly running: number
   /**
    * Reports the state of the worker.
    *
-   * @returns What is wrong, since when, and what was done about it.
+   * @returns A report of each problem: its cause, its start, and the countermeasure that was taken.
    */
   health(): HealthReport
   /**
-   * Takes no more passes, waits for running handlers, then aborts those that still run and hands their work back. A second call waits for the same drain.
+   * Stops taking passes, waits for running handlers, then aborts those that still run and hands their work back. A second call waits for the same
+   * drain.
    *
-   * @param ms - How long to wait for handlers, in milliseconds (default: `drain_ms`).
+   * @param ms - Time to wait for handlers, in milliseconds (default: `drain_ms`).
    * @returns A promise that settles when the worker is drained.
    */
   drain(ms?: number): Promise<void>
@@ -88,19 +89,17 @@ const workerOptions = z.strictObject({
   log: z.custom<WorkerLogger>((value) => typeof value === 'function', 'must be a function').optional(),
 })
 
-/** What starting a worker needs of its agent. */
+/** Everything that starting a worker needs from its agent. */
 export interface WorkerHome {
   deps: Deps
   self: HandlerAgent
   window: IdWindow
-  /** Shared by all workers of the process; absent: each worker isolates its own passes only. */
+  /** Crash isolation that all workers of the process share. If absent, each worker isolates only its own passes. */
   isolation?: CrashIsolation | undefined
   describes?: AgentDescription | undefined
 }
 
-/**
- * Registers the agent and starts to work. E005 for bad options, E013 or E040 when it cannot be registered.
- */
+/** Registers the agent and starts a worker. Throws E005 for invalid options, and E013 or E040 if the agent cannot be registered. */
 export async function startWorker(home: WorkerHome, handler: Handler, options: WorkerOptions): Promise<Worker> {
   if (typeof handler !== 'function') throw invalidOption('handler', 'must be a function')
   if (typeof options !== 'object' || options === null) throw invalidOption('options', 'must be an object')

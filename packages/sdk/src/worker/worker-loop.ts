@@ -21,10 +21,10 @@ import type { Worker, WorkerHome } from './start-worker.js'
 
 const SWEEP_MS = 100
 const DEFAULT_LEASE_MS = 5_000
-/** What this worker cannot read is offered again after so long. */
+/** Milliseconds after which work that this worker cannot read is redelivered. */
 const UNREADABLE_RETRY_MS = 1_000
 const NONCE_BYTES = 9
-/** After a drain aborted its handlers, those that ignore it get this long. */
+/** Milliseconds that a drain grants handlers that ignore the abort. */
 const ABORT_GRACE_MS = 1_000
 
 export interface LoopOptions {
@@ -38,20 +38,20 @@ export interface LoopOptions {
   presence: Heartbeat
 }
 
-/** A delivery that is being begun or runs. */
+/** A delivery whose attempt is starting or running. */
 interface Active extends IndexedItem {
   delivery: Delivery
   key: PassKey
   run?: Run
-  /** Its place does not keep others waiting any more. */
+  /** True once the delivery no longer blocks others in the crash isolation. */
   freed?: boolean
-  /** Its place among those that may have ended another process; undefined: it runs beside others. */
+  /** Entry in the crash isolation, or `undefined` if the attempt runs beside others. */
   suspect?: Suspect
-  /** What came while it was still being begun: its handler is not to run. */
+  /** Event during the start because of which the handler must not run. */
   over?: 'ended' | 'drained'
 }
 
-/** A worker: deliveries in, attempts begun, handlers run, deliveries answered. One sweep keeps all its times. */
+/** A worker. It receives deliveries, begins attempts, runs handlers and acknowledges the deliveries. One periodic sweep handles all timing. */
 export class WorkerLoop implements Worker {
   readonly subagent: string
   readonly closed: Promise<void>
@@ -111,7 +111,7 @@ export class WorkerLoop implements Worker {
 
   begin(hearing: LiveSubscription): void {
     this.#hearing = hearing
-    // While it was cut off, no lease was renewed.
+    // No lease was renewed while the connection was lost.
     const undo = this.#context.deps.bus.onReconnect(() => {
       for (const { run } of this.#active.all()) if (run) void checkSuperseded(this.#context, run, this.#leases)
     })
@@ -132,7 +132,7 @@ export class WorkerLoop implements Worker {
     return this.drain()
   }
 
-  /** `passover` ended a pass of this subagent: whatever of it is here stops, and what is delivered yet does not begin. */
+  /** Handles a pass of this subagent that the system ended: stops its run, and prevents deliveries of it from starting. */
   onEnding(heard: ReceivedReturn): void {
     const { originator, id } = heard.key
     this.#endings.note(heard.key, heard.stored.sequence)
@@ -153,7 +153,8 @@ export class WorkerLoop implements Worker {
     const key = this.#keyOf(delivery)
     const envelope = key && decodeWork(delivery, key, slot)
     if (!key || !envelope || typeof envelope === 'string') {
-      // No work step of ours is left to the server. One of a later version may be read by another worker. What nobody reads becomes a dead letter.
+      // A message that is not a work step of this subagent is left to the server. Work of a later version is negatively acknowledged: another worker
+      // may be able to read it. If none can, it becomes a dead letter.
       this.#leases.release(delivery)
       if (key && typeof envelope === 'string') this.#unread(delivery, { key, why: envelope })
       queueMicrotask(() => this.#pull.finished())
@@ -179,7 +180,7 @@ export class WorkerLoop implements Worker {
     delivery.nak(UNREADABLE_RETRY_MS)
   }
 
-  /** A first delivery may turn out to be a suspect, too: the server has forgotten that it was delivered before. */
+  /** Waits for the turn of a suspect. A first delivery may be one as well: the server may have forgotten an earlier delivery. */
   #turn(active: Active, rank: SuspectRank): Promise<boolean> {
     if (!active.suspect) {
       active.suspect = this.#isolation.suspect()
@@ -211,7 +212,7 @@ export class WorkerLoop implements Worker {
       }
       if (faults && disposal === 'ack') await faults.at('worker:before-ack', active.key)
     } catch (error) {
-      // Its output could not be stored, a fault that was put in, or a bug: the lease lapses and another attempt begins.
+      // The output could not be stored, a test injected a fault, or this is a bug. The lease expires and another attempt begins.
       disposal = 'leave'
       if (active.run) logAttemptEnd(this.#context, active.run, { end: 'gave_up', thrown: error })
     }
@@ -228,7 +229,7 @@ export class WorkerLoop implements Worker {
     if (this.#active.size === 0) this.#whenIdle?.()
   }
 
-  /** False: it was removed before. */
+  /** Removes a delivery. Returns false if it was removed before. */
   #remove(active: Active): boolean {
     if (!this.#active.remove(active)) return false
     this.#free(active)
@@ -264,7 +265,7 @@ export class WorkerLoop implements Worker {
     for (const active of this.#active.all()) {
       const { run } = active
       if (!run) continue
-      // However long its handler goes on: it changes nothing any more.
+      // Released even if the handler keeps running: its result cannot change anything any more.
       if (run.stop === 'ended' || run.stop === 'lost') this.#free(active)
       if (lapsed && this.#leases.isUnsure(run.delivery)) void checkSuperseded(this.#context, run, this.#leases)
       watchRun(this.#context, run, now)
@@ -283,7 +284,7 @@ export class WorkerLoop implements Worker {
     await this.#idleWithin(ABORT_GRACE_MS)
     for (const active of this.#active.all()) {
       this.#leases.release(active.delivery)
-      // To the server it is the newer attempt that would be handed back.
+      // With a lost lease, the server would take this as a negative acknowledgment of the newer attempt.
       if (active.run?.stop !== 'lost') active.delivery.nak()
       this.#remove(active)
     }
@@ -298,7 +299,7 @@ export class WorkerLoop implements Worker {
     this.#resolveClosed()
   }
 
-  /** Waits until nothing runs, at most so long. */
+  /** Waits until nothing runs, at most `ms` milliseconds. */
   async #idleWithin(ms: number): Promise<void> {
     if (this.#active.size === 0) return
     await new Promise<void>((resolve) => {
@@ -312,7 +313,7 @@ export class WorkerLoop implements Worker {
   }
 }
 
-/** Makes nonces that tell one's own steps: of this process by a random beginning, of one delivery by a count. */
+/** Returns a generator of nonces that identify the steps of one delivery: a random prefix for the process, and a counter for the delivery. */
 export function nonces(random: Random): () => string {
   const start = Buffer.from(random.bytes(NONCE_BYTES)).toString('base64url')
   let count = 0

@@ -1,30 +1,30 @@
 import type { Delivery, PullEnd, WorkSource } from '@passover/bus'
 import type { Slot } from '@passover/schemas'
 
-/** A pull that waits for so long was taken. */
+/** Milliseconds after which a waiting pull counts as accepted by the server. */
 const ACCEPTED_AFTER_MS = 300
 const GONE_CONFIRMATIONS = 2
 
-/** One slot's work: what was asked for, and what came. */
+/** State of one slot: outstanding pulls and deliveries that wait. */
 export interface PriorityLane {
   readonly source: WorkSource
-  /** Delivered, but there was no free place. */
+  /** Deliveries that wait for a free place. */
   held: Delivery[]
-  /** Asked for and not yet come. */
+  /** Number of deliveries that were requested and have not arrived. */
   outstanding: number
   pulls: number
-  /** The last pull was filled: the server probably has more. */
+  /** True if the last pull was filled, so that the server probably has more work. */
   backlog: boolean
   /**
-   * Nothing has come yet, or what came last was delivered before: one at a time is asked for. What lies here while a suspect runs is lost with it.
-   * The server hands out redeliveries first, so a first delivery says that none is left.
+   * True if nothing has arrived yet or the last delivery was a redelivery. Then only one delivery is requested at a time: deliveries that wait here
+   * while a suspect runs would be lost with it. The server sends redeliveries first, so a first delivery means that none is left.
    */
   careful: boolean
-  /** No pull before this (monotonic ms). */
+  /** Time before which no pull is made, in monotonic ms. */
   not_before: number
-  /** Pulls in a row that found no consumer. */
+  /** Number of consecutive pulls that found no consumer. */
   gone: number
-  /** Why its last pull got nothing, and when the pull that waits now was made (monotonic ms). */
+  /** Reason why the last pull failed, and the time at which the waiting pull was made (monotonic ms). */
   trouble: string | undefined
   pulled_at: number
 }
@@ -48,19 +48,21 @@ export function hasBacklog({ backlog, pulls, not_before }: PriorityLane, now: nu
   return backlog && pulls === 0 && now >= not_before
 }
 
-/** Places that its pulls will take. A parked pull for one may find none free and is held then. */
+/**
+ * Returns the number of places to reserve for outstanding pulls. For one delivery of a parked pull no place is reserved; it waits if none is free.
+ */
 export function reservedBy({ backlog, pulls, outstanding }: PriorityLane): number {
   return backlog || pulls === 0 ? outstanding : Math.max(0, outstanding - 1)
 }
 
-/** Why nothing can be taken from it now; a pull that waits for a while was taken by the server. */
+/** Returns the reason why no work can be taken from the lane now. A pull that has waited for a while was accepted by the server and clears it. */
 export function troubleOf({ trouble, pulls, pulled_at }: PriorityLane, now: number): string | undefined {
   return pulls > 0 && now - pulled_at > ACCEPTED_AFTER_MS ? undefined : trouble
 }
 
 /**
- * What a pull that ended so says of the lane. One that finds no consumer proves little: just after a connection is made, the server may not
- * have its account's imports yet and answers the same. The next one, a second later, proves it.
+ * Returns the problem of a lane after a pull ended. A single pull that finds no consumer proves little: just after a connection is made, the server
+ * may not have the imports of its account yet and answers the same. The next pull, a second later, proves it.
  */
 export function endTrouble(end: PullEnd, slot: Slot, gone: number): string | undefined {
   if (end === 'gone' && gone < GONE_CONFIRMATIONS) return undefined

@@ -1,16 +1,16 @@
 import { SLOTS, type Slot } from '@passover/schemas'
 
-/** How often a slot comes up while all have work: high overtakes, low still moves. */
+/** Relative number of turns of each slot while all have work: high work overtakes, low work still progresses. */
 export const SLOT_WEIGHTS: Readonly<Record<Slot, number>> = { high: 8, medium: 4, low: 1 }
 
 /**
- * Smooth weighted round robin over the slots that have work: in 13 turns high gets 8, medium 4 and low 1, spread evenly.
- * A slot without work loses no turns to save and gains none.
+ * Smooth weighted round robin over the slots that have work: of 13 turns high gets 8, medium 4 and low 1, spread evenly. A slot does not accumulate
+ * turns while it has no work.
  */
 export class WeightedRoundRobin {
   readonly #credit: Record<Slot, number> = { high: 0, medium: 0, low: 0 }
 
-  /** Whose turn it is among those that have work. */
+  /** Returns the slot whose turn it is among those that have work. */
   next(hasWork: (slot: Slot) => boolean): Slot | undefined {
     let best: Slot | undefined
     let total = 0
@@ -27,7 +27,7 @@ export class WeightedRoundRobin {
     return best
   }
 
-  /** How many of `count` turns each of the slots with work gets. */
+  /** Returns the number of turns out of `count` for each slot that has work. */
   share(count: number, hasWork: (slot: Slot) => boolean): Record<Slot, number> {
     const shares: Record<Slot, number> = { high: 0, medium: 0, low: 0 }
     for (let turn = 0; turn < count; turn++) {

@@ -4,37 +4,38 @@ import { SLOTS, type Slot } from '@passover/schemas'
 import { endTrouble, hasBacklog, makeLane, type PriorityLane, reservedBy, troubleOf } from './priority-lane.js'
 import { WeightedRoundRobin } from './weighted-round-robin.js'
 
-/** A parked pull waits this long at the server. */
+/** Milliseconds that a parked pull waits at the server. */
 const PARKED_MS = 5_000
-/** A large one keeps places from others: not for long. */
+/** The same for a pull of several deliveries, which reserves places that other slots could use. */
 const LARGE_PARKED_MS = 1_000
-/** While this much of the room is used, freed places are filled in batches a little later. */
+/** Share of used places above which freed places are refilled in batches, after {@link BATCH_WAIT_MS}. */
 const BUSY_RATIO = 0.75
 const REFUSED_DELAY_MS = 100
 const BATCH_WAIT_MS = 10
 const WAIT_AFTER: Record<PullEnd, number> = { full: 0, empty: 0, gone: 1_000, failed: 250 }
-/** How many deliveries may be held or on their way beyond the free places. */
+/** Number of deliveries that may wait or be in transit beyond the free places. */
 const SPARE_DELIVERIES = 2
 
 export interface WorkPullerOptions {
   clock: Clock
   sources: Record<Slot, WorkSource>
   concurrency: number
-  /** Starts a delivery; the caller says `finished()` when its place is free again. */
+  /** Starts a delivery. The caller calls `finished()` when its place is free again. */
   start: (delivery: Delivery, slot: Slot) => void
-  /** Called for each delivery that comes, before it starts or is held. */
+  /** Called for each delivery on arrival, before it starts or waits. */
   arrived: (delivery: Delivery, slot: Slot) => void
-  /** The consumer was not there: what is known of it is out of date. */
+  /** Called if the consumer does not exist, so that cached data about it is discarded. */
   gone: (slot: Slot) => void
-  /** False: it waits until `opened` is called. Nothing is asked for meanwhile. */
+  /** Returns false if first deliveries must wait until `opened` is called. No work is requested meanwhile. */
   open?: () => boolean
-  /** Whether a delivery may start all the same. */
+  /** Returns true if a delivery may start nevertheless. */
   exempt?: (delivery: Delivery) => boolean
 }
 
 /**
- * Pulls work of three slots by weight (docs/architecture/worker.md#taking-work). A slot with a backlog is asked without waiting, for the places that are its turn;
- * an idle one has a parked pull, the slot that was busy last a large one, so that a burst need not wait for round trips.
+ * Pulls work of three slots by weight (docs/architecture/worker.md#taking-work). From a slot with a backlog it requests as many deliveries as it has
+ * turns, without waiting. An idle slot has a parked pull; that of the slot that was active last is large, so that a burst of work needs no round
+ * trips.
  */
 export class WorkPuller {
   readonly #options: WorkPullerOptions
@@ -58,7 +59,7 @@ export class WorkPuller {
   get running(): number {
     return this.#running
   }
-  /** Deliveries that wait for a free place. */
+  /** Deliveries that wait for a free place, in all slots. */
   get held(): Delivery[] {
     return SLOTS.flatMap((slot) => this.#lanes[slot].held)
   }
@@ -66,7 +67,7 @@ export class WorkPuller {
     return SLOTS.reduce((sum, slot) => sum + this.#lanes[slot].outstanding, 0)
   }
 
-  /** Why no work can be taken from some slot now. */
+  /** Reason why no work can be taken from some slot now, or `undefined`. */
   get trouble(): string | undefined {
     const now = this.#options.clock.monotonic()
     for (const slot of SLOTS) {
@@ -80,20 +81,20 @@ export class WorkPuller {
     this.#kick()
   }
 
-  /** A place is free again. */
+  /** Called when a place is free again. */
   finished(): void {
     this.#running -= 1
     this.#startHeld()
     this.#kick()
   }
 
-  /** What waited may start. */
+  /** Called when waiting deliveries may start. */
   opened(): void {
     this.#startHeld()
     this.#kick()
   }
 
-  /** Takes a held delivery out, if it is still held. */
+  /** Removes a waiting delivery. Returns false if it is not waiting. */
   drop(delivery: Delivery): boolean {
     for (const slot of SLOTS) {
       const at = this.#lanes[slot].held.indexOf(delivery)
@@ -102,7 +103,7 @@ export class WorkPuller {
     return false
   }
 
-  /** Asks for no more; what is held still starts as places get free. */
+  /** Stops pulling. Waiting deliveries still start as places become free. */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#timer?.[Symbol.dispose]()
@@ -145,7 +146,7 @@ export class WorkPuller {
     this.#options.start(delivery, slot)
   }
 
-  /** What comes in one chunk from the socket is looked at once. */
+  /** Schedules one refill for all deliveries that arrive in the same chunk from the socket. */
   #kick(): void {
     if (this.#kicked || this.#stopped) return
     this.#kicked = true
@@ -165,7 +166,10 @@ export class WorkPuller {
     for (const slot of SLOTS) if (this.#lanes[slot].not_before > now) this.#wakeAt(this.#lanes[slot].not_before, now)
   }
 
-  /** Few free places are not worth a pull each: a little later there are more, or at least it was not for long. */
+  /**
+   * Returns true if the free places should be filled now. A few free places do not justify a pull each, so it waits up to {@link BATCH_WAIT_MS} for
+   * more.
+   */
   #batchIsDue(used: number, now: number): boolean {
     const due = used < this.#options.concurrency * BUSY_RATIO || (this.#batchAt !== undefined && now >= this.#batchAt)
     if (due) {
@@ -182,7 +186,7 @@ export class WorkPuller {
     for (const slot of SLOTS) if (shares[slot] > 0) this.#pull(slot, this.#lanes[slot].careful ? 1 : shares[slot], 0)
   }
 
-  /** Keeps a waiting pull at a slot that has, as far as we know, nothing now. */
+  /** Keeps a waiting pull at a slot that probably has no work now. */
   #park(slot: Slot, free: number, now: number): void {
     const lane = this.#lanes[slot]
     if (lane.backlog || now < lane.not_before) return
@@ -208,7 +212,7 @@ export class WorkPuller {
     }
     const begun = this.#options.clock.monotonic()
     const over = (end: PullEnd): void => {
-      // A waiting pull that comes back empty at once was turned away (too many waiting): not to be repeated at once.
+      // A waiting pull that returns empty immediately was rejected (too many are waiting). It must not be repeated immediately.
       const away = end === 'empty' && expires_ms > 0 && left === batch && this.#options.clock.monotonic() - begun < REFUSED_DELAY_MS
       lane.outstanding -= left
       left = 0
