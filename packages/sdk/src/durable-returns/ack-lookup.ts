@@ -1,12 +1,14 @@
 import { acknowledgedAnswer } from '@passover/schemas'
 import type { Deps } from '../runtime/dependencies.js'
 
-/** Questions are gathered for so long, up to as many as one message asks. */
+/** Milliseconds for which lookups are collected into one query, up to {@link MAX_BATCH}. */
 const BATCH_DELAY_MS = 20
 const MAX_BATCH = 1_000
 const ANSWER_TIMEOUT_MS = 5_000
 
-/** Asks the audit which returns this agent acknowledged, many in one question: of a long backlog nearly all were. */
+/**
+ * Asks the audit service which returns this agent acknowledged. Queries are batched, because nearly all returns of a long backlog were acknowledged.
+ */
 export class AckLookup {
   readonly #deps: Deps
   #next: Promise<ReadonlySet<number> | undefined> | undefined
@@ -16,7 +18,7 @@ export class AckLookup {
     this.#deps = deps
   }
 
-  /** Undefined: nobody answered. */
+  /** Returns true if the return was acknowledged, or `undefined` if the audit service does not answer. */
   async has(returned: number): Promise<boolean | undefined> {
     if (!this.#next || this.#sequences.length >= MAX_BATCH) this.#begin()
     this.#sequences.push(returned)

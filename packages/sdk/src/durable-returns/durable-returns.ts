@@ -9,20 +9,26 @@ import { type Deps, sleep } from '../runtime/dependencies.js'
 import { AckLookup } from './ack-lookup.js'
 import { ReturnCheck } from './return-check.js'
 
-/** Told of a return that waited. What it throws, or a process that dies in it, has that return told again. */
+/** Listener for durable returns. If it throws or its process dies, the return is delivered again. */
 export type DurableReturnListener = (returned: ReturnedPass) => void | Promise<void>
 
-/** A return that is younger is left to whoever waits for it live: by then its acknowledgment is stored. */
+/** Age in milliseconds below which a return is left to a live caller. By that age its acknowledgment is stored. */
 const LIVE_GRACE_MS = 2_500
-/** Doubled with each delivery (bus, durable-consumer.ts), and up to half more or less of it: what waits does not come back all at once. */
+/**
+ * Base delay of a redelivery in milliseconds, doubled with each delivery (bus, durable-consumer.ts). A random 50 % is added or subtracted so that
+ * deliveries do not return all at once.
+ */
 const RETRY_DELAY_MS = 2_000
-/** Deliveries taken at a time, and returns looked at and told at a time. The difference always has room for what other senders stored. */
+/**
+ * Maximum numbers of concurrent deliveries, checks and listener calls. The difference between deliveries and checks always leaves room for the
+ * returns of other subagents.
+ */
 const CONCURRENCY = 512
 const CHECK_CONCURRENCY = 384
 const LISTENER_CONCURRENCY = 8
-/** Returns of which this process remembers that it told them: until the audit has heard so, it cannot say it. */
+/** Number of returns that this process remembers as delivered, until the audit service knows about them. */
 const MAX_REMEMBERED = 10_000
-/** What takes longer waits for a person's release, and is looked at again. */
+/** Milliseconds until a read is given up. A return that takes longer awaits a person's release and is checked again later. */
 const READ_TIMEOUT_MS = 10_000
 
 const REGISTER_TIMEOUT_MS = 10_000
@@ -34,8 +40,8 @@ interface Home {
 }
 
 /**
- * The returns that nobody took while the agent was away (docs/architecture/protocol.md#delivery-of-returns): each is told to one of its processes, at least once,
- * and acknowledged when the listener is done with it. One that somebody waits for live is his.
+ * Delivers returns that were not acknowledged while the agent was away (docs/architecture/protocol.md#delivery-of-returns). Each goes to one of the
+ * agent's processes, at least once, and is acknowledged when the listener is done. A return that a live caller awaits is left to that caller.
  */
 export class DurableReturns implements AsyncDisposable {
   readonly #deps: Deps
@@ -72,7 +78,7 @@ export class DurableReturns implements AsyncDisposable {
     await this.#consumption?.drain()
   }
 
-  /** A sender that has its share of places waits outside of them: its returns are in nobody else's way. */
+  /** Handles a delivery. Returns of a subagent beyond its share of the slots are retried later, so that they do not block those of others. */
   async #take(delivery: Delivery): Promise<AckDecision> {
     const returned = this.#deps.bus.subjects.toFact(delivery)
     if (returned.type !== 'step' || returned.kind !== 'return' || !mayCount(returned)) return { ok: true }
@@ -93,14 +99,17 @@ export class DurableReturns implements AsyncDisposable {
     const known = await this.#asked.has(returned.sequence)
     if (known) return { ok: true }
     let counted = await this.#counted.look(returned)
-    // Without an audit it cannot be known whether somebody has it either.
+    // Without the audit service it is also unknown whether another process has received the return.
     if (counted === 'unclear' && known !== undefined) counted = await this.#counted.ask(returned)
     if (counted === 'nothing') return { ok: true }
     if (counted === 'unclear' || known === undefined || (await this.#isWaited(returned))) return this.#again()
     return this.#tellOnce(returned)
   }
 
-  /** Where listeners are slow, a return may wait for its place for longer than its delivery is renewed, and come again meanwhile. */
+  /**
+   * Passes a return to the listener unless it is being handled already. With slow listeners a return may wait longer than its delivery is renewed,
+   * and be redelivered meanwhile.
+   */
   async #tellOnce(returned: Step): Promise<AckDecision> {
     const { sequence } = returned
     if (this.#over.has(sequence)) return { ok: true }
@@ -125,7 +134,7 @@ export class DurableReturns implements AsyncDisposable {
     if (this.#over.size > MAX_REMEMBERED) for (const oldest of this.#over) return void this.#over.delete(oldest)
   }
 
-  /** By a process that lives, this one included: it has it, or will. */
+  /** Returns true if a live process, including this one, awaits the return or is delivering it. */
   async #isWaited({ key, sequence }: Step): Promise<boolean> {
     if (this.#returns.holds(key, sequence)) return true
     const waited = await this.#deps.bus.isWaitedFor(key, sequence)
@@ -136,12 +145,12 @@ export class DurableReturns implements AsyncDisposable {
     const { key, sequence } = step
     const { outcome, returned } = await this.#read(key)
     if (this.#closed) return { retry: true }
-    // It still waits for a person, or cannot be read, or what the pass ended with is another return.
+    // The pass still awaits a person, cannot be read, or ended with another return.
     if (!outcome || returned !== sequence) return (await this.#counted.ask(step)) === 'nothing' ? { ok: true } : this.#again()
     if (!outcome.ok && outcome.error.code === 'E040') return this.#again()
     await this.#place()
     try {
-      // Another process may have told it meanwhile.
+      // Another process may have delivered it meanwhile.
       if (await this.#asked.has(sequence)) return { ok: true }
       await this.#listener(outcome.ok ? { pass: key, output: outcome.output } : { pass: key, error: outcome.error })
     } catch (error) {
@@ -150,14 +159,14 @@ export class DurableReturns implements AsyncDisposable {
     } finally {
       this.#free()
     }
-    // Stored before its delivery is answered: a process that dies in between has it told to nobody again.
+    // The acknowledgment is stored before the delivery is acknowledged: if the process dies in between, the return is not delivered again.
     await this.#returns.acknowledged(sequence)
     return { ok: true }
   }
 
   /**
-   * As awaiting its handle would give it: opened, judged by its terms, and released where a person must. Without an outcome: not yet. `returned`
-   * is the sequence of the return that it is made of; 0: none was found.
+   * Reads a return with the same result as awaiting its handle: decoded, checked against the constraints of its pass, and released if required. No
+   * outcome means that it is not available yet. `returned` is the sequence of the return, or 0 if none was found.
    */
   async #read(key: PassKey): Promise<{ outcome?: ReturnOutcome; returned: number }> {
     let awaited: PendingReturn | undefined
@@ -181,14 +190,14 @@ export class DurableReturns implements AsyncDisposable {
   }
 }
 
-/** Whether a person lets returns wait for this agent already, whatever it said when it connected. */
+/** Returns true if a person enabled durable returns for this agent, whatever its options. */
 export async function hasDurableReturns({ bus }: Deps): Promise<boolean> {
   const asked = bus.ask({ known: true, durable_returns: true }, { service: 'register' })
   const answer = registerAnswer.safeParse(await asked.catch(() => undefined))
   return answer.success && answer.data.ok
 }
 
-/** The dispatchers are asked that returns wait for this agent. E013: a person must say so first; E040: no dispatcher answered. */
+/** Asks the dispatchers to keep returns for this agent. Throws E013 if a person must allow it first, and E040 if no dispatcher answered. */
 export async function registerDurableReturns(deps: Deps): Promise<void> {
   const until = deps.clock.monotonic() + REGISTER_TIMEOUT_MS
   for (;;) {

@@ -4,12 +4,15 @@ import { keyText, type Step, SYSTEM } from '@passover/schemas'
 import { type AuditAnswer, askAudit } from '../journal/poll.js'
 
 /**
- * Tells the return that ended a pass from returns that count for nothing. A subagent may store any number of these: for ids that nobody
- * asked it for, and again for a pass that has ended.
+ * Distinguishes the return that ended a pass from invalid returns. A subagent may store any number of these, for ids that were never requested from
+ * it or for a pass that has ended.
  */
 export class ReturnCheck {
   readonly #bus: Bus
-  /** The last question about a pass of each subagent. One at a time, so that one subagent's returns do not use up the agent's questions. */
+  /**
+   * Last query about a pass of each subagent. Queries are sequential per subagent, so that the returns of one subagent do not use up the agent's
+   * queries.
+   */
   readonly #turns = new Map<string, Promise<unknown>>()
   readonly #asking = new Map<string, Promise<AuditAnswer>>()
 
@@ -17,15 +20,15 @@ export class ReturnCheck {
     this.#bus = bus
   }
 
-  /** Judges by headers and exact gets, without the audit. Costs a hundredth of a question. */
+  /** Judges a return by its headers and exact gets, without the audit service. Costs a hundredth of a query. */
   async look(returned: Step): Promise<ReturnValidity> {
     if (returned.by === SYSTEM || !mayCount(returned)) return judgeReturnByWork(returned, [])
     const works = (await this.#bus.journal.glimpse(returned.key)).filter(({ kind }) => kind === 'work')
-    // A pass is deleted only once its return was acknowledged or is overdue. A replica that is behind may not have the work yet.
+    // A pass is deleted only after its return was acknowledged or is overdue. A lagging replica may not have the work yet.
     return works.length === 0 && this.#bus.clustered ? 'unclear' : judgeReturnByWork(returned, works)
   }
 
-  /** Asks the audit, which reads the journal as the leader of the stream has it. */
+  /** Asks the audit service, which reads the journal from the leader of the stream. */
   async ask(returned: Step): Promise<ReturnValidity> {
     const text = keyText(returned.key)
     let asking = this.#asking.get(text)
@@ -47,8 +50,8 @@ export class ReturnCheck {
 }
 
 /**
- * A pass is read up to `last_sequence`. An id may be used again, but only when nothing of its earlier pass is in the stream any more, and
- * then that return was acknowledged or is overdue.
+ * Judges a return by the audit service's answer, which covers the pass up to `last_sequence`. An id may be used again only after its earlier pass was
+ * deleted completely, and then that return was acknowledged or is overdue.
  */
 function judge({ sequence }: Step, asked: AuditAnswer): ReturnValidity {
   if (asked.kind === 'unanswered') return 'unclear'

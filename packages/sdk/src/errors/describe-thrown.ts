@@ -2,16 +2,16 @@ import { inspect } from 'node:util'
 import { cut, cutStart, oneLine } from '@passover/core'
 import { withArticle } from '@passover/schemas'
 
-/** What a handler threw, as plain values. */
+/** Description of a thrown value, as plain data. */
 export interface ThrownDescription {
   /** Says what was thrown and what caused it. Never empty. */
   message: string
   name: string
-  /** The end of its stack, with files by their names alone: it goes to the originator, and paths are the worker's own. */
+  /** End of the stack. Files are reduced to their names, because it is sent to the originator and the worker's paths are private. */
   stack?: string
-  /** Its own code, such as `ECONNREFUSED` or 429. */
+  /** Code of the error, such as `ECONNREFUSED` or 429. */
   error_code?: string | number
-  /** What caused it, outermost first: `cause` and the members of an AggregateError. */
+  /** Causes, outermost first: `cause` and the members of an AggregateError. */
   causes?: ThrownCause[]
 }
 
@@ -37,10 +37,10 @@ const INSPECT_OPTIONS = {
 } as const
 
 /**
- * Describes whatever was thrown: errors with throwing getters, Proxies, plain objects, nothing at all. Never throws.
+ * Describes any thrown value: errors with throwing getters, Proxies, plain objects, `undefined`. Never throws.
  *
- * It takes message, name, stack, code and causes of an error, and no other field: HTTP clients put the request with its
- * credentials there, which a library that serializes whole errors would publish.
+ * It reads only message, name, stack, code and causes of an error. HTTP clients store the request with its credentials in other fields, which
+ * serializing the whole error would publish.
  */
 export function describeThrown(thrown: unknown): ThrownDescription {
   const causes = causesOf(thrown)
@@ -54,7 +54,7 @@ export function describeThrown(thrown: unknown): ThrownDescription {
   return described
 }
 
-/** Where a frame of a stack names a file by its path: after `at`, or in parentheses. */
+/** Matches the path in a stack frame: after `at`, or in parentheses. */
 const PLACE = /(^[ \t]+at (?:async )?|\()((?:file:\/\/)?(?:\/|[A-Za-z]:[\\/]).*)$/
 
 function withoutFolders(stack: string): string {
@@ -63,7 +63,7 @@ function withoutFolders(stack: string): string {
   )
 }
 
-/** The stack of an error; undefined where it has none that can be read. */
+/** Returns the stack of an error, or `undefined` if it has none that can be read. */
 export function stackOf(thrown: unknown): string | undefined {
   const stack = isObject(thrown) ? read(thrown, 'stack') : undefined
   return typeof stack === 'string' && stack !== '' ? stack : undefined
@@ -78,7 +78,7 @@ function messageWith(thrown: unknown, causes: ThrownCause[]): string {
   return shown === '' ? described(thrown) : `${nameOf(thrown)}: ${shown}${more}`
 }
 
-/** What an error, or anything else with a message, says itself. */
+/** Returns the message of an error or of any object with one. */
 function ownMessage(thrown: unknown): string | undefined {
   if (typeof thrown === 'string') return thrown.trim() === '' ? undefined : thrown
   const message = isObject(thrown) ? read(thrown, 'message') : undefined
@@ -86,7 +86,7 @@ function ownMessage(thrown: unknown): string | undefined {
   return message === undefined || message === null ? undefined : shown(message)
 }
 
-/** Says what was thrown where it says nothing itself. */
+/** Describes a thrown value that has no message. */
 function described(thrown: unknown): string {
   if (!isObject(thrown)) return `the handler threw ${typeof thrown === 'string' ? 'an empty text' : shown(thrown)}, which is not an error`
   if (isError(thrown)) return `the handler threw ${withArticle(nameOf(thrown))} without a message`
@@ -110,7 +110,7 @@ function nameOf(thrown: unknown): string {
   return wellFormed(cut(typeof name === 'string' && name !== '' ? name : (kind ?? 'Error'), MAX_NAME))
 }
 
-/** The name of the class of an object; undefined where it has none that can be read. */
+/** Returns the class name of an object, or `undefined` if it cannot be read. */
 export function className(value: object): string | undefined {
   const made = read(value, 'constructor')
   const name = typeof made === 'function' ? read(made, 'name') : undefined
@@ -165,7 +165,7 @@ function isError(value: object): boolean {
   }
 }
 
-/** A property; undefined where its getter or a Proxy throws. */
+/** Returns a property, or `undefined` if its getter or a Proxy throws. */
 function read(value: object, key: string): unknown {
   try {
     return (value as Record<string, unknown>)[key]

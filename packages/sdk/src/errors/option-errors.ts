@@ -4,7 +4,7 @@ import type { z } from 'zod'
 import { describeThrown } from './describe-thrown.js'
 
 /**
- * Checks options before anything is done with them.
+ * Validates options before they are used.
  *
  * @throws PassOverError E005 that names the option: it is unknown, of the wrong kind, or cannot be read.
  */
@@ -21,7 +21,7 @@ export function checkOptions<S extends z.ZodObject>(schema: S, given: unknown, w
   throw invalidOption(field || what, why)
 }
 
-/** Runs what reads a caller's value. E005 names the field whose getter or Proxy throws. */
+/** Runs code that reads a caller's value. If a getter or Proxy of the value throws, throws E005 that names the field. */
 export function readSafely<T>(given: unknown, what: string, work: () => T): T {
   try {
     return work()
@@ -32,7 +32,7 @@ export function readSafely<T>(given: unknown, what: string, work: () => T): T {
   }
 }
 
-/** Says that an option is not known, and which one may be meant. */
+/** Returns the message for an unknown option, with the most similar known one. */
 export function unknownOption(name: string, known: readonly string[]): string {
   const meant = closestMatch(name, known)
   return meant === undefined ? 'unknown option' : `unknown option; did you mean ${meant}?`

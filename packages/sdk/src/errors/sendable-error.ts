@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import { cut, passError } from '@passover/core'
 import { jsonFault, type PassError } from '@passover/schemas'
 
-/** E014 of an output that cannot be sent. Doing the work again would give the same one, so nobody is to try (decision 122). */
+/** Returns E014 for an output that cannot be sent. Not recoverable, because a repetition would produce the same output (decision 122). */
 export function tooLargeError(message: string, mend: string): PassError {
   return passError('E014', message, { recoverable: false, mend })
 }
@@ -14,7 +14,7 @@ export function toSendableError(error: PassError): PassError {
   const sound: Record<string, unknown> = {}
   const left: string[] = []
   for (const name of Object.keys(details)) {
-    // The member alone: its getter may throw, and its name may be what is wrong.
+    // Each property is checked on its own: its getter may throw, and its name may be the fault.
     const found = jsonFault(Object.defineProperty({}, name, { get: () => details[name], enumerable: true }))
     if (found) left.push(`${found.path.map(String).join('.')} ${found.why}`)
     else sound[name] = details[name]
@@ -26,7 +26,7 @@ const MAX_LEFT_OUT_TEXT = 1_000
 const MAX_RAW_TEXT = 65_536
 const SHOWN = { depth: 6, maxStringLength: MAX_RAW_TEXT, customInspect: false } as const
 
-/** Returns what a handler made as it is where it can be sent, else as text. */
+/** Returns the raw result of a handler unchanged if it can be sent, else as text. */
 export function toSendableValue(raw: unknown): unknown {
   if (jsonFault(raw) === undefined) return raw
   try {

@@ -8,7 +8,7 @@ import type { EnclosingPass } from '../request/originator.js'
 import type { PassHandle } from '../request/pass-handle.js'
 import type { Pass } from './pass.js'
 
-/** What code within a handler does as its agent. */
+/** The operations that code inside a handler can run as its agent. */
 export interface HandlerAgent {
   readonly name: string
   passOver(options: PassOverOptions): PassHandle
@@ -16,20 +16,20 @@ export interface HandlerAgent {
   apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied>
 }
 
-/** The pass that is being worked on by the code that runs now. */
+/** The pass that the current code works on. */
 export interface Scope extends EnclosingPass {
   readonly agent: HandlerAgent
   readonly pass: Pass
 }
 
-/** Put together only when somebody asks. */
+/** Creates the scope on demand. */
 export interface Scoped {
   scope(): Scope
 }
 
 const scopes = new AsyncLocalStorage<Scoped>()
 
-/** Runs a handler so that everything it calls, also later and asynchronously, finds its pass. */
+/** Runs a handler in an async context in which all code that it calls finds its pass. */
 export function inScope<T>(scoped: Scoped, work: () => T): T {
   return scopes.run(scoped, work)
 }

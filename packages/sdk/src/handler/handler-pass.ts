@@ -11,9 +11,9 @@ import { type HandlerAgent, inScope, type Scope, type Scoped } from './async-con
 import { type Pass, WorkError } from './pass.js'
 import { returnResult, validateResult } from './result.js'
 
-/** What running an attempt needs of its worker. */
+/** Everything that running an attempt needs from its worker. */
 export interface WorkerContext extends ReturnContext {
-  /** Whose handler runs: children are its passes. */
+  /** The agent whose handler runs. It is the originator of child passes. */
   self: HandlerAgent
   told: WorkerLogger
 }
@@ -22,7 +22,7 @@ function returnedTwiceError(): PassOverError {
   return new PassOverError('E013', 'this pass has been returned already')
 }
 
-/** A run as its handler sees it. */
+/** The view of a run that its handler gets. */
 export class HandlerPass implements Pass, Scoped {
   readonly #worker: WorkerContext
   readonly #run: Run

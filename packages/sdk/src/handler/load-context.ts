@@ -5,14 +5,14 @@ import { type Deps, sleep } from '../runtime/dependencies.js'
 
 const MIN_CONTEXT_LIMIT_BYTES = 64 * 1024 * 1024
 const RETRY_DELAY_MS = 250
-/** As long as a cluster may be without a leader. */
+/** Milliseconds for which loading is retried: a cluster may be without a leader for that long. */
 const LEADERLESS_TIMEOUT_MS = 15_000
 
 /**
- * Loads the context of a run. What the server does not answer is asked for again until the run is to stop.
+ * Loads the context of a run. Requests without an answer are retried until the run must stop.
  *
- * @returns undefined when the run is to stop before all is loaded, or the connection was closed
- * @throws PartError for parts that are lost
+ * @returns The parts, or `undefined` if the run must stop before all are loaded, or the connection was closed.
+ * @throws PartError for parts that are lost.
  */
 export async function loadContext({ bus, clock }: Pick<Deps, 'bus' | 'clock'>, run: Run): Promise<LoadedPart[] | undefined> {
   const leader_by = clock.monotonic() + LEADERLESS_TIMEOUT_MS
@@ -41,7 +41,10 @@ export async function loadContext({ bus, clock }: Pick<Deps, 'bus' | 'clock'>, r
   }
 }
 
-/** At least what admission let through; parts say their sizes, and one that has another is not loaded. */
+/**
+ * Returns the maximum size of the context in bytes. It is never below the size that admission accepted. A part whose actual size differs from the
+ * stated one is rejected elsewhere.
+ */
 function contextLimit({ control }: Run): number {
   return Math.max(MIN_CONTEXT_LIMIT_BYTES, control.policy.max_context_size_bytes)
 }

@@ -3,72 +3,72 @@ import type { Budget, HandlerResult, ParentProof, PassKey, Priority, Rights, Wor
 import type { PassOverOptions } from '../request/options.js'
 import type { PassHandle } from '../request/pass-handle.js'
 
-/** One pass as its handler gets it. Times are milliseconds, by the server's clock. */
+/** The pass that a handler works on. Times are in milliseconds, by the server's clock. */
 export interface Pass {
   /** The id of the pass. */
   readonly id: string
   /** The agent that passed the work over. */
   readonly originator: string
-  /** The agent that works on it. */
+  /** The agent that works on the pass. */
   readonly subagent: string
-  /** Originator, subagent and id, which together name the pass. */
+  /** Originator, subagent and id, which together identify the pass. */
   readonly key: PassKey
-  /** Why the work was passed over, for people. */
+  /** Reason for the pass, for people. */
   readonly reason: string
-  /** What is to be done. */
+  /** The task to do. */
   readonly objective: string
-  /** Everything that was passed. It is put together at the first read. */
+  /** The complete context. It is decoded at the first read. */
   readonly context: WorkContext
-  /** The queue that the pass waited in. */
+  /** Queue in which the pass waited. */
   readonly priority: Priority
-  /** Number of the attempt, from 1. A later one follows a worker that was lost. */
+  /** Number of the attempt, starting at 1. A later attempt follows a lost worker. */
   readonly attempt: number
-  /** What this pass may do, its constraints included. */
+  /** Permissions of the pass, including its constraints. */
   readonly rights: Rights
   /**
-   * What one run may use: `max_compute_time_ms` of the handler (milliseconds), and `max_memory_mb` (MiB) where the program can be held to it, as under
-   * `passover work`. Absent: no limit.
+   * Limits of one run: `max_compute_time_ms` of the handler (milliseconds) and `max_memory_mb` (MiB). The memory limit is enforced only for commands,
+   * as under `passover work`. If absent, there is no limit.
    */
   readonly limits: { readonly max_compute_time_ms?: number | undefined; readonly max_memory_mb?: number | undefined }
-  /** The kind of output that the originator wants. It is not checked. */
+  /** Kind of output that the originator wants. Outputs are not checked against it. */
   readonly expected_output_type: string | undefined
-  /** Limits of this pass and of everything below it. */
+  /** Limits of this pass and all of its descendants. */
   readonly budget: Budget | undefined
   /** The session that the work belongs to. */
   readonly session_id: string
-  /** Number of passes in the chain, this one included. */
+  /** Number of passes in the chain, including this one. */
   readonly chain_depth: number
-  /** The agents above in the chain, root first. */
+  /** The agents higher up in the chain, root first. */
   readonly ancestors: readonly string[]
-  /** What proves that a new pass is a child of this one, for programs that pass over on its behalf. `passover work` gives it to its command. */
+  /** Proof that a new pass is a child of this one, for programs that pass work over on its behalf. `passover work` provides it to its command. */
   readonly parent: ParentProof
-  /** W3C traceparent of this run, for calls to other systems. `undefined` where the pass is not traced. */
+  /** W3C traceparent of this run, for calls to other systems. `undefined` if the pass is not traced. */
   readonly traceparent: string | undefined
   /** Time from admission to the deadline, in milliseconds. */
   readonly timeout_ms: number
-  /** When the pass ends with E010, in milliseconds since 1970. */
+  /** Time at which the pass ends with E010, in milliseconds since 1970. */
   readonly deadline: number
-  /** Aborted when the pass is over for any reason. Its `reason` is a PassOverError that says which. */
+  /** Signal that is aborted when the handler must stop for any reason. Its `reason` is a PassOverError that names it. */
   readonly signal: AbortSignal
   /**
-   * Reports progress. At most two reports a second are sent; of more, the latest.
+   * Reports progress. At most two reports per second are sent; only the latest one is kept in between.
    *
-   * @param message - What the work is at, for people.
-   * @param fraction - How much is done, from 0 to 1.
+   * @param message - The current activity, for people.
+   * @param fraction - The fraction of the work that is done, from 0 to 1.
    */
   progress(message: string, fraction?: number): void
   /**
-   * Says whether the rights of the pass allow a tool.
+   * Checks if the rights of the pass allow a tool.
    *
    * @param tool - The name of the tool.
-   * @returns Whether the handler may run it.
+   * @returns True if the handler may run the tool.
    */
   may(tool: string): boolean
   /**
-   * Demands that the rights of the pass allow a tool.
+   * Throws unless the rights of the pass allow a tool.
    *
    * @param tool - The name of the tool.
-   * @throws PassOverError with code E013: they do not. Where the handler does not catch it, the pass ends with this error, which names the tool.
+   * @throws PassOverError with code E013: they do not. If the handler does not catch it, the pass ends with this error, which names the tool.
    */
   requireTool(tool: string): void
   /**
@@ -79,20 +79,20 @@ export interface Pass {
    */
   passOver(options: PassOverOptions): PassHandle
   /**
-   * Returns now, before the handler ends.
+   * Publishes the return of the pass before the handler ends.
    *
    * @param output - Text, or the fields of the output.
    * @returns A promise that settles when the return is stored.
-   * @throws PassOverError with code E013: the pass was returned already, or has ended, so that this return does not count. E021: the output is not valid; nothing
-   * was sent. E040: the server did not store the return in time.
+   * @throws PassOverError with code E013: the pass was returned already or has ended, so this return does not count. E021: the output is not valid;
+   * nothing was sent. E040: the server did not store the return in time.
    */
   return(output: HandlerResult): Promise<void>
 }
 
 /**
- * Does the work of one pass. Its result is the output: text, or the fields of the output; nothing where it called `pass.return`. An error that it throws
- * ends the pass with E011 and the message of the error. That is an answer to the originator, who may ask again; further attempts and dead letters are for
- * lost workers.
+ * Does the work of one pass. Its result is the output: text, or the fields of the output, or nothing if it called `pass.return`. An error that it
+ * throws ends the pass with E011 and the message of the error. That is a result for the originator, which may retry. Further attempts and dead
+ * letters exist only for lost workers.
  *
  * @param pass - The pass to work on.
  * @returns The output.
@@ -101,7 +101,7 @@ export interface Pass {
 export type Handler = (pass: Pass) => Promise<HandlerResult | void> | HandlerResult | void
 
 /**
- * Ends the pass with exactly this error where a handler throws it. A worker may report these codes of its own run: E010, E011, E014, E021, and E013 for a
- * right (`details.field`) that the run broke. Every other error that a handler throws becomes E011, also that of a child pass.
+ * Ends the pass with exactly this error if a handler throws it. A worker may report these codes for its own run: E010, E011, E014, E021, and E013 for
+ * a right (`details.field`) that the run violated. Every other error that a handler throws becomes E011, including that of a child pass.
  */
 export class WorkError extends PassOverError {}

@@ -32,8 +32,8 @@ const MAX_ISSUES_SHOWN = 3
 const AS_FILES = 'return a shorter text, or what it says as file modifications'
 
 /**
- * Gives back the one answer of a run; a second call gets the first one's outcome. Past the deadline that is E010, whatever was made: which of an
- * output and the timekeeper's end is stored first would be chance.
+ * Publishes the return of a run, once. A second call gets the outcome of the first. Past the deadline the return is E010 whatever the output, because
+ * otherwise chance would decide whether the output or the end by the timekeeper is stored first.
  */
 export function returnResult(giver: ReturnContext, run: Run, made: RunResult): Promise<PublishReturnResult> {
   if (run.returning) return run.returning
@@ -45,12 +45,14 @@ export function returnResult(giver: ReturnContext, run: Run, made: RunResult): P
   return run.returning
 }
 
-/** The whole output, if it is acceptable; else E021 or E013, which keeps what was given. At once where the pass sets no output_schema. */
+/**
+ * Validates the result of a handler. Returns the complete output, or E021 or E013 with the raw result. Synchronous if the pass sets no output_schema.
+ */
 export function validateResult(giver: ReturnContext, run: Run, given: HandlerResult): RunResult | Promise<RunResult> {
   try {
     return validateReadable(giver, run, given)
   } catch (error) {
-    // Only the handler's own getters and Proxies throw here.
+    // Only getters and Proxies of the handler's result can throw here.
     const why = fieldText(oddField(given)) ?? `it cannot be read: ${describeThrown(error).message}`
     return { error: passError('E021', `the handler's result is not an output: ${why}`), raw_output: given }
   }
@@ -75,13 +77,13 @@ function validateReadable(giver: ReturnContext, run: Run, given: HandlerResult):
   })
   const { schemas } = giver.deps
   if (schemas && schemaFor(output, control)) {
-    // A schema is checked in another thread, which takes only what JSON can represent.
+    // A schema is checked in another thread, which accepts only values that JSON can represent.
     const judged = accept(run, { given, output }, { rights: control.rights })
     if ('error' in judged) return judged
     const check: CheckSchema = async (schema, value) => ({ faults: await schemas.check(schema, value) })
     return outputConstraints(output, control, check).then((terms) => accept(run, { given, output }, terms))
   }
-  // All but the text is the system's own.
+  // All fields but the text were filled in by this module and need no validation.
   if (typeof given === 'string') return { output }
   return accept(run, { given, output }, control)
 }
@@ -93,7 +95,7 @@ function accept(
 ): RunResult {
   const judged = acceptReturn(output, run.key, { rights, schema_faults })
   if (judged.ok) return { output }
-  // What is circular has too many values, or is too deep, before anything else is wrong with it.
+  // A circular value fails first for having too many values or being too deep, so the actual cause is looked up here.
   const odd = judged.error.code === 'E021' && typeof given !== 'string' ? fieldText(oddField(given)) : undefined
   return { error: odd === undefined ? judged.error : passError('E021', `the handler's result is not an output: ${odd}`), raw_output: given }
 }
@@ -102,7 +104,9 @@ function fieldText(found: FieldFault | undefined): string | undefined {
   return found && issueTexts([{ path: found.path, message: found.why }], 1, 'it').join('')
 }
 
-/** Text and objects that say something are checked as part of the whole output; anything else here. */
+/**
+ * Returns the fault of a result that has no field of an output. Text, and objects with such a field, are validated as part of the complete output.
+ */
 function faultOf(given: unknown): string | undefined {
   if (typeof given === 'string') return undefined
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return wrongKind(kindOf(given))
@@ -128,12 +132,14 @@ function kindOf(given: unknown): string {
 
 const KNOWN = ['status', 'completion_reason', 'artifacts', 'summary', 'auto_apply_allowed', 'output'] satisfies (keyof WorkOutput)[]
 
-/** The error of a handler that threw: E011 with what it threw, unless it says of its own run what is wrong with it. Never throws. */
+/**
+ * Returns the error for a handler that threw: E011 with what it threw, unless the thrown error states a code that a worker may report. Never throws.
+ */
 export function handlerError(error: unknown, run: Run): PassError {
   try {
     return saidByItself(error, run) ?? crash(error, run)
   } catch {
-    // A Proxy may throw even when it is asked for its class.
+    // A Proxy may throw even during an `instanceof` check.
     return crash(error, run)
   }
 }

@@ -11,13 +11,13 @@ import { loadContext } from './load-context.js'
 import type { Handler } from './pass.js'
 import { handlerError, returnResult, validateResult } from './result.js'
 
-/** What came of a handler. `unread`: it did not begin, because the run was to stop before its context was loaded. */
+/** Result of calling a handler. `unread`: the handler was not called, because the run had to stop before its context was loaded. */
 type HandlerOutcome = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' | 'unread' } | { kind: 'threw'; error: unknown }
 
-/** What to do with the delivery of a run that is over (rule 7). */
+/** Action for the delivery of a finished run (rule 7). */
 export type DeliveryAction = 'ack' | 'hand_back' | 'leave'
 
-/** Runs the handler of an attempt, gives back what it made, tells what became of it, and says what becomes of the delivery. */
+/** Runs the handler of an attempt, publishes its return, logs the outcome, and returns the action for the delivery. */
 export function runHandler(worker: WorkerContext, run: Run, handler: Handler): Promise<DeliveryAction> {
   return worker.deps.tracing?.on
     ? inWorkSpan(worker.deps.tracing, worker.deps, { run, work: () => executeRun(worker, run, handler) })
@@ -41,7 +41,7 @@ async function executeRun(worker: WorkerContext, run: Run, handler: Handler): Pr
     await keepLate(worker, run, produced)
     return run.stop === 'ended' ? 'ack' : 'leave'
   }
-  // The connection was closed: another attempt may load it.
+  // The connection was closed: another attempt may be able to load the context.
   if (produced.kind === 'unread' && !isPastDeadline(worker.deps, run)) return 'leave'
   const made = answerOf(worker, run, produced)
   const answer = made instanceof Promise ? await made : made
@@ -66,7 +66,7 @@ async function keepLate(worker: WorkerContext, run: Run, produced: HandlerOutcom
   if ('output' in answer) await publishLate(worker, run, answer.output)
 }
 
-/** Without a promise where nothing is to be waited for: where async scopes are tracked, as in a worker, each one is dear. */
+/** Calls the handler. Returns no promise if there is nothing to wait for: promises are expensive where async contexts are tracked, as in a worker. */
 function produce(worker: WorkerContext, run: Run, handler: Handler): HandlerOutcome | Promise<HandlerOutcome> {
   try {
     if (run.parts.some((part) => part.data === undefined)) return produceLoaded(worker, run, handler)
@@ -112,7 +112,7 @@ function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
   return typeof (value as { then?: unknown } | undefined)?.then === 'function'
 }
 
-/** Joined when first asked for. */
+/** Returns a function that joins the parts to a context at its first call. */
 function contextOf(parts: () => LoadedPart[]): () => WorkContext {
   let context: WorkContext | undefined
   return () => {
@@ -135,7 +135,7 @@ function answerOf(worker: WorkerContext, run: Run, produced: HandlerOutcome): Ru
   }
 }
 
-/** What it says in `context.raw_output` that it made is kept as a handler's own output would be. */
+/** Builds the result for a handler that threw. A raw output in `context.raw_output` of the error is kept like one that the handler returned. */
 function thrownAnswer(thrown: unknown, run: Run): RunResult {
   const error = handlerError(thrown, run)
   const { raw_output, ...details } = error.details ?? {}

@@ -1,13 +1,14 @@
 import { type Bus, DEFAULT_ID_WINDOW_MS } from '@passover/bus'
 
-/** How long ids may be used: what readers judge late first steps and old work by. */
+/** Time for which an id can begin a pass, in milliseconds. Readers use it to detect late first steps and old work. */
 export interface IdWindow {
   readonly id_window_ms: number
 }
 
 /**
- * The stream's own, looked up each time: who may not ask the stream learns it from the audit, which may come later. `given`: for tests.
- * `environment`: what is taken until it is known, and where the stream or the audit are of an earlier version.
+ * Returns the id window of the stream. It is looked up at each access, because an agent without permission to read the stream learns it later, from
+ * the audit service. `given` overrides it in tests. `environment` is used until it is known, and with a stream or audit service of an earlier
+ * version.
  */
 export function idWindow(
   bus: Pick<Bus, 'idWindow'>,
@@ -20,7 +21,7 @@ export function idWindow(
   }
 }
 
-/** What a journal is read by, with the window as it is known then. */
+/** Returns rules for reading a journal that always use the current id window. */
 export function viewRules<More extends object>(window: IdWindow, more: More): IdWindow & More {
   return Object.defineProperty({ ...more }, 'id_window_ms', { get: () => window.id_window_ms, enumerable: true }) as IdWindow & More
 }

@@ -2,19 +2,19 @@ import { firstStepIsLate, isExpiry, type JournalRules } from '@passover/core'
 import { isFirst, journalFilter, type Step, SYSTEM } from '@passover/schemas'
 
 /**
- * What exact gets tell of a journal. They show the last message of each subject only: a later dishonest one may hide the
- * first, and nothing found is no proof (rule 6). So a step is believed only together with the step that its guard names.
+ * A journal as far as exact gets show it. They return only the last message of each subject: a later dishonest one may hide the first, and an empty
+ * result proves nothing (rule 6). So a step counts only together with the step that its guard names.
  */
 export interface JournalView {
   held?: Step
   work?: Step
-  /** The newest fence that can be believed. */
+  /** The newest fence that can be verified. */
   fence?: Step
-  /** 0 without work. */
+  /** Number of the current attempt. 0 without a work step. */
   attempt: number
-  /** Sequence of the last step found, whether it counts or not: what the next guard expects. */
+  /** Sequence of the last step found, valid or not, which the next guard expects. */
   last: number
-  /** Sequence of the last step found that counts: what a child's proof names. */
+  /** Sequence of the last valid step found, which a child's proof names. */
   valid: number
   ending: JournalEnding
 }
@@ -22,14 +22,14 @@ export interface JournalView {
 export type JournalEnding =
   | { kind: 'none' }
   | { kind: 'return'; step: Step }
-  /** There is a return, or a fence, that cannot be judged from what was found: ask the audit, or read again. */
+  /** There is a return or a fence that cannot be judged from the steps found: ask the audit service, or read again. */
   | { kind: 'unclear' }
 
-/** How the sdk judges steps that it reads. */
+/** Rules for judging steps that were read. */
 export interface ViewRules extends JournalRules {
   /**
-   * Whether a fence whose predecessor is hidden is believed: by workers, whose own agent wrote it.
-   * A caller does not: it asks.
+   * True to accept a fence whose predecessor is hidden. Workers do, because their own agent wrote the fence. Callers do not: they ask the audit
+   * service.
    */
   trust_fences: boolean
 }
@@ -71,8 +71,8 @@ function believedReturn(step: Step, seen: Seen, rules: ViewRules): boolean {
   const before = step.guard?.sequence
   if (before === undefined) return false
   if (step.by !== SYSTEM) return step.by === step.key.subagent && guardsJournal(step) && before === attemptBegin(step.attempt, seen)
-  // The timekeeper's last resort against a worker that fills the journal: its own first return. One of the worker's may have come before,
-  // hidden by a later one, so that a caller has to ask; for a worker the journal is ended either way.
+  // The timekeeper uses this guard as a last resort against a worker that floods the journal. It is the first return of the system. An earlier return
+  // of the worker may be hidden by a later one, so a caller must ask the audit service. For a worker the journal has ended in both cases.
   if (step.guard?.subject === `return.${journalFilter(step.key).slice(2, -1)}${SYSTEM}`) return rules.trust_fences
   if (step.guard?.subject === `return.${journalFilter(step.key).slice(2)}`) return before === 0
   if (!guardsJournal(step)) return false
@@ -80,7 +80,7 @@ function believedReturn(step: Step, seen: Seen, rules: ViewRules): boolean {
   return [seen.held, seen.work, seen.fence].some((named) => named?.sequence === before)
 }
 
-/** Sequence of the step with which an attempt began, if that was found. */
+/** Returns the sequence of the step that began an attempt, if it was found. */
 function attemptBegin(attempt: number, seen: Seen): number | undefined {
   if (attempt === 1) return seen.work?.sequence
   return seen.fence?.attempt === attempt ? seen.fence.sequence : undefined
@@ -90,7 +90,7 @@ function guardsJournal(step: Step): boolean {
   return step.guard?.subject === journalFilter(step.key)
 }
 
-/** Rule 5: a first step that came too late is nothing, unless it says so itself. */
+/** Applies rule 5: returns true for a first step that was stored too late and is not itself an expiry. */
 export function isLateFirst(step: Step, rules: JournalRules): boolean {
   return isFirst(step) && !isExpiry(step) && firstStepIsLate(step, rules)
 }

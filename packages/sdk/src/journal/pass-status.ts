@@ -4,7 +4,10 @@ import type { Deps } from '../runtime/dependencies.js'
 import type { IdWindow } from './id-window.js'
 import { askAudit } from './poll.js'
 
-/** Where a pass stands: as the audit knows it, else as far as exact gets of its journal tell. E041: no such pass; E040: no answer. */
+/**
+ * Returns the status of a pass from the audit service, else as far as exact gets of its journal show it. Throws E041 if there is no such pass, and
+ * E040 without an answer.
+ */
 export async function readPassStatus(home: { deps: Deps; window: IdWindow }, key: PassKey): Promise<PassStatus> {
   const asked = await askAudit(home.deps.bus, key)
   if (asked.kind === 'pass') {

@@ -3,7 +3,7 @@ import { deadlineOf, type JournalRules } from '@passover/core'
 import { type AnsweredPass, HEADER, type PassKey, passAnswer, SYSTEM } from '@passover/schemas'
 import { type JournalView, type ViewRules, viewJournal } from './journal-view.js'
 
-/** A return as it was stored, wherever it was read. */
+/** A stored return, from the stream or the audit service. */
 export interface StoredReturn {
   by: string
   sequence: number
@@ -13,38 +13,38 @@ export interface StoredReturn {
   data: Uint8Array
 }
 
-/** What the journal of an awaited pass shows to exact gets. */
+/** State of the journal of an awaited pass, as far as exact gets show it. */
 export type PollResult =
   | { kind: 'return'; found: StoredReturn }
-  /** The journal is another request's that used the same id. */
+  /** The journal belongs to another request with the same id. */
   | { kind: 'other_request' }
   | { kind: 'held' }
   | { kind: 'open'; deadline: number }
   | { kind: 'nothing' }
-  /** Something is there that cannot be judged: ask. `returned`: sequence of a stored return, whether it counts or not. */
+  /** The journal has steps that cannot be judged without the audit service. `returned` is the sequence of a stored return, valid or not. */
   | { kind: 'unclear'; returned?: number | undefined }
 
-/** A request that a caller published: sequence and time (server ms) of what was stored. */
+/** Sequence and time (server ms) of a request that a caller published. */
 export interface PublishedRequest {
   sequence: number
   at: number
 }
 
-/** A pass that a caller waits for. */
+/** A pass that a caller awaits. */
 export interface PolledPass {
   readonly key: PassKey
-  /** Of its own request, to be compared. */
+  /** Digest of the caller's own request, for comparison. */
   readonly digest: string | undefined
   published?: PublishedRequest | undefined
 }
 
-/** Reads a pass's journal by exact gets (rule 6). Throws what reading throws. */
+/** Reads the journal of a pass by exact gets (rule 6). Throws the errors of reading. */
 export async function pollJournal(bus: Bus, pass: PolledPass, rules: ViewRules): Promise<PollResult> {
   const steps = await bus.journal.glimpse(pass.key)
   const view = viewJournal(steps, rules)
   if (pass.digest !== undefined && differs(view, pass.digest)) return { kind: 'other_request' }
   if (view.ending.kind === 'return') {
-    // A replica that lags may still show the return of an earlier use of the id, which was deleted since.
+    // A lagging replica may still show the return of an earlier use of the id, which has been deleted.
     return isOfEarlierUse(pass, view.ending.step, rules) ? { kind: 'unclear' } : readReturn(bus, view.ending.step)
   }
   if (view.ending.kind === 'unclear') {
@@ -55,7 +55,7 @@ export async function pollJournal(bus: Bus, pass: PolledPass, rules: ViewRules):
   return view.held ? { kind: 'held' } : { kind: 'nothing' }
 }
 
-/** Whether a return is so much older than the request that the id may have been forgotten in between, and used again. */
+/** Returns true if a return is so much older than the request that the id may have expired in between and been used again. */
 export function isOfEarlierUse({ published }: Pick<PolledPass, 'published'>, returned: { time: number }, rules: JournalRules): boolean {
   return published !== undefined && published.at - returned.time > rules.id_window_ms
 }
@@ -65,19 +65,19 @@ function differs(view: JournalView, digest: string): boolean {
   if (first) return first.digest !== undefined && first.digest !== digest
   if (view.ending.kind !== 'return') return false
   const { step } = view.ending
-  // An expiry answers whoever asks.
+  // An expiry answers every request with the id.
   return step.by === SYSTEM && step.code !== 'E005' && step.digest !== undefined && step.digest !== digest
 }
 
 async function readReturn(bus: Bus, step: { key: PassKey; by: string; sequence: number }): Promise<PollResult> {
   const stored = await bus.journal.last(bus.subjects.return(step.key, step.by))
-  // Meanwhile another one stands there.
+  // Another return was stored on the subject meanwhile.
   if (stored?.sequence !== step.sequence) return { kind: 'unclear', returned: step.sequence }
   const { sequence, time, data } = stored
   return { kind: 'return', found: { by: step.by, sequence, time, data, content_type: stored.headers.get(HEADER.contentType) } }
 }
 
-/** What the audit service says about a pass of ours. */
+/** Answer of the audit service about a pass of this agent. */
 export type AuditAnswer =
   | { kind: 'unanswered' }
   | { kind: 'unknown' }

@@ -2,20 +2,23 @@ import { BusReadError } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import type { PassKey } from '@passover/schemas'
 
-/** Why a pass is not waited for any longer, though nobody returned it. */
+/** Errors that end the wait for a pass without a return. */
 
 export function unreachableError(why: string, key?: PassKey): PassOverError {
   return new PassOverError('E040', why, key && { ...key })
 }
 
-/** Its journal has a return, and which one counts only the audit can tell (two attempts were lost, or steps do not follow one another). */
+/**
+ * Returns the error for a pass with a stored return that only the audit service can confirm: two attempts were lost, or steps do not follow one
+ * another.
+ */
 export function unconfirmedReturnError(key: PassKey, returned: number): PassOverError {
   const message = `a return of the pass is stored (sequence ${returned}), and the audit, which confirms that it counts, does not answer; do not ask for the work again, ask for its id when the audit is back`
-  // A retry would do the work again, under another id.
+  // Not recoverable: a retry would repeat the work under another id.
   return new PassOverError('E040', message, { ...key, returned, recoverable: false })
 }
 
-/** Why returns cannot be heard: a server that does not permit it says so at once, and will not tomorrow. */
+/** Converts an error of subscribing to returns. A denied subscription is E013, because retrying does not help. */
 export function subscribeError(error: unknown): PassOverError {
   if (error instanceof PassOverError) return error
   const why = error instanceof Error ? error.message : String(error)

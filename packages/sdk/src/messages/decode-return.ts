@@ -4,18 +4,17 @@ import { type ErrorCode, type Part, type PassError, type PassKey, SYSTEM, type W
 import type { StoredReturn } from '../journal/poll.js'
 import type { Deps } from '../runtime/dependencies.js'
 
-/** What a stored return says. */
+/** A decoded return: an output or an error. */
 export type DecodedReturn = { ok: true; output: WorkOutput } | { ok: false; error: PassError }
 
 type Json = Record<string, unknown>
 
-/** As long as a cluster may be without a leader, and some more. */
+/** Milliseconds for which an unanswered read is retried: somewhat longer than a cluster may be without a leader. */
 const LEADERLESS_TIMEOUT_MS = 30_000
 
 /**
- * Opens a stored return: decodes it, fetches what travels by reference, and checks it by the same rule as the worker and the audit.
- * An unacceptable one is E021 or E013 with the raw output kept, one of more than `output_bytes` E021 without it. Gives the result itself where
- * nothing must be fetched.
+ * Decodes a stored return, fetches the parts that are stored separately, and validates it by the same rule as the worker and the audit service. An
+ * invalid one is E021 or E013 with the raw output, one of more than `output_bytes` is E021 without it. Returns no promise if no part must be fetched.
  */
 export function decodeReturn(
   { bus, output_bytes }: Pick<Deps, 'bus' | 'output_bytes'>,
@@ -44,19 +43,19 @@ async function acceptParts(
     const joined = joinOutput(body.output, await loadParts(bus.parts, body.parts))
     return joined.ok ? accept(key, joined.value) : invalidReturn('E021', joined.error, body.output)
   } catch (error) {
-    // Its bucket may have no leader at the moment: then the return is opened again.
+    // The bucket may have no leader at the moment. Then the return is decoded again later.
     if (error instanceof PartError && error.unanswered && bus.now() - found.time < LEADERLESS_TIMEOUT_MS) throw error
     if (error instanceof PartError) return invalidReturn('E021', `an artifact is lost: ${error.message}`, body.output)
     throw error
   }
 }
 
-/** Bytes of a stored output: of its message, and as many as its parts claim to have. */
+/** Returns the size of a stored output in bytes: that of its message plus the stated sizes of its parts. */
 export function outputBytes(data: Uint8Array, parts: readonly Part[]): number {
   return parts.reduce((sum, part) => sum + (Number.isFinite(part?.size) ? part.size : Number.POSITIVE_INFINITY), data.length)
 }
 
-/** Not recoverable: a retry would repeat the work, and its output would not be smaller. */
+/** Returns the error for an output above the limit. Not recoverable: a retry would repeat the work, and its output would not be smaller. */
 function outputTooLarge(bytes: number, most: number): DecodedReturn {
   const details = { output_bytes: bytes, limit_bytes: most, recoverable: false }
   return { ok: false, error: passError('E021', `its output has ${bytes} bytes, and at most ${most} are loaded here`, details) }
@@ -67,7 +66,7 @@ function accept(key: PassKey, output: Json): DecodedReturn {
   return accepted.ok ? { ok: true, output: accepted.output } : rejectedOutput(accepted.error, output)
 }
 
-/** The output is kept with what it is refused for. */
+/** Returns the error with the rejected output in its details. */
 export function rejectedOutput({ code, message, details }: PassError, output: object): DecodedReturn {
   return { ok: false, error: { code, message, details: { ...details, raw_output: output } } }
 }
@@ -75,7 +74,7 @@ export function rejectedOutput({ code, message, details }: PassError, output: ob
 function errorOf(body: Json, by: string): DecodedReturn {
   const accepted = acceptError(body.error, by)
   const { error } = accepted
-  // What a worker may not say is kept as it said it.
+  // An error that a worker may not report is kept as raw output.
   const raw_output = accepted.ok ? body.raw_output : body
   if (raw_output === undefined) return { ok: false, error }
   return { ok: false, error: { code: error.code, message: error.message, details: { ...error.details, raw_output } } }

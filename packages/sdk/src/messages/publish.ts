@@ -5,17 +5,18 @@ import { type Deps, sleep } from '../runtime/dependencies.js'
 
 const UNREACHABLE_TIMEOUT_MS = 5_000
 const RETRY_DELAY_MS = 200
-/** What a caller whose request was not taken may wait before the next. */
+/** Milliseconds that a caller should wait after a refused request before the next. */
 const RETRY_AFTER_MS = 5_000
 
-/** Headers of an event. Without any it would look like an answer of the server, which no reader believes. */
+/** Returns the headers of an event. A message without headers would look like an answer of the server, which no reader trusts. */
 export function eventHeaders(traceparent: string | undefined): Partial<Record<string, string>> {
   return { [HEADER.contentType]: CONTENT_TYPE.msgpack, [HEADER.traceparent]: traceparent }
 }
 
 /**
- * Stores a message that needs no guard: a request or a cancel. An outcome that is not known is published again, since a second one does
- * no harm. Returns the sequence of what was stored. E040 after 5 s without an answer, E014 when the stream takes no more, E012 when the message is too large, E013 without permission.
+ * Publishes a message that needs no guard: a request or a cancel. Publishes again if the outcome is unknown, since a duplicate does no harm. Returns
+ * the stream sequence. Throws E040 after 5 s without an answer, E014 if the stream is full, E012 if the message is too large, and E013 without
+ * permission.
  */
 export function publishUnguarded(deps: Deps, message: PublishMessage, key: PassKey): Promise<number> {
   const begun = deps.clock.monotonic()
@@ -36,7 +37,7 @@ async function publishAgain({ deps, message, key, begun }: Publishing, first: Ex
   let unsure = false
   for (let outcome: PublishResult = first; ; outcome = await deps.bus.publish(message)) {
     if (outcome.kind === 'stored') return outcome.sequence
-    // What got no answer may be stored all the same: after that no refusal says that it is not.
+    // A message without an answer may be stored nevertheless. After that, a refusal does not prove that it is not.
     unsure ||= outcome.kind === 'unknown'
     const refused = outcome.kind === 'refused' && !unsure ? await refusalError(deps, outcome, { key, message }) : undefined
     if (refused) throw refused
@@ -66,7 +67,10 @@ async function refusalError(
   return outcome.reason === 'closed' && (await areRequestsClosed(deps)) ? full('no requests are taken now') : undefined
 }
 
-/** Nobody takes requests: the stream is at its high-water mark. A stream without a leader looks the same, so whoever can look is asked. */
+/**
+ * Returns true if the stream accepts no requests because it is at its high-water mark. A stream without a leader looks the same, so a service that
+ * can read its state is asked.
+ */
 async function areRequestsClosed({ bus }: Deps): Promise<boolean> {
   const answer = timeAnswer.safeParse(await bus.ask({ op: 'time', requests: true }).catch(() => undefined))
   return answer.success && answer.data.ok && answer.data.requests !== 'open'

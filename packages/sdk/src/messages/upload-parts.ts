@@ -3,26 +3,26 @@ import { PassOverError } from '@passover/core'
 import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, registerAnswer } from '@passover/schemas'
 import { type Deps, sleep } from '../runtime/dependencies.js'
 
-/** Of what the server refuses. It may be for want of the bucket, which the dispatchers make when they are asked. */
+/** Maximum number of refused uploads. A refusal may mean that the bucket is missing, which the dispatchers create on request. */
 const MAX_REFUSALS = 4
 const RETRY_DELAY_MS = 250
-/** Without a connection for so long a request is given up, as one without large parts is. */
+/** Milliseconds without a connection until a request is given up, as for a request without large parts. */
 const UNREACHABLE_TIMEOUT_MS = 5_000
-/** Room appears only when parts are deleted or a person raises the limit. */
+/** Retry delay for a full bucket in milliseconds. Space becomes free only when parts are deleted or a person raises the limit. */
 const FULL_RETRY_AFTER_MS = 60_000
 
-/** How long storing is tried. */
+/** Conditions under which uploads are retried. */
 export interface UploadDeadline {
-  /** Server ms. */
+  /** Time until which uploads are retried, in server ms. */
   until: number
-  /** It goes on without a connection, too. */
+  /** True to retry without a connection, too. */
   whatever_the_connection?: true
   stopped?: () => boolean
 }
 
 /**
- * Moves parts that are too large for a message into the agent's own bucket; an agent that has none yet asks the dispatchers for it.
- * Gives the parts themselves where they all fit. E013: the agent may have no bucket; E014: its bucket is full; E040: no dispatcher made one.
+ * Uploads parts that are too large for a message to the agent's own bucket. Asks the dispatchers to create a missing bucket. Returns the parts
+ * unchanged if they all fit. Throws E013 if the agent may have no bucket, E014 if its bucket is full, and E040 if no dispatcher created one.
  */
 export async function uploadLargeParts(
   deps: Deps,
@@ -32,7 +32,7 @@ export async function uploadLargeParts(
   return fitInMessage(parts) ? parts : uploadWithRetries(deps, patience, () => deps.bus.parts.stow(owner, parts))
 }
 
-/** The same for parts of which none stays in the message. */
+/** Uploads all parts, whatever their size. */
 export function uploadAllParts(
   deps: Deps,
   owner: string,
@@ -41,7 +41,7 @@ export function uploadAllParts(
   return uploadWithRetries(deps, patience, () => deps.bus.parts.stow(owner, parts, new Set(parts)))
 }
 
-/** What the server did not answer is sent again, as long as the pass can still be of use. */
+/** Retries uploads that the server did not answer while the pass can still use them. */
 async function uploadWithRetries(deps: Deps, patience: UploadDeadline, stow: () => Promise<Part[]>): Promise<Part[]> {
   let connected_at = deps.clock.monotonic()
   for (let tries = 1, refused = 0; ; tries++) {
@@ -64,7 +64,7 @@ function isRefusal({ reason }: BusReadError): boolean {
   return reason !== 'timeout' && reason !== 'disconnected' && reason !== 'no_responders'
 }
 
-/** Gives how full the bucket is, where a dispatcher answers. */
+/** Asks the dispatchers to create the bucket. Returns the used and maximum bytes if one answers. */
 async function askForBucket(deps: Deps): Promise<{ bytes: number; max_bytes?: number | undefined } | undefined> {
   const answer = registerAnswer.safeParse(await deps.bus.ask({ parts_only: true }, { service: 'register' }).catch(() => undefined))
   if (answer.success && !answer.data.ok) throw PassOverError.from(answer.data.error)
@@ -84,7 +84,7 @@ function mib(bytes: number): string {
   return (bytes / 1024 ** 2).toFixed(1)
 }
 
-/** Whether all parts can travel in one message. */
+/** Returns true if all parts fit into one message. */
 export function fitInMessage(parts: readonly Part[]): boolean {
   let total = 0
   for (const { size } of parts) {

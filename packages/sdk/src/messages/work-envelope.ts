@@ -12,13 +12,13 @@ import {
   type WorkEnvelope,
 } from '@passover/schemas'
 
-/** What a work step brings its worker. */
+/** Content of a work step. */
 export interface WorkContent {
   control: WorkControl
   parts: Part[]
 }
 
-/** What is read of every work step. */
+/** Headers that are read from every work step. */
 const READ = new HeaderScanner({
   content: HEADER.contentType,
   digest: HEADER.digest,
@@ -31,13 +31,16 @@ const READ = new HeaderScanner({
 })
 const { at: AT } = READ
 
-/** The body of a work step, or why this worker cannot read it. Only `passover` writes it, so its form is not checked. */
+/**
+ * Decodes the body of a work step. Returns the reason as a string if this worker cannot read it. Only the system writes it, so its structure is not
+ * validated.
+ */
 export function decodeWork(delivery: Delivery, key: PassKey, slot: Slot): WorkContent | string {
   const headers = READ.firsts(delivery.headers)
   const envelope = decodeTrusted(delivery.data, headers[AT.content]) as Partial<WorkEnvelope> | undefined | null
   if (!envelope) return 'it cannot be decoded'
   const { control: frame, parts } = envelope
-  // What a later version says may mean something else. Earlier ones stay readable.
+  // Fields of a later version may have another meaning. Earlier versions stay readable.
   const version: unknown = envelope.v
   if (Number(version) > WIRE_VERSION)
     return `its version is ${oneLine(String(version))}, and this worker reads versions up to ${WIRE_VERSION}`
@@ -63,13 +66,13 @@ function framedStep(headers: (string | undefined)[], key: PassKey, slot: Slot): 
   }
 }
 
-/** The error that a pass was ended with. */
+/** Returns the error that a pass was ended with. */
 export function terminationError({ by, stored }: ReceivedReturn): PassError {
   const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
   return acceptError(decoded.ok ? (decoded.value as { error?: unknown } | undefined)?.error : undefined, by).error
 }
 
-/** Why a handler whose pass was ended has to stop. */
+/** Returns the abort reason for a handler whose pass was ended. */
 export function terminationReason(error: PassError): Error {
   if (error.code === 'E010') return new PassOverError('E010', error.message)
   return new PassOverError('E043', error.message)

@@ -4,31 +4,31 @@ import type { Random } from '@passover/schemas'
 import type { OutputSchemas } from '@passover/validation'
 import type { Faults } from './fault-points.js'
 
-/** What the sdk is given: only `connect()` constructs these, so that a simulation brings its own. */
+/** Dependencies of the SDK. Only `connect()` creates them, so that a simulation can provide its own. */
 export interface Deps {
-  /** Connected as the agent. */
+  /** Connection of the agent. */
   bus: Bus
-  /** The server's time. */
+  /** Clock that shows the server's time. */
   clock: Clock
   random: Random
   faults?: Faults
-  /** Where spans go; absent: nowhere. Its agent ends it. */
+  /** Recorder of spans. If absent, none are recorded. Disposed with the agent. */
   tracing?: Tracing
-  /** How often a worker asks whether it is registered still, ms; absent: never. */
+  /** Milliseconds between checks that a worker's agent is still registered. If absent, it is not checked. */
   registered_ms?: number
-  /** Applies output schemas; absent: none is. Its agent ends it. */
+  /** Validator for output schemas. If absent, outputs are not validated. Disposed with the agent. */
   schemas?: OutputSchemas
-  /** Bytes of one output, parts included, beyond which it is not loaded; absent: what `loadParts` allows. */
+  /** Maximum size in bytes of an output that is loaded, including its parts. If absent, the limit of `loadParts` applies. */
   output_bytes?: number
-  /** Where the process says a line for people, workers' failures among them; absent: nowhere. */
+  /** Prints a line for people, such as a failure of a worker. If absent, nothing is printed. */
   say?: (line: string) => void
-  /** Where it runs, for people. */
+  /** Host and process id, for people. */
   process?: { host: string; pid: number }
-  /** Addresses that `bus` connects to, for people. */
+  /** Server addresses of `bus`, for people. */
   servers?: readonly string[]
 }
 
-/** A promise for the passing of time. Aborting ends it early, without an error. */
+/** Resolves after `ms` milliseconds. Aborting the signal resolves it early, without an error. */
 export function sleep(clock: Deps['clock'], ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve()

@@ -1,8 +1,7 @@
 import type { PassKey } from '@passover/schemas'
 
 /**
- * The edges between two steps of the sdk, named so that a test can kill or stall it exactly there.
- * In production nothing is handed in and nothing is awaited.
+ * Points between two steps of the SDK at which a test can kill or stall the process. In production no faults are passed in and nothing is awaited.
  */
 export const FAULT_POINTS = [
   'pass-over:before-publish',
