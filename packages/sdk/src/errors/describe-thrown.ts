@@ -4,7 +4,7 @@ import { withArticle } from '@passover/schemas'
 
 /** Description of a thrown value, as plain data. */
 export interface ThrownDescription {
-  /** Says what was thrown and what caused it. Never empty. */
+  /** Message of the error and its causes. Never empty. */
   message: string
   name: string
   /** End of the stack. Files are reduced to their names, because it is sent to the originator and the worker's paths are private. */

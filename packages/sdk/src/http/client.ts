@@ -31,18 +31,21 @@ interface Parties {
   to?: string
 }
 interface Waits {
-  /** Seconds to wait for what comes back. */
+  /** Seconds to wait for the return. */
   wait_s?: number
 }
 type Filter<P> = Omit<P, 'cursor'>
 
-/** A gateway's API. Everything is done as the owner of the token. */
+/** API of a gateway. Every request is made on behalf of the owner of the token. */
 export interface HttpClient {
   passes: {
-    /** Without `wait_s` it settles when the stream has taken it. `key`: asked again with the same one, it is the same pass. `traceparent`: of what it continues. */
+    /**
+     * Without `wait_s` it resolves when the stream has stored the request. `key`: idempotency key; repeating a request with the same key returns the
+     * same pass. `traceparent`: W3C traceparent that the pass continues.
+     */
     create(pass: CreatePass, options?: Waits & { key?: string; traceparent?: string }): Promise<CreatedPass>
     get(id: string, options?: Parties & Waits & { history?: true }): Promise<ShownPass>
-    /** Newest first, page after page. */
+    /** Yields passes, newest first. Fetches page by page. */
     list(filter?: Filter<AuditParameters>): AsyncIterable<PassRow>
     cancel(id: string, options?: Parties & { reason?: string }): Promise<CancelledPass>
     approve(id: string, decision?: DecidePass): Promise<DecidedPass>
@@ -51,14 +54,14 @@ export interface HttpClient {
   }
   audit(filter?: Filter<AuditParameters>): AsyncIterable<PassOverAuditEntry>
   returns(filter?: Filter<ReturnsParameters>): AsyncIterable<ReturnToContext>
-  /** What is stored from now on (or after `after`), each once, until the signal. */
+  /** Yields events that are stored from now on (or after `after`), each once, until the signal is aborted. */
   events(options?: EventsOptions): AsyncIterable<FeedEvent>
   agents(): Promise<AgentsPage['agents']>
   inbox(options?: { from?: string; mine?: 'true'; limit?: number; cursor?: string }): Promise<InboxPage>
   policy: {
     get(): Promise<PolicyInForce>
     explain(from: string, to: string): Promise<ExplainedPolicy>
-    /** `base`: the version that was changed. E031 where another one is in force by now. */
+    /** `base`: the version that the document is based on. Fails with E031 if another version is in force. */
     put(document: PassOverPreferences, options: { base: number; reason?: string; allow_missing?: 'true' }): Promise<PublishedPolicy>
   }
   dlq: {
@@ -70,9 +73,9 @@ export interface HttpClient {
 }
 
 /**
- * Makes a client of a gateway. Nothing is sent yet.
+ * Creates a client for a gateway. Sends nothing.
  *
- * @throws PassOverError E005 where an option is wrong.
+ * @throws PassOverError E005 if an option is wrong.
  */
 export function connectHttp(options: HttpOptions): HttpClient {
   checkHttp(options)

@@ -5,21 +5,21 @@ import { type HttpOptions, pause, send } from './request.js'
 import { type Block, blocks } from './sse-parser.js'
 
 export interface EventsOptions extends EventsParameters {
-  /** Ends it. */
+  /** Signal that ends the iteration. */
   signal?: AbortSignal
-  /** Told what a feed cannot give: `gap` (deleted before it was read) or `reset` (another stream). */
+  /** Called for events that cannot be delivered: `gap` (deleted before they were read) or `reset` (the stream was replaced). */
   onLost?: (what: 'gap' | 'reset', data: unknown) => void
-  /** Told each time a connection ended and another one is made. */
+  /** Called each time a connection ended and a new one is made. */
   onReconnect?: (why: unknown) => void
 }
 
 const AGAIN_MS = 500
-/** No heartbeat for so long: the connection is dead, whatever it says. */
+/** Milliseconds without a heartbeat after which the connection counts as dead. */
 const SILENT_MS = 60_000
 
 /**
- * What is stored, each event once: after a connection that ended (a gateway that restarts, too) it goes on after the last id it heard. Throws what
- * asking again cannot mend: E005, E013.
+ * Yields stored events, each once. After a lost connection (including a restart of the gateway) it resumes after the last id it received. Throws
+ * errors that retrying cannot fix: E005, E013.
  */
 export async function* events(options: HttpOptions, wanted: EventsOptions): AsyncGenerator<FeedEvent> {
   const { signal, onLost, onReconnect, after, ...query } = wanted

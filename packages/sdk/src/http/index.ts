@@ -1,9 +1,9 @@
 /**
- * @passover/sdk/http: the same passes over HTTP, for programs that have no NATS: `connectHttp({ url, token })`.
+ * @passover/sdk/http: passes over HTTP, for programs without a connection to NATS: `connectHttp({ url, token })`.
  *
- * I1  Everything is typed by the schemas that the gateway parses with.
- * I2  A problem becomes a PassOverError with its code; no server is E040.
- * I3  `events()` gives every event once, across connections that end: it goes on after the last id that it heard.
+ * I1 All requests and responses are typed by the schemas that the gateway parses with.
+ * I2 A problem response becomes a PassOverError with its code; a server that cannot be reached is E040.
+ * I3 `events()` yields every event once, across reconnections: it resumes after the last id it received.
  */
 
 export { connectHttp, type HttpClient } from './client.js'

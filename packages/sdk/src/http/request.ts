@@ -6,12 +6,12 @@ import { describeThrown } from '../errors/describe-thrown.js'
 import { checkOptions, invalidOption, readSafely } from '../errors/option-errors.js'
 
 export interface HttpOptions {
-  /** Where the gateway is: `http://127.0.0.1:7420`, or below a path of a reverse proxy: `https://example.com/passover/`. */
+  /** URL of the gateway: `http://127.0.0.1:7420`, or a path of a reverse proxy: `https://example.com/passover/`. */
   url: string
   token?: string | undefined
-  /** Default: the global one. */
+  /** Function that sends requests. Default: the global `fetch`. */
   fetch?: typeof fetch | undefined
-  /** How long one request waits in all where the gateway says `Retry-After` (ms, default 30,000; 0: never). */
+  /** Maximum total time in milliseconds that a request waits because of `Retry-After` (default 30,000; 0: never). */
   most_wait_ms?: number | undefined
 }
 
@@ -36,7 +36,7 @@ const httpOptions = z.strictObject({
   most_wait_ms: z.number().min(0).optional(),
 } satisfies Record<keyof HttpOptions, z.ZodType>)
 
-/** Checks them before anything is sent. E005 names the option, and never shows a secret. */
+/** Validates the options before anything is sent. Throws E005, which names the option and never contains a secret. */
 export function checkHttp(options: HttpOptions): void {
   const { url, token } = checkOptions(httpOptions, options)
   const parsed = URL.canParse(url) ? new URL(url) : undefined
@@ -48,7 +48,7 @@ export function checkHttp(options: HttpOptions): void {
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) throw invalidOption('token', 'must be printable ASCII without spaces')
 }
 
-/** An address of the API, below the path that the gateway has at its proxy. */
+/** Returns a URL of the API, below the path that the gateway has at its proxy. */
 function addressOf(url: string, path: string): URL {
   const base = new URL(url)
   if (!base.pathname.endsWith('/')) base.pathname += '/'
@@ -63,7 +63,10 @@ function bodyText(body: unknown): string {
   })
 }
 
-/** Sends one request, and again after `Retry-After` where that can do no harm. PassOverError with the problem's code; E040 where nobody answers. */
+/**
+ * Sends a request, and repeats it after `Retry-After` if that does no harm. Throws a PassOverError with the problem's code, or E040 without an
+ * answer.
+ */
 export async function send(options: HttpOptions, path: string, asked: Ask = {}): Promise<Response> {
   let left_ms = options.most_wait_ms ?? MOST_WAIT_MS
   for (;;) {
@@ -71,7 +74,7 @@ export async function send(options: HttpOptions, path: string, asked: Ask = {}):
     if (response.ok) return response
     const error = await errorOf(response)
     const { retry_after_ms, pass_id } = error.context ?? {}
-    // What a pass ended with would be another pass's end.
+    // An error with a pass id is the end of that pass: repeating the request would create another pass.
     if (typeof retry_after_ms !== 'number' || pass_id !== undefined || !mayAskAgain(response.status, asked)) throw error
     const wait_ms = Math.max(retry_after_ms, LEAST_WAIT_MS)
     if (wait_ms > left_ms) throw error
@@ -81,7 +84,7 @@ export async function send(options: HttpOptions, path: string, asked: Ask = {}):
   }
 }
 
-/** What was turned away at the door was not done; of anything else only what changes nothing is asked again. */
+/** Returns true if a request may be repeated: after a rate limit, because the request was not processed, and otherwise only if it changes nothing. */
 function mayAskAgain(status: number, { method, body }: Ask): boolean {
   return status === TOO_MANY || (status === NOT_NOW && (method ?? 'GET') === 'GET' && body === undefined)
 }
@@ -100,7 +103,7 @@ async function sendOnce({ url, token, fetch: ask = fetch }: HttpOptions, path: s
   })
 }
 
-/** As JSON. What is no JSON comes from somebody else. */
+/** Sends a request and parses the JSON response. A response that is not JSON is not from a gateway: E040. */
 export async function call<T>(options: HttpOptions, path: string, asked: Ask = {}): Promise<T> {
   const response = await send(options, path, asked)
   try {
@@ -121,7 +124,9 @@ async function errorOf(response: Response): Promise<PassOverError> {
   return new PassOverError(code === 'INTERNAL' ? 'E040' : code, detail, context)
 }
 
-/** In ms: seconds, or a date (RFC 9110). A proxy before the gateway says no more than this header. */
+/**
+ * Parses `Retry-After`, which has seconds or a date (RFC 9110). Returns milliseconds. A proxy in front of the gateway sends nothing but this header.
+ */
 function retryAfter(header: string | null): number | undefined {
   if (header === null) return undefined
   if (/^\s*\d{1,9}\s*$/.test(header)) return Number(header) * 1_000
@@ -129,7 +134,7 @@ function retryAfter(header: string | null): number | undefined {
   return Number.isNaN(at) ? undefined : Math.max(0, at - Date.now())
 }
 
-/** Ends early when the signal is aborted. */
+/** Resolves after `ms` milliseconds, or earlier when the signal is aborted. */
 export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const over = () => {

@@ -5,7 +5,7 @@ export interface Block {
   id?: string
 }
 
-/** Parses a stream of server-sent events; an event that was cut off is none. */
+/** Parses a stream of server-sent events. An incomplete event at the end is dropped. */
 export async function* blocks(body: ReadableStream<Uint8Array> | null): AsyncGenerator<Block> {
   if (!body) return
   const decoder = new TextDecoder()

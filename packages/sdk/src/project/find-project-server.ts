@@ -3,10 +3,10 @@ import { say } from '../runtime/stderr.js'
 import { type FoundProject, ignoredText, searchProject } from './index.js'
 
 /**
- * Finds the server that `passover up` runs for the project of a directory: the nearest `.passover/server.json` upward within the
- * repository, if this user's own `passover up` wrote it there. A file that is not trusted is named on stderr.
+ * Finds the server that `passover up` runs for the project of a directory: the nearest `.passover/server.json` upward within the repository, if this
+ * user's own `passover up` wrote it. A file that is not trusted is reported on stderr.
  *
- * @throws PassOverError E030 if the only file found is not trusted: connecting somewhere else instead would be a surprise.
+ * @throws PassOverError E030 if the only file found is not trusted: connecting to another server would be unexpected.
  */
 export function findProjectServer(from: string): FoundProject | undefined {
   const { project, ignored } = searchProject(from)

@@ -1,13 +1,13 @@
 /**
- * Which files of a project this user may believe. A project file can name a server that receives contexts and proposes changes, so it is
- * believed only if it cannot come from another user of the machine or from the author of a cloned repository.
+ * Decides which files of a project are trusted. A project file can name a server that receives contexts and proposes changes. So it is trusted only
+ * if it cannot come from another user of the machine or from the author of a cloned repository.
  *
  * Invariants:
- * I1 Nothing outside of the repository of the working directory is read (search.ts).
- * I2 A file is believed only where the user or root owns it and its directories, and others cannot write them (ownership.ts).
- * I3 A server file is believed only with this user's seal for this very folder; everything else in `.passover` only where the folder
- *    carries such a seal and git does not track it (seal.ts, project-directory.ts).
- * I4 A file that is not believed is named, with the reason and the remedy; it never changes what is done.
+ * I1 No file outside of the repository of the working directory is read (search.ts).
+ * I2 A file is trusted only if the user or root owns it and its directories, and others cannot write them (ownership.ts).
+ * I3 A server file is trusted only with this user's seal for this very folder. Other files in `.passover` are trusted only if the folder has such a
+ * seal and git does not track it (seal.ts, project-directory.ts).
+ * I4 A file that is not trusted is reported with the reason and the remedy. It never changes the behaviour.
  */
 
 export { ownershipFault, type TrustIssue } from './ownership.js'

@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, type Stats } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** Why a file is not trusted, and what to do about it. */
+/** Reason why a file is not trusted, and the remedy. */
 export interface TrustIssue {
   why: string
   hint: string
@@ -12,13 +12,13 @@ const GROUP_WRITES = 0o020
 const STICKY = 0o1000
 
 /**
- * Returns why another user could have created this file or could change it; `undefined` if only this user and root can.
- * The file and the directories up to and including `root` must belong to the user or to root, as git's `safe.directory` check has it, and
- * others must not be able to write them. No symbolic link is followed: `root` must be a real path, and a link below it is not trusted.
- * Systems without user ids (Windows) are not checked.
+ * Returns the reason why another user could have created this file or could change it, or `undefined` if only this user and root can. The file and
+ * the directories up to and including `root` must belong to the user or to root, as for git's `safe.directory` check, and must not be writable by
+ * others. No symbolic link is followed: `root` must be a real path, and a link below it is not trusted. Systems without user ids (Windows) are not
+ * checked.
  *
- * @param strict - Number of innermost path components (1: the file, 2: its directory too) that no other user may write. The others
- * may be writable by the user's primary group, which many distributions create for each user.
+ * @param strict - Number of innermost path components (1: the file, 2: its directory too) that no other user may write. The others may be writable by
+ * the user's primary group, which many distributions create for each user.
  */
 export function ownershipFault(file: string, root: string, strict = 0): TrustIssue | undefined {
   if (process.geteuid === undefined) return undefined
@@ -51,13 +51,13 @@ function faultOf(path: string, { isFile, strict }: { isFile: boolean; strict: bo
   return bits === undefined ? undefined : { why: `other users can write ${path}`, hint: `chmod ${bits} ${path}` }
 }
 
-/** The user, root, and for root under sudo the user who called it, as git does. */
+/** Returns true for the user, root, and, for root under sudo, the user who called it, as git does. */
 function isTrustedOwner(uid: number): boolean {
   const own = process.geteuid?.()
   return uid === own || uid === 0 || (own === 0 && process.env.SUDO_UID !== undefined && uid === Number(process.env.SUDO_UID))
 }
 
-/** Returns the permission bits to remove; undefined: no other user can replace or change what this names. */
+/** Returns the permission bits to remove, or `undefined` if no other user can replace or change the file or directory. */
 function writableBits({ mode, gid }: Stats, strict: boolean): string | undefined {
   if (strict) return (mode & (OTHERS_WRITE | GROUP_WRITES)) === 0 ? undefined : 'go-w'
   // In a sticky directory such as /tmp, others can add files but not replace those of this user.

@@ -17,21 +17,24 @@ import { isSealed, missingKeyFault, sealOf } from './seal.js'
 import { PROJECT_FOLDER, searchRoot } from './search.js'
 import { adoptServerFile } from './server-file.js'
 
-/** Sealed proof that this user made the folder: it covers what has no seal of its own, such as the store and the tokens. */
+/**
+ * Name of the file that proves, by its seal, that this user created the folder. It covers files without a seal of their own, such as the store and
+ * the tokens.
+ */
 const MARK = 'made-here'
 const MARK_TEXT = 'made-here'
-/** Contents that are refused in a folder that this user did not make. */
+/** Files that are not trusted in a folder that this user did not create. */
 const OWN = ['server.json', 'nats', 'auth', 'evidence.key', 'gateway-tokens.json']
 const GIT_MS = 5_000
 
 export type OwnFolder = { ok: true; folder: string } | { ok: false; fault: TrustIssue }
 
 /**
- * Creates the project's `.passover` folder, hidden from git and from other users, or checks that this user created the one that is there.
- * A folder that came with a clone or an archive is refused: its store, keys and tokens would come from its author.
+ * Creates the project's `.passover` folder, hidden from git and inaccessible to other users, or checks that this user created an existing one. A
+ * folder that came with a clone or an archive is refused: its store, keys and tokens would come from its author.
  *
- * @param adopt - The person says that what is there is theirs: it was moved, restored, or made by an older version.
- * @throws NoSealingKey; an error of the file system
+ * @param adopt - True if the person confirms that the existing contents are theirs: they were moved, restored, or created by an older version.
+ * @throws NoSealingKey, or an error of the file system.
  */
 export function ownFolder(directory: string, adopt = false): OwnFolder {
   const given = join(resolve(directory), PROJECT_FOLDER)
@@ -55,7 +58,7 @@ export function ownFolder(directory: string, adopt = false): OwnFolder {
   return fault ? { ok: false, fault } : { ok: true, folder }
 }
 
-/** Returns why what is in a project's folder is not this user's own; `undefined` if it is. */
+/** Returns the reason why the contents of a project's folder are not this user's own, or `undefined` if they are. */
 export function folderFault(folder: string): TrustIssue | undefined {
   const root = searchRoot(dirname(folder))
   const fault = ownershipFault(join(folder, MARK), root, 2)
@@ -70,7 +73,7 @@ export function folderFault(folder: string): TrustIssue | undefined {
 }
 
 function foreign(folder: string): TrustIssue {
-  // Without the key it cannot be checked whether this user made the mark.
+  // Without the key it is unknown whether this user created the mark.
   const missing = existsSync(join(folder, MARK)) ? missingKeyFault(folder) : undefined
   if (missing) return missing
   return {
@@ -93,7 +96,7 @@ function mark(folder: string): void {
   renameSync(draft, join(folder, MARK))
 }
 
-/** Others may have been let in by the umask of the command that made it. */
+/** Removes access for others, which the umask of the command that created the folder may have granted. */
 function restrict(folder: string): void {
   if (process.geteuid !== undefined && lstatSync(folder).uid === process.geteuid()) chmodSync(folder, 0o700)
 }
@@ -106,11 +109,11 @@ function isLink(path: string): boolean {
   }
 }
 
-/** The first file of the folder that is in git's index, below the folder. Ignored files are overwritten by a checkout without a question. */
+/** Returns the first file of the folder that is in git's index, relative to the folder. A checkout overwrites ignored files without asking. */
 function trackedByGit(folder: string, root: string): string | undefined {
   if (!existsSync(join(root, '.git'))) return undefined
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('GIT_')))
-  // Configuration of a repository that was not cloned but unpacked could name a program as its file monitor.
+  // The configuration of a repository that was unpacked and not cloned could name a program as its file monitor.
   const args = ['-c', 'core.fsmonitor=false', 'ls-files', '-z', '--', '.']
   const { status, stdout } = spawnSync('git', args, { cwd: folder, env, timeout: GIT_MS, encoding: 'utf8' })
   return status === 0 ? stdout.split('\0')[0] || undefined : undefined

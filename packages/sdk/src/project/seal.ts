@@ -53,8 +53,8 @@ export function isSealed(directory: string, text: string, given: string): boolea
 }
 
 /**
- * Returns why a folder cannot be checked: this user has no key and cannot create one, so the project may still be theirs. `undefined`: there is a
- * key, or one could be created, which means that this user has sealed nothing yet.
+ * Returns the reason why a folder cannot be checked: this user has no key and cannot create one, so the project may still be theirs. Returns
+ * `undefined` if there is a key, or if one could be created, which means that this user has sealed nothing yet.
  */
 export function missingKeyFault(folder: string): { why: string; hint: string } | undefined {
   const state = stateFolder()
@@ -71,7 +71,7 @@ export function missingKeyFault(folder: string): { why: string; hint: string } |
   }
 }
 
-/** Whether a folder can be written, or created below what is there. */
+/** Returns true if a folder can be written, or created below its nearest existing parent. */
 function canWrite(folder: string): boolean {
   let at = folder
   while (!existsSync(at) && dirname(at) !== at) at = dirname(at)
@@ -89,7 +89,7 @@ function seal(key: Buffer, directory: string, text: string): string {
     .digest('hex')
 }
 
-/** By the path of its file. */
+/** Keys by the path of their file. */
 const keys = new Map<string, Buffer>()
 
 function ownKey(missing: 'create' | 'read'): Buffer {
@@ -118,7 +118,7 @@ function readKey(path: string, create: () => Buffer | undefined): Buffer {
   throw new NoSealingKey(path, 'does not exist')
 }
 
-/** Of two processes that create it one wins, and both use that one. */
+/** Creates the key. If two processes do so concurrently, one wins, and both use its key. */
 function createKey(folder: string, path: string): Buffer {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const made = `${path}.${randomBytes(8).toString('hex')}`

@@ -6,7 +6,7 @@ import { readSealed, type ServerFile, serverFilePath } from './server-file.js'
 
 export const PROJECT_FOLDER = '.passover'
 
-/** A project whose server file this user may believe. */
+/** A project with a trusted server file. */
 export interface FoundProject {
   /** The `.passover` folder. */
   folder: string
@@ -15,7 +15,7 @@ export interface FoundProject {
   file: ServerFile
 }
 
-/** A file that was found and is not believed. */
+/** A file that was found but is not trusted. */
 export interface IgnoredFile extends TrustIssue {
   path: string
 }
@@ -41,9 +41,9 @@ export function searchRoot(from: string, home = process.env.HOME || homedir()): 
 }
 
 /**
- * Finds files of these names from a directory upward to the search root, nearest first, each with why it is not trusted, if so.
+ * Yields files with these names from a directory upward to the search root, nearest first, each with the reason if it is not trusted.
  *
- * @param strict - As of `ownershipFault`.
+ * @param strict - As for `ownershipFault`.
  */
 export function* filesUpward(from: string, names: string[], strict = 0): Generator<{ path: string; fault: TrustIssue | undefined }> {
   const root = searchRoot(from)
@@ -53,7 +53,7 @@ export function* filesUpward(from: string, names: string[], strict = 0): Generat
   }
 }
 
-/** Finds the nearest project whose server file is believed. Files that are not are named, with what to do about them. */
+/** Finds the nearest project with a trusted server file. Files that are not trusted are listed with the remedy. */
 export function searchProject(from: string): ProjectSearch {
   const ignored: IgnoredFile[] = []
   for (const { path, fault } of filesUpward(from, [join(PROJECT_FOLDER, 'server.json')], 2)) {
@@ -69,12 +69,15 @@ export function searchProject(from: string): ProjectSearch {
   return { project: undefined, ignored }
 }
 
-/** One line about a file that was ignored. */
+/** Returns a line about a file that was ignored. */
 export function ignoredText({ path, why, hint }: IgnoredFile): string {
   return `Ignored ${path}: ${why}. ${hint}`
 }
 
-/** A directory that another user closed counts as one where there is something: it is reported, not skipped. */
+/**
+ * Returns true if the path exists. A path in a directory that another user made inaccessible counts as existing, so that it is reported and not
+ * skipped.
+ */
 function isThere(path: string): boolean {
   try {
     lstatSync(path)

@@ -3,18 +3,18 @@ import { join } from 'node:path'
 import type { TrustIssue } from './ownership.js'
 import { isSealed, missingKeyFault, sealOf } from './seal.js'
 
-/** `.passover/server.json`: where the project's own server is and how to sign in. Mode 0600. */
+/** Content of `.passover/server.json`: address and credentials of the project's own server. The file has mode 0600. */
 export interface ServerFile {
   url: string
   user: string
   password: string
-  /** Process of `passover up`; absent after it ended in good order. */
+  /** Process id of `passover up`. Absent after a clean shutdown. */
   pid?: number
-  /** ms */
+  /** Start time in milliseconds since 1970. */
   started_at?: number
-  /** Where `up` serves its health; absent while it is just starting. */
+  /** URL of the health endpoint of `up`. Absent during the start. */
   health?: string
-  /** Where `up --http` serves the HTTP API. */
+  /** URL of the HTTP API of `up --http`. */
   http?: string
 }
 
@@ -26,7 +26,7 @@ export function serverFilePath(folder: string): string {
   return join(folder, NAME)
 }
 
-/** Reads a project's server file. Only what this user's own `passover up` sealed for this very folder is believed. */
+/** Reads a project's server file. A file is trusted only if this user's own `passover up` sealed it for this very folder. */
 export function readSealed(folder: string): ServerFileRead {
   const path = serverFilePath(folder)
   let text: string
@@ -50,7 +50,7 @@ export function readSealed(folder: string): ServerFileRead {
 }
 
 /**
- * Writes the server file, sealed, as a whole or not at all.
+ * Writes and seals the server file atomically.
  *
  * @throws NoSealingKey
  */
@@ -61,7 +61,7 @@ export function writeServerFile(folder: string, file: ServerFile): void {
   renameSync(draft, path)
 }
 
-/** Seals a server file that has no valid seal, if it is one. */
+/** Seals the server file if it is a well-formed one. */
 export function adoptServerFile(folder: string): void {
   let text: string
   try {

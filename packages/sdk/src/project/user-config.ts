@@ -5,14 +5,14 @@ import { ownershipFault } from './ownership.js'
 
 /** The user's own settings, which no project, server or policy can change. */
 export interface UserConfig {
-  /** Where outputs may be applied automatically: everywhere, or in these directories and below. */
+  /** True if outputs may be applied automatically in all directories, or a list of directories in which (and below which) they may. */
   auto_apply: boolean | string[]
 }
 
 export interface UserConfigRead {
   path: string
   config: UserConfig
-  /** Why the file is not used. */
+  /** Reason why the file is not used. */
   fault?: string
 }
 
@@ -23,7 +23,7 @@ export function userConfigPath(env: NodeJS.ProcessEnv = process.env): string {
   return join(env.XDG_CONFIG_HOME || join(env.HOME || homedir(), '.config'), 'passover', 'config.json')
 }
 
-/** Reads the user's own settings. A file that others could have written, or that is not valid, counts for nothing. */
+/** Reads the user's own settings. A file that others can write, or that is not valid, is ignored. */
 export function readUserConfig(env: NodeJS.ProcessEnv = process.env): UserConfigRead {
   const path = userConfigPath(env)
   if (!existsSync(path)) return { path, config: DEFAULTS }
@@ -40,7 +40,7 @@ export function readUserConfig(env: NodeJS.ProcessEnv = process.env): UserConfig
   }
 }
 
-/** Whether the user's own settings allow automatic apply in a directory. */
+/** Returns true if the user's own settings allow automatic application in a directory. */
 export function mayAutoApplyIn(directory: string, say: (line: string) => void = () => undefined): boolean {
   const { path, config, fault } = readUserConfig()
   if (fault !== undefined) say(`passover: ignored ${path}: ${fault}`)

@@ -1,22 +1,22 @@
 import { resolvePolicy } from '@passover/core'
 import type { AgentRecord, EffectivePolicy, ErrorCode, PassOverPreferences } from '@passover/schemas'
 
-/** Where a prompt's facts come from: the live registry and the live policy. */
+/** Sources of the facts in a prompt: the live registry and the live policy. */
 export interface PromptSources {
   agents: readonly AgentRecord[]
   policy: PassOverPreferences
 }
 
-/** One other agent, and the policy of the pair with it. */
+/** Another agent, and the policy of the pair with it. */
 export interface Partner {
   agent: AgentRecord
   policy: Readonly<EffectivePolicy>
 }
 
-/** What holds for one agent; everything that its prompt says of others comes from here. */
+/** Facts about one agent. All statements about other agents in its prompt come from here. */
 export interface PromptContext {
   agent: AgentRecord
-  /** Whom it may pass to, and who may pass to it, by name. */
+  /** Agents that it may pass work to, and agents that may pass work to it, by name. */
   subagents: Partner[]
   originators: Partner[]
   /** Codes that passOver() can reject with, and those that can end a pass to it. */
@@ -24,7 +24,7 @@ export interface PromptContext {
   endings: ErrorCode[]
 }
 
-/** Undefined for an agent that the registry does not know. */
+/** Returns the facts for a prompt, or `undefined` if the registry does not know the agent. */
 export function promptContext(name: string, sources: PromptSources): PromptContext | undefined {
   const agent = sources.agents.find((one) => one.name === name)
   if (!agent) return undefined
@@ -34,7 +34,7 @@ export function promptContext(name: string, sources: PromptSources): PromptConte
   return { agent, subagents, originators, errors: errorsOf(agent, subagents, others), endings: endingsOf(originators) }
 }
 
-/** The pair's policy, if the one may pass to the other at all. */
+/** Returns the policy of a pair, if the first agent may pass work to the second. */
 function pairOf({ from, to }: { from: AgentRecord; to: AgentRecord }, policy: PassOverPreferences, partner: AgentRecord): Partner[] {
   if (from.roles.originates === 'never' || !to.roles.subagent) return []
   const resolved = resolvePolicy(policy, { from: from.name, to: to.name, agent: to })
@@ -42,7 +42,10 @@ function pairOf({ from, to }: { from: AgentRecord; to: AgentRecord }, policy: Pa
   return [{ agent: partner, policy: resolved.value.effective }]
 }
 
-/** E020 and E022 end nothing that somebody waits for here; E030, E031 and E042 are of configuration and the command line. */
+/**
+ * Returns the codes that passOver() can reject with. E020 and E022 never end an awaited pass; E030, E031 and E042 belong to configuration and the
+ * command line.
+ */
 function errorsOf(agent: AgentRecord, subagents: Partner[], others: AgentRecord[]): ErrorCode[] {
   if (subagents.length === 0) return []
   const deep = agent.roles.subagent ? (['E002'] as const) : []

@@ -4,13 +4,13 @@ import { PassOverError } from '@passover/core'
 import { type PromptContext, type PromptSources, promptContext } from './context.js'
 import { errorTable, originatorLines, subagentLines } from './sections.js'
 
-/** The three prompts that are shipped: who passes over, who works, and who does both. */
+/** The three bundled prompts: for an originator, a subagent, and an agent that is both. */
 export const PROMPT_TEMPLATES = ['alice', 'audit', 'scout'] as const
 export type PromptTemplate = (typeof PROMPT_TEMPLATES)[number]
 
-/** The text of a template as it is shipped: packages/sdk/prompts. */
+/** Returns the text of a bundled template (packages/sdk/prompts). */
 export function readPromptTemplate(template: PromptTemplate): string {
-  // Looked up by the package's name, since the command carries this module in its bundle.
+  // Resolved by the package's name, because the CLI bundles this module.
   return readFileSync(createRequire(import.meta.url).resolve(`@passover/sdk/prompts/${template}.md`), 'utf8')
 }
 
@@ -18,9 +18,9 @@ const SECTION = /^\{\{([#^])(\w+)\}\}\n([\s\S]*?)^\{\{\/\2\}\}\n/gm
 const BLOCK = /\{\{(\w+)\}\}/g
 
 /**
- * The prompt of one agent: a template's text with its named blocks filled from registry and policy, so that it names no
- * agent or tool that does not exist. Pure. A section `{{#block}} … {{/block}}` stands only where the block says something,
- * `{{^block}}` only where it does not. Throws E041 for an agent that the registry does not know.
+ * Renders the prompt of an agent: fills the named blocks of a template from registry and policy, so that it names only agents and tools that exist.
+ * Pure. A section `{{#block}} … {{/block}}` is kept only if the block is not empty, `{{^block}}` only if it is. Throws E041 if the registry does not
+ * know the agent.
  */
 export function renderPrompt(template: string, agent: string, sources: PromptSources): string {
   const facts = promptContext(agent, sources)
@@ -28,7 +28,7 @@ export function renderPrompt(template: string, agent: string, sources: PromptSou
   return fill(template, blocksOf(facts))
 }
 
-/** The template of its own name, else the one that fits what an agent does. E041 for one that the registry does not know. */
+/** Returns the template with the agent's name, else the one that fits its roles. Throws E041 if the registry does not know the agent. */
 export function templateFor(agent: string, sources: PromptSources): PromptTemplate {
   const facts = promptContext(agent, sources)
   if (!facts) throw new PassOverError('E041', `there is no agent ${agent}`, { agent })
@@ -54,7 +54,7 @@ function blocksOf({ agent, subagents, originators, errors, endings }: PromptCont
   }
 }
 
-/** What was filled in is never looked at again: a description may look like a block. */
+/** Fills the blocks of a template. Inserted text is not scanned again, because a description may look like a block. */
 function fill(template: string, blocks: Blocks): string {
   const blockOf = (name: string): string => {
     const text = Object.hasOwn(blocks, name) ? blocks[name] : undefined

@@ -3,12 +3,12 @@ import type { AgentRecord, EffectivePolicy, ErrorCode } from '@passover/schemas'
 import { sizeText } from '../runtime/format.js'
 import type { Partner } from './context.js'
 
-/** Sentences of a prompt, made of facts. Names of agents and tools stand in backticks, and nothing that is none of ours does. */
+/** Sentences of a prompt, generated from facts. Only names of agents and tools are in backticks, and texts by others are stripped of them. */
 
 const DESCRIPTION_CHARACTERS = 300
 const SECOND_MS = 1_000
 
-/** `- `audit`: "checks types". Skills: types. At most 30 s …` for each. */
+/** Formats one line per subagent: `- `audit`: "checks types". Skills: types. At most 30 s …`. */
 export function subagentLines(subagents: readonly Partner[]): string {
   return subagents.map(({ agent, policy }) => `- ${named(agent)}\n  ${sentences(pairLimits(policy))}`).join('\n')
 }
@@ -17,7 +17,10 @@ export function originatorLines(originators: readonly Partner[]): string {
   return originators.map(({ agent, policy }) => `- \`${agent.name}\`: ${sentences(workerLimits(policy))}`).join('\n')
 }
 
-/** A description is another agent's own words, and may be anything at all: one line, cut, without marks. */
+/**
+ * Formats a name with its description. A description is written by another agent and may contain anything: it is reduced to one line, cut, and
+ * stripped of markup.
+ */
 function named({ name, description, skills }: AgentRecord): string {
   const about = description ? `, in its own words: "${quoted(description)}"` : ''
   const skilled = skills && skills.length > 0 ? ` (skills: ${skills.map(quoted).join(', ')})` : ''
@@ -29,7 +32,7 @@ function quoted(text: string): string {
   return cut(line.trim(), DESCRIPTION_CHARACTERS)
 }
 
-/** What the originator has to reckon with. */
+/** Returns the limits that an originator must expect. */
 function pairLimits(policy: EffectivePolicy): string[] {
   return [
     `It has ${time(policy.timeout_ms)}`,
@@ -46,7 +49,7 @@ function pairLimits(policy: EffectivePolicy): string[] {
   ]
 }
 
-/** What the subagent has to keep to in passes of this originator. */
+/** Returns the limits that a subagent must respect in passes from this originator. */
 function workerLimits(policy: EffectivePolicy): string[] {
   return [
     `you have ${time(Math.min(policy.timeout_ms, policy.max_compute_time_ms))}`,
@@ -85,7 +88,7 @@ function rates(policy: EffectivePolicy): string[] {
   ]
 }
 
-/** What each code means and what to do about it, as the error table says. */
+/** Formats the meaning of each code and the recommended action, from the error table. */
 export function errorTable(codes: readonly ErrorCode[]): string {
   const rows = codes.map((code) => {
     const { name, sentence, action, recoverable } = ERRORS[code]
