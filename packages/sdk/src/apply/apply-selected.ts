@@ -10,15 +10,15 @@ import { type ApplyHome, publishApplied, type RecoveredSet, recoverDirectory, re
 import { openHome } from './journal/undo-journal.js'
 import { type ConflictVersions, type Plan, type PlannedChange, pathsOf, planChanges } from './plan/plan.js'
 
-/** Which modifications of a pass are applied, and in whose name. */
+/** The modifications of a pass to apply, and the name to record. */
 export interface ToApply {
   key: PassKey
-  /** All of the output. */
+  /** All modifications of the output. */
   all: readonly NumberedModification[]
-  /** Those that were taken; the rest is rejected. */
+  /** The selected modifications. The rest counts as rejected. */
   taken: readonly NumberedModification[]
   applied_by: string
-  /** Also contents that are no text. */
+  /** True to apply binary contents, too. */
   binary: boolean
 }
 
@@ -28,7 +28,7 @@ export interface NotApplied {
   number: number
   /** The file, relative to the directory. */
   path: string
-  /** `conflict`: the file is not as the subagent saw it. `refused`: it is never written. `failed`: writing it failed. */
+  /** `conflict`: the file changed since the subagent saw it. `refused`: the file is never written. `failed`: writing it failed. */
   kind: 'conflict' | 'refused' | 'failed'
   /** The reason, for people. */
   why: string
@@ -36,42 +36,42 @@ export interface NotApplied {
   sides?: ConflictVersions
 }
 
-/** What became of an output's modifications, by path. */
+/** Result of applying an output, by path. */
 export interface Applied {
   /** Paths that were written. */
   applied: string[]
-  /** Paths that already were as proposed. */
+  /** Paths that already had the proposed content. */
   already: string[]
-  /** Approved modifications that cannot be applied. Where there is one, nothing is written. */
+  /** Approved modifications that cannot be applied. If there is one, nothing is written. */
   conflicts: NotApplied[]
-  /** Paths that could be written, and were not because of another one: a set is applied whole or not at all. */
+  /** Paths that were not written only because of another one: a set is applied completely or not at all. */
   held_back: string[]
   /** Paths whose modifications were not approved or not selected. */
   rejected: string[]
-  /** When it was written, in milliseconds since 1970 by the clock of the server. Absent where nothing was written. */
+  /** Time of writing, in milliseconds since 1970 by the server's clock. Absent if nothing was written. */
   applied_at?: number
-  /** The person who approved it, else the agent. */
+  /** The person who approved the changes, else the agent. */
   applied_by: string
-  /** `false`: it was written, but the event is not stored yet. The next apply in this directory stores it. */
+  /** False if the files were written, but the event is not stored yet. The next apply in this directory stores it. */
   recorded: boolean
-  /** What a killed process had left half done there, and what became of it. */
+  /** Change sets that a killed process had left incomplete in the directory, and how they were resolved. */
   settled: RecoveredSet[]
 }
 
-/** What would become of the taken modifications now. Nothing is written, not even a lock. */
+/** Plans the selected modifications against the current files. Writes nothing, not even a lock. */
 export async function planSelected(directory: string, { taken, binary }: Pick<ToApply, 'taken' | 'binary'>): Promise<Plan> {
   return planChanges(taken, await readFileStates(directory, pathsOf(taken)), { binary })
 }
 
 /**
- * Writes the taken modifications: all of them, or none. What a killed process left in the directory is settled first. Files change only
- * where they are as the subagent saw them, and keep mode, encoding, byte order mark and line ends. The event is stored once, after.
+ * Writes the selected modifications: all of them, or none. First resolves sets that a killed process left in the directory. A file changes only if it
+ * is as the subagent saw it, and keeps its mode, encoding, byte order mark and line ends. The event is stored once, afterwards.
  */
 export function applySelected(home: ApplyHome, todo: ToApply): Promise<Applied> {
   return home.deps.tracing?.on ? inApplySpan(home.deps, todo, () => applyTaken(home, todo)) : applyTaken(home, todo)
 }
 
-/** What is applied minutes later, by another process, still belongs to the trace of its pass. */
+/** Records a span for the application. It belongs to the trace of the pass, even if another process applies the changes minutes later. */
 async function inApplySpan({ bus, tracing, clock }: Deps, todo: ToApply, apply: () => Promise<Applied>): Promise<Applied> {
   const at = clock.now()
   const parent = (await storedTrace(bus, todo.key)) ?? tracing?.active()
@@ -97,11 +97,11 @@ async function applyTaken(home: ApplyHome, todo: ToApply): Promise<Applied> {
   const settled = await recoverLocked(home, own)
   const plan = await planSelected(home.directory, todo)
   if (plan.changes.length === 0) return report(todo, plan, settled)
-  // Awaited here: the lock is held until it is done.
+  // Awaited here so that the lock is held until writing is done.
   return await write(home, todo, { plan, settled })
 }
 
-/** The directory's records, and the right to change it, for one at a time. */
+/** Opens the apply journal of the directory and locks the directory for changes. */
 async function enter({ deps, directory }: ApplyHome): Promise<{ folder: DirectoryHandle; lock: AsyncDisposable }> {
   const folder = await openHome(directory, 'make')
   if (!folder) throw new Error('.passover/apply was made and is not there')
@@ -161,7 +161,9 @@ function failure({ items }: Plan, { path, kind, why, left }: Extract<ChangeSetRe
   return { number, path, kind: kind === 'changed' ? 'conflict' : 'failed', why: `${why}${leftoversText(left)}` }
 }
 
-/** Nothing can be written here at all. That somebody else is at it passes. */
+/**
+ * Reports all modifications as refused because nothing can be written in the directory. An error because another process holds the lock is rethrown.
+ */
 function refuseAll(todo: ToApply, error: unknown): Applied {
   const coded = error instanceof PassOverError
   if (coded && error.code !== 'E013') throw error

@@ -7,44 +7,45 @@ import { type Applied, applySelected, type ToApply } from './apply-selected.js'
 import { type ApplyAuthorization, applyDecision, authorizeApply } from './authorize.js'
 import { type ApplyHome, recoverDirectory } from './journal/recover.js'
 
-/** Where an output is applied, and which part of it. */
+/** Options of applying an output. */
 export interface ApplyOptions {
   /**
-   * The directory. Nothing outside of it is written.
+   * Directory in which to apply. Nothing outside of it is written.
    * @defaultValue The directory of the agent.
    */
   directory?: string | undefined
   /**
-   * Numbers of the modifications to apply, from 1, as `passover show` prints them. They narrow what was approved.
-   * @defaultValue All that were approved.
+   * Numbers of the modifications to apply, from 1, as `passover show` prints them. They can only narrow the approved ones.
+   * @defaultValue All approved modifications.
    */
   only?: readonly number[] | undefined
   /**
-   * Whether contents that are not text are applied too.
+   * True to apply binary contents, too.
    * @defaultValue `false`
    */
   binary?: boolean | undefined
   /**
-   * The agent that the pass went to, where several passes have the same id.
-   * @defaultValue None is needed where the id is unique.
+   * The subagent of the pass, if several passes have the same id.
+   * @defaultValue None; not needed if the id is unique.
    */
   subagent?: string | undefined
   /**
-   * Who is recorded as having applied it, where no person had to approve.
+   * Name recorded as the one who applied the output, if no approval was required.
    * @defaultValue The name of the agent.
    */
   applied_by?: string | undefined
 }
 
-/** The audit reads along: what was stored a moment ago it may learn a moment later. */
+/** Milliseconds for which a return is awaited from the audit service, which follows the stream with a short delay. */
 const READ_TIMEOUT_MS = 3_000
 const DECISION_TIMEOUT_MS = 1_500
 const RETRY_DELAY_MS = 50
 
 /**
- * Applies the file modifications of a stored return in a directory: those that a counted `apply` decision took, or all where the pass's
- * policy says `require_user_approval: false` (docs/architecture/protocol.md#release-and-apply). Conflicts are values; nothing is written then.
- * E013: not one's own output, not approved, denied, or awaiting release. E041: no such pass. E040: nobody answers.
+ * Applies the file modifications of a stored return in a directory: those that a valid `apply` decision approved, or all if the pass's policy sets
+ * `require_user_approval: false` (docs/architecture/protocol.md#release-and-apply). Conflicts are part of the result; then nothing is written. Throws
+ * E013 if the output belongs to another agent, was not approved, was denied or awaits release, E041 if there is no such pass, and E040 without an
+ * answer.
  */
 export async function applyOutput(home: ApplyHome, given: WorkOutput | string, options: ApplyOptions = {}): Promise<Applied> {
   const { deps } = home
@@ -56,7 +57,7 @@ export async function applyOutput(home: ApplyHome, given: WorkOutput | string, o
   const allowed = authorizeApply(judged, options.only)
   const there = { ...home, directory: options.directory ?? home.directory }
   if (!allowed.ok) {
-    // A refusal too leaves no file half applied.
+    // Incomplete sets are resolved even if the application is refused.
     await recoverDirectory(there)
     throw allowed.error
   }
@@ -68,7 +69,7 @@ export async function applyOutput(home: ApplyHome, given: WorkOutput | string, o
   return applied
 }
 
-/** What the originator did with the output. */
+/** Records in the metadata of the output that it was applied. */
 export function noteApplied(output: WorkOutput, { applied, applied_at, applied_by }: Applied): void {
   if (applied.length > 0 && applied_at !== undefined) Object.assign(output.metadata, { applied: true, applied_at, applied_by })
 }
@@ -78,7 +79,7 @@ interface About {
   subagent: string | undefined
 }
 
-/** The pass with its output, as stored: what the caller holds may have been changed since. */
+/** Loads the pass with its stored output: the copy of the caller may have been modified. */
 async function judgedPass({ deps }: ApplyHome, about: About): Promise<{ judged: ApplyAuthorization; output: WorkOutput }> {
   const begun = deps.clock.monotonic()
   for (;;) {
@@ -96,7 +97,7 @@ async function judgedPass({ deps }: ApplyHome, about: About): Promise<{ judged: 
   }
 }
 
-/** What the audit says of a pass, for the rules. */
+/** Converts the audit service's answer about a pass to the input of the authorization rules. */
 export function loadDecision(pass: AnsweredPass, found: Pick<StoredReturn, 'data'> | undefined, output: WorkOutput): ApplyAuthorization {
   return {
     key: pass.key,
@@ -135,7 +136,7 @@ async function askOwn({ bus }: Deps, { id, subagent }: About): Promise<AnsweredP
   return own[0]
 }
 
-/** A return too large for an answer stands in the stream. */
+/** Reads a return from the stream that is too large for an answer of the audit service. */
 async function storedReturn({ bus }: Deps, { key, record }: AnsweredPass): Promise<StoredReturn | undefined> {
   const sequence = (record?.sequences as { return?: number } | undefined)?.return
   const stored = await bus.journal.last(bus.subjects.return(key, key.subagent))

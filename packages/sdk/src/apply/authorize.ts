@@ -10,30 +10,30 @@ import {
 } from '@passover/schemas'
 import { nameMarks } from '../runtime/format.js'
 
-/** What may be applied of a return, and who said so. */
+/** The modifications of a return that may be applied and the person who approved them, or the reason for a refusal. */
 export type AuthorizationResult = { ok: true; taken: NumberedModification[]; by: string | undefined } | { ok: false; error: PassOverError }
 
-/** A pass as the audit answered, and its output's modifications. */
+/** A pass as the audit service knows it, with the modifications of its output. */
 export interface ApplyAuthorization {
   key: PassKey
   status: string
   control: Pick<WorkControl, 'auto_apply_on_success' | 'policy' | 'rights'> | undefined
-  /** Why the return is none for its originator, as the audit judged it. */
+  /** Error because of which the audit service judged the return invalid. */
   unacceptable: PassError | undefined
-  /** Whether a person did not release the output. */
+  /** True if a person denied the release of the output. */
   withheld: boolean
-  /** The counted decision of item `apply` about this very return. */
+  /** The valid decision on item `apply` for this very return. */
   decision: AnsweredDecision | undefined
   all: readonly NumberedModification[]
 }
 
-/** The decision about the application of a return that was stored as these bytes. */
+/** Returns the decision on the application of the return with these bytes. */
 export function applyDecision({ decisions }: Pick<AnsweredPass, 'decisions'>, data: Uint8Array): AnsweredDecision | undefined {
   const digest = sha256(data)
   return decisions.find((one) => one.item === 'apply' && one.digest === digest)
 }
 
-/** Why nothing of an output may be applied, whoever approves of its changes. */
+/** Returns the reason why nothing of an output may be applied even if its changes were approved. */
 export function applyBlockedReason({
   key,
   status,
@@ -47,8 +47,8 @@ export function applyBlockedReason({
 }
 
 /**
- * What the originator may apply: exactly what a person's decision took (docs/architecture/protocol.md#release-and-apply), or everything where the policy of the
- * pass says that no approval is needed. `only` narrows that; it takes nothing that the decision did not. E013 else.
+ * Returns the modifications that the originator may apply: those that a person's decision approved (docs/architecture/protocol.md#release-and-apply),
+ * or all if the policy of the pass requires no approval. `only` narrows this; it cannot add modifications that were not approved. Otherwise E013.
  */
 export function authorizeApply(judged: ApplyAuthorization, only?: readonly number[]): AuthorizationResult {
   const { key, control, decision, all } = judged
@@ -74,7 +74,10 @@ export function authorizeApply(judged: ApplyAuthorization, only?: readonly numbe
   return { ok: true, taken: only ? taken.filter(({ number }) => only.includes(number)) : taken, by: decision?.person }
 }
 
-/** What is applied without asking: only where request, policy, output and rights all allow it, and never against a decision that stands. */
+/**
+ * Returns the modifications to apply without confirmation: only if request, policy, output and rights all allow it, and never against a stored
+ * decision.
+ */
 export function authorizeAutoApply(
   judged: ApplyAuthorization,
   output: Pick<WorkOutput, 'artifacts' | 'auto_apply_allowed'>,

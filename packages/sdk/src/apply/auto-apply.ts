@@ -9,19 +9,19 @@ import { applySelected } from './apply-selected.js'
 import { authorizeAutoApply } from './authorize.js'
 import type { ApplyHome } from './journal/recover.js'
 
-/** The audit reads along: what was returned just now it may learn a moment later. */
+/** Milliseconds for which a return is awaited from the audit service, which follows the stream with a short delay. */
 const READ_TIMEOUT_MS = 2_000
 const RETRY_DELAY_MS = 50
 
-/** Whether it is worth asking: without the subagent's own yes nothing is applied by itself. */
+/** Returns true if the output may be eligible: without the subagent's consent nothing is applied automatically. */
 export function offersAutoApply({ auto_apply_allowed, artifacts }: WorkOutput): boolean {
   return auto_apply_allowed && artifacts.some(({ type }) => type === 'file_modification')
 }
 
 /**
- * Applies an output that is being delivered, if request, policy, output and right all say so, nothing critical was found and no approval is
- * required. A stored decision wins; what was applied or undone before stays as it is. An output that changes a file which runs by itself
- * is left to a person as a whole. What was applied, and why something was not, is always reported. Never throws: the output is delivered.
+ * Applies an output during its delivery if request, policy, output and rights allow it, it has no critical findings and no approval is required. A
+ * stored decision takes precedence. An output that was applied or undone before is left alone. An output that changes an automatically executed file
+ * is left to a person completely. Applied files and reasons for not applying are always reported. Never throws: the output is delivered in any case.
  */
 export async function autoApply(home: ApplyHome, key: PassKey, output: WorkOutput): Promise<void> {
   const { deps } = home
@@ -48,7 +48,7 @@ export async function autoApply(home: ApplyHome, key: PassKey, output: WorkOutpu
   }
 }
 
-/** The pass, once the audit has read its return. */
+/** Returns the pass once the audit service has read its return. */
 async function readThrough(
   { deps }: ApplyHome,
   key: PassKey,

@@ -11,16 +11,19 @@ import type { Change } from './plan/plan.js'
 
 export interface UndoResult {
   key: PassKey
-  /** Paths that are as they were before the pass was applied. */
+  /** Paths whose content from before the application was restored. */
   undone: string[]
-  /** Files that were changed since: then nothing of their set is put back. */
+  /** Files that changed since. If there is one, nothing of its set is restored. */
   conflicts: { path: string; why: string }[]
-  /** false: the event is told by the next apply or undo in this directory. */
+  /** False if the event is not stored yet. The next apply or undo in this directory stores it. */
   recorded: boolean
   settled: RecoveredSet[]
 }
 
-/** What of a pass is applied in a directory and could be undone, the newest first. `id` may be the beginning of one. E041: nothing; E042: several passes. */
+/**
+ * Returns the applied sets of a pass in a directory that can be undone, newest first. `id` may be a prefix. Throws E041 if there is none, and E042 if
+ * several passes match.
+ */
 export async function appliedSets(directory: string, id: string): Promise<StoredSet[]> {
   await using folder = await openHome(directory, 'only_look')
   const sets = folder ? await listSets(directory, folder) : []
@@ -40,7 +43,7 @@ function standing(sets: StoredSet[], { directory, id }: { directory: string; id:
   return found.reverse()
 }
 
-/** Says who was faster, where it was undone already. */
+/** Returns the error if nothing is applied. If it was undone already, the error names who did it. */
 function nothingApplied(sets: StoredSet[], { directory, id }: { directory: string; id: string }): PassOverError {
   const undone = sets.findLast((set) => set.id.startsWith(id) && set.intent?.kind === 'undo' && set.applied)
   if (!undone?.intent) return new PassOverError('E041', `nothing of ${id} is applied in ${directory}`, { id })
@@ -50,8 +53,8 @@ function nothingApplied(sets: StoredSet[], { directory, id }: { directory: strin
 }
 
 /**
- * Restores what a pass changed in the directory, where every file still is as it was applied; the newest set first, each whole or not at
- * all. Recorded as an `applied` event that says `undone`. An application that a killed process left half done is rolled back.
+ * Restores the files that a pass changed in the directory, if every file still has the applied content. Undoes the newest set first, each completely
+ * or not at all. Recorded as an `applied` event with `undone`. An application that a killed process left incomplete is rolled back.
  *
  * @throws PassOverError with code E041: there is nothing to undo, or it was undone already (`undone_by`).
  */

@@ -35,7 +35,7 @@ export async function* events(options: HttpOptions, wanted: EventsOptions): Asyn
         clearTimeout(timer)
         timer = setTimeout(() => silence.abort(), SILENT_MS)
         const event = eventIn(block, onLost)
-        // Heard by who takes it: thrown away between two steps of a loop, it comes again.
+        // The id advances only after the consumer took the event. An event that is lost between two steps of a loop is delivered again.
         if (event) yield event
         if (block.id !== undefined) last = block.id
       }
@@ -71,7 +71,7 @@ function read<T>(data: string, parse: (value: unknown) => T): T {
   }
 }
 
-/** As long as the gateway says, where it said so. */
+/** Returns the delay before reconnecting in milliseconds: the gateway's, but at least {@link AGAIN_MS}. */
 function againIn(why: unknown): number {
   const told = why instanceof PassOverError ? why.context?.retry_after_ms : undefined
   return typeof told === 'number' ? Math.max(told, AGAIN_MS) : AGAIN_MS

@@ -2,7 +2,7 @@ import { constants, existsSync } from 'node:fs'
 import { type FileHandle, lstat, mkdir, open, readdir, readlink, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** The kernel's own names of what a process has open: reaching into them is `openat`, which Node lacks. */
+/** Directory with the kernel's links to the open files of the process. Opening a path below such a link works like `openat`, which Node lacks. */
 const OPEN_FILES = '/proc/self/fd'
 const HAS_OPEN_FILES = existsSync(OPEN_FILES)
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants
@@ -10,8 +10,8 @@ const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants
 export type Reached = { kind: 'folder'; folder: DirectoryHandle } | { kind: 'absent' } | { kind: 'refused'; why: string }
 
 /**
- * A folder below a directory, held open. It was reached name by name and never over a symbolic link; what is done through `at` is done in
- * this very folder, whatever its path has come to mean since. Where the kernel names no open files, `unmoved` is all there is.
+ * An open handle of a folder below a directory. It was opened name by name, without following symbolic links. Operations on paths from `at` affect
+ * this very folder, even if its path points elsewhere by now. On systems without links to open files, `unmoved` is the only protection.
  */
 export class DirectoryHandle implements AsyncDisposable {
   private constructor(
@@ -19,7 +19,7 @@ export class DirectoryHandle implements AsyncDisposable {
     private readonly path: string,
   ) {}
 
-  /** Reaches the folder that these names lead to. `make` makes those that are missing, and gets told which. */
+  /** Opens the folder with these names. `make` creates missing folders and is called for each. */
   static async reach(directory: string, names: readonly string[], make?: (path: string) => void): Promise<Reached> {
     let at = await DirectoryHandle.#root(directory)
     for (const [index, name] of names.entries()) {
@@ -39,12 +39,12 @@ export class DirectoryHandle implements AsyncDisposable {
     return new DirectoryHandle(await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW), path)
   }
 
-  /** How the file of that name in this folder is reached. */
+  /** Returns a path to the file of that name in this folder. */
   at(name: string): string {
     return HAS_OPEN_FILES ? `${OPEN_FILES}/${this.handle.fd}/${name}` : join(this.path, name)
   }
 
-  /** Whether its path still leads here. */
+  /** Returns true if its path still leads to this folder. */
   async unmoved(): Promise<boolean> {
     const now = await (HAS_OPEN_FILES ? readlink(`${OPEN_FILES}/${this.handle.fd}`) : realpath(this.path)).catch(() => undefined)
     return now === this.path
@@ -54,9 +54,9 @@ export class DirectoryHandle implements AsyncDisposable {
     return readdir(HAS_OPEN_FILES ? `${OPEN_FILES}/${this.handle.fd}` : this.path)
   }
 
-  /** What was changed in it is on disk. */
+  /** Syncs changes of the folder to disk. */
   async sync(): Promise<void> {
-    // Some systems sync no directories.
+    // Some systems cannot sync directories.
     await this.handle.sync().catch(() => undefined)
   }
 

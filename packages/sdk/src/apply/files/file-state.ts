@@ -3,19 +3,19 @@ import { access, lstat, open } from 'node:fs/promises'
 import { foldCase } from '@passover/core'
 import { codeOf, DirectoryHandle, ignoreMissing } from './directory-handle.js'
 
-/** A file as it is found. */
+/** State of a file. */
 export type FileState =
   | { kind: 'absent' }
-  /** `mode` is undefined of a file that is still to be made. */
+  /** `mode` is `undefined` for a file that does not exist yet. */
   | { kind: 'file'; bytes: Buffer; mode: number | undefined }
-  /** Something that must not be written, or cannot. */
+  /** The path must not or cannot be written. */
   | { kind: 'refused'; why: string }
 
-/** No content that travels is larger (LIMITS.content), so that a larger file is no content's equal. */
+/** Maximum size in bytes. Contents in messages are never larger (LIMITS.content), so a larger file cannot equal one. */
 const MAX_BYTES = 256 * 1024 * 1024
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY, W_OK } = constants
 
-/** The state of files below a directory, by their paths (which `checkPath` passed). */
+/** Reads the state of files below a directory. The paths must have passed `checkPath`. */
 export async function readFileStates(directory: string, paths: readonly string[]): Promise<Map<string, FileState>> {
   const view = new Map<string, FileState>()
   for (const path of paths) view.set(path, await readState(directory, path))
@@ -37,7 +37,7 @@ async function readState(directory: string, path: string): Promise<FileState> {
   }
 }
 
-/** The file of that name in a folder. What may not be written is told before anything is tried, to whoever runs this: root may all. */
+/** Reads the state of a file in a folder. Detects files that must not be written before any attempt to write them, because root may write all. */
 export async function readStateIn(folder: DirectoryHandle, name: string): Promise<FileState> {
   const found = await lstat(folder.at(name)).catch(ignoreMissing)
   if (!found) return { kind: 'absent' }
@@ -56,7 +56,7 @@ export async function readStateIn(folder: DirectoryHandle, name: string): Promis
   return { kind: 'file', bytes: await file.readFile(), mode: opened.mode & 0o7777 }
 }
 
-/** What stands in the way of a path on a file system that does not tell case apart, or would if the project came to one. */
+/** Returns an existing path that differs only in case: a case-insensitive file system would confuse it with this one. */
 async function twinOf(directory: string, names: readonly string[]): Promise<string | undefined> {
   for (const [index, name] of names.entries()) {
     const reached = await DirectoryHandle.reach(directory, names.slice(0, index))
@@ -70,7 +70,7 @@ async function twinOf(directory: string, names: readonly string[]): Promise<stri
   return undefined
 }
 
-/** Whose a file is. */
+/** Returns the owner of a file. */
 export async function ownerOf(directory: string, path: string): Promise<{ uid: number; gid: number } | undefined> {
   const names = path.split('/')
   const name = names.pop() ?? ''

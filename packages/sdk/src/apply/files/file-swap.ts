@@ -5,27 +5,29 @@ import { codeOf, DirectoryHandle, ignoreMissing } from './directory-handle.js'
 import { readStateIn } from './file-state.js'
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
-/** What the process's mask leaves of it. */
+/** Mode of a new file, before the umask of the process. */
 const NEW_FILE_MODE = 0o666
 
-/** One file's two versions, as its change set records them. Absent `before`: it was not there; absent `after`: it is deleted. */
+/** The two versions of a file in a change set. Without `before` it did not exist; without `after` it is deleted. */
 export interface FileRecord {
   path: string
   before?: { hash: string; mode: number; owner?: { uid: number; gid: number } | undefined } | undefined
   after?: { hash: string; mode?: number | undefined } | undefined
 }
 
-/** One file's way from a state to another. */
+/** Change of one file from one state to another. */
 export interface Swap {
   directory: string
   path: string
-  /** Beside it, while the new one is written; the same in every process that finishes the set. */
+  /** Name of the temporary file in the same folder. It is the same in every process that completes the set. */
   temp: string
   from: FileRecord['before'] | FileRecord['after']
   to: { bytes: Buffer; mode: number | undefined; owner?: { uid: number; gid: number } | undefined } | undefined
 }
 
-/** Which of a set's two states a file is in; undefined: neither. A set that was killed is finished or rolled back by this. */
+/**
+ * Returns which of the two versions of a set a file has, or `undefined` for neither. Used to complete or roll back a set whose process was killed.
+ */
 export async function versionOf(directory: string, { path, before, after }: FileRecord): Promise<'before' | 'after' | undefined> {
   const names = path.split('/')
   const name = names.pop() ?? ''
@@ -45,7 +47,7 @@ async function hashIn(folder: DirectoryHandle, name: string): Promise<string | u
   return state.kind === 'absent' ? undefined : 'unreadable'
 }
 
-/** Why a file was not swapped: it is no longer what it was, or could not be written. */
+/** Error for a file that was not swapped: it changed meanwhile, or could not be written. */
 export class SwapError extends Error {
   constructor(
     readonly path: string,
@@ -57,7 +59,7 @@ export class SwapError extends Error {
   }
 }
 
-/** Puts the new file beside the old one, whole and on disk. What can go wrong for want of room or rights goes wrong here. */
+/** Writes the new file beside the old one and syncs it to disk. Errors due to space or permissions occur here. */
 export function stage(swap: Swap): Promise<void> {
   return inFolder(swap, async (folder) => {
     const { to, temp } = swap
@@ -65,14 +67,14 @@ export function stage(swap: Swap): Promise<void> {
     await rm(folder.at(temp), { force: true })
     await using file = await open(folder.at(temp), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, to.mode ?? NEW_FILE_MODE)
     await file.writeFile(to.bytes)
-    // Others' files stay theirs where root writes; a group that one may not give is lost. Before the mode, which this would narrow.
+    // When root writes, files keep their owner. A group that the user may not assign is lost. Done before chmod, because chown may clear mode bits.
     if (to.owner) await file.chown(to.owner.uid, to.owner.gid).catch(() => undefined)
     if (to.mode !== undefined) await file.chmod(to.mode & 0o777)
     await file.sync()
   })
 }
 
-/** Puts the staged file in place, if the one there is still what it was. */
+/** Moves the staged file into place, if the current one has not changed. */
 export function swapIn(swap: Swap): Promise<void> {
   return inFolder(swap, async (folder, name) => {
     const { from, to, temp } = swap
@@ -85,13 +87,13 @@ export function swapIn(swap: Swap): Promise<void> {
   })
 }
 
-/** In place of nothing: unlike a rename, a link never replaces what came there meanwhile. */
+/** Creates a new file. Unlike a rename, a link never replaces a file that appeared meanwhile. */
 async function linkNew(folder: DirectoryHandle, temp: string, name: string): Promise<void> {
   try {
     await link(folder.at(temp), folder.at(name))
   } catch (error) {
     if (codeOf(error) === 'EEXIST') throw error
-    // No hard links here: looked once more, then renamed.
+    // The file system has no hard links: check again, then rename.
     if (await lstat(folder.at(name)).catch(ignoreMissing)) throw error
     await rename(folder.at(temp), folder.at(name))
     return
@@ -99,7 +101,7 @@ async function linkNew(folder: DirectoryHandle, temp: string, name: string): Pro
   await unlink(folder.at(temp))
 }
 
-/** Removes what was staged and not used. */
+/** Removes a staged file that was not used. */
 export async function unstage(swap: Pick<Swap, 'directory' | 'path' | 'temp'>): Promise<void> {
   const reached = await DirectoryHandle.reach(swap.directory, swap.path.split('/').slice(0, -1))
   if (reached.kind !== 'folder') return
@@ -107,7 +109,7 @@ export async function unstage(swap: Pick<Swap, 'directory' | 'path' | 'temp'>): 
   await rm(folder.at(swap.temp), { force: true })
 }
 
-/** Makes folders that are not there, the upper first. */
+/** Creates missing folders, parents first. */
 export async function makeFolders(directory: string, made: readonly string[]): Promise<void> {
   for (const path of made) {
     const reached = await DirectoryHandle.reach(directory, path.split('/'), () => undefined).catch((error: unknown) => {
@@ -119,7 +121,7 @@ export async function makeFolders(directory: string, made: readonly string[]): P
   }
 }
 
-/** Removes folders that were made, where nothing is in them. */
+/** Removes the created folders that are empty. */
 export async function removeFolders(directory: string, made: readonly string[]): Promise<void> {
   for (const path of [...made].reverse()) {
     const names = path.split('/')

@@ -9,7 +9,7 @@ import type { Change } from '../plan/plan.js'
 import { forgetExcept, type LeftoverFile, remainingLeftovers } from './leftovers.js'
 import { bytesName, type Intent, markSet, openSet, removeSet, type StoredSet, writeDurably, writeIntent } from './undo-journal.js'
 
-/** What a set is to do: all of it, or nothing. */
+/** Changes that are made together: all of them, or none. */
 export interface ChangeSet {
   kind: Intent['kind']
   nonce: string
@@ -22,12 +22,13 @@ export interface ChangeSet {
 
 export type ChangeSetResult =
   | { ok: true; set: StoredSet }
-  /** Every file is as it was before, but those named in `left`: somebody else wrote there meanwhile. */
+  /** Every file has its earlier content, except those in `left`, which somebody else changed meanwhile. */
   | { ok: false; path: string; kind: 'changed' | 'failed'; why: string; left: LeftoverFile[] }
 
 /**
- * Changes files all together (docs/architecture/protocol.md#release-and-apply): the intent with the old bytes is on disk before the first change; a failure puts everything
- * back; a kill is settled by `recoverChangeSet` in the next process. The lock is held by the caller.
+ * Changes a set of files atomically (docs/architecture/protocol.md#release-and-apply). The intent with the old bytes is on disk before the first
+ * change. A failure rolls everything back. After a kill, `recoverChangeSet` completes or rolls back the set in the next process. The caller holds the
+ * lock.
  */
 export async function runChangeSet(home: { deps: Pick<Deps, 'faults'>; directory: string }, todo: ChangeSet): Promise<ChangeSetResult> {
   const { deps, directory } = home
@@ -57,15 +58,15 @@ export async function runChangeSet(home: { deps: Pick<Deps, 'faults'>; directory
   }
 }
 
-/** How an interrupted set ended. `whole` undefined: it was rolled back, or had changed nothing. */
+/** Result of recovering an interrupted set. `whole` is undefined if it was rolled back or had changed nothing. */
 export interface RecoveredChangeSet {
   whole: StoredSet | undefined
-  /** Paths whose earlier content is there again. */
+  /** Paths whose earlier content was restored. */
   restored: string[]
   left: LeftoverFile[]
 }
 
-/** Finishes a set that a killed process left: it counts as applied when every file is in place, and is rolled back otherwise. */
+/** Recovers a set that a killed process left: it counts as applied if every file is in place, and is rolled back otherwise. */
 export async function recoverChangeSet(directory: string, set: StoredSet): Promise<RecoveredChangeSet> {
   const { intent } = set
   if (!intent) {
@@ -79,18 +80,18 @@ export async function recoverChangeSet(directory: string, set: StoredSet): Promi
     await unstageAll(directory, intent)
     return { whole: await markApplied(directory, set), restored: [], left: [] }
   }
-  // How far it came is not known.
+  // The progress of the killed process is unknown.
   return { whole: undefined, ...(await rollBack(directory, set, { intent, swapped: intent.files.length })) }
 }
 
-/** Which files of a set have their new content now. */
+/** Returns the files of a set that have their new content now. */
 export async function writtenFiles(directory: string, { intent }: StoredSet): Promise<{ written: string[]; total: number }> {
   const files = intent?.files ?? []
   const states = await Promise.all(files.map((file) => versionOf(directory, file)))
   return { written: files.flatMap(({ path }, index) => (states[index] === 'after' ? [path] : [])), total: files.length }
 }
 
-/** Says what is in the files of a set that could be neither finished nor rolled back now. */
+/** Throws an error that names the files written by a set that could be neither completed nor rolled back. */
 export async function throwUnfinished(directory: string, set: StoredSet, error: unknown): Promise<never> {
   const { written, total } = await writtenFiles(directory, set)
   const why = error instanceof Error ? error.message : String(error)
@@ -102,7 +103,7 @@ export async function throwUnfinished(directory: string, set: StoredSet, error: 
   )
 }
 
-/** The bytes that stood in a file before a set. */
+/** Returns the content of a file from before a set. */
 export async function bytesBefore(directory: string, set: StoredSet, index: number): Promise<Buffer> {
   await using folder = await openSet(directory, set)
   const bytes = await readFile(folder.at(bytesName(index)))
@@ -110,12 +111,12 @@ export async function bytesBefore(directory: string, set: StoredSet, index: numb
   return bytes
 }
 
-/** Of a folder: the first file that needs it. */
+/** Returns the file of the set for a path. For a folder, that is the first file that needs it. */
 function fileOf({ files }: Intent, path: string): string {
   return files.find((file) => file.path === path || file.path.startsWith(`${path}/`))?.path ?? path
 }
 
-/** What fails here (no room, no right) has changed no file, and leaves nothing behind. */
+/** Writes the intent. A failure here (disk full, no permission) has changed no file and leaves nothing behind. */
 async function begin(directory: string, todo: ChangeSet): Promise<{ intent: Intent } | Extract<ChangeSetResult, { ok: false }>> {
   try {
     return { intent: await writeDown(directory, todo) }
@@ -151,7 +152,7 @@ async function writeDown(directory: string, todo: ChangeSet): Promise<Intent> {
   return intent
 }
 
-/** Folders that the set needs and that are not there, the upper first. */
+/** Returns the missing folders that the set needs, parents first. */
 async function missingFolders(directory: string, changes: readonly Change[]): Promise<string[]> {
   const missing = new Set<string>()
   for (const { path, after } of changes) {
@@ -172,8 +173,8 @@ async function markApplied(directory: string, set: StoredSet): Promise<StoredSet
 }
 
 /**
- * Restores the files that still have the content that the set wrote. Of the files that are left alone, the old content of the first `swapped`
- * is kept: this set may have replaced it.
+ * Restores the files that still have the content that the set wrote. For files that are left alone, keeps the old content of the first `swapped`
+ * ones, because this set may have replaced it.
  */
 async function rollBack(
   directory: string,
@@ -200,7 +201,7 @@ async function rollBack(
   }
 }
 
-/** False: somebody else wrote there just now. Throws SwapError when it cannot be written: the set stays to be settled later. */
+/** Restores one file. Returns false if somebody else has just changed it. Throws SwapError if it cannot be written: the set is recovered later. */
 async function putBack(directory: string, set: StoredSet, { intent, index }: { intent: Intent; index: number }): Promise<boolean> {
   const file = intent.files[index]
   if (!file) return true

@@ -1,7 +1,7 @@
 import { PassOverError } from '@passover/core'
 import { isSealed as isSealedHere, NoSealingKey, sealOf as sealHere } from '../../project/seal.js'
 
-/** Seals an intent. E030 where this user can keep no key: nothing is applied then. */
+/** Seals an intent. Throws E030 if no key of this user is available: then nothing is applied. */
 export function sealOf(directory: string, text: string): string {
   try {
     return sealHere(directory, text)

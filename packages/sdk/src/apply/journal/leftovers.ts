@@ -1,14 +1,17 @@
 import { versionOf } from '../files/file-swap.js'
 import { bytesName, markSet, openSet, pathOfBytes, removeBytes, removeSet, type StoredSet } from './undo-journal.js'
 
-/** A file that was not put back: somebody changed it after its set had. */
+/** A file that was not restored because somebody changed it after the set was written. */
 export interface LeftoverFile {
   path: string
-  /** Where what stood in it before the set is kept, below the directory; absent: there was none, or the set had not come to it. */
+  /** Path of the saved earlier content, relative to the directory. Absent if there was none, or if the set had not reached the file. */
   kept?: string | undefined
 }
 
-/** Forgets a set that was put back, but for what stood in these of its files: nobody else has it. Gives their paths there. */
+/**
+ * Deletes the record of a rolled-back set, except for the earlier content of the given files, of which no other copy exists. Returns the paths of
+ * that content.
+ */
 export async function forgetExcept(directory: string, set: StoredSet, indexes: readonly number[]): Promise<Map<number, string>> {
   const kept = new Map(indexes.filter((index) => set.intent?.files[index]?.before).map((index) => [index, pathOfBytes(set, index)]))
   if (kept.size === 0) {
@@ -16,13 +19,13 @@ export async function forgetExcept(directory: string, set: StoredSet, indexes: r
     return kept
   }
   await using folder = await openSet(directory, set)
-  // Marked first: what is put back is not looked for again.
+  // Marked first, so that the restored files are not checked again.
   await markSet(folder, 'left')
   await removeBytes(directory, set, [...kept.keys()])
   return kept
 }
 
-/** What is kept still. Once somebody has deleted it, or the file is as it was, its set is forgotten. */
+/** Returns the content that is still kept. Deletes the record of the set once somebody has deleted that content or restored the files. */
 export async function remainingLeftovers(directory: string, set: StoredSet): Promise<LeftoverFile[]> {
   const left: LeftoverFile[] = []
   for (const [index, file] of set.intent?.files.entries() ?? []) {
@@ -38,7 +41,7 @@ async function hasBytes(directory: string, set: StoredSet, index: number): Promi
   return (await folder.names()).includes(bytesName(index))
 }
 
-/** Added to why a set could not be finished. */
+/** Returns a text to append to the reason why a set was not completed. */
 export function leftoversText(left: readonly LeftoverFile[]): string {
   if (left.length === 0) return ''
   const names = left.map(({ path, kept }) => (kept === undefined ? path : `${path} (what stood there before: ${kept})`))

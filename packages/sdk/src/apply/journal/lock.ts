@@ -6,7 +6,7 @@ import { codeOf, type DirectoryHandle } from '../files/directory-handle.js'
 const PREFIX = 'lock-'
 const WAIT_MS = 30_000
 
-/** One at a time in a directory. E014 when another holds it for long, E013 without the right to write. */
+/** Locks a directory for changes. Throws E014 if another process holds the lock for more than 30 s, and E013 without permission to write. */
 export async function lockDirectory(deps: Pick<Deps, 'clock' | 'random'>, folder: DirectoryHandle): Promise<AsyncDisposable> {
   const until = deps.clock.monotonic() + WAIT_MS
   for (let tries = 0; ; tries += 1) {

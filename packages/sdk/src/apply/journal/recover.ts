@@ -8,33 +8,33 @@ import type { LeftoverFile } from './leftovers.js'
 import { lockDirectory } from './lock.js'
 import { listSets, markSet, openHome, openSet, removeBytes, removeSet, type StoredSet } from './undo-journal.js'
 
-/** Where changes are made, and as whom they are told. */
+/** The directory to change, and the identity that publishes the events. */
 export interface ApplyHome {
   deps: Deps
-  /** What `deps.bus` is connected as: an agent tells of its own passes, people of all. */
+  /** Role of the connection `deps.bus`: an agent publishes events of its own passes, a person of all. */
   as: 'agent' | 'person'
-  /** Nothing is written outside. */
+  /** Directory in which changes are made. Nothing outside of it is written. */
   directory: string
 }
 
-/** What a killed process left, and what became of it. */
+/** A set that a killed process left incomplete, and how it was resolved. */
 export interface RecoveredSet {
   id: string
   kind: 'apply' | 'undo'
-  /** `ignored`: this user did not write it for this directory, whoever did. */
+  /** `ignored`: the set was not written by this user for this directory. */
   outcome: 'finished' | 'put_back' | 'ignored'
   /** Files whose earlier content was restored. */
   restored?: string[]
-  /** Files that were not put back. They are told each time for as long as what stood in them is kept. */
+  /** Files that were not restored. They are reported each time while their earlier content is kept. */
   left?: LeftoverFile[]
 }
 
-/** An applied set that can be undone is kept for so long; what the output says of it stays in the archive. */
+/** Milliseconds for which an applied set is kept for undo. The record in the archive is not affected. */
 const UNDO_RETENTION_MS = 30 * 86_400_000
 
 /**
- * Brings everything to its end that a killed process left in the directory (the lock is held): half-done sets first, then events that
- * were not told. What another agent's process left untold stays for one that may tell it.
+ * Recovers all sets that a killed process left in the directory. The caller holds the lock. Resolves incomplete sets first, then publishes missing
+ * events. Events of another agent are left to a process that may publish them.
  */
 export async function recoverLocked(home: ApplyHome, folder: DirectoryHandle): Promise<RecoveredSet[]> {
   const { directory } = home
@@ -63,18 +63,18 @@ async function settleOne(directory: string, set: StoredSet): Promise<RecoveredCh
   }
 }
 
-/** A set that is not finished: its process was killed, or is still at it. */
+/** An incomplete set: its process was killed or is still running. */
 export interface InterruptedSet {
   id: string
   kind: 'apply' | 'undo'
-  /** Paths that have their new content now, of `total` files. */
+  /** Paths that have their new content now, out of `total` files. */
   written: string[]
   total: number
 }
 
 /**
- * Recovers what a killed process left in a directory, before anything is planned there: files that are half written would read as
- * conflicts. Takes the lock only if there is something to recover, so that looking at a read-only directory works.
+ * Recovers the sets that a killed process left in a directory, before anything is planned there: partially written sets would look like conflicts.
+ * Takes the lock only if there is something to recover, so that it works in a read-only directory.
  */
 export async function recoverDirectory(home: ApplyHome): Promise<RecoveredSet[]> {
   await using folder = await openHome(home.directory, 'only_look')
@@ -95,7 +95,7 @@ function mayTell({ as, deps }: ApplyHome, key: PassKey): boolean {
   return as === 'person' || deps.bus.identity === key.originator
 }
 
-/** Stores a set's event. False: the server did not take it now; it is told by whoever is here next. */
+/** Publishes the event of a set. Returns false if the server did not store it; the next process in this directory tries again. */
 export async function publishApplied(home: ApplyHome, set: StoredSet): Promise<boolean> {
   const { deps, directory } = home
   const { intent } = set
@@ -117,7 +117,7 @@ export async function publishApplied(home: ApplyHome, set: StoredSet): Promise<b
   return true
 }
 
-/** Forgets what nothing can be undone of any longer. Of an undo it stays known who did it, for whoever tries again. */
+/** Deletes data that is no longer needed for an undo. For an undo, the record of who did it is kept for later attempts. */
 async function tidy({ deps, directory }: ApplyHome, set: StoredSet): Promise<void> {
   const { intent } = set
   if (!intent) return
@@ -128,7 +128,7 @@ async function tidy({ deps, directory }: ApplyHome, set: StoredSet): Promise<voi
   if (intent.at < deps.clock.now() - UNDO_RETENTION_MS) await removeSet(directory, set)
 }
 
-/** Where a pass stands in its trace, as its return says; undefined: it is not traced, or no longer in the stream. */
+/** Returns the traceparent of a pass from its return, or `undefined` if it is not traced or no longer in the stream. */
 export async function storedTrace(bus: Bus, key: PassKey): Promise<string | undefined> {
   const stored = await bus.journal.last(bus.subjects.return(key, key.subagent)).catch(() => undefined)
   return soundTraceparent(stored?.headers.get(HEADER.traceparent))

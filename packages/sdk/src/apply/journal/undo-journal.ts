@@ -6,58 +6,58 @@ import { codeOf, DirectoryHandle, ignoreMissing } from '../files/directory-handl
 import type { FileRecord } from '../files/file-swap.js'
 import { isSealed, sealOf } from './journal-seal.js'
 
-/** Where a directory keeps what was changed in it: never part of the project. */
+/** Folder for the journal of changes in a directory. It is never part of the project. */
 const HOME = ['.passover', 'apply'] as const
 
 const owner = z.object({ uid: z.int(), gid: z.int() })
 
-/** One file of a set. Absent `before`: it was not there; absent `after`: it is deleted. */
+/** One file of a set. Without `before` it did not exist; without `after` it is deleted. */
 const fileRecord = z.object({
   path: z.string(),
   before: z.object({ hash: z.string(), mode: z.int(), owner: owner.optional() }).optional(),
   after: z.object({ hash: z.string(), mode: z.int().optional() }).optional(),
 }) satisfies z.ZodType<FileRecord>
 
-/** What is about to be done, written down and on disk before the first file changes. The bytes that were there stand beside it. */
+/** Description of a set that is on disk before the first file changes. The earlier contents are stored beside it. */
 export const intent = z.object({
   v: z.literal(1),
   kind: z.enum(['apply', 'undo']),
-  /** Names this set, its folder and its event. */
+  /** Identifies the set, its folder and its event. */
   nonce: z.string().regex(/^[0-9a-f]{24}$/),
-  /** Of an undo: the set that is put back. */
+  /** For an undo: the nonce of the set that is undone. */
   undoes: z.string().optional(),
   key: passKey.extend({ id: storedId }),
-  /** Server ms. */
+  /** Time of the set, in server ms. */
   at: z.number(),
-  /** Folders that are not there yet, the upper first. */
+  /** Folders that the set creates, parents first. */
   made: z.array(z.string()),
   files: z.array(fileRecord),
-  /** Told once it is done. */
+  /** Event to publish once the set is applied. */
   event: appliedBody,
 })
 export type Intent = z.infer<typeof intent>
 
-/** How far a set has come, by the marks in its folder. */
+/** Progress of a set, according to the marks in its folder. */
 export interface StoredSet {
   id: string
   nonce: string
-  /** Undefined: killed before the intent was whole, so that nothing was changed, or `foreign`. */
+  /** Intent of the set. `undefined` if the set is `foreign`, or if its process was killed before the intent was complete, so that nothing changed. */
   intent: Intent | undefined
-  /** It has an intent that this user did not write for this directory: it is never acted upon. */
+  /** True if this user did not write the intent for this directory. Such a set is never acted upon. */
   foreign: boolean
-  /** Every file is in place. */
+  /** True if every file is in place. */
   applied: boolean
-  /** Its event is stored. */
+  /** True if its event is stored. */
   told: boolean
-  /** It was put back, but for files that somebody changed since: only what stood in those is kept. */
+  /** True if it was rolled back except for files that somebody changed since. Only their earlier content is kept. */
   left: boolean
 }
 
-/** Its seal in the first line, then JSON. */
+/** Name of the intent file: a line with the seal, then JSON. */
 const INTENT = 'intent'
 export type Mark = 'applied' | 'told' | 'left'
 
-/** The folder of what was applied in a directory; undefined: none yet. Throws where it cannot be made or is not to be trusted. */
+/** Opens the journal folder of a directory. Returns `undefined` if there is none yet. Throws if it cannot be created or is not trusted. */
 export async function openHome(directory: string, make: 'make' | 'only_look'): Promise<DirectoryHandle | undefined> {
   const made: string[] = []
   const reached = await DirectoryHandle.reach(directory, HOME, make === 'make' ? (path) => made.push(path) : undefined)
@@ -74,14 +74,14 @@ async function ignoreByGit(directory: string): Promise<void> {
   await writeDurably(folder, '.gitignore', Buffer.from('*\n'))
 }
 
-/** The folder of one set. */
+/** Opens the folder of a set. */
 export async function openSet(directory: string, { id, nonce }: { id: string; nonce: string }, make?: 'make'): Promise<DirectoryHandle> {
   const reached = await DirectoryHandle.reach(directory, [...HOME, id, nonce], make && (() => undefined))
   if (reached.kind !== 'folder') throw new Error(`the record of ${id} cannot be used`)
   return reached.folder
 }
 
-/** Every set that left its mark here, in the order in which they were begun; those of one pass, where its id is given. */
+/** Lists all sets in a directory, or those of one pass, in the order in which they began. */
 export async function listSets(directory: string, home: DirectoryHandle, only?: string): Promise<StoredSet[]> {
   const sets: StoredSet[] = []
   for (const id of await home.names()) {
@@ -107,18 +107,18 @@ async function readSet(directory: string, { id, nonce }: { id: string; nonce: st
   return { id, nonce, intent: parsed, foreign, applied: has('applied'), told: has('told'), left: has('left') }
 }
 
-/** What another user wrote here is theirs alone to read: it has no seal of this one. */
+/** Treats a file that only another user can read as a file without a valid seal. */
 function ignoreUnreadable(error: unknown): string | undefined {
   return codeOf(error) === 'EACCES' ? '' : ignoreMissing(error)
 }
 
-/** Writes an intent down, sealed: from then on a kill is settled by it. */
+/** Writes a sealed intent. From now on a kill can be recovered. */
 export async function writeIntent(directory: string, folder: DirectoryHandle, made: Intent): Promise<void> {
   const text = JSON.stringify(made)
   await writeDurably(folder, INTENT, Buffer.from(`${sealOf(directory, text)}\n${text}`))
 }
 
-/** A whole file or none, and on disk. */
+/** Writes a file atomically and syncs it to disk. */
 export async function writeDurably(folder: DirectoryHandle, name: string, bytes: Buffer): Promise<void> {
   const beside = `${name}.new`
   await rm(folder.at(beside), { force: true })
@@ -133,15 +133,15 @@ export function markSet(folder: DirectoryHandle, mark: Mark): Promise<void> {
   return writeDurably(folder, mark, Buffer.alloc(0))
 }
 
-/** What the bytes are called in their set's folder. */
+/** Returns the file name of an earlier content in the folder of its set. */
 export const bytesName = (index: number): string => `before-${index}`
 
-/** Where the bytes stand that were in a file before a set, below the directory. */
+/** Returns the path of the earlier content of a file, relative to the directory. */
 export function pathOfBytes({ id, nonce }: { id: string; nonce: string }, index: number): string {
   return [...HOME, id, nonce, bytesName(index)].join('/')
 }
 
-/** The bytes that stood there before a set: nobody wants them back, but those of some files. */
+/** Deletes the earlier contents of a set, except for the files with these indexes. */
 export async function removeBytes(directory: string, set: { id: string; nonce: string }, but: readonly number[] = []): Promise<void> {
   await using folder = await openSet(directory, set)
   const kept = but.map(bytesName)
@@ -149,7 +149,7 @@ export async function removeBytes(directory: string, set: { id: string; nonce: s
     if (name.startsWith('before-') && !kept.includes(name)) await rm(folder.at(name), { force: true })
 }
 
-/** Forgets a set: its intent first, so that a half-removed one is no longer anything to finish. */
+/** Deletes the record of a set. Deletes its intent first, so that a partially deleted record is not recovered. */
 export async function removeSet(directory: string, { id, nonce }: { id: string; nonce: string }): Promise<void> {
   const reached = await DirectoryHandle.reach(directory, [...HOME, id])
   if (reached.kind !== 'folder') return

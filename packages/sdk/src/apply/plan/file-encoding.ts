@@ -7,17 +7,17 @@ function withEnds(text: string, ends: '\n' | '\r\n'): string {
   return ends === '\n' ? plain : plain.replaceAll('\n', '\r\n')
 }
 
-/** Whether bytes are no text that a person could look at as a diff. */
+/** Returns true if the bytes are not text, so that no diff can be shown. */
 export function isBinary(bytes: Buffer): boolean {
   return textForm(bytes) === undefined
 }
 
-/** Bytes as text without their mark, for people; undefined when they are none. */
+/** Decodes bytes to text without the byte order mark, for people. Returns `undefined` for binary content. */
 export function textOf(bytes: Buffer): string | undefined {
   return textForm(bytes)?.text
 }
 
-/** Whether a file says what a content says: the same bytes, or the same text but for its byte order mark and (one kind of) line ends. */
+/** Returns true if two contents are equal: the same bytes, or the same text except for the byte order mark and consistent line ends. */
 export function sameContent(file: Buffer, content: Buffer): boolean {
   if (file.equals(content)) return true
   const [own, other] = [textForm(file), textForm(content)]
@@ -26,14 +26,14 @@ export function sameContent(file: Buffer, content: Buffer): boolean {
 
 function sameText(own: TextForm, other: TextForm): boolean {
   if (own.text === other.text) return true
-  // What ends no line has no line ends to differ in; in mixed ones any difference may matter.
+  // A text without line ends has none to normalize. In a text with mixed line ends any difference may matter.
   if (own.ends === 'mixed' || own.ends === undefined) return false
   return own.text === withEnds(other.text, own.ends)
 }
 
 /**
- * New content in the form of the file that it replaces: its encoding, byte order mark and line ends. A change of nothing else is meant
- * so and is written as it stands; so is what is no text, or where line ends are mixed.
+ * Converts new content to the encoding, byte order mark and line ends of the file that it replaces. If only the form changes, the change is intended
+ * and the content is used unchanged, as it is for binary content. With mixed line ends, the line ends are not converted.
  */
 export function inFormOf(file: Buffer, old: Buffer, content: Buffer): Buffer {
   const [own, before, after] = [textForm(file), textForm(old), textForm(content)]

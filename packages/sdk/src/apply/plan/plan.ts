@@ -7,30 +7,30 @@ import { caseTwins, checkPath } from './safe-path.js'
 
 /** The three sides of a conflict, all written in the same encoding. */
 export interface ConflictVersions {
-  /** What the subagent saw. */
+  /** Content that the subagent saw. */
   old_content: string
-  /** What is there; absent: nothing. */
+  /** Current content. Absent if the file does not exist. */
   current?: string
-  /** What the subagent proposes. */
+  /** Content that the subagent proposes. */
   new_content: string
   encoding: 'utf8' | 'base64'
 }
 
-/** What would become of one modification. */
+/** Planned result of one modification. */
 export type PlannedChange = Pick<NumberedModification, 'number' | 'digest'> & {
   path: string
   operation: 'create' | 'modify' | 'delete'
 } & (
     | { verdict: 'ready' }
-    /** The file is as proposed. */
+    /** The file has the proposed content already. */
     | { verdict: 'already' }
-    /** The file is not as the subagent saw it. */
+    /** The file changed since the subagent saw it. */
     | { verdict: 'conflict'; why: string; sides: ConflictVersions }
-    /** Never written, whatever stands there. */
+    /** The file is never written, whatever its content. */
     | { verdict: 'refused'; why: string }
   )
 
-/** What changes in one file when all of the set is done. */
+/** Change of one file by the complete set. */
 export interface Change {
   path: string
   before: { bytes: Buffer; mode: number | undefined } | undefined
@@ -39,18 +39,18 @@ export interface Change {
 
 export interface Plan {
   items: PlannedChange[]
-  /** Empty unless every item is ready or done already: a set is applied whole or not at all. */
+  /** Empty unless every item is ready or done already: a set is applied completely or not at all. */
   changes: Change[]
-  /** What the ready items do to each file in all, also where other items stop the set. */
+  /** Combined effect of the ready items on each file, even if other items block the set. */
   effects: Change[]
 }
 
 export interface PlanOptions {
-  /** Whether contents that are no text are taken too. */
+  /** True to accept binary contents, too. */
   binary: boolean
 }
 
-/** The paths that a plan of these modifications must know the state of. */
+/** Returns the paths whose state a plan of these modifications needs. */
 export function pathsOf(chosen: readonly NumberedModification[]): string[] {
   const paths = chosen.flatMap(({ modification }) => {
     const judged = checkPath(modification.path)
@@ -60,8 +60,8 @@ export function pathsOf(chosen: readonly NumberedModification[]): string[] {
 }
 
 /**
- * What the chosen modifications would do to the files in view, in their order: a later one of the same file builds on the earlier.
- * Nothing is overwritten that is not as its subagent saw it (`old_content`).
+ * Plans the effect of the selected modifications on the files in view. They apply in order: a later modification of the same file builds on the
+ * earlier one. A file is overwritten only if it is as its subagent saw it (`old_content`).
  */
 export function planChanges(chosen: readonly NumberedModification[], view: ReadonlyMap<string, FileState>, options: PlanOptions): Plan {
   const paths = pathsOf(chosen)
@@ -75,7 +75,7 @@ export function planChanges(chosen: readonly NumberedModification[], view: Reado
 
 interface Around {
   set: { twins: ReadonlyMap<string, string>; paths: ReadonlySet<string> }
-  /** As the files are once the earlier modifications are done. */
+  /** State of the files after the earlier modifications. */
   now: Map<string, FileState>
   options: PlanOptions
 }
@@ -98,7 +98,7 @@ function planOne({ number, digest, modification }: NumberedModification, around:
   return { ...about, verdict: 'ready' }
 }
 
-/** `operation` may be left out: a change of nothing where nothing is can only mean a new file. */
+/** Returns the operation, which may be omitted: replacing an empty content of a missing file can only create it. */
 function operationOf({ operation, old_content }: FileModificationArtifact, state: FileState): 'create' | 'modify' | 'delete' {
   return operation ?? (old_content === '' && state.kind === 'absent' ? 'create' : 'modify')
 }

@@ -4,14 +4,14 @@ import { canonicalJson, fileModificationArtifact, type ShownFile, sha256, type W
 import type { FileState } from '../files/file-state.js'
 import { type Plan, pathsOf, planChanges } from './plan.js'
 
-/** What a person is shown of the changes that an approval takes. */
+/** The changes that an approval covers, as shown to a person. */
 export interface Review {
-  /** Names exactly what is shown: the stored return and the changes taken from it. An approval names it. */
+  /** Digest of what is shown: the stored return and the changes selected from it. An approval carries it. */
   digest: string
   files: ShownFile[]
 }
 
-/** What an approver has to accept explicitly, because no diff shows it. */
+/** Contents that an approver must accept explicitly, because no diff shows them. */
 export interface Accepts {
   /** Content that is not text. */
   binary?: boolean | undefined
@@ -32,8 +32,8 @@ export function reviewDigest(return_digest: string, taken: readonly NumberedModi
 }
 
 /**
- * Plans changes as if every file were as the subagent saw it, which is how an approver looks at them who is not where the files are.
- * A conflict in this plan is a contradiction between the changes themselves.
+ * Plans changes as if every file were as the subagent saw it, for an approver who does not have the files. A conflict in this plan is a contradiction
+ * between the changes themselves.
  */
 export function planAsSeen(taken: readonly NumberedModification[]): Plan {
   const view = new Map<string, FileState>()
@@ -49,7 +49,7 @@ function stateSeen(one: NumberedModification): FileState {
   return before ? { kind: 'file', bytes: before.bytes, mode: undefined } : { kind: 'absent' }
 }
 
-/** Shows what the taken changes do to each file in all: to the files as planned, or else as the subagent saw them. */
+/** Shows the combined effect of the selected changes on each file: on the files as planned, or else as the subagent saw them. */
 export function showTaken(taken: readonly NumberedModification[], plan: Plan, options?: ShowOptions): ShownFile[] {
   const seen = plan.items.every(({ verdict }) => verdict === 'ready') ? plan : planAsSeen(taken)
   const groups = new Map<string, NumberedModification[]>()
@@ -85,12 +85,12 @@ function inconsistent(file: ShownFile, message = NOT_TOGETHER): ShownFile {
   return { ...file, warnings: [...file.warnings, { kind: 'inconsistent', message }] }
 }
 
-/** Reviews the taken changes of a return from its content alone. */
+/** Reviews the selected changes of a return from its content alone. */
 export function reviewReturn(return_digest: string, taken: readonly NumberedModification[], options?: ShowOptions): Review {
   return { digest: reviewDigest(return_digest, taken), files: showTaken(taken, planAsSeen(taken), options) }
 }
 
-/** Returns why an approval is refused: it takes files that no diff shows, and does not say so. */
+/** Returns the reason to refuse an approval: it covers files that no diff shows, and does not accept them explicitly. */
 export function notShown(files: readonly ShownFile[], { binary, whole }: Accepts): { why: string; flag: 'binary' | 'whole' } | undefined {
   const find = (omitted: ShownFile['omitted']) => files.filter((file) => file.omitted === omitted).map(({ path }) => path)
   const [large, opaque] = [find('too_many_changes'), find('binary')]

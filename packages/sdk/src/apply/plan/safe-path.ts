@@ -1,19 +1,19 @@
 import { foldCase } from '@passover/core'
 
-/** A path below a directory, cut into names; or why nothing may be written there. */
+/** A path below a directory, split into names, or the reason why nothing may be written there. */
 export type PathCheck = { ok: true; path: string; names: string[] } | { ok: false; why: string }
 
-/** Names that Windows keeps for devices, whatever follows a dot. */
+/** Names that Windows reserves for devices, with any extension. */
 const RESERVED = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])( *\..*)?$/
-/** Their owner's alone: history and hooks of the repository, credentials and journals of Passover. */
+/** Folders that belong to their owner alone: history and hooks of the repository, credentials and journals of Passover. */
 const NEVER: ReadonlySet<string> = new Set(['.git', '.passover'])
-/** What Windows may call `.git` and `.passover` for short. */
+/** Short names that Windows may give to `.git` and `.passover`. */
 const SHORT_NAME = /^(git|passov|gi[0-9a-f]{4}|pa[0-9a-f]{4})~[0-9]+$/
 const MAX_NAME_BYTES = 255
 
 /**
- * Whether a path stays below its directory, on every file system that a project may be checked out on. Nothing is read; symbolic links
- * are `Folder`'s affair.
+ * Checks that a path stays below its directory on every file system that a project may be checked out on. Reads nothing; `DirectoryHandle` handles
+ * symbolic links.
  */
 export function checkPath(given: string): PathCheck {
   const out = (why: string): PathCheck => ({ ok: false, why })
@@ -49,7 +49,7 @@ function hasControls(text: string): boolean {
   return false
 }
 
-/** For each path the others that a file system without case would take for it, by what all have in common. */
+/** Returns, for each path, another one that a case-insensitive file system would confuse with it. Compares all leading folders too. */
 export function caseTwins(paths: readonly string[]): Map<string, string> {
   const first = new Map<string, string>()
   const twins = new Map<string, string>()
