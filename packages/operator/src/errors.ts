@@ -1,12 +1,12 @@
 import type { ErrorCode } from '@passover/schemas'
 
-/** An expected failure of what a person does: cause, and the next command that mends it. */
+/** An expected failure of an operation: the cause, and the command that helps. */
 export class Failure extends Error {
   readonly code: ErrorCode
   readonly hint: string | undefined
   /** Overrides the error table's exit code, for failures that share a code but not an outcome. */
   readonly exit: number | undefined
-  /** Each single thing that is wrong: for --json, and a text for people. */
+  /** Each individual fault, for --json, and as text for people. */
   readonly faults: Record<string, unknown>[] | undefined
   readonly lines: string[] | undefined
 

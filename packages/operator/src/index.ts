@@ -1,9 +1,9 @@
 /**
- * @passover/operator: what people do, and programs for them (the command line, the HTTP gateway): ask the audit, decide, cancel, settle
- * dead letters, change the policy. Everything takes a Bus that is connected as the person; an expected failure is a `Failure`.
+ * @passover/operator: operations of people, for the command line and the HTTP gateway: query the audit service, decide, cancel, resolve dead letters,
+ * change the policy. Every function takes a Bus that is connected as the person. An expected failure is a `Failure`.
  *
- * I1  A decision is stored under the person's own name, bound to the digest of what was decided, and never over another one that counts.
- * I2  What a person may not do, the server refuses: nothing here knows of rights of its own.
+ * I1 A decision is stored under the person's own name and bound to the digest of what was decided. It never replaces another valid decision.
+ * I2 The server enforces the permissions of people. This package has no permission rules of its own.
  */
 
 export { type DecisionResult, decide, type StoredDecision } from './approvals/decide.js'

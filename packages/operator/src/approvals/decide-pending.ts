@@ -15,24 +15,24 @@ export interface DecideOptions {
   ref: PassRef
   verdict: 'approve' | 'deny'
   reason?: string | undefined
-  /** Only if this is what waits. */
+  /** Decides only if this item is pending. */
   item?: InboxItem['item'] | undefined
-  /** Of item `apply`: the numbers of the changes that are taken. */
+  /** For item `apply`: the numbers of the approved changes. */
   only?: readonly number[] | undefined
-  /** Approves although credentials of an agent in the chain were revoked. */
+  /** True to approve even if the credentials of an agent in the chain were revoked. */
   despite_revocation?: boolean | undefined
-  /** Revocations that the audit may not know. */
+  /** Revocations that the audit service may not know. */
   revoked?: KnownRevoked | undefined
-  /** Changes of item `apply` that no diff shows are approved only if this says so. */
+  /** Contents without a diff that the approver accepts explicitly. Without it they cannot be approved. */
   accepts?: Accepts | undefined
   /**
-   * Reads the return for `confirm`, and for the review of the changes that are taken.
+   * Reads the return for `confirm`, and for the review of the selected changes.
    * @defaultValue Loads it, whatever its size.
    */
   read?: ReadShown | undefined
   /**
-   * Shows what is decided about and asks, or checks that it was shown by {@link shownDigest}. Required to approve item `apply`: nobody
-   * approves changes that were not shown.
+   * Shows the item and asks for confirmation, or verifies by {@link shownDigest} that it was shown. Required to approve item `apply`, since changes
+   * must be shown before they are approved.
    */
   confirm?: ((due: InboxItem, returned: ShownReturn | undefined) => Promise<boolean>) | undefined
 }
@@ -41,9 +41,9 @@ const SETTLE_TIMEOUT_MS = 3_000
 const POLL_MS = 100
 
 /**
- * Decides what a pass waits for: its dispatch while it is held, then the release of its return, then which of its changes are taken.
- * Failure E041: it waits for nothing; E042: --only where there is nothing to choose from; E013 (exit 6): the approval has
- * expired, (exit 4): this person may not decide, the return is not the stored one, or an agent of the chain was revoked; nothing is stored then.
+ * Decides the pending item of a pass: its dispatch while it is held, then the release of its return, then the application of its changes. Throws
+ * Failure E041 if nothing is pending; E042 if --only is given for an item without changes; E013 (exit 6) if the approval has expired; E013 (exit 4)
+ * if the person may not decide, the return is not the stored one, or an agent of the chain was revoked. On a failure nothing is stored.
  */
 export async function decidePending(bus: Bus, options: DecideOptions): Promise<DecisionReport> {
   const { ref, verdict, reason, item, only, accepts, read, confirm } = options
@@ -75,14 +75,14 @@ export async function decidePending(bus: Bus, options: DecideOptions): Promise<D
   return settled(bus, pass, { due, verdict, sequence: decided.sequence, modifications })
 }
 
-/** What names everything that is shown of an item: of the changes that are taken, their review; else what is stored. */
+/** Returns the digest of what is shown of an item: of the review if changes are to be approved, else of the stored content. */
 export function shownDigest(due: Pick<InboxItem, 'digest'>, returned: ShownReturn | undefined): string {
   return returned?.review?.digest ?? due.digest
 }
 
 /**
- * Refuses a decision by a person who takes part in the pass: it would not count. The only person of a local server may decide about
- * passes that they began themselves.
+ * Refuses a decision by a person who takes part in the pass, because it would not count. The only person of a local server may decide about passes
+ * that they started.
  */
 export function refuseOwnDecision({ key, row, control }: Pick<AnsweredPass, 'key' | 'row' | 'control'>, person: string): void {
   const { ancestors, policy, local_person } = (control ?? {}) as Partial<WorkControl>
@@ -94,7 +94,7 @@ export function refuseOwnDecision({ key, row, control }: Pick<AnsweredPass, 'key
   })
 }
 
-/** A decision by who is no approver would not count: it is not even stored. */
+/** Refuses a decision by a person who is not an approver. It would not count, so it is not stored. */
 function refuseNonApprover({ id, approvers }: InboxItem, person: string): void {
   if (!approvers || approvers.includes(person)) return
   const named = approvers.length === 0 ? 'nobody' : approvers.join(', ')
@@ -109,7 +109,7 @@ function notToChoose({ id, item }: InboxItem): Failure {
   return usage(`--only chooses among changes, and ${id} waits for ${first}`, `decide that first: passover approve ${id} --item ${item}`)
 }
 
-/** Whether a decision that stands in the stream counts; the audit is asked again until it has read that far. */
+/** Returns true if a stored decision is valid. Asks the audit service until it has read that far. */
 async function decisionCounts(
   bus: Bus,
   pass: AnsweredPass,
@@ -126,7 +126,7 @@ interface StoredByUs {
   modifications: ModificationChoice | undefined
 }
 
-/** The decision stands: what it did is awaited for a moment, so that the next command sees it. */
+/** Reports a stored decision. Waits briefly for its effect, so that the next command sees it. */
 async function settled(bus: Bus, pass: AnsweredPass, made: StoredByUs): Promise<DecisionReport> {
   const { due, verdict, sequence, modifications } = made
   const counts = (read: AnsweredPass) => read.decisions.some((decision) => decision.sequence === sequence)
@@ -143,7 +143,7 @@ async function settled(bus: Bus, pass: AnsweredPass, made: StoredByUs): Promise<
   return { document, sentence: `Stored, but it does not count: ${why}. passover show ${id} says why.`, exit: 4 }
 }
 
-/** What was decided, and what happens next. */
+/** Returns a sentence with the decision and the next step. */
 function sentenceOf({ row, status, due: next }: AnsweredPass, made: StoredByUs & { by: string }): string {
   const { due, verdict, modifications = {}, by } = made
   const { id, originator, subagent } = row

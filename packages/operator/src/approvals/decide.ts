@@ -8,28 +8,28 @@ export interface DecisionRequest {
   /** `dispatch`, `return`, `apply`, or a flow's gate. */
   item: string
   verdict: 'approve' | 'deny'
-  /** Digest of what the person was shown. */
+  /** Digest of the content that the person was shown. */
   digest: string
   reason?: string | undefined
-  /** Of the pass, where it is traced. */
+  /** Traceparent of the pass, if it is traced. */
   traceparent?: string | undefined
   modifications?: Record<string, 'taken' | 'rejected'> | undefined
 }
 
 export type DecisionResult =
   | { kind: 'won'; sequence: number }
-  /** Somebody was faster. */
+  /** Somebody else decided first. */
   | { kind: 'lost'; standing: StoredDecision }
 
 const MAX_TRIES = 5
 
-/** A decision that stands on an item, whether it counts or not. */
+/** A stored decision on an item, valid or not. */
 export interface StoredDecision {
   person: string
   verdict: string
   time: number
   sequence: number
-  /** False: the server published it on a client's behalf; it decides nothing. */
+  /** False if the server published it on behalf of a client. Then it has no effect. */
   trusted: boolean
   nonce?: string | undefined
   reason?: string | undefined
@@ -37,9 +37,9 @@ export interface StoredDecision {
 }
 
 /**
- * Stores a person's decision on one item, guarded by the item itself: of two people one wins, the other learns who and when.
- * A decision that does not count (`counts` says so: not an approver's) is no obstacle; the next one expects its sequence.
- * Failure E013 where the server does not permit it, E040 when nothing could be stored.
+ * Stores a person's decision on one item, guarded by the item: of two people one wins, and the other learns who it was and when. A decision that is
+ * not valid according to `counts` (for example not by an approver) does not block; the next one expects its sequence. Throws Failure E013 if the
+ * server does not permit it, and E040 if nothing could be stored.
  */
 export async function decide(
   bus: Bus,
@@ -94,7 +94,7 @@ function decisionMessage(bus: Bus, verdict: DecisionRequest, { nonce, after }: {
   }
 }
 
-/** The last decision stored on an item. */
+/** Reads the last stored decision on an item. */
 async function lastDecision(bus: Bus, key: PassKey, item: string): Promise<StoredDecision | undefined> {
   const stored = await bus.journal.newest(bus.subjects.decisions(key, item))
   const parsed = stored && bus.subjects.parse(stored.subject)

@@ -4,7 +4,7 @@ import type { AnsweredDecision, AnsweredPass, InboxItem } from '@passover/schema
 import { ago, count, nameMarks } from '@passover/sdk/internal/format'
 import { Failure } from '../errors.js'
 
-/** What became of it: the document for --json, the sentence for people, the exit code. */
+/** Result of a decision: the document for --json, the sentence for people, the exit code. */
 export interface DecisionReport {
   document: Record<string, unknown>
   sentence: string
@@ -18,11 +18,11 @@ const ITEMS: readonly string[] = ['dispatch', 'return', 'apply'] satisfies Inbox
 interface DecisionQuery {
   verdict: Verdict
   item?: InboxItem['item'] | undefined
-  /** Numbers of the changes that were to be taken; absent: all. */
+  /** Numbers of the changes to approve. If absent, all. */
   only?: readonly number[] | undefined
 }
 
-/** Nothing (or another item) waits: somebody decided, it expired, or there was never anything. Failure E013, E041. */
+/** Reports that the item is not pending: somebody else decided, it expired, or it never existed. Throws Failure E013 or E041. */
 export function nothingPending(bus: Bus, pass: AnsweredPass, asked: DecisionQuery): DecisionReport {
   const { verdict, item, only } = asked
   const { due, row } = pass
@@ -39,7 +39,7 @@ export function nothingPending(bus: Bus, pass: AnsweredPass, asked: DecisionQuer
   throw new Failure('E041', `${row.id} waits for no decision: it is ${pass.status}`, { hint: 'passover inbox shows what waits' })
 }
 
-/** It waits by its record, and the time is over. */
+/** Returns true if the record shows a pending item whose time is over. */
 function expired({ record }: AnsweredPass, now: number): boolean {
   const awaits = record?.awaits as { expires_at?: unknown } | undefined
   return typeof awaits?.expires_at === 'number' && awaits.expires_at <= now
@@ -52,7 +52,7 @@ interface PreviousDecision {
   standing: Pick<AnsweredDecision, 'person' | 'time' | 'reason' | 'modifications' | 'self' | 'unverified'> & { verdict: string }
 }
 
-/** Somebody else decided; the same answer is as good as one's own, but not the same yes to other changes. */
+/** Reports a decision by somebody else. The same verdict counts as success, but an approval of other changes does not. */
 export function decidedByOther(bus: Bus, pass: AnsweredPass, before: PreviousDecision): DecisionReport {
   const { item, verdict, standing } = before
   const same = standing.verdict === verdict && sameChanges(before)
@@ -78,7 +78,7 @@ export function decidedByOther(bus: Bus, pass: AnsweredPass, before: PreviousDec
   }
 }
 
-/** A decision lists the changes by their numbers. */
+/** Returns true if the stored decision approved the same changes. It lists the changes by number. */
 function sameChanges({ only, standing }: PreviousDecision): boolean {
   const choices = Object.values(standing.modifications ?? {})
   return choices.every((choice, n) => (choice === 'taken') === (only?.includes(n + 1) ?? true))

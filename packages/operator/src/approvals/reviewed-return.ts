@@ -6,20 +6,20 @@ import { type Accepts, notShown, type Review, reviewable, reviewReturn } from '@
 import { Failure, usage } from '../errors.js'
 import { type PassResult, readResult } from '../passes/result.js'
 
-/** A return as a person is shown it. */
+/** A return as shown to a person. */
 export interface ShownReturn {
   result: PassResult | undefined
   modifications: NumberedModification[]
-  /** What the approval of its changes takes; absent where none is decided about. */
+  /** Review of the changes that the approval covers. Absent if no changes are decided. */
   review?: Review
 }
 
-/** Reads the return that is decided about; undefined where it need not be shown. */
+/** Reads the return to decide about. Returns `undefined` if it need not be shown. */
 export type ReadShown = (pass: AnsweredPass, due: InboxItem) => Promise<PassResult | undefined>
 
 /**
- * The return that is decided about. Failure E013: what is shown is not what the audit says is decided about; E021: its changes are to be
- * taken, and it cannot be read whole, so that nobody can say what they are.
+ * Loads the return to decide about. Throws Failure E013 if it is not the return that the audit service refers to, and E021 if its changes are to be
+ * approved but it cannot be read completely, so that they are unknown.
  */
 export async function loadShownReturn(
   bus: Bus,
@@ -37,7 +37,7 @@ export async function loadShownReturn(
   return { result, modifications: modifications ?? [] }
 }
 
-/** Reviews what an approval takes. Failure E042: no such numbers, or changes that no diff shows and that were not accepted explicitly. */
+/** Reviews the changes that an approval covers. Throws Failure E042 if a change has no diff and was not accepted explicitly. */
 export function reviewShown(
   shown: ShownReturn,
   due: Pick<InboxItem, 'id' | 'digest'>,
@@ -51,7 +51,7 @@ export function reviewShown(
   throw usage(oneLine(hidden.why), `approve it anyway: passover approve ${due.id} --item apply${numbers} --${hidden.flag}`)
 }
 
-/** What an application takes. Failure E042: there are no such numbers. */
+/** Returns the choice of changes for an approval. Throws Failure E042 for numbers that do not exist. */
 export function chooseShown({ modifications }: ShownReturn, only: readonly number[] | undefined): ModificationChoice {
   const chosen = chooseModifications(modifications, only)
   if (chosen.unknown.length === 0) return chosen.modifications
@@ -59,7 +59,7 @@ export function chooseShown({ modifications }: ShownReturn, only: readonly numbe
   throw usage(`--only ${only?.join(',')}: there is no change ${chosen.unknown.join(', ')}; ${range}`, 'passover show lists them')
 }
 
-/** A decision is about the return that the stream holds, and about no other. Failure E013. */
+/** Verifies that the decision refers to the return in the stream. Throws Failure E013 if not. */
 export async function verifyStored(bus: Bus, pass: AnsweredPass, due: Pick<InboxItem, 'id' | 'digest'>): Promise<void> {
   const sequences = pass.record?.sequences as { return?: number } | undefined
   if (sequences?.return === undefined) return

@@ -14,20 +14,20 @@ import {
 import { Failure } from '../errors.js'
 
 const ASK_TIMEOUT_MS = 5_000
-/** The passes of a session are looked for in every index of the archive. */
+/** Milliseconds to wait for a custody query, which searches every index of the archive for the passes of a session. */
 const SEARCH_TIMEOUT_MS = 60_000
 const LIST_LIMIT = 1_000
-/** What may be asked for as it stands; anything shorter is the beginning of an id. */
+/** Pattern of a complete id. Anything else is treated as a prefix. */
 const WHOLE_ID = /^[A-Za-z0-9_-]{9,64}$/
 
 export type ListFilter = Omit<Extract<Question, { op: 'list' }>, 'op'>
 
-/** A schema of answers, as far as it is used here. */
+/** The part of an answer's schema that is used here. */
 interface Answers<Answer> {
   safeParse(value: unknown): { success: true; data: Answer } | { success: false }
 }
 
-/** Asks the audit service. Failure E040 when nobody answers in time; else its own refusal's code. */
+/** Sends a query to the audit service. Throws Failure E040 without an answer in time, else with the code of the service's error. */
 export async function ask<Answer extends { ok: boolean }>(
   bus: Bus,
   question: Question,
@@ -64,7 +64,7 @@ function unanswered(why: NoReply | undefined, timeout_ms: number): Failure {
   })
 }
 
-/** Passes, newest first. */
+/** Lists passes, newest first. */
 export async function askList(bus: Bus, filter: ListFilter): Promise<{ passes: PassRow[]; more: boolean }> {
   const { passes, more } = await ask(bus, { op: 'list', ...filter }, listAnswer)
   return { passes, more }
@@ -72,13 +72,13 @@ export async function askList(bus: Bus, filter: ListFilter): Promise<{ passes: P
 
 export type InboxFilter = Omit<Extract<Question, { op: 'inbox' }>, 'op'>
 
-/** What waits for a person, oldest first; `next` goes on where the limit cut it off. `left_out`: items of these agents had no room in the inbox. */
+/** Lists pending items, oldest first. `next` is the cursor of the next page. `left_out` names agents whose items did not fit into the inbox. */
 export async function askInbox(bus: Bus, filter: InboxFilter): Promise<Omit<Extract<InboxAnswer, { ok: true }>, 'ok'>> {
   const { ok: _, ...page } = await ask(bus, { op: 'inbox', ...filter }, inboxAnswer)
   return page
 }
 
-/** Registered agents with their open passes. */
+/** Returns the registered agents with their open passes. */
 export async function askAgents(bus: Bus): Promise<AgentRow[]> {
   return (await ask(bus, { op: 'agents' }, agentsAnswer)).agents
 }
@@ -89,7 +89,7 @@ export interface PassRef {
   to?: string | undefined
 }
 
-/** What is told of a pass besides where it stands: everything that was stored, what of it waits for a person. */
+/** Optional details of a pass besides its status: its stored history, and its pending item. */
 export interface PassDetails {
   history?: true
   due?: true
@@ -99,12 +99,12 @@ function passQuestion(ref: PassRef, wants: PassDetails): Question {
   return { op: 'pass', id: ref.id, ...wants, ...(ref.from ? { originator: ref.from } : {}), ...(ref.to ? { subagent: ref.to } : {}) }
 }
 
-/** Every pass with that id; none is []. */
+/** Returns every pass with the id, or an empty list. */
 export async function askPasses(bus: Bus, ref: PassRef, wants: PassDetails = {}): Promise<AnsweredPass[]> {
   return (await askNamed(bus, ref, wants)).passes
 }
 
-/** The same, and how many more there are. */
+/** Returns the same, with the number of further passes that were omitted. */
 async function askNamed(
   bus: Bus,
   ref: PassRef,
@@ -119,15 +119,15 @@ async function askNamed(
   }
 }
 
-/** Of an id that is asked for, before it is taken for the beginning of one: nothing is the beginning of all. Failure E042 (exit 2). */
+/** Returns true if the id is complete and not a prefix. Throws Failure E042 (exit 2) for an empty id, which would be a prefix of every id. */
 export function isWholeId({ id }: PassRef): boolean {
   if (id === '') throw new Failure('E042', 'the id is empty', { hint: '`passover list` shows the passes', exit: 2 })
   return WHOLE_ID.test(id)
 }
 
 /**
- * The one pass that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several, which it lists, or no id at all. `timeout_ms`: how
- * long the audit may take to answer about a whole id.
+ * Finds the pass with an id or a unique prefix of one. Throws Failure E041 if there is none, and E042 (exit 2) if there are several, which it lists,
+ * or if the id is empty. `timeout_ms`: milliseconds to wait for the audit service's answer about a complete id.
  */
 export async function findPass(bus: Bus, ref: PassRef, wants: PassDetails = {}, timeout_ms?: number): Promise<AnsweredPass> {
   const isWhole = isWholeId(ref)
@@ -154,7 +154,7 @@ export async function findPass(bus: Bus, ref: PassRef, wants: PassDetails = {}, 
   throw new Failure('E041', `there is no pass ${ref.id}`, { hint: '`passover list` shows the passes' })
 }
 
-/** What the audit says of a pass that was erased. */
+/** Returns the audit service's error for a pass that was erased. */
 async function erasedError(bus: Bus, ref: PassRef): Promise<Failure | undefined> {
   try {
     await ask(bus, passQuestion(ref, {}), passAnswer)

@@ -6,14 +6,14 @@ import { ask } from './ask.js'
 type Said = Extract<CustodyBody, { kind: 'hold' | 'release' | 'erase' }>
 export type CustodyRequest = Said extends infer One ? (One extends Said ? Omit<One, 'v'> : never) : never
 
-/** What is held and what was erased; with a session, what erasing it would do. Failure E013: not for this asker. */
+/** Returns legal holds and erasures. With a session, also the effect of erasing it. Throws Failure E013 if the person may not ask. */
 export function askCustody(bus: Bus, about: { session?: string; originator?: string } = {}): Promise<Extract<CustodyAnswer, { ok: true }>> {
   return ask(bus, { op: 'custody', ...about }, custodyAnswer)
 }
 
 /**
- * Stores what a person says about custody (decision 87), and gives its sequence, which names it from then on. Failure E013: not permitted;
- * E040: it is not known whether it is stored.
+ * Stores a custody event of a person (decision 87) and returns its stream sequence, which identifies it from then on. Throws Failure E013 if it is
+ * not permitted, and E040 if it is unknown whether it is stored.
  */
 export async function publishCustodyEvent(bus: Bus, says: CustodyRequest): Promise<number> {
   const outcome = await bus.publish({

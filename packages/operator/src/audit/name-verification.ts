@@ -1,15 +1,15 @@
 import type { Bus } from '@passover/bus'
 import { timeAnswer } from '@passover/schemas'
 
-/** How far an installation vouches for the names of people: not at all where any process can claim one. */
+/** States if an installation verifies the names of people. `unverified` is set if any process can claim a name. */
 export interface NameVerification {
   unverified?: true | undefined
 }
 
 /**
- * Asks the audit service whether the installation checks names. What a message says about its own author is not considered.
+ * Asks the audit service whether the installation verifies names. What a message claims about its own author is not considered.
  *
- * @returns undefined if no audit service answers
+ * @returns `undefined` if no audit service answers.
  */
 export async function askNameVerification(bus: Bus): Promise<NameVerification | undefined> {
   const answer = timeAnswer.safeParse(await bus.ask({ op: 'time' }).catch(() => undefined))

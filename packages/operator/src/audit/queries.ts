@@ -10,12 +10,12 @@ import {
 } from '@passover/schemas'
 import { ask } from './ask.js'
 
-/** A million records take a minute. */
+/** Milliseconds to wait for a comparison of the index. A million records take about a minute. */
 const COMPARE_TIMEOUT_MS = 300_000
 
 type Page = Awaited<ReturnType<typeof askQuery>>
 
-/** One page of what the audit recorded. */
+/** Returns one page of the records. */
 export async function askQuery(bus: Bus, query: PassQuery) {
   return await ask(bus, { op: 'query', ...query }, queryAnswer)
 }
@@ -25,16 +25,16 @@ export async function askStats(bus: Bus, { text: _, ...filter }: PassFilter): Pr
 }
 
 /**
- * Has the audit compare its index with the records, and with `mend` make the lines that differ what the records say.
+ * Makes the audit service compare its index with the records. With `mend` it also corrects the lines that differ.
  *
- * @returns undefined when no audit answers, or one of a version that cannot.
+ * @returns `undefined` if no audit service answers, or only one of a version without this query.
  */
 export async function askIndex(bus: Bus, { mend }: { mend?: true } = {}): Promise<Extract<IndexAnswer, { ok: true }> | undefined> {
   const answer = indexAnswer.safeParse(await bus.ask({ op: 'index', ...(mend ? { mend } : {}) }, { timeout_ms: COMPARE_TIMEOUT_MS }))
   return answer.success && answer.data.ok ? answer.data : undefined
 }
 
-/** Page after page from the query's cursor on, until the audit says that this was all. */
+/** Yields pages from the query's cursor on, until the last one. */
 export async function* queryPages(bus: Bus, query: PassQuery): AsyncGenerator<Page> {
   for (let cursor = query.cursor; ; ) {
     const page = await askQuery(bus, { ...query, ...(cursor === undefined ? {} : { cursor }) })

@@ -16,13 +16,13 @@ const PAGE_SIZE = 500
 
 type LettersPage = Omit<Extract<DeadLettersAnswer, { ok: true }>, 'ok'>
 
-/** Dead letters, newest first; `next` goes on where the limit cut it off, and `rest` counts by originator what comes then. */
+/** Lists dead letters, newest first. `next` is the cursor of the next page, and `rest` counts the remaining ones by originator. */
 export async function listDeadLetters(bus: Bus, filter: DeadLetterFilter): Promise<LettersPage> {
   const { ok: _, ...page } = await ask(bus, { op: 'dead_letters', ...filter }, deadLettersAnswer)
   return page
 }
 
-/** At most so many of them, however many an answer holds. */
+/** Lists at most `most` dead letters, over as many pages as needed. */
 export async function allDeadLetters(bus: Bus, filter: DeadLetterFilter, most: number): Promise<LettersPage> {
   const letters: DeadLetter[] = []
   for (let before = filter.before; ; ) {
@@ -33,7 +33,10 @@ export async function allDeadLetters(bus: Bus, filter: DeadLetterFilter, most: n
   }
 }
 
-/** The one dead letter that an id, or the beginning of one, names. Failure E041: none; E042 (exit 2): several, or no id at all. */
+/**
+ * Finds the dead letter with an id or a unique prefix of one. Throws Failure E041 if there is none, and E042 (exit 2) if there are several or the id
+ * is empty.
+ */
 export async function findDeadLetter(bus: Bus, ref: PassRef): Promise<DeadLetterDetail> {
   const found = isWholeId(ref) ? await deadLettersOf(bus, ref) : []
   const close = found.length > 0 ? [] : await deadLettersLike(bus, ref)

@@ -8,14 +8,14 @@ import { isOpen, statusLabel } from '../passes/status.js'
 import { alreadySettled, keyOf, type ResolutionResult, refusePending, settle } from './resolve.js'
 import { buildResubmission, readStoredRequest } from './resubmit.js'
 
-/** How one connects as an agent whose passes are asked for again. */
+/** Connects as the originator whose request is repeated. */
 export type ConnectAs = (originator: string) => Promise<Bus>
 
 interface RequeueOptions {
   detail: DeadLetterDetail
   reason?: string | undefined
   /**
-   * Says whether parts of so many bytes may be loaded, to check that they are still there.
+   * Returns true if parts of this size in bytes may be loaded, to check that they still exist.
    * @defaultValue Always true.
    */
   admits?: ((bytes: number) => boolean) | undefined
@@ -26,10 +26,10 @@ const POLL_MS = 100
 const MAX_TRIES = 10
 
 /**
- * Asks for the work of a dead letter again (decision 52): first an event says who does, and under which id; then the request of old goes out
- * under that id, with `retry_of`, as its originator. The id follows from the dead pass, so that whoever finishes it, or does
- * it at the same time, asks for one and the same pass. Failure E005: malformed; E013: its parent has ended, or not permitted;
- * E041: what it needs is gone, or not admitted; E031: there is nothing to ask for again.
+ * Requeues the work of a dead letter (decision 52). First stores an event with the person and the new id. Then publishes the original request under
+ * that id, with `retry_of`, as its originator. The id is derived from the dead pass, so that anyone who completes an interrupted requeue, or requeues
+ * concurrently, requests the same pass. Throws Failure E005 if the request is malformed; E013 if its parent has ended or it is not permitted; E041 if
+ * a part is missing or the request was not admitted; E031 if there is nothing to repeat.
  */
 export async function requeueDeadLetter(
   bus: Bus,
@@ -60,7 +60,7 @@ export async function requeueDeadLetter(
     : requeued(letter, { id, by: letter.settlement?.by ?? bus.identity, names: await askNameVerification(bus) }, pass)
 }
 
-/** An id of the caller's giving, the same whoever requeues this pass. */
+/** Returns the id of the new pass, which is the same for everyone who requeues the dead pass. */
 function requeueId(letter: DeadLetter): string {
   return `requeue-${sha256(keyText(keyOf(letter))).slice(0, 24)}`
 }
@@ -69,7 +69,7 @@ async function passOf(bus: Bus, { originator, subagent }: DeadLetter, id: string
   return (await askPasses(bus, { id, from: originator, to: subagent }))[0]
 }
 
-/** Its context is what it was, or the pass is not asked for again. */
+/** Throws unless all parts of the context still exist. */
 async function refuseLostParts(
   bus: Bus,
   { id }: DeadLetter,
@@ -91,7 +91,7 @@ async function refuseLostParts(
   }
 }
 
-/** Throws Failure E013 where the parent of a pass has ended: without it, it would have more rights, time and budget than it was given (P5). */
+/** Throws Failure E013 if the parent of a pass has ended: without it, the pass would have more rights, time and budget than it was given (P5). */
 export async function refuseEndedParent(
   bus: Bus,
   { id }: { id: string },
@@ -123,7 +123,7 @@ async function publish(bus: Bus, message: PublishMessage, id: string): Promise<v
   })
 }
 
-/** Waits for a moment, so that a refusal is told at once. */
+/** Waits up to {@link ADMISSION_TIMEOUT_MS} for the admission of the new pass, so that a refusal is reported immediately. */
 async function untilAnswered(bus: Bus, letter: DeadLetter, id: string): Promise<AnsweredPass | undefined> {
   const deadline = performance.now() + ADMISSION_TIMEOUT_MS
   for (;;) {

@@ -7,7 +7,7 @@ import { askNameVerification } from '../audit/name-verification.js'
 import { Failure } from '../errors.js'
 import { findDeadLetter } from './list.js'
 
-/** What became of one dead letter: its line for --json, the sentence for people, the exit code. */
+/** Result of resolving a dead letter: the document for --json, the sentence for people, the exit code. */
 export interface ResolutionResult {
   document: Record<string, unknown>
   sentence: string
@@ -20,8 +20,9 @@ const MAX_TRIES = 50
 const RETRY_DELAY_MS = 100
 
 /**
- * Stores what a person does about a dead letter, guarded by what others did about it: of two people one is first, the other learns who and
- * when. What does not count is no obstacle, the next one expects its sequence. Failure E013: not permitted; E040: nothing could be stored.
+ * Stores the resolution of a dead letter, guarded by earlier resolutions: of two people one is first, and the other learns who it was and when. An
+ * invalid resolution does not block; the next one expects its sequence. Throws Failure E013 if it is not permitted, and E040 if nothing could be
+ * stored.
  */
 export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBody, 'v'>): Promise<SettleResult> {
   const key = keyOf(letter)
@@ -63,7 +64,7 @@ export function deadLetterRef({ originator, subagent, id }: DeadLetter) {
   return { id, from: originator, to: subagent }
 }
 
-/** Somebody settled it before; the same is as good as one's own. */
+/** Reports that somebody else resolved the dead letter before. The same resolution counts as success. */
 export function alreadySettled(
   letter: DeadLetter,
   settlement: Settlement,
@@ -78,7 +79,7 @@ export function alreadySettled(
   }
 }
 
-/** Nobody can do anything about it yet. */
+/** Throws if the dead letter cannot be resolved yet. */
 export function refusePending({ letter }: DeadLetterDetail): void {
   if (letter.state !== 'pending') return
   throw new Failure('E040', `${letter.id} was given up by the server, and no dispatcher has ended it yet`, {
@@ -86,7 +87,7 @@ export function refusePending({ letter }: DeadLetterDetail): void {
   })
 }
 
-/** Drops one: an event says who, when and why; nothing is deleted. */
+/** Drops a dead letter: stores an event with the person, the time and the reason. Deletes nothing. */
 export async function dropDeadLetter(bus: Bus, detail: DeadLetterDetail, reason: string | undefined): Promise<ResolutionResult> {
   refusePending(detail)
   const { letter } = detail

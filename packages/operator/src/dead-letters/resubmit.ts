@@ -3,10 +3,10 @@ import { isBody } from '@passover/core'
 import { type DeadLetterDetail, HEADER, type ParentProof, type Part, passOverRequest, requestEnvelope } from '@passover/schemas'
 import { Failure } from '../errors.js'
 
-/** A stored request, in the form in which it was asked. */
+/** A stored request, in its original encoding. */
 export interface StoredRequest {
   form: 'msgpack' | 'json'
-  /** Envelope, or from a shell a plain PassOverRequest: then the fields of the request stand in the body itself. */
+  /** Request envelope, or a plain PassOverRequest (as sent from a shell), whose body has the fields of the request itself. */
   body: Record<string, unknown>
   enveloped: boolean
   subagent: string
@@ -15,7 +15,10 @@ export interface StoredRequest {
   timeout_ms: number | undefined
 }
 
-/** What the request of a dead letter says. Failure E005: malformed; E031: nothing was asked for; E041: it is gone. */
+/**
+ * Reads the request of a dead letter. Throws Failure E005 if it is malformed, E031 if the dead letter is not a request, and E041 if the request is
+ * gone.
+ */
 export function readStoredRequest({ letter, request }: DeadLetterDetail): StoredRequest {
   if (letter.what === 'notice') {
     throw new Failure('E031', `what died of ${letter.id} is a notice that nobody took; the pass itself stands`, {
@@ -44,7 +47,7 @@ export function readStoredRequest({ letter, request }: DeadLetterDetail): Stored
   return { form, body, enveloped: envelope.success, subagent: letter.subagent, parts, parent, timeout_ms }
 }
 
-/** The same request under another id, with its link. */
+/** Builds the same request under another id, with a link to the original. */
 export function buildResubmission(bus: Bus, asked: StoredRequest, link: { id: string; retry_of: string }): PublishMessage {
   const { body, enveloped, form, timeout_ms, subagent } = asked
   const again = enveloped ? { ...body, request: { ...(body.request as object), ...link } } : { ...body, ...link }

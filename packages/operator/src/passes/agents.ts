@@ -8,29 +8,29 @@ export interface AgentLine {
   name: string
   subagent: boolean
   originates: string
-  /** Worker processes that say they are up, passes that they work on, and how many they could at a time. */
+  /** Number of worker processes that are up, number of passes they work on, and number of passes they can work on concurrently. */
   up: number
   busy: number
   places: number
-  /** Places of workers that wait for work right now. */
+  /** Number of free worker places that wait for work now. */
   idle_workers: number
   queued: number
   running: number
-  /** Passes that stand before it as requested or held. */
+  /** Number of passes to the agent that are requested or held. */
   waiting: number
   originated: number
-  /** Returns wait for it while it is away. */
+  /** True if returns are kept for it while it is away. */
   durable_returns: boolean
-  /** How full the bucket of its large parts is, bytes; `parts_max`: its limit, where it has one. */
+  /** Used bytes of the bucket for its large parts, and its limit, if any. */
   parts_bytes: number
   parts_max?: number | undefined
   description: string
   registered_by: string
-  /** Its credentials were revoked then, as the registry has it. */
+  /** Time at which its credentials were revoked, according to the registry. */
   revoked_at?: number | undefined
 }
 
-/** Registered agents by name, with what waits for them. */
+/** Returns the registered agents, with their load. */
 export async function readAgents(bus: Bus): Promise<AgentLine[]> {
   const [rows, presence] = await Promise.all([askAgents(bus), readPresence(bus)])
   return Promise.all(

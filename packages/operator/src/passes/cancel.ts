@@ -8,7 +8,7 @@ import { isOpen } from './status.js'
 const END_TIMEOUT_MS = 5_000
 const POLL_MS = 100
 
-/** Asks for a pass's end. Failure E013: not permitted; E040: not stored. */
+/** Publishes a cancel of a pass. Throws Failure E013 if it is not permitted, and E040 if it was not stored. */
 export async function publishCancel(
   bus: Bus,
   { key, traceparent }: Pick<AnsweredPass, 'key' | 'traceparent'>,
@@ -25,12 +25,12 @@ export async function publishCancel(
     },
     data: encode(body),
   })
-  // An unknown outcome is found out by whether the pass ends.
+  // With an unknown outcome, the end of the pass shows whether the cancel was stored.
   if (outcome.kind === 'refused')
     throw new Failure(outcome.reason === 'permission' ? 'E013' : 'E040', `the cancel was not stored: ${outcome.description}`)
 }
 
-/** Open passes below one, at any depth, as far as the last thousand tell. */
+/** Returns the open descendants of a pass, among the last 1,000 passes. */
 export async function openBelow(bus: Bus, key: PassKey): Promise<PassRow[]> {
   const { passes } = await askList(bus, { limit: 1_000 })
   const open = passes.filter(isOpen)
@@ -45,7 +45,7 @@ export async function openBelow(bus: Bus, key: PassKey): Promise<PassRow[]> {
   return found
 }
 
-/** The pass as it is once it has ended, or after a few seconds. */
+/** Waits until the pass has ended, at most {@link END_TIMEOUT_MS}, and returns its state. */
 export async function waitUntilEnded(bus: Bus, pass: AnsweredPass): Promise<AnsweredPass> {
   const { originator, subagent, id } = pass.key
   const deadline = Date.now() + END_TIMEOUT_MS

@@ -3,32 +3,32 @@ import { oneLine } from '@passover/core'
 import { type Fact, type Notice, type PassKey, SYSTEM } from '@passover/schemas'
 import type { NameVerification } from '../audit/name-verification.js'
 
-/** One thing that happened, as `watch` prints it. */
+/** One event, as `watch` prints it. */
 export interface PassEvent {
   sequence: number
-  /** Server ms. */
+  /** Stored time, in server ms. */
   time: number
   kind: string
   originator?: string
   subagent?: string
   id?: string
   by?: string
-  /** `by` is the name that a process claimed for a person: the installation checks none. */
+  /** True if a process claimed the name in `by` for a person and the installation does not verify names. */
   unverified?: true
   attempt?: number
   detail?: string
-  /** Of kind `notification`: what a webhook gets, too. */
+  /** For kind `notification`: the content that a webhook gets, too. */
   notice?: Notice
 }
 
-/** Kinds that a person publishes; of the second set, an originator may too. */
+/** Kinds of events that only people publish, and kinds that originators publish too. */
 const OF_PERSON: ReadonlySet<string> = new Set(['decision', 'policy', 'agent', 'settled'])
 const OF_PERSON_OR_ORIGINATOR: ReadonlySet<string> = new Set(['cancel', 'applied'])
 
 /**
- * What a stored message means to a person; undefined for what is no event of a pass (acknowledgments and the like).
+ * Describes a stored message for a person. Returns `undefined` for a message that is not an event of a pass, such as an acknowledgment.
  *
- * @param names - how far the installation vouches for the names of people, as {@link askNameVerification} tells it
+ * @param names - Whether the installation verifies the names of people, from {@link askNameVerification}.
  */
 export function describeEvent(
   stored: StoredMessage,
@@ -86,7 +86,7 @@ function detailOf(detail: string | undefined): { detail?: string } {
   return detail === undefined ? {} : { detail: oneLine(detail, 300) }
 }
 
-/** The text of an event that has one: progress, cancel, violation. */
+/** Returns the text of an event that has one: progress, cancel, violation. */
 function messageIn(stored: StoredMessage): string | undefined {
   const decoded = decode(stored.data, stored.headers.get('Content-Type'))
   if (!decoded.ok || typeof decoded.value !== 'object' || decoded.value === null) return undefined

@@ -1,23 +1,23 @@
 import type { Bus } from '@passover/bus'
 
 export interface Load {
-  /** The most places of one priority: a worker's place polls all three. */
+  /** Number of waiting places of the priority that has most: a worker's place polls all three priorities. */
   idle: number
   queued: number
   running: number
 }
 
 /**
- * How many open passes wait in a subagent's queue. The queue also has work of passes that ended while they waited, until a worker comes and
- * puts it aside.
+ * Returns the number of open passes in a subagent's queue. The queue may also have work of passes that ended while they waited, until a worker
+ * discards it.
  *
- * @param open - passes that the audit knows as admitted and not ended
+ * @param open - Number of passes that are admitted and not ended, according to the audit service.
  */
 export function openQueued({ queued, running }: Pick<Load, 'queued' | 'running'>, open: number): number {
   return Math.min(queued, Math.max(0, open - running))
 }
 
-/** What waits for a subagent's workers, over its three priorities. */
+/** Returns the load of a subagent's queue over its three priorities. */
 export async function totalLoad(bus: Bus, subagent: string): Promise<Load> {
   const slots = await bus.workload(subagent)
   return {

@@ -3,13 +3,13 @@ import { isBody, outputIn } from '@passover/core'
 import { type AnsweredPass, type Part, type PassError, passError, type WorkOutput } from '@passover/schemas'
 import { outputBytes } from '@passover/sdk/internal'
 
-/** What came back: a worker's output, an error, or bytes that are neither. */
+/** Result of a pass: the output of a worker, an error, or bytes that are neither. */
 export type PassResult = { output: Partial<WorkOutput> } | { error: PassError; raw_output?: unknown } | { unreadable: string }
 
 /**
- * The stored return of a pass, its large artifacts fetched. Undefined while there is none.
+ * Reads the stored return of a pass and fetches its large artifacts. Returns `undefined` if there is none yet.
  *
- * @param admits - Says whether an output of so many bytes may be loaded. Default: every one.
+ * @param admits - Returns true if an output of this size in bytes may be loaded. Default: every output.
  */
 export async function readResult(
   bus: Bus,
@@ -39,7 +39,7 @@ function errorOf(body: Record<string, unknown>): PassResult {
 async function join(bus: Bus, output: Record<string, unknown>, parts: Part[]): Promise<PassResult> {
   try {
     const joined = joinOutput(output, await loadParts(bus.parts, parts))
-    // Shown as it is stored: whether it is acceptable was judged when it was delivered.
+    // Returned as stored: its validity was checked at delivery.
     return joined.ok ? { output: joined.value as Partial<WorkOutput> } : { unreadable: joined.error }
   } catch (error) {
     return { unreadable: error instanceof Error ? error.message : String(error) }

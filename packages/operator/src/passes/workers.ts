@@ -2,7 +2,7 @@ import { type Bus, decode, type TableBytes } from '@passover/bus'
 import { type PassRow, PRESENCE_MAX_AGE_MS, PRESENCE_PLACES, type PresenceRecord, presenceRecord } from '@passover/schemas'
 import { totalLoad } from './queue-load.js'
 
-/** What the workers of an agent say of themselves, over all instances. */
+/** Counts of an agent's workers, summed over all instances, as reported by them. */
 export interface WorkerCounts {
   instances: number
   running: number
@@ -10,12 +10,12 @@ export interface WorkerCounts {
 }
 
 const NONE: WorkerCounts = { instances: 0, running: 0, places: 0 }
-/** Entries that are read of those written since the reading began. */
+/** Maximum number of entries read that were written after the reading began. */
 const MAX_NEW_ENTRIES = 1_000
-/** How far the clock of a worker may be ahead, ms. */
+/** Milliseconds by which the clock of a worker may be ahead. */
 const MAX_CLOCK_SKEW_MS = 5_000
 
-/** Workers that are up, by agent. Nothing depends on them, so that a bucket that cannot be read has none. */
+/** Returns the workers that are up, by agent. Nothing depends on them, so an unreadable bucket counts as empty. */
 export async function readPresence(bus: Bus, agent?: string): Promise<ReadonlyMap<string, WorkerCounts>> {
   try {
     const table = await bus.table('presence', presenceRecord)
@@ -39,21 +39,21 @@ interface EntryBytes {
 }
 
 /**
- * What was found of the bucket. An agent can write any number of entries, as fast as they are read: of each agent PRESENCE_PLACES are looked at,
- * so that reading takes bounded memory and ends, and one agent hides nothing of the others.
+ * Collects entries of the presence bucket. An agent can write any number of entries, as fast as they are read. Of each agent at most PRESENCE_PLACES
+ * are considered, so that reading ends, needs bounded memory, and no agent hides the entries of others.
  */
 export class PresenceScan {
   readonly #of: { last: number; now: () => number; only?: string | undefined }
-  /** By key: an entry that is written while the bucket is read comes twice. */
+  /** Entries by agent and key. An entry that is written during the reading is read twice. */
   readonly #found = new Map<string, Map<string, PresenceRecord | undefined>>()
   #meanwhile = 0
 
-  /** `last`: revision when the reading began. `only`: the one agent that is read. */
+  /** `last`: revision at the start of the reading. `only`: the single agent to read. */
   constructor(of: { last: number; now: () => number; only?: string | undefined }) {
     this.#of = of
   }
 
-  /** False: nothing more needs to be read. */
+  /** Adds an entry. Returns false if no more entries are needed. */
   take({ key, data, revision }: EntryBytes): boolean {
     const { last, now, only } = this.#of
     if (revision > last && ++this.#meanwhile > MAX_NEW_ENTRIES) return false
@@ -68,7 +68,7 @@ export class PresenceScan {
   up(): ReadonlyMap<string, WorkerCounts> {
     const up = new Map<string, WorkerCounts>()
     for (const [name, known] of this.#found) {
-      // An instance that lost its place may have an entry in the old one for a while, and counts once.
+      // An instance that moved to another key may still have an entry under the old one. It counts once.
       const instances = new Map([...known.values()].flatMap((record) => (record ? [[record.instance, record]] : [])))
       if (instances.size > 0) up.set(name, [...instances.values()].reduce(sum, NONE))
     }
@@ -76,14 +76,17 @@ export class PresenceScan {
   }
 }
 
-/** Under another agent's name nobody can write. */
+/** Decodes an entry. Rejects an entry that claims the name of another agent. */
 function recordOf(key: string, data: Uint8Array): PresenceRecord | undefined {
   const decoded = decode(data)
   const parsed = decoded.ok ? presenceRecord.safeParse(decoded.value) : undefined
   return parsed?.success && key.startsWith(`${parsed.data.agent}.`) ? parsed.data : undefined
 }
 
-/** A server that does not forget by itself leaves old ones. One of the future would be up for longer than anybody says so. */
+/**
+ * Returns true if the entry is current. A server without expiry keeps old entries, and an entry from the future would stay up for longer than its
+ * worker.
+ */
 function isUp({ seen_at }: PresenceRecord, now: number): boolean {
   return now - seen_at < PRESENCE_MAX_AGE_MS && seen_at - now < MAX_CLOCK_SKEW_MS
 }
@@ -93,13 +96,13 @@ function sum(up: WorkerCounts, { running, concurrency }: PresenceRecord): Worker
   return { instances: up.instances + 1, running: up.running + busy, places: up.places + concurrency }
 }
 
-/** Of an open pass that no person holds up: how many workers could take it. Those that don't say that they are up count once. */
+/** Returns the number of workers that could take an open pass of the subagent. Workers without a heartbeat count as one. */
 export async function workersFor(bus: Bus, subagent: string): Promise<number> {
   const [up, load] = await Promise.all([readPresence(bus, subagent), totalLoad(bus, subagent)])
   return Math.max(up.get(subagent)?.instances ?? 0, load.idle + load.running > 0 ? 1 : 0)
 }
 
-/** How many workers each of these subagents has, for passes that wait for one. */
+/** Returns the number of workers of each subagent with a pass that waits for a worker. */
 export async function workersOf(bus: Bus, rows: readonly PassRow[]): Promise<ReadonlyMap<string, number>> {
   const waiting = [...new Set(rows.filter(waitsForWorker).map(({ subagent }) => subagent))]
   return new Map(await Promise.all(waiting.map(async (name) => [name, await workersFor(bus, name)] as const)))
@@ -109,7 +112,7 @@ export function waitsForWorker({ status }: Pick<PassRow, 'status'>): boolean {
   return status === 'requested' || status === 'waiting_for_return'
 }
 
-/** Why a pass waits, and the command that helps. */
+/** Returns the reason why a pass waits, and the command that helps. */
 export function noWorkersText(subagent: string): string {
   return `Queued: 0 workers on \`${subagent}\`, start one with: passover work ${subagent} -- <command>`
 }

@@ -2,16 +2,16 @@ import { type PolicyFault, type PolicyPlace, REGISTRY } from '@passover/core'
 import { count } from '@passover/sdk/internal/format'
 import { Failure } from '../errors.js'
 
-/** A fault as it is printed: with the file, and where in it each place stands. */
+/** A fault as it is printed, with the file and the position of each place. */
 export interface FileIssue extends PolicyFault {
   file?: string
-  /** Of the first place; from 1. */
+  /** Line and column of the first place, starting at 1. */
   line?: number
   column?: number
   places: (PolicyPlace & { line?: number; column?: number })[]
 }
 
-/** A document that may not come into force: everything that is wrong with it, at once. */
+/** Returns the failure for an invalid policy, with all of its faults. */
 export function invalidPolicyError(what: string, faults: FileIssue[]): Failure {
   const errors = faults.filter(({ severity }) => severity === 'error')
   const code = errors.every((fault) => fault.code === 'E031') ? 'E031' : 'E030'
@@ -25,25 +25,25 @@ export function invalidPolicyError(what: string, faults: FileIssue[]): Failure {
   })
 }
 
-/** Nobody reads more at once; --json has them all. */
+/** Maximum number of faults that are printed; --json has all of them. */
 const MAX_ISSUES_SHOWN = 50
 
-/** Nothing is wrong with the document itself: a project's policy is often written before its agents are there. */
+/** Hint for a document that is valid itself: a project's policy is often written before its agents are registered. */
 const REGISTER_HINT = 'register who is missing, or say that they come later (--allow-missing),'
 
-/** Whether a fault is only that nobody has that name (yet). */
+/** Returns true if the only fault is that no agent with the name is registered. */
 export function isMissing({ places }: Pick<PolicyFault, 'places'>): boolean {
   return places.some(({ path }) => path === REGISTRY)
 }
 
-/** As --json tells it: what a person reads, and where each place stands. */
+/** Formats a fault for --json, with the position of each place. */
 export function jsonFault(fault: FileIssue): Record<string, unknown> {
   const { code, severity, file, line, column, path, found, expected, message, suggestion } = fault
   const places = fault.places.map((place) => ({ path: place.path, level: place.level, line: place.line, column: place.column }))
   return { code, severity, file, line, column, path, found, expected, message, suggestion, places }
 }
 
-/** `file:line:column  what is wrong` with the mend below. */
+/** Formats a fault for people: `file:line:column what is wrong`, with the suggestion below it. */
 export function faultText({ severity, file, line, column, message, suggestion, places }: FileIssue): string {
   const where = file === undefined ? '' : `${file}${line === undefined ? '' : `:${line}:${column}`}  `
   const also = places

@@ -4,14 +4,14 @@ import { Failure } from '../errors.js'
 
 const EXPECTED = 'a JSON Schema (2020-12, or 07 where $schema says so) that refers to nothing outside itself'
 
-/** E030 for a schema that does not compile: it would refuse every output. `where` names it, as its reader knows it. */
+/** Throws E030 for a schema that does not compile, since it would reject every output. `where` names the schema in the error. */
 export async function requireCompiling(schema: unknown, where: string): Promise<void> {
   await using schemas = outputSchemas()
   const fault = await faultOf(schemas, schema)
   if (fault !== undefined) throw new Failure('E030', `${where}: ${fault}`, { hint: `it must be ${EXPECTED}` })
 }
 
-/** Of a policy document, right or not, every output_schema that does not compile. */
+/** Returns a fault for every output_schema of a policy document that does not compile. The document may be invalid otherwise. */
 export async function schemaFaults(document: unknown): Promise<PolicyFault[]> {
   const found = schemasIn(document)
   if (found.length === 0) return []

@@ -7,22 +7,22 @@ import { Failure } from '../errors.js'
 import { invalidPolicyError, isMissing } from './issues.js'
 import { schemaFaults } from './output-schema.js'
 
-/** What is in force: version 0 is the system's defaults. */
+/** The policy in force. Version 0 means the system's defaults. */
 export interface ActivePolicy {
   version: number
   document: PassOverPreferences
   value?: PolicyVersion | undefined
 }
 
-/** What everything that is done with the policy needs. */
+/** Dependencies of all policy operations. */
 export interface PolicySession {
   bus: Bus
   store: PolicyStore
-  /** Undefined: none is registered, so that who is missing is not known. */
+  /** Registered agents. `undefined` if there are none, so that missing agents cannot be detected. */
   agents: KnownAgents
 }
 
-/** Upon a connection of a person's. */
+/** Opens a session on a person's connection. */
 export async function openPolicySession(bus: Bus): Promise<PolicySession> {
   return { bus, store: await PolicyStore.open(bus), agents: await readRegistry(bus) }
 }
@@ -32,13 +32,13 @@ async function readRegistry(bus: Bus): Promise<KnownAgents> {
   return agents.size > 0 ? agents : undefined
 }
 
-/** What is in force, after putting there what somebody published and died. */
+/** Returns the policy in force. First completes a publication whose process died. */
 export async function activePolicy({ store }: Pick<PolicySession, 'store'>): Promise<ActivePolicy> {
   const value = await store.rollForward()
   return value ? { version: value.version, document: value.document, value } : { version: 0, document: {} }
 }
 
-/** An earlier version; 0 is the system's defaults. Failure E041 when there is none. */
+/** Returns an earlier version; 0 is the system's defaults. Throws Failure E041 if there is none. */
 export async function versionOf({ store }: Pick<PolicySession, 'store'>, version: number): Promise<ActivePolicy> {
   if (version === 0) return { version, document: {} }
   const value = await store.version(version)
@@ -51,16 +51,16 @@ export function sameDocument(a: PassOverPreferences, b: PassOverPreferences): bo
 }
 
 export interface ValidateOptions {
-  /** What the document is called in a failure. */
+  /** Name of the document in a failure. */
   what: string
   agents: KnownAgents
-  /** The document that is changed: what was wrong before is nobody's fault now. */
+  /** The document before the change. Faults that it had already are reported as warnings. */
   before?: PassOverPreferences | undefined
-  /** Agents that are not registered (yet) are only warned of. */
+  /** True if agents that are not registered yet cause only warnings. */
   allowMissing: boolean
 }
 
-/** Refuses what cannot hold together before anything is published (E031); gives what is only warned of. */
+/** Validates a policy before publishing. Throws E031 or E030 on faults; returns warnings. */
 export async function validateForPublish(
   document: PassOverPreferences,
   { what, agents, before, allowMissing }: ValidateOptions,
@@ -75,13 +75,13 @@ export async function validateForPublish(
   return faults
 }
 
-/** With `allowMissing` a name that nobody has is a warning. */
+/** Turns faults about agents that are not registered into warnings if `allowMissing` is set. */
 export function downgradeMissingAgents<F extends PolicyFault>(faults: F[], allowMissing: boolean): F[] {
   if (!allowMissing) return faults
   return faults.map((fault) => (isMissing(fault) ? { ...fault, severity: 'warning' } : fault))
 }
 
-/** Publishes. Failure with exit 1 when somebody was faster, E013 where this person may not. */
+/** Publishes a policy. Throws Failure E031 (exit 1) if somebody else has published since, and E013 if the person may not. */
 export async function publish({ store, bus }: PolicySession, draft: PolicyDraft, keptIn?: string): Promise<PolicyVersion> {
   const outcome = await store.publish(draft)
   if (outcome.kind === 'published') return outcome.value
