@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
 import { timeAnswer } from '@passover/schemas'
 
-/** States if an installation verifies the names of people. `unverified` is set if any process can claim a name. */
+/** Result of asking whether an installation verifies the names of people. `unverified` is set if any process can claim a name. */
 export interface NameVerification {
   unverified?: true | undefined
 }

@@ -123,7 +123,7 @@ async function publish(bus: Bus, message: PublishMessage, id: string): Promise<v
   })
 }
 
-/** Waits up to {@link ADMISSION_TIMEOUT_MS} for the admission of the new pass, so that a refusal is reported immediately. */
+/** Waits up to `ADMISSION_TIMEOUT_MS` for the admission of the new pass, so that a refusal is reported immediately. */
 async function untilAnswered(bus: Bus, letter: DeadLetter, id: string): Promise<AnsweredPass | undefined> {
   const deadline = performance.now() + ADMISSION_TIMEOUT_MS
   for (;;) {

@@ -45,7 +45,7 @@ export async function openBelow(bus: Bus, key: PassKey): Promise<PassRow[]> {
   return found
 }
 
-/** Waits until the pass has ended, at most {@link END_TIMEOUT_MS}, and returns its state. */
+/** Waits until the pass has ended, at most 5 s, and returns its state. */
 export async function waitUntilEnded(bus: Bus, pass: AnsweredPass): Promise<AnsweredPass> {
   const { originator, subagent, id } = pass.key
   const deadline = Date.now() + END_TIMEOUT_MS

@@ -24,7 +24,7 @@ export function hasUnpublishedProgress(run: Run): boolean {
   return run.progress !== undefined || run.publishing !== undefined
 }
 
-/** Publishes the latest progress and waits up to {@link FLUSH_TIMEOUT_MS} until all events are stored, so that they precede the return. */
+/** Publishes the latest progress and waits up to `FLUSH_TIMEOUT_MS` until all events are stored, so that they precede the return. */
 export async function flushProgress(giver: ReturnContext, run: Run): Promise<void> {
   const { clock } = giver.deps
   publishLatest(giver, run, clock.now())

@@ -86,7 +86,7 @@ export class ReleaseWaiter implements AsyncDisposable {
     if (this.#held.size > 0 && !this.#closed) this.#timer = this.#deps.clock.after(this.#untilNext(), () => void this.#askAll())
   }
 
-  /** Returns the milliseconds until the next query: {@link POLL_INTERVAL_MS}, or less if a return expires sooner. */
+  /** Returns the milliseconds until the next query: `POLL_INTERVAL_MS`, or less if a return expires sooner. */
   #untilNext(): number {
     let next = POLL_INTERVAL_MS
     for (const { expires_at } of this.#held.keys()) {

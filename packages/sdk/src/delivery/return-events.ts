@@ -47,7 +47,7 @@ export class ReturnEvents {
   }
 
   /**
-   * Waits until the listeners have handled all returns, at most {@link DRAIN_TIMEOUT_MS}, so that a listener that never settles cannot keep the agent
+   * Waits until the listeners have handled all returns, at most `DRAIN_TIMEOUT_MS`, so that a listener that never settles cannot keep the agent
    * from closing.
    */
   async drain(): Promise<void> {

@@ -1,7 +1,7 @@
 import { acknowledgedAnswer } from '@passover/schemas'
 import type { Deps } from '../runtime/dependencies.js'
 
-/** Milliseconds for which lookups are collected into one query, up to {@link MAX_BATCH}. */
+/** Milliseconds for which lookups are collected into one query, up to `MAX_BATCH`. */
 const BATCH_DELAY_MS = 20
 const MAX_BATCH = 1_000
 const ANSWER_TIMEOUT_MS = 5_000

@@ -42,8 +42,8 @@ export async function loadContext({ bus, clock }: Pick<Deps, 'bus' | 'clock'>, r
 }
 
 /**
- * Returns the maximum size of the context in bytes. It is never below the size that admission accepted. A part whose actual size differs from the
- * stated one is rejected elsewhere.
+ * Returns the maximum size of the context in bytes, never below the size that admission accepted. A part whose size differs from the stated one is
+ * not loaded.
  */
 function contextLimit({ control }: Run): number {
   return Math.max(MIN_CONTEXT_LIMIT_BYTES, control.policy.max_context_size_bytes)

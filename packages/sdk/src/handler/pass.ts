@@ -26,8 +26,8 @@ export interface Pass {
   /** Permissions of the pass, including its constraints. */
   readonly rights: Rights
   /**
-   * Limits of one run: `max_compute_time_ms` of the handler (milliseconds) and `max_memory_mb` (MiB). The memory limit is enforced only for commands,
-   * as under `passover work`. If absent, there is no limit.
+   * Limits of one run: `max_compute_time_ms` of the handler (milliseconds) and `max_memory_mb` (MiB). The memory limit is enforced only where the
+   * program can be limited, as under `passover work`. If absent, there is no limit.
    */
   readonly limits: { readonly max_compute_time_ms?: number | undefined; readonly max_memory_mb?: number | undefined }
   /** Kind of output that the originator wants. Outputs are not checked against it. */
@@ -58,7 +58,7 @@ export interface Pass {
    */
   progress(message: string, fraction?: number): void
   /**
-   * Checks if the rights of the pass allow a tool.
+   * Checks whether the rights of the pass allow a tool.
    *
    * @param tool - The name of the tool.
    * @returns True if the handler may run the tool.

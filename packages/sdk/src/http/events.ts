@@ -71,7 +71,7 @@ function read<T>(data: string, parse: (value: unknown) => T): T {
   }
 }
 
-/** Returns the delay before reconnecting in milliseconds: the gateway's, but at least {@link AGAIN_MS}. */
+/** Returns the delay before reconnecting in milliseconds: the gateway's, but at least `AGAIN_MS`. */
 function againIn(why: unknown): number {
   const told = why instanceof PassOverError ? why.context?.retry_after_ms : undefined
   return typeof told === 'number' ? Math.max(told, AGAIN_MS) : AGAIN_MS

@@ -7,7 +7,7 @@ import { type JournalView, type ViewRules, viewJournal } from './journal-view.js
 export interface StoredReturn {
   by: string
   sequence: number
-  /** Server ms. */
+  /** Stored time, in server ms. */
   time: number
   content_type: string | undefined
   data: Uint8Array

@@ -29,8 +29,8 @@ export class NoSealingKey extends Error {
 }
 
 /**
- * Seals a text for a directory with a key that this user keeps outside of any project. A file that came with a cloned repository, an
- * archive or another user has no valid seal, nor has one that was copied from another directory.
+ * Seals a text for a directory with a key that this user keeps outside of any project. A file that came with a cloned repository, an archive or
+ * another user has no valid seal. Neither has one that was copied from another directory.
  *
  * @throws NoSealingKey
  */

@@ -26,9 +26,9 @@ export interface ProjectSearch {
 }
 
 /**
- * Returns the outermost directory whose project files may speak for `from`: the root of its repository (the nearest directory with
- * `.git`), or `from` itself outside of a repository. Never a directory above the home directory when `from` is below it, nor the home
- * directory itself then: a repository of dotfiles is not the repository of everything in it.
+ * Returns the outermost directory whose project files apply to `from`: the root of its repository (the nearest directory with `.git`), or `from`
+ * itself outside of a repository. If `from` is below the home directory, the result is never the home directory or above it: a repository of dotfiles
+ * is not the repository of everything below it.
  */
 export function searchRoot(from: string, home = process.env.HOME || homedir()): string {
   const start = realPath(from)

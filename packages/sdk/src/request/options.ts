@@ -22,8 +22,8 @@ export interface PassOverOptions {
   /** The agent that does the work, by its registered name. */
   subagent: string
   /**
-   * Input of the subagent. Only `objective` is required: `session_id` and `directory` default to those of the connection, `files` and `messages` to
-   * none.
+   * Input of the subagent. Only `objective` is required: `session_id` and `directory` default to those of the enclosing pass, else of the connection;
+   * `files` and `messages` default to none.
    */
   work_context: Partial<GivenContext> & { objective: string }
   /** Reason for the pass, for people: approvers, `passover show` and the audit trail. */
@@ -40,7 +40,7 @@ export interface PassOverOptions {
   priority?: Priority | undefined
   /**
    * Time from admission to the deadline, at most the time that the parent pass has left. A pass that has not ended by then ends with E010.
-   * @defaultValue The policy's, else 30,000.
+   * @defaultValue The value of the policy, else 30,000.
    */
   timeout_ms?: number | undefined
   /**
@@ -67,7 +67,7 @@ export interface PassOverOptions {
   /**
    * Limits of this pass and all of its descendants: `passes`, `tokens`, and `time_ms` in milliseconds. A pass that would exceed one is refused with
    * E014.
-   * @defaultValue The policy's, else none.
+   * @defaultValue The value of the policy, else none.
    */
   budget?: Budget | undefined
   /**
@@ -88,12 +88,12 @@ export interface PassOverOptions {
   attempts_made?: number | undefined
   /**
    * Person on whose behalf the work is passed over, for the audit trail. It grants no rights. Child passes inherit it.
-   * @defaultValue That of the parent pass.
+   * @defaultValue The value of the parent pass.
    */
   user_id?: string | undefined
   /**
    * Id that the caller uses to link this pass to other records. Child passes inherit it.
-   * @defaultValue That of the parent pass.
+   * @defaultValue The value of the parent pass.
    */
   trace_id?: string | undefined
   /**

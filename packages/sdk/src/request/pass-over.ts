@@ -24,7 +24,7 @@ export function passOver(origin: Originator, options: PassOverOptions, scope: En
   const traced = deps.tracing || scope || options.traceparent ? beginRequestSpan(deps, about) : undefined
   drafted.value.traceparent = traced?.traceparent
   const wanted = drafted.value.request.return_required || origin.notices?.listening === true
-  // With a signal, the pass is followed to its end even if nobody awaits its return, so that the listener on the signal can be removed then.
+  // With a signal, the pass is followed to its end even if no caller awaits its return, so that the listener on the signal can be removed then.
   const followed = wanted || options.signal ? begin(origin, drafted.value, wanted ? undefined : 'only_follow') : undefined
   const waiting = wanted ? followed : undefined
   const stored = followed?.stored ?? publishRequest(origin, drafted.value).then(() => undefined)
@@ -50,7 +50,7 @@ function slim({ key, digest, traceparent }: Slim): Slim {
 
 interface Asked {
   stored: Promise<void>
-  /** Result of the pass, or `undefined` if nobody waits for it yet. */
+  /** Result of the pass, or `undefined` if no caller awaits it yet. */
   result?: Promise<WorkOutput> | undefined
   marker?: PassOverMarker
 }

@@ -53,7 +53,7 @@ export function beginRequestSpan(
   return { span, traceparent }
 }
 
-/** Ends the span of the request when its caller has the return or, if nobody waits, when the request is stored. */
+/** Ends the span of the request when its caller has the return or, if no caller awaits it, when the request is stored. */
 export function endRequestSpan({ clock }: Pick<Deps, 'clock'>, span: Span, over: Promise<WorkOutput | undefined>): void {
   over.then(
     (output) => {

@@ -96,7 +96,7 @@ export class JournalPoller implements Disposable {
     this.#looks.sweep()
   }
 
-  /** Handles a pass that should have ended by now. It is read before all others, and given up after {@link OVERDUE_TIMEOUT_MS}. */
+  /** Handles a pass that should have ended by now. It is read before all others, and given up after `OVERDUE_TIMEOUT_MS`. */
   #overdue(awaited: PendingReturn, now: number): void {
     awaited.overdue_since ??= now
     if (now - awaited.overdue_since >= OVERDUE_TIMEOUT_MS) {

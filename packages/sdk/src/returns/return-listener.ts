@@ -33,7 +33,7 @@ export class ReturnSubscription implements AsyncDisposable {
     this.#listener = listener
   }
 
-  /** True if {@link listen} has completed, so that callers need not wait for it. */
+  /** True if `listen()` has completed, so that callers need not wait for it. */
   get ready(): boolean {
     return this.#ready
   }

@@ -90,7 +90,7 @@ export class ReturnWaiter implements AsyncDisposable {
     return this.#waiting.size + this.#delivering.size
   }
 
-  /** True if {@link listen} has completed, so that callers need not wait for it. */
+  /** True if `listen()` has completed, so that callers need not wait for it. */
   get listening(): boolean {
     return this.#ear.ready
   }
@@ -122,7 +122,7 @@ export class ReturnWaiter implements AsyncDisposable {
 
   /**
    * Waits for a pass that another call published: subscribes to its id and reads its journal. Returns the state that the journal shows now. Waiting
-   * for an unknown pass ends after {@link GRACE_MS}, unless its request is about to be sent. In that case the sender ends the wait.
+   * for an unknown pass ends after `GRACE_MS`, unless its request is about to be sent. In that case the sender ends the wait.
    */
   async adopt(awaited: PendingReturn, then?: 'send'): Promise<'settled' | 'begun' | 'nothing'> {
     const also = { onSuspect: this.#suspect, isWaited: this.holds }

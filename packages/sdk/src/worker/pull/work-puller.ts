@@ -8,7 +8,7 @@ import { WeightedRoundRobin } from './weighted-round-robin.js'
 const PARKED_MS = 5_000
 /** The same for a pull of several deliveries, which reserves places that other slots could use. */
 const LARGE_PARKED_MS = 1_000
-/** Share of used places above which freed places are refilled in batches, after {@link BATCH_WAIT_MS}. */
+/** Share of used places above which freed places are refilled in batches, after `BATCH_WAIT_MS`. */
 const BUSY_RATIO = 0.75
 const REFUSED_DELAY_MS = 100
 const BATCH_WAIT_MS = 10
@@ -167,7 +167,7 @@ export class WorkPuller {
   }
 
   /**
-   * Returns true if the free places should be filled now. A few free places do not justify a pull each, so it waits up to {@link BATCH_WAIT_MS} for
+   * Returns true if the free places should be filled now. A few free places do not justify a pull each, so it waits up to `BATCH_WAIT_MS` for
    * more.
    */
   #batchIsDue(used: number, now: number): boolean {
