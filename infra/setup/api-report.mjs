@@ -1,7 +1,9 @@
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
-import { CompilerState, Extractor, ExtractorConfig } from '@microsoft/api-extractor'
 import { ROOT } from './prepare.mjs'
+
+// Scripts of package.json need nothing but Node until they have set the project up.
+const { CompilerState, Extractor, ExtractorConfig } = await import('@microsoft/api-extractor')
 
 /**
  * Writes `api/<entry>.api.md` of the packages that other programs import: the declarations of everything that an entry point exports. With --check:

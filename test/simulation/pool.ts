@@ -37,7 +37,7 @@ export async function runSeeds({ from, count, processes, mutant, config = '', on
 function start(mutant: string | undefined, config: string): ChildProcess {
   const built = (name: string) =>
     fileURLToPath(new URL(`../dist/simulation/${name}.js`, import.meta.url).href.replace('/dist/dist/', '/dist/'))
-  const execArgv = mutant === undefined ? [] : ['--import', built('mutate')]
+  const execArgv = mutant === undefined ? [] : ['--import', built('mutants/mutate')]
   return fork(built('batch'), [], {
     execArgv,
     env: { ...process.env, SIMULATION_MUTANT: mutant ?? '', SIMULATION_CONFIG: config },

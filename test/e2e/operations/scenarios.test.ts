@@ -46,7 +46,7 @@ const SHOWN_BY: readonly [row: string, file: string, words: string][] = [
   ['nats.py#896: 9 MB by reference, 20 MB refused', `${I}originator/context-sent`, 'nats.py#896'],
   ['nats.go#1001: a burst of 100,000', 'test/chaos/burst', 'test(`a burst of'],
   ['dbos-py#804: ids that are none, at the SDK', `${I}originator/round-trip`, 'refuses bad options before anything is stored'],
-  ['dbos-py#804: at the dispatcher', 'services/dispatcher/src/read-request', "'bad-00000001', 'short', 'with space 1'"],
+  ['dbos-py#804: at the dispatcher', 'services/dispatcher/src/messages/parse-request', "'bad-00000001', 'short', 'with space 1'"],
   ['dbos-ts#1205: result and timeout race', `${I}dispatcher/timekeeper-races`, 'const RACES = 10_000'],
   ['temporal#2266: a handler that ignores its signal', `${I}processes/worker-killed`, 'the pass ends, and the process still drains'],
   ['keda#6719: SIGTERM in mid-pass', `${I}processes/worker-killed`, 'SIGTERM in mid-pass: it finishes and then ends'],
@@ -58,7 +58,7 @@ const SHOWN_BY: readonly [row: string, file: string, words: string][] = [
   ['gh-aw: a file changed since', `${I}apply/apply-and-undo`, 'the file is a conflict with its three sides'],
   ['two dispatchers, one refuses and one admits', `${I}dispatcher/replicas`, 'one admits and one refuses the same requests'],
   ['a stale attempt after the pass was deleted', `${I}processes/worker-killed`, 'refused by the server'],
-  ['a timekeeper from an old snapshot after it', 'services/dispatcher/src/ending', "kind: 'gone'"],
+  ['a timekeeper from an old snapshot after it', 'services/dispatcher/src/timekeeper/end-pass', "kind: 'gone'"],
   ['a second return, a fence after the return', `${I}processes/hostile-agents`, 'every reader keeps the first, and both are recorded'],
   ['a subagent that does not name its parent', `${I}dispatcher/admission`, 'E013 for an agent that may start only within a pass'],
   [

@@ -52,7 +52,7 @@ describe('one pass, from originator to subagent and back', () => {
     expect(error).toMatchObject({ code: 'E011', message: 'too much', recoverable: true, context: { name: 'RangeError', attempts: 1 } })
     // Frames name files, and not where they are on the worker's machine.
     const { stack } = (error as PassOverError).context as { stack: string }
-    expect(stack).toMatch(/^RangeError: too much\n +at .*sdk-cycle\.test\.ts:\d+/)
+    expect(stack).toMatch(/^RangeError: too much\n +at .*round-trip\.test\.ts:\d+/)
     expect(stack).not.toMatch(/[(\s](file:\/\/)?\//)
     await expect(passing('nothing')).rejects.toMatchObject({ code: 'E021' })
   })

@@ -321,6 +321,13 @@ table('AgentRecord', agentRecord.shape, {
     const limited = async () => (await world.world.bus.partsUsage('storer'))?.max_bytes === 4_000_000
     await until(limited, { what: 'the bucket of storer has its limit' })
   },
+  // Mallory was revoked; asking for more is refused, and the mark is in the record.
+  revoked_at: async () => {
+    const at = Date.now()
+    await world.world.agentRecord('mallory', { subagent: false, revoked_at: at })
+    const code = () => world.world.ask({ from: 'mallory', to: 'helper' }).then(async (asked) => (await world.world.end(asked)).error?.code)
+    await until(async () => (await code()) === 'E013', { what: 'mallory is refused' })
+  },
   registered_by: same(() => [record()?.registered_by, record('lead')?.registered_by], ['ops', 'lead']),
   updated_at: time(() => record()?.updated_at),
 })

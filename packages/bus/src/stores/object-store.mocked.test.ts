@@ -11,7 +11,7 @@ interface Read {
 }
 const server = vi.hoisted(() => ({ read: (_: Read): void => undefined }))
 vi.mock('../consumers/ordered-consumer.js', () => ({
-  StreamReader: class {
+  OrderedConsumer: class {
     caughtUp = Promise.resolve()
     closed = new Promise(() => undefined)
     constructor(
@@ -26,7 +26,7 @@ vi.mock('../consumers/ordered-consumer.js', () => ({
   },
 }))
 vi.mock('../clock/with-timeout.js', () => ({
-  within: (_: number, work: Promise<unknown>) => Promise.race([work, new Promise(setImmediate)]),
+  withTimeout: (_: number, work: Promise<unknown>) => Promise.race([work, new Promise(setImmediate)]),
 }))
 
 const matches = (filter: string, subject: string) => (filter.endsWith('>') ? subject.startsWith(filter.slice(0, -1)) : subject === filter)
