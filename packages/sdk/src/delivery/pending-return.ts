@@ -1,6 +1,6 @@
 import type { LiveSubscription } from '@passover/bus'
-import type { PassOverError } from '@passover/core'
-import { idTime, journalFilter, type PassKey, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
+import { firstStepIsLate, type PassOverError } from '@passover/core'
+import { journalFilter, type PassKey, type Step, SYSTEM, type WorkOutput } from '@passover/schemas'
 import type { IdWindow } from '../journal/id-window.js'
 import type { PublishedRequest } from '../journal/poll.js'
 
@@ -26,8 +26,8 @@ export interface PendingReturn {
   overdue_since: number | undefined
   /** Sequence and time (server ms) of the stored request. `undefined` for a pass that another call requested. */
   published: PublishedRequest | undefined
-  /** True if the journal was last seen held for a person, which has no time limit. */
-  held: boolean
+  /** True if its journal had a step. If the journal is empty later, the pass ended and was deleted. */
+  begun: boolean
   /** Number of reads of the journal. */
   pollCount: number
   polling: boolean
@@ -58,6 +58,6 @@ export function isBelievable(
   now: { epoch: number; clustered: boolean } & IdWindow,
 ): boolean {
   if (now.clustered || awaited.epoch === undefined || awaited.epoch !== now.epoch || awaited.digest !== undefined) return false
-  if (step.by === SYSTEM) return step.time - (idTime(awaited.key.id) ?? step.time) <= now.id_window_ms
+  if (step.by === SYSTEM) return !firstStepIsLate({ key: awaited.key, time: step.time }, now)
   return step.attempt === 1 && (step.guard?.sequence ?? 0) > 0 && step.guard?.subject === journalFilter(awaited.key)
 }

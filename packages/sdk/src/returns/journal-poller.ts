@@ -126,10 +126,10 @@ export class JournalPoller implements Disposable {
     if (awaited.finished) return
     if (found.kind === 'return') this.#finder.deliver(awaited, found.found)
     if (found.kind === 'other_request') this.#finder.end(awaited, { ok: false, error: idReusedError(awaited.key) })
-    // If the journal of a held pass is empty now, the pass was decided, has ended and was deleted. Only the audit service knows its result.
-    if (found.kind === 'nothing' && awaited.held) awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
+    if (found.kind !== 'nothing') awaited.begun = true
+    // Deleted since it was seen: only the audit service knows its result.
+    else if (awaited.begun && awaited.give_up_at === Number.POSITIVE_INFINITY) awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
     if (found.kind === 'held') awaited.give_up_at = Number.POSITIVE_INFINITY
-    awaited.held = found.kind === 'held'
     if (found.kind === 'open') this.#endsBy(awaited, found.deadline)
   }
 

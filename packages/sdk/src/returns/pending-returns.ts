@@ -35,7 +35,7 @@ export class PendingReturns {
       give_up_at: Number.POSITIVE_INFINITY,
       overdue_since: undefined,
       published: undefined,
-      held: false,
+      begun: false,
       pollCount: 0,
       polling: false,
       finished: false,

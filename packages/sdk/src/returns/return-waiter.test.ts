@@ -1,6 +1,6 @@
-import type { Bus } from '@passover/bus'
+import { type Bus, encode, PartError } from '@passover/bus'
 import { passError } from '@passover/core'
-import { journalFilter, type PassKey, type Step } from '@passover/schemas'
+import { HEADER, journalFilter, type PassKey, type Step } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import type { ReturnOutcome } from '../delivery/pending-return.js'
 import type { Deps } from '../runtime/dependencies.js'
@@ -35,12 +35,16 @@ function manualClock() {
   }
 }
 
-function returns(glimpse: (key: PassKey) => Promise<Step[]>) {
+function returns(glimpse: (key: PassKey) => Promise<Step[]>, last?: () => Promise<unknown>) {
   const clock = manualClock()
   let reconnect: () => void = () => undefined
   const bus = {
     connected: true,
-    journal: { glimpse },
+    now: clock.now,
+    journal: { glimpse, last },
+    subjects: { return: () => 'return' },
+    // Its bucket has no leader.
+    parts: { fetch: () => Promise.reject(new PartError('the bucket does not answer', 'missing', true)) },
     subscribeReturns: async () => ({ [Symbol.asyncDispose]: async () => undefined }),
     ask: async () => ({ ok: false, error: passError('E041', 'no such pass') }),
     onReconnect(listener: () => void) {
@@ -98,6 +102,31 @@ describe('Returns', () => {
     expect(await adopt()).toBe('nothing')
     await clock.advance(8_000)
     expect(outcomes).toMatchObject([{ ok: false, error: { code: 'E041' } }])
+  })
+
+  it('waits until its deadline for a return that it found and cannot load, also while the server is away', async () => {
+    const key = { originator: 'alice', subagent: 'audit', id: 'given-id-0' }
+    const guard = (sequence: number) => ({ sequence, subject: journalFilter(key) })
+    const work: Step = { type: 'step', kind: 'work', key, by: 'medium', sequence: 5, time: 1_000_000, attempt: 0, guard: guard(0) }
+    const back: Step = { ...work, kind: 'return', by: 'audit', sequence: 6, attempt: 1, guard: guard(5) }
+    const parts = [{ name: 'a', hash: 'f'.repeat(64), size: 1, owner: 'audit' }]
+    const data = encode({ v: 1, output: {}, parts })
+    const stored = { sequence: 6, time: 1_000_000, data, headers: new Map([[HEADER.contentType, 'application/msgpack']]) }
+    let away = false
+    const { clock, wait, outcomes } = returns(
+      async () => {
+        if (away) throw new Error('the server is away')
+        return [work, back]
+      },
+      async () => stored,
+    )
+    wait(1, 60_000)
+    await clock.advance(4_000)
+    away = true
+    await clock.advance(50_000)
+    expect(outcomes).toEqual([])
+    await clock.advance(20_000)
+    expect(outcomes).toMatchObject([{ ok: false, error: { code: 'E040' } }])
   })
 
   // Found by simulation seed 960546705: it was waited for without an end.

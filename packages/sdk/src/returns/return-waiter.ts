@@ -211,11 +211,12 @@ export class ReturnWaiter implements AsyncDisposable {
       // The return could not be read completely: wait for it again.
       const { key, digest, quiet, noticed, traceparent } = awaited
       const again = this.expect({ key, digest, own_id: false, quiet: quiet || undefined, noticed, traceparent }, awaited.settle)
-      const { clock } = this.#deps
-      // If the return was found before anything was sent, no other timer would trigger a query to the audit service if the return is deleted
-      // meanwhile.
-      const give_up_at = Math.min(awaited.give_up_at, clock.now() + GRACE_MS)
-      Object.assign(again, { published: awaited.published, give_up_at, nextPollAt: clock.monotonic() + SHORT_DELAY_MS })
+      Object.assign(again, {
+        published: awaited.published,
+        begun: true,
+        give_up_at: awaited.give_up_at,
+        nextPollAt: this.#deps.clock.monotonic() + SHORT_DELAY_MS,
+      })
     })
   }
 
