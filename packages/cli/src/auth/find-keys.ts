@@ -6,6 +6,7 @@ import { findProject, requireOwnProject } from '../connection/project-directory.
 import type { ServerSetting } from '../connection/settings.js'
 import { CliFailure } from '../errors.js'
 import { AuthFolder } from './auth-folder.js'
+import type { PrincipalRecord } from './principal-records.js'
 
 /** Returns the keys of the installation that this directory belongs to. Throws CliFailure E030 if there are none. */
 export function findAuthFolder({ directory }: Pick<Context, 'directory'>): AuthFolder {
@@ -21,24 +22,21 @@ export function findAuthFolder({ directory }: Pick<Context, 'directory'>): AuthF
  * read the keys.
  */
 export function revokedAgents({ project }: Pick<ServerSetting, 'project'>): ReadonlyMap<string, number> {
-  const auth = project === undefined ? undefined : new AuthFolder(authFolderOf(project))
-  try {
-    const agents = auth?.exists ? auth.read().principals.filter(({ role }) => role === 'agent') : []
-    return new Map(agents.flatMap(({ name, revoked_at }) => (revoked_at === undefined ? [] : [[name, revoked_at] as const])))
-  } catch {
-    return new Map()
-  }
+  return new Map(agentsOf(project).flatMap(({ name, revoked_at }) => (revoked_at === undefined ? [] : [[name, revoked_at] as const])))
 }
 
 /** True if an agent has valid credentials according to the keys of a project. After a revocation this means that it was added again. */
 export function isActiveAgent({ project }: Pick<ServerSetting, 'project'>, agent: string): boolean {
-  const auth = project === undefined ? undefined : new AuthFolder(authFolderOf(project))
+  return agentsOf(project).some(({ name, revoked_at }) => name === agent && revoked_at === undefined)
+}
+
+/** Returns the agents in the keys of a project, or an empty list if there are no keys or this user cannot read them. */
+function agentsOf(project: string | undefined): PrincipalRecord[] {
+  if (project === undefined) return []
+  const auth = new AuthFolder(authFolderOf(project))
   try {
-    return (
-      auth?.exists === true &&
-      auth.read().principals.some(({ name, role, revoked_at }) => name === agent && role === 'agent' && revoked_at === undefined)
-    )
+    return auth.exists ? auth.read().principals.filter(({ role }) => role === 'agent') : []
   } catch {
-    return false
+    return []
   }
 }
