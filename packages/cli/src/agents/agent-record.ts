@@ -36,7 +36,7 @@ export function applyAgentChange(
   if (change.durable_returns === true && !record.durable_returns) record.durable_returns = { from: by.next_sequence }
   if (change.durable_returns === false) delete record.durable_returns
   if (change.parts_bytes !== undefined) record.parts_bytes = change.parts_bytes
-  // A record from a file has no `revoked_at` either, so it comes from the previous record.
+  // Never taken from a file: `agents show --json` prints what the project's keys say.
   const revoked_at = change.revoked_at === undefined ? before?.revoked_at : (change.revoked_at ?? undefined)
   if (revoked_at === undefined) delete record.revoked_at
   else record.revoked_at = revoked_at
@@ -60,7 +60,7 @@ function fileRecord(name: string, { path, record }: NonNullable<AgentChange['fil
   const said = (record as { name?: unknown }).name
   if (said !== undefined && said !== name) throw usage(`${path} is about ${String(said)}, not ${name}`)
   // Drops the fields that `agents show --json` adds to the record.
-  const { workers: _, unverified: __, revoked_at: ___, ...rest } = record as Base
+  const { workers: _, unverified: __, ...rest } = record as Base
   return rest
 }
 

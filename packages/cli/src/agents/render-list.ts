@@ -3,8 +3,8 @@ import { formatPerson, type NameVerification } from '../connection/verified-name
 import { renderTable } from '../render/table.js'
 import type { Terminal } from '../terminal/terminal.js'
 
-/** An agent with the verification of names and the revocation known here. */
-export type ShownAgent = AgentLine & NameVerification & { revoked_at?: number | undefined }
+/** An agent with the verification of names. */
+export type ShownAgent = AgentLine & NameVerification
 
 export function renderAgents(agents: ShownAgent[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {
   return renderTable<ShownAgent>(
