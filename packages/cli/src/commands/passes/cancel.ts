@@ -55,15 +55,14 @@ Examples:
 
 /** Returns the request to cancel several passes, or `undefined` if one pass is named by its id. */
 function manyOf({ all, session, from, ...options }: CancelOptions, id: string | undefined): CancelAllRequest | undefined {
-  if (id !== undefined && (all || session !== undefined))
-    throw usage('an id excludes --all and --session', 'passover cancel --help shows examples')
-  if (all && session !== undefined) throw usage('--all and --session exclude one another', 'passover cancel --help shows examples')
-  if (!all && session === undefined) {
-    if (id === undefined)
-      throw usage('say which: an id, or --from <agent> with --all or --session', 'passover cancel --help shows examples')
+  const examples = 'passover cancel --help shows examples'
+  const several = all || session !== undefined
+  if (id !== undefined) {
+    if (several) throw usage('an id excludes --all and --session', examples)
     return undefined
   }
-  if (from === undefined)
-    throw usage('--all and --session need the agent that asked: --from <agent>', 'passover cancel --help shows examples')
+  if (!several) throw usage('say which: an id, or --from <agent> with --all or --session', examples)
+  if (all && session !== undefined) throw usage('--all and --session exclude one another', examples)
+  if (from === undefined) throw usage('--all and --session need the agent that asked: --from <agent>', examples)
   return { ...options, from, session }
 }
