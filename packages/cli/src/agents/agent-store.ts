@@ -1,10 +1,9 @@
 import { AgentRegistry, type Bus, type PublishResult, verifiedAgents } from '@passover/bus'
-import { askList, requireCompiling } from '@passover/operator'
+import { askList, OPEN_STATUSES, requireCompiling } from '@passover/operator'
 import { type AgentRecord, agentRecord, type PassRow } from '@passover/schemas'
 import { CliFailure } from '../errors.js'
 import { type AgentChange, applyAgentChange } from './agent-record.js'
 
-const OPEN_STATUSES = ['requested', 'held', 'waiting_for_return'] as const
 const MAX_OPEN_PASSES = 1_000
 
 /** Returns the record of an agent. Throws CliFailure E041 if it is not registered. */

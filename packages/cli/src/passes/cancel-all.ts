@@ -1,5 +1,5 @@
 import { type Bus, machineTiming } from '@passover/bus'
-import { Failure, isOpen, publishCancel, queryPages } from '@passover/operator'
+import { Failure, isOpen, OPEN_STATUSES, publishCancel, queryPages } from '@passover/operator'
 import { keyText, MAX_PAGE, type PassRow } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
 import { formatPerson, readNameVerification } from '../connection/verified-names.js'
@@ -21,8 +21,6 @@ export interface CancelAllRequest extends Chosen {
   yes?: true | undefined
 }
 
-/** Passes that wait for admission come first, so that no worker gets them in the meantime. */
-const OPEN = ['requested', 'held', 'waiting_for_return'] as const
 const AT_A_TIME = 64
 const SHOWN = 20
 const LOOK_MS = 200
@@ -72,10 +70,10 @@ export async function cancelAll(bus: Bus, context: Context, given: CancelAllRequ
   return left.length === 0 ? 0 : 1
 }
 
-/** Returns every open pass, from all pages. */
+/** Returns every open pass, from all pages. Those that no worker has yet come first, so that none gets them in the meantime. */
 async function openOf(bus: Bus, { from, to, session }: Chosen): Promise<PassRow[]> {
   const found = new Map<string, PassRow>()
-  for (const status of OPEN) {
+  for (const status of OPEN_STATUSES) {
     const filter = { originator: from, ...(to && { subagent: to }), ...(session && { session_id: session }) }
     for await (const { entries } of queryPages(bus, { ...filter, status, limit: MAX_PAGE }))
       for (const { row } of entries) if (isOpen(row)) found.set(keyText(row), row)

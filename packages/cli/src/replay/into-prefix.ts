@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type Bus, PartError, Subjects } from '@passover/bus'
-import { askPasses } from '@passover/operator'
+import { askPasses, isOpen } from '@passover/operator'
 import { type AnsweredPass, keyText } from '@passover/schemas'
 import { connectAs } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
@@ -121,7 +121,7 @@ async function statusThere(shadow: Bus, { id, of }: AcceptedResubmission, wait: 
   while (performance.now() < until) {
     const [pass] = await askPasses(shadow, { id, from: of.originator, to: of.subagent })
     status = pass?.status ?? status
-    if (!['requested', 'held', 'waiting_for_return'].includes(status)) break
+    if (!isOpen({ status })) break
     await new Promise((done) => setTimeout(done, POLL_INTERVAL_MS))
   }
   return status

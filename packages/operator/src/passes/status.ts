@@ -6,7 +6,10 @@ export function statusLabel(row: Pick<PassRow, 'status' | 'code' | 'output_statu
   return row.output_status && row.output_status !== 'completed' ? `${row.status} (${row.output_status})` : row.status
 }
 
+/** Statuses of passes that have not ended. Those before admission and dispatch come first. */
+export const OPEN_STATUSES = ['requested', 'held', 'waiting_for_return'] as const
+
 /** Returns true if the pass has not ended yet. */
 export function isOpen(row: Pick<PassRow, 'status'>): boolean {
-  return ['requested', 'held', 'waiting_for_return'].includes(row.status)
+  return (OPEN_STATUSES as readonly string[]).includes(row.status)
 }
