@@ -1,15 +1,6 @@
 import { type Bus, nodeRandom, serverClock } from '@passover/bus'
 import { chooseModifications, type NumberedModification, type Tracing } from '@passover/core'
-import {
-  chainOf,
-  findPass,
-  type KnownRevoked,
-  type PassRef,
-  readResult,
-  refuseOwnDecision,
-  refuseRevoked,
-  revokedIn,
-} from '@passover/operator'
+import { findPass, type KnownRevoked, markedPass, type PassRef, readResult, refuseOwnDecision, refuseRevoked } from '@passover/operator'
 import { type AnsweredDecision, type AnsweredPass, type ShownFile, sha256, type WorkOutput } from '@passover/schemas'
 import {
   type Accepts,
@@ -93,7 +84,7 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   }
   if (terminal.mode === 'human') terminal.stream(null, () => renderPlan(ready, view))
   if (!ready.judged.decision) {
-    if (!given.despiteRevocation) refuseRevokedChain(ready, given)
+    if (!given.despiteRevocation) refuseRevoked(ready.pass, 'apply')
     refuseUnshown(ready, given)
   }
   const question = given.yes ? undefined : applyQuestion(ready, directory)
@@ -117,10 +108,6 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
 function newSettled(before: readonly RecoveredSet[], after: readonly RecoveredSet[]): RecoveredSet[] {
   const known = new Set(before.map((one) => `${one.kind} ${one.id} ${one.outcome}`))
   return after.filter((one) => !known.has(`${one.kind} ${one.id} ${one.outcome}`))
-}
-
-function refuseRevokedChain({ pass }: Ready, { revoked }: ApplyRequest): void {
-  refuseRevoked(pass.row.id, pass.revoked ?? revokedIn(chainOf(pass), revoked), 'apply')
 }
 
 /** Applying undecided changes approves them, so all of them must have been shown. */
@@ -147,7 +134,7 @@ function undecided({ pass, judged }: Ready, person: string): CliFailure {
 }
 
 async function prepare(bus: Bus, given: ApplyRequest): Promise<Ready> {
-  const pass = await findPass(bus, given)
+  const pass = markedPass(await findPass(bus, given), given.revoked)
   const output = await outputOf(bus, pass)
   const data = pass.return?.data ?? new Uint8Array()
   const judged = loadDecision(pass, { data }, output)

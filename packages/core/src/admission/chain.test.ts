@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { chainText, validateChain } from './chain.js'
+import { chainText, firstRevoked, validateChain } from './chain.js'
 
 describe('validateChain', () => {
   it('counts the passes of the chain, this one included', () => {
@@ -58,5 +58,16 @@ describe('chainText', () => {
   it('marks the offender', () => {
     expect(chainText(['alice', 'audit'], 'alice')).toBe('alice → audit → [alice]')
     expect(chainText([], 'alice')).toBe('[alice]')
+  })
+})
+
+describe('firstRevoked', () => {
+  it('returns the revoked agent that is nearest to the root, or undefined', () => {
+    const revoked = new Map([
+      ['scout', 7],
+      ['audit', 9],
+    ])
+    expect(firstRevoked(['alice', 'audit', 'scout'], revoked)).toEqual({ agent: 'audit', at: 9 })
+    expect(firstRevoked(['alice', 'bob'], revoked)).toBeUndefined()
   })
 })

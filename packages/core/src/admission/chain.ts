@@ -1,4 +1,4 @@
-import type { PassError } from '@passover/schemas'
+import type { PassError, RevokedAgent } from '@passover/schemas'
 import { passError } from '../errors.js'
 
 export interface ChainInput {
@@ -36,6 +36,15 @@ export function validateChain(input: ChainInput): ChainVerdict {
 /** Formats a chain as `alice → audit → [alice]`: the ancestors, root first, then the agent that was refused. */
 export function chainText(ancestors: readonly string[], subagent: string): string {
   return [...ancestors, `[${subagent}]`].join(' → ')
+}
+
+/** Returns the first agent of a chain, root first, whose credentials were revoked. `revoked`: times of revocation, by agent. */
+export function firstRevoked(chain: readonly string[], revoked: ReadonlyMap<string, number>): RevokedAgent | undefined {
+  for (const agent of chain) {
+    const at = revoked.get(agent)
+    if (at !== undefined) return { agent, at }
+  }
+  return undefined
 }
 
 function loopName(above: readonly string[], subagent: string): string {

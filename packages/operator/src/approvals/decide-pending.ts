@@ -6,7 +6,7 @@ import { count, nameMarks } from '@passover/sdk/internal/format'
 import { askPasses, findPass, type PassRef } from '../audit/ask.js'
 import { askNameVerification } from '../audit/name-verification.js'
 import { Failure, usage } from '../errors.js'
-import { type KnownRevoked, marked, refuseRevoked } from '../passes/revoked.js'
+import { type KnownRevoked, markedPass, refuseRevoked } from '../passes/revoked.js'
 import { decide, type StoredDecision } from './decide.js'
 import { type DecisionReport, decidedByOther, nothingPending } from './previous-decision.js'
 import { chooseShown, loadShownReturn, type ReadShown, reviewShown, type ShownReturn, verifyStored } from './reviewed-return.js'
@@ -47,12 +47,12 @@ const POLL_MS = 100
  */
 export async function decidePending(bus: Bus, options: DecideOptions): Promise<DecisionReport> {
   const { ref, verdict, reason, item, only, accepts, read, confirm } = options
-  const pass = await findPass(bus, ref, { due: true })
-  const due = pass.due && marked(pass.due, options.revoked ?? new Map())
+  const pass = markedPass(await findPass(bus, ref, { due: true }), options.revoked ?? new Map())
+  const { due } = pass
   if (!due || (item !== undefined && due.item !== item)) return nothingPending(bus, pass, { verdict, item, only })
   refuseOwnDecision(pass, bus.identity)
   refuseNonApprover(due, bus.identity)
-  if (verdict === 'approve' && !options.despite_revocation) refuseRevoked(due.id, due.revoked, 'approve')
+  if (verdict === 'approve' && !options.despite_revocation) refuseRevoked(pass, 'approve')
   if (only && due.item !== 'apply') throw notToChoose(due)
   const takesChanges = due.item === 'apply' && verdict === 'approve'
   const shown = due.item === 'dispatch' ? undefined : await loadShownReturn(bus, pass, { due, takes: takesChanges, read })

@@ -1,3 +1,4 @@
+import { firstRevoked } from '@passover/core'
 import type { AnsweredPass, InboxItem, RevokedAgent } from '@passover/schemas'
 import { dateTime } from '@passover/sdk/internal/format'
 import { Failure } from '../errors.js'
@@ -14,17 +15,14 @@ export function chainOf({ key, control }: Pick<AnsweredPass, 'key' | 'control'>)
 
 /** Returns the inbox item, marked with a revoked agent of its chain if only the caller knows about the revocation. */
 export function marked<Item extends Pick<InboxItem, 'chain' | 'revoked'>>(item: Item, known: KnownRevoked): Item {
-  const revoked = item.revoked ?? revokedIn(item.chain, known)
+  const revoked = item.revoked ?? firstRevoked(item.chain, known)
   return revoked ? { ...item, revoked } : item
 }
 
-/** Returns the first agent of a chain whose credentials were revoked. */
-export function revokedIn(chain: readonly string[], known: KnownRevoked): RevokedAgent | undefined {
-  for (const agent of chain) {
-    const at = known.get(agent)
-    if (at !== undefined) return { agent, at }
-  }
-  return undefined
+/** Returns the pass, marked in the same way, with its inbox item. */
+export function markedPass(pass: AnsweredPass, known: KnownRevoked): AnsweredPass {
+  const revoked = pass.revoked ?? firstRevoked(chainOf(pass), known)
+  return { ...pass, ...(revoked && { revoked }), ...(pass.due && { due: marked(pass.due, known) }) }
 }
 
 /** Formats a revocation: `credentials of mallory were revoked (2026-11-30 12:09:13)`. */
@@ -33,7 +31,7 @@ export function revokedText({ agent, at }: RevokedAgent): string {
 }
 
 /** Refuses to approve work that a revoked agent requested or worked on. Throws Failure E013 (exit 4). */
-export function refuseRevoked(id: string, revoked: RevokedAgent | undefined, command: 'approve' | 'apply'): void {
+export function refuseRevoked({ row: { id }, revoked }: Pick<AnsweredPass, 'row' | 'revoked'>, command: 'approve' | 'apply'): void {
   if (!revoked) return
   throw new Failure('E013', `${revokedText(revoked)}, and it takes part in ${id}: nothing was approved`, {
     hint: `look at it: passover show ${id}; to ${command} it all the same: passover ${command} ${id} --despite-revocation (over HTTP: "despite_revocation": true); to end all that ${revoked.agent} asked for: passover cancel --from ${revoked.agent} --all`,

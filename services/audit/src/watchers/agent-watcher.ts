@@ -1,4 +1,5 @@
 import { type Bus, VerifiedAgents } from '@passover/bus'
+import { firstRevoked } from '@passover/core'
 import { type AgentRecord, agentRecord, type RevokedAgent } from '@passover/schemas'
 
 /** Agents whose credentials were revoked by a person, with the server time of the revocation in ms. */
@@ -23,9 +24,6 @@ export async function watchAgents(bus: Bus): Promise<WatchedAgents> {
 
 /** Returns the first agent of a chain whose credentials were revoked, as a field of an answer. */
 export function revokedOf(revoked: RevokedAgents, chain: readonly string[]): { revoked?: RevokedAgent } {
-  for (const agent of chain) {
-    const at = revoked.get(agent)
-    if (at !== undefined) return { revoked: { agent, at } }
-  }
-  return {}
+  const found = firstRevoked(chain, revoked)
+  return found ? { revoked: found } : {}
 }

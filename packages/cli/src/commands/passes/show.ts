@@ -18,18 +18,14 @@ export function showCommand(): Command {
     .action(
       action<ShowOptions, [string]>(async (context, options, id) => {
         const { connectPerson } = await import('../../connection/connect-person.js')
-        const { chainOf, findPass, marked, noWorkersText, revokedIn, waitsForWorker, workersFor, readResult } = await import(
-          '@passover/operator'
-        )
+        const { findPass, markedPass, noWorkersText, waitsForWorker, workersFor, readResult } = await import('@passover/operator')
         const { renderPass } = await import('../../render/timeline.js')
         const { itemDocument } = await import('../../render/inbox.js')
         const { warningsIn } = await import('../../render/result.js')
         const { revokedAgents } = await import('../../auth/find-keys.js')
         await using bus = await connectPerson(context)
         const found = await findPass(bus, { id, ...options }, { history: true, due: true })
-        const known = revokedAgents(context.server())
-        const revoked = found.revoked ?? revokedIn(chainOf(found), known)
-        const pass = { ...found, ...(revoked && { revoked }), ...(found.due && { due: marked(found.due, known) }) }
+        const pass = markedPass(found, revokedAgents(context.server()))
         const result = await readResult(bus, pass)
         const workers = waitsForWorker(pass.row) ? await workersFor(bus, pass.row.subagent) : undefined
         const {
