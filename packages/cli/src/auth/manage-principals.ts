@@ -125,7 +125,7 @@ async function tellRegistry(context: Context, { name, revoked_at, originates, su
 }
 
 function registryLines(name: string, { registry_told, open_passes }: RegistryTold): string[] {
-  const untold = `The registry does not say so yet, so that people elsewhere do not see it. Once the installation is up: passover auth revoke ${name}`
+  const untold = `The registry does not have the revocation yet, so people without these files do not see it. Once the installation is up: passover auth revoke ${name}`
   const end = `passover cancel --from ${name} --all`
   if (open_passes === undefined) return [...(registry_told ? [] : [untold]), `Passes that it asked for go on. To end them: ${end}`]
   const open = `${count(open_passes, 'pass', 'passes')} that it asked for ${open_passes === 1 ? 'is' : 'are'} still open. To end them: ${end}`

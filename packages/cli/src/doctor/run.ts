@@ -182,7 +182,7 @@ function checkRevoked({ name, revoked_at }: AgentRecord, originated: number, rev
       ? [
           warning(
             'agents',
-            `the registry does not say that ${name} was revoked: people elsewhere do not see it`,
+            `the registry does not have the revocation of ${name}: people without these files do not see it`,
             `passover auth revoke ${name}`,
           ),
         ]

@@ -22,9 +22,9 @@ export function applyCommand(): Command {
     .option('--from <agent>', 'of this originator, where several passes share the id')
     .option('--to <agent>', 'of this subagent')
     .option('--dry-run', 'show what would be changed, and change nothing')
-    .option('--yes', 'do not ask: what nobody decided about yet is approved (needed without a terminal)')
+    .option('--yes', 'do not ask, and approve changes that have no decision yet (needed without a terminal)')
     .option('--binary', 'also binary content, which cannot be shown')
-    .option('--despite-revocation', 'approve them also where credentials of an agent that asked for them, or made them, were revoked')
+    .option('--despite-revocation', 'approve them even if credentials of an agent in the chain were revoked')
     .option('--whole', 'show all old and new lines of files with too many changes for a diff, and approve them')
     .addHelpText(
       'after',

@@ -22,7 +22,7 @@ export function approveCommand(): Command {
     .option('--only <numbers>', 'take only these changes, by the numbers that inbox and show print; the others are rejected', numbers)
     .option('--digest <digest>', 'approve only what this digest names, as approve and apply --dry-run print it; without a question')
     .option('--binary', 'also changes of binary content, which cannot be shown')
-    .option('--despite-revocation', 'also where credentials of an agent that asked for it, or worked on it, were revoked')
+    .option('--despite-revocation', 'approve even if credentials of an agent in the chain were revoked')
     .option('--whole', 'also files with too many changes for a diff: all their old and new lines are shown')
 }
 

@@ -19,18 +19,18 @@ export function cancelCommand(): Command {
   return new Command('cancel')
     .description('end a pass, or all open passes of an agent, and every pass below')
     .argument('[id]', 'the pass, or the beginning of its id')
-    .option('--from <agent>', 'of this originator; with an id only where several passes share it', nameOption)
+    .option('--from <agent>', 'of this originator; with an id, needed only if several passes share it', nameOption)
     .option('--to <agent>', 'of this subagent', nameOption)
     .option('--all', 'every open pass that the agent of --from asked for')
     .option('--session <id>', 'every open pass that the agent of --from asked for in this session')
     .option('--reason <text>', 'why; it stands in the audit trail')
     .option('--dry-run', 'say what would be ended, and end nothing')
-    .option('--yes', 'do not ask where it is more than one, or passes below would end too')
+    .option('--yes', 'do not ask, even if more than one pass would end')
     .addHelpText(
       'after',
       `
-With --all or --session it ends what is admitted meanwhile, too, and waits until all have ended. Exit 0: none is open any more;
-1: some are still open, or you said no; 2: it is more than one, there is no terminal to ask at, and --yes is missing.
+With --all or --session it also ends passes that are admitted in the meantime, and waits until all have ended. Exit 0: none is
+open any more; 1: some are still open, or you said no; 2: more than one would end, without a terminal to ask at and without --yes.
 
 Examples:
   passover cancel 0abcdef1 --reason "no longer needed"
