@@ -21,7 +21,6 @@ const SPECIFIER = /(['"])(\.\.?\/[^'"\n]+)\1/g
 const LARGER = new Map([
   ['test/simulation/server', 'one model of the server, in the terms of the simulation'],
   ['test/support/builders', 'each file builds one thing that tests need'],
-  ['test/support/roles', 'each file is a process of its own'],
   ['test/support/servers', 'each file is a kind of server'],
 ])
 const CYCLIC = new Map([

@@ -9,7 +9,7 @@ import { until } from '../support/processes/until.js'
 import { type NatsFixture, natsFixture } from '../support/servers/nats.js'
 
 /** Compiled, from wherever this file is run. */
-const ROLES = new URL(import.meta.url.includes('/dist/') ? '../support/roles/' : '../dist/support/roles/', import.meta.url)
+const ROLES = new URL(import.meta.url.includes('/dist/') ? '../support/roles/load/' : '../dist/support/roles/load/', import.meta.url)
 const START_MS = 60_000
 
 export interface FieldOptions {
@@ -144,7 +144,7 @@ export class Field implements AsyncDisposable {
     return join(this.#directory, 'begun')
   }
 
-  /** Starts a process of `support/roles/load-<role>.ts`. */
+  /** Starts a process of `support/roles/load/load-<role>.ts`. */
   player(
     name: string,
     role: 'service' | 'worker' | 'originator' | 'burst',

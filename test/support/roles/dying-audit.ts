@@ -2,7 +2,7 @@ import { type AuditSettings, startAudit } from '@passover/audit'
 import { type Bus, nodeRandom, openBus, serverClock } from '@passover/bus'
 import { replaced } from '../fixtures/audit.js'
 import { SILENT } from '../fixtures/dispatcher.js'
-import { optionsOf } from './load-role.js'
+import { optionsOf } from './load/load-role.js'
 import { dieHere, say } from './role.js'
 
 /** Places between two steps of what an audit seals and deletes: before a write (or a read), and after the server has done it. */

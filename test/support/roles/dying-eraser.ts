@@ -4,7 +4,7 @@ import { HEADER } from '@passover/schemas'
 import { replaced } from '../fixtures/audit.js'
 import { SILENT } from '../fixtures/dispatcher.js'
 import type { EraseEdge, EraseStep } from '../fixtures/erasure.js'
-import { optionsOf } from './load-role.js'
+import { optionsOf } from './load/load-role.js'
 import { dieHere, say } from './role.js'
 
 export interface DyingEraser {

@@ -1,7 +1,7 @@
 import { nodeRandom, openBus, serverClock } from '@passover/bus'
 import { startDispatcher } from '@passover/dispatcher'
 import { SILENT } from '../fixtures/dispatcher.js'
-import { optionsOf, pause, say } from './load-role.js'
+import { optionsOf, pause, say } from './load/load-role.js'
 
 /** A dispatcher that only keeps time. It says how long after its process began it knew as many open passes as it was told of. */
 const { servers, open } = optionsOf<{ servers: string[]; open: number }>()

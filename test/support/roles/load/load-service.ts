@@ -1,7 +1,7 @@
 import { setPriority } from 'node:os'
 import { runAudit } from '@passover/audit'
 import { runDispatcher } from '@passover/dispatcher'
-import { busyPolicyFile } from '../builders/busy-policy.js'
+import { busyPolicyFile } from '../../builders/busy-policy.js'
 import { insist, optionsOf, say } from './load-role.js'
 
 /** A dispatcher or an audit as an installation runs it, but for its environment. */
