@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { relative } from 'node:path'
 import { ROOT } from '../setup/prepare.mjs'
 import { filesBelow } from './files.mjs'
 import { pageOf } from './page.mjs'
@@ -28,7 +27,7 @@ const RULE = /\brules? (\d)\b/g
 const PROMISE = /\bP(\d)\b/g
 const INVARIANT = /[( ]([IST]\d)(?=[,);:])/g
 
-const files = [...filesBelow(ROOT)].map((path) => relative(ROOT, path).replaceAll('\\', '/'))
+const files = [...filesBelow()]
 const known = new Set(files)
 const records = new Set(files.map((file) => /^infra\/decisions\/(\d{4})-/.exec(file)?.[1]).filter(Boolean))
 /** Documents that npm and git know by these names. */

@@ -1,5 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
-import { dirname, relative, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { ROOT } from '../setup/prepare.mjs'
 import { filesBelow } from './files.mjs'
 import { pageOf } from './page.mjs'
@@ -21,12 +21,13 @@ function fault(from, link) {
   return pageOf(target).ids.has(id) ? undefined : 'the page has no such heading'
 }
 
-for (const page of filesBelow(ROOT)) {
+for (const page of filesBelow()) {
   if (!page.endsWith('.md')) continue
-  for (const link of pageOf(page).links) {
-    const reason = fault(page, link)
+  const path = join(ROOT, page)
+  for (const link of pageOf(path).links) {
+    const reason = fault(path, link)
     if (!reason) continue
-    process.stderr.write(`${relative(ROOT, page)}: ${link}: ${reason}\n`)
+    process.stderr.write(`${page}: ${link}: ${reason}\n`)
     process.exitCode = 1
   }
 }

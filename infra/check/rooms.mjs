@@ -115,7 +115,7 @@ function* faultsOf(base, files) {
   for (const group of cycles) yield [`folders import one another: ${group.join(', ')}`, ...importsWithin(graph, group)].join('\n')
 }
 
-const packages = packagesOf([...filesBelow(ROOT)].map((path) => relative(ROOT, path)))
+const packages = packagesOf(filesBelow())
 const folders = new Set([...packages.values()].flat().map(dirname))
 const faults = [...packages].flatMap(([base, files]) => [...faultsOf(base, files)])
 for (const folder of LARGER.keys()) if (!folders.has(folder)) faults.push(`${folder} is no folder: take it out of LARGER`)

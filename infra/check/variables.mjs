@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { join } from 'node:path'
 import { ROOT } from '../setup/prepare.mjs'
 import { filesBelow } from './files.mjs'
 
@@ -14,10 +14,10 @@ const documented = new Set(PAGES.flatMap((page) => readFileSync(join(ROOT, page)
 
 const missing = new Map()
 for (const folder of ['packages', 'services']) {
-  for (const path of filesBelow(join(ROOT, folder))) {
+  for (const path of filesBelow(folder)) {
     if (!path.endsWith('.ts') || path.endsWith('.test.ts')) continue
-    for (const name of readFileSync(path, 'utf8').match(NAME) ?? []) {
-      if (!documented.has(name) && !INTERNAL.has(name)) missing.set(name, relative(ROOT, path))
+    for (const name of readFileSync(join(ROOT, path), 'utf8').match(NAME) ?? []) {
+      if (!documented.has(name) && !INTERNAL.has(name)) missing.set(name, path)
     }
   }
 }
