@@ -12,8 +12,8 @@ export function publishedPackages() {
     .filter(({ manifest }) => manifest.private !== true)
 }
 
-/** Runs `npm pack` for the built packages of these names. Returns the path of each tarball, by package name. */
-export function packInto(folder, names) {
+/** Runs `npm pack` for built packages: by default, all that are published. Returns the path of each tarball, by package name. */
+export function packInto(folder, names = publishedPackages().map(({ manifest }) => manifest.name)) {
   const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder, ...names.flatMap((name) => ['--workspace', name])]
   const options = { cwd: ROOT, encoding: 'utf8', maxBuffer: 64 << 20, shell: process.platform === 'win32' }
   const { status, stdout, stderr } = spawnSync('npm', args, options)

@@ -83,11 +83,7 @@ function link(project, tarballs) {
 }
 
 function makeProject(project) {
-  const packages = publishedPackages().map(({ manifest }) => manifest)
-  const tarballs = packInto(
-    project,
-    packages.map(({ name }) => name),
-  )
+  const tarballs = packInto(project)
   const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   const write = (name, value) => writeFileSync(join(project, name), typeof value === 'string' ? value : JSON.stringify(value))
   write('package.json', {
@@ -98,7 +94,7 @@ function makeProject(project) {
     devDependencies: { typescript: devDependencies.typescript, '@types/node': devDependencies['@types/node'] },
   })
   for (const [name, compilerOptions] of Object.entries(CONFIGS)) write(name, { compilerOptions, files: ['entries.mts', 'agents.mts'] })
-  const entries = entriesOf(packages)
+  const entries = entriesOf(publishedPackages().map(({ manifest }) => manifest))
   const imports = entries.map((entry, index) => `import * as e${index} from '${entry}'\n`).join('')
   const counts = entries.map((_, index) => `Object.keys(e${index}).length`)
   write('entries.mts', `${imports}console.log([${counts.join(', ')}].length)\n`)
