@@ -4,20 +4,19 @@ import { prepare } from './prepare.mjs'
 import { packInto, publishedPackages } from './published.mjs'
 
 /**
- * `npm run pack -- <folder>`: set-up, then what other projects install: the SDK and the `passover` command with all that they stand on, as
- * tarballs. `--agents`: without the command and its services.
+ * `npm run pack -- <folder>`: set-up, then tarballs of the packages that other projects install: the SDK and the `passover` command, with all their
+ * dependencies in this repository. `--agents`: without the command and its services.
  */
 
-/** What agents stand on. The rest is there for the command. */
-const AGENTS = [
-  '@passover/schemas',
-  '@passover/core',
-  '@passover/nats-server',
-  '@passover/bus',
-  '@passover/tracing',
-  '@passover/validation',
-  '@passover/sdk',
-]
+/** Returns the names of the packages that agents need: the SDK and its dependencies in this repository. The command needs the others. */
+function agentPackages() {
+  const manifests = new Map(publishedPackages().map(({ manifest }) => [manifest.name, manifest]))
+  const names = new Set(['@passover/sdk'])
+  // The loop also visits the names that it adds.
+  for (const name of names)
+    for (const dependency of Object.keys(manifests.get(name).dependencies ?? {})) if (manifests.has(dependency)) names.add(dependency)
+  return [...names]
+}
 
 function usage() {
   process.stderr.write('Say where to: npm run pack -- <folder> [--agents]\n')
@@ -31,15 +30,15 @@ await prepare()
 // npm runs scripts at the root; a folder is meant from where it was called.
 const into = resolve(process.env.INIT_CWD ?? process.cwd(), folder)
 mkdirSync(into, { recursive: true })
-const wanted = given.includes('--agents') ? AGENTS : publishedPackages().map(({ manifest }) => manifest.name)
+let packed
 try {
-  packInto(into, wanted)
+  packed = packInto(into, given.includes('--agents') ? agentPackages() : undefined)
 } catch (error) {
   process.stderr.write(`${error.message}\n`)
   process.exit(1)
 }
-for (const name of wanted) process.stdout.write(`  ✓ ${name}\n`)
+for (const name of packed.keys()) process.stdout.write(`  ✓ ${name}\n`)
 const files = `${relative(process.env.INIT_CWD ?? process.cwd(), into) || '.'}/*.tgz`
 process.stdout.write(
-  `${wanted.length} packages in ${into}. In the other project: npm install --ignore-scripts ${files.startsWith('..') ? `${into}/*.tgz` : files}\n`,
+  `${packed.size} packages in ${into}. In the other project: npm install --ignore-scripts ${files.startsWith('..') ? `${into}/*.tgz` : files}\n`,
 )
