@@ -15,7 +15,7 @@ import { Policies } from './plans/policies.js'
 import { SimBus } from './server/bus.js'
 import { Line, type Weather } from './server/network-line.js'
 import { SimServer } from './server/server.js'
-import type { Kept } from './server/stream.js'
+import { isDeleted, type Kept } from './server/stream.js'
 import { Process, World } from './world.js'
 
 /** What a run showed. `digest` is of its whole history. */
@@ -208,7 +208,7 @@ export class Simulation {
 
   /** Server time of the youngest message of a pass, its requests included; undefined: none is left. */
   youngestOf(book: Book): number | undefined {
-    return this.checks.messagesOf(book.key).findLast(({ gone_at }) => gone_at === Number.POSITIVE_INFINITY)?.time
+    return this.checks.messagesOf(book.key).findLast((kept) => !isDeleted(kept))?.time
   }
 
   heardError(text: string, error: unknown): void {

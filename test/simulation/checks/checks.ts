@@ -1,7 +1,7 @@
 import { CLOCK_MS, type Told, wrongIn } from '../actors/caller-answers.js'
 import type { PassPlan, Plan } from '../plans/plan.js'
 import type { Watcher } from '../server/server.js'
-import type { Kept } from '../server/stream.js'
+import { isDeleted, type Kept } from '../server/stream.js'
 import type { World } from '../world.js'
 import { askedIn, type Book, controlIn, emptyBook, enter, header, impossible, type StepText, stepIn, timeOf } from './pass-book.js'
 import type { Violation } from './violation.js'
@@ -76,7 +76,7 @@ export class Checks implements Watcher {
   #left(step: StepText, gone: Kept): Book {
     const left = emptyBook(step)
     for (const kept of this.messagesOf(left.key)) {
-      if (kept === gone || kept.by === 'bounce' || kept.gone_at < Number.POSITIVE_INFINITY) continue
+      if (kept === gone || kept.by === 'bounce' || isDeleted(kept)) continue
       const one = stepIn(kept.subject)
       if (!one) continue
       if (impossible(left, kept, { step: one, window_ms: this.#plan.id_window_ms }) === undefined) enter(left, kept, one)
@@ -117,7 +117,7 @@ export class Checks implements Watcher {
     // An id of its own time can be asked for again after two windows: that it expired is an answer, no return.
     if (why === 'ended' && (last_resort || code === 'E005')) return
     const end = book.ended?.kept
-    const forgotten = why === 'ended' && end && end.gone_at < Number.POSITIVE_INFINITY
+    const forgotten = why === 'ended' && end && isDeleted(end)
     const hidden = why === 'ended' ? end !== undefined && this.#hides(end) : this.#hidesFence(book)
     if (forgotten && this.#isForgotten(kept, book)) this.#begins(kept, step)
     else if (!hidden) this.blame('P2', 'stored_in_vain', `${told} is stored under its guard and does not count: ${why}`)
@@ -206,10 +206,9 @@ export class Checks implements Watcher {
     const answered = this.#log.get(own?.answers ?? 0)
     const repeats = answered?.spoilt !== undefined && Buffer.compare(answered.data, request.data) === 0
     // After its id was forgotten it is refused once more, and the record keeps the first end.
-    const isGone = (own?.ended?.kept.gone_at ?? Number.POSITIVE_INFINITY) < Number.POSITIVE_INFINITY
     const refuses = (kept: Kept) => kept.by !== 'evil' && header(kept, 'Passover-Request') === String(request.sequence)
-    const again = () => isGone && this.messagesOf(own?.key ?? '').some(refuses)
-    return [apart, answered === request || repeats || again() ? own : undefined].filter((one) => one !== undefined)
+    const again = own?.ended && isDeleted(own.ended.kept) && this.messagesOf(own.key).some(refuses)
+    return [apart, answered === request || repeats || again ? own : undefined].filter((one) => one !== undefined)
   }
 
   /** P3: what a pass hangs below comes from the stream. */
@@ -328,7 +327,6 @@ export class Checks implements Watcher {
     const over = this.#world.now - book.deadline
     if (over > CLOCK_MS) this.blame('P5', 'run_over', `attempt ${attempt} of ${book.key} begins ${over} ms after its deadline`)
     // Not promised: that it begins before its return is stored. But what was long gone must not run.
-    const gone = book.ended && book.ended.kept.gone_at < Number.POSITIVE_INFINITY
-    if (gone) this.blame('P1', 'run_gone', `${book.key} runs after it was deleted`)
+    if (book.ended && isDeleted(book.ended.kept)) this.blame('P1', 'run_gone', `${book.key} runs after it was deleted`)
   }
 }

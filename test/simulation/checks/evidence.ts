@@ -1,6 +1,6 @@
 import { decode } from '@passover/bus'
 import { RETURN_DEADLINE_MS } from '../actors/actors.js'
-import type { Kept } from '../server/stream.js'
+import { isDeleted, type Kept } from '../server/stream.js'
 import type { Simulation } from '../simulation.js'
 import { archiveIn } from './archive-reading.js'
 import { type Book, header } from './pass-book.js'
@@ -83,7 +83,7 @@ export class Evidence {
     for (const book of checks.books.values()) {
       if (!book.ended || book.ended.kept.time > until) continue
       // The reaper deletes what no archive holds: after that a later "expired" of the same id is all that can be read.
-      const isGone = plan.deletes && (book.ended?.kept.gone_at ?? Number.POSITIVE_INFINITY) < Number.POSITIVE_INFINITY
+      const isGone = plan.deletes && isDeleted(book.ended.kept)
       const wrong = wrongRecord(records.get(book.key), book, checks.refusesUnread(book) && !isGone)
       if (wrong !== undefined) checks.blame('P4', 'record', `the record of ${book.key} ${wrong}`)
     }
@@ -113,7 +113,7 @@ export class Evidence {
   #judgeUnread(until: number): void {
     const { checks } = this.#simulation
     for (const kept of checks.spoilt) {
-      if (kept.time > until || kept.gone_at < Number.POSITIVE_INFINITY) continue
+      if (kept.time > until || isDeleted(kept)) continue
       const told = `request ${kept.sequence} (${kept.subject}), which is ${kept.spoilt}`
       const answers = checks.answersOf(kept)
       if (answers.length !== 1) checks.blame('P2', 'unread_answers', `${told}, has ${answers.length} answers`)

@@ -107,7 +107,7 @@ export class SimStream {
 
   get(sequence: number): Kept | undefined {
     const kept = this.was(sequence)
-    return kept?.gone_at === FOREVER ? kept : undefined
+    return kept && !isDeleted(kept) ? kept : undefined
   }
 
   /** The last message that a filter matches; as it was after so many changes. */
@@ -124,7 +124,7 @@ export class SimStream {
   nextOf(filters: readonly string[] | undefined, from: number): Kept | undefined {
     for (let place = this.placeFrom(from); place < this.log.length; place += 1) {
       const kept = this.log[place]
-      if (kept?.gone_at === FOREVER && (!filters || filters.some((filter) => matches(filter, kept.subject)))) return kept
+      if (kept && !isDeleted(kept) && (!filters || filters.some((filter) => matches(filter, kept.subject)))) return kept
     }
     return undefined
   }
@@ -143,8 +143,13 @@ export class SimStream {
   }
 }
 
+/** Returns true if the message has been deleted by now. */
+export function isDeleted({ gone_at }: Kept): boolean {
+  return gone_at !== FOREVER
+}
+
 function isThere(kept: Kept, changes: number): boolean {
-  return changes === FOREVER ? kept.gone_at === FOREVER : kept.gone_at > changes
+  return changes === FOREVER ? !isDeleted(kept) : kept.gone_at > changes
 }
 
 /** `o.s.id` of a subject or filter of five tokens or more: a filter that ends with `>` means six as well. */
