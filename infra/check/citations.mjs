@@ -4,9 +4,9 @@ import { filesBelow } from './files.mjs'
 import { pageOf } from './page.mjs'
 
 /**
- * Finds citations in comments and documents that lead nowhere: a path or a heading that does not exist, a decision without a record, a rule, promise
- * or invariant that no page or package lists, a section of a document that is no file of the repository, or such a document by its name (titles of
- * tests as well). Fails with a line for each. Paths of documents are also checked where code prints them.
+ * Finds citations in comments and documents whose target does not exist: a path, a heading, a decision record, or a rule, promise or invariant that
+ * no page or package lists. Also finds sections and names of documents that are not in the repository, in titles of tests too. Prints a line for
+ * each, and exits 1 if there are any. Paths of documents are also checked where code prints them.
  */
 
 const CHECKED = /\.(?:ts|mjs|js|grit|jsonc|sh|md)$|Dockerfile$/
@@ -16,7 +16,7 @@ const PATH = /(?<![\w./-])((?:docs|infra|packages|services|schemas|test|examples
 /** A file that is named alone, as `decide-attempt.ts`, or by the end of its path. */
 const NAME = /(?<![\w./<>*-])((?:[a-z][\w-]*\/)*[a-z][\w-]*(?:\.test)?\.(?:ts|mjs))(?![\w-])/g
 const DECISIONS = /\bdecisions? (\d{1,3}(?:(?:, | and )\d{1,3})*)/gi
-/** Sections of documents that are elsewhere, and such documents. */
+/** Sections and names of documents that are not in the repository. */
 const ELSEWHERE = [
   /\b[A-Z]{2,}(?:\.md| §)|\b[Ss]pec \d\b|§ ?\d|\bissue \d|\b[Aa]ppendix [A-Z]\b|\b[Pp]hase \d\b/,
   /\b(?:[Tt]he|[Oo]ur|[Ii]ts) (?:spec|design|roadmap)\b(?! of\b)|\b[Ii]mplementation guide\b|\b[Tt]he guide['’]s\b|\bpage of scenarios\b/,
@@ -30,7 +30,7 @@ const INVARIANT = /[( ]([IST]\d)(?=[,);:])/g
 const files = [...filesBelow()]
 const known = new Set(files)
 const records = new Set(files.map((file) => /^infra\/decisions\/(\d{4})-/.exec(file)?.[1]).filter(Boolean))
-/** Documents that npm and git know by these names. */
+/** Conventional file names, which match ELSEWHERE but may be cited. */
 const STANDARD = new Set(['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE.md'])
 
 const PAGE = 'docs/architecture/invariants.md'
@@ -44,7 +44,7 @@ for (const file of files) {
   invariants.set(parcel, new Set([...(invariants.get(parcel) ?? []), ...listed]))
 }
 
-/** `place`: a document is prose in all its lines, and names files of examples; a test holds paths of its own. */
+/** `place`: in a document, every line is prose and may name files of examples. The code of a test may contain paths that do not exist. */
 function* faultsOf(line, place, file) {
   const isProse = place === 'document' || COMMENT.test(line)
   if (isProse || (place === 'test' && TITLE.test(line))) yield* elsewhere(line)

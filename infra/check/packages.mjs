@@ -7,11 +7,11 @@ import { formatMessage } from 'publint/utils'
 import { packInto } from '../setup/published.mjs'
 
 /**
- * Packs every published package and checks the tarball: publint (does each file that the manifest names exist, and is it what the manifest says?) and
- * Are The Types Wrong (does TypeScript resolve each entry to the types of what Node runs?). Any message is a failure.
+ * Packs every published package and checks the tarball. publint checks that each file in the manifest exists and has the declared format.
+ * Are The Types Wrong checks that TypeScript resolves each entry to the types of the code that Node runs. Any message is a failure.
  */
 
-/** The packages are ES modules only: what `require` and the resolution of TypeScript before 4.7 find is not checked (profile `esm-only` of `attw`). */
+/** Not checked, as the packages are ES modules only: `require`, and the resolution of TypeScript before 4.7 (profile `esm-only` of `attw`). */
 const NOT_SUPPORTED = new Set(['node10', 'node16-cjs'])
 
 async function lint(tarball) {

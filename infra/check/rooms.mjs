@@ -5,19 +5,19 @@ import { filesBelow } from './files.mjs'
 
 /**
  * Checks the folders of each package: a folder has at most 12 files, and folders do not import one another in a cycle, types included. Tests are not
- * counted. The entry of a package gathers what the package exports, so its imports are not counted either. Fails with a line for each folder that is
- * too large, and for each cycle with the imports that make it.
+ * counted. Imports of a package's entry are not counted either, because the entry exports from all folders. Prints each folder that is too large, and
+ * each cycle with its imports, and exits 1 if there are any.
  */
 
 const MAX_FILES = 12
-/** Imports of a cycle that are shown for each direction between two folders. */
+/** Maximum number of imports to print for each direction between two folders. */
 const SHOWN = 4
 const PACKAGE = /^(schemas\/src|(?:packages|services)\/[^/]+\/src|infra\/src|test)\//
 const ENTRY = /^(?:index|main|program)\.ts$/
 /** Any relative path in quotes: an import, a re-export, or the file of a worker thread. */
 const SPECIFIER = /(['"])(\.\.?\/[^'"\n]+)\1/g
 
-/** Folders that may be larger, and packages whose folders may form cycles, with the reason. Each must still be needed. */
+/** Folders that may be larger, and packages whose folders may form cycles, with the reason. An exception that is not needed is a fault. */
 const LARGER = new Map([
   ['test/simulation/server', 'one model of the server, in the terms of the simulation'],
   ['test/support/builders', 'each file builds one thing that tests need'],
@@ -42,7 +42,7 @@ function packagesOf(paths) {
   return found
 }
 
-/** Finds the file that a relative specifier names; undefined: it is none of the package. */
+/** Finds the file that a relative specifier names. Returns undefined if the package has no such file. */
 function target(file, specifier, known) {
   const path = normalize(join(dirname(file), specifier))
   return [path.replace(/\.js$/, '.ts'), path.replace(/\.mjs$/, '.mts'), path].find((one) => known.has(one))

@@ -6,16 +6,16 @@ import { ROOT } from './prepare.mjs'
 const { CompilerState, Extractor, ExtractorConfig } = await import('@microsoft/api-extractor')
 
 /**
- * Writes `api/<entry>.api.md` of the packages that other programs import: the declarations of everything that an entry point exports. With --check:
- * exits 1 where a report is not what the build declares. A doc comment that is not valid TSDoc fails both.
+ * Writes `api/<entry>.api.md` for the packages that other programs import: the declarations of all exports of an entry point. With --check: exits 1
+ * if a report differs from the built declarations. An invalid TSDoc comment is an error in both modes.
  *
- * API Extractor reads the built declarations with the TypeScript that it brings (6), because TypeScript 7 has no compiler API that it could use.
+ * API Extractor reads the built declarations with its own TypeScript 6, because TypeScript 7 has no compiler API for it.
  */
 
 const PACKAGES = ['packages/sdk', 'packages/operator']
 const check = process.argv.includes('--check')
 
-/** Entry points with declarations. Those under `internal` are not for other programs and may change at any time. */
+/** Lists the entry points with declarations, without those under `internal`: they may change at any time. */
 function entryPoints(folder) {
   const { exports } = JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8'))
   return Object.entries(exports)
@@ -39,7 +39,7 @@ function configOf({ folder, name, types }, files) {
     skipLibCheck: true,
     rootDir: ROOT,
     types: ['node'],
-    // Without a tsconfig file, API Extractor finds no types from the package's folder upward.
+    // Without a tsconfig file, API Extractor does not look for @types in parent folders.
     typeRoots: [join(ROOT, 'node_modules', '@types')],
   }
   return ExtractorConfig.prepare({
@@ -65,7 +65,7 @@ function configOf({ folder, name, types }, files) {
           // No release tags: everything that is exported is public.
           'ae-missing-release-tag': { logLevel: 'none' },
           'ae-undocumented': { logLevel: 'none' },
-          // A type that an export mentions and nobody can import. The report would name its line, and differ after each change of a comment.
+          // A type that an export uses and the entry does not export. The report would name its line, and change with each comment above it.
           'ae-forgotten-export': { logLevel: 'none' },
         },
         tsdocMessageReporting: { default: { logLevel: 'warning' }, 'tsdoc-escape-greater-than': { logLevel: 'none' } },
@@ -94,7 +94,7 @@ for (const entry of entries) {
       if (logLevel === 'none') return
       message.handled = true
       if (messageId === 'console-api-report-diff') problems.push(text)
-      // A report that has changed is told by the result; `console-preamble` and the like are no problems.
+      // `apiReportChanged` says whether the report differs. Other console messages, such as `console-preamble`, are not problems.
       if (messageId.startsWith('console-') || (logLevel !== 'warning' && logLevel !== 'error')) return
       problems.push(`${sourceFilePath ? `${relative(ROOT, sourceFilePath)}:${sourceFileLine}: ` : ''}${messageId}: ${text}`)
     },

@@ -27,7 +27,7 @@ function requireNode() {
   process.exit(2)
 }
 
-/** How often a step says that it still runs: seldom enough for a log. */
+/** Interval of the messages that a step still runs. */
 const STILL_MS = 10_000
 
 /** Runs a step, and says what it does before, while it runs, and when it is done. `how`: how long it may take. Ends the process if it fails. */
@@ -98,7 +98,7 @@ async function exclusively(work) {
   }
 }
 
-/** `tests: false`: without the test workspace, which nobody needs to run the product. */
+/** Sets the project up. `tests: false` does not build the test workspace, which the product does not need. */
 export async function prepare({ tests = true } = {}) {
   requireNode()
   say('Setting up')

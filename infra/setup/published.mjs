@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from './prepare.mjs'
 
-/** Lists the packages that are published: all of the workspace that are not private, with their folder from the root and their manifest. */
+/** Lists the published packages (those that are not private), with the path of their folder from the root and their manifest. */
 export function publishedPackages() {
   const folders = ['packages', 'services'].flatMap((above) => readdirSync(join(ROOT, above)).map((name) => join(above, name)))
   return ['schemas', ...folders]

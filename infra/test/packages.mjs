@@ -9,17 +9,17 @@ import { packInto, publishedPackages } from '../setup/published.mjs'
  * `npm run test:packages`: packs every published package, installs the tarballs by npm in a project outside of this clone, type-checks a program that
  * imports each of their entries under strict TypeScript, and runs an agent and a subagent on `passover up`, on each supported Node.
  *
- * `--offline` downloads nothing: packages of others are linked from this clone, and only the Node at hand is used.
+ * `--offline` downloads nothing: third-party packages are linked from this clone, and only the Node that runs this script is tested.
  */
 
-/** The `node` package of npm brings them. */
+/** Versions of Node to test; npm's `node` package contains them. */
 const NODES = ['20', '22', '24', '26']
 const UP_TIMEOUT_MS = 120_000
 const offline = process.argv.includes('--offline')
 
 const STRICT = {
   target: 'ES2022',
-  // Declarations of @msgpack/msgpack name types of the DOM.
+  // Declarations of @msgpack/msgpack use DOM types.
   lib: ['ES2023', 'ESNext.Disposable', 'DOM'],
   module: 'NodeNext',
   strict: true,
@@ -29,8 +29,8 @@ const STRICT = {
 }
 
 /**
- * Strict, with the declarations of all packages checked. With `exactOptionalPropertyTypes` and without the DOM, `skipLibCheck` is needed: declarations of
- * packages of others do not pass.
+ * Strict, with the declarations of all packages checked. With `exactOptionalPropertyTypes` and without the DOM, `skipLibCheck` is needed:
+ * declarations of third-party packages do not pass.
  */
 const CONFIGS = {
   'tsconfig.json': STRICT,
@@ -53,14 +53,14 @@ function run(command, args, options = {}) {
   return stdout.trim()
 }
 
-/** Every entry that a program can import: those with declarations. */
+/** Lists the entries that a program can import: those with declarations. */
 function entriesOf(manifests) {
   return manifests.flatMap(({ name, exports }) =>
     Object.entries(exports).flatMap(([path, { types }]) => (types ? [join(name, path).replaceAll('\\', '/')] : [])),
   )
 }
 
-/** Unpacks the tarballs, and links what they depend on from this clone, as `npm install` would have found it. */
+/** Unpacks the tarballs and links their third-party dependencies from this clone, in the layout that `npm install` creates. */
 function link(project, tarballs) {
   const linkFrom = (from, at) => {
     if (existsSync(at)) return
@@ -73,7 +73,7 @@ function link(project, tarballs) {
     run('tar', ['-xzf', tarballs.get(manifest.name), '--strip-components=1', '-C', into])
     for (const name of Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies })) {
       if (name.startsWith('@passover/')) continue
-      // npm keeps a version that differs from the root's beside the package.
+      // npm installs a version that differs from the root's in the package's own node_modules.
       const own = join(ROOT, folder, 'node_modules', name)
       if (existsSync(own)) linkFrom(own, join(into, 'node_modules', name))
       else linkFrom(join(ROOT, 'node_modules', name), join(project, 'node_modules', name))
@@ -108,7 +108,7 @@ function makeProject(project) {
   return entries
 }
 
-/** Runs the programs on one Node, with an installation of their own. */
+/** Runs the programs on one version of Node, against a new installation. */
 async function runOn(node, project, entries) {
   const { NATS_URL, PASSOVER_SERVER, PASSOVER_AGENT, PASSOVER_AS, NODE_V8_COVERAGE, ...env } = process.env
   const options = { cwd: project, env }
@@ -144,7 +144,7 @@ function untilUp(up) {
   })
 }
 
-/** The path of a Node, which npx downloads once. */
+/** Returns the path of a version of Node. npx downloads it the first time. */
 function nodeOf(version) {
   const args = ['--yes', '--package', `node@${version}`, 'node', '--print', 'process.execPath']
   return run('npx', args, { cwd: tmpdir(), shell: process.platform === 'win32' })

@@ -63,7 +63,7 @@ async function run(stage: Stage, signals: StopSignals, options: { once: boolean 
     try {
       return await runIn(home, stage, signals, options)
     } catch (error) {
-      // With two at once in one clone, the first one can end, and stop its server, in the middle of the second one's cycle.
+      // If two commands run in one clone, the first one can end and stop its server during the cycle of the second one.
       const { owner } = home
       if (signals.signal.aborted || error instanceof Left || owner === undefined) throw error
       const onWait = () => write('stderr', `  … process ${owner}, which runs the server, is stopping; waiting until it has ended\n`)
@@ -194,7 +194,7 @@ async function runningServer(pid: number): Promise<ServerSetting> {
   })
 }
 
-/** What the file says; undefined: it is not there yet, or half written. */
+/** Reads `server.json`. Returns undefined if it does not exist yet or is only partly written. */
 function serverFile(): Told | undefined {
   try {
     return JSON.parse(readFileSync(join(ROOT, '.passover', 'server.json'), 'utf8')) as Told

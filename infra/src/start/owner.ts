@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { isAlive } from '@passover/nats-server/process-liveness'
 
-/** What `.passover/server.json` says about the command that runs the project's server. */
+/** Fields of `.passover/server.json` about the command that runs the project's server. */
 export interface Told {
   pid?: number
   health?: string

@@ -22,7 +22,7 @@ interface Wait {
   how: Spoilt | undefined
 }
 
-/** Whether each caller is told something in its time (P2), and of a request that nobody could read that it was refused. */
+/** Checks that each caller gets an answer in time (P2), and that the answer to an unreadable request is a refusal. */
 export class Callers {
   readonly #simulation: Simulation
   readonly #waits = new Set<Wait>()
@@ -52,15 +52,15 @@ export class Callers {
     // A cluster's callers read what they heard, from replicas that may lag for as long as they wait.
     if (plan.clustered || this.#calm(process) > since) return
     const said = `${process.name} is told ${code ?? 'an output'} of ${pass.name} (${key}), whose request is ${how}`
-    // An output is that of a sound request for the same id.
+    // An output belongs to a well-formed request with the same id.
     if (code !== undefined && OWN.has(code)) checks.blame('P2', 'refusal_unheard', said)
     const late = world.time - since
-    // Another end is that of a sound request for the same id, which takes as long as it takes.
+    // Any outcome but a refusal belongs to a well-formed request with the same id, which may take longer.
     if (late > BOUND_MS && (code === 'E005' || !pass.spoilt?.until_again))
       checks.blame('P2', 'refusal_late', `${said}, ${Math.round(late)} ms after it asked`)
   }
 
-  /** Whoever has waited longer than a pass can last, in a process that lives, is told nothing any more. */
+  /** Reports each caller in a live process that has waited for longer than a pass can last. */
   conclude(): void {
     const { world, checks } = this.#simulation
     for (const { pass, key, process, since } of this.#waits) {

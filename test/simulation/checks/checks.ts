@@ -205,7 +205,7 @@ export class Checks implements Watcher {
     const own = id === undefined ? undefined : this.books.get(`${a}/${b}/${id}`)
     const answered = this.#log.get(own?.answers ?? 0)
     const repeats = answered?.spoilt !== undefined && Buffer.compare(answered.data, request.data) === 0
-    // After its id was forgotten it is refused once more, and the record keeps the first end.
+    // A request that arrives after its id was forgotten is refused again; the record keeps the first end.
     const refuses = (kept: Kept) => kept.by !== 'evil' && header(kept, 'Passover-Request') === String(request.sequence)
     const again = own?.ended && isDeleted(own.ended.kept) && this.messagesOf(own.key).some(refuses)
     return [apart, answered === request || repeats || again ? own : undefined].filter((one) => one !== undefined)

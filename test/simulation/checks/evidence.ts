@@ -42,7 +42,7 @@ export class Evidence {
     if (!archiveIn(server).has(kept)) checks.blame('P4', 'deleted_unarchived', `${told} and not archived`)
     const book = this.#ownerOf(kept)
     if (!book) return
-    // What was told of a pass that nobody asked for goes as it comes. A request that was refused under a name of its own asks for none.
+    // Messages of a pass without a request may be deleted at any time. A request that was refused under its own number does not count.
     if (book.state === 'none' && book.requests.every((sequence) => checks.isAnsweredApart(book, sequence))) return
     if (book.state !== 'done') {
       checks.blame('P4', 'deleted_open', `${told}, and ${book.key} is ${book.state}`)
@@ -82,7 +82,7 @@ export class Evidence {
     const records = recordsIn(server)
     for (const book of checks.books.values()) {
       if (!book.ended || book.ended.kept.time > until) continue
-      // The reaper deletes what no archive holds: after that a later "expired" of the same id is all that can be read.
+      // The reaper also deletes messages that are not archived. After that, only a later "expired" of the same id can be read.
       const isGone = plan.deletes && isDeleted(book.ended.kept)
       const wrong = wrongRecord(records.get(book.key), book, checks.refusesUnread(book) && !isGone)
       if (wrong !== undefined) checks.blame('P4', 'record', `the record of ${book.key} ${wrong}`)
@@ -109,7 +109,7 @@ export class Evidence {
     }
   }
 
-  /** Each request that nobody could read is answered once, and its bytes are kept where its answer is. */
+  /** Checks that each unreadable request is answered once, and that its bytes are kept with the answer. */
   #judgeUnread(until: number): void {
     const { checks } = this.#simulation
     for (const kept of checks.spoilt) {

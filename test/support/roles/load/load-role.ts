@@ -1,4 +1,4 @@
-/** What every process of a load test does: read its options, say what happens, end with the test. */
+/** Functions that the processes of load tests share. A process that imports this file ends with its test. */
 
 /** The options that the test gave as the first argument. */
 export function optionsOf<T>(): T {
@@ -25,5 +25,5 @@ export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
-// A test that was killed leaves nobody behind.
+// Ends this process when its test ends or is killed.
 process.on('disconnect', () => process.exit(0))
