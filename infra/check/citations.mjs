@@ -38,10 +38,10 @@ const promises = new Set(readFileSync(`${ROOT}/${PAGE}`, 'utf8').match(/(?<=^- \
 /** Invariants that the packages list in their `index.ts`, by package. */
 const invariants = new Map()
 for (const file of files) {
-  const [, parcel] = /^((?:packages|services)\/[^/]+|schemas)\/src\/(?:[\w-]+\/)*index\.ts$/.exec(file) ?? []
-  if (!parcel) continue
+  const folder = packageOf(file)
+  if (!folder || !file.startsWith(`${folder}/src/`) || !file.endsWith('/index.ts')) continue
   const listed = readFileSync(`${ROOT}/${file}`, 'utf8').match(/(?<=^ \* )[IST]\d(?= )/gm) ?? []
-  invariants.set(parcel, new Set([...(invariants.get(parcel) ?? []), ...listed]))
+  invariants.set(folder, new Set([...(invariants.get(folder) ?? []), ...listed]))
 }
 
 /** `place`: in a document, every line is prose and may name files of examples. The code of a test may contain paths that do not exist. */
@@ -63,7 +63,7 @@ function* faultsOf(line, place, file) {
   for (const [, number] of line.matchAll(RULE))
     if (!pageOf(`${ROOT}/${PAGE}`).ids.has(`rule-${number}`)) yield `${PAGE} has no rule ${number}`
   for (const [promise] of line.matchAll(PROMISE)) if (!promises.has(promise)) yield `${PAGE} has no promise ${promise}`
-  const listed = invariants.get(/^(?:(?:packages|services)\/[^/]+|schemas)(?=\/)/.exec(file)?.[0])
+  const listed = invariants.get(packageOf(file))
   for (const [, name] of line.matchAll(INVARIANT)) if (listed && !listed.has(name)) yield `no index.ts of the package lists ${name}`
 }
 
@@ -72,6 +72,11 @@ function* elsewhere(line) {
     const [found] = pattern.exec(line) ?? []
     if (found && !STANDARD.has(found)) yield `"${found}" is in no document of the repository: cite one, or give the reason in words`
   }
+}
+
+/** Returns the folder of the package that a file is in. */
+function packageOf(file) {
+  return /^(?:schemas|(?:packages|services)\/[^/]+)(?=\/)/.exec(file)?.[0]
 }
 
 function placeOf(file) {
