@@ -3,6 +3,7 @@ import { type Clock, sequencesIn } from '@passover/core'
 import { type AcknowledgedFact, HEADER } from '@passover/schemas'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
+import { readBefore } from '../runtime/read-before.js'
 import {
   type Chunk,
   type ChunkEntry,
@@ -177,15 +178,11 @@ function chunkKey(originator: string, number: number): string {
   return `${originator}.${number}`
 }
 
-/** Rebuilds a lost index from the acknowledgments before `from` that are still in the stream. */
-export async function rebuildAckIndex(bus: Bus, index: AckIndex, from: number): Promise<void> {
-  const { first } = await bus.bounds()
-  if (first >= from) return
-  const filters = [bus.subjects.all('acknowledged')]
-  await using reader = await bus.follow({ filters, from: first }, (stored, fact) => {
-    if (fact.type !== 'acknowledged' || stored.sequence >= from) return undefined
+/** Rebuilds a lost index from the acknowledgments before `until` that are still in the stream. */
+export function rebuildAckIndex(bus: Bus, index: AckIndex, until: number): Promise<void> {
+  return readBefore(bus, { filters: [bus.subjects.all('acknowledged')], until }, (stored, fact) => {
+    if (fact.type !== 'acknowledged') return undefined
     index.take(stored, fact)
     return index.backpressure()
   })
-  await Promise.race([reader.caughtUp, reader.closed])
 }

@@ -8,6 +8,7 @@ import { hasNoFirstStep, type LoadDeps, loadPass } from '../pass/load-pass.js'
 import type { PassMemory } from '../pass/pass-memory.js'
 import { buildRecord } from '../records/build-record.js'
 import { PerAgent } from '../runtime/per-agent.js'
+import { readBefore } from '../runtime/read-before.js'
 
 export interface DeliveryDeadlinesDeps extends LoadDeps {
   clock: Clock
@@ -127,16 +128,15 @@ export class DeliveryDeadlines {
 
   private async scanOf(name: string, from: number, until: number): Promise<void> {
     const { bus } = this.deps
-    const options = { filters: [bus.subjects.allReturns(name)], from, headers_only: true }
-    await using reader = await bus.follow(options, async ({ sequence }, fact) => {
-      if (this.stopped || fact.type !== 'step' || sequence >= until || this.waiting.has(sequence)) return
+    const options = { filters: [bus.subjects.allReturns(name)], from, until, headers_only: true }
+    await readBefore(bus, options, async ({ sequence }, fact) => {
+      if (this.stopped || fact.type !== 'step' || this.waiting.has(sequence)) return
       if (await this.deps.index.has(name, sequence)) return
       // A subagent can store any number of returns for passes without a request; loading each of these passes would cost too much.
       if (await hasNoFirstStep(this.deps, fact.key)) return
       const { memory } = await loadPass(this.deps, fact.key, { up_to: Number.MAX_SAFE_INTEGER })
       if (memory.journal.state === 'done' && memory.journal.return.sequence === sequence) this.note(memory)
     })
-    await Promise.race([reader.caughtUp, reader.closed])
   }
 
   private wait(waiting: PendingDelivery): void {

@@ -3,6 +3,7 @@ import type { Clock } from '@passover/core'
 import { EVENT_KINDS, type Fact, type PassKey, SYSTEM } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { hashPass, type PassHash } from '../runtime/pass-hash.js'
+import { readBefore } from '../runtime/read-before.js'
 
 /** Size of the filter: 8 MB. The rate of false positives is about 1 in 1,000 with a million ids, and 1 in 15 with ten million. */
 const BITS = 2 ** 26
@@ -52,9 +53,7 @@ export class EarlyIdFilter {
     }
   }
 
-  private async read(bus: Bus, until: number): Promise<void> {
-    const { first } = await bus.bounds()
-    if (first >= until) return
+  private read(bus: Bus, until: number): Promise<void> {
     const kinds = EVENT_KINDS.filter((kind) => kind !== 'progress')
     const { subjects } = bus
     const filters = [
@@ -63,10 +62,9 @@ export class EarlyIdFilter {
       subjects.all('fence'),
       subjects.all('return'),
     ]
-    await using reader = await bus.follow({ filters, from: first, headers_only: true }, ({ sequence }, fact) => {
-      if (sequence < until && isOfParties(fact)) this.add(fact.key)
+    return readBefore(bus, { filters, until, headers_only: true }, (_stored, fact) => {
+      if (isOfParties(fact)) this.add(fact.key)
     })
-    await Promise.race([reader.caughtUp, reader.closed])
   }
 }
 
