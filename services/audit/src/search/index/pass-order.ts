@@ -162,10 +162,11 @@ export class PassOrder {
     if (statuses.every((status) => status !== undefined && OPEN.has(status))) return []
     return sides.flatMap(([side, who]) => {
       const [originator, subagent] = who.split('/')
-      const names = side === 'pair' ? [endedName('originator', originator), endedName('subagent', subagent)] : [endedName(side, who)]
-      const trees = names.map((name) => this.lists.get(name)?.tree)
-      const [first, second = first] = trees
-      return (second && first && second.size < first.size ? second : trees.every(Boolean) ? first : undefined) ?? []
+      const names =
+        side === 'pair' ? [nameOf('originator', originator, ENDED), nameOf('subagent', subagent, ENDED)] : [nameOf(side, who, ENDED)]
+      const trees = names.flatMap((name) => this.lists.get(name)?.tree ?? [])
+      // Passes of a pair are in both lists, so the shorter one is enough, and there are none if a list does not exist.
+      return trees.length < names.length ? [] : trees.sort((a, b) => a.size - b.size).slice(0, 1)
     })
   }
 
@@ -205,13 +206,16 @@ function isSame(a: ListedPass, b: ListedPass): boolean {
 
 type Side = 'all' | 'originator' | 'subagent' | 'pair' | 'session' | 'parent'
 
+/** Stands for all statuses of ended passes in the names of their lists. */
+const ENDED = 'ended'
+
 /** Builds the name of a list. Neither agent names nor statuses contain spaces, so names are unique. */
-function nameOf(side: Side, who: string, status = ''): string {
+function nameOf(side: Side, who = '', status = ''): string {
   return `${side} ${status} ${who}`
 }
 
 function namesOf({ key: { originator, subagent }, status, session_id, parent }: ListedPass): string[] {
-  if (!OPEN.has(status)) return [ENDED, endedName('originator', originator), endedName('subagent', subagent)]
+  if (!OPEN.has(status)) return [nameOf('all', '', ENDED), nameOf('originator', originator, ENDED), nameOf('subagent', subagent, ENDED)]
   const pair = `${originator}/${subagent}`
   const names: string[] = []
   for (const one of ['', status])
@@ -220,12 +224,6 @@ function namesOf({ key: { originator, subagent }, status, session_id, parent }: 
   if (parent) names.push(nameOf('parent', parent))
   return names
 }
-
-function endedName(side: Side, who = ''): string {
-  return `${side} ended ${who}`
-}
-
-const ENDED = endedName('all')
 
 /** Returns the lists of agents to search; `undefined` if no pass can match. */
 function sidesOf({ originator, subagent, party }: OrderFilter): [Side, string][] | undefined {
@@ -250,9 +248,8 @@ function mayMatch(ordered: ListedPass, { originator, subagent, party, status, se
   if (party !== undefined && party !== key.originator && party !== key.subagent) return false
   if (status !== undefined && !(STATUS_SOURCES[status] ?? [status]).includes(ordered.status)) return false
   if (unread) return true
-  return (session_id || undefined) === undefined || session_id === ordered.session_id
-    ? parent === undefined || parent === ordered.parent
-    : false
+  if (session_id && session_id !== ordered.session_id) return false
+  return parent === undefined || parent === ordered.parent
 }
 
 function sizeOf(trees: readonly Tree[]): number {
