@@ -16,6 +16,7 @@ const RETRY_DELAY_MS = 1_000
 export class EarlyIdFilter {
   private bits: Uint32Array | undefined
   private scanning = false
+  private stopped = false
   private readonly hashed: PassHash = { hash: 0, check: 0 }
 
   /** `seed` is specific to this process, so that agents cannot choose ids that fill the filter. */
@@ -41,16 +42,21 @@ export class EarlyIdFilter {
   /** Adds passes with messages stored before `until`, the sequence where this process starts to read. */
   async scan({ bus, clock, log }: { bus: Bus; clock: Clock; log: Logger }, until: number): Promise<void> {
     this.scanning = true
-    for (;;) {
+    while (!this.stopped) {
       try {
         await this.read(bus, until)
         this.scanning = false
         return
       } catch (error) {
-        log.warn({ err: error }, 'messages of passes that had not begun were not looked for')
+        log.warn({ err: error }, 'earlier messages of passes not read; retrying')
         await new Promise<void>((done) => clock.after(RETRY_DELAY_MS, done))
       }
     }
+  }
+
+  /** Stops retrying a failed scan. */
+  stop(): void {
+    this.stopped = true
   }
 
   private read(bus: Bus, until: number): Promise<void> {

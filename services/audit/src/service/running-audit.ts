@@ -188,6 +188,7 @@ export class RunningAudit {
     const flushed = parts.acknowledged.flush()
     // Gives up records that are only being retried; the next process reads their messages again (I4).
     parts.reloads.stop()
+    parts.early.stop()
     parts.violations.stop()
     parts.schemas.stop()
     parts.records.stop()
