@@ -42,7 +42,26 @@ describe('the judge', () => {
     expect(found.ignored[0]).toMatch(/return of attempt 1 in attempt 2/)
   })
 
+  const OWN = 'Nats-Expected-Last-Subject-Sequence'
+  const lastResort = (sequence: number): Line => [`return.alice.audit.${ID}.passover`, { [OWN]: sequence, 'Passover-Code': 'E010' }]
+
+  it("accepts a return by the system that is guarded on the system's own returns", () => {
+    const found = judge(stream([request, work, fence(2, 2), lastResort(0)]), NOW)
+    expect(found).toMatchObject({ problems: [], ignored: [] })
+    const repeated = judge(stream([request, work, fence(2, 2), lastResort(0), lastResort(4)]), NOW)
+    expect(repeated.problems).toEqual([])
+    expect(repeated.ignored).toEqual([expect.stringMatching(/\(5\) does not count: the pass had its return/)])
+  })
+
+  it('accepts no other guard that leaves out a part of the journal', () => {
+    const byWorker: Line = [`return.alice.audit.${ID}.audit`, { [OWN]: 0, 'Passover-Attempt': 1 }]
+    const onAllReturns: Line = [`return.alice.audit.${ID}.passover`, { [OWN]: 0, [`${OWN}-Subject`]: `return.alice.audit.${ID}.*` }]
+    for (const line of [byWorker, onAllReturns])
+      expect(judge(stream([request, work, line]), NOW).ignored).toEqual([expect.stringMatching(/was published without a guard$/)])
+  })
+
   it.each<[string, Line[], number, RegExp]>([
+    ['a last resort that hides a return', [request, work, ended(2), lastResort(0)], 0, /names 0 as the step before, the server had 3/],
     ['an open pass past its deadline', [request, work], 6_001, /still open/],
     ['an end past its deadline', [request, work, ended(2, 7_000)], 8_000, /ended 2000 ms past/],
     ['a request without an answer', [request], 6_001, /has no answer/],

@@ -1,5 +1,5 @@
 import { TimeLimits } from './bounds.js'
-import { guardOf, idInBody, publishedByServer, type StepSubject, timeOfId } from './step.js'
+import { guardOf, idInBody, publishedByServer, type StepSubject, SYSTEM, timeOfId } from './step.js'
 import type { CheckerOptions, Judgement, PassFound, PromiseName, StoredMessage, Violation } from './types.js'
 
 /**
@@ -12,12 +12,14 @@ type State = { at: 'none' } | { at: 'held' } | { at: 'open'; attempt: number } |
 interface Journal {
   found: PassFound
   state: State
+  /** Sequence of the last step, counted or not; 0 if there is none. */
   last: number
+  /** Sequence of the last return by the system, counted or not; 0 if there is none. */
+  last_system_return: number
 }
 
 const STEPS = ['held', 'work', 'fence', 'return']
 const SLOTS = ['high', 'medium', 'low']
-const SYSTEM = 'passover'
 
 /** Judges the messages of a stream. `now` is the server's time in milliseconds. */
 export function judge(records: Iterable<StoredMessage>, now: number, options: CheckerOptions = {}): Judgement {
@@ -75,6 +77,7 @@ class Judging {
       found: { key, requests: [], held: 0, works: 0, attempts: 0, returns: 0, fences: [] },
       state: { at: 'none' },
       last: 0,
+      last_system_return: 0,
     }
     this.#journals.set(key, made)
     return made
@@ -83,14 +86,17 @@ class Judging {
   #step(record: StoredMessage, step: StepSubject): void {
     const key = `${step.originator}/${step.subagent}/${step.id}`
     const journal = this.#journal(key)
-    const before = journal.last
+    const { last, last_system_return } = journal
     journal.last = record.sequence
+    if (step.kind === 'return' && step.by === SYSTEM) journal.last_system_return = record.sequence
     const why = this.#impossible(journal.state, record, step)
     const guard = guardOf(record, step, this.#prefix)
     const told = `${key}: ${step.kind} by ${step.by} (${record.sequence})`
     if (guard === undefined) this.#ignored.push(`${told} was published without a guard${why ? ` and does not count: ${why}` : ''}`)
-    else if (guard !== 'no return' && guard !== before)
-      this.#broken('P1', `${told} names ${guard} as the step before, the server had ${before}`)
+    else {
+      const before = guard.covers === 'journal' ? last : last_system_return
+      if (guard.sequence !== before) this.#broken('P1', `${told} names ${guard.sequence} as the step before, the server had ${before}`)
+    }
     if (why) {
       if (guard !== undefined) this.#ignored.push(`${told} does not count: ${why}`)
       return

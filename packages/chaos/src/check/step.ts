@@ -1,6 +1,9 @@
 import { decode } from '@msgpack/msgpack'
 import type { StoredMessage } from './types.js'
 
+/** Sender of the steps that the system itself publishes. */
+export const SYSTEM = 'passover'
+
 /** Fields of a step's subject. */
 export interface StepSubject {
   kind: string
@@ -10,16 +13,22 @@ export interface StepSubject {
   by: string
 }
 
-/** Returns the sequence in a step's guard, or `undefined` if it was published without a guard that covers its journal. */
-export function guardOf(record: StoredMessage, step: StepSubject, prefix: string): number | 'no return' | undefined {
+/** Guard of a step: the sequence that it expects of the last message in its journal, or of the last message under its own subject. */
+export interface StepGuard {
+  covers: 'journal' | 'own subject'
+  sequence: number
+}
+
+/** Returns a step's guard, or `undefined` if it was published without a guard that covers its journal. */
+export function guardOf(record: StoredMessage, step: StepSubject, prefix: string): StepGuard | undefined {
   const sequence = record.header('Nats-Expected-Last-Subject-Sequence')
-  const subject = record.header('Nats-Expected-Last-Subject-Sequence-Subject')
-  const key = `${step.originator}.${step.subagent}.${step.id}`
   if (sequence === undefined) return undefined
-  if (subject === `${prefix}*.${key}.*`) return Number(sequence)
-  // The timekeeper's last resort against a worker that keeps fencing.
-  const last = step.kind === 'return' && step.by === 'passover' && sequence === '0' && subject === `${prefix}return.${key}.*`
-  return last ? 'no return' : undefined
+  // Without this header the server checks the message's own subject.
+  const subject = record.header('Nats-Expected-Last-Subject-Sequence-Subject') ?? record.subject
+  if (subject === `${prefix}*.${step.originator}.${step.subagent}.${step.id}.*`) return { covers: 'journal', sequence: Number(sequence) }
+  // The timekeeper's last resort against a worker that keeps storing fences: only the system publishes under this subject.
+  const isLastResort = step.kind === 'return' && step.by === SYSTEM && subject === record.subject
+  return isLastResort ? { covers: 'own subject', sequence: Number(sequence) } : undefined
 }
 
 /** Headers of answers of the server. Each stored answer that has headers contains at least one of them. */
