@@ -90,10 +90,6 @@ export class Subjects {
   journal(key: PassKey): string {
     return `${this.prefix}*.${this.#key(key)}.*`
   }
-  /** Filter for the returns of a pass only. The timekeeper guards by it as a last resort against a worker that keeps fencing. */
-  returns(key: PassKey): string {
-    return `${this.prefix}return.${this.#key(key)}.*`
-  }
   decisions(key: PassKey, item?: string): string {
     return `${this.prefix}decision.${this.#key(key)}.${item === undefined ? '>' : `${checked(ITEM, 'an item', item)}.*`}`
   }
