@@ -12,9 +12,9 @@ import { countedOn, withGap } from '../../support/servers/gapped.js'
 const SEGMENT = 4_096
 const MIB = 1024 * 1024
 
-// Found by `passover chaos` (seed 501337). Real servers: nats-server takes messages that it lost for deleted, and says that its copy is current.
-it('what one server lost of the stream is read from the others: by readers, the archive, and the dispatcher', async () => {
-  // A block of the store has 8 MB: with messages of this size there are three full ones, and the passes are in the second.
+// Found by `passover chaos` (seed 501337). Runs real servers: nats-server takes messages that it lost for deleted, and reports its copy as current.
+it('reads, archives and dispatches messages that one server lost from the copies of the others', async () => {
+  // A block of the store has 8 MB. With messages of this size there are three full blocks, and the passes are in the second.
   await using world = await World.start({ nodes: 3, max_bytes: 40 * MIB, dispatchers: [] })
   await world.agent('audit')
   const { bus, nats } = world
@@ -28,7 +28,7 @@ it('what one server lost of the stream is read from the others: by readers, the 
   const questions = await countedOn(nats, `$JS.API.STREAM.MSG.GET.${bus.subjects.stream}`)
   await fill(SEGMENT / 2)
   await until(() => passed.at(-1) === SEGMENT / 2, { what: 'a reader has read all' })
-  // A reader asks nothing in normal running: the only question is this one, which shows that they are counted.
+  // Without gaps a reader sends the leader no queries. The one counted is this read, which shows that the count works.
   await bus.journal.newest('>')
   expect(await questions()).toBe(1)
   const first = await world.dispatcher()
@@ -52,7 +52,7 @@ it('what one server lost of the stream is read from the others: by readers, the 
   }
   expect(await read({ headers_only: true })).toEqual(Array.from({ length: last }, (_, n) => n + 1))
   expect(String(reading.errors[0])).toMatch(lacking)
-  // Both are in the gap: nothing that is delivered after them shows that they are missing.
+  // Both requests are in the gap, and no later delivery of this reader reveals that they are missing.
   expect(await read({ filters: [bus.subjects.all('request')] })).toHaveLength(2)
   await reading[Symbol.asyncDispose]()
 
@@ -71,7 +71,7 @@ it('what one server lost of the stream is read from the others: by readers, the 
   const dispatcher = await world.dispatcher({ look_after_ms: 100, stores_ms: 100 })
   await world.admitted(asked)
   expect(dispatcher.stats()).toMatchObject({ admitted: 1 })
-  // A worker is not handed what its durable does not deliver: that pass ends in time.
+  // A worker does not get work that its durable consumer skips; that pass ends at its deadline.
   const delivered: Delivery[] = []
   await world.slot('medium').pull({ batch: 10, expires_ms: 0 }, (delivery) => delivered.push(delivery))
   expect(delivered.map(({ subject }) => subject)).toEqual([bus.subjects.work(asked, 'medium')])

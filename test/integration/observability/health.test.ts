@@ -99,8 +99,7 @@ test('after a change of leader of everything all are ready, and passes go on', a
     (await alice.passOver({ subagent: 'audit', reason: 'r', timeout_ms: 60_000, work_context: { objective: 'o' } })).status
   expect(await pass()).toBe('completed')
   const { servers } = made.world.nats
-  await byHand(servers, async (manager) => {
-    const { nc } = manager as unknown as { nc: { request(subject: string, data?: string, options?: object): Promise<unknown> } }
+  await byHand(servers, async (manager, nc) => {
     for await (const { config } of manager.streams.list()) await nc.request(`$JS.API.STREAM.LEADER.STEPDOWN.${config.name}`)
     for await (const { name } of manager.consumers.list('PASSOVER'))
       await nc.request(`$JS.API.CONSUMER.LEADER.STEPDOWN.PASSOVER.${name}`).catch(() => undefined)

@@ -1,5 +1,5 @@
 import { jetstreamManager } from '@nats-io/jetstream'
-import { connect } from '@nats-io/transport-node'
+import { connect, type NatsConnection } from '@nats-io/transport-node'
 import type { HealthReport } from '@passover/schemas'
 import { until } from '../processes/until.js'
 
@@ -8,11 +8,11 @@ type Manager = Awaited<ReturnType<typeof jetstreamManager>>
 /** Does by hand what an operator should not. */
 export async function byHand<T>(
   to: string[] | { servers: string[]; user: string; pass: string },
-  work: (manager: Manager) => Promise<T>,
+  work: (manager: Manager, nc: NatsConnection) => Promise<T>,
 ): Promise<T> {
   const nc = await connect(Array.isArray(to) ? { servers: to } : to)
   try {
-    return await work(await jetstreamManager(nc))
+    return await work(await jetstreamManager(nc), nc)
   } finally {
     await nc.close()
   }

@@ -1,10 +1,10 @@
-import { readdir, readFile, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
-import type { Bus, FollowOptions, StoredMessage, StreamSubscription } from '@passover/bus'
-import type { Fact } from '@passover/schemas'
+import type { Bus } from '@passover/bus'
+import { byHand } from '../attacks/broken-topology.js'
 import { replaced } from '../fixtures/audit.js'
+import { storedFiles } from '../fixtures/erasure.js'
 import { until } from '../processes/until.js'
 import type { NatsFixture, NatsNode } from './nats.js'
 
@@ -14,42 +14,36 @@ interface Jsz {
   account_details?: { stream_detail?: { name: string; state: { messages: number }; consumer_detail?: { name: string }[] }[] }[]
 }
 
-/** A cluster of which one server's copy of the stream lacks messages, and the server does not know it. */
+/** A cluster in which one server's copy of the stream lacks messages without the server noticing. */
 export interface Gapped {
-  /** The same bus, whose readers of the stream are first served by the server that lacks messages. */
+  /** Returns the same bus, but its readers of the stream are first served by the server that lacks messages. */
   served(bus: Bus): Bus
-  /** Makes that server lead a durable: it then delivers from its own copy. */
+  /** Makes that server the leader of a durable consumer, so that it delivers from its own copy. */
   leads(durable: string): Promise<void>
-  /** How many messages its copy has. */
+  /** Returns the number of messages in its copy. */
   messages(): Promise<number>
 }
 
 /**
- * Stops a follower, deletes the block of its store that has `marker` in it, and starts it again. The server reads its other blocks, takes the
- * missing sequences for deleted, and says that its copy is current: it is compared with the leader's by its last sequence only.
+ * Stops a follower, deletes the block of its store that contains `marker`, and starts it again. The server reads its other blocks, takes the missing
+ * sequences for deleted, and reports its copy as current, because only the last sequence is compared with the leader's.
  */
 export async function withGap(nats: NatsFixture, marker: string): Promise<Gapped> {
-  const nc = await connect({ servers: nats.servers })
-  try {
-    const manager = await jetstreamManager(nc)
-    const leader = (await manager.streams.info(STREAM)).cluster?.leader
-    const victim = nats.nodes.find(({ name }) => name !== leader)
-    if (!victim?.dir) throw new Error('no server follows')
-    await victim.stop()
-    await rm(await blockWith(victim.dir, marker))
-    await victim.restart()
-    await nats.untilSettled()
-    return {
-      served: (bus) => servedBy(victim, bus),
-      leads: (durable) => leads(nats, durable, victim),
-      messages: async () => (await streamOn(victim))?.state.messages ?? 0,
-    }
-  } finally {
-    await nc.close()
+  const leader = await byHand(nats.servers, async ({ streams }) => (await streams.info(STREAM)).cluster?.leader)
+  const victim = nats.nodes.find(({ name }) => name !== leader)
+  if (!victim?.dir) throw new Error('no server follows')
+  await victim.stop()
+  await rm(await blockWith(victim.dir, marker))
+  await victim.restart()
+  await nats.untilSettled()
+  return {
+    served: (bus) => servedBy(victim, bus),
+    leads: (durable) => leads(nats, durable, victim),
+    messages: async () => (await streamOn(victim))?.state.messages ?? 0,
   }
 }
 
-/** Counts messages on a subject until the count is asked for. */
+/** Counts the messages on a subject until the returned function is called, which returns the count. */
 export async function countedOn({ servers }: NatsFixture, subject: string): Promise<() => Promise<number>> {
   const nc = await connect({ servers })
   const heard = nc.subscribe(subject)
@@ -63,12 +57,10 @@ export async function countedOn({ servers }: NatsFixture, subject: string): Prom
 }
 
 async function blockWith(dir: string, marker: string): Promise<string> {
-  const files = await readdir(dir, { recursive: true })
-  for (const file of files.filter((name) => name.includes(`streams/${STREAM}/msgs/`) && name.endsWith('.blk'))) {
-    const path = join(dir, file)
-    if ((await readFile(path)).includes(marker)) return path
-  }
-  throw new Error(`no block has ${marker}`)
+  const files = await storedFiles(dir, marker)
+  const block = files.find((name) => name.includes(`streams/${STREAM}/msgs/`) && name.endsWith('.blk'))
+  if (!block) throw new Error(`no block has ${marker}`)
+  return join(dir, block)
 }
 
 async function streamOn({ monitor }: NatsNode) {
@@ -77,55 +69,53 @@ async function streamOn({ monitor }: NatsNode) {
   return account_details.flatMap(({ stream_detail = [] }) => stream_detail).find(({ name }) => name === STREAM)
 }
 
-/** Names of the readers' consumers on a server. They have one replica, so that they are on no other. */
+/** Returns the names of the readers' consumers on a server. Each has one replica, so it is on no other server. */
 async function readersOn(node: NatsNode): Promise<Set<string>> {
   const names = (await streamOn(node))?.consumer_detail?.map(({ name }) => name) ?? []
   return new Set(names.filter((name) => name.startsWith('read_')))
 }
 
-/** The server places a reader's consumer by chance: one that it places elsewhere is closed before it hands anything on, and opened again. */
+/**
+ * Opens readers until one is placed on the server, which the cluster decides at random. A reader that is placed elsewhere is closed before it delivers
+ * anything.
+ */
 function servedBy(node: NatsNode, bus: Bus): Bus {
-  // One after the other: a consumer that is new on the server is then the one that was just made.
-  let last: Promise<unknown> = Promise.resolve()
-  const oneByOne = <T>(open: () => Promise<T>): Promise<T> => {
-    const opened = last.then(open)
-    last = opened.catch(() => undefined)
-    return opened
+  const follow = async (...[options, onMessage]: Parameters<Bus['follow']>) => {
+    for (;;) {
+      const before = await readersOn(node)
+      let begin: () => void = () => undefined
+      const begun = new Promise<void>((resolve) => {
+        begin = resolve
+      })
+      const reader = await bus.follow(options, (stored, fact) => begun.then(() => onMessage(stored, fact)))
+      if ([...(await readersOn(node))].some((name) => !before.has(name))) {
+        begin()
+        return reader
+      }
+      await reader[Symbol.asyncDispose]()
+    }
   }
+  // Only one reader is opened at a time, so that a consumer that is new on the server is its own.
+  let last: Promise<unknown> = Promise.resolve()
   return replaced(bus, {
-    follow: (options: FollowOptions, onMessage: (stored: StoredMessage, fact: Fact) => void | Promise<void>) =>
-      oneByOne(async (): Promise<StreamSubscription> => {
-        for (;;) {
-          const before = await readersOn(node)
-          let begin: () => void = () => undefined
-          const begun = new Promise<void>((resolve) => {
-            begin = resolve
-          })
-          const reader = await bus.follow(options, (stored, fact) => begun.then(() => onMessage(stored, fact)))
-          if ([...(await readersOn(node))].some((name) => !before.has(name))) {
-            begin()
-            return reader
-          }
-          await reader[Symbol.asyncDispose]()
-        }
-      }),
+    follow: (...args: Parameters<Bus['follow']>) => {
+      const opened = last.then(() => follow(...args))
+      last = opened.catch(() => undefined)
+      return opened
+    },
   })
 }
 
-async function leads(nats: NatsFixture, durable: string, node: NatsNode): Promise<void> {
-  const nc = await connect({ servers: nats.servers })
-  try {
-    const manager = await jetstreamManager(nc)
-    const preferred = JSON.stringify({ placement: { preferred: node.name } })
-    await until(
+function leads({ servers }: NatsFixture, durable: string, node: NatsNode): Promise<void> {
+  const preferred = JSON.stringify({ placement: { preferred: node.name } })
+  return byHand(servers, ({ consumers }, nc) =>
+    until(
       async () => {
-        if ((await manager.consumers.info(STREAM, durable)).cluster?.leader === node.name) return true
+        if ((await consumers.info(STREAM, durable)).cluster?.leader === node.name) return true
         await nc.request(`$JS.API.CONSUMER.LEADER.STEPDOWN.${STREAM}.${durable}`, preferred, { timeout: 2_000 })
         return false
       },
       { what: `${node.name} leads ${durable}`, deadline_ms: 30_000 },
-    )
-  } finally {
-    await nc.close()
-  }
+    ).then(() => undefined),
+  )
 }
