@@ -35,7 +35,7 @@ export {
 export { type InMemorySegment, sealInMemory } from './archive/seal-in-memory.js'
 export { segmentRanges } from './archive/segment-ranges.js'
 export { type ArchiveFault, faultText, type SegmentBytes, type SegmentValidation, validateSegment } from './archive/validate-segment.js'
-export { eventOf, SegmentBuffer, type SegmentFacts } from './segment/buffer.js'
+export { eventOf, SegmentBuffer, type SegmentFacts, storedOf } from './segment/buffer.js'
 export {
   type ArchivedEvent,
   Chain,

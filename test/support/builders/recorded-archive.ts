@@ -1,5 +1,14 @@
-import { type ArchivedEvent, FolderWriter, GENESIS, type InMemorySegment, SegmentBuffer, sealInMemory, segmentOf } from '@passover/archive'
-import { readHeaders, Subjects } from '@passover/bus'
+import {
+  type ArchivedEvent,
+  FolderWriter,
+  GENESIS,
+  type InMemorySegment,
+  SegmentBuffer,
+  sealInMemory,
+  segmentOf,
+  storedOf,
+} from '@passover/archive'
+import { Subjects } from '@passover/bus'
 import { openRecording, recordPass } from './recording.js'
 
 const SESSIONS = 1_000
@@ -26,7 +35,7 @@ export async function writeArchive(folder: string, entries: number): Promise<{ e
         await seal()
         buffer = new SegmentBuffer(k)
       }
-      const stored = { ...event, headers: readHeaders(event.headers) }
+      const stored = storedOf(event)
       buffer.add(stored, subjects.toFact(stored), undefined)
       written++
     }

@@ -1,5 +1,5 @@
-import type { ArchivedEvent } from '@passover/archive'
-import { readHeaders, splitContext } from '@passover/bus'
+import { type ArchivedEvent, storedOf } from '@passover/archive'
+import { splitContext } from '@passover/bus'
 import { admit, approveHeld, completeOutput, countToken, modificationsIn, packControl, packOutput, requestDigest } from '@passover/core'
 import {
   type AgentRecord,
@@ -215,7 +215,7 @@ export class RecordedStream extends EventLog {
   }
 
   private stepOf(event: ArchivedEvent) {
-    const fact = this.subjects.toFact({ ...event, headers: readHeaders(event.headers) })
+    const fact = this.subjects.toFact(storedOf(event))
     if (fact.type !== 'step') throw new Error('no step')
     return fact
   }

@@ -1,5 +1,5 @@
-import { type ArchivedEvent, GENESIS, type InMemorySegment, SegmentBuffer, sealInMemory, segmentOf } from '@passover/archive'
-import { readHeaders, Subjects } from '@passover/bus'
+import { type ArchivedEvent, GENESIS, type InMemorySegment, SegmentBuffer, sealInMemory, segmentOf, storedOf } from '@passover/archive'
+import { Subjects } from '@passover/bus'
 
 /** Seals events into segments of an archive, as the audit does. */
 export async function sealAll(events: Iterable<ArchivedEvent>, compression: 'gzip' | 'none' = 'none'): Promise<InMemorySegment[]> {
@@ -19,7 +19,7 @@ export async function sealAll(events: Iterable<ArchivedEvent>, compression: 'gzi
       await seal()
       buffer = new SegmentBuffer(k)
     }
-    const stored = { ...event, headers: readHeaders(event.headers) }
+    const stored = storedOf(event)
     buffer.add(stored, subjects.toFact(stored), undefined)
   }
   await seal()

@@ -1,7 +1,8 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { ObjectError, type ObjectStore, readHeaders, type StoredMessage } from '@passover/bus'
+import { ObjectError, type ObjectStore, type StoredMessage } from '@passover/bus'
 import { idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
+import { storedOf } from '../segment/buffer.js'
 import { Chain, decodeFrames, type Frame, GENESIS, SegmentDamaged, segmentOf, segmentRange } from '../segment/format.js'
 import { decodeIndex, type IndexedPass } from '../segment/pass-index.js'
 import { hasHash, hashesOf, hashOf, IdIndex } from './id-index.js'
@@ -237,7 +238,7 @@ export class Archive {
     if (!frames) return NO_MESSAGES
     const messages = new Map<number, StoredMessage>()
     for (const frame of frames) {
-      if (frame.kind === 'event') messages.set(frame.event.sequence, { ...frame.event, headers: readHeaders(frame.event.headers) })
+      if (frame.kind === 'event') messages.set(frame.event.sequence, storedOf(frame.event))
     }
     return messages
   }

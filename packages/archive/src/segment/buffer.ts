@@ -1,4 +1,4 @@
-import type { StoredMessage } from '@passover/bus'
+import { readHeaders, type StoredMessage } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import {
   type ArchivedEvent,
@@ -184,4 +184,9 @@ export class SegmentBuffer {
 /** Converts a stored message to its archived form. */
 export function eventOf({ sequence, time, subject, headers, data }: StoredMessage): ArchivedEvent {
   return { sequence, time, subject, headers: headers.text(), data }
+}
+
+/** Converts an archived event back to a stored message, with its header block parsed. */
+export function storedOf(event: ArchivedEvent): StoredMessage {
+  return { ...event, headers: readHeaders(event.headers) }
 }

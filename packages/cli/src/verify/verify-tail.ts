@@ -11,8 +11,9 @@ import {
   sealInMemory,
   segmentOf,
   sequenceAfter,
+  storedOf,
 } from '@passover/archive'
-import { type Bus, readHeaders } from '@passover/bus'
+import type { Bus } from '@passover/bus'
 import { type ReadRange, readCustodyAndPolicy, readRange } from '../stored-messages/read-range.js'
 import { type ArchiveWalk, GENESIS_HEX } from '../stored-messages/walk-archive.js'
 import { DeletedDuringRead } from './deleted-during-read.js'
@@ -117,7 +118,7 @@ class Tail {
   private async judge(event: ArchivedEvent): Promise<void> {
     const { bus, judging } = this.deps
     const buffer = await this.take({ ...event, digest: encodeFrame(event).digest })
-    const stored = { ...event, headers: readHeaders(event.headers) }
+    const stored = storedOf(event)
     buffer.add(stored, bus.subjects.toFact(stored), undefined)
     await judging.event(event)
   }

@@ -1,5 +1,5 @@
-import { DigestIndexBuilder, type Frame, SegmentBuffer, sequenceOf } from '@passover/archive'
-import { type Bus, readHeaders } from '@passover/bus'
+import { DigestIndexBuilder, type Frame, SegmentBuffer, sequenceOf, storedOf } from '@passover/archive'
+import type { Bus } from '@passover/bus'
 import { sessionOf } from '../pass/control-frame.js'
 import { passNamedBy } from './archiver.js'
 
@@ -10,7 +10,7 @@ export function buildSegmentIndex({ subjects }: Pick<Bus, 'subjects'>, k: number
   for (const frame of frames) {
     prints.add(sequenceOf(frame), Buffer.from(frame.digest).toString('latin1'))
     if (frame.kind === 'erased') continue
-    const stored = { ...frame.event, headers: readHeaders(frame.event.headers) }
+    const stored = storedOf(frame.event)
     const fact = subjects.toFact(stored)
     buffer.add(stored, passNamedBy(stored, fact), sessionOf(stored, fact))
   }

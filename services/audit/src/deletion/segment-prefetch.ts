@@ -1,5 +1,5 @@
-import { framesIn, type Manifest, type ManifestEntry } from '@passover/archive'
-import { type ObjectStore, readHeaders, type StoredMessage } from '@passover/bus'
+import { framesIn, type Manifest, type ManifestEntry, storedOf } from '@passover/archive'
+import type { ObjectStore, StoredMessage } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import { forEachCooperative } from '../runtime/cooperative-loop.js'
 
@@ -36,7 +36,7 @@ export class SegmentPrefetch {
     // The deleter before this one did not record its progress. No message of the segment's passes was in the stream when it was removed.
     if (entry.removed) return { entry, messages }
     await forEachCooperative(await framesIn(this.deps.objects, entry), this.deps.clock, (frame) => {
-      if (frame.kind === 'event') messages.push({ ...frame.event, headers: readHeaders(frame.event.headers) })
+      if (frame.kind === 'event') messages.push(storedOf(frame.event))
     })
     return { entry, messages }
   }

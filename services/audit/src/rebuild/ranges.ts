@@ -1,5 +1,5 @@
-import { type Manifest, type ManifestEntry, readSegment, SEGMENT_SIZE, segmentOf, segmentRange } from '@passover/archive'
-import { type Bus, type ObjectStore, readHeaders, type StoredMessage } from '@passover/bus'
+import { type Manifest, type ManifestEntry, readSegment, SEGMENT_SIZE, segmentOf, segmentRange, storedOf } from '@passover/archive'
+import type { Bus, ObjectStore, StoredMessage } from '@passover/bus'
 
 /** Source of the messages: `archive` reads sealed segments from the archive and the rest from the stream, `stream` reads only the stream. */
 export type WalkSource = 'archive' | 'stream'
@@ -32,7 +32,7 @@ export async function* ranges(deps: RangeDeps, source: WalkSource, up_to: number
 }
 
 function eventsOf(frames: Awaited<ReturnType<typeof readSegment>>): StoredMessage[] {
-  return frames.flatMap((frame) => (frame.kind === 'event' ? [{ ...frame.event, headers: readHeaders(frame.event.headers) }] : []))
+  return frames.flatMap((frame) => (frame.kind === 'event' ? [storedOf(frame.event)] : []))
 }
 
 async function streamed(bus: Bus, k: number, up_to: number): Promise<StoredMessage[]> {

@@ -1,6 +1,5 @@
 import {
   type Archive,
-  type ArchivedEvent,
   decodeIndex,
   encodeFrame,
   type Frame,
@@ -11,8 +10,9 @@ import {
   segmentName,
   segmentOf,
   segmentRange,
+  storedOf,
 } from '@passover/archive'
-import { type ObjectStore, readHeaders, type StoredMessage, type Table } from '@passover/bus'
+import type { ObjectStore, StoredMessage, Table } from '@passover/bus'
 import { type PassRecord, sha256 } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { type OrphanPartsDeps, removeOrphanParts } from '../archive/orphan-parts.js'
@@ -108,8 +108,4 @@ export class SegmentCleanup {
       if (found && goes(found)) await this.deps.indexing.erase(key, goes)
     }
   }
-}
-
-function storedOf(event: ArchivedEvent): StoredMessage {
-  return { ...event, headers: readHeaders(event.headers) }
 }
