@@ -62,8 +62,12 @@ function marked<Done extends { by: string }>(done: Done | undefined, { key }: Pa
 
 type Said = Omit<Told, 'application'>
 
-/** Returns the digests of an output's modifications, or `undefined` if there is no output or parts of it are stored separately. */
-function modificationsKnown({ pass: { returned }, output }: Said): Set<string> | undefined {
+/**
+ * Returns the digests of an output's modifications, or `undefined` if there is no output or parts of it are stored separately. Skips them if nothing was
+ * applied: each digest covers the whole contents of a file, and most records have no use for it.
+ */
+function modificationsKnown({ pass: { events, returned }, output }: Said): Set<string> | undefined {
+  if (!events.some(({ kind }) => kind === 'applied')) return undefined
   if (!output || !returned || 'error' in returned || hasReferences(returned.output)) return undefined
   return new Set(modificationsIn(output).map(({ digest }) => digest))
 }
