@@ -1,9 +1,10 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { ObjectError, type ObjectStore, type StoredMessage } from '@passover/bus'
+import { ObjectError, type ObjectStore, type StoredMessage, type Subjects } from '@passover/bus'
 import { idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
 import { storedOf } from '../segment/buffer.js'
 import { Chain, decodeFrames, type Frame, GENESIS, SegmentDamaged, segmentOf, segmentRange } from '../segment/format.js'
+import { ownedParts } from '../segment/part-references.js'
 import { decodeIndex, type IndexedPass } from '../segment/pass-index.js'
 import { hasHash, hashesOf, hashOf, IdIndex } from './id-index.js'
 import type { Manifest, ManifestEntry } from './manifest.js'
@@ -141,17 +142,17 @@ export class Archive {
   }
 
   /**
-   * Returns true if a message of a sealed segment keeps a part, where `kept` returns the parts that a message keeps. The indexes only select the
-   * segments to read: they contain hashes, and those of earlier versions also list parts that another agent merely named. A damaged segment counts as
-   * keeping every part. Returns `undefined` if not all indexes were read yet.
+   * Returns true if a message of a sealed segment keeps a part. The indexes only select the segments to read: they contain hashes, and those of earlier
+   * versions also list parts that another agent merely named. A damaged segment counts as keeping every part. Returns `undefined` if not all indexes were
+   * read yet.
    */
-  async keepsPart(part: string, kept: (stored: StoredMessage) => Iterable<string>): Promise<boolean | undefined> {
+  async keepsPart(part: string, subjects: Subjects): Promise<boolean | undefined> {
     const segments = await this.finder.segmentsNaming(part)
     if (!segments) return undefined
     for (const k of segments) {
       const { names } = await this.parts.of(
         k,
-        () => this.readParts(k, kept),
+        () => this.readParts(k, subjects),
         (found) => found.names !== 'any',
       )
       if (names === 'any' || names.has(part)) return true
@@ -159,10 +160,10 @@ export class Archive {
     return false
   }
 
-  private async readParts(k: number, kept: (stored: StoredMessage) => Iterable<string>): Promise<{ names: ReadonlySet<string> | 'any' }> {
+  private async readParts(k: number, subjects: Subjects): Promise<{ names: ReadonlySet<string> | 'any' }> {
     try {
       const names = new Set<string>()
-      for (const stored of (await this.segment(k)).values()) for (const name of kept(stored)) names.add(name)
+      for (const stored of (await this.segment(k)).values()) for (const name of ownedParts(stored, subjects.toFact(stored))) names.add(name)
       return { names }
     } catch (error) {
       if (error instanceof SegmentDamaged) return { names: 'any' }

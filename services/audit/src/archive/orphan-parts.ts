@@ -1,4 +1,4 @@
-import { type Archive, ownedParts } from '@passover/archive'
+import type { Archive } from '@passover/archive'
 import type { Bus } from '@passover/bus'
 
 export interface OrphanPartsDeps {
@@ -26,7 +26,7 @@ export async function removeOrphanParts(
   let removed = 0
   for (const name of named) {
     if (refersTo(name, erased)) continue
-    if ((await archive.keepsPart(name, (stored) => ownedParts(stored, bus.subjects.toFact(stored)))) !== false) continue
+    if ((await archive.keepsPart(name, bus.subjects)) !== false) continue
     const slash = name.indexOf('/')
     await bus.parts.removeToken(name.slice(0, slash), name.slice(slash + 1))
     removed++
