@@ -6,9 +6,9 @@ const NO_COMMAND = 'commander.help'
 /** Returns an error message in commander's wording for a line that names no command, or `undefined` if the error is another one. */
 export function missingCommandMessage(error: { code: string }, program: Command): string | undefined {
   if (error.code !== NO_COMMAND) return undefined
-  const { command, name, next } = followed(program.args, program)
+  const { command, next } = followed(program.args, program)
   if (next !== undefined) return unknownText(command, next)
-  return `${name} needs a command\n(One of: ${command.commands.map((child) => child.name()).join(', ')})`
+  return `${fullName(command)} needs a command\n(One of: ${command.commands.map((child) => child.name()).join(', ')})`
 }
 
 /** Returns commander's message for an unknown command, including its suggestion. */
@@ -23,13 +23,11 @@ function unknownText(command: Command, word: string): string {
 
 /** Returns the command that a line names, as far as it can be followed: `passover policy diff`. */
 export function namedCommand(argv: readonly string[], program: Command): string {
-  return followed(argv, program).name
+  return fullName(followed(argv, program).command)
 }
 
 interface Followed {
   command: Command
-  /** Name including the parent commands: `passover policy diff`. */
-  name: string
   /** First word after the command that is neither an option nor the value of one. */
   next: string | undefined
 }
@@ -37,29 +35,39 @@ interface Followed {
 /** Follows the words of a line through the command tree. Skips options and their values, because a value can equal the name of a command. */
 function followed(argv: readonly string[], program: Command): Followed {
   let command = program
-  const names = [program.name()]
-  const above: Command[] = []
   for (let at = 0; at < argv.length; at++) {
     const word = argv[at] ?? ''
     if (word.startsWith('-')) {
-      if (takesNext([command, ...above], word, argv[at + 1])) at++
+      if (takesNext(command, word, argv[at + 1])) at++
       continue
     }
     if (word === 'help' && command.commands.length > 0) continue
     const found = childNamed(command, word)
-    if (!found) return { command, name: names.join(' '), next: word }
-    above.unshift(command)
+    if (!found) return { command, next: word }
     command = found
-    names.push(found.name())
   }
-  return { command, name: names.join(' '), next: undefined }
+  return { command, next: undefined }
 }
 
 /** True if the word after an option is its value. Options of commands further down the line are unknown here, and to commander too. */
-function takesNext(commands: readonly Command[], word: string, next: string | undefined): boolean {
-  const option = commands.flatMap(({ options }) => options).find(({ long, short }) => word === long || word === short)
+function takesNext(command: Command, word: string, next: string | undefined): boolean {
+  const option = lineage(command)
+    .flatMap(({ options }) => options)
+    .find(({ long, short }) => word === long || word === short)
   if (!option || next === undefined) return false
   return option.required || (option.optional && !next.startsWith('-'))
+}
+
+/** Returns a command and its parents, up to the program. */
+function lineage(command: Command): Command[] {
+  return command.parent ? [command, ...lineage(command.parent)] : [command]
+}
+
+function fullName(command: Command): string {
+  return lineage(command)
+    .map((one) => one.name())
+    .reverse()
+    .join(' ')
 }
 
 /** Throws commander's error for `passover shwo --help`, where commander itself would print the help of the last command that it knows. */
