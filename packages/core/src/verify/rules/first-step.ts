@@ -68,8 +68,9 @@ function judgeAdmitted(begin: FirstStep, reading: ParsedRequest, control: WorkCo
   const parts = recorded.partFault(partsIn(recorded))
   if (parts) return fault('parts', parts)
   if (begin.parent_unseen) return { kind: 'as recorded' }
-  const tries = candidates(begin).map((agents) =>
-    replayDecision({
+  let first: RuleViolation | undefined
+  for (const agents of candidates(begin)) {
+    const again = replayDecision({
       fact: asked.fact,
       reading,
       policy: { version: control.policy_version, document },
@@ -78,11 +79,12 @@ function judgeAdmitted(begin: FirstStep, reading: ParsedRequest, control: WorkCo
       id_window_ms: begin.id_window_ms,
       now: asked.fact.time,
       return_id: control.return_id,
-    }),
-  )
-  const objections = tries.map((again) => admittedFault(step, control, again))
-  const first = objections[0]
-  return objections.some((one) => one === undefined) || !first ? { kind: 'recomputed' } : { kind: 'fault', objection: first }
+    })
+    const objection = admittedFault(step, control, again)
+    if (!objection) return { kind: 'recomputed' }
+    first ??= objection
+  }
+  return first ? { kind: 'fault', objection: first } : { kind: 'recomputed' }
 }
 
 function admittedFault(step: Step, control: WorkControl, again: Admission): RuleViolation | undefined {
@@ -158,8 +160,8 @@ function judgeBad(begin: FirstStep, reading: ParsedRequest | undefined, error: P
       ? { kind: 'as recorded' }
       : fault('policy', `was answered as malformed, but request ${asked.fact.sequence} is well-formed`)
   const nothing = begin.versions.document(0, step.sequence) ?? {}
-  const judged = (now: number) =>
-    replayDecision({
+  const isRefused = (now: number) => {
+    const again = replayDecision({
       fact: asked.fact,
       reading,
       policy: { version: 0, document: nothing },
@@ -169,8 +171,9 @@ function judgeBad(begin: FirstStep, reading: ParsedRequest | undefined, error: P
       now,
       return_id: '',
     })
-  const agains = [step.time, step.time + CLOCK_MS, asked.fact.time].map(judged)
-  if (agains.some((again) => again.kind === 'refuse' && again.error.code === 'E005')) return { kind: 'recomputed' }
+    return again.kind === 'refuse' && again.error.code === 'E005'
+  }
+  if ([step.time, step.time + CLOCK_MS, asked.fact.time].some(isRefused)) return { kind: 'recomputed' }
   return fault('policy', `was refused as an id that is expired or not yet valid, but ${step.key.id} was neither`)
 }
 
