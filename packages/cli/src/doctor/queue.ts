@@ -2,10 +2,9 @@ import type { Bus } from '@passover/bus'
 import { resolvePolicy, SYSTEM_DEFAULTS } from '@passover/core'
 import { askStats } from '@passover/operator'
 import { type PassOverPreferences, parsePairKey, type StatsAnswer } from '@passover/schemas'
-import { CliFailure } from '../errors.js'
 import { duration } from '../terminal/duration.js'
 import { count } from '../terminal/text.js'
-import { type Check, warning } from './check.js'
+import { type Check, ifAnswered, warning } from './check.js'
 
 /** Minimum number of queued passes for the check of a queue. */
 export const BACKLOG_THRESHOLD = 100
@@ -17,14 +16,10 @@ const NEAR_LIMIT_SHARE = 0.9
 
 type Stats = Pick<Extract<StatsAnswer, { ok: true }>, 'passes' | 'by'>
 
-/** Asks the audit service for delayed passes. Returns no check if it does not answer in time: another check reports whether it answers at all. */
+/** Asks the audit service for delayed passes. Returns no check if it does not answer in time. */
 export async function inspectQueue(bus: Bus, subagent: string): Promise<Check[]> {
-  try {
-    return checkQueue(subagent, await askStats(bus, { subagent, status: 'waiting_for_return', to: bus.now() - DELAY_THRESHOLD_MS }))
-  } catch (error) {
-    if (error instanceof CliFailure) return []
-    throw error
-  }
+  const delayed = await ifAnswered(askStats(bus, { subagent, status: 'waiting_for_return', to: bus.now() - DELAY_THRESHOLD_MS }))
+  return delayed ? checkQueue(subagent, delayed) : []
 }
 
 /**
@@ -41,13 +36,10 @@ export async function inspectOpenPasses(
   const bounds = pairs.flatMap((names) => (names.to === subagent ? (maxOpen(policy, names) ?? []) : []))
   const least = Math.min(policy.defaults?.max_open ?? SYSTEM_DEFAULTS.max_open, ...bounds)
   if (open < least * NEAR_LIMIT_SHARE) return []
-  try {
-    const counted = [await askStats(bus, { subagent, status: 'held' }), await askStats(bus, { subagent, status: 'waiting_for_return' })]
-    return checkOpenPasses(counted, policy)
-  } catch (error) {
-    if (error instanceof CliFailure) return []
-    throw error
-  }
+  const counted = await ifAnswered(
+    Promise.all([askStats(bus, { subagent, status: 'held' }), askStats(bus, { subagent, status: 'waiting_for_return' })]),
+  )
+  return counted ? checkOpenPasses(counted, policy) : []
 }
 
 /** Reports each pair whose open passes are near or above `max_open`. Skips pairs with a `max_active` of their own, which limits them instead. */

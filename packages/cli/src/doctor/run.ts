@@ -16,7 +16,7 @@ import { dateTime } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { count, formatCommands } from '../terminal/text.js'
 import { checkAudit } from './audit.js'
-import { broken, type Check, ok, warning } from './check.js'
+import { broken, type Check, ifAnswered, ok, warning } from './check.js'
 import { checkDurability } from './durability.js'
 import { checkIsolation } from './isolation.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
@@ -143,10 +143,7 @@ interface Known {
 
 /** Checks that each registered subagent has its three work consumers, and warns about queued work without a worker. */
 async function checkAgents(bus: Bus, { consumers, revoked, policy }: Known): Promise<Check[]> {
-  const agents = await askAgents(bus).catch((error: unknown) => {
-    if (error instanceof CliFailure) return []
-    throw error
-  })
+  const agents = (await ifAnswered(askAgents(bus))) ?? []
   const checks = agents.flatMap(({ agent, originated }) => checkRevoked(agent, originated, revoked))
   for (const { agent, open, waiting: unstarted } of agents.filter(({ agent }) => agent.roles.subagent)) {
     const { name } = agent
