@@ -27,19 +27,19 @@ const perSession = (what: string) =>
   many
     .optional()
     .describe(
-      `The loop breaker: refuses a ${what} with E014 where its session had so many passes already. Counted are all passes without a parent that their originator asked for in the session, to whichever subagent; of a child, all that its originator asked for within the tree of the same root. Where no session was named, only children are counted. Default 1,000.`,
+      `The loop breaker: refuses a ${what} with E014 if its session already had this number of passes. For a pass without a parent, counts all passes without a parent that its originator asked for in the session, to all subagents together. For a child, counts all that its originator asked for within the tree of the same root. If no session was named, only children are counted. Default 1,000.`,
     )
 const mostHeld = (what: string) =>
   many
     .optional()
     .describe(
-      `Refuses a ${what} that would wait for a person's approval with E014 where so many passes of its originator wait for one already, to whichever subagent. Default 1,000.`,
+      `Refuses a ${what} that would wait for a person's approval with E014 if this number of its originator's passes, to all subagents together, already wait for approval. Default 1,000.`,
     )
 const mostOpen = (what: string) =>
   many
     .optional()
     .describe(
-      `Refuses a ${what} with E014 where so many passes of its originator to its subagent are open already, held ones too. A pair with a \`max_active\` of its own is bound by that instead. Default 10,000.`,
+      `Refuses a ${what} with E014 if its originator already has this number of open passes to its subagent, including held ones. If the pair has its own \`max_active\`, that limit applies instead. Default 10,000.`,
     )
 const treeBudget = budget
   .optional()
