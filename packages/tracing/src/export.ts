@@ -4,11 +4,12 @@ import { defaultResource, detectResources, envDetector, resourceFromAttributes }
 import { BasicTracerProvider, BatchSpanProcessor, type SpanExporter } from '@opentelemetry/sdk-trace-base'
 import type { OpenTracing } from './open.js'
 import { StderrExporter } from './stderr-exporter.js'
-import { toldOnce } from './told-once.js'
 import type { Destination } from './where.js'
 
 /** Maximum time in ms for which an exit waits for the receiver of spans. */
 const CLOSE_MS = 3_000
+/** OpenTelemetry's `ExportResultCode.SUCCESS`. */
+const SUCCESS = 0
 
 /**
  * Creates a tracer with a private provider (T1). Sampler, batches, address, headers and resource are configured by OpenTelemetry's own variables:
@@ -18,7 +19,7 @@ export function exporting({ to, name, service, say }: OpenTracing & { to: Destin
   tracer: Tracer
   close: () => Promise<void>
 } {
-  const exporter: SpanExporter = to === 'console' ? new StderrExporter() : toldOnce(new OTLPTraceExporter(), say)
+  const exporter: SpanExporter = to === 'console' ? new StderrExporter() : reportChanges(new OTLPTraceExporter(), say)
   const provider = new BasicTracerProvider({
     resource: defaultResource()
       .merge(resourceFromAttributes({ 'service.name': service }))
@@ -26,6 +27,24 @@ export function exporting({ to, name, service, say }: OpenTracing & { to: Destin
     spanProcessors: [new BatchSpanProcessor(exporter)],
   })
   return { tracer: provider.getTracer(name), close: () => inTime(provider.shutdown()) }
+}
+
+/** Wraps an exporter: reports with one line when spans can no longer be sent, and with another when they can again (T4). */
+export function reportChanges(exporter: SpanExporter, say: (line: string) => void): SpanExporter {
+  let lost = false
+  return {
+    export(spans, done) {
+      exporter.export(spans, (result) => {
+        const failed = result.code !== SUCCESS
+        if (failed && !lost) say(`spans cannot be sent: ${result.error?.message ?? 'no reason given'}`)
+        if (!failed && lost) say('spans are sent again')
+        lost = failed
+        done(result)
+      })
+    },
+    shutdown: () => exporter.shutdown(),
+    forceFlush: async () => exporter.forceFlush?.(),
+  }
 }
 
 async function inTime(closing: Promise<void>): Promise<void> {

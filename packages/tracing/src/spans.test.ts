@@ -2,10 +2,10 @@ import { type Tracer, trace } from '@opentelemetry/api'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { parseTraceparent } from '@passover/schemas'
 import { afterEach, describe, expect, it } from 'vitest'
+import { reportChanges } from './export.js'
 import { openTracing } from './open.js'
 import { Spans } from './spans.js'
 import { StderrExporter } from './stderr-exporter.js'
-import { toldOnce } from './told-once.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'id-of-pass' }
 const PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
@@ -119,7 +119,7 @@ describe('exporters', () => {
   it('tell that spans cannot be sent once, and that they can again', () => {
     const results = [1, 1, 0, 0]
     const lines: string[] = []
-    const exporter = toldOnce(
+    const exporter = reportChanges(
       { export: (_, done) => done({ code: results.shift() ?? 0, error: new Error('nobody there') }), shutdown: async () => undefined },
       (line) => lines.push(line),
     )

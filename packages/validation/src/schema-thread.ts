@@ -1,11 +1,12 @@
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import type { FromThread, ToThread } from './messages.js'
-import { spentBy } from './spent.js'
 
 /** Path of the built file. Node itself starts the thread and does not run TypeScript, so the source uses the built file, too. */
 const FILE = new URL(import.meta.url.endsWith('.ts') ? '../dist/thread.js' : './thread.js', import.meta.url)
 const START_MS = 30_000
+const NS_PER_MS = 1_000_000
 /** Multiple of the time limit after which a check ends, however little processor time the thread gets. */
 const AT_MOST = 10
 const SOONEST_MS = 20
@@ -158,4 +159,18 @@ function heard(worker: Worker, wanted: number | 'ready', signal: AbortSignal): P
     worker.on('message', onMessage)
     signal.addEventListener('abort', () => worker.off('message', onMessage), { once: true })
   })
+}
+
+/**
+ * Returns the processor time that a thread has used in ms, or `undefined` if the system does not report it. Elapsed time would make a valid output
+ * look uncheckable on a busy machine.
+ */
+function spentBy(task: string | undefined): number | undefined {
+  if (task === undefined) return undefined
+  try {
+    const ns = Number(readFileSync(`/proc/${task}/schedstat`, 'utf8').split(' ')[0])
+    return Number.isFinite(ns) ? ns / NS_PER_MS : undefined
+  } catch {
+    return undefined
+  }
 }

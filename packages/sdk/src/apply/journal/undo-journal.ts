@@ -2,9 +2,9 @@ import { open, readFile, rename, rm, rmdir } from 'node:fs/promises'
 import { PassOverError } from '@passover/core'
 import { appliedBody, passKey, storedId } from '@passover/schemas'
 import { z } from 'zod'
+import { isSealed, NoSealingKey, sealOf } from '../../project/seal.js'
 import { codeOf, DirectoryHandle, ignoreMissing } from '../files/directory-handle.js'
 import type { FileRecord } from '../files/file-swap.js'
-import { isSealed, sealOf } from './journal-seal.js'
 
 /** Folder for the journal of changes in a directory. It is never part of the project. */
 const HOME = ['.passover', 'apply'] as const
@@ -115,7 +115,7 @@ function ignoreUnreadable(error: unknown): string | undefined {
 /** Writes a sealed intent. From now on a kill can be recovered. */
 export async function writeIntent(directory: string, folder: DirectoryHandle, made: Intent): Promise<void> {
   const text = JSON.stringify(made)
-  await writeDurably(folder, INTENT, Buffer.from(`${sealOf(directory, text)}\n${text}`))
+  await writeDurably(folder, INTENT, Buffer.from(`${sealIntent(directory, text)}\n${text}`))
 }
 
 /** Writes a file atomically and syncs it to disk. */
@@ -158,4 +158,14 @@ export async function removeSet(directory: string, { id, nonce }: { id: string; 
   await rm(folder.at(nonce), { recursive: true, force: true })
   await using home = await openHome(directory, 'only_look')
   await (home && rmdir(home.at(id)).catch(() => undefined))
+}
+
+/** Seals an intent. Throws E030 if no key of this user is available: then nothing is applied. */
+function sealIntent(directory: string, text: string): string {
+  try {
+    return sealOf(directory, text)
+  } catch (error) {
+    if (!(error instanceof NoSealingKey)) throw error
+    throw new PassOverError('E030', `${error.message}: without it nothing is applied`, { path: error.path })
+  }
 }
