@@ -137,9 +137,9 @@ export class NatsBus implements Bus {
     originator: string,
     prefixOrId: string,
     onHeard: (heard: ReceivedReturn) => void,
-    also: SubscribeOptions = {},
+    options: SubscribeOptions = {},
   ): Promise<LiveSubscription> {
-    return subscribeToReturns(this.#link, this.subjects, { subject: this.subjects.returnedTo(originator, prefixOrId), onHeard, ...also })
+    return subscribeToReturns(this.#link, this.subjects, { subject: this.subjects.returnedTo(originator, prefixOrId), onHeard, ...options })
   }
 
   isWaitedFor(key: ReceivedReturn['key'], returned: number): Promise<WaitedFor> {

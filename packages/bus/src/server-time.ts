@@ -12,14 +12,14 @@ interface Sources {
 /** Tracks the server's time on one connection, and the id window, which the same responses contain. */
 export class ServerTime {
   readonly clock: ServerClock
-  readonly #keeper: ClockSync
+  readonly #sync: ClockSync
   readonly #sources: Sources
   #connectedAt = performance.now()
   #idWindow: number | undefined
 
   constructor(sources: Sources) {
     this.#sources = sources
-    this.#keeper = new ClockSync({
+    this.#sync = new ClockSync({
       stream: async () => Date.parse((await this.info()).ts),
       service: async (timeout_ms) => {
         const answer = await sources.service(timeout_ms)
@@ -27,7 +27,7 @@ export class ServerTime {
         return answer
       },
     })
-    this.clock = this.#keeper.clock
+    this.clock = this.#sync.clock
   }
 
   /** Id window in ms, or `undefined` if the stream has none or it is not known yet. */
@@ -51,18 +51,18 @@ export class ServerTime {
   reconnected(): void {
     this.#connectedAt = performance.now()
     this.clock.doubt()
-    void this.#keeper.keep()
+    void this.#sync.keep()
   }
 
   keep(): Promise<void> {
-    return this.#keeper.keep()
+    return this.#sync.keep()
   }
 
   measure(): Promise<boolean> {
-    return this.#keeper.measure()
+    return this.#sync.measure()
   }
 
   stop(): void {
-    this.#keeper.stop()
+    this.#sync.stop()
   }
 }

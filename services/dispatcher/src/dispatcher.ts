@@ -53,8 +53,8 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
   const rules = { id_window_ms: options.id_window_ms }
   const parents = new ParentLookup(deps.bus, rules)
   let timekeeper: Timekeeper | undefined
-  const counting = new LimitCounters(() => timekeeper?.counts, 2 * options.id_window_ms)
-  const water = new StorageBackpressure({ deps, options }, () => (timekeeper?.trouble === undefined ? timekeeper?.open : undefined))
+  const counters = new LimitCounters(() => timekeeper?.counts, 2 * options.id_window_ms)
+  const backpressure = new StorageBackpressure({ deps, options }, () => (timekeeper?.trouble === undefined ? timekeeper?.open : undefined))
   const asksEarlier = (key: PassKey, sequence: number) => timekeeper?.asksEarlier(key, sequence)
   const shared = {
     deps,
@@ -63,8 +63,8 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
     registry,
     policy,
     parents,
-    counting,
-    water,
+    counters,
+    backpressure,
     asksEarlier,
     stats: noStats(),
     nonce: nonceGenerator(deps.random),
@@ -80,8 +80,8 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
     )
   const consumers = new WorkConsumers(context, (subagent) => timekeeper?.workStart(subagent))
   consumers.start()
-  water.start()
-  begun.push(asDisposable(consumers), asDisposable(water))
+  backpressure.start()
+  begun.push(asDisposable(consumers), asDisposable(backpressure))
   const questions = new QuestionLimits()
   // An agent that exceeds its limit gets an empty answer and asks again.
   const answer = (name: string, question: unknown) => questions.take(name, () => register(context, consumers, { name, question }))
@@ -94,10 +94,10 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
   const admission = options.admission ? await startAdmission(context, { timekeeper, onRestored }) : undefined
   const progress = new ConsumerProgress(context, (standing) => admission?.lookForSkipped(standing))
   progress.start()
-  watchDispatcher(health, deps, { stores, policy, admission, timekeeper, water, progress })
+  watchDispatcher(health, deps, { stores, policy, admission, timekeeper, backpressure, progress })
   health.begin()
   deps.log.info({ registration: options.registration, policy: policy.current().version }, 'dispatcher takes requests')
-  return new RunningDispatcher(context, { admission, answering, consumers, water, timekeeper, stores, progress, health })
+  return new RunningDispatcher(context, { admission, answering, consumers, backpressure, timekeeper, stores, progress, health })
 }
 
 /** Returns a generator of nonces: the instance prefix makes them unique to this process, the counter to each attempt. */
@@ -139,7 +139,7 @@ interface Parts {
   admission: Consumption | undefined
   answering: Consumption
   consumers: WorkConsumers
-  water: StorageBackpressure
+  backpressure: StorageBackpressure
   timekeeper: Timekeeper | undefined
   stores: StoreWatch
   progress: ConsumerProgress
@@ -181,11 +181,11 @@ class RunningDispatcher implements Running {
   }
 
   async #drain(ms: number): Promise<void> {
-    const { admission, answering, consumers, water, timekeeper, stores, progress, health } = this.#parts
+    const { admission, answering, consumers, backpressure, timekeeper, stores, progress, health } = this.#parts
     health.stop()
     progress.stop()
     stores.stop()
-    water.stop()
+    backpressure.stop()
     this.#context.budgets.stop()
     const { log, tracing } = this.#context.deps
     try {

@@ -12,12 +12,12 @@ export interface Looked {
   policy: LivePolicy
   admission: Consumption | undefined
   timekeeper: Timekeeper | undefined
-  water: StorageBackpressure
+  backpressure: StorageBackpressure
   progress: ConsumerProgress
 }
 
 export function watchDispatcher(health: Health, { bus }: DispatcherDeps, looked: Looked): void {
-  const { stores, policy, admission, timekeeper, water, progress } = looked
+  const { stores, policy, admission, timekeeper, backpressure, progress } = looked
   watchConnection(health, bus)
   tellReconnects(health, bus)
   health.watch('stream', 'needed', () => gone(stores.streamTrouble))
@@ -27,7 +27,9 @@ export function watchDispatcher(health: Health, { bus }: DispatcherDeps, looked:
   if (timekeeper) health.watch('timekeeper', 'needed', () => unhealthyIf(timekeeper.trouble))
   watchStorage(health, bus)
   health.watch('consumers', 'needed', () => unhealthyIf(progress.trouble))
-  health.watch('room', 'told', () => unhealthyIf(water.state === 'closed' ? 'the stream is nearly full: no requests are taken' : undefined))
+  health.watch('room', 'told', () =>
+    unhealthyIf(backpressure.state === 'closed' ? 'the stream is nearly full: no requests are taken' : undefined),
+  )
 }
 
 /** Reports a lost stream as failed. A restart does not help: at best it would create a new, empty stream (decision 55). */

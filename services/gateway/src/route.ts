@@ -17,7 +17,7 @@ export interface HandlerContext {
   clock: Clock
   log: Logger
   options: GatewayOptions
-  acting: ConnectionPool
+  pool: ConnectionPool
   feeds: Feeds
   metrics: Metrics
   health(): HealthReport

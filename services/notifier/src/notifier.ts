@@ -66,7 +66,7 @@ export async function startNotifier(deps: NotifierDeps, settings: NotifierSettin
 
 class RunningNotifier implements Notifier {
   readonly counts = { posted: 0, failed: 0, given_up: 0 }
-  readonly #taken = new DeliveredCache()
+  readonly #delivered = new DeliveredCache()
   readonly #reads: NotificationReader
   readonly #lanes: DeliveryLane[] = []
   #consumptions: Consumption[] = []
@@ -142,7 +142,7 @@ class RunningNotifier implements Notifier {
       if (counted !== 'counts') lane.uncounted.note(sender.agent, delivery)
       return { ok: true }
     }
-    lane.pace.note(root, delivery)
+    lane.meter.note(root, delivery)
     const told = await lane.posting.run({ agent: root }, () => this.#tell(delivery, fact, read))
     if (told && 'ok' in told) lane.over(delivery)
     else lane.comesAgain(delivery, root)
@@ -174,8 +174,8 @@ class RunningNotifier implements Notifier {
   }
 
   /** Returns the notices of a message, or a decision about its delivery if they cannot be read now. */
-  #noticesOf(fact: Step | DecisionFact, counted: ReturnValidity): Promise<Notice[] | AckDecision> {
-    return this.#unlessUnreadable(fact, async () => (await this.#reads.noticesOf(fact, counted)) ?? RETRY_UNREADABLE)
+  #noticesOf(fact: Step | DecisionFact, validity: ReturnValidity): Promise<Notice[] | AckDecision> {
+    return this.#unlessUnreadable(fact, async () => (await this.#reads.noticesOf(fact, validity)) ?? RETRY_UNREADABLE)
   }
 
   async #unlessUnreadable<T>({ key }: Pick<Step, 'key'>, read: () => Promise<T>): Promise<T | AckDecision> {
@@ -193,9 +193,9 @@ class RunningNotifier implements Notifier {
    */
   async #leave(delivery: Delivery, step: NotifiedStep, { root, lane }: { root: string; lane: DeliveryLane }): Promise<AckDecision> {
     const { delivered, pending = 0 } = delivery
-    lane.pace.note(root, delivery)
+    lane.meter.note(root, delivery)
     const lasts = delivered >= this.options.least_tries && this.#refused === undefined
-    if (!lasts || pending === 0 || !lane.pace.floods(root, delivery)) return this.#again()
+    if (!lasts || pending === 0 || !lane.meter.floods(root, delivery)) return this.#again()
     if (!(await this.#bury(step, `not told after ${delivered} deliveries: ${root} has too many notices waiting`))) return this.#again()
     this.deps.log.warn({ ...step.key, root, tries: delivered }, 'notice given up: its agent has too many')
     lane.over(delivery)
@@ -211,15 +211,15 @@ class RunningNotifier implements Notifier {
   /** Posts the notices. The delivery is acknowledged when every notice was taken or given up (I1). */
   async #tell(delivery: Delivery, step: NotifiedStep, notices: Notice[]): Promise<AckDecision> {
     for (const notice of notices) {
-      if (this.#taken.has(delivery.sequence, notice.id)) continue
+      if (this.#delivered.has(delivery.sequence, notice.id)) continue
       const posted = await postWebhook(this.options, notice, Date.now())
       if (!posted.ok) return await this.#failed(delivery, step, { notice, posted })
       this.#refused = undefined
       this.counts.posted++
       // A single notice need not be remembered: the delivery is acknowledged right after it.
-      if (notices.length > 1) this.#taken.add(delivery.sequence, notice.id)
+      if (notices.length > 1) this.#delivered.add(delivery.sequence, notice.id)
     }
-    this.#taken.delete(delivery.sequence)
+    this.#delivered.delete(delivery.sequence)
     return { ok: true }
   }
 
@@ -242,7 +242,7 @@ class RunningNotifier implements Notifier {
       return { retry: true, delay_ms: this.options.longest_wait_ms }
     }
     this.counts.given_up++
-    this.#taken.delete(delivery.sequence)
+    this.#delivered.delete(delivery.sequence)
     return { ok: true }
   }
 

@@ -12,7 +12,7 @@ const ROUNDS = 8
 describe('records of agents', () => {
   let bus: Bus
   let table: Table<AgentRecord>
-  let records: AgentRegistry
+  let registry: AgentRegistry
   let disposed: AsyncDisposable[] = []
   let made = 0
 
@@ -21,7 +21,7 @@ describe('records of agents', () => {
     bus = await openBus({ servers: nats.servers, identity: 'passover' })
     await bus.ensureTopology()
     table = await bus.table('agents', agentRecord)
-    records = new AgentRegistry(bus, table)
+    registry = new AgentRegistry(bus, table)
     disposed = [bus, nats]
   })
   afterAll(async () => {
@@ -32,9 +32,9 @@ describe('records of agents', () => {
     agentRecord.parse({ name, roles: { originates: 'always', subagent: true }, registered_by: 'maria', updated_at: 1, description })
 
   async function write(name: string, description: string) {
-    const { revision: over } = await records.standing(name)
+    const { revision: over } = await registry.standing(name)
     return {
-      tell: () => records.tell(name, record(name, description)),
+      tell: () => registry.tell(name, record(name, description)),
       keep: (through = table) => new AgentRegistry(bus, through).keep({ record: record(name, description), over }),
     }
   }
@@ -87,10 +87,10 @@ describe('records of agents', () => {
     const name = `agent-${made++}`
     await written(name, 'first')
     const slow = await write(name, 'slow')
-    await records.tell(name, record(name, 'quick'))
+    await registry.tell(name, record(name, 'quick'))
     await slow.tell()
-    const { revision: over } = await records.standing(name)
-    expect(await records.keep({ record: record(name, 'quick'), over })).toBe('kept')
+    const { revision: over } = await registry.standing(name)
+    expect(await registry.keep({ record: record(name, 'quick'), over })).toBe('kept')
     expect(await slow.keep()).toBe('lost')
     expect(await standing(name)).toBe('quick')
     expect(await told(name)).toEqual(['first', 'quick', 'slow', 'quick'])
@@ -110,7 +110,7 @@ describe('records of agents', () => {
     const [unknown, removed] = [await write(name, 'unknown'), `agent-${made++}`]
     await unknown.tell()
     await written(name, 'first')
-    expect(await records.remove(name)).toMatchObject({ kind: 'stored' })
+    expect(await registry.remove(name)).toMatchObject({ kind: 'stored' })
     expect(await unknown.keep()).toBe('lost')
     expect(await standing(name)).toBeUndefined()
     expect(await told(name)).toEqual(['unknown', 'first', undefined, undefined])
@@ -118,7 +118,7 @@ describe('records of agents', () => {
 
     await written(removed, 'first')
     const late = await write(removed, 'late')
-    await records.remove(removed)
+    await registry.remove(removed)
     await late.tell()
     expect(await late.keep()).toBe('lost')
     expect(await standing(removed)).toBeUndefined()
@@ -167,11 +167,11 @@ describe('records of agents', () => {
     const late = await write(name, 'late')
     await written(name, 'quick')
     const silent = replaced(bus, { publish: async () => ({ kind: 'unknown', description: 'no answer' }) })
-    const { revision } = await records.standing(name)
+    const { revision } = await registry.standing(name)
     const nobodyHasIt = replaced(table, { bytesOf: async () => undefined })
     expect(await new AgentRegistry(bus, nobodyHasIt, quickly).keep({ record: record(name, 'late'), over: revision - 1 })).toBe('untold')
     expect(await new AgentRegistry(silent, table, quickly).keep({ record: record(name, 'late'), over: revision - 1 })).toBe('untold')
-    expect((await records.standing(name)).revision).toBe(revision)
+    expect((await registry.standing(name)).revision).toBe(revision)
     expect(await late.keep()).toBe('lost')
   })
 
@@ -183,14 +183,14 @@ describe('records of agents', () => {
     await late.tell()
     expect(await late.keep()).toBe('lost')
     expect(await newer.get(name)).toMatchObject({ value: { v: 2 }, revision })
-    expect(await records.standing(name)).toMatchObject({ isUnreadable: true, revision })
+    expect(await registry.standing(name)).toMatchObject({ isUnreadable: true, revision })
     expect(await told(name)).toEqual(['late'])
   })
 
   test(`the last word of ${WRITERS} who write and take out at once is what stands`, async () => {
     const names = Array.from({ length: ROUNDS }, () => `agent-${made++}`)
     const one = async (name: string, n: number) => {
-      if (n % 3 === 2) return void (await records.remove(name))
+      if (n % 3 === 2) return void (await registry.remove(name))
       const writing = await write(name, `by ${n}`)
       await writing.tell()
       await writing.keep()

@@ -37,8 +37,8 @@ async function agentOn(name: string, session_id: string, hear?: (heard: Received
 }
 
 function hearing(bus: Bus, hear: (heard: ReceivedReturn, on: (heard: ReceivedReturn) => void) => void): Bus {
-  const subscribeReturns: Bus['subscribeReturns'] = (originator, id, on, also) =>
-    bus.subscribeReturns(originator, id, (heard) => hear(heard, on), also)
+  const subscribeReturns: Bus['subscribeReturns'] = (originator, id, on, options) =>
+    bus.subscribeReturns(originator, id, (heard) => hear(heard, on), options)
   return new Proxy(bus, {
     get(target, name) {
       if (name === 'subscribeReturns') return subscribeReturns

@@ -85,8 +85,8 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     config: 'audit_killed',
     breaks: 'P4',
     file: 'services/audit/dist/records/record-store.js',
-    find: 'this.standing.found(found.data, found.revision);',
-    put: 'this.standing.wrote(record, found.revision);',
+    find: 'this.listener.found(found.data, found.revision);',
+    put: 'this.listener.wrote(record, found.revision);',
   },
   record_of_before: {
     config: 'deleted_untimed',

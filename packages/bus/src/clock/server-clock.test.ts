@@ -63,22 +63,22 @@ describe('the keeper of the clock', () => {
       if (asked === 1) await vi.advanceTimersByTimeAsync(300)
       return time
     }
-    const keeper = new ClockSync({ stream: slowOnce, service: async () => undefined })
-    expect(await keeper.measure()).toBe(true)
+    const sync = new ClockSync({ stream: slowOnce, service: async () => undefined })
+    expect(await sync.measure()).toBe(true)
     expect(asked).toBe(2)
-    expect(Math.abs(off(keeper.clock) - 5_000)).toBeLessThan(50)
+    expect(Math.abs(off(sync.clock) - 5_000)).toBeLessThan(50)
   })
 
   it('is not measured by answers that are all slow', async () => {
-    const keeper = new ClockSync({
+    const sync = new ClockSync({
       stream: async () => {
         await vi.advanceTimersByTimeAsync(260)
         return Date.now() + 5_000
       },
       service: async () => undefined,
     })
-    expect(await keeper.measure()).toBe(false)
-    expect(keeper.clock.measured).toBe(false)
+    expect(await sync.measure()).toBe(false)
+    expect(sync.clock.measured).toBe(false)
   })
 
   /** A server 5,000 ms ahead that stamps each answer at its end, so that a clock is ahead of it by half of what the answer took. */
@@ -91,8 +91,8 @@ describe('the keeper of the clock', () => {
       await vi.advanceTimersByTimeAsync(answer)
       return Date.now() + 5_000
     }
-    const keeper = new ClockSync({ stream, service: async () => undefined })
-    return { keeper, asked: () => asked }
+    const sync = new ClockSync({ stream, service: async () => undefined })
+    return { keeper: sync, asked: () => asked }
   }
 
   // Fails where the first answer that may be believed is the last: a timekeeper would end each pass 100 ms before its time.
@@ -111,15 +111,15 @@ describe('the keeper of the clock', () => {
   })
 
   it('is measured by the first of several samples where the others fail', async () => {
-    const { keeper, asked } = keeperOf(100, 'fails')
-    expect(await keeper.measure()).toBe(true)
+    const { keeper: sync, asked } = keeperOf(100, 'fails')
+    expect(await sync.measure()).toBe(true)
     expect(asked()).toBe(2)
-    expect(keeper.clock.measured).toBe(true)
+    expect(sync.clock.measured).toBe(true)
   })
 
   it('measures again after a minute, sooner while it knows the time by slow answers alone', async () => {
-    const { keeper, asked } = keeperOf(100, 100, 100, 1)
-    await keeper.keep()
+    const { keeper: sync, asked } = keeperOf(100, 100, 100, 1)
+    await sync.keep()
     expect(asked()).toBe(3)
     await vi.advanceTimersByTimeAsync(9_000)
     expect(asked()).toBe(3)
@@ -129,7 +129,7 @@ describe('the keeper of the clock', () => {
     expect(asked()).toBe(4)
     await vi.advanceTimersByTimeAsync(15_000)
     expect(asked()).toBe(5)
-    keeper.stop()
+    sync.stop()
   })
 
   // Fails where slow answers are a reason to ask: a service that is slow is asked the more by all.
@@ -141,26 +141,26 @@ describe('the keeper of the clock', () => {
       await vi.advanceTimersByTimeAsync(takes)
       return { now: Date.now() + 5_000 }
     }
-    const keeper = new ClockSync({ stream: () => Promise.reject(new BusReadError('not allowed', 'permission')), service })
+    const sync = new ClockSync({ stream: () => Promise.reject(new BusReadError('not allowed', 'permission')), service })
     const askedIn = async (ms: number) => {
       const before = asked
       await vi.advanceTimersByTimeAsync(ms)
       return asked - before
     }
-    await keeper.keep()
+    await sync.keep()
     expect(asked).toBe(3)
-    expect(keeper.clock.uncertain_ms).toBe(50)
+    expect(sync.clock.uncertain_ms).toBe(50)
     expect(await askedIn(59_000)).toBe(0)
     expect(await askedIn(2_000)).toBe(1)
     // What is not to be believed at all says no more.
     takes = 300
     expect(await askedIn(300_000)).toBe(5)
-    expect(keeper.clock.uncertain_ms).toBe(50)
+    expect(sync.clock.uncertain_ms).toBe(50)
     // What another server's clock says is not known yet.
-    keeper.clock.doubt()
+    sync.clock.doubt()
     const before = asked
-    await keeper.keep()
+    await sync.keep()
     expect(asked - before).toBe(3)
-    keeper.stop()
+    sync.stop()
   })
 })

@@ -60,11 +60,11 @@ export class Connection {
   readonly onRefused = new Listeners<[subject: string]>()
   readonly #report: (error: unknown) => void
   readonly #flush = () => this.flush()
-  readonly #outbox = new WriteBuffer()
+  readonly #buffer = new WriteBuffer()
   readonly #raw: RawConnection['protocol']
   /** Message callbacks by the client's subscription id. */
   readonly #heard = new Map<number, (message: ReceivedMessage) => void>()
-  readonly #gathering = new WriteBatcher()
+  readonly #batcher = new WriteBatcher()
   #connected = true
   /** Reason why the server closed the last connection, and reason why it refuses a new one. */
   #ended: Exclude<Denied, 'refused'> | undefined
@@ -120,25 +120,25 @@ export class Connection {
     if (!this.connected || data.length + (options.headers?.length ?? 0) > this.maxPayload) return false
     if (subject === '' || WHITE_SPACE.test(subject)) throw new TypeError(`not a subject: ${JSON.stringify(subject.slice(0, 80))}`)
     if (this.#raw?.sendCommand) {
-      if (this.#outbox.messages === 0) this.#flushSoon()
-      this.#outbox.add(subject, data, options)
-      if (this.#outbox.bytes >= GATHERED_BYTES) this.flush()
+      if (this.#buffer.messages === 0) this.#flushSoon()
+      this.#buffer.add(subject, data, options)
+      if (this.#buffer.bytes >= GATHERED_BYTES) this.flush()
     } else this.nc.publish(subject, data, forClient(options))
     return true
   }
 
   /** Hands everything sent so far to the client. */
   flush(): void {
-    if (this.#outbox.messages === 0) return
-    this.#gathering.wrote(this.#outbox.messages, performance.now())
-    const taken = this.#outbox.take()
+    if (this.#buffer.messages === 0) return
+    this.#batcher.wrote(this.#buffer.messages, performance.now())
+    const taken = this.#buffer.take()
     // On a broken connection these messages have already been settled as unknown.
     if (!this.connected) return
     for (const bytes of taken) guarded(this.#report, () => this.#raw?.sendCommand?.(bytes))
   }
 
   #flushSoon(): void {
-    if (this.#gathering.inNoHurry(performance.now())) setTimeout(this.#flush, GATHER_MS)
+    if (this.#batcher.inNoHurry(performance.now())) setTimeout(this.#flush, GATHER_MS)
     else setImmediate(this.#flush)
   }
 

@@ -55,7 +55,7 @@ export class OrderedConsumer implements StreamSubscription {
   #nothingBehind = false
   #position: number
   /** Queue of received messages. A restart does not fetch again the message being handled. */
-  readonly #handing: SequentialDispatcher
+  readonly #dispatcher: SequentialDispatcher
   #puller: Puller | undefined
   #consumer = ''
   /** Server that serves the consumer, if known. */
@@ -70,7 +70,7 @@ export class OrderedConsumer implements StreamSubscription {
   #making = false
   #isClosed = false
   #trouble: string | undefined
-  readonly #gulps = new BatchPacer()
+  readonly #pacer = new BatchPacer()
 
   constructor(context: { link: Connection; api: JetStreamApi }, options: ReaderOptions) {
     this.#link = context.link
@@ -79,7 +79,7 @@ export class OrderedConsumer implements StreamSubscription {
     this.#stream = new StreamIdentity(context.api, options.stream)
     this.#window = options.headers_only ? WINDOW_HEADERS : WINDOW
     this.#position = typeof options.start === 'number' ? Math.max(0, options.start - 1) : 0
-    this.#handing = new SequentialDispatcher({
+    this.#dispatcher = new SequentialDispatcher({
       handle: options.onMessage,
       onHandled: (delivery) => this.#onHandled(delivery),
       onIdle: () => this.#onIdle(),
@@ -118,7 +118,7 @@ export class OrderedConsumer implements StreamSubscription {
     this.#isClosed = true
     this.#undo()
     clearTimeout(this.#timer)
-    this.#handing.close()
+    this.#dispatcher.close()
     await this.#drop()
     this.#resolveClosed()
   }
@@ -126,7 +126,7 @@ export class OrderedConsumer implements StreamSubscription {
   async #drop(): Promise<void> {
     const puller = this.#puller
     this.#puller = undefined
-    this.#gulps.stop()
+    this.#pacer.stop()
     if (this.#consumer) this.#consumers.retire(this.#consumer)
     this.#consumer = ''
     await puller?.[Symbol.asyncDispose]()
@@ -139,7 +139,7 @@ export class OrderedConsumer implements StreamSubscription {
     clearTimeout(this.#timer)
     this.#making = true
     try {
-      this.#handing.clear()
+      this.#dispatcher.clear()
       void this.#drop()
       await this.#checkBack()
       await this.#make()
@@ -162,13 +162,13 @@ export class OrderedConsumer implements StreamSubscription {
     const { last, isOther } = await this.#stream.look()
     if (last >= this.#position && !isOther) return
     this.#position = isOther || this.#options.start === 'last_per_subject' ? 0 : last
-    this.#handing.forget()
+    this.#dispatcher.forget()
     this.#options.onWentBack?.(this.#position)
   }
 
   async #make(): Promise<void> {
     const { stream, start } = this.#options
-    const after = Math.max(this.#position, this.#handing.taken)
+    const after = Math.max(this.#position, this.#dispatcher.taken)
     const made = await this.#consumers.make(start === 'last_per_subject' && after === 0 ? start : after + 1)
     if (this.#isClosed) {
       this.#consumers.retire(made.name)
@@ -187,8 +187,8 @@ export class OrderedConsumer implements StreamSubscription {
 
   #pull(): void {
     const puller = this.#puller
-    if (!puller || this.#isClosed || this.#gulps.waits(puller.outstanding)) return
-    const room = this.#window - puller.outstanding - this.#handing.length
+    if (!puller || this.#isClosed || this.#pacer.waits(puller.outstanding)) return
+    const room = this.#window - puller.outstanding - this.#dispatcher.length
     if (room < this.#window / 2) return
     void this.#pullOnce(puller, room)
   }
@@ -197,7 +197,7 @@ export class OrderedConsumer implements StreamSubscription {
     const since = performance.now()
     const before = this.#expected
     const max_bytes = this.#options.headers_only ? {} : { max_bytes: Math.max(MAX_BYTES, 2 * this.#link.maxPayload) }
-    const is_gulp = this.#gulps.on
+    const is_gulp = this.#pacer.on
     const waits_ms = this.#isCaughtUp ? PULL_EXPIRES_MS : CATCHING_EXPIRES_MS
     const expires_ms = is_gulp ? 0 : waits_ms
     const end = await puller.pull({ batch, expires_ms, ...max_bytes }, (delivery) => this.#onDelivery(puller, delivery))
@@ -210,7 +210,7 @@ export class OrderedConsumer implements StreamSubscription {
       return this.#later(RETRY_DELAY_MS)
     }
     if (this.#options.in_gulps && this.#isCaughtUp) {
-      this.#gulps.after({ end, is_gulp, came: this.#expected - before, ms }, () => this.#pull())
+      this.#pacer.after({ end, is_gulp, came: this.#expected - before, ms }, () => this.#pull())
     }
     if (this.#isCaughtUp) await this.#stream.note().catch(() => undefined)
     if (nothing && !this.#isCaughtUp) await this.#askBehind(puller).catch(() => undefined)
@@ -226,7 +226,7 @@ export class OrderedConsumer implements StreamSubscription {
   }
 
   #checkCaughtUp(): void {
-    if (this.#nothingBehind && this.#handing.idle) this.#caughtUp()
+    if (this.#nothingBehind && this.#dispatcher.idle) this.#caughtUp()
   }
 
   #caughtUp(): void {
@@ -280,7 +280,7 @@ export class OrderedConsumer implements StreamSubscription {
     const isJump = delivery.sequence > this.#arrived + 1 && !(start === 'last_per_subject' && this.#arrived === 0)
     const doubt = leader && isJump ? this.#compare(leader, { puller, after: this.#arrived, before: delivery.sequence }) : undefined
     this.#arrived = delivery.sequence
-    this.#handing.push(delivery, doubt)
+    this.#dispatcher.push(delivery, doubt)
   }
 
   /**

@@ -15,11 +15,11 @@ export function followStream(
   onMessage: (stored: StoredMessage, fact: Fact) => void | Promise<void>,
 ): Promise<OrderedConsumer> {
   const { stream } = subjects
-  const reads = new JournalReader(api, subjects)
+  const journals = new JournalReader(api, subjects)
   /** Reads the body of a message without headers: only its body shows who published it. */
   const whole = (stored: StoredMessage): void | Promise<void> => {
     if (!isBare(stored.headers) || !needsBody(subjects.parse(stored.subject).kind)) return onMessage(stored, subjects.toFact(stored))
-    return reads.message(stored.sequence).then((read) => (read ? onMessage(read, subjects.toFact(read)) : undefined))
+    return journals.message(stored.sequence).then((read) => (read ? onMessage(read, subjects.toFact(read)) : undefined))
   }
   // A single server has no other replicas, so its readers need no comparison.
   const isClustered = link.nc.info?.cluster !== undefined
@@ -31,7 +31,7 @@ export function followStream(
       start: from ?? 1,
       headers_only,
       in_gulps,
-      ...(isClustered && { leader: new LeaderCopy(reads, filters) }),
+      ...(isClustered && { leader: new LeaderCopy(journals, filters) }),
       onMessage: headers_only ? whole : (stored) => onMessage(stored, subjects.toFact(stored)),
       onWentBack: (last) => {
         link.report(new BusReadError(`stream ${stream} went back to ${last}`, 'refused_by_server'))

@@ -21,39 +21,39 @@ const DEADLINE_MS = 15_000
 /** Reads and advances journals. Contains no rules: the caller's plan decides what to publish next. */
 export class StreamJournal implements Journal {
   readonly #api: JournalApi
-  readonly #reads: JournalReader
+  readonly #journals: JournalReader
   readonly #publisher: JournalPublisher
   readonly #subjects: Subjects
   readonly #timing: Timing
 
   constructor({ api, publisher }: { api: JournalApi; publisher: JournalPublisher }, subjects: Subjects, timing: Timing = machineTiming) {
     this.#api = api
-    this.#reads = new JournalReader(api, subjects)
+    this.#journals = new JournalReader(api, subjects)
     this.#publisher = publisher
     this.#timing = timing
     this.#subjects = subjects
   }
 
   read(key: PassKey, from = 1): Promise<Step[]> {
-    return this.#reads.read(key, from)
+    return this.#journals.read(key, from)
   }
   glimpse(key: PassKey): Promise<Step[]> {
-    return this.#reads.glimpse(key)
+    return this.#journals.glimpse(key)
   }
   last(subject: string): Promise<StoredMessage | undefined> {
-    return this.#reads.last(subject)
+    return this.#journals.last(subject)
   }
   first(filter: string, from: number): Promise<StoredMessage | undefined> {
-    return this.#reads.first(filter, from)
+    return this.#journals.first(filter, from)
   }
   newest(filter: string): Promise<StoredMessage | undefined> {
-    return this.#reads.newest(filter)
+    return this.#journals.newest(filter)
   }
   message(sequence: number): Promise<StoredMessage | undefined> {
-    return this.#reads.message(sequence)
+    return this.#journals.message(sequence)
   }
   history(key: PassKey, from = 1, onCut?: (what: Cut) => void): Promise<StoredMessage[]> {
-    return this.#reads.history(key, from, onCut)
+    return this.#journals.history(key, from, onCut)
   }
 
   async deleteMessage(sequence: number, how?: 'overwrite'): Promise<boolean> {
@@ -105,7 +105,7 @@ export class StreamJournal implements Journal {
   ): Promise<{ steps: Step[]; cut: boolean } | undefined> {
     for (;;) {
       try {
-        const steps = options.read === 'leader' ? this.#reads.read(key, options.from ?? 1, until) : this.#reads.glimpse(key, until)
+        const steps = options.read === 'leader' ? this.#journals.read(key, options.from ?? 1, until) : this.#journals.glimpse(key, until)
         return { steps: await steps, cut: false }
       } catch (error) {
         if (error instanceof JournalTooLong) return { steps: error.steps, cut: true }

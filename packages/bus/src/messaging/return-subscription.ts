@@ -79,7 +79,7 @@ async function subscribeAll(link: Connection, wanted: string[], onMessage: (mess
     refused.error = error
   }
   const subscriptions = wanted.map((subject) => link.subscribe(subject, onMessage, { onRefused }))
-  const hearing: LiveSubscription = {
+  const subscription: LiveSubscription = {
     get closed() {
       return subscriptions.some((one) => one.isClosed())
     },
@@ -89,8 +89,8 @@ async function subscribeAll(link: Connection, wanted: string[], onMessage: (mess
   }
   // After the round trip the server has the subscriptions: everything stored from now on is received.
   await link.nc.flush().catch(() => undefined)
-  if (!refused.error) return hearing
-  await hearing[Symbol.asyncDispose]()
+  if (!refused.error) return subscription
+  await subscription[Symbol.asyncDispose]()
   const { error } = refused
   throw error instanceof errors.PermissionViolationError ? new BusReadError(error.message, 'permission') : error
 }

@@ -134,7 +134,7 @@ export class PolicyStore {
    * Calls back with the present `current` and after each change, except deletions and entries that cannot be verified at the moment. An exception in
    * the callback is ignored until the next change: users of the policy also read it periodically.
    */
-  watch(onChange: (stand: CurrentPolicy) => void): Promise<{ ready: Promise<void> } & AsyncDisposable> {
+  watch(onChange: (current: CurrentPolicy) => void): Promise<{ ready: Promise<void> } & AsyncDisposable> {
     return this.table.watch((_, value) => {
       if (value === undefined) return
       void this.#standOf(value, 0)
@@ -219,7 +219,7 @@ export class PolicyStore {
   /**
    * Puts only the last version into force: no reader should follow versions that were already replaced. Returns false if another writer was faster.
    */
-  async #enforce(pending: PolicyVersion[], stand: CurrentPolicy): Promise<boolean> {
+  async #enforce(pending: PolicyVersion[], current: CurrentPolicy): Promise<boolean> {
     const newest = pending.at(-1)
     for (const one of pending) {
       const key = `version.${one.version}`
@@ -227,7 +227,7 @@ export class PolicyStore {
       const present = await this.version(one.version)
       if (present?.sequence !== one.sequence) await this.table.put(key, one)
     }
-    const written = stand.revision === 0 ? this.table.create(CURRENT, newest) : this.table.update(CURRENT, newest, stand.revision)
+    const written = current.revision === 0 ? this.table.create(CURRENT, newest) : this.table.update(CURRENT, newest, current.revision)
     return (await written) !== undefined
   }
 }

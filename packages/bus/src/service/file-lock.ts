@@ -28,15 +28,15 @@ const FOREIGN_MS = 600_000
  * names are never reused, any process may remove a dead holder's file at any time without removing a newer lock. Returns the lock, or the process
  * that holds it. `nonce` must be new for each call. Throws the system's error if the file cannot be created.
  */
-export async function acquireFileLock(contending: LockOptions, nonce: string): Promise<AsyncDisposable | { held_by: number }> {
-  const { folder, prefix } = contending
-  const before = await livingOthers(contending, undefined)
+export async function acquireFileLock(options: LockOptions, nonce: string): Promise<AsyncDisposable | { held_by: number }> {
+  const { folder, prefix } = options
+  const before = await livingOthers(options, undefined)
   if (before !== undefined) return { held_by: before }
   const name = `${prefix}${process.pid}.${began(process.pid)}.${nonce}.${here()}`
   await (await open(folder.at(name), 'wx', 0o600)).close()
   const release = () => unlink(folder.at(name)).catch(ignoreMissing)
   try {
-    const other = await livingOthers(contending, name)
+    const other = await livingOthers(options, name)
     if (other === undefined) return { [Symbol.asyncDispose]: release }
     await release()
     return { held_by: other }
@@ -47,13 +47,13 @@ export async function acquireFileLock(contending: LockOptions, nonce: string): P
 }
 
 /** Returns the process of another living contender. Removes the files of dead ones. */
-async function livingOthers(contending: LockOptions, own: string | undefined): Promise<number | undefined> {
-  const { folder, prefix } = contending
+async function livingOthers(options: LockOptions, own: string | undefined): Promise<number | undefined> {
+  const { folder, prefix } = options
   let living: number | undefined
   for (const name of await folder.names()) {
     if (!name.startsWith(prefix) || name === own) continue
     const [pid = ''] = name.slice(prefix.length).split('.')
-    if (await lives(contending, name)) living ??= Number(pid)
+    if (await lives(options, name)) living ??= Number(pid)
     else await unlink(folder.at(name)).catch(ignoreMissing)
   }
   return living

@@ -7,10 +7,10 @@ describe('a seal', () => {
   it('opens what it closed, chunk by chunk, and nothing else does', () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 16, maxLength: 64 }), fc.nat(5), (bytes, index) => {
-        const seal = partCipher(sha256(bytes))
-        const closed = seal.apply(bytes, index)
-        expect([...seal.apply(closed, index)]).toEqual([...bytes])
-        expect([...seal.apply(closed, index + 1)]).not.toEqual([...bytes])
+        const cipher = partCipher(sha256(bytes))
+        const closed = cipher.apply(bytes, index)
+        expect([...cipher.apply(closed, index)]).toEqual([...bytes])
+        expect([...cipher.apply(closed, index + 1)]).not.toEqual([...bytes])
         expect([...partCipher(sha256('other')).apply(closed, index)]).not.toEqual([...bytes])
       }),
     )

@@ -132,8 +132,8 @@ export class BucketPartStore implements PartStore {
 
   async #move(owner: string, part: Part): Promise<Part> {
     const { data, ...rest } = part
-    const seal = partCipher(part.hash)
-    const { base, stream } = this.#place(owner, seal)
+    const cipher = partCipher(part.hash)
+    const { base, stream } = this.#place(owner, cipher)
     if (!data) return part
     const stored = await this.#get(stream, base.M)
     if (stored && stored !== 'unanswered') return { ...rest, owner }
@@ -141,7 +141,7 @@ export class BucketPartStore implements PartStore {
     const chunks = Math.max(1, Math.ceil(data.length / size))
     await inTurns(chunks, (n) =>
       this.#storing.do(size, () =>
-        this.#put(owner, stream, { subject: `${base.C}.${n}`, data: seal.apply(data.subarray(n * size, (n + 1) * size), n) }),
+        this.#put(owner, stream, { subject: `${base.C}.${n}`, data: cipher.apply(data.subarray(n * size, (n + 1) * size), n) }),
       ),
     )
     const meta: PartMeta = { size: data.length, chunks }
@@ -166,11 +166,13 @@ export class BucketPartStore implements PartStore {
   }
 
   async #load(owner: string, part: Part): Promise<Found> {
-    const seal = partCipher(part.hash)
-    return (await this.#loadFrom(this.#place(owner, seal), seal, part)) ?? this.#loadFrom(this.#earlierPlace(owner, seal), seal, part)
+    const cipher = partCipher(part.hash)
+    return (
+      (await this.#loadFrom(this.#place(owner, cipher), cipher, part)) ?? this.#loadFrom(this.#earlierPlace(owner, cipher), cipher, part)
+    )
   }
 
-  async #loadFrom({ base, stream }: Place, seal: PartCipher, part: Part): Promise<Found> {
+  async #loadFrom({ base, stream }: Place, cipher: PartCipher, part: Part): Promise<Found> {
     const found = await this.#get(stream, base.M)
     if (found === 'unanswered') return found
     const meta = found && (jsonOf(found) as PartMeta | undefined)
@@ -183,7 +185,7 @@ export class BucketPartStore implements PartStore {
       return chunk
     })
     if (chunks.includes('unanswered')) return 'unanswered'
-    const opened = chunks.flatMap((chunk, n) => (chunk && chunk !== 'unanswered' ? [seal.apply(chunk, n)] : []))
+    const opened = chunks.flatMap((chunk, n) => (chunk && chunk !== 'unanswered' ? [cipher.apply(chunk, n)] : []))
     return opened.length === chunks.length ? Buffer.concat(opened) : undefined
   }
 

@@ -51,7 +51,7 @@ export interface Bus extends AsyncDisposable {
     originator: string,
     prefixOrId: string,
     onHeard: (heard: ReceivedReturn) => void,
-    also?: SubscribeOptions,
+    options?: SubscribeOptions,
   ): Promise<LiveSubscription>
   /** Asks the process that subscribes to the return of this pass, stored at sequence `returned`, whether it still has to handle it. */
   isWaitedFor(key: PassKey, returned: number): Promise<WaitedFor>

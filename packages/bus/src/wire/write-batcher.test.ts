@@ -3,10 +3,10 @@ import { WriteBatcher } from './write-batcher.js'
 
 /** Whether each of these writes, one every 3 ms, would have waited for more. */
 function waits(...writes: number[]): boolean[] {
-  const gathering = new WriteBatcher()
+  const batcher = new WriteBatcher()
   return writes.map((messages, n) => {
-    const waited = gathering.inNoHurry(3 * n)
-    gathering.wrote(messages, 3 * n)
+    const waited = batcher.inNoHurry(3 * n)
+    batcher.wrote(messages, 3 * n)
     return waited
   })
 }
@@ -28,8 +28,8 @@ it('after what came in one go at most two wait that bring little', () => {
 })
 
 it('nobody waits after a pause', () => {
-  const gathering = new WriteBatcher()
-  gathering.wrote(60, 0)
-  expect(gathering.inNoHurry(19)).toBe(true)
-  expect(gathering.inNoHurry(20)).toBe(false)
+  const batcher = new WriteBatcher()
+  batcher.wrote(60, 0)
+  expect(batcher.inNoHurry(19)).toBe(true)
+  expect(batcher.inNoHurry(20)).toBe(false)
 })

@@ -42,14 +42,14 @@ describe('messages on their way out', () => {
   it('are the bytes that the protocol wants, in order, whatever their size and whenever they are taken', () => {
     fc.assert(
       fc.property(fc.array(fc.array(message, { maxLength: 6 }), { maxLength: 5 }), (turns) => {
-        const outbox = new WriteBuffer()
+        const buffer = new WriteBuffer()
         const taken = turns.map((turn) => {
-          for (const { subject, data, options } of turn) outbox.add(subject, data, options)
-          expect(outbox.messages).toBe(turn.length)
-          expect(outbox.bytes).toBe(Buffer.concat(turn.map(written)).length)
-          return outbox.take()
+          for (const { subject, data, options } of turn) buffer.add(subject, data, options)
+          expect(buffer.messages).toBe(turn.length)
+          expect(buffer.bytes).toBe(Buffer.concat(turn.map(written)).length)
+          return buffer.take()
         })
-        expect([outbox.messages, outbox.bytes]).toEqual([0, 0])
+        expect([buffer.messages, buffer.bytes]).toEqual([0, 0])
         // Compared at the end: what was taken earlier must not be written over.
         const all = taken.map((pieces) => Buffer.concat(pieces))
         for (const [at, turn] of turns.entries()) expect(all[at]?.equals(Buffer.concat(turn.map(written)))).toBe(true)

@@ -1,5 +1,5 @@
 import { decode } from '@msgpack/msgpack'
-import { TimeLimits } from './bounds.js'
+import { TimeLimits } from './time-limits.js'
 import type { CheckerOptions, Judgement, PassFound, StoredMessage, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
@@ -22,7 +22,7 @@ export function checkAuthority(records: Iterable<StoredMessage>, judgement: Judg
 
 class Authority {
   readonly #passes: Judgement['passes']
-  readonly #bounds: TimeLimits
+  readonly #limits: TimeLimits
   readonly #violations: Violation[] = []
   /** Ancestors in the first work step of each pass. */
   readonly #claimed = new Map<string, string[]>()
@@ -31,9 +31,9 @@ class Authority {
   readonly #cancelled = new Map<string, number>()
   #unreadable = 0
 
-  constructor({ passes }: Judgement, bounds: TimeLimits) {
+  constructor({ passes }: Judgement, limits: TimeLimits) {
     this.#passes = passes
-    this.#bounds = bounds
+    this.#limits = limits
   }
 
   take(record: StoredMessage): void {
@@ -118,7 +118,7 @@ class Authority {
     if (!found?.deadline || !parent?.deadline) return
     const over = found.deadline - parent.deadline
     // The granted time counts from admission, but the deadline counts from the time at which the step was stored.
-    if (found.deadline > this.#bounds.ofDeadline(parent.deadline))
+    if (found.deadline > this.#limits.ofDeadline(parent.deadline))
       this.#violations.push({ promise: 'P5', what: `${key}: its deadline is ${over} ms after its parent's` })
   }
 
@@ -134,7 +134,7 @@ class Authority {
     const found: PassFound | undefined = this.#passes.get(key)
     const ended = found?.ended
     if (found?.begun === undefined) return
-    const latest = this.#bounds.ofCascade(Math.max(time, found.begun))
+    const latest = this.#limits.ofCascade(Math.max(time, found.begun))
     if (!ended || ended.time > latest)
       this.#violations.push({
         promise: 'P5',

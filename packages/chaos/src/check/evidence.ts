@@ -1,6 +1,6 @@
 import { decode } from '@msgpack/msgpack'
 import { type Archived, type ArchivedSegment, type Evidence, PER_SEGMENT } from './archive.js'
-import { TimeLimits } from './bounds.js'
+import { TimeLimits } from './time-limits.js'
 import type { CheckerOptions, Judgement, StoredMessage, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 

@@ -1,4 +1,4 @@
-import { TimeLimits } from './bounds.js'
+import { TimeLimits } from './time-limits.js'
 import type { CheckerOptions, Judgement, PassFound, Trouble, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
@@ -21,7 +21,7 @@ export interface ProcessLocations {
   now: number
 }
 
-const TOLERANCE_MS = 2_000
+const CASCADE_BOUND_MS = 2_000
 
 /** Parses lines `<originator>/<subagent>/<id> <attempt> <what> <ms> <worker>`. A line truncated by a kill is skipped. */
 export function runLines(text: string): RunLine[] {
@@ -61,7 +61,7 @@ export function checkHandlers(
     if (end === undefined && killed !== undefined) counts['died with their process'] += 1
     else counts['slowest to stop, ms'] = Math.max(counts['slowest to stop, ms'], at - from)
     // Counts violations of the bound for an otherwise idle machine, regardless of the configured slack.
-    if (at > new TimeLimits({ ...options, troubles, cascade_ms: TOLERANCE_MS }).ofCascade(from)) counts['later than 2 s'] += 1
+    if (at > new TimeLimits({ ...options, troubles, cascade_ms: CASCADE_BOUND_MS }).ofCascade(from)) counts['later than 2 s'] += 1
     if (at <= new TimeLimits({ ...options, troubles }).ofCascade(from)) continue
     violations.push({ promise: 'P5', what: `${key}: attempt ${attempt} in ${worker} went on for ${at - cause} ms after it was to stop` })
   }

@@ -1,4 +1,4 @@
-import { TimeLimits } from './bounds.js'
+import { TimeLimits } from './time-limits.js'
 import type { CheckerOptions, Judgement, Violation } from './types.js'
 import type { Checked } from './verdict.js'
 
@@ -84,14 +84,14 @@ export function checkStarted(lines: readonly string[], { passes }: Judgement): C
   return { counts: { P1: { 'runs of handlers': lines.length } }, violations }
 }
 
-const TOLERANCE_MS = 1_000
+const IDLE_BOUND_MS = 1_000
 
 /** Reports what `judge` found for P1 and P2 in the stream, and how much it checked. */
 export function checkTotals({ totals, passes, violations }: Judgement, options: CheckerOptions): Checked {
   const begun = [...passes.values()].filter((found) => found.begun !== undefined)
   const unended = begun.filter(({ returns }) => returns === 0)
   // Counts violations of the bound for an otherwise idle machine, regardless of the configured slack.
-  const strict = new TimeLimits({ ...options, bound_ms: TOLERANCE_MS })
+  const strict = new TimeLimits({ ...options, bound_ms: IDLE_BOUND_MS })
   const late = begun.flatMap(({ ended, deadline = Number.POSITIVE_INFINITY }) =>
     Math.max(0, (ended?.time ?? 0) - strict.ofDeadline(deadline)),
   )

@@ -1,5 +1,5 @@
-import { TimeLimits } from './bounds.js'
 import { guardOf, idInBody, publishedByServer, type StepSubject, SYSTEM, timeOfId } from './step.js'
+import { TimeLimits } from './time-limits.js'
 import type { CheckerOptions, Judgement, PassFound, PromiseName, StoredMessage, Violation } from './types.js'
 
 /**
@@ -31,7 +31,7 @@ export function judge(records: Iterable<StoredMessage>, now: number, options: Ch
 class Judging {
   readonly #now: number
   readonly #prefix: string
-  readonly #bounds: TimeLimits
+  readonly #limits: TimeLimits
   readonly #window: number
   readonly #journals = new Map<string, Journal>()
   readonly #requests: { record: StoredMessage; key: string | undefined; bad: string }[] = []
@@ -44,7 +44,7 @@ class Judging {
   constructor(now: number, options: CheckerOptions) {
     this.#now = now
     this.#prefix = options.prefix ? `${options.prefix}.` : ''
-    this.#bounds = new TimeLimits(options)
+    this.#limits = new TimeLimits(options)
     this.#window = options.id_window_ms ?? 3_600_000
   }
 
@@ -202,7 +202,7 @@ class Judging {
     if (found.works > 1) this.#broken('P1', `${key}: ${found.works} work steps count`)
     if (found.requests.length === 0 && !this.#unreadable.has(key)) this.#broken('P4', `${key}: a journal without a request`)
     if (deadline !== undefined && Number.isNaN(deadline)) this.#broken('P2', `${key}: its step does not say when it must end`)
-    const latest = this.#bounds.ofDeadline(deadline ?? Number.POSITIVE_INFINITY)
+    const latest = this.#limits.ofDeadline(deadline ?? Number.POSITIVE_INFINITY)
     if (!ended && this.#now > latest) this.#broken('P2', `${key}: still open ${this.#now - (deadline ?? 0)} ms past its deadline`)
     if (ended && ended.time > latest) this.#broken('P2', `${key}: ended ${ended.time - (deadline ?? 0)} ms past its deadline`)
     this.#judgeChild(found, passes)
@@ -219,7 +219,7 @@ class Judging {
     const { proof } = found.parent
     const lost = parent.fences.find((fence) => fence.sequence > proof)?.time ?? parent.ended?.time
     if (lost === undefined) return
-    const mustEnd = this.#bounds.ofCascade(Math.max(lost, found.begun ?? 0))
+    const mustEnd = this.#limits.ofCascade(Math.max(lost, found.begun ?? 0))
     const end = found.ended?.time ?? this.#now
     if (end > mustEnd) this.#broken('P5', `${found.key}: outlives its parent ${parent.key} by ${end - lost} ms`)
   }
@@ -229,7 +229,7 @@ class Judging {
     if (answered) return
     const timeout = Number(record.header('Passover-Timeout') ?? 30_000)
     const waited = this.#now - record.time
-    if (this.#now > this.#bounds.ofDeadline(record.time + timeout))
+    if (this.#now > this.#limits.ofDeadline(record.time + timeout))
       this.#broken('P2', `request ${record.sequence} (${keys[0] ?? 'without id'}) has no answer after ${waited} ms`)
   }
 }

@@ -18,7 +18,7 @@ import { waitUntil } from '../wait-for.js'
 
 const ADMIN = 'admin'
 /** Name of the person in every run. */
-export const VERIFIER_NAME = 'pat'
+export const PERSON_NAME = 'pat'
 
 /** Access to the servers of a run: without authentication, or with credentials for each principal and an account for each agent. */
 export class ClusterAccess {
@@ -43,7 +43,7 @@ export class ClusterAccess {
 
   /** Path of the credentials of the person who verifies the run. */
   get verifier(): string | undefined {
-    return this.folder && join(this.folder, `${VERIFIER_NAME}.creds`)
+    return this.folder && join(this.folder, `${PERSON_NAME}.creds`)
   }
 
   /** Returns the access settings of a server that keeps its store in `dir`. */

@@ -5,7 +5,7 @@ import { passOverPreferences } from '@passover/schemas'
 import { CHAOS_POLICY, GATED_AGENT } from '../load/chaos-requests.js'
 import { LOAD_AGENTS } from '../load/load-plan.js'
 import { waitUntil } from '../wait-for.js'
-import { ClusterAccess, VERIFIER_NAME } from './access.js'
+import { ClusterAccess, PERSON_NAME } from './access.js'
 import { ChaosProcess, type ChaosProcessOptions } from './chaos-process.js'
 import { Cluster } from './cluster.js'
 import { DiskLimits } from './disk-limit.js'
@@ -18,7 +18,6 @@ import type { Network } from './network.js'
 export const PARTIES = ['services', 'agents'] as const
 const DISPATCHERS = ['dispatcher 1', 'dispatcher 2']
 const WORKERS = ['worker 1', 'worker 2']
-const PERSON = VERIFIER_NAME
 const ORIGINATORS = ['alice', 'bob', 'carol']
 /** Originators with durable returns. Their returns stay in the stream until they have been acknowledged. */
 export const DURABLE = ['carol']
@@ -27,7 +26,7 @@ const CONCURRENCY = 16
 const PRINCIPALS: readonly Principal[] = [
   ...ORIGINATORS.map((name) => ({ role: 'agent' as const, name, originates: true, subagent: false })),
   ...[...LOAD_AGENTS, GATED_AGENT].map((name) => ({ role: 'agent' as const, name, originates: true, subagent: true })),
-  { role: 'auditor', name: PERSON },
+  { role: 'auditor', name: PERSON_NAME },
   { role: 'dispatcher' },
   { role: 'audit' },
 ]
@@ -58,7 +57,7 @@ export const PROCESSES: Readonly<Record<string, readonly string[]>> = {
   worker: WORKERS,
   originator: ORIGINATORS,
   audit: ['audit'],
-  person: [PERSON],
+  person: [PERSON_NAME],
 }
 
 /** Everything that runs: the servers, the network between them, and the processes. */
@@ -88,14 +87,14 @@ export class Topology implements AsyncDisposable {
     const disks = await DiskLimits.open(servers, { dir: join(dir, 'stores'), mounts: options.mounts })
     const access = await ClusterAccess.create(join(dir, 'credentials'), options.isolated)
     const cluster = await Cluster.start(servers, network, { dirOf: (name) => disks.dirOf(name), access })
-    const arena = new Topology(options, { network, cluster, disks, access })
+    const topology = new Topology(options, { network, cluster, disks, access })
     // A frozen process cannot notice that it has to exit.
-    process.once('exit', () => arena.#thaw())
+    process.once('exit', () => topology.#thaw())
     try {
-      await arena.#begin()
-      return arena
+      await topology.#begin()
+      return topology
     } catch (error) {
-      await arena[Symbol.asyncDispose]()
+      await topology[Symbol.asyncDispose]()
       throw error
     }
   }
@@ -126,7 +125,7 @@ export class Topology implements AsyncDisposable {
 
   /** Publishes the policy as a person does, because a policy that is only in a process's environment cannot be verified later. */
   async #policy(): Promise<boolean> {
-    await using bus = await openBus({ servers: this.servers, identity: PERSON, ...this.access.of(PERSON) })
+    await using bus = await openBus({ servers: this.servers, identity: PERSON_NAME, ...this.access.of(PERSON_NAME) })
     const store = await PolicyStore.open(bus)
     const draft = { document: passOverPreferences.parse(CHAOS_POLICY), base: 0, reason: 'a run' }
     return (await store.stand()).kind === 'valid' || (await store.publish(draft)).kind === 'published'
@@ -149,7 +148,7 @@ export class Topology implements AsyncDisposable {
     const histories = { begun: join(this.historyDir, 'begun'), runs: join(this.historyDir, 'runs') }
     const work = { servers, folder, agents, concurrency: CONCURRENCY, ...histories }
     for (const name of WORKERS) this.#add(name, { role: 'worker', party: 'agents', told: { ...work, worker: name } })
-    this.#add(PERSON, { role: 'person', party: 'agents', told: { servers, folder, person: PERSON } })
+    this.#add(PERSON_NAME, { role: 'person', party: 'agents', told: { servers, folder, person: PERSON_NAME } })
     await this.#ready()
   }
 

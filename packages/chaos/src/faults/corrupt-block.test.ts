@@ -8,7 +8,7 @@ import type { Topology } from '../cluster/topology.js'
 import { corruptBlock } from './corrupt-block.js'
 
 /** Servers without a store, of which each time somebody asks another one leads. */
-function arenaOf(leaders: (string | undefined)[]): { arena: Topology; did: string[] } {
+function topologyOf(leaders: (string | undefined)[]): { topology: Topology; did: string[] } {
   const did: string[] = []
   const named = (name: string) => {
     const say = (what: string) => async () => void did.push(`${what} ${name}`)
@@ -23,13 +23,13 @@ function arenaOf(leaders: (string | undefined)[]): { arena: Topology; did: strin
       return name && nodes.get(name)
     },
   }
-  return { arena: { cluster } as unknown as Topology, did }
+  return { topology: { cluster } as unknown as Topology, did }
 }
 
 test('a damaged server is started only when another one leads: before that it may be chosen, with messages missing', async () => {
-  const { arena, did } = arenaOf([undefined, 'n1', 'n2'])
+  const { topology, did } = topologyOf([undefined, 'n1', 'n2'])
   const planned = { at_ms: 0, fault: 'flip', target: 'n1', for_ms: 0, salt: 1 } as const
-  expect(await corruptBlock(arena, planned, new AbortController().signal)).toEqual({
+  expect(await corruptBlock(topology, planned, new AbortController().signal)).toEqual({
     done: 'kill -9 server n1, which has no blocks yet: nothing was flipped',
   })
   expect(did).toEqual(['kill n1', 'leads: nobody', 'leads: n1', 'leads: n2', 'start n1'])

@@ -14,12 +14,12 @@ const LEADER_CHANGE_TIMEOUT_MS = 60_000
  * everything again, as an operator must do. It is started only once another server leads the stream; otherwise it could be elected leader like any
  * other.
  */
-export const corruptBlock: Fault = async (arena, { target, for_ms, salt }, stop) => {
-  const node = arena.cluster.node(target)
+export const corruptBlock: Fault = async (topology, { target, for_ms, salt }, stop) => {
+  const node = topology.cluster.node(target)
   const chosen = seededRandom(salt)
   await node.kill()
   const blocks = await blocksIn(join(node.dir, 'jetstream'))
-  const isRelieved = await waitUntil(async () => stop.aborted || isAnother(await arena.cluster.leader(), node), {
+  const isRelieved = await waitUntil(async () => stop.aborted || isAnother(await topology.cluster.leader(), node), {
     deadline_ms: LEADER_CHANGE_TIMEOUT_MS,
   })
   const block = isRelieved && blocks.length > 0 ? chosen.pick(blocks) : undefined
@@ -32,7 +32,7 @@ export const corruptBlock: Fault = async (arena, { target, for_ms, salt }, stop)
   if (!isRelieved)
     return { done: `kill -9 server ${target}, after which nobody led the stream for ${LEADER_CHANGE_TIMEOUT_MS} ms: nothing was flipped` }
   if (!block) return { done: `kill -9 server ${target}, which has no blocks yet: nothing was flipped` }
-  const missing = await missingOf(arena.cluster, node)
+  const missing = await missingOf(topology.cluster, node)
   await node.kill()
   // Read from its log, because another server may have copied from it even during a short time as leader.
   const led = await node.ledSince(logged)

@@ -15,12 +15,12 @@ export class FaultInjector {
   readonly failures: string[] = []
   /** Reasons why the run proves nothing, for or against a promise. */
   readonly voided: string[] = []
-  readonly #arena: Topology
+  readonly #topology: Topology
   readonly #stop: AbortSignal
   readonly #under = new Set<Promise<void>>()
 
-  constructor(arena: Topology, stop: AbortSignal) {
-    this.#arena = arena
+  constructor(topology: Topology, stop: AbortSignal) {
+    this.#topology = topology
     this.#stop = stop
   }
 
@@ -57,14 +57,14 @@ export class FaultInjector {
 
   async #process(planned: PlannedFault): Promise<void> {
     // Skip a process that is frozen or still starting, since the times of the schedule assume a fast machine.
-    const actor = this.#arena.actor(planned.target)
+    const actor = this.#topology.actor(planned.target)
     if (actor && (actor.frozen || !actor.said('ready'))) return
     await this.#carryOut(planned, async () => {})
   }
 
   async #server(planned: PlannedFault): Promise<void> {
     await this.#carryOut(planned, async () => {
-      if (await this.#arena.cluster.settled(SETTLE_TIMEOUT_MS)) return
+      if (await this.#topology.cluster.settled(SETTLE_TIMEOUT_MS)) return
       this.failures.push(`the servers have not settled ${SETTLE_TIMEOUT_MS} ms after ${planned.fault} ${planned.target}`)
     })
   }
@@ -72,7 +72,7 @@ export class FaultInjector {
   async #carryOut(planned: PlannedFault, recover: () => Promise<void>): Promise<void> {
     const began = Date.now()
     try {
-      const hurt = await FAULT_HANDLERS[planned.fault](this.#arena, planned, this.#stop)
+      const hurt = await FAULT_HANDLERS[planned.fault](this.#topology, planned, this.#stop)
       const mended = Date.now()
       await recover()
       const how = 'done' in hurt ? { what: hurt.done } : { what: hurt.skipped, skipped: true as const }
@@ -88,7 +88,7 @@ export class FaultInjector {
   frozen(kind: string): Record<string, Trouble[]> {
     const freezes = this.done.filter(({ fault, skipped }) => fault === 'freeze' && !skipped)
     const of = (name: string) => freezes.filter(({ target }) => target === name).map(({ began, mended }) => ({ from: began, to: mended }))
-    return Object.fromEntries(this.#arena.of(kind).map(({ name }) => [name, of(name)]))
+    return Object.fromEntries(this.#topology.of(kind).map(({ name }) => [name, of(name)]))
   }
 
   /** Returns the times during which one of these faults was in progress. */
@@ -102,8 +102,8 @@ export class FaultInjector {
     return [
       ...this.spansOf(isCluster),
       ...allAway(
-        spans.filter(({ target }) => this.#arena.actor(target)?.kind === 'dispatcher'),
-        this.#arena.of('dispatcher').length,
+        spans.filter(({ target }) => this.#topology.actor(target)?.kind === 'dispatcher'),
+        this.#topology.of('dispatcher').length,
       ),
     ]
   }

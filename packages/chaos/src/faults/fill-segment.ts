@@ -16,7 +16,7 @@ const RETRY_DELAY_MS = 200
  * Fills the open segment of the archive with messages that have no effect. Does no harm itself, but lets segments be sealed and passes leave the
  * stream while other faults are in progress, even in a short run.
  */
-export const fillSegment: Fault = async (arena, _, stop) => {
+export const fillSegment: Fault = async (topology, _, stop) => {
   const until = performance.now() + TIMEOUT_MS
   /** Retries, since servers under faults may answer late. */
   const persist = async <T>(ask: () => Promise<T>): Promise<T> => {
@@ -31,8 +31,10 @@ export const fillSegment: Fault = async (arena, _, stop) => {
   }
   let nc: NatsConnection | undefined
   try {
-    const login = await arena.access.admin()
-    nc = await persist(() => connect({ servers: arena.servers, name: 'filler', maxReconnectAttempts: -1, noAsyncTraces: true, ...login }))
+    const login = await topology.access.admin()
+    nc = await persist(() =>
+      connect({ servers: topology.servers, name: 'filler', maxReconnectAttempts: -1, noAsyncTraces: true, ...login }),
+    )
     const connected = nc
     const manager = await persist(() => jetstreamManager(connected))
     const lastOf = async () => (await manager.streams.info(STREAM)).state.last_seq

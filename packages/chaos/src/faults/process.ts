@@ -2,8 +2,8 @@ import { pause } from '../wait-for.js'
 import type { Fault } from './fault.js'
 
 /** Kills one process with SIGKILL and starts it again at once. */
-export const kill: Fault = async (arena, { target }) => {
-  const actor = arena.actor(target)
+export const kill: Fault = async (topology, { target }) => {
+  const actor = topology.actor(target)
   if (!actor) return { skipped: `there is no ${target}` }
   await actor.replace()
   await actor.ready()
@@ -11,8 +11,8 @@ export const kill: Fault = async (arena, { target }) => {
 }
 
 /** Freezes a process with SIGSTOP and continues it later. It resumes where it was, although its lease and connections may be long lost. */
-export const freeze: Fault = async (arena, { target, for_ms }, stop) => {
-  const actor = arena.actor(target)
+export const freeze: Fault = async (topology, { target, for_ms }, stop) => {
+  const actor = topology.actor(target)
   if (!actor) return { skipped: `there is no ${target}` }
   const { pid } = actor
   actor.freeze()

@@ -6,7 +6,7 @@ import { report, roleOptions } from './role.js'
 /** Entry point of the process that performs the whole run, in its own namespaces if they are available. */
 const { options, ...home } = roleOptions<{
   options: ChaosOptions
-  world: NamespaceSandbox
+  sandbox: NamespaceSandbox
   server: { path: string; version: string }
   passover: string
   command: string[]

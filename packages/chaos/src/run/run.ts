@@ -21,7 +21,7 @@ const DELETION_TIMEOUT_MS = 40_000
 
 /** Environment of a run, besides its options. */
 export interface RunEnvironment {
-  world: NamespaceSandbox
+  sandbox: NamespaceSandbox
   server: { path: string; version: string }
   passover: string
   /** The `passover` command, used to verify the result of a run. */
@@ -34,66 +34,62 @@ export interface RunEnvironment {
 }
 
 /** Performs one run, from the start of the servers to the verdict. */
-export async function runOnce(options: ChaosOptions, home: RunEnvironment): Promise<ChaosReport> {
+export async function runOnce(options: ChaosOptions, environment: RunEnvironment): Promise<ChaosReport> {
   const started = new Date()
   const servers = Array.from({ length: options.nodes }, (_, n) => `n${n + 1}`)
   const schedule = scheduleOf(options, servers)
-  const own = options.network === 'own' && home.world.network
-  home.say('starting servers and processes')
-  await using arena = await Topology.open({
+  const own = options.network === 'own' && environment.sandbox.network
+  environment.say('starting servers and processes')
+  await using topology = await Topology.open({
     seed: options.seed,
     servers,
-    binary: home.server.path,
+    binary: environment.server.path,
     rate: options.rate,
     id_window_ms: options.id_window_ms,
     dir: options.dir,
     namespaces: own,
-    mounts: own && home.world.mounts,
-    shaping: home.world.shaping,
+    mounts: own && environment.sandbox.mounts,
+    shaping: environment.sandbox.shaping,
     isolated: options.isolated,
   })
-  const under = await underFire(arena, { options, schedule, home })
-  const { troublemaker, silent, soak } = under
-  const { verdict, returned } = await judgedRun({ arena, ...under }, options, home.say)
-  home.say('passover verify')
+  const under = await underFire(topology, { options, schedule, environment })
+  const { injector, silent, soak } = under
+  const { verdict, returned } = await judgedRun({ topology, ...under }, options, environment.say)
+  environment.say('passover verify')
   const { length_ms, id_window_ms } = options
-  const verify = await runVerifyCommand(home.command, {
-    servers: arena.servers,
+  const verify = await runVerifyCommand(environment.command, {
+    servers: topology.servers,
     dir: options.dir,
     id_window_ms,
     length_ms,
-    credentials: arena.access.verifier,
+    credentials: topology.access.verifier,
   })
-  const failures = [
-    ...arena.crashes,
-    ...troublemaker.failures,
-    ...silent.map((name) => `${name} still waited after ${DRAIN_TIMEOUT_MS} ms`),
-  ]
+  const failures = [...topology.crashes, ...injector.failures, ...silent.map((name) => `${name} still waited after ${DRAIN_TIMEOUT_MS} ms`)]
   const { dir, ...asked } = options
   return {
-    ok: verdict.ok && verify.ok && failures.length === 0 && troublemaker.voided.length === 0,
-    passover: home.passover,
+    ok: verdict.ok && verify.ok && failures.length === 0 && injector.voided.length === 0,
+    passover: environment.passover,
     seed: options.seed,
     again: commandOf(options),
     started_at: started.toISOString(),
     seconds: Math.round((Date.now() - started.getTime()) / 1_000),
     options: asked,
-    machine: machineOf(arena, home),
-    left_out: leftOut(arena, options, home.world),
-    faults: countFaults(troublemaker.done),
-    recovery: recoveries(troublemaker.done, returned),
+    machine: machineOf(topology, environment),
+    left_out: leftOut(topology, options, environment.sandbox),
+    faults: countFaults(injector.done),
+    recovery: recoveries(injector.done, returned),
     verdict,
     verify,
     failures,
-    voided: troublemaker.voided,
+    voided: injector.voided,
     ...(soak && { soak }),
     schedule,
-    done: troublemaker.done,
+    done: injector.done,
   }
 }
 
 interface UnderFire {
-  troublemaker: FaultInjector
+  injector: FaultInjector
   /** Returns the observed deletions, given a test for what the stream still holds. */
   removals: (isHere: (sequence: number) => boolean) => Removal[]
   /** Names of the originators that did not finish in time. */
@@ -103,51 +99,51 @@ interface UnderFire {
 
 /** Runs load and faults until time is up and every originator has the results of its requests. */
 async function underFire(
-  arena: Topology,
-  { options, schedule, home }: { options: ChaosOptions; schedule: readonly PlannedFault[]; home: RunEnvironment },
+  topology: Topology,
+  { options, schedule, environment }: { options: ChaosOptions; schedule: readonly PlannedFault[]; environment: RunEnvironment },
 ): Promise<UnderFire> {
-  using time = timeUp(options.length_ms, home.stop)
+  using time = timeUp(options.length_ms, environment.stop)
   const over = time.signal
-  await arena.ask()
-  const troublemaker = new FaultInjector(arena, over)
-  const soak = options.soak ? new Soak(arena) : undefined
-  await using retention = await RetentionWatch.open(arena.servers, arena.access)
+  await topology.ask()
+  const injector = new FaultInjector(topology, over)
+  const soak = options.soak ? new Soak(topology) : undefined
+  await using retention = await RetentionWatch.open(topology.servers, topology.access)
   const answered = new AbortController()
   const looking = retention.watch(answered.signal)
   const watching = soak?.watch(over)
-  const telling = reportProgress(arena, { troublemaker, options, over, home })
-  await Promise.all([troublemaker.run(schedule), pause(options.length_ms, over)])
+  const telling = reportProgress(topology, { injector, options, over, environment })
+  await Promise.all([injector.run(schedule), pause(options.length_ms, over)])
   await Promise.all([telling, watching])
-  home.say('load is over: waiting for what was asked for')
-  const silent = await arena.answered(DRAIN_TIMEOUT_MS)
+  environment.say('load is over: waiting for what was asked for')
+  const silent = await topology.answered(DRAIN_TIMEOUT_MS)
   answered.abort()
   await looking
-  await retention.untilDeleted(home.stop.aborted ? 0 : DELETION_TIMEOUT_MS)
-  const damaged = troublemaker.spansOf(({ fault }) => fault === 'flip')
-  return { troublemaker, removals: (isHere) => retention.removals(damaged, isHere), silent, soak: soak?.report() }
+  await retention.untilDeleted(environment.stop.aborted ? 0 : DELETION_TIMEOUT_MS)
+  const damaged = injector.spansOf(({ fault }) => fault === 'flip')
+  return { injector, removals: (isHere) => retention.removals(damaged, isHere), silent, soak: soak?.report() }
 }
 
 /** Runs the checker on everything that servers and processes have stored. */
 async function judgedRun(
-  { arena, troublemaker, removals }: { arena: Topology } & UnderFire,
+  { topology, injector, removals }: { topology: Topology } & UnderFire,
   { slack_ms, id_window_ms }: ChaosOptions,
   say: (progress: string) => void,
 ): Promise<VerificationResult> {
-  const killed = Object.fromEntries(arena.of('worker').map(({ name, deaths }) => [name, deaths]))
+  const killed = Object.fromEntries(topology.of('worker').map(({ name, deaths }) => [name, deaths]))
   return verifyRun({
-    servers: arena.servers,
-    access: arena.access,
-    histories: arena.historyDir,
+    servers: topology.servers,
+    access: topology.access,
+    histories: topology.historyDir,
     options: {
       bound_ms: 1_000 + slack_ms,
       cascade_ms: 2_000 + slack_ms,
       seal_ms: 30_000 + slack_ms,
-      troubles: troublemaker.troubles(),
-      audit_away: troublemaker.spansOf(({ target }) => target === 'audit'),
+      troubles: injector.troubles(),
+      audit_away: injector.spansOf(({ target }) => target === 'audit'),
       id_window_ms,
       durable: DURABLE,
     },
-    workers: { frozen: troublemaker.frozen('worker'), killed },
+    workers: { frozen: injector.frozen('worker'), killed },
     removals,
     say,
   })
@@ -178,42 +174,42 @@ export function scheduleOf({ seed, length_ms, faults }: ChaosOptions, servers: r
 
 /** Reports progress until the run is over. */
 async function reportProgress(
-  arena: Topology,
-  how: { troublemaker: FaultInjector; options: ChaosOptions; over: AbortSignal; home: RunEnvironment },
+  topology: Topology,
+  how: { injector: FaultInjector; options: ChaosOptions; over: AbortSignal; environment: RunEnvironment },
 ): Promise<void> {
   const started = performance.now()
   while (!how.over.aborted) {
     const left = Math.max(0, Math.round((how.options.length_ms - (performance.now() - started)) / 1_000))
-    const last = how.troublemaker.done.at(-1)
-    const trouble = arena.crashes.length > 0 ? `, ${arena.crashes.length} processes crashed` : ''
-    how.home.say(`${how.troublemaker.done.length} faults, ${left} s left${trouble}${last ? `; last: ${last.what}` : ''}`)
-    await pause(how.home.say_every_ms, how.over)
+    const last = how.injector.done.at(-1)
+    const trouble = topology.crashes.length > 0 ? `, ${topology.crashes.length} processes crashed` : ''
+    how.environment.say(`${how.injector.done.length} faults, ${left} s left${trouble}${last ? `; last: ${last.what}` : ''}`)
+    await pause(how.environment.say_every_ms, how.over)
   }
 }
 
-function machineOf(arena: Topology, { world, server }: RunEnvironment): Machine {
+function machineOf(topology: Topology, { sandbox, server }: RunEnvironment): Machine {
   return {
     cpus: cpus().length,
     memory_mib: Math.round(totalmem() / (1 << 20)),
     platform: `${process.platform} ${process.arch}`,
     node: process.version,
     nats_server: server.version,
-    network: arena.network.kind,
-    slow_links: arena.network.kind === 'loopback' ? 'a proxy of our own' : world.shaping,
-    full_disk: arena.disks.means,
+    network: topology.network.kind,
+    slow_links: topology.network.kind === 'loopback' ? 'a proxy of our own' : sandbox.shaping,
+    full_disk: topology.disks.means,
   }
 }
 
 /** Lists the faults and measurements that this machine does not support or that were not requested (I3). */
-function leftOut(arena: Topology, { faults, nodes, network, soak }: ChaosOptions, world: NamespaceSandbox): string[] {
+function leftOut(topology: Topology, { faults, nodes, network, soak }: ChaosOptions, sandbox: NamespaceSandbox): string[] {
   const left = FAULTS.filter((fault) => !faults.includes(fault)).map((fault) => `${fault}: not asked for`)
   if (nodes === 1) left.push('leader-kill, disk-full, flip: there is one server, nobody else has what it loses')
-  if (arena.network.kind === 'loopback' && network === 'own')
-    left.push(`network namespaces: ${world.why}; proxies on loopback stand in for them`)
-  if (arena.network.kind === 'namespaces' && world.shaping === 'tbf')
+  if (topology.network.kind === 'loopback' && network === 'own')
+    left.push(`network namespaces: ${sandbox.why}; proxies on loopback stand in for them`)
+  if (topology.network.kind === 'namespaces' && sandbox.shaping === 'tbf')
     left.push('delay of slow links: the kernel has no netem; their throughput alone is limited')
-  if (arena.network.kind === 'namespaces' && world.shaping === 'none') left.push('slow links: the kernel can shape no traffic')
-  if (arena.disks.means === 'none') left.push('disk-full: nothing may be mounted here, and there is no prlimit')
+  if (topology.network.kind === 'namespaces' && sandbox.shaping === 'none') left.push('slow links: the kernel can shape no traffic')
+  if (topology.disks.means === 'none') left.push('disk-full: nothing may be mounted here, and there is no prlimit')
   if (soak && process.platform !== 'linux')
     left.push('memory, descriptors and threads of processes: they are read from /proc, which is not here')
   return left

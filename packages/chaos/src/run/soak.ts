@@ -10,12 +10,12 @@ type Life = Pick<Series, 'who' | 'pid'>
 
 /** Samples the resource usage of every process and server. A restarted process is a different one, so each life has a series of its own. */
 export class Soak {
-  readonly #arena: Topology
+  readonly #topology: Topology
   readonly #series: Series[] = []
   #samples = 0
 
-  constructor(arena: Topology) {
-    this.#arena = arena
+  constructor(topology: Topology) {
+    this.#topology = topology
   }
 
   async watch(over: AbortSignal): Promise<void> {
@@ -28,13 +28,13 @@ export class Soak {
   async #sample(): Promise<void> {
     this.#samples += 1
     const at = Date.now()
-    for (const { name, pid, frozen, resources } of this.#arena.actors.values()) {
+    for (const { name, pid, frozen, resources } of this.#topology.actors.values()) {
       if (frozen) continue
       const life = { who: name, pid }
       await this.#process(life, at)
       if (resources) this.#add(life, 'timers', { at, value: resources.timers })
     }
-    for (const node of this.#arena.cluster.nodes) {
+    for (const node of this.#topology.cluster.nodes) {
       const { name, pid } = node
       if (pid === undefined) continue
       const life = { who: `server ${name}`, pid }

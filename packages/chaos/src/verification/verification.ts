@@ -37,15 +37,15 @@ export interface VerificationResult {
 }
 
 /** Reads all data repeatedly until every pass has ended and is recorded, or time is up. Returns the verdict on the last reading. */
-export async function verifyRun(judging: VerificationInput): Promise<VerificationResult> {
-  judging.say('reading the history')
-  const nc = await connect({ servers: judging.servers, name: 'checker', ...(await judging.access.admin()) })
+export async function verifyRun(input: VerificationInput): Promise<VerificationResult> {
+  input.say('reading the history')
+  const nc = await connect({ servers: input.servers, name: 'checker', ...(await input.access.admin()) })
   const deadline = performance.now() + SETTLE_TIMEOUT_MS
   try {
     for (;;) {
-      const reading = await read(nc, judging)
+      const reading = await read(nc, input)
       if (reading.quiet || performance.now() > deadline) {
-        if (!reading.verdict.ok) await keep(reading.records, join(judging.histories, 'stream.jsonl'))
+        if (!reading.verdict.ok) await keep(reading.records, join(input.histories, 'stream.jsonl'))
         return { verdict: reading.verdict, returned: returnsIn(reading.records) }
       }
       await pause(POLL_INTERVAL_MS)

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { VERIFIER_NAME } from '../cluster/access.js'
+import { PERSON_NAME } from '../cluster/access.js'
 
 /** Result of `passover verify` after a run. */
 export interface VerifyCommandResult {
@@ -39,7 +39,7 @@ export async function runVerifyCommand(
     where.servers[0] ?? '',
     '--id-window',
     `${where.id_window_ms}ms`,
-    ...(where.credentials ? ['--as', VERIFIER_NAME] : []),
+    ...(where.credentials ? ['--as', PERSON_NAME] : []),
   ]
   const { text, why } = await new Promise<{ text: string; why: string }>((resolve) => {
     const env = { ...process.env, ...(where.credentials && { NATS_CREDS: where.credentials }) }

@@ -22,15 +22,15 @@ export function unknownAgentError(name: string): CliFailure {
 
 /** Registers or changes an agent. Publishes the event before it writes the record, so that the stream alone shows who could do what. */
 export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ record: AgentRecord; before: AgentRecord | undefined }> {
-  const records = new AgentRegistry(bus, await bus.table('agents', agentRecord))
-  const { record: before, revision: over, isUnreadable } = await records.standing(change.name)
+  const registry = new AgentRegistry(bus, await bus.table('agents', agentRecord))
+  const { record: before, revision: over, isUnreadable } = await registry.standing(change.name)
   if (isUnreadable)
     throw new CliFailure('E031', `${change.name} was registered by a later version of passover`, { hint: 'change it with that version' })
   const record = applyAgentChange(before, change, { person: bus.identity, now: bus.now(), next_sequence: (await bus.bounds()).last + 1 })
   const schema = record.defaults?.output_schema
   if (schema) await requireCompiling(schema, 'defaults.output_schema')
-  stored(await records.tell(record.name, record))
-  if ((await records.keep({ record, over })) !== 'kept') throw notStored('somebody else changed it at the same time')
+  stored(await registry.tell(record.name, record))
+  if ((await registry.keep({ record, over })) !== 'kept') throw notStored('somebody else changed it at the same time')
   return { record, before }
 }
 

@@ -5,13 +5,13 @@ import { type AnsweredDecision, type AnsweredPass, type ShownFile, sha256, type 
 import {
   type Accepts,
   type Applied,
-  type ApplyAuthorization,
   type ApplyHome,
+  type AuthorizationInput,
   applyBlockedReason,
   applySelected,
+  authorizationInput,
   authorizeApply,
   interruptedSets,
-  loadDecision,
   notShown,
   type Plan,
   planSelected,
@@ -47,7 +47,7 @@ export interface ApplyRequest extends PassRef, Accepts {
 /** A pass and everything that is determined before the person is asked. */
 interface Ready {
   pass: AnsweredPass
-  judged: ApplyAuthorization
+  input: AuthorizationInput
   taken: readonly NumberedModification[]
   plan: Plan
   /** Combined effect of the selected changes on each file. */
@@ -76,24 +76,24 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   const { digest, files } = ready
   const document = { id: ready.pass.row.id, directory, digest, modifications: modificationsOf(ready), files, settled }
   const stopped = ready.plan.items.some(({ verdict }) => verdict === 'conflict' || verdict === 'refused')
-  const view = { colors: terminal.colors, all: ready.judged.all }
+  const view = { colors: terminal.colors, all: ready.input.all }
   if (given.dryRun || stopped) {
     const doubt = given.dryRun ? { dry_run: true, interrupted } : {}
     terminal.show({ ...document, ...doubt, applied: [], rejected: rejectedOf(ready) }, () => renderPlan(ready, { ...view, digest }))
     return stopped ? 1 : 0
   }
   if (terminal.mode === 'human') terminal.stream(null, () => renderPlan(ready, view))
-  if (!ready.judged.decision) {
+  if (!ready.input.decision) {
     if (!given.despiteRevocation) refuseRevoked(ready.pass, 'apply')
     refuseUnshown(ready, given)
   }
   const question = given.yes ? undefined : applyQuestion(ready, directory)
   if (question && terminal.interactive && !(await confirmAction(question))) return 1
-  if (!given.yes && !terminal.interactive && !ready.judged.decision) throw undecided(ready, bus.identity)
+  if (!given.yes && !terminal.interactive && !ready.input.decision) throw undecided(ready, bus.identity)
   const decision = await decisionOf(bus, ready)
-  const { judged, taken } = ready
+  const { input, taken } = ready
   const applied_by = decision.person
-  const applied = await applySelected(home, { key: judged.key, all: judged.all, taken, applied_by, binary: given.binary ?? false })
+  const applied = await applySelected(home, { key: input.key, all: input.all, taken, applied_by, binary: given.binary ?? false })
   const done = { ...applied, settled: [...settled, ...newSettled(settled, applied.settled)] }
   terminal.show({ ...document, decision: brief(decision), ...done }, () =>
     renderApplied(
@@ -117,18 +117,18 @@ function refuseUnshown({ pass, files }: Ready, accepts: Accepts): void {
 }
 
 /** Returns the question for the person: about writing, deciding, or both. Returns `undefined` if neither is left to do. */
-function applyQuestion({ plan, judged, taken }: Ready, directory: string): string | undefined {
+function applyQuestion({ plan, input, taken }: Ready, directory: string): string | undefined {
   const changes = plan.changes.length
   if (changes > 0) return `Apply ${count(changes, 'change')} in ${directory}?`
-  return judged.decision ? undefined : `Approve ${count(taken.length, 'change')}, so already in ${directory}?`
+  return input.decision ? undefined : `Approve ${count(taken.length, 'change')}, so already in ${directory}?`
 }
 
 /** Applying undecided changes approves them, so without a terminal to ask at this is an error instead of an assumed yes. */
-function undecided({ pass, judged }: Ready, person: string): CliFailure {
+function undecided({ pass, input }: Ready, person: string): CliFailure {
   refuseOwnDecision(pass, person)
   const { id } = pass.row
   return usage(
-    `nobody has decided about the ${count(judged.all.length, 'change')} of ${id}, and there is no terminal to ask at`,
+    `nobody has decided about the ${count(input.all.length, 'change')} of ${id}, and there is no terminal to ask at`,
     `look at them: passover apply ${id} ${partiesText(pass.row)} --dry-run; approve and apply them: passover apply ${id} ${partiesText(pass.row)} --yes`,
   )
 }
@@ -137,16 +137,16 @@ async function prepare(bus: Bus, given: ApplyRequest): Promise<Ready> {
   const pass = markedPass(await findPass(bus, given), given.revoked)
   const output = await outputOf(bus, pass)
   const data = pass.return?.data ?? new Uint8Array()
-  const judged = loadDecision(pass, { data }, output)
+  const input = authorizationInput(pass, { data }, output)
   if (!reviewable(output.artifacts)) throw new CliFailure('E021', `the changes of ${pass.row.id} cannot be read`)
-  const never = applyBlockedReason(judged)
+  const never = applyBlockedReason(input)
   if (never) throw new CliFailure('E013', `${pass.row.id}: ${never.message}`, releaseHint(pass))
-  const only = numbersIn(given.only, judged.all)
-  const taken = judged.decision ? decidedOn(judged, only) : judged.all.filter(({ number }) => !only || only.includes(number))
-  if (judged.all.length === 0)
+  const only = numbersIn(given.only, input.all)
+  const taken = input.decision ? decidedOn(input, only) : input.all.filter(({ number }) => !only || only.includes(number))
+  if (input.all.length === 0)
     throw new CliFailure('E041', `${pass.row.id} proposes no changes to files`, { hint: `passover show ${pass.row.id}` })
   const plan = await planSelected(given.directory, { taken, binary: given.binary ?? false })
-  return { pass, judged, taken, plan, files: showTaken(taken, plan, { whole: given.whole }), digest: reviewDigest(sha256(data), taken) }
+  return { pass, input, taken, plan, files: showTaken(taken, plan, { whole: given.whole }), digest: reviewDigest(sha256(data), taken) }
 }
 
 async function outputOf(bus: Bus, pass: AnsweredPass): Promise<WorkOutput> {
@@ -171,29 +171,29 @@ function numbersIn(only: string | undefined, all: readonly NumberedModification[
   return numbers
 }
 
-function decidedOn(judged: ApplyAuthorization, only: number[] | undefined): readonly NumberedModification[] {
-  const allowed = authorizeApply(judged, only)
+function decidedOn(input: AuthorizationInput, only: number[] | undefined): readonly NumberedModification[] {
+  const allowed = authorizeApply(input, only)
   if (allowed.ok) return allowed.taken
   throw allowed.error
 }
 
-async function decisionOf(bus: Bus, { pass, judged, taken }: Ready): Promise<AnsweredDecision> {
-  if (judged.decision) return judged.decision
+async function decisionOf(bus: Bus, { pass, input, taken }: Ready): Promise<AnsweredDecision> {
+  if (input.decision) return input.decision
   const numbers = taken.map(({ number }) => number)
-  return decideApply(bus, pass, chooseModifications(judged.all, numbers).modifications)
+  return decideApply(bus, pass, chooseModifications(input.all, numbers).modifications)
 }
 
 function brief({ person, verdict, time, sequence, self, unverified }: AnsweredDecision): object {
   return { person, verdict, time, sequence, ...(self && { self }), ...(unverified && { unverified }) }
 }
 
-function rejectedOf({ judged, taken }: Ready): string[] {
-  return judged.all.filter((one) => !taken.includes(one)).map(({ modification }) => modification.path)
+function rejectedOf({ input, taken }: Ready): string[] {
+  return input.all.filter((one) => !taken.includes(one)).map(({ modification }) => modification.path)
 }
 
 /** Returns every modification with its planned outcome, for `--json`. Diffs are listed by file. */
-function modificationsOf({ judged, plan }: Ready): object[] {
-  return judged.all.map(({ number, digest, modification: { path, operation = 'modify' } }) => {
+function modificationsOf({ input, plan }: Ready): object[] {
+  return input.all.map(({ number, digest, modification: { path, operation = 'modify' } }) => {
     const planned = plan.items.find((item) => item.number === number)
     return planned ?? { number, digest, path, operation, verdict: 'rejected' }
   })

@@ -80,21 +80,21 @@ export interface ExportResult {
  * Reads archive and stream, newest first and in bounded memory, and writes the passes oldest first. Writes the summary only if neither
  * `since` nor `session` is given.
  */
-export async function exportPasses(bus: Bus, wanted: ExportRequest, say: (text: string) => void): Promise<ExportResult> {
+export async function exportPasses(bus: Bus, request: ExportRequest, say: (text: string) => void): Promise<ExportResult> {
   await using schemas = outputSchemas()
   const check: CheckSchema = (schema, value, subagent) => schemas.checkFor(subagent, schema, value)
   await using spool = await ReverseSpool.open()
-  const since = wanted.since ?? Number.NEGATIVE_INFINITY
+  const since = request.since ?? Number.NEGATIVE_INFINITY
   let oldest: WalkedPass | undefined
   const rules = await readIdWindow(bus)
-  const logged = await LoggingHistory.read(bus, wanted.log_all_passes)
+  const logged = await LoggingHistory.read(bus, request.log_all_passes)
   const manifest = await Manifest.open(bus)
   const removed = new Removed(await manifest.all())
   const again = new Set<string>()
   const told = { passes: 0, unlogged: 0 }
   for await (const walked of everyPass(bus, manifest, rules)) {
     oldest = walked
-    const found = await exported(walked, { session: wanted.session, since, check, rules })
+    const found = await exported(walked, { session: request.session, since, check, rules })
     const noted = found.filter(({ sequences }) => sequences.some((sequence) => logged.at(sequence)))
     const passes: Found[] = []
     for (const one of noted) {
@@ -116,7 +116,7 @@ export async function exportPasses(bus: Bus, wanted: ExportRequest, say: (text: 
     before: Math.max(since, lost, before),
     isAgain: (entry: PassOverAuditEntry) => again.size > 0 && again.has(lineKey(entry)),
   }
-  return { ...(await written(spool, wanted, kept)), unlogged: told.unlogged }
+  return { ...(await written(spool, request, kept)), unlogged: told.unlogged }
 }
 
 /** Segments that retention removed from the archive. Older segments may remain because of holds or open passes. */
@@ -190,8 +190,8 @@ function wallOf(record: PassRecord): number | undefined {
   return record.ended_at === undefined ? undefined : Math.max(0, record.ended_at - createdAt(record))
 }
 
-async function written(spool: ReverseSpool, wanted: ExportRequest, kept: KeptLines): Promise<Omit<ExportResult, 'unlogged'>> {
-  const { folder } = wanted
+async function written(spool: ReverseSpool, request: ExportRequest, kept: KeptLines): Promise<Omit<ExportResult, 'unlogged'>> {
+  const { folder } = request
   const summing = new SummaryBuilder()
   await using files = new ExportFiles(folder, kept)
   const months = new Set<string>()
@@ -203,8 +203,8 @@ async function written(spool: ReverseSpool, wanted: ExportRequest, kept: KeptLin
     await files.add(passes.map(({ entry }) => entry))
   }
   const summary = { ...summing.told(), ...(Number.isFinite(kept.before) ? { counted_since: kept.before } : {}) }
-  if (wanted.since === undefined && wanted.session === undefined) await files.write(SUMMARY_FILE, `${JSON.stringify(summary, null, 2)}\n`)
+  if (request.since === undefined && request.session === undefined) await files.write(SUMMARY_FILE, `${JSON.stringify(summary, null, 2)}\n`)
   const paths = await files.finish()
-  if (wanted.csv) for (const month of [...months].sort()) paths.push(await writeCsv(folder, month))
+  if (request.csv) for (const month of [...months].sort()) paths.push(await writeCsv(folder, month))
   return { passes: summary.passes, files: paths, summary }
 }

@@ -20,22 +20,22 @@ const MAX_LETTERS = 10_000
 /** Runs an action on the given dead letters, or on all open ones. More than one needs `--yes` or a confirmation. */
 export async function resolveSelected(
   context: Context,
-  { bus, choice, verb }: { bus: Bus; choice: LetterSelection; verb: 'requeue' | 'drop' },
+  { bus, selection, verb }: { bus: Bus; selection: LetterSelection; verb: 'requeue' | 'drop' },
   run: (detail: DeadLetterDetail) => Promise<ResolutionResult>,
 ): Promise<number> {
   const { terminal } = context
-  const letters = await selectLetters(bus, choice, verb)
+  const letters = await selectLetters(bus, selection, verb)
   const what = count(letters.length, 'dead letter')
-  if (choice.dryRun) {
+  if (selection.dryRun) {
     const ids = letters.map(({ id }) => id)
     terminal.show({ dry_run: true, [`would_${verb}`]: ids }, () => [`Would ${verb} ${what}.`, ...ids.map((id) => `  ${id}`)].join('\n'))
     return 0
   }
-  if (letters.length > 1 && !choice.yes && !(await confirmResolution(context, `${verb === 'drop' ? 'Drop' : 'Requeue'} ${what}?`))) {
+  if (letters.length > 1 && !selection.yes && !(await confirmResolution(context, `${verb === 'drop' ? 'Drop' : 'Requeue'} ${what}?`))) {
     throw usage(`that would ${verb} ${what}`, 'see which with --dry-run; do it with --yes')
   }
   const [only] = letters
-  if (choice.ids.length === 1 && only) return tell(context, [await run(await findDeadLetter(bus, deadLetterRef(only)))])
+  if (selection.ids.length === 1 && only) return tell(context, [await run(await findDeadLetter(bus, deadLetterRef(only)))])
   const done: ResolutionResult[] = []
   for (const letter of letters) {
     const one = await attempt(letter, async () => run(await findDeadLetter(bus, deadLetterRef(letter))))

@@ -21,7 +21,7 @@ export interface CancelAllRequest extends Chosen {
   yes?: true | undefined
 }
 
-const AT_A_TIME = 64
+const BATCH_SIZE = 64
 const SHOWN = 20
 const LOOK_MS = 200
 /** Milliseconds without progress after which the command gives up. */
@@ -114,8 +114,8 @@ class Ending {
   async #ask(rows: readonly PassRow[]): Promise<number> {
     const before = this.asked
     const fresh = rows.filter((row) => !this.#asked.has(keyText(row)))
-    for (let at = 0; at < fresh.length; at += AT_A_TIME) {
-      await Promise.all(fresh.slice(at, at + AT_A_TIME).map((row) => this.#askOne(row)))
+    for (let at = 0; at < fresh.length; at += BATCH_SIZE) {
+      await Promise.all(fresh.slice(at, at + BATCH_SIZE).map((row) => this.#askOne(row)))
       this.progress.say(`asked for the end of ${this.asked - before} of ${count(fresh.length, 'pass', 'passes')}`)
     }
     return this.asked - before

@@ -23,24 +23,24 @@ interface DecisionQuestion {
  * Shows on stderr what the decision is about, with all changes that an approval includes, and asks for confirmation. Scripts approve changes with
  * `--digest`, which names what an earlier command showed, or with `--yes`.
  */
-export function confirmDecision({ terminal, person }: Context, asked: DecisionQuestion) {
+export function confirmDecision({ terminal, person }: Context, question: DecisionQuestion) {
   return async (due: InboxItem, returned: ShownReturn | undefined): Promise<boolean> => {
-    const { digest, yes } = asked
+    const { digest, yes } = question
     const shown = shownDigest(due, returned)
     if (digest !== undefined && digest !== shown) throw otherDigest(due, shown)
     const review = returned?.review
     const scripted = yes || digest !== undefined
     if (!terminal.interactive && !review) return true
     if (terminal.interactive && !scripted)
-      terminal.note(renderItem(due, { colors: terminal.noteColors, now: asked.now(), person, whole: true }))
+      terminal.note(renderItem(due, { colors: terminal.noteColors, now: question.now(), person, whole: true }))
     if (review && digest === undefined) {
       const warned = countWarnings(review.files)
       terminal.exhibit(renderReview(review.files, { colors: terminal.noteColors, all: returned.modifications }))
       terminal.note(`${count(review.files.length, 'file')}${warned ? `, ${warned}` : ''}. Digest of these changes: ${review.digest}`)
     }
     if (scripted) return true
-    if (!terminal.interactive) throw undecided(due, shown, asked)
-    return confirmAction(decisionQuestion(due, returned, asked))
+    if (!terminal.interactive) throw undecided(due, shown, question)
+    return confirmAction(decisionQuestion(due, returned, question))
   }
 }
 

@@ -94,17 +94,17 @@ async function takeSnapshot(bus: Bus): Promise<TopSnapshot> {
 type View = Pick<Terminal, 'colors' | 'columns'>
 
 /** Renders the view. Lines fit into 60 columns if names and ids are shortened. */
-function renderTop(look: TopSnapshot, view: View): string {
+function renderTop(snapshot: TopSnapshot, view: View): string {
   const { bold, dim } = view.colors
-  const { passes, p50_ms, p99_ms } = look.last_minute
+  const { passes, p50_ms, p99_ms } = snapshot.last_minute
   const times = p50_ms === undefined || p99_ms === undefined ? '' : `, p50 ${duration(p50_ms)}, p99 ${duration(p99_ms)}`
   const sections = [
     [
-      `${bold(String(look.queued))} queued  ${bold(String(look.running))} running  ${bold(String(look.held))} held  ${dim(clockTime(look.time).slice(0, 8))}`,
+      `${bold(String(snapshot.queued))} queued  ${bold(String(snapshot.running))} running  ${bold(String(snapshot.held))} held  ${dim(clockTime(snapshot.time).slice(0, 8))}`,
       `${passes} in the last minute${times}`,
     ].join('\n'),
-    look.agents.length === 0 ? 'No agents. Start one: passover work <name> -- <command>' : agentsTable(look, view),
-    ...(look.slowest.length === 0 ? [] : [slowestTable(look, view)]),
+    snapshot.agents.length === 0 ? 'No agents. Start one: passover work <name> -- <command>' : agentsTable(snapshot, view),
+    ...(snapshot.slowest.length === 0 ? [] : [slowestTable(snapshot, view)]),
   ]
   return sections.join('\n\n')
 }

@@ -42,16 +42,16 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
   const from = request.all ? 1 : last + 1
   let reads: NotificationReader | undefined
   await using _reader = await bus.follow({ from }, async (stored, fact) => {
-    const happening = describeEvent(stored, fact, { subjects: bus.subjects, names })
-    if (!happening || !isWantedFact(happening, request)) return
-    if (!request.notifications) shown.add(happening, () => line(happening, terminal.colors.dim))
+    const event = describeEvent(stored, fact, { subjects: bus.subjects, names })
+    if (!event || !isWantedFact(event, request)) return
+    if (!request.notifications) shown.add(event, () => line(event, terminal.colors.dim))
     const { mayBeTold, NotificationReader } = await import('@passover/notifier')
     if (!mayBeTold(fact)) return
     // Each notice costs reads, so notices of old messages are only read if notifications were requested.
     if (stored.sequence <= last && !request.notifications) return
     // The next message waits for this, so that a notification comes directly after the event it is about.
     reads ??= new NotificationReader(bus, rules)
-    for (const notice of await noticesFor(reads, fact, happening)) shown.add(notice, () => noticeLine(notice, context))
+    for (const notice of await noticesFor(reads, fact, event)) shown.add(notice, () => noticeLine(notice, context))
   })
   if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Watching; Ctrl-C ends it.')
   if (request.id !== undefined && !request.all && terminal.mode === 'human') await noteSilence(context, bus, { ...request, id: request.id })
@@ -87,13 +87,13 @@ class Shown {
     })
   }
 
-  add(happening: PassEvent, human: () => string): void {
+  add(event: PassEvent, human: () => string): void {
     const { terminal } = this.context
     if (this.#count === this.request.count) return
     this.#count += 1
-    if (terminal.mode === 'json') this.seen.push(happening)
-    else terminal.stream(happening, human)
-    const rings = happening.notice && this.request.bell && terminal.mode === 'human' && process.stderr.isTTY
+    if (terminal.mode === 'json') this.seen.push(event)
+    else terminal.stream(event, human)
+    const rings = event.notice && this.request.bell && terminal.mode === 'human' && process.stderr.isTTY
     if (rings) ringBell()
     if (this.#count === this.request.count) this.#isEnough()
   }
@@ -136,14 +136,14 @@ export function notificationText(notice: Notice): string {
   return `${how}${counts.length > 0 ? ` (${counts.join(', ')})` : ''}${said ? `: ${cut(said, SUMMARY_SHOWN)}` : ''}`
 }
 
-function isWantedFact(happening: PassEvent, { id, from, to }: WatchRequest): boolean {
-  if (id !== undefined && !happening.id?.startsWith(id)) return false
-  if (from !== undefined && happening.originator !== from) return false
-  return to === undefined || happening.subagent === to
+function isWantedFact(event: PassEvent, { id, from, to }: WatchRequest): boolean {
+  if (id !== undefined && !event.id?.startsWith(id)) return false
+  if (from !== undefined && event.originator !== from) return false
+  return to === undefined || event.subagent === to
 }
 
-function line(happening: PassEvent, dim: (text: string) => string): string {
-  const { time, kind, by = '', originator, subagent, id, attempt, detail, unverified } = happening
+function line(event: PassEvent, dim: (text: string) => string): string {
+  const { time, kind, by = '', originator, subagent, id, attempt, detail, unverified } = event
   const who = originator && subagent ? `${originator} → ${subagent}` : ''
   return `${dim(clockTime(time))}  ${kind.padEnd(KIND_WIDTH)} ${who}  ${id ?? ''}  ${entryText({ kind, by, attempt, detail, unverified })}`
 }

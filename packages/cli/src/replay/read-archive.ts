@@ -26,10 +26,10 @@ const PROGRESS_EVERY = 4_096
  */
 export async function readArchivedPasses(
   source: ArchiveSource,
-  wanted: ArchivedPassFilter,
-  telling: ArchivedEntryHandler,
+  filter: ArchivedPassFilter,
+  handler: ArchivedEntryHandler,
 ): Promise<{ events: number; told: number }> {
-  const visitor = new ArchivedPassReader(wanted, telling)
+  const visitor = new ArchivedPassReader(filter, handler)
   await walkArchive(source, visitor)
   return visitor.counts
 }
@@ -42,14 +42,14 @@ class ArchivedPassReader implements ArchiveVisitor {
   private subjects: ReturnType<typeof subjectsFrom> | undefined
 
   constructor(
-    private readonly wanted: ArchivedPassFilter,
-    private readonly telling: ArchivedEntryHandler,
+    private readonly filter: ArchivedPassFilter,
+    private readonly handler: ArchivedEntryHandler,
   ) {}
 
   event(event: ArchivedEvent): void {
     this.subjects ??= subjectsFrom(event.subject)
     const recorded = new StoredRecord(event, this.subjects)
-    if (++this.counts.events % PROGRESS_EVERY === 0) this.telling.onProgress?.(this.counts.events)
+    if (++this.counts.events % PROGRESS_EVERY === 0) this.handler.onProgress?.(this.counts.events)
     const key = keyIn(recorded)
     if (key && this.isWanted(recorded, key)) this.entries.push(this.entryOf(recorded.fact, key))
   }
@@ -65,7 +65,7 @@ class ArchivedPassReader implements ArchiveVisitor {
     const { entries } = this
     this.entries = []
     this.counts.told += entries.length
-    if (entries.length > 0 && !(await this.telling.onEntries(entries))) this.ended = true
+    if (entries.length > 0 && !(await this.handler.onEntries(entries))) this.ended = true
   }
 
   stop(): boolean {
@@ -74,7 +74,7 @@ class ArchivedPassReader implements ArchiveVisitor {
 
   /** Selects a pass by id or session. Only its request and first step name the session, so a selected pass is remembered. */
   private isWanted(recorded: StoredRecord, key: PassKey): boolean {
-    const { named, session } = this.wanted
+    const { named, session } = this.filter
     const text = keyText(key)
     if (this.journals.has(text)) return true
     const is = named.has(key) || (session !== undefined && sessionIn(recorded) === session)
@@ -99,7 +99,7 @@ class ArchivedPassReader implements ArchiveVisitor {
 
   private stepOf(step: Extract<Fact, { type: 'step' }>, key: PassKey): Pick<PlaybackEntry, 'detail' | 'ignored'> {
     const text = keyText(key)
-    const { journal, ignored } = next(this.journals.get(text) ?? EMPTY_JOURNAL, step, { id_window_ms: this.wanted.id_window_ms })
+    const { journal, ignored } = next(this.journals.get(text) ?? EMPTY_JOURNAL, step, { id_window_ms: this.filter.id_window_ms })
     this.journals.set(text, journal)
     const detail = step.kind === 'return' ? (step.code ?? step.status) : undefined
     return { ...(detail === undefined ? {} : { detail }), ...(ignored === undefined ? {} : { ignored }) }

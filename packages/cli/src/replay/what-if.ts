@@ -37,7 +37,7 @@ export class WhatIfRun implements ArchiveVisitor {
   readonly counts: WhatIfCounts = { events: 0, decided: 0, same: 0, otherwise: 0, taken: 0, kinds: {} }
   private readonly verifier: StreamVerifier
   private readonly open: OpenPasses
-  private readonly counting: LimitCounters
+  private readonly counters: LimitCounters
   private subjects: Subjects | undefined
 
   constructor(
@@ -47,7 +47,7 @@ export class WhatIfRun implements ArchiveVisitor {
     const { id_window_ms } = options
     this.subjects = subjects
     this.open = new OpenPasses({ id_window_ms, look_after_ms: id_window_ms })
-    this.counting = new LimitCounters(() => ({ open: this.open, ready: true }), 2 * id_window_ms)
+    this.counters = new LimitCounters(() => ({ open: this.open, ready: true }), 2 * id_window_ms)
     this.verifier = new StreamVerifier({ id_window_ms, from: 1, onFinding: () => undefined, onBegin: (beginning) => this.begin(beginning) })
   }
 
@@ -75,7 +75,7 @@ export class WhatIfRun implements ArchiveVisitor {
     if (!this.isAsked(beginning)) return
     const { counts, options } = this
     counts.decided++
-    const result = whatIf(beginning, options.document, this.counting.for(beginning.step.key))
+    const result = whatIf(beginning, options.document, this.counters.for(beginning.step.key))
     if (result.kind !== 'otherwise') {
       counts[result.kind]++
       return

@@ -40,8 +40,8 @@ export interface Evidence {
 /** Maximum number of passes in a chain; those of regular passes are far shorter. */
 const MAX_ANCESTORS = 64
 
-/** A bundle is a single string, which is limited to about half a gigabyte. */
 const MIB = 1024 * 1024
+/** Maximum number of bytes of parts in a bundle. A bundle is a single string, which is limited to about half a gigabyte. */
 const MAX_PART_BYTES = 128 * MIB
 
 /** Maximum number of messages of one pass that are read from the archive. */
@@ -242,8 +242,8 @@ export async function verifyEntries(
   { entries, subjects }: { entries: readonly ArchivedEvent[]; subjects: Subjects },
   options: { id_window_ms: number; parts?: LookUpPart },
 ): Promise<Verdict> {
-  const judging = new Verification({ ...options, selection: true }, subjects)
-  for (const event of entries) await judging.event(event)
-  await judging.segment()
-  return verdictOf(judging, { segments: 0, head: undefined, values: [], begins: undefined, removed: undefined }, options)
+  const verification = new Verification({ ...options, selection: true }, subjects)
+  for (const event of entries) await verification.event(event)
+  await verification.segment()
+  return verdictOf(verification, { segments: 0, head: undefined, values: [], begins: undefined, removed: undefined }, options)
 }

@@ -12,7 +12,7 @@ interface DeletedDuringReadDeps {
   bus: Bus
   manifest: Pick<Manifest, 'entry'>
   source: ArchiveSource
-  judging: Pick<Verification, 'fault' | 'verifier'>
+  verification: Pick<Verification, 'fault' | 'verifier'>
 }
 
 /**
@@ -51,13 +51,13 @@ export class DeletedDuringRead {
       const listed = await this.deps.manifest.entry(k)
       if (!listed) return []
       const { read } = await readCurrentSegment(this.deps.source, listed)
-      for (const fault of read?.faults ?? []) this.deps.judging.fault(fault)
+      for (const fault of read?.faults ?? []) this.deps.verification.fault(fault)
       const events = (read?.frames ?? []).flatMap((frame) => (frame.kind === 'event' ? [frame.event] : []))
       this.read = { k, events, is: read ? 'kept' : 'removed' }
     }
     const { first, last } = segmentRange(k)
     // Retention is so short that the segment has already been removed from the archive as well.
-    if (this.read.is === 'removed') this.deps.judging.verifier.removed({ first: Math.max(from, first), last: Math.min(up_to, last) })
+    if (this.read.is === 'removed') this.deps.verification.verifier.removed({ first: Math.max(from, first), last: Math.min(up_to, last) })
     return this.read.events
   }
 }

@@ -162,14 +162,14 @@ export class Verification implements ArchiveVisitor {
 
 /** Verifies an archive on its own. Throws ArchiveUnreadable. */
 export async function verifyArchive(source: ArchiveSource, options: VerifyOptions): Promise<Verdict> {
-  const judging = new Verification({ parts: savedArchiveParts(source), ...options })
-  const fault = (found: ArchiveFault) => judging.fault(found)
-  const chain = judging.chain.bind(judging)
-  const visitor = options.rules === 'chain only' ? { event: () => undefined, erased: () => undefined, fault, chain } : judging
+  const verification = new Verification({ parts: savedArchiveParts(source), ...options })
+  const fault = (found: ArchiveFault) => verification.fault(found)
+  const chain = verification.chain.bind(verification)
+  const visitor = options.rules === 'chain only' ? { event: () => undefined, erased: () => undefined, fault, chain } : verification
   const walked = await walkArchive(source, visitor, options.from)
-  judging.finish({ begins: walked.begins })
-  await verifyFiles(source, judging.findings, options)
-  return verdictOf(judging, walked, options)
+  verification.finish({ begins: walked.begins })
+  await verifyFiles(source, verification.findings, options)
+  return verdictOf(verification, walked, options)
 }
 
 /** Checks the files of a saved archive that the chain does not cover. */

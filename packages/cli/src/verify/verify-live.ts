@@ -56,43 +56,47 @@ export async function verifyLive(bus: Bus, options: VerifyLiveOptions): Promise<
     onBytes: saved && (({ hash }, bytes) => saved.put(savedPartName(hash), bytes)),
     hasLeft: deletedSince(bus, manifest),
   })
-  const judging = new Verification({ parts, ...options, from, early: true }, bus.subjects)
+  const verification = new Verification({ parts, ...options, from, early: true }, bus.subjects)
   // Includes events that the archive no longer has or that are skipped.
-  await readCustodyAndPolicy(bus, { from: 1, up_to: Number.POSITIVE_INFINITY }, (stored) => judging.early(eventOf(stored)))
+  await readCustodyAndPolicy(bus, { from: 1, up_to: Number.POSITIVE_INFINITY }, (stored) => verification.early(eventOf(stored)))
   const walked = await walkArchive(
     source,
     {
-      event: (event) => judging.event(event),
-      erased: (entry, pass) => judging.erased(entry, pass),
-      removed: (told) => judging.removed(told),
-      fault: (fault) => judging.fault(fault),
-      chain: (before, digests) => judging.chain(before, digests),
+      event: (event) => verification.event(event),
+      erased: (entry, pass) => verification.erased(entry, pass),
+      removed: (told) => verification.removed(told),
+      fault: (fault) => verification.fault(fault),
+      chain: (before, digests) => verification.chain(before, digests),
       segment: async (entry, frames, bytes) => {
-        await judging.segment()
+        await verification.segment()
         await saved?.add(entry, bytes)
-        if (entry.last >= bounds.first) await compare(bus, judging, { entry, frames, up_to: bounds.last })
+        if (entry.last >= bounds.first) await compare(bus, verification, { entry, frames, up_to: bounds.last })
       },
     },
     from,
   )
   if (newest && bounds.last < newest.last) {
-    judging.fault({ k: newest.k, sequence: newest.last, what: `was archived, but the stream ends at ${bounds.last}: it is another stream` })
+    verification.fault({
+      k: newest.k,
+      sequence: newest.last,
+      what: `was archived, but the stream ends at ${bounds.last}: it is another stream`,
+    })
   }
   if (walked.begins && bounds.first < segmentRange(walked.begins.k).first) {
     // A removed segment leaves its entry, and a new archive begins where the stream does.
     const what = `is the first that the archive knows of, though the stream begins at ${bounds.first}: entries before it were taken out`
-    judging.fault({ k: walked.begins.k, what })
+    verification.fault({ k: walked.begins.k, what })
   }
   const next = walked.newest ? sequenceAfter(walked.newest) : 1
   const since = options.from ?? 1
   const span = { from: Math.max(from, next), up_to: bounds.last, chained: since <= next, unbroken: Math.max(since, next) }
-  await verifyTail({ bus, judging, manifest, source, walked, saved }, span)
+  await verifyTail({ bus, verification, manifest, source, walked, saved }, span)
   for (const entry of await unannouncedEntries(bus))
-    judging.findings.remark({ rule: 'trust', what: `${unannouncedText(entry)}: every reader skips it` })
-  const index = await verifyIndex(bus, judging.findings)
+    verification.findings.remark({ rule: 'trust', what: `${unannouncedText(entry)}: every reader skips it` })
+  const index = await verifyIndex(bus, verification.findings)
   const unsaved = saved && erased && (await endSaved(bus, saved, erased))
-  judging.finish({ now: bus.now(), read_at, begins: walked.begins })
-  return { ...verdictOf(judging, walked, options), index, ...(unsaved ? { unsaved } : {}) }
+  verification.finish({ now: bus.now(), read_at, begins: walked.begins })
+  return { ...verdictOf(verification, walked, options), index, ...(unsaved ? { unsaved } : {}) }
 }
 
 /** Verifies and saves, and repeats this if something was erased meanwhile. Saves nothing while an erasure is in progress, which may take hours. */
@@ -140,7 +144,7 @@ async function endSaved(bus: Bus, saved: FolderWriter, before: Awaited<ReturnTyp
 /** Compares the messages of a segment that are still in the stream with the archived ones, to detect a change of either. */
 async function compare(
   bus: Bus,
-  judging: Verification,
+  verification: Verification,
   { entry, frames, up_to }: { entry: ManifestEntry; frames: readonly Frame[]; up_to: number },
 ): Promise<void> {
   const { k } = entry
@@ -151,12 +155,12 @@ async function compare(
     const { sequence } = stored
     const frame = archived.get(sequence)
     if (!frame && entry.removed) standing.push(sequence)
-    else if (!frame) judging.fault({ k, sequence, what: 'stands in the stream, and not in the archive' })
+    else if (!frame) verification.fault({ k, sequence, what: 'stands in the stream, and not in the archive' })
     else if (!Buffer.from(frame.digest).equals(encodeFrame(eventOf(stored)).digest)) {
-      judging.fault({ k, sequence, what: 'is archived otherwise than it stands in the stream' })
+      verification.fault({ k, sequence, what: 'is archived otherwise than it stands in the stream' })
     }
   })
   const [first] = standing
   if (first !== undefined)
-    judging.fault({ k, what: `was removed while ${standing.length} of its messages stand in the stream, ${first} the first` })
+    verification.fault({ k, what: `was removed while ${standing.length} of its messages stand in the stream, ${first} the first` })
 }

@@ -21,7 +21,7 @@ import type { Verification } from './verify-archive.js'
 
 interface VerifyTailDeps {
   bus: Bus
-  judging: Verification
+  verification: Verification
   manifest: Manifest
   source: ArchiveSource
   walked: ArchiveWalk
@@ -37,7 +37,7 @@ interface TailSpan extends ReadRange {
 
 /** Verifies the stream after the last segment. When saving, seals it locally; the chain continues as it will in the archive. */
 export async function verifyTail(deps: VerifyTailDeps, { from, up_to, chained, unbroken }: TailSpan): Promise<void> {
-  const { bus, judging, manifest } = deps
+  const { bus, verification, manifest } = deps
   const gaps = new Gaps(unbroken)
   const tail = new Tail(deps, { from, chained, gaps })
   await readRange(bus, { from, up_to }, (stored) => tail.event(eventOf(stored)))
@@ -46,9 +46,9 @@ export async function verifyTail(deps: VerifyTailDeps, { from, up_to, chained, u
   await readCustodyAndPolicy(
     bus,
     { from: Math.max(from, up_to + 1), up_to: Number.POSITIVE_INFINITY },
-    (stored) => void judging.event(eventOf(stored)),
+    (stored) => void verification.event(eventOf(stored)),
   )
-  await sayMissing(judging, manifest, gaps.until(up_to))
+  await sayMissing(verification, manifest, gaps.until(up_to))
 }
 
 /** Collects the sequences that were not read. */
@@ -108,7 +108,7 @@ class Tail {
         if (left.kind === 'event') await this.judge(left.event)
         else {
           ;(await this.take(left.entry)).addErased(left.entry)
-          this.deps.judging.erased(left.entry)
+          this.deps.verification.erased(left.entry)
         }
       }
     }
@@ -116,11 +116,11 @@ class Tail {
   }
 
   private async judge(event: ArchivedEvent): Promise<void> {
-    const { bus, judging } = this.deps
+    const { bus, verification } = this.deps
     const buffer = await this.take({ ...event, digest: encodeFrame(event).digest })
     const stored = storedOf(event)
     buffer.add(stored, bus.subjects.toFact(stored), undefined)
-    await judging.event(event)
+    await verification.event(event)
   }
 
   private async take({ sequence, digest }: ErasedEntry): Promise<SegmentBuffer> {
@@ -138,15 +138,15 @@ class Tail {
 
   private async seal(): Promise<void> {
     const { buffer, chain_before } = this
-    const { saved, judging, walked } = this.deps
+    const { saved, verification, walked } = this.deps
     if (!buffer) return
     const value = this.chain.end()
     if (saved) {
       const { entry, object, index } = await sealInMemory(buffer, { chain_before })
       await saved.add(entry, { object, index })
     }
-    await judging.segment()
-    judging.chain(chain_before, this.digests)
+    await verification.segment()
+    verification.chain(chain_before, this.digests)
     this.digests = []
     this.chain_before = value
     this.chain = new Chain(Buffer.from(value, 'hex'))
@@ -157,12 +157,12 @@ class Tail {
 }
 
 /** Reports missing entries. Nothing leaves the stream before it is archived, so an entry in neither was taken out, which no other rule detects. */
-async function sayMissing(judging: Verification, manifest: Manifest, gaps: readonly ReadRange[]): Promise<void> {
+async function sayMissing(verification: Verification, manifest: Manifest, gaps: readonly ReadRange[]): Promise<void> {
   // Segments archived during the read may have been removed since.
   const newest = gaps.length > 0 ? await manifest.newest() : undefined
   for (const { from, up_to } of gaps) {
     if (newest && from < sequenceAfter(newest)) continue
     const what = `${from === up_to ? 'is' : `and all up to ${up_to} are`} neither in the archive nor in the stream`
-    judging.findings.fault({ sequence: from, rule: 'chain', what })
+    verification.findings.fault({ sequence: from, rule: 'chain', what })
   }
 }

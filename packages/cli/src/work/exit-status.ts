@@ -21,18 +21,18 @@ const WRITE_LESS = 'let the command write less to stdout, or return what it made
  * with that text, and JSON with a `status` that fails the schema is E021. With another exit code or a signal, a valid output is still the output;
  * otherwise the pass fails with E011 and the end of stderr. As for handlers, fields that the system knows may be omitted.
  */
-export function parseWorkOutput(said: CommandOutput): CommandOutcome {
-  if (said.overflowed) return failed('E014', 'the command wrote more than may be kept', { recoverable: false, mend: WRITE_LESS })
-  const claimed = claimedOutput(said.stdout)
+export function parseWorkOutput(output: CommandOutput): CommandOutcome {
+  if (output.overflowed) return failed('E014', 'the command wrote more than may be kept', { recoverable: false, mend: WRITE_LESS })
+  const claimed = claimedOutput(output.stdout)
   const parsed = claimed === undefined ? undefined : handlerResult.safeParse(claimed)
   if (parsed?.success) return { kind: 'output', output: parsed.data }
-  if (said.exit !== 0)
-    return failed('E011', crashText(said), { exit: said.exit, signal: said.signal, stderr: cutStart(said.stderr, STDERR_SHOWN) })
+  if (output.exit !== 0)
+    return failed('E011', crashText(output), { exit: output.exit, signal: output.signal, stderr: cutStart(output.stderr, STDERR_SHOWN) })
   if (parsed)
     return failed('E021', `the command's output is no WorkOutput: ${issueTexts(parsed.error.issues, FAULTS_SHOWN).join('; ')}`, {
-      raw_output: cut(said.stdout, RAW_SHOWN),
+      raw_output: cut(output.stdout, RAW_SHOWN),
     })
-  return { kind: 'output', output: { status: 'completed', output: said.stdout } }
+  return { kind: 'output', output: { status: 'completed', output: output.stdout } }
 }
 
 /** Parses stdout as a WorkOutput candidate: JSON with a `status`. Anything else is text (`undefined`). */

@@ -44,27 +44,27 @@ export class SandboxedRuns {
     this.#sandbox = sandbox
   }
 
-  async run(command: Command, bounds: ResourceLimits): Promise<SandboxedRunEnd> {
+  async run(command: Command, limits: ResourceLimits): Promise<SandboxedRunEnd> {
     const holds = enforcedConstraints(this.#sandbox.guarantees)
     const enforced = [
-      ...(bounds.read_only && holds.has('read_only') ? ['read_only'] : []),
-      ...(bounds.no_network && holds.has('no_external_calls') ? ['no_external_calls'] : []),
+      ...(limits.read_only && holds.has('read_only') ? ['read_only'] : []),
+      ...(limits.no_network && holds.has('no_external_calls') ? ['no_external_calls'] : []),
     ]
     const layout = this.#sandbox.layout()
     // Without a read-only mount, changes are detected afterwards.
-    const isWatched = bounds.read_only && this.#sandbox.mechanism.kind === 'none'
+    const isWatched = limits.read_only && this.#sandbox.mechanism.kind === 'none'
     // A Set, because an installation above the directory is in both lists.
     const watched = [...new Set([...layout.project, ...layout.own])]
     const before = isWatched ? await fingerprint(watched) : undefined
-    const { end, exceeded } = await this.#runLimited(command, { bounds, enforced, layout })
+    const { end, exceeded } = await this.#runLimited(command, { limits, enforced, layout })
     const changed = before ? changesBetween(before, await fingerprint(watched)) : []
     return { end, broke: exceeded ?? (changed.length > 0 ? changedFiles(changed, end) : undefined) }
   }
 
-  async #runLimited(command: Command, held: { bounds: ResourceLimits; enforced: string[]; layout: ReturnType<Sandbox['layout']> }) {
-    const { bounds, enforced, layout } = held
+  async #runLimited(command: Command, held: { limits: ResourceLimits; enforced: string[]; layout: ReturnType<Sandbox['layout']> }) {
+    const { limits, enforced, layout } = held
     const { mechanism, tied } = this.#sandbox
-    const limit_bytes = bounds.memory_mb === undefined ? undefined : bounds.memory_mb * MB
+    const limit_bytes = limits.memory_mb === undefined ? undefined : limits.memory_mb * MB
     const cgroup = this.#cgroup(limit_bytes)
     const measured = limit_bytes !== undefined && !cgroup && process.platform === 'linux'
     let exceeded: MemoryExceeded | undefined
@@ -75,15 +75,15 @@ export class SandboxedRuns {
       return { ready: guarded.told, ends: [guarded, ...(limit_bytes === undefined ? [] : [watch(limit_bytes)])] }
     }
     // Otherwise git status would refresh the index, which counts as a change if the index is writable.
-    const env = { ...command.env(enforced), ...(bounds.read_only && { GIT_OPTIONAL_LOCKS: '0' }) }
+    const env = { ...command.env(enforced), ...(limits.read_only && { GIT_OPTIONAL_LOCKS: '0' }) }
     const gated = (await this.#guardian.begin()) && passesShell(env)
     const network = mechanism.kind !== 'none' && mechanism.network
     const line = launchCommand({
       command: command.command,
       mechanism,
       layout,
-      read_only: bounds.read_only,
-      no_network: bounds.no_network && network,
+      read_only: limits.read_only,
+      no_network: limits.no_network && network,
       tied,
       gated,
       cgroup: cgroup?.path,
@@ -91,7 +91,7 @@ export class SandboxedRuns {
       tools: this.#sandbox.tools,
       ...(measured && { data_bytes: limit_bytes * RESERVED_MEMORY_FACTOR + RESERVED_MEMORY_EXTRA, shm_bytes: limit_bytes }),
     })
-    const filter = mechanism.kind === 'bubblewrap' && bounds.no_network ? mechanism.filter : undefined
+    const filter = mechanism.kind === 'bubblewrap' && limits.no_network ? mechanism.filter : undefined
     try {
       const end = await runChild({ ...command, command: line, env, attend, gated, filter, shifted_signals: mechanism.kind !== 'none' })
       if (limit_bytes !== undefined && cgroup) exceeded ??= exceededIn(cgroup, limit_bytes)

@@ -58,14 +58,14 @@ export class Ledger {
     return [...this.#charges].flatMap(([pass, { sure, at }]) => (sure ? [] : [{ pass, at }]))
   }
 
-  charge(asking: BudgetRequest): ChargeResult | 'taken' {
-    const { pass, parent, tokens, at } = asking
+  charge(request: BudgetRequest): ChargeResult | 'taken' {
+    const { pass, parent, tokens, at } = request
     const present = this.#charges.get(pass)
-    if (present) return this.#chargeAgain(present, asking)
+    if (present) return this.#chargeAgain(present, request)
     const above = this.#above(parent.pass, parent.budget)
     const used_up = this.#charges.size >= LEDGER_PASSES ? full() : usedUp(above, tokens)
     if (used_up) return { ok: false, used_up }
-    const time_ms = Math.min(asking.time_ms, ...above.map(({ limit, time_ms }) => (limit.time_ms ?? Number.POSITIVE_INFINITY) - time_ms))
+    const time_ms = Math.min(request.time_ms, ...above.map(({ limit, time_ms }) => (limit.time_ms ?? Number.POSITIVE_INFINITY) - time_ms))
     if (!this.#accounts.has(parent.pass) && above[0]) this.#accounts.set(parent.pass, above[0])
     this.#charges.set(pass, { under: parent.pass, tokens, time_ms, at })
     for (const account of above) add(account, { tokens, time_ms, passes: 1 })

@@ -21,7 +21,7 @@ describe('counting', () => {
     fc.assert(
       fc.property(ops, fc.integer({ min: 1, max: 6 }), (list, limit) => {
         const open = new OpenPasses(RULES)
-        const counting = countingOf(open)
+        const counters = countingOf(open)
         const unread: PassKey[] = []
         const live: PassKey[] = []
         let sequence = 0
@@ -30,13 +30,13 @@ describe('counting', () => {
           sequence += 1
           if (what === 'begin') {
             const next = key(sequence)
-            const active = counting.for(next).rate('pair', 'max_active', limit, T0)
-            const session = counting.for(next).session('s', limit * 2)
+            const active = counters.for(next).rate('pair', 'max_active', limit, T0)
+            const session = counters.for(next).session('s', limit * 2)
             const count = unread.length + live.length
             expect(active).toEqual(count < limit ? undefined : { count, retry_after_ms: 1_000 })
             expect(session).toEqual(begun < limit * 2 ? undefined : { count: begun })
             if (active || session) continue
-            counting.take(next, 's')
+            counters.take(next, 's')
             unread.push(next)
             begun += 1
           }
@@ -44,11 +44,11 @@ describe('counting', () => {
           if (one && what === 'read') {
             const work = step('work', sequence, { key: one, time: T0, session: 's' })
             open.apply(work)
-            counting.read(work)
+            counters.read(work)
             live.push(one)
           }
           if (one && what === 'fail') {
-            counting.release(one)
+            counters.release(one)
             begun -= 1
           }
           const [ended] = live.splice(pick % Math.max(1, live.length), what === 'end' ? 1 : 0)
@@ -72,7 +72,7 @@ describe('counting', () => {
     fc.assert(
       fc.property(ops, fc.integer({ min: 1, max: 9 }), own, (list, limit, of_alice) => {
         const open = new OpenPasses(RULES)
-        const counting = countingOf(open)
+        const counters = countingOf(open)
         const passes: { key: PassKey; held: boolean; read: boolean }[] = []
         const of = (from: string) => passes.filter(({ key }) => key.originator === from)
         let sequence = 0
@@ -81,7 +81,7 @@ describe('counting', () => {
           const next = key(sequence, from)
           const pair = from === 'alice' && of_alice !== undefined ? { max_active: of_alice } : {}
           const fault = limitFault({
-            counts: counting.for(next),
+            counts: counters.for(next),
             limits: { pair, subagent: { max_active: limit } },
             policy: basePolicy({}, { from, to: 'audit' }, undefined).effective,
             key: next,
@@ -94,7 +94,7 @@ describe('counting', () => {
           const room = taken < limit && (pair.max_active === undefined ? mine < limit / 2 : of(from).length < pair.max_active)
           expect(fault === undefined).toBe(room)
           if ((what === 'begin' || what === 'hold') && room) {
-            counting.take(next, undefined, what === 'hold')
+            counters.take(next, undefined, what === 'hold')
             passes.push({ key: next, held: what === 'hold', read: false })
           }
           const unread = passes.filter(({ read }) => !read)
@@ -102,7 +102,7 @@ describe('counting', () => {
           if (what === 'read' && one) {
             const first = step(one.held ? 'held' : 'work', sequence, { key: one.key, time: T0 })
             open.apply(first)
-            counting.read(first)
+            counters.read(first)
             one.read = true
           }
           const known = passes.filter(({ read }) => read)
@@ -123,30 +123,30 @@ describe('counting', () => {
   })
 
   it('a step that is read takes no ticket of another pass, and a refusal takes its own', () => {
-    const counting = new LimitCounters(() => undefined, HOUR_MS)
-    counting.take(key(1), 's')
-    counting.take(key(2), 's')
-    counting.read(step('fence', 5, { key: key(1) }))
-    counting.read(step('return', 6, { key: key(1), by: 'audit' }))
-    expect(counting.underway).toBe(2)
-    counting.read(step('return', 7, { key: key(1), by: 'passover' }))
-    expect(counting.underway).toBe(1)
-    expect(counting.for(key(3)).session('s', 1)).toEqual({ count: 1 })
-    expect(counting.for(key(3)).session('other', 1)).toBeUndefined()
+    const counters = new LimitCounters(() => undefined, HOUR_MS)
+    counters.take(key(1), 's')
+    counters.take(key(2), 's')
+    counters.read(step('fence', 5, { key: key(1) }))
+    counters.read(step('return', 6, { key: key(1), by: 'audit' }))
+    expect(counters.underway).toBe(2)
+    counters.read(step('return', 7, { key: key(1), by: 'passover' }))
+    expect(counters.underway).toBe(1)
+    expect(counters.for(key(3)).session('s', 1)).toEqual({ count: 1 })
+    expect(counters.for(key(3)).session('other', 1)).toBeUndefined()
   })
 
   it('tells a session and a pair that are full without a look at the passes of others, however many are under way', () => {
-    const counting = new LimitCounters(() => undefined, HOUR_MS)
-    for (let n = 1; n <= 9; n++) counting.take(key(n), n <= 3 ? 's' : `other ${n}`)
-    counting.take(key(1), 's')
+    const counters = new LimitCounters(() => undefined, HOUR_MS)
+    for (let n = 1; n <= 9; n++) counters.take(key(n), n <= 3 ? 's' : `other ${n}`)
+    counters.take(key(1), 's')
     let looked = 0
     const tell = () => {
       using looks = vi.spyOn(Map.prototype, 'values')
-      const counts = counting.for(key(99))
+      const counts = counters.for(key(99))
       const told = [counts.session('s', 3), counts.session('s', 4), counts.session('other 5', 2)]
       const open = (limit: number) => counts.rate('pair', 'max_active', limit, T0)
       expect([open(9), open(10)]).toEqual([{ count: 9, retry_after_ms: 1_000 }, undefined])
-      expect(counting.for(key(99, 'bob')).rate('pair', 'max_active', 1, T0)).toBeUndefined()
+      expect(counters.for(key(99, 'bob')).rate('pair', 'max_active', 1, T0)).toBeUndefined()
       looked = looks.mock.calls.length
       return told
     }
@@ -154,29 +154,29 @@ describe('counting', () => {
   })
 
   it('counts nothing of what is read again from the start', () => {
-    const counting = new LimitCounters(() => undefined, HOUR_MS)
-    counting.take(key(1), 's')
-    counting.clear()
-    const counts = counting.for(key(2))
-    counting.take(key(3, 'bob'), 's')
+    const counters = new LimitCounters(() => undefined, HOUR_MS)
+    counters.take(key(1), 's')
+    counters.clear()
+    const counts = counters.for(key(2))
+    counters.take(key(3, 'bob'), 's')
     expect([counts.session('s', 1), counts.rate('pair', 'max_active', 1, T0)]).toEqual([{ count: 1 }, undefined])
-    expect([counting.underway, counts.session('s', 2)]).toEqual([1, undefined])
+    expect([counters.underway, counts.session('s', 2)]).toEqual([1, undefined])
   })
 
   it('where nobody folds it counts what it let through itself, rates not at all', () => {
-    const counting = new LimitCounters(() => undefined, HOUR_MS)
+    const counters = new LimitCounters(() => undefined, HOUR_MS)
     for (let n = 1; n <= 3; n++) {
-      counting.take(key(n), 's')
-      counting.stored(key(n), T0)
+      counters.take(key(n), 's')
+      counters.stored(key(n), T0)
     }
-    expect(counting.underway).toBe(0)
-    expect(counting.for(key(9)).ready).toBe(false)
-    expect(counting.for(key(9)).session('s', 3)).toEqual({ count: 3 })
+    expect(counters.underway).toBe(0)
+    expect(counters.for(key(9)).ready).toBe(false)
+    expect(counters.for(key(9)).session('s', 3)).toEqual({ count: 3 })
   })
 
   it('counts the minute by pair and by subagent, and says when it has room again', () => {
     const open = new OpenPasses(RULES)
-    const counting = countingOf(open)
+    const counters = countingOf(open)
     const at = (n: number, from: string, time: number) => {
       const one = key(n, from, 'audit', time)
       open.apply(step('work', 2 * n, { key: one, time }))
@@ -186,14 +186,14 @@ describe('counting', () => {
     at(2, 'bob', T0 + 20_000)
     const now = T0 + 30_000
     const rate = (from: string, scope: 'pair' | 'subagent', limit: number) =>
-      counting.for(key(9, from)).rate(scope, 'max_passes_per_minute', limit, now)
+      counters.for(key(9, from)).rate(scope, 'max_passes_per_minute', limit, now)
     expect(rate('alice', 'pair', 1)).toEqual({ count: 1, retry_after_ms: 31_000 })
     expect(rate('bob', 'pair', 1)).toEqual({ count: 1, retry_after_ms: 51_000 })
     expect(rate('carol', 'pair', 1)).toBeUndefined()
     expect(rate('carol', 'subagent', 2)).toEqual({ count: 2, retry_after_ms: 31_000 })
-    expect(counting.for(key(9)).rate('subagent', 'max_active', 1, now)).toBeUndefined()
+    expect(counters.for(key(9)).rate('subagent', 'max_active', 1, now)).toBeUndefined()
     // What is under way began just now: of three that may begin, the first of those that are read makes room.
-    counting.take(key(10, 'carol'), 's')
+    counters.take(key(10, 'carol'), 's')
     expect(rate('carol', 'subagent', 3)).toEqual({ count: 3, retry_after_ms: 31_000 })
     expect(rate('carol', 'pair', 1)).toEqual({ count: 1, retry_after_ms: 61_000 })
   })
@@ -210,7 +210,7 @@ describe('held passes of one originator', () => {
     fc.assert(
       fc.property(fc.array(op, { maxLength: 80 }), fc.integer({ min: 1, max: 4 }), (ops, limit) => {
         let open = new OpenPasses(RULES)
-        let counting = countingOf(open)
+        let counters = countingOf(open)
         const underway: PassKey[] = []
         const held: PassKey[] = []
         const dispatched: PassKey[] = []
@@ -218,7 +218,7 @@ describe('held passes of one originator', () => {
         const apply = (kind: 'held' | 'work' | 'return', one: PassKey) => {
           const read = step(kind, sequence, { key: one, time: T0, ...(kind === 'return' && { by: 'passover', attempt: 0 }) })
           open.apply(read)
-          counting.read(read)
+          counters.read(read)
         }
         const picked = (list: PassKey[], pick: number) => list.splice(pick % Math.max(1, list.length), 1)
         for (const { what, from, to, pick } of ops) {
@@ -226,9 +226,9 @@ describe('held passes of one originator', () => {
           if (what === 'hold') {
             const next = key(sequence, from, to)
             const count = [...underway, ...held].filter(({ originator }) => originator === from).length
-            expect(counting.for(next).held(limit)).toEqual(count < limit ? undefined : { count, retry_after_ms: 60_000 })
+            expect(counters.for(next).held(limit)).toEqual(count < limit ? undefined : { count, retry_after_ms: 60_000 })
             if (count >= limit) continue
-            counting.take(next, undefined, true)
+            counters.take(next, undefined, true)
             underway.push(next)
           }
           if (what === 'read') {
@@ -237,7 +237,7 @@ describe('held passes of one originator', () => {
               held.push(one)
             }
           }
-          if (what === 'fail') for (const one of picked(underway, pick)) counting.release(one)
+          if (what === 'fail') for (const one of picked(underway, pick)) counters.release(one)
           if (what === 'approve') {
             for (const one of picked(held, pick)) {
               apply('work', one)
@@ -248,7 +248,7 @@ describe('held passes of one originator', () => {
           if (what === 'end') for (const one of picked(pick % 2 ? held : dispatched, pick)) apply('return', one)
           if (what === 'restart') {
             open = OpenPasses.restore(JSON.parse(JSON.stringify(open.snapshot())), RULES) as OpenPasses
-            counting = countingOf(open)
+            counters = countingOf(open)
             underway.length = 0
           }
         }
@@ -270,8 +270,8 @@ describe('counts over restarts', () => {
     const joined = joinSnapshotChunks(slices)
     for (const snapshot of [open.snapshot(), joined]) {
       const again = OpenPasses.restore(JSON.parse(JSON.stringify(snapshot)), RULES)
-      const counting = countingOf(again!)
-      const counts = counting.for(key(99))
+      const counters = countingOf(again!)
+      const counts = counters.for(key(99))
       expect(counts.rate('subagent', 'max_active', 1, T0 + 30)).toEqual({ count: 19, retry_after_ms: 1_000 })
       expect(counts.rate('pair', 'max_passes_per_minute', 1, T0 + 30)).toMatchObject({ count: 20 })
       expect(counts.session('odd', 1)).toEqual({ count: 10 })

@@ -1,4 +1,4 @@
-export { RemovalChecker, type RemovalFault, type RemovedSegmentEntry } from './retention/check-removals.js'
+export { RemovalChecker, type RemovalFault, type RemovedSegmentEntry } from './retention/removal-checker.js'
 export { type Retention, RetentionHistory, SLACK_MS as RETENTION_SLACK_MS } from './retention/retention-history.js'
 export type { FirstStep } from './rules/first-step.js'
 export { outcomeText, type ParsedRequest, type ReplayInput, replayDecision } from './rules/replay-decision.js'

@@ -49,7 +49,7 @@ const UNTRUSTED_KEPT = 10_000
  */
 export class StreamVerifier {
   readonly counts: VerifyCounts = { ...NO_COUNTS }
-  private readonly book = new PassRegistry()
+  private readonly passes = new PassRegistry()
   private readonly erasures: Erasures
   private readonly versions: VersionHistory
   /** Last step that does not count, of passes that have not begun. */
@@ -64,7 +64,7 @@ export class StreamVerifier {
 
   /** Number of passes and requests without an end. */
   get open(): number {
-    return this.book.open.size + this.book.asking.size
+    return this.passes.open.size + this.passes.asking.size
   }
 
   add(recorded: RecordedMessage): void {
@@ -76,9 +76,9 @@ export class StreamVerifier {
     if (fact.type === 'request') {
       this.counts.requests++
       if (fact.untrusted !== undefined) this.untrusted(`the request of ${fact.originator} to ${fact.subagent}`, fact.untrusted, fact)
-      this.book.ask(recorded, fact)
+      this.passes.ask(recorded, fact)
     } else if (fact.type === 'step') this.step(recorded, fact)
-    else if (fact.type === 'decision') this.book.find(fact.key)?.decisions.push({ ...fact, body: recorded.body() })
+    else if (fact.type === 'decision') this.passes.find(fact.key)?.decisions.push({ ...fact, body: recorded.body() })
     else if (fact.type === 'event') this.event(recorded, fact)
     else if (fact.type === 'untrusted') this.untrusted(fact.subject, fact.untrusted, fact)
     else this.version(recorded)
@@ -90,7 +90,7 @@ export class StreamVerifier {
     this.counts.erased++
     this.last = Math.max(this.last, entry.sequence)
     this.erasures.erased(entry, key ? 'named' : 'nameless')
-    if (key) this.book.erase(key)
+    if (key) this.passes.erase(key)
   }
 
   /** Reads a range of entries that are no longer kept. They are treated as if they preceded the verified range. */
@@ -102,7 +102,7 @@ export class StreamVerifier {
   /** Reports what is missing at the time `now` (server ms; default: the time of the last message). */
   finish(now = this.time): void {
     const { slack_ms = SLACK_MS, onFinding } = this.options
-    for (const finding of overdue(this.book, { now, slack_ms, erasures: this.erasures })) onFinding(finding)
+    for (const finding of overdue(this.passes, { now, slack_ms, erasures: this.erasures })) onFinding(finding)
     for (const finding of this.erasures.missing()) onFinding(finding)
   }
 
@@ -112,7 +112,7 @@ export class StreamVerifier {
       this.untrustedStep(step, step.untrusted)
       return
     }
-    const pass = this.book.open.get(keyText(step.key)) ?? this.begin(recorded, step)
+    const pass = this.passes.open.get(keyText(step.key)) ?? this.begin(recorded, step)
     if (!pass) return
     this.noteErased(pass, step)
     const wrong = pass.partial ? undefined : guardFault(pass, step, this.erasures)
@@ -138,7 +138,7 @@ export class StreamVerifier {
   private untrustedStep(step: Step, why: string): void {
     const { originator, subagent, id } = step.key
     this.untrusted([step.kind, originator, subagent, id, step.by].join('.'), why, step)
-    const pass = this.book.open.get(keyText(step.key))
+    const pass = this.passes.open.get(keyText(step.key))
     if (pass) pass.journal = next(pass.journal, step, this.options).journal
     else this.beforeFirst.set(keyText(step.key), step.sequence)
   }
@@ -155,7 +155,7 @@ export class StreamVerifier {
 
   /** Begins a pass with its first step. Returns `undefined` if the pass cannot be judged. */
   private begin(recorded: RecordedMessage, step: Step): PassState | undefined {
-    if (this.book.hasEnded(step.key)) {
+    if (this.passes.hasEnded(step.key)) {
       // After a pass is deleted from the stream, a request for it is answered as expired. Every reader ignores other steps.
       const expired = step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
       if (expired) this.answered(step)
@@ -171,12 +171,12 @@ export class StreamVerifier {
     }
     this.counts.passes++
     if (!unseen || step.kind !== 'return') {
-      const pass = this.book.begin(step, unseen)
+      const pass = this.passes.begin(step, unseen)
       if (!unseen) pass.journal = { ...EMPTY_JOURNAL, last: before }
       return pass
     }
     this.options.onCounted?.(recorded)
-    this.book.forget(step.key)
+    this.passes.forget(step.key)
     return undefined
   }
 
@@ -222,7 +222,7 @@ export class StreamVerifier {
   }
 
   private parent(named: ParentNamed | undefined): PassState | 'unseen' | undefined {
-    return named && parentOf(named, this.book, this.erasures)
+    return named && parentOf(named, this.passes, this.erasures)
   }
 
   private afterHold(recorded: RecordedMessage, step: Step, pass: PassState): void {
@@ -245,13 +245,13 @@ export class StreamVerifier {
     pass.output = judged.output
     pass.whole = judged.whole
     if (pass.output?.artifacts.some(({ type }) => type === 'file_modification')) pass.return_digest = recorded.digest()
-    this.book.end(pass)
+    this.passes.end(pass)
   }
 
   private event(recorded: RecordedMessage, fact: EventFact): void {
     const { key, kind, sender } = fact
-    if (kind === 'cancel' && (sender !== key.subagent || sender === key.originator)) this.book.cancel(fact)
-    const pass = this.book.find(key)
+    if (kind === 'cancel' && (sender !== key.subagent || sender === key.originator)) this.passes.cancel(fact)
+    const pass = this.passes.find(key)
     if (kind === 'violation' && sender === SYSTEM) {
       const { sequence } = bodyOf(recorded)
       if (typeof sequence === 'number') pass?.violated.push(sequence)
@@ -279,7 +279,7 @@ export class StreamVerifier {
   }
 
   private answered(step: Step): RequestState | undefined {
-    return this.book.answered(step, (fact) => answersRequest(step, fact))
+    return this.passes.answered(step, (fact) => answersRequest(step, fact))
   }
 
   private find(severity: VerifyFinding['severity'], { rule, what }: RuleViolation, fact: Found): void {

@@ -23,8 +23,8 @@ interface DecisionQuery {
 }
 
 /** Reports that the item is not pending: somebody else decided, it expired, or it never existed. Throws Failure E013 or E041. */
-export function nothingPending(bus: Bus, pass: AnsweredPass, asked: DecisionQuery): DecisionReport {
-  const { verdict, item, only } = asked
+export function nothingPending(bus: Bus, pass: AnsweredPass, query: DecisionQuery): DecisionReport {
+  const { verdict, item, only } = query
   const { due, row } = pass
   const last = pass.decisions.filter((one) => (item === undefined ? ITEMS.includes(one.item) : one.item === item)).at(-1)
   if (last) return decidedByOther(bus, pass, { item: last.item, verdict, only, standing: last })
@@ -53,9 +53,9 @@ interface PreviousDecision {
 }
 
 /** Reports a decision by somebody else. The same verdict counts as success, but an approval of other changes does not. */
-export function decidedByOther(bus: Bus, pass: AnsweredPass, before: PreviousDecision): DecisionReport {
-  const { item, verdict, standing } = before
-  const same = standing.verdict === verdict && sameChanges(before)
+export function decidedByOther(bus: Bus, pass: AnsweredPass, previous: PreviousDecision): DecisionReport {
+  const { item, verdict, standing } = previous
+  const same = standing.verdict === verdict && sameChanges(previous)
   const done = standing.verdict === 'approve' ? `approved${takenOf(standing)}` : 'denied'
   const reason = standing.reason ? ` ("${oneLine(standing.reason)}")` : ''
   const { id } = pass.row

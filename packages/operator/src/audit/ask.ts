@@ -95,24 +95,24 @@ export interface PassDetails {
   due?: true
 }
 
-function passQuestion(ref: PassRef, wants: PassDetails): Question {
-  return { op: 'pass', id: ref.id, ...wants, ...(ref.from ? { originator: ref.from } : {}), ...(ref.to ? { subagent: ref.to } : {}) }
+function passQuestion(ref: PassRef, details: PassDetails): Question {
+  return { op: 'pass', id: ref.id, ...details, ...(ref.from ? { originator: ref.from } : {}), ...(ref.to ? { subagent: ref.to } : {}) }
 }
 
 /** Returns every pass with the id, or an empty list. */
-export async function askPasses(bus: Bus, ref: PassRef, wants: PassDetails = {}): Promise<AnsweredPass[]> {
-  return (await askNamed(bus, ref, wants)).passes
+export async function askPasses(bus: Bus, ref: PassRef, details: PassDetails = {}): Promise<AnsweredPass[]> {
+  return (await askNamed(bus, ref, details)).passes
 }
 
 /** Returns the same, with the number of further passes that were omitted. */
 async function askNamed(
   bus: Bus,
   ref: PassRef,
-  wants: PassDetails,
+  details: PassDetails,
   timeout_ms?: number,
 ): Promise<{ passes: AnsweredPass[]; left_out?: number | undefined }> {
   try {
-    return await ask(bus, passQuestion(ref, wants), passAnswer, timeout_ms)
+    return await ask(bus, passQuestion(ref, details), passAnswer, timeout_ms)
   } catch (error) {
     if (error instanceof Failure && error.code === 'E041') return { passes: [] }
     throw error
@@ -129,9 +129,9 @@ export function isWholeId({ id }: PassRef): boolean {
  * Finds the pass with an id or a unique prefix of one. Throws Failure E041 if there is none, and E042 (exit 2) if there are several, which it lists,
  * or if the id is empty. `timeout_ms`: milliseconds to wait for the audit service's answer about a complete id.
  */
-export async function findPass(bus: Bus, ref: PassRef, wants: PassDetails = {}, timeout_ms?: number): Promise<AnsweredPass> {
+export async function findPass(bus: Bus, ref: PassRef, details: PassDetails = {}, timeout_ms?: number): Promise<AnsweredPass> {
   const isWhole = isWholeId(ref)
-  const { passes: exact, left_out } = isWhole ? await askNamed(bus, ref, wants, timeout_ms) : { passes: [] }
+  const { passes: exact, left_out } = isWhole ? await askNamed(bus, ref, details, timeout_ms) : { passes: [] }
   if (exact.length === 1 && exact[0]) return exact[0]
   if (exact.length > 1)
     throw ambiguousId(
@@ -147,7 +147,7 @@ export async function findPass(bus: Bus, ref: PassRef, wants: PassDetails = {}, 
   const close = passes.filter(({ id }) => id.startsWith(ref.id))
   if (close.length > 1) throw ambiguousId(ref.id, close)
   const [only] = close
-  const found = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, wants) : []
+  const found = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, details) : []
   if (found[0]) return found[0]
   const erased = isWhole ? await erasedError(bus, ref) : undefined
   if (erased) throw erased

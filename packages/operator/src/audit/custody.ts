@@ -15,11 +15,11 @@ export function askCustody(bus: Bus, about: { session?: string; originator?: str
  * Stores a custody event of a person (decision 87) and returns its stream sequence, which identifies it from then on. Throws Failure E013 if it is
  * not permitted, and E040 if it is unknown whether it is stored.
  */
-export async function publishCustodyEvent(bus: Bus, says: CustodyRequest): Promise<number> {
+export async function publishCustodyEvent(bus: Bus, request: CustodyRequest): Promise<number> {
   const outcome = await bus.publish({
     subject: bus.subjects.custody(bus.identity),
     headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
-    data: encode({ v: WIRE_VERSION, ...says }),
+    data: encode({ v: WIRE_VERSION, ...request }),
   })
   if (outcome.kind === 'stored') return outcome.sequence
   if (outcome.kind === 'refused' && outcome.reason === 'permission') {

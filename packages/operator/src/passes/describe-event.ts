@@ -35,8 +35,8 @@ export function describeEvent(
   fact: Fact,
   { subjects, names }: Pick<Bus, 'subjects'> & { names?: NameVerification | undefined },
 ): PassEvent | undefined {
-  const happening = readHappening(stored, fact, { subjects })
-  return happening && names?.unverified && isByPerson(happening) ? { ...happening, unverified: true } : happening
+  const event = readHappening(stored, fact, { subjects })
+  return event && names?.unverified && isByPerson(event) ? { ...event, unverified: true } : event
 }
 
 function isByPerson({ kind, by, originator }: PassEvent): boolean {

@@ -197,7 +197,7 @@ class ConnectedAgent implements Agent {
   readonly #isolation: CrashIsolation | undefined
   readonly #origin: Originator
   readonly #workers = new Set<Worker>()
-  readonly #notices: ReturnEvents
+  readonly #events: ReturnEvents
   readonly #health: Health
   readonly #durable: boolean
   readonly #waiting = new Set<DurableReturns>()
@@ -216,11 +216,11 @@ class ConnectedAgent implements Agent {
     watchConnection(this.#health, deps.bus, 'told')
     tellReconnects(this.#health, deps.bus)
     this.#durable = options.durable_returns === true
-    const notices = new ReturnEvents(deps)
-    this.#notices = notices
-    if (options.notify) notices.add(options.notify)
-    const returns = new ReturnWaiter(deps, { name, instance, window, notices, apply_in: options.auto_apply ? directory : undefined })
-    this.#origin = { deps, name, instance, returns, traces: new TraceHistory(), notices, session_id, directory, window }
+    const events = new ReturnEvents(deps)
+    this.#events = events
+    if (options.notify) events.add(options.notify)
+    const returns = new ReturnWaiter(deps, { name, instance, window, events, apply_in: options.auto_apply ? directory : undefined })
+    this.#origin = { deps, name, instance, returns, traces: new TraceHistory(), events, session_id, directory, window }
   }
 
   get awaited(): number {
@@ -255,7 +255,7 @@ class ConnectedAgent implements Agent {
 
   onReturn(listener: ReturnListener): () => void {
     checkListener(listener)
-    return this.#notices.add(listener)
+    return this.#events.add(listener)
   }
 
   async onDurableReturn(listener: DurableReturnListener): Promise<AsyncDisposable> {
@@ -300,7 +300,7 @@ class ConnectedAgent implements Agent {
     const waiting = [...this.#waiting].map((one) => one[Symbol.asyncDispose]())
     await this.#origin.returns[Symbol.asyncDispose]()
     await Promise.all(waiting)
-    await this.#notices.drain()
+    await this.#events.drain()
     await this.#deps.schemas?.[Symbol.asyncDispose]()
     await this.#deps.bus[Symbol.asyncDispose]()
     await this.#deps.tracing?.[Symbol.asyncDispose]()

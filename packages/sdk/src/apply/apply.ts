@@ -4,7 +4,7 @@ import type { StoredReturn } from '../journal/poll.js'
 import { decodeReturn } from '../messages/decode-return.js'
 import { type Deps, sleep } from '../runtime/dependencies.js'
 import { type Applied, applySelected, type ToApply } from './apply-selected.js'
-import { type ApplyAuthorization, applyDecision, authorizeApply } from './authorize.js'
+import { type AuthorizationInput, applyDecision, authorizeApply } from './authorize.js'
 import { type ApplyHome, recoverDirectory } from './journal/recover.js'
 
 /** Options of applying an output. */
@@ -53,17 +53,17 @@ export async function applyOutput(home: ApplyHome, given: WorkOutput | string, o
   if (typeof given !== 'string' && given.originating_agent_id !== name)
     throw new PassOverError('E013', `the output is for ${given.originating_agent_id}, not for ${name}`)
   const about = typeof given === 'string' ? { id: given, subagent: options.subagent } : { id: given.work_id, subagent: given.subagent_id }
-  const { judged, output } = await judgedPass(home, about)
-  const allowed = authorizeApply(judged, options.only)
+  const { input, output } = await loadInput(home, about)
+  const allowed = authorizeApply(input, options.only)
   const there = { ...home, directory: options.directory ?? home.directory }
   if (!allowed.ok) {
     // Incomplete sets are resolved even if the application is refused.
     await recoverDirectory(there)
     throw allowed.error
   }
-  await deps.faults?.at('apply:after-decision', judged.key)
+  await deps.faults?.at('apply:after-decision', input.key)
   const applied_by = allowed.by ?? options.applied_by ?? name
-  const todo: ToApply = { key: judged.key, all: judged.all, taken: allowed.taken, applied_by, binary: options.binary ?? false }
+  const todo: ToApply = { key: input.key, all: input.all, taken: allowed.taken, applied_by, binary: options.binary ?? false }
   const applied = await applySelected(there, todo)
   for (const one of typeof given === 'string' ? [output] : [output, given]) noteApplied(one, applied)
   return applied
@@ -80,7 +80,7 @@ interface About {
 }
 
 /** Loads the pass with its stored output: the copy of the caller may have been modified. */
-async function judgedPass({ deps }: ApplyHome, about: About): Promise<{ judged: ApplyAuthorization; output: WorkOutput }> {
+async function loadInput({ deps }: ApplyHome, about: About): Promise<{ input: AuthorizationInput; output: WorkOutput }> {
   const begun = deps.clock.monotonic()
   for (;;) {
     const { pass, found } = await readPass(deps, about, begun + READ_TIMEOUT_MS)
@@ -93,12 +93,16 @@ async function judgedPass({ deps }: ApplyHome, about: About): Promise<{ judged: 
     }
     const opened = await decodeReturn(deps, pass.key, found)
     if (!opened.ok) throw PassOverError.from(opened.error)
-    return { judged: loadDecision(pass, found, opened.output), output: opened.output }
+    return { input: authorizationInput(pass, found, opened.output), output: opened.output }
   }
 }
 
 /** Converts the audit service's answer about a pass to the input of the authorization rules. */
-export function loadDecision(pass: AnsweredPass, found: Pick<StoredReturn, 'data'> | undefined, output: WorkOutput): ApplyAuthorization {
+export function authorizationInput(
+  pass: AnsweredPass,
+  found: Pick<StoredReturn, 'data'> | undefined,
+  output: WorkOutput,
+): AuthorizationInput {
   return {
     key: pass.key,
     status: pass.status,

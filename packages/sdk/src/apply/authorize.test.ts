@@ -1,7 +1,7 @@
 import { modificationsIn, SYSTEM_DEFAULTS } from '@passover/core'
 import type { AnsweredDecision, FileModificationArtifact } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
-import { type ApplyAuthorization, authorizeApply, authorizeAutoApply } from './authorize.js'
+import { type AuthorizationInput, authorizeApply, authorizeAutoApply } from './authorize.js'
 
 const artifacts = ['a', 'b', 'c'].map(
   (path): FileModificationArtifact => ({
@@ -16,8 +16,8 @@ const artifacts = ['a', 'b', 'c'].map(
 const all = modificationsIn({ artifacts })
 const rights = { can_modify_files: true, can_run_tools: true, constraints: [] }
 const policy = { ...SYSTEM_DEFAULTS, max_compute_time_ms: 30_000, auto_apply: true }
-const asking: ApplyAuthorization['control'] = { auto_apply_on_success: true, policy, rights }
-const free: ApplyAuthorization['control'] = { ...asking, policy: { ...policy, require_user_approval: false } }
+const asking: AuthorizationInput['control'] = { auto_apply_on_success: true, policy, rights }
+const free: AuthorizationInput['control'] = { ...asking, policy: { ...policy, require_user_approval: false } }
 
 function decided(verdict: 'approve' | 'deny', taken: number[] = []): AnsweredDecision {
   const modifications = Object.fromEntries(
@@ -25,7 +25,7 @@ function decided(verdict: 'approve' | 'deny', taken: number[] = []): AnsweredDec
   )
   return { item: 'apply', person: 'maria', verdict, digest: 'd', sequence: 1, time: 0, modifications }
 }
-const judged = (more: Partial<ApplyAuthorization> = {}): ApplyAuthorization => ({
+const judged = (more: Partial<AuthorizationInput> = {}): AuthorizationInput => ({
   key: { originator: 'alice', subagent: 'fixer', id: 'x'.repeat(32) },
   status: 'returned',
   control: asking,
@@ -35,7 +35,7 @@ const judged = (more: Partial<ApplyAuthorization> = {}): ApplyAuthorization => (
   all,
   ...more,
 })
-const taken = (one: ApplyAuthorization, only?: number[]) => {
+const taken = (one: AuthorizationInput, only?: number[]) => {
   const allowed = authorizeApply(one, only)
   return allowed.ok ? allowed.taken.map(({ number }) => number) : allowed.error.code
 }
@@ -71,7 +71,7 @@ describe('authorizeApply', () => {
 
 describe('mayApplyItself', () => {
   const output = { artifacts, auto_apply_allowed: true }
-  const itself = (one: ApplyAuthorization) => authorizeAutoApply(one, output).map(({ number }) => number)
+  const itself = (one: AuthorizationInput) => authorizeAutoApply(one, output).map(({ number }) => number)
 
   it('takes everything under the whole conjunction, and what a decision took where one stands', () => {
     expect(itself(judged({ control: free }))).toEqual([1, 2, 3])

@@ -14,7 +14,7 @@ import { nameMarks } from '../runtime/format.js'
 export type AuthorizationResult = { ok: true; taken: NumberedModification[]; by: string | undefined } | { ok: false; error: PassOverError }
 
 /** A pass as the audit service knows it, with the modifications of its output. */
-export interface ApplyAuthorization {
+export interface AuthorizationInput {
   key: PassKey
   status: string
   control: Pick<WorkControl, 'auto_apply_on_success' | 'policy' | 'rights'> | undefined
@@ -39,7 +39,7 @@ export function applyBlockedReason({
   status,
   unacceptable,
   withheld,
-}: Omit<ApplyAuthorization, 'control' | 'decision' | 'all'>): PassOverError | undefined {
+}: Omit<AuthorizationInput, 'control' | 'decision' | 'all'>): PassOverError | undefined {
   if (withheld) return new PassOverError('E013', 'the output was not released', { ...key, approval: 'denied' })
   if (unacceptable) return PassOverError.from(unacceptable)
   if (status !== 'awaiting_release') return undefined
@@ -50,13 +50,13 @@ export function applyBlockedReason({
  * Returns the modifications that the originator may apply: those that a person's decision approved (docs/architecture/protocol.md#release-and-apply),
  * or all if the policy of the pass requires no approval. `only` narrows this; it cannot add modifications that were not approved. Otherwise E013.
  */
-export function authorizeApply(judged: ApplyAuthorization, only?: readonly number[]): AuthorizationResult {
-  const { key, control, decision, all } = judged
+export function authorizeApply(input: AuthorizationInput, only?: readonly number[]): AuthorizationResult {
+  const { key, control, decision, all } = input
   const no = (why: string, details: object = {}): AuthorizationResult => ({
     ok: false,
     error: new PassOverError('E013', why, { ...key, ...details }),
   })
-  const never = applyBlockedReason(judged)
+  const never = applyBlockedReason(input)
   if (never) return { ok: false, error: never }
   if (decision?.verdict === 'deny') {
     const reason = decision.reason ? `: ${decision.reason}` : ''
@@ -79,10 +79,10 @@ export function authorizeApply(judged: ApplyAuthorization, only?: readonly numbe
  * decision.
  */
 export function authorizeAutoApply(
-  judged: ApplyAuthorization,
+  input: AuthorizationInput,
   output: Pick<WorkOutput, 'artifacts' | 'auto_apply_allowed'>,
 ): NumberedModification[] {
-  const { control, decision, all, withheld, unacceptable } = judged
+  const { control, decision, all, withheld, unacceptable } = input
   if (!control || withheld || unacceptable || !mayAutoApply(output, control)) return []
   return decision ? takenModifications(all, decision) : [...all]
 }

@@ -4,7 +4,7 @@ import type { AnsweredPass, PassKey, WorkOutput } from '@passover/schemas'
 import { askAudit, type StoredReturn } from '../journal/poll.js'
 import { sleep } from '../runtime/dependencies.js'
 import { say as sayOnStderr } from '../runtime/stderr.js'
-import { loadDecision, noteApplied } from './apply.js'
+import { authorizationInput, noteApplied } from './apply.js'
 import { applySelected } from './apply-selected.js'
 import { authorizeAutoApply } from './authorize.js'
 import type { ApplyHome } from './journal/recover.js'
@@ -30,13 +30,13 @@ export async function autoApply(home: ApplyHome, key: PassKey, output: WorkOutpu
   try {
     const told = await readThrough(home, key)
     if (!told) return say('nobody answers who knows its policy')
-    const judged = loadDecision(told.pass, told.found, output)
-    const taken = told.pass.record?.application ? [] : authorizeAutoApply(judged, output)
+    const input = authorizationInput(told.pass, told.found, output)
+    const taken = told.pass.record?.application ? [] : authorizeAutoApply(input, output)
     if (taken.length === 0) return
     const running = taken.flatMap(({ modification: { path } }) => runsByItself(path)?.replace(/^/, `${visible(path)}: `) ?? [])
     if (running.length > 0) return say(`${running.join('; ')}. Review it: passover apply ${key.id}`)
-    const applied_by = judged.decision?.person ?? deps.bus.identity
-    const done = await applySelected(home, { key, all: judged.all, taken, applied_by, binary: false })
+    const applied_by = input.decision?.person ?? deps.bus.identity
+    const done = await applySelected(home, { key, all: input.all, taken, applied_by, binary: false })
     noteApplied(output, done)
     if (done.applied.length > 0)
       report(

@@ -47,7 +47,7 @@ async function redelivered(meanwhile: (server: Server) => unknown, attempt = 2) 
     return { [Symbol.dispose]() {} }
   }
   const source = { created: () => Promise.resolve(4_000) }
-  const begin = {
+  const context = {
     deps: { bus, clock: { now: () => server.now, monotonic: () => server.monotonic, after } },
     agent: key.subagent,
     rules: { id_window_ms: 3_600_000, trust_fences: true },
@@ -63,7 +63,7 @@ async function redelivered(meanwhile: (server: Server) => unknown, attempt = 2) 
     nonce: 'mine',
     turn: async () => true,
   } as unknown as WorkDelivery
-  return { begun: await beginAttempt(begin, delivered), looked: server.looked }
+  return { begun: await beginAttempt(context, delivered), looked: server.looked }
 }
 
 const OVER = { kind: 'leave', why: 'over' }

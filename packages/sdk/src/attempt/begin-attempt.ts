@@ -47,15 +47,15 @@ export type AttemptStart = Exclude<AttemptDecision, { kind: 'read' | 'fence' }>
  * Begins an attempt, or decides that none may begin (docs/architecture/worker.md#begin-fence-or-leave). For a recent first delivery it returns the
  * decision itself and not a promise, so that the hot path never waits.
  */
-export function beginAttempt(begin: AttemptContext, delivered: WorkDelivery): AttemptStart | Promise<AttemptStart> {
-  if (isLate(begin, delivered)) return { kind: 'leave', why: 'not_found' }
-  const now = begin.deps.clock.now()
-  const created = begin.consumers.known(delivered.slot, delivered.delivery, now)
+export function beginAttempt(context: AttemptContext, work: WorkDelivery): AttemptStart | Promise<AttemptStart> {
+  if (isLate(context, work)) return { kind: 'leave', why: 'not_found' }
+  const now = context.deps.clock.now()
+  const created = context.consumers.known(work.slot, work.delivery, now)
   if (created !== undefined) {
-    const decision = decideAttempt(factsOf(begin, delivered, { created, now }))
+    const decision = decideAttempt(factsOf(context, work, { created, now }))
     if (decision.kind === 'run') return decision
   }
-  return readAndBegin(begin, delivered)
+  return readAndBegin(context, work)
 }
 
 /** Applies rule 5 to the delivery alone. The step is parsed completely only if its time is too late. */
@@ -66,25 +66,25 @@ function isLate({ deps, rules }: { deps: Deps; rules: JournalRules }, { key, del
   return step.type === 'step' && isLateFirst(step, rules)
 }
 
-async function readAndBegin(begin: AttemptContext, delivered: WorkDelivery): Promise<AttemptStart> {
-  const { deps } = begin
-  const { key } = delivered
+async function readAndBegin(context: AttemptContext, work: WorkDelivery): Promise<AttemptStart> {
+  const { deps } = context
+  const { key } = work
   await deps.faults?.at('worker:before-read', key)
-  const read = await readInTurn(begin, delivered)
+  const read = await readInTurn(context, work)
   if (!read) return { kind: 'leave', why: 'unclear' }
-  const first = decideAttempt(read.facts, viewJournal(read.steps, begin.rules))
+  const first = decideAttempt(read.facts, viewJournal(read.steps, context.rules))
   if (first.kind === 'fence') await deps.faults?.at('worker:before-fence', key)
   const plan = (found: Step[]) => {
-    const decision = decideAttempt(read.facts, viewJournal(found, begin.rules))
+    const decision = decideAttempt(read.facts, viewJournal(found, context.rules))
     if (decision.kind === 'read') throw new TypeError('a view was given')
     if (decision.kind !== 'fence') return { done: decision }
     const began = (sequence: number): AttemptStart => ({ kind: 'run', attempt: decision.attempt, guard: sequence, proof: sequence })
-    return { publish: fenceStep(begin, delivered, decision), stored: began }
+    return { publish: fenceStep(context, work, decision), stored: began }
   }
   const advanced = await deps.bus.journal.advance<AttemptStart>(key, plan, { read: 'glimpse', known: read.steps, deadline_ms: TIMEOUT_MS })
   if (first.kind === 'fence') await deps.faults?.at('worker:after-fence', key)
   if (!advanced.ok) return { kind: 'leave', why: 'unclear' }
-  return advanced.value.kind === 'run' ? unlessOver(begin, delivered, { facts: read.facts, run: advanced.value }) : advanced.value
+  return advanced.value.kind === 'run' ? unlessOver(context, work, { facts: read.facts, run: advanced.value }) : advanced.value
 }
 
 interface Read {
@@ -96,20 +96,16 @@ interface Read {
  * Reads the facts and steps for the decision. A pass that may have crashed another process first waits for its turn and is then read again, because
  * other workers may have advanced it.
  */
-async function readInTurn(begin: AttemptContext, delivered: WorkDelivery): Promise<Read | undefined> {
-  const read = await readAll(begin, delivered)
+async function readInTurn(context: AttemptContext, work: WorkDelivery): Promise<Read | undefined> {
+  const read = await readAll(context, work)
   if (!read) return undefined
-  const view = viewJournal(read.steps, begin.rules)
+  const view = viewJournal(read.steps, context.rules)
   const decision = decideAttempt(read.facts, view)
   if (decision.kind !== 'fence' || !isSuspect(read.facts, view)) return read
   const { stored_at, timeout_ms, now } = read.facts
-  const rank = {
-    attempt: decision.attempt,
-    last: decision.attempt >= delivered.max_attempts,
-    patience_ms: (stored_at + timeout_ms - now) / 2,
-  }
-  const admitted = await delivered.turn(rank)
-  return admitted ? readAll(begin, delivered) : undefined
+  const rank = { attempt: decision.attempt, last: decision.attempt >= work.max_attempts, patience_ms: (stored_at + timeout_ms - now) / 2 }
+  const admitted = await work.turn(rank)
+  return admitted ? readAll(context, work) : undefined
 }
 
 type Running = Extract<AttemptStart, { kind: 'run' }>
@@ -119,18 +115,18 @@ type Running = Extract<AttemptStart, { kind: 'run' }>
  * answers too slowly for a measurement), the stored time of the fence is used as a lower bound (decision 66).
  */
 async function unlessOver(
-  begin: AttemptContext,
-  delivered: WorkDelivery,
+  context: AttemptContext,
+  work: WorkDelivery,
   { facts, run }: { facts: DeliveryFacts; run: Running },
 ): Promise<AttemptStart> {
-  const { bus, clock } = begin.deps
+  const { bus, clock } = context.deps
   const acknowledged = clock.monotonic()
   const unlessAt = (now: number): AttemptStart => (isOver({ ...facts, now, clock_measured: true }) ? { kind: 'leave', why: 'over' } : run)
   for (;;) {
     if (bus.clockMeasured) return unlessAt(clock.now())
     // Without a fence nothing was stored since the deadline was last checked.
     if (run.attempt === 1) return run
-    const fence = await bus.journal.last(bus.subjects.fence(delivered.key, begin.agent)).catch(() => undefined)
+    const fence = await bus.journal.last(bus.subjects.fence(work.key, context.agent)).catch(() => undefined)
     // A lagging replica does not have the fence yet.
     if (fence && fence.sequence >= run.guard) return unlessAt(fence.time + clock.monotonic() - acknowledged)
     if (clock.monotonic() - acknowledged >= TIMEOUT_MS) return { kind: 'leave', why: 'unclear' }
@@ -139,13 +135,13 @@ async function unlessOver(
 }
 
 /** Reads journal and consumer, and retries while the server cannot be read. The lease is renewed meanwhile. */
-async function readAll(begin: AttemptContext, delivered: WorkDelivery): Promise<Read | undefined> {
-  const { bus, clock } = begin.deps
+async function readAll(context: AttemptContext, work: WorkDelivery): Promise<Read | undefined> {
+  const { bus, clock } = context.deps
   const until = clock.monotonic() + TIMEOUT_MS
   for (;;) {
     try {
-      const [created, steps] = await Promise.all([begin.consumers.ask(delivered.slot), stepsOf(bus, delivered)])
-      return { facts: factsOf(begin, delivered, { created, now: clock.now() }), steps }
+      const [created, steps] = await Promise.all([context.consumers.ask(work.slot), stepsOf(bus, work)])
+      return { facts: factsOf(context, work, { created, now: clock.now() }), steps }
     } catch {
       if (clock.monotonic() >= until) return undefined
       await sleep(clock, RETRY_DELAY_MS)
@@ -169,9 +165,9 @@ async function stepsOf(bus: Bus, { key, slot }: WorkDelivery): Promise<Step[]> {
   })
 }
 
-function factsOf(begin: AttemptContext, delivered: WorkDelivery, at: { created: number | undefined; now: number }): DeliveryFacts {
-  const { bus } = begin.deps
-  const { delivery, max_attempts, timeout_ms, nonce } = delivered
+function factsOf(context: AttemptContext, work: WorkDelivery, at: { created: number | undefined; now: number }): DeliveryFacts {
+  const { bus } = context.deps
+  const { delivery, max_attempts, timeout_ms, nonce } = work
   return {
     delivered: delivery.delivered,
     sequence: delivery.sequence,
@@ -182,21 +178,21 @@ function factsOf(begin: AttemptContext, delivered: WorkDelivery, at: { created: 
     consumer_created_at: at.created,
     max_attempts,
     timeout_ms,
-    id_window_ms: begin.rules.id_window_ms,
+    id_window_ms: context.rules.id_window_ms,
     nonce,
   }
 }
 
-function fenceStep(begin: AttemptContext, delivered: WorkDelivery, fence: { attempt: number; guard: number }): PublishMessage {
-  const { subjects } = begin.deps.bus
-  const traceparent = soundTraceparent(delivered.delivery.headers.get(HEADER.traceparent))
-  const headers: Record<string, string> = { [HEADER.attempt]: String(fence.attempt), [HEADER.nonce]: delivered.nonce }
+function fenceStep(context: AttemptContext, work: WorkDelivery, fence: { attempt: number; guard: number }): PublishMessage {
+  const { subjects } = context.deps.bus
+  const traceparent = soundTraceparent(work.delivery.headers.get(HEADER.traceparent))
+  const headers: Record<string, string> = { [HEADER.attempt]: String(fence.attempt), [HEADER.nonce]: work.nonce }
   if (traceparent !== undefined) headers[HEADER.traceparent] = traceparent
   return {
-    subject: subjects.fence(delivered.key, begin.agent),
+    subject: subjects.fence(work.key, context.agent),
     headers,
     data: EMPTY,
-    guard: { subject: subjects.journal(delivered.key), sequence: fence.guard },
+    guard: { subject: subjects.journal(work.key), sequence: fence.guard },
   }
 }
 

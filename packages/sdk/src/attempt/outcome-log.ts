@@ -17,7 +17,7 @@ const DISCARD_REASONS: Record<Discarded, string> = {
 }
 
 /** Logs the end of an attempt, once. Only now is it known whether the pass ended with the result of this attempt. */
-export function logAttemptEnd(worker: { told: WorkerLogger }, run: Run, ended: AttemptEnd): void {
+export function logAttemptEnd(worker: { logger: WorkerLogger }, run: Run, ended: AttemptEnd): void {
   if (run.endLogged) return
   run.endLogged = true
   const { key: pass, attempt, result: answered } = run
@@ -26,14 +26,14 @@ export function logAttemptEnd(worker: { told: WorkerLogger }, run: Run, ended: A
   else if (answered && 'error' in answered) {
     const { error } = answered
     const text = attemptText({ pass, attempt, what: `${error.code} ${error.message}`, ...thrown })
-    worker.told({ kind: 'failed', pass, attempt, error, ...thrown, text })
+    worker.logger({ kind: 'failed', pass, attempt, error, ...thrown, text })
   } else if (answered) {
     const { status } = answered.output
-    worker.told({ kind: 'returned', pass, attempt, status, text: attemptText({ pass, attempt, what: status }) })
+    worker.logger({ kind: 'returned', pass, attempt, status, text: attemptText({ pass, attempt, what: status }) })
   }
 }
 
-function logDiscarded(worker: { told: WorkerLogger }, run: Run, { end, thrown }: { end: Discarded; thrown?: unknown }): void {
+function logDiscarded(worker: { logger: WorkerLogger }, run: Run, { end, thrown }: { end: Discarded; thrown?: unknown }): void {
   const { key: pass, attempt, result: answered, ended } = run
   // A return of the same agent ended the pass: it is that of another attempt.
   const why = end === 'ended' && ended?.by === pass.subagent ? 'lost' : end
@@ -44,5 +44,5 @@ function logDiscarded(worker: { told: WorkerLogger }, run: Run, { end, thrown }:
   const ending = error ? `: ${error.code} ${error.message}` : ''
   const failing = own && !isSame ? `; its own was ${own.code} ${own.message}` : ''
   const text = attemptText({ pass, attempt, what: `discarded, ${DISCARD_REASONS[why]}${ending}${failing}`, ...(!isSame && { thrown }) })
-  worker.told({ kind: 'discarded', pass, attempt, why, ...(error && { error }), text })
+  worker.logger({ kind: 'discarded', pass, attempt, why, ...(error && { error }), text })
 }

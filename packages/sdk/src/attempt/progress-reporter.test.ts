@@ -26,30 +26,30 @@ function stage() {
       return { [Symbol.dispose]: () => undefined }
     },
   } as unknown as Clock
-  const giver = { deps: { bus, clock }, agent: 'audit' } as unknown as ReturnContext
+  const context = { deps: { bus, clock }, agent: 'audit' } as unknown as ReturnContext
   const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
   const delivery = { headers: readHeaders('NATS/1.0\r\n') }
   const run = { key, delivery, attempt: 1, began_at: 10_000, startPublished: false, progress_at: 0 } as unknown as Run
-  return { kinds, stored, timers, giver, run }
+  return { kinds, stored, timers, giver: context, run }
 }
 
 describe('what a run tells of itself', () => {
   it('is that it started before how far it is', () => {
-    const { kinds, giver, run } = stage()
-    publishProgress(giver, run, 10_100)
+    const { kinds, giver: context, run } = stage()
+    publishProgress(context, run, 10_100)
     expect(kinds).toEqual([])
     run.progress = { message: 'half way' }
-    publishProgress(giver, run, 10_100)
+    publishProgress(context, run, 10_100)
     run.progress = { message: 'nearly' }
-    publishProgress(giver, run, 11_100)
+    publishProgress(context, run, 11_100)
     expect(kinds).toEqual(['started', 'progress', 'progress'])
   })
 
   it('is stored before the return', async () => {
-    const { kinds, stored, giver, run } = stage()
+    const { kinds, stored, giver: context, run } = stage()
     run.progress = { message: 'done' }
     let flushed = false
-    const flushing = flushProgress(giver, run).then(() => {
+    const flushing = flushProgress(context, run).then(() => {
       flushed = true
     })
     expect(kinds).toEqual(['started', 'progress'])
@@ -62,9 +62,9 @@ describe('what a run tells of itself', () => {
   })
 
   it('holds a return up for a bounded time only', async () => {
-    const { timers, giver, run } = stage()
+    const { timers, giver: context, run } = stage()
     run.progress = { message: 'done' }
-    const flushing = flushProgress(giver, run)
+    const flushing = flushProgress(context, run)
     await new Promise(setImmediate)
     expect(timers).toHaveLength(1)
     timers[0]?.()

@@ -13,10 +13,10 @@ const PROGRESS_EVERY_MS = 500
 const FLUSH_TIMEOUT_MS = 1_000
 
 /** Publishes that a longer run has started, and its progress. Called by the worker's sweep. The protocol does not depend on these events. */
-export function publishProgress(giver: ReturnContext, run: Run, now: number): void {
+export function publishProgress(context: ReturnContext, run: Run, now: number): void {
   if (run.stop !== undefined || run.returning) return
-  if (now - run.began_at >= STARTED_AFTER_MS) publishStarted(giver, run)
-  if (run.progress && now - run.progress_at >= PROGRESS_EVERY_MS) publishLatest(giver, run, now)
+  if (now - run.began_at >= STARTED_AFTER_MS) publishStarted(context, run)
+  if (run.progress && now - run.progress_at >= PROGRESS_EVERY_MS) publishLatest(context, run, now)
 }
 
 /** Returns true if a progress report must still be stored before the return. */
@@ -25,32 +25,32 @@ export function hasUnpublishedProgress(run: Run): boolean {
 }
 
 /** Publishes the latest progress and waits up to `FLUSH_TIMEOUT_MS` until all events are stored, so that they precede the return. */
-export async function flushProgress(giver: ReturnContext, run: Run): Promise<void> {
-  const { clock } = giver.deps
-  publishLatest(giver, run, clock.now())
+export async function flushProgress(context: ReturnContext, run: Run): Promise<void> {
+  const { clock } = context.deps
+  publishLatest(context, run, clock.now())
   if (run.publishing) await withTimeout(clock, FLUSH_TIMEOUT_MS, run.publishing)
 }
 
 /** Publishes the latest progress, and the start of the run before it. */
-function publishLatest(giver: ReturnContext, run: Run, now: number): void {
+function publishLatest(context: ReturnContext, run: Run, now: number): void {
   const { progress } = run
   if (!progress) return
-  publishStarted(giver, run)
+  publishStarted(context, run)
   run.progress = undefined
   run.progress_at = now
-  publishEvent(giver, run, 'progress', { attempt: run.attempt, ...progress })
+  publishEvent(context, run, 'progress', { attempt: run.attempt, ...progress })
 }
 
-function publishStarted(giver: ReturnContext, run: Run): void {
+function publishStarted(context: ReturnContext, run: Run): void {
   if (run.startPublished) return
   run.startPublished = true
-  publishEvent(giver, run, 'started', { attempt: run.attempt, started_at: run.began_at })
+  publishEvent(context, run, 'started', { attempt: run.attempt, started_at: run.began_at })
 }
 
-function publishEvent(giver: ReturnContext, run: Run, kind: 'started' | 'progress', body: Record<string, unknown>): void {
-  const { bus } = giver.deps
+function publishEvent(context: ReturnContext, run: Run, kind: 'started' | 'progress', body: Record<string, unknown>): void {
+  const { bus } = context.deps
   const data = encode({ v: WIRE_VERSION, ...body })
-  const subject = bus.subjects.event(run.key, kind, giver.agent)
+  const subject = bus.subjects.event(run.key, kind, context.agent)
   const stored = bus.publish({ subject, headers: eventHeaders(passTrace(run)), data }).catch(() => undefined)
   const telling = Promise.all([run.publishing, stored]).then(() => {
     if (run.publishing === telling) run.publishing = undefined

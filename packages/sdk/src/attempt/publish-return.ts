@@ -40,37 +40,37 @@ const SAY_LESS = 'return less beside artifacts and text, which travel apart wher
  * Publishes the return of this attempt after its last step (docs/architecture/worker.md#giving-back). If the guard refuses it, reads the journal to
  * see which step came first. If the outcome is unknown, reads the journal too and publishes again under the same guard for up to 15 s.
  */
-export function publishReturn(giver: ReturnContext, run: Run, answer: RunResult): Promise<PublishReturnResult> {
-  return run.span ? inReturnSpan(giver.deps, run, () => publishNow(giver, run, answer)) : publishNow(giver, run, answer)
+export function publishReturn(context: ReturnContext, run: Run, result: RunResult): Promise<PublishReturnResult> {
+  return run.span ? inReturnSpan(context.deps, run, () => publishNow(context, run, result)) : publishNow(context, run, result)
 }
 
-function publishNow(giver: ReturnContext, run: Run, answer: RunResult): Promise<PublishReturnResult> {
-  const { deps } = giver
+function publishNow(context: ReturnContext, run: Run, result: RunResult): Promise<PublishReturnResult> {
+  const { deps } = context
   try {
-    const made = returnStep(giver, run, answer)
-    if (made instanceof Promise || deps.faults) return publishWithRetries(giver, run, { answer, made })
-    return deps.bus.publish(made).then(({ kind }) => (kind === 'stored' ? 'returned' : publishWithRetries(giver, run, { answer, made })))
+    const made = returnStep(context, run, result)
+    if (made instanceof Promise || deps.faults) return publishWithRetries(context, run, { result, made })
+    return deps.bus.publish(made).then(({ kind }) => (kind === 'stored' ? 'returned' : publishWithRetries(context, run, { result, made })))
   } catch (error) {
     // The value changed since it was validated, for example through a getter of the handler. A further attempt would repeat the work, so the pass
     // ends with an error.
-    if ('error' in answer) return Promise.reject(error)
-    run.result = { error: passError('E021', `the output cannot be encoded: ${describeThrown(error).message}`), raw_output: answer.output }
-    return publishNow(giver, run, run.result)
+    if ('error' in result) return Promise.reject(error)
+    run.result = { error: passError('E021', `the output cannot be encoded: ${describeThrown(error).message}`), raw_output: result.output }
+    return publishNow(context, run, run.result)
   }
 }
 
 async function publishWithRetries(
-  giver: ReturnContext,
+  context: ReturnContext,
   run: Run,
-  { answer, made }: { answer: RunResult; made: PublishMessage | Promise<PublishMessage> },
+  { result, made }: { result: RunResult; made: PublishMessage | Promise<PublishMessage> },
 ): Promise<PublishReturnResult> {
-  const { deps } = giver
+  const { deps } = context
   const message = await unlessFull(made)
   if (message instanceof PassOverError) {
-    if ('error' in answer) throw message
+    if ('error' in result) throw message
     // A new attempt would find the same bucket full, so the originator gets the error now.
     run.result = { error: passError(message.code, message.message, { ...message.context, recoverable: false }) }
-    return publishReturn(giver, run, run.result)
+    return publishReturn(context, run, run.result)
   }
   if (deps.faults) await deps.faults.at('worker:before-return', run.key)
   const until = deps.clock.monotonic() + TIMEOUT_MS
@@ -78,13 +78,13 @@ async function publishWithRetries(
     const advanced = await deps.bus.journal.advance<PublishReturnResult>(
       run.key,
       (steps, tries, refused_by = 0) => {
-        const judged = tries === 0 ? run.guard : judge(giver, run, steps)
+        const judged = tries === 0 ? run.guard : judge(context, run, steps)
         if (typeof judged === 'string') return { done: judged }
         // After the deadline the return would race the timekeeper.
-        if (tries > 0 && 'output' in answer && isPastDeadline(deps, run)) return { done: 'gave_up' }
+        if (tries > 0 && 'output' in result && isPastDeadline(deps, run)) return { done: 'gave_up' }
         // A newer step may be on a subject that no exact get reads. The server reports its sequence where it knows it.
         const sequence = tries < MAX_TRIES_BY_READ ? judged : Math.max(judged, refused_by)
-        const guard = { subject: giver.deps.bus.subjects.journal(run.key), sequence }
+        const guard = { subject: context.deps.bus.subjects.journal(run.key), sequence }
         return { publish: { ...message, guard }, stored: () => 'returned' as const }
       },
       { read: 'glimpse', known: [], deadline_ms: TIMEOUT_MS },
@@ -94,10 +94,10 @@ async function publishWithRetries(
       return advanced.value
     }
     const { outcome } = advanced
-    if (outcome.kind === 'refused' && outcome.reason === 'too_large' && 'output' in answer) {
+    if (outcome.kind === 'refused' && outcome.reason === 'too_large' && 'output' in result) {
       const error = tooLargeError(`the output is larger than a message may be: ${outcome.description}`, SAY_LESS)
-      run.result = { error, raw_output: answer.output }
-      return publishReturn(giver, run, run.result)
+      run.result = { error, raw_output: result.output }
+      return publishReturn(context, run, run.result)
     }
     if (outcome.kind !== 'refused' || outcome.reason !== 'full' || deps.clock.monotonic() >= until) return 'gave_up'
     await sleep(deps.clock, FULL_RETRY_MS)
@@ -115,8 +115,8 @@ async function unlessFull(made: PublishMessage | Promise<PublishMessage>): Promi
 }
 
 /** Judges by the journal a return that was not plainly stored. Returns its outcome, or the sequence of the step after which to publish it again. */
-function judge(giver: ReturnContext, run: Run, steps: Step[]): PublishReturnResult | number {
-  const since = attemptStatus(run, steps, giver.rules)
+function judge(context: ReturnContext, run: Run, steps: Step[]): PublishReturnResult | number {
+  const since = attemptStatus(run, steps, context.rules)
   switch (since.kind) {
     case 'returned':
       return 'returned'
@@ -130,42 +130,44 @@ function judge(giver: ReturnContext, run: Run, steps: Step[]): PublishReturnResu
   }
 }
 
-function returnStep(giver: ReturnContext, run: Run, answer: RunResult): PublishMessage | Promise<PublishMessage> {
+function returnStep(context: ReturnContext, run: Run, result: RunResult): PublishMessage | Promise<PublishMessage> {
   const json = run.control.reply_type === 'json'
-  const data = bodyOf(giver, run, { answer, type: json ? 'json' : 'msgpack' })
+  const data = bodyOf(context, run, { result, type: json ? 'json' : 'msgpack' })
   return data instanceof Promise
-    ? data.then((made) => messageOf(giver, run, { answer, data: made, json }))
-    : messageOf(giver, run, { answer, data, json })
+    ? data.then((made) => messageOf(context, run, { result, data: made, json }))
+    : messageOf(context, run, { result, data, json })
 }
 
 function messageOf(
-  giver: ReturnContext,
+  context: ReturnContext,
   run: Run,
-  { answer, data, json }: { answer: RunResult; data: Uint8Array; json: boolean },
+  { result, data, json }: { result: RunResult; data: Uint8Array; json: boolean },
 ): PublishMessage {
-  const { subjects } = giver.deps.bus
+  const { subjects } = context.deps.bus
   const traceparent = passTrace(run)
   const headers: Record<string, string> = { [HEADER.attempt]: String(run.attempt), [HEADER.nonce]: run.nonce }
-  headers[HEADER.status] = 'error' in answer ? 'failed' : answer.output.status
-  if ('error' in answer) headers[HEADER.code] = answer.error.code
+  headers[HEADER.status] = 'error' in result ? 'failed' : result.output.status
+  if ('error' in result) headers[HEADER.code] = result.error.code
   if (json) headers[HEADER.contentType] = CONTENT_TYPE.json
   if (traceparent !== undefined) headers[HEADER.traceparent] = traceparent
   const guard = { subject: subjects.journal(run.key), sequence: run.guard }
-  return { subject: subjects.return(run.key, giver.agent), headers, data, guard }
+  return { subject: subjects.return(run.key, context.agent), headers, data, guard }
 }
 
 function bodyOf(
-  giver: ReturnContext,
+  context: ReturnContext,
   run: Run,
-  { answer, type }: { answer: RunResult; type: 'json' | 'msgpack' },
+  { result, type }: { result: RunResult; type: 'json' | 'msgpack' },
 ): Uint8Array | Promise<Uint8Array> {
-  if ('error' in answer) return errorBody(answer, type)
-  const { output, parts } = splitOutput(answer.output)
+  if ('error' in result) return errorBody(result, type)
+  const { output, parts } = splitOutput(result.output)
   const body = returnBody(output, run.key, type)
   if (parts.length > 0) {
     const stopped = () => run.stop === 'ended' || run.stop === 'lost'
     const patience = { until: run.deadline, whatever_the_connection: true, stopped } as const
-    return uploadAllParts(giver.deps, giver.agent, { parts, patience }).then((stowed) => encode({ ...body, parts: stowed }, type))
+    return uploadAllParts(context.deps, context.agent, { parts, deadline: patience }).then((stowed) =>
+      encode({ ...body, parts: stowed }, type),
+    )
   }
   return encode(body, type)
 }
@@ -189,10 +191,10 @@ function errorBody(answer: { error: PassError; raw_output?: unknown }, type: 'js
 }
 
 /** Stores an output that came after the pass had ended or a newer attempt had begun. It is stored as an event, never as a return. */
-export async function publishLate(giver: ReturnContext, run: Run, output: WorkOutput): Promise<void> {
-  const { bus } = giver.deps
+export async function publishLate(context: ReturnContext, run: Run, output: WorkOutput): Promise<void> {
+  const { bus } = context.deps
   const event = (body: unknown): PublishMessage => ({
-    subject: bus.subjects.event(run.key, 'late', giver.agent),
+    subject: bus.subjects.event(run.key, 'late', context.agent),
     headers: eventHeaders(passTrace(run)),
     data: encode({ v: WIRE_VERSION, attempt: run.attempt, output: body }),
   })

@@ -29,10 +29,10 @@ const MAX_STACK_LINES = 20
 
 /** Creates a logger that passes events to the given logger, or else prints them with `say`. It never throws. */
 export function createWorkerLogger({ say }: Pick<Deps, 'say'>, given: WorkerLogger | undefined): WorkerLogger {
-  const told: WorkerLogger | undefined = given ?? (say && ((event) => (event.kind === 'returned' ? undefined : say(event.text))))
+  const logger: WorkerLogger | undefined = given ?? (say && ((event) => (event.kind === 'returned' ? undefined : say(event.text))))
   return (event) => {
     try {
-      told?.(event)
+      logger?.(event)
     } catch {
       // The given logger has a bug. The worker continues.
     }

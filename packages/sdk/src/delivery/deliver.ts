@@ -14,8 +14,8 @@ import { type DecodedReturn, decodeReturn, rejectedOutput } from '../messages/de
 import type { Deps } from '../runtime/dependencies.js'
 import type { AckPublisher } from './ack-publisher.js'
 import { ReleaseWaiter } from './await-release.js'
+import { ConstraintLookup, type ReturnConstraints } from './constraint-lookup.js'
 import type { PendingReturn, ReturnOutcome } from './pending-return.js'
-import { ConstraintLookup, type ReturnConstraints } from './return-constraints.js'
 
 /** An output that even this policy releases is delivered under every policy, so that the policy of its pass need not be read. */
 const STRICTEST = { auto_review: false, auto_return: false }
@@ -24,10 +24,10 @@ const STRICTEST = { auto_review: false, auto_return: false }
 export class ReturnDelivery implements AsyncDisposable {
   readonly #deps: Deps
   readonly #releases: ReleaseWaiter
-  readonly #acknowledging: Pick<AckPublisher, 'note'>
+  readonly #ackPublisher: Pick<AckPublisher, 'note'>
   /** Directory in which outputs are applied automatically, or `undefined` if they are not. */
   readonly #directory: string | undefined
-  readonly #terms: ConstraintLookup
+  readonly #constraints: ConstraintLookup
   readonly #check: CheckSchema | undefined
   readonly #rules: JournalRules
   readonly #under = new Set<PendingReturn>()
@@ -35,14 +35,14 @@ export class ReturnDelivery implements AsyncDisposable {
 
   constructor(
     deps: Deps,
-    home: { name: string; acknowledging: Pick<AckPublisher, 'note'>; directory?: string | undefined; rules: JournalRules },
+    home: { name: string; ackPublisher: Pick<AckPublisher, 'note'>; directory?: string | undefined; rules: JournalRules },
   ) {
     this.#rules = home.rules
     this.#deps = deps
     this.#directory = home.directory
-    this.#acknowledging = home.acknowledging
+    this.#ackPublisher = home.ackPublisher
     this.#releases = new ReleaseWaiter(deps, home.name)
-    this.#terms = new ConstraintLookup(deps)
+    this.#constraints = new ConstraintLookup(deps)
     const { schemas } = deps
     this.#check = schemas && ((schema, value, subagent) => schemas.checkFor(subagent, schema, value))
   }
@@ -63,7 +63,7 @@ export class ReturnDelivery implements AsyncDisposable {
     awaited.returned_at = found.time
     const opened = decodeReturn(this.#deps, awaited.key, found)
     const plain = !(opened instanceof Promise) && opened.ok && evaluateRelease(opened.output, STRICTEST, false).deliver
-    if (plain && this.#terms.isUnconstrained(awaited.key, opened.output)) this.#give(awaited, opened.output)
+    if (plain && this.#constraints.isUnconstrained(awaited.key, opened.output)) this.#give(awaited, opened.output)
     else this.#openSlowly(awaited, found, { opened, again })
   }
 
@@ -93,7 +93,7 @@ export class ReturnDelivery implements AsyncDisposable {
     if (!opened.ok) return this.#refuse(awaited, found, opened.error)
     const give = (): void => this.#give(awaited, opened.output)
     if (evaluateRelease(opened.output, STRICTEST, false).deliver) return give
-    const { policy } = terms ?? (await this.#terms.control(awaited.key))
+    const { policy } = terms ?? (await this.#constraints.control(awaited.key))
     const release = evaluateRelease(opened.output, policy, false)
     if (release.deliver) return give
     const refuse = (error: PassOverError): void => this.#settle(awaited, { ok: false, error })
@@ -103,7 +103,7 @@ export class ReturnDelivery implements AsyncDisposable {
 
   /** Checks the output also against the rights and the output_schema of its pass. */
   async #judged(key: PassKey, output: WorkOutput): Promise<{ opened: DecodedReturn; terms: ReturnConstraints | undefined }> {
-    const terms = await this.#terms.of(key, output)
+    const terms = await this.#constraints.of(key, output)
     if (!terms) return { opened: { ok: true, output }, terms }
     const accepted = acceptReturn(output, key, await outputConstraints(output, { ...terms, subagent_id: key.subagent }, this.#check))
     return { opened: accepted.ok ? { ok: true, output } : rejectedOutput(accepted.error, output), terms }
@@ -141,7 +141,7 @@ export class ReturnDelivery implements AsyncDisposable {
   #settle(awaited: PendingReturn, outcome: ReturnOutcome): void {
     if (awaited.traceparent !== undefined) traceDelivery(this.#deps, awaited, outcome)
     awaited.settle(outcome)
-    if (!awaited.quiet && (outcome.ok || outcome.error.code !== 'E040')) this.#acknowledging.note(awaited.returned)
+    if (!awaited.quiet && (outcome.ok || outcome.error.code !== 'E040')) this.#ackPublisher.note(awaited.returned)
   }
 
   #applyFirst(awaited: PendingReturn, output: WorkOutput, directory: string): void {

@@ -21,17 +21,17 @@ function telling() {
   }
   // It answers nothing: what is not known to be unwanted is told.
   const bus = {} as Bus
-  const notices = new ReturnEvents({ bus, clock, random: { bytes: (n) => new Uint8Array(n) }, say: (line) => void said.push(line) })
-  return { notices, said, timers }
+  const events = new ReturnEvents({ bus, clock, random: { bytes: (n) => new Uint8Array(n) }, say: (line) => void said.push(line) })
+  return { notices: events, said, timers }
 }
 
 describe('ReturnNotices', () => {
   it('waits for its listeners before it closes', async () => {
-    const { notices, said, timers } = telling()
+    const { notices: events, said, timers } = telling()
     const order: string[] = []
     let done = () => {}
     const began = new Promise<void>((begun) => {
-      notices.add(() => {
+      events.add(() => {
         begun()
         return new Promise<void>((resolve) => {
           done = () => {
@@ -41,8 +41,8 @@ describe('ReturnNotices', () => {
         })
       })
     })
-    notices.emit(key, refused)
-    const drained = notices.drain().then(() => order.push('closed'))
+    events.emit(key, refused)
+    const drained = events.drain().then(() => order.push('closed'))
     await began
     done()
     await drained
@@ -50,10 +50,10 @@ describe('ReturnNotices', () => {
   })
 
   it('is kept from closing by no listener that never settles, and says so', async () => {
-    const { notices, said, timers } = telling()
-    notices.add(() => new Promise(() => undefined))
-    notices.emit(key, refused)
-    const drained = notices.drain()
+    const { notices: events, said, timers } = telling()
+    events.add(() => new Promise(() => undefined))
+    events.emit(key, refused)
+    const drained = events.drain()
     expect(timers.map(({ ms }) => ms)).toEqual([10_000])
     timers[0]?.fn()
     await drained

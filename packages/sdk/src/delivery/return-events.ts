@@ -2,8 +2,8 @@ import { type PassOverError, shouldNotify, withTimeout } from '@passover/core'
 import { keyText, type PassKey, type WorkOutput } from '@passover/schemas'
 import { describeThrown } from '../errors/describe-thrown.js'
 import type { Deps } from '../runtime/dependencies.js'
+import { ConstraintLookup } from './constraint-lookup.js'
 import type { ReturnOutcome } from './pending-return.js'
-import { ConstraintLookup } from './return-constraints.js'
 
 /** A returned pass of this agent, with the same output or error as its handle. */
 export type ReturnedPass =

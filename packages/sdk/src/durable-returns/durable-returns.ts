@@ -47,8 +47,8 @@ export class DurableReturns implements AsyncDisposable {
   readonly #deps: Deps
   readonly #returns: ReturnWaiter
   readonly #listener: DurableReturnListener
-  readonly #asked: AckLookup
-  readonly #counted: ReturnCheck
+  readonly #ackLookup: AckLookup
+  readonly #returnCheck: ReturnCheck
   readonly #shares = new FairSlots(CHECK_CONCURRENCY)
   readonly #places: (() => void)[] = []
   readonly #inHand = new Set<number>()
@@ -61,8 +61,8 @@ export class DurableReturns implements AsyncDisposable {
     this.#deps = deps
     this.#returns = returns
     this.#listener = listener
-    this.#asked = new AckLookup(deps)
-    this.#counted = new ReturnCheck(deps.bus)
+    this.#ackLookup = new AckLookup(deps)
+    this.#returnCheck = new ReturnCheck(deps.bus)
   }
 
   static async start(home: Home, listener: DurableReturnListener): Promise<DurableReturns> {
@@ -96,11 +96,11 @@ export class DurableReturns implements AsyncDisposable {
     const left = returned.time + LIVE_GRACE_MS - this.#deps.clock.now()
     if (left > 0) await sleep(this.#deps.clock, Math.min(left, LIVE_GRACE_MS))
     if (this.#closed) return { retry: true }
-    const known = await this.#asked.has(returned.sequence)
+    const known = await this.#ackLookup.has(returned.sequence)
     if (known) return { ok: true }
-    let counted = await this.#counted.look(returned)
+    let counted = await this.#returnCheck.look(returned)
     // Without the audit service it is also unknown whether another process has received the return.
-    if (counted === 'unclear' && known !== undefined) counted = await this.#counted.ask(returned)
+    if (counted === 'unclear' && known !== undefined) counted = await this.#returnCheck.ask(returned)
     if (counted === 'nothing') return { ok: true }
     if (counted === 'unclear' || known === undefined || (await this.#isWaited(returned))) return this.#again()
     return this.#tellOnce(returned)
@@ -146,12 +146,12 @@ export class DurableReturns implements AsyncDisposable {
     const { outcome, returned } = await this.#read(key)
     if (this.#closed) return { retry: true }
     // The pass still awaits a person, cannot be read, or ended with another return.
-    if (!outcome || returned !== sequence) return (await this.#counted.ask(step)) === 'nothing' ? { ok: true } : this.#again()
+    if (!outcome || returned !== sequence) return (await this.#returnCheck.ask(step)) === 'nothing' ? { ok: true } : this.#again()
     if (!outcome.ok && outcome.error.code === 'E040') return this.#again()
     await this.#place()
     try {
       // Another process may have delivered it meanwhile.
-      if (await this.#asked.has(sequence)) return { ok: true }
+      if (await this.#ackLookup.has(sequence)) return { ok: true }
       await this.#listener(outcome.ok ? { pass: key, output: outcome.output } : { pass: key, error: outcome.error })
     } catch (error) {
       this.#deps.say?.(`a listener of waiting returns failed for ${key.id}, which it will be told again: ${describeThrown(error).message}`)

@@ -53,10 +53,10 @@ export class ReturnCheck {
  * Judges a return by the audit service's answer, which covers the pass up to `last_sequence`. An id may be used again only after its earlier pass was
  * deleted completely, and then that return was acknowledged or is overdue.
  */
-function judge({ sequence }: Step, asked: AuditAnswer): ReturnValidity {
-  if (asked.kind === 'unanswered') return 'unclear'
-  if (asked.kind === 'unknown') return 'nothing'
-  const { return_sequence, last_sequence } = asked.pass.row
+function judge({ sequence }: Step, answer: AuditAnswer): ReturnValidity {
+  if (answer.kind === 'unanswered') return 'unclear'
+  if (answer.kind === 'unknown') return 'nothing'
+  const { return_sequence, last_sequence } = answer.pass.row
   if (return_sequence === sequence) return 'counts'
   return last_sequence >= sequence || (return_sequence !== undefined && return_sequence < sequence) ? 'nothing' : 'unclear'
 }

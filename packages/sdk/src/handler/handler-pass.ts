@@ -15,7 +15,7 @@ import { returnResult, validateResult } from './result.js'
 export interface WorkerContext extends ReturnContext {
   /** The agent whose handler runs. It is the originator of child passes. */
   self: HandlerAgent
-  told: WorkerLogger
+  logger: WorkerLogger
 }
 
 function returnedTwiceError(): PassOverError {

@@ -35,22 +35,22 @@ const AS_FILES = 'return a shorter text, or what it says as file modifications'
  * Publishes the return of a run, once. A second call gets the outcome of the first. Past the deadline the return is E010 whatever the output, because
  * otherwise chance would decide whether the output or the end by the timekeeper is stored first.
  */
-export function returnResult(giver: ReturnContext, run: Run, made: RunResult): Promise<PublishReturnResult> {
+export function returnResult(context: ReturnContext, run: Run, made: RunResult): Promise<PublishReturnResult> {
   if (run.returning) return run.returning
-  const answer = isPastDeadline(giver.deps, run) ? { error: stopAtDeadline(run) } : made
-  run.result = answer
+  const result = isPastDeadline(context.deps, run) ? { error: stopAtDeadline(run) } : made
+  run.result = result
   run.returning = hasUnpublishedProgress(run)
-    ? flushProgress(giver, run).then(() => publishReturn(giver, run, answer))
-    : publishReturn(giver, run, answer)
+    ? flushProgress(context, run).then(() => publishReturn(context, run, result))
+    : publishReturn(context, run, result)
   return run.returning
 }
 
 /**
  * Validates the result of a handler. Returns the complete output, or E021 or E013 with the raw result. Synchronous if the pass sets no output_schema.
  */
-export function validateResult(giver: ReturnContext, run: Run, given: HandlerResult): RunResult | Promise<RunResult> {
+export function validateResult(context: ReturnContext, run: Run, given: HandlerResult): RunResult | Promise<RunResult> {
   try {
-    return validateReadable(giver, run, given)
+    return validateReadable(context, run, given)
   } catch (error) {
     // Only getters and Proxies of the handler's result can throw here.
     const why = fieldText(oddField(given)) ?? `it cannot be read: ${describeThrown(error).message}`
@@ -58,7 +58,7 @@ export function validateResult(giver: ReturnContext, run: Run, given: HandlerRes
   }
 }
 
-function validateReadable(giver: ReturnContext, run: Run, given: HandlerResult): RunResult | Promise<RunResult> {
+function validateReadable(context: ReturnContext, run: Run, given: HandlerResult): RunResult | Promise<RunResult> {
   const faulty = faultOf(given)
   if (faulty) return { error: passError('E021', faulty), raw_output: given }
   const text = typeof given === 'string' ? given : given.output
@@ -71,11 +71,11 @@ function validateReadable(giver: ReturnContext, run: Run, given: HandlerResult):
     control,
     attempt: run.attempt,
     started_at: run.began_at,
-    completed_at: giver.deps.clock.now(),
+    completed_at: context.deps.clock.now(),
     files_passed: run.parts.reduce((files, part) => (part.name.startsWith('file:') ? files + 1 : files), 0),
     aborted: run.abort.aborted,
   })
-  const { schemas } = giver.deps
+  const { schemas } = context.deps
   if (schemas && schemaFor(output, control)) {
     // A schema is checked in another thread, which accepts only values that JSON can represent.
     const judged = accept(run, { given, output }, { rights: control.rights })

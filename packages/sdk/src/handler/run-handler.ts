@@ -31,7 +31,7 @@ async function executeRun(worker: WorkerContext, run: Run, handler: Handler): Pr
   const produced = producing instanceof Promise ? await producing : producing
   if (faults) await faults.at('worker:after-run', run.key)
   if (run.returning)
-    return afterAnswer(worker, run, { given: await run.returning, produced: run.stop === 'compute_time' ? produced : undefined })
+    return afterAnswer(worker, run, { published: await run.returning, outcome: run.stop === 'compute_time' ? produced : undefined })
   if (run.stop === 'drain') {
     logAttemptEnd(worker, run, { end: 'handed_back' })
     return 'hand_back'
@@ -46,23 +46,23 @@ async function executeRun(worker: WorkerContext, run: Run, handler: Handler): Pr
   const made = answerOf(worker, run, produced)
   const answer = made instanceof Promise ? await made : made
   const given = await returnResult(worker, run, answer)
-  return afterAnswer(worker, run, { given, produced })
+  return afterAnswer(worker, run, { published: given, outcome: produced })
 }
 
 function afterAnswer(
   worker: WorkerContext,
   run: Run,
-  { given, produced }: { given: PublishReturnResult; produced: HandlerOutcome | undefined },
+  { published, outcome: produced }: { published: PublishReturnResult; outcome: HandlerOutcome | undefined },
 ): DeliveryAction | Promise<DeliveryAction> {
-  logAttemptEnd(worker, run, { end: given, ...(produced?.kind === 'threw' && { thrown: produced.error }) })
-  const disposal = given === 'returned' || given === 'ended' ? 'ack' : 'leave'
-  const isLate = given !== 'returned' || run.stop === 'compute_time' || run.stop === 'deadline'
+  logAttemptEnd(worker, run, { end: published, ...(produced?.kind === 'threw' && { thrown: produced.error }) })
+  const disposal = published === 'returned' || published === 'ended' ? 'ack' : 'leave'
+  const isLate = published !== 'returned' || run.stop === 'compute_time' || run.stop === 'deadline'
   return produced && isLate ? keepLate(worker, run, produced).then(() => disposal) : disposal
 }
 
-async function keepLate(worker: WorkerContext, run: Run, produced: HandlerOutcome): Promise<void> {
-  if (produced.kind !== 'output') return
-  const answer = await validateResult(worker, run, produced.given)
+async function keepLate(worker: WorkerContext, run: Run, outcome: HandlerOutcome): Promise<void> {
+  if (outcome.kind !== 'output') return
+  const answer = await validateResult(worker, run, outcome.given)
   if ('output' in answer) await publishLate(worker, run, answer.output)
 }
 
@@ -124,12 +124,12 @@ function contextOf(parts: () => LoadedPart[]): () => WorkContext {
   }
 }
 
-function answerOf(worker: WorkerContext, run: Run, produced: HandlerOutcome): RunResult | Promise<RunResult> {
-  switch (produced.kind) {
+function answerOf(worker: WorkerContext, run: Run, outcome: HandlerOutcome): RunResult | Promise<RunResult> {
+  switch (outcome.kind) {
     case 'output':
-      return validateResult(worker, run, produced.given)
+      return validateResult(worker, run, outcome.given)
     case 'threw':
-      return thrownAnswer(produced.error, run)
+      return thrownAnswer(outcome.error, run)
     default:
       return { error: passError('E021', 'the handler returned nothing, and did not call return()') }
   }

@@ -32,7 +32,7 @@ async function stow(
     return { [Symbol.dispose]() {} }
   }
   const deps = { bus, clock: { now: () => now, monotonic: () => now, after } } as unknown as Deps
-  const stored = await uploadLargeParts(deps, 'alice', { parts: [LARGE], patience: { until: 30_000, ...patience } }).then(
+  const stored = await uploadLargeParts(deps, 'alice', { parts: [LARGE], deadline: { until: 30_000, ...patience } }).then(
     () => true,
     () => false,
   )

@@ -27,22 +27,22 @@ export interface UploadDeadline {
 export async function uploadLargeParts(
   deps: Deps,
   owner: string,
-  { parts, patience }: { parts: Part[]; patience: UploadDeadline },
+  { parts, deadline }: { parts: Part[]; deadline: UploadDeadline },
 ): Promise<Part[]> {
-  return fitInMessage(parts) ? parts : uploadWithRetries(deps, patience, () => deps.bus.parts.stow(owner, parts))
+  return fitInMessage(parts) ? parts : uploadWithRetries(deps, deadline, () => deps.bus.parts.stow(owner, parts))
 }
 
 /** Uploads all parts, whatever their size. */
 export function uploadAllParts(
   deps: Deps,
   owner: string,
-  { parts, patience }: { parts: Part[]; patience: UploadDeadline },
+  { parts, deadline }: { parts: Part[]; deadline: UploadDeadline },
 ): Promise<Part[]> {
-  return uploadWithRetries(deps, patience, () => deps.bus.parts.stow(owner, parts, new Set(parts)))
+  return uploadWithRetries(deps, deadline, () => deps.bus.parts.stow(owner, parts, new Set(parts)))
 }
 
 /** Retries uploads that the server did not answer while the pass can still use them. */
-async function uploadWithRetries(deps: Deps, patience: UploadDeadline, stow: () => Promise<Part[]>): Promise<Part[]> {
+async function uploadWithRetries(deps: Deps, deadline: UploadDeadline, stow: () => Promise<Part[]>): Promise<Part[]> {
   let connected_at = deps.clock.monotonic()
   for (let tries = 1, refused = 0; ; tries++) {
     try {
@@ -52,8 +52,8 @@ async function uploadWithRetries(deps: Deps, patience: UploadDeadline, stow: () 
       if (!(error instanceof BusReadError)) throw error
       if (isRefusal(error)) refused += 1
       if (deps.bus.connected) connected_at = deps.clock.monotonic()
-      const lost = patience.whatever_the_connection ? false : deps.clock.monotonic() - connected_at >= UNREACHABLE_TIMEOUT_MS
-      if (refused === MAX_REFUSALS || lost || deps.clock.now() >= patience.until || patience.stopped?.()) throw error
+      const lost = deadline.whatever_the_connection ? false : deps.clock.monotonic() - connected_at >= UNREACHABLE_TIMEOUT_MS
+      if (refused === MAX_REFUSALS || lost || deps.clock.now() >= deadline.until || deadline.stopped?.()) throw error
       await askForBucket(deps)
       if (tries > 1) await sleep(deps.clock, RETRY_DELAY_MS * Math.min(tries, MAX_REFUSALS))
     }

@@ -157,11 +157,11 @@ export interface BuiltRequest {
 }
 
 /** Builds and validates a request. Throws E005 with the name of the field; nothing is stored in that case. */
-export function buildRequest(options: PassOverOptions, filling: RequestDefaults): BuiltRequest {
+export function buildRequest(options: PassOverOptions, defaults: RequestDefaults): BuiltRequest {
   // Filled by assignment: starting an object with a spread or a rest pattern makes all later property writes several times slower.
   const request: Record<string, unknown> = {
-    id: filling.id,
-    originating_agent_id: filling.originator,
+    id: defaults.id,
+    originating_agent_id: defaults.originator,
     subagent_id: options.subagent,
     reason: options.reason,
     return_required: options.return_required ?? true,
@@ -173,10 +173,10 @@ export function buildRequest(options: PassOverOptions, filling: RequestDefaults)
   }
   checkSignal(options.signal)
   if (options.traceparent !== undefined && typeof options.traceparent !== 'string') throw invalid('traceparent', 'must be text')
-  if (filling.parent) request.parent = filling.parent
+  if (defaults.parent) request.parent = defaults.parent
   const control = requestControl.safeParse(request)
   if (!control.success) throw optionError(control.error, [])
-  const context = workContext.safeParse(withDefaults(options.work_context, filling))
+  const context = workContext.safeParse(withDefaults(options.work_context, defaults))
   if (!context.success) throw optionError(context.error, ['work_context'])
   return { control: control.data, context: context.data }
 }

@@ -25,7 +25,7 @@ export interface Originator {
   returns: ReturnWaiter
   traces: TraceHistory
   /** Listeners for returns. While there is one, returns are awaited even if no caller awaits the handle. */
-  notices?: Pick<ReturnEvents, 'listening'> | undefined
+  events?: Pick<ReturnEvents, 'listening'> | undefined
   /** Session of the connection, or `undefined` if none was named. */
   session_id: string | undefined
   directory: string

@@ -8,8 +8,8 @@ import { eventHeaders, publishUnguarded } from '../messages/publish.js'
 import type { PassOverOptions } from './options.js'
 import type { EnclosingPass, Originator } from './originator.js'
 import { makeHandle, type PassHandle } from './pass-handle.js'
-import { type PreparedRequest, passOverMarker, prepareRequest } from './request-draft.js'
-import { publishRequest } from './send-draft.js'
+import { type PreparedRequest, passOverMarker, prepareRequest } from './prepare-request.js'
+import { publishRequest } from './publish-request.js'
 import { beginRequestSpan, endRequestSpan } from './tracing.js'
 
 /** Requests a pass. Never throws: every error rejects the handle. */
@@ -23,7 +23,7 @@ export function passOver(origin: Originator, options: PassOverOptions, scope: En
   const about = { key, traces: origin.traces, given: options.traceparent, scope, retry_of: options.retry_of }
   const traced = deps.tracing || scope || options.traceparent ? beginRequestSpan(deps, about) : undefined
   drafted.value.traceparent = traced?.traceparent
-  const wanted = drafted.value.request.return_required || origin.notices?.listening === true
+  const wanted = drafted.value.request.return_required || origin.events?.listening === true
   // With a signal, the pass is followed to its end even if no caller awaits its return, so that the listener on the signal can be removed then.
   const followed = wanted || options.signal ? begin(origin, drafted.value, wanted ? undefined : 'only_follow') : undefined
   const waiting = wanted ? followed : undefined
@@ -78,9 +78,9 @@ interface Waiting {
 }
 
 /** Starts to wait for the return. Sends the request first, except with `only_wait`. With `only_follow`, no caller receives the return. */
-function begin(origin: Originator, drafted: PreparedRequest | Slim, how?: How): Waiting {
-  const { awaited, result } = expect(origin, slim(drafted), how)
-  const stored = start(origin, { drafted, awaited, only: how === 'only_wait' ? how : undefined })
+function begin(origin: Originator, prepared: PreparedRequest | Slim, how?: How): Waiting {
+  const { awaited, result } = expect(origin, slim(prepared), how)
+  const stored = start(origin, { drafted: prepared, awaited, only: how === 'only_wait' ? how : undefined })
   giveUpUnsent(origin, awaited, stored)
   return { stored, result }
 }
@@ -98,7 +98,7 @@ function expect(
     digest,
     own_id: how !== 'only_wait' && digest === undefined,
     quiet,
-    noticed: how === undefined && origin.notices?.listening === true,
+    noticed: how === undefined && origin.events?.listening === true,
     traceparent: quiet ? undefined : traceparent,
   }
   let settle: PendingReturn['settle'] = () => undefined
@@ -127,9 +127,9 @@ function start(
   return plain ? send(origin, drafted, of.awaited) : prepare(origin, of)
 }
 
-function send(origin: Originator, drafted: PreparedRequest, awaited: PendingReturn): Promise<void> {
-  const { request } = drafted
-  return publishRequest(origin, drafted).then((sequence) => {
+function send(origin: Originator, prepared: PreparedRequest, awaited: PendingReturn): Promise<void> {
+  const { request } = prepared
+  return publishRequest(origin, prepared).then((sequence) => {
     if (!awaited.finished) origin.returns.published(awaited, sequence, request.override?.timeout_ms ?? request.timeout_ms)
   })
 }

@@ -25,12 +25,12 @@ export interface RetryTarget {
  * one in `retry_of`. Attempts by workers count towards the limit. After E022 the same id is read again. Throws the last error.
  */
 export async function passOverWithRetry(
-  passing: RetryTarget,
+  target: RetryTarget,
   options: PassOverOptions,
   retry: Partial<RetryOptions> = {},
 ): Promise<WorkOutput> {
   checkOptions(retryOptions, retry, 'retry')
-  let handle = passing.passOver(options)
+  let handle = target.passOver(options)
   let attempts = options.attempts_made ?? 0
   for (let retries = 0; ; retries++) {
     try {
@@ -40,11 +40,11 @@ export async function passOverWithRetry(
       const plan = planRetry({ error: { code: error.code, details: error.context }, attempts_before: attempts, retries, options: retry })
       if (!plan.retry) throw error
       attempts = plan.attempts_made
-      await sleep(passing.clock, plan.delay_ms, options.signal)
+      await sleep(target.clock, plan.delay_ms, options.signal)
       if (options.signal?.aborted) throw error
       handle = plan.same_id
-        ? passing.handle(handle.id, handle.subagent)
-        : passing.passOver({ ...options, id: undefined, retry_of: handle.id, attempts_made: attempts })
+        ? target.handle(handle.id, handle.subagent)
+        : target.passOver({ ...options, id: undefined, retry_of: handle.id, attempts_made: attempts })
     }
   }
 }

@@ -19,11 +19,11 @@ export type AnswerEvaluation =
  */
 export function evaluateAnswer(
   awaited: Pick<PendingReturn, 'key' | 'digest' | 'published' | 'give_up_at'>,
-  asked: AuditAnswer,
+  answer: AuditAnswer,
   at: { now: number; connected: boolean; rules: JournalRules; returned?: number | undefined },
 ): AnswerEvaluation {
-  if (asked.kind === 'pass' && !isRecordOfEarlierUse(awaited, asked, at.rules)) {
-    const { pass, found } = asked
+  if (answer.kind === 'pass' && !isRecordOfEarlierUse(awaited, answer, at.rules)) {
+    const { pass, found } = answer
     // An E005 from the system as first step carries no digest of a readable request. It answers every request with the id.
     const differs = awaited.digest !== undefined && pass.digest !== undefined && pass.digest !== awaited.digest
     if (differs && !(found?.by === SYSTEM && pass.row.code === 'E005')) {
@@ -34,7 +34,7 @@ export function evaluateAnswer(
     if (pass.deadline !== undefined && pass.deadline + GRACE_MS > at.now) return { kind: 'open', deadline: pass.deadline }
   }
   if (at.now < awaited.give_up_at) return { kind: 'wait' }
-  if (asked.kind === 'unknown' && !awaited.published) return { kind: 'error', error: passNotFoundError(awaited.key) }
+  if (answer.kind === 'unknown' && !awaited.published) return { kind: 'error', error: passNotFoundError(awaited.key) }
   if (at.returned !== undefined) return { kind: 'error', error: unconfirmedReturnError(awaited.key, at.returned) }
   const why = at.connected ? 'no dispatcher ended the pass in time' : 'the server cannot be reached'
   return { kind: 'error', error: unreachableError(why, awaited.key) }
@@ -43,11 +43,11 @@ export function evaluateAnswer(
 /** Returns true if the audit service answers from the record of an earlier use of the id because it has not read the request yet. */
 function isRecordOfEarlierUse(
   { published }: Pick<PendingReturn, 'published'>,
-  asked: Extract<AuditAnswer, { kind: 'pass' }>,
+  answer: Extract<AuditAnswer, { kind: 'pass' }>,
   rules: JournalRules,
 ): boolean {
-  if (!published || !asked.found || !isOfEarlierUse({ published }, asked.found, rules)) return false
-  return !requestsOf(asked.pass).includes(published.sequence)
+  if (!published || !answer.found || !isOfEarlierUse({ published }, answer.found, rules)) return false
+  return !requestsOf(answer.pass).includes(published.sequence)
 }
 
 function requestsOf({ record }: AnsweredPass): readonly unknown[] {

@@ -26,18 +26,18 @@ export interface PollHandlers {
 export class JournalPoller implements Disposable {
   readonly #deps: Deps
   readonly #rules: ViewRules
-  readonly #waiting: PendingReturns
-  readonly #finder: PollHandlers
-  readonly #looks: PollQueue
+  readonly #pending: PendingReturns
+  readonly #handlers: PollHandlers
+  readonly #polls: PollQueue
   #sweeping: Disposable | undefined
   #closed = false
 
-  constructor(deps: Deps, of: { rules: ViewRules; waiting: PendingReturns }, finder: PollHandlers) {
+  constructor(deps: Deps, of: { rules: ViewRules; pending: PendingReturns }, handlers: PollHandlers) {
     this.#deps = deps
     this.#rules = of.rules
-    this.#waiting = of.waiting
-    this.#finder = finder
-    this.#looks = new PollQueue((awaited) => this.#look(awaited))
+    this.#pending = of.pending
+    this.#handlers = handlers
+    this.#polls = new PollQueue((awaited) => this.#look(awaited))
   }
 
   [Symbol.dispose](): void {
@@ -51,7 +51,7 @@ export class JournalPoller implements Disposable {
     this.#sweeping = this.#deps.clock.after(SWEEP_MS, () => {
       this.#sweeping = undefined
       this.#sweep()
-      if (this.#waiting.size > 0) this.begin()
+      if (this.#pending.size > 0) this.begin()
     })
   }
 
@@ -67,41 +67,41 @@ export class JournalPoller implements Disposable {
   /** Reads the journal of a pass as soon as possible, because its return is probably stored. */
   hurry(awaited: PendingReturn): void {
     awaited.nextPollAt = Math.min(awaited.nextPollAt, this.#deps.clock.monotonic())
-    this.#looks.hurry(awaited)
-    this.#looks.begin()
+    this.#polls.hurry(awaited)
+    this.#polls.begin()
   }
 
   /** Schedules a read of all journals. Any return may have been missed while the connection was lost. */
   all(): void {
     const now = this.#deps.clock.monotonic()
-    for (const awaited of this.#waiting.all()) {
+    for (const awaited of this.#pending.all()) {
       awaited.nextPollAt = Math.min(awaited.nextPollAt, now)
-      this.#looks.add(awaited)
+      this.#polls.add(awaited)
     }
-    this.#looks.catchUp()
-    this.#looks.begin()
+    this.#polls.catchUp()
+    this.#polls.begin()
   }
 
   #sweep(): void {
     const { clock } = this.#deps
     const now = clock.monotonic()
     const time = clock.now()
-    for (const awaited of [...this.#waiting.all()]) {
+    for (const awaited of [...this.#pending.all()]) {
       if (time >= awaited.give_up_at) this.#overdue(awaited, now)
       else {
         awaited.overdue_since = undefined
-        if (awaited.nextPollAt <= now) this.#looks.add(awaited)
+        if (awaited.nextPollAt <= now) this.#polls.add(awaited)
       }
     }
-    this.#looks.sweep()
+    this.#polls.sweep()
   }
 
   /** Handles a pass that should have ended by now. It is read before all others, and given up after `OVERDUE_TIMEOUT_MS`. */
   #overdue(awaited: PendingReturn, now: number): void {
     awaited.overdue_since ??= now
     if (now - awaited.overdue_since >= OVERDUE_TIMEOUT_MS) {
-      this.#finder.end(awaited, { ok: false, error: unreachableError('it could not be read in time how the pass ended', awaited.key) })
-    } else if (awaited.nextPollAt <= now || awaited.overdue_since === now) this.#looks.hurry(awaited)
+      this.#handlers.end(awaited, { ok: false, error: unreachableError('it could not be read in time how the pass ended', awaited.key) })
+    } else if (awaited.nextPollAt <= now || awaited.overdue_since === now) this.#polls.hurry(awaited)
   }
 
   async #look(awaited: PendingReturn): Promise<void> {
@@ -114,18 +114,18 @@ export class JournalPoller implements Disposable {
       if (!awaited.finished && (found.kind === 'unclear' || (overdue && found.kind !== 'held'))) await this.#ask(awaited, found)
     } catch {
       if (this.#deps.clock.now() >= awaited.give_up_at) {
-        this.#finder.end(awaited, { ok: false, error: unreachableError('the server cannot be read', awaited.key) })
+        this.#handlers.end(awaited, { ok: false, error: unreachableError('the server cannot be read', awaited.key) })
         return
       }
       awaited.nextPollAt = this.#deps.clock.monotonic() + SHORT_DELAY_MS
-      this.#looks.again()
+      this.#polls.again()
     }
   }
 
   #seen(awaited: PendingReturn, found: PollResult): void {
     if (awaited.finished) return
-    if (found.kind === 'return') this.#finder.deliver(awaited, found.found)
-    if (found.kind === 'other_request') this.#finder.end(awaited, { ok: false, error: idReusedError(awaited.key) })
+    if (found.kind === 'return') this.#handlers.deliver(awaited, found.found)
+    if (found.kind === 'other_request') this.#handlers.end(awaited, { ok: false, error: idReusedError(awaited.key) })
     if (found.kind !== 'nothing') awaited.begun = true
     // Deleted since it was seen: only the audit service knows its result.
     else if (awaited.begun && awaited.give_up_at === Number.POSITIVE_INFINITY) awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
@@ -153,7 +153,7 @@ export class JournalPoller implements Disposable {
     const { clock, bus } = this.#deps
     const returned = found.kind === 'unclear' ? found.returned : undefined
     const judged = evaluateAnswer(awaited, asked, { now: clock.now(), connected: bus.connected, rules: this.#rules, returned })
-    if (judged.kind === 'error') this.#finder.end(awaited, { ok: false, error: judged.error })
+    if (judged.kind === 'error') this.#handlers.end(awaited, { ok: false, error: judged.error })
     else if (judged.kind !== 'wait') this.#seen(awaited, judged)
   }
 }

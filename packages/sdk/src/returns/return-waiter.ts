@@ -11,7 +11,7 @@ import type { Deps } from '../runtime/dependencies.js'
 import { GRACE_MS } from './evaluate-answer.js'
 import { JournalPoller, SHORT_DELAY_MS } from './journal-poller.js'
 import { PendingReturns } from './pending-returns.js'
-import { ReturnSubscription } from './return-listener.js'
+import { ReturnSubscription } from './return-subscription.js'
 
 /** Milliseconds after a request is stored until its journal is read for the first time. */
 const FIRST_POLL_MS = 3_000
@@ -38,7 +38,7 @@ export interface ReturnWaiterOptions {
   window: IdWindow
   apply_in?: string | undefined
   /** Listeners that receive returns in addition to the callers that await them. */
-  notices?: ReturnEvents | undefined
+  events?: ReturnEvents | undefined
 }
 
 /**
@@ -48,35 +48,30 @@ export interface ReturnWaiterOptions {
 export class ReturnWaiter implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
-  readonly #delivering: ReturnDelivery
-  readonly #acknowledging: AckPublisher
-  readonly #waiting = new PendingReturns()
+  readonly #delivery: ReturnDelivery
+  readonly #ackPublisher: AckPublisher
+  readonly #pending = new PendingReturns()
   readonly #ear: ReturnSubscription
-  readonly #reading: JournalPoller
+  readonly #poller: JournalPoller
   #epoch = 0
   #closed = false
   readonly #undo: () => void
   readonly #window: IdWindow
-  readonly #notices: ReturnEvents | undefined
+  readonly #events: ReturnEvents | undefined
 
   constructor(deps: Deps, options: ReturnWaiterOptions) {
     this.#window = options.window
-    this.#notices = options.notices
+    this.#events = options.events
     this.#deps = deps
     this.#name = options.name
     const rules = viewRules(options.window, { trust_fences: false })
-    this.#reading = new JournalPoller(
+    this.#poller = new JournalPoller(
       deps,
-      { rules, waiting: this.#waiting },
+      { rules, pending: this.#pending },
       { deliver: (awaited, found) => this.#deliver(awaited, found), end: (awaited, outcome) => this.#end(awaited, outcome) },
     )
-    this.#acknowledging = new AckPublisher(deps, options.name)
-    this.#delivering = new ReturnDelivery(deps, {
-      name: options.name,
-      acknowledging: this.#acknowledging,
-      directory: options.apply_in,
-      rules,
-    })
+    this.#ackPublisher = new AckPublisher(deps, options.name)
+    this.#delivery = new ReturnDelivery(deps, { name: options.name, ackPublisher: this.#ackPublisher, directory: options.apply_in, rules })
     this.#ear = new ReturnSubscription(
       deps,
       { name: options.name, prefix: idPrefix(options.instance) },
@@ -87,7 +82,7 @@ export class ReturnWaiter implements AsyncDisposable {
 
   /** Number of awaited passes, including those that await release. */
   get size(): number {
-    return this.#waiting.size + this.#delivering.size
+    return this.#pending.size + this.#delivery.size
   }
 
   /** True if `listen()` has completed, so that callers need not wait for it. */
@@ -104,11 +99,11 @@ export class ReturnWaiter implements AsyncDisposable {
   expect(expectation: WaitOptions, settle: (outcome: ReturnOutcome) => void): PendingReturn {
     const { key, digest, own_id, traceparent } = expectation
     const epoch = own_id && this.#deps.bus.connected ? this.#epoch : undefined
-    const awaited = this.#waiting.add(
+    const awaited = this.#pending.add(
       { key, digest, epoch, quiet: expectation.quiet === true, noticed: expectation.noticed, traceparent },
       settle,
     )
-    this.#reading.begin()
+    this.#poller.begin()
     return awaited
   }
 
@@ -132,7 +127,7 @@ export class ReturnWaiter implements AsyncDisposable {
     if (awaited.finished) await hearing[Symbol.asyncDispose]()
     else awaited.subscription = hearing
     if (!then) this.#giveUpSoon(awaited)
-    const found = await this.#reading.first(awaited)
+    const found = await this.#poller.first(awaited)
     if (then && found.kind === 'unclear') this.#giveUpSoon(awaited)
     awaited.nextPollAt = Math.min(awaited.nextPollAt, this.#deps.clock.monotonic() + SHORT_DELAY_MS)
     if (awaited.finished || found.kind === 'return' || found.kind === 'other_request') return 'settled'
@@ -145,33 +140,33 @@ export class ReturnWaiter implements AsyncDisposable {
 
   /** Returns true if a return is awaited here, is being delivered, or was delivered but its acknowledgment is not stored yet. */
   readonly holds = (key: PassKey, returned: number): boolean =>
-    this.#waiting.of(key).length > 0 || this.#delivering.has(key) || this.#acknowledging.isPending(returned)
+    this.#pending.of(key).length > 0 || this.#delivery.has(key) || this.#ackPublisher.isPending(returned)
 
   /** Acknowledges a delivered return. Settles when the acknowledgment is stored. */
   acknowledged(returned: number): Promise<void> {
-    return this.#acknowledging.acknowledge(returned)
+    return this.#ackPublisher.acknowledge(returned)
   }
 
   /** Stops waiting. */
   forget(awaited: PendingReturn): void {
     awaited.finished = true
     void awaited.subscription?.[Symbol.asyncDispose]()
-    this.#waiting.remove(awaited)
+    this.#pending.remove(awaited)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     this.#undo()
-    this.#reading[Symbol.dispose]()
-    for (const awaited of [...this.#waiting.all()]) this.#end(awaited, { ok: false, error: agentClosedError() })
-    await this.#delivering[Symbol.asyncDispose]()
-    await this.#acknowledging[Symbol.asyncDispose]()
+    this.#poller[Symbol.dispose]()
+    for (const awaited of [...this.#pending.all()]) this.#end(awaited, { ok: false, error: agentClosedError() })
+    await this.#delivery[Symbol.asyncDispose]()
+    await this.#ackPublisher[Symbol.asyncDispose]()
     await this.#ear[Symbol.asyncDispose]()
   }
 
   readonly #heard = (heard: ReceivedReturn): void => {
-    const waiting = this.#waiting.of(heard.key)
+    const waiting = this.#pending.of(heard.key)
     if (waiting.length === 0) return
     const { by, stored } = heard
     const { time, headers } = stored
@@ -182,28 +177,28 @@ export class ReturnWaiter implements AsyncDisposable {
       if (isBelievable(awaited, returned, now)) this.#deliver(awaited, foundOf(heard))
       else {
         awaited.epoch = undefined
-        this.#reading.hurry(awaited)
+        this.#poller.hurry(awaited)
       }
     }
   }
 
   /** Handles a pass that has other steps between its work and its return: its return must be confirmed by reading the journal. */
   readonly #detour = (key: PassKey): void => {
-    for (const awaited of this.#waiting.of(key)) awaited.epoch = undefined
+    for (const awaited of this.#pending.of(key)) awaited.epoch = undefined
   }
 
   readonly #suspect = (key: PassKey): void => {
-    for (const awaited of this.#waiting.of(key)) this.#reading.hurry(awaited)
+    for (const awaited of this.#pending.of(key)) this.#poller.hurry(awaited)
   }
 
   #missed(): void {
     this.#epoch += 1
-    this.#reading.all()
+    this.#poller.all()
   }
 
   #deliver(awaited: PendingReturn, found: StoredReturn): void {
     this.forget(awaited)
-    this.#delivering.deliver(this.#noticed(awaited), found, () => {
+    this.#delivery.deliver(this.#noticed(awaited), found, () => {
       if (this.#closed) {
         awaited.settle({ ok: false, error: agentClosedError() })
         return
@@ -225,10 +220,10 @@ export class ReturnWaiter implements AsyncDisposable {
    * while the agent was away.
    */
   #noticed(awaited: PendingReturn): PendingReturn {
-    const notices = this.#notices
-    if (!notices || !awaited.noticed) return awaited
+    const events = this.#events
+    if (!events || !awaited.noticed) return awaited
     const settle = (outcome: ReturnOutcome): void => {
-      notices.emit(awaited.key, outcome)
+      events.emit(awaited.key, outcome)
       awaited.settle(outcome)
     }
     return { ...awaited, settle }

@@ -2,7 +2,7 @@ import type { Clock } from '@passover/core'
 import type { SuspectRank } from '../attempt/begin-attempt.js'
 
 /** Milliseconds for which passes that lost an attempt may block all others. There are many such passes after the crash of a worker that had many. */
-const FIRST_ISOLATION_MS = 10_000
+const LOST_ATTEMPT_MS = 10_000
 /** The same limit if the attempt is the last one: another crash would end the pass. */
 const LAST_ATTEMPT_MS = 60_000
 /**
@@ -47,7 +47,7 @@ export interface Suspect {
 export class CrashIsolation {
   readonly #clock: Pick<Clock, 'monotonic' | 'after'>
   readonly #seats = new Set<Seat>()
-  readonly #homes = new Set<IsolatedWorker>()
+  readonly #workers = new Set<IsolatedWorker>()
   /** Number of passes that run concurrently, without isolation. */
   #beside = 0
   /** Milliseconds of isolation used, as of `#since`. */
@@ -69,14 +69,14 @@ export class CrashIsolation {
   }
 
   /** Adds a worker. Returns a function that removes it. */
-  join(home: IsolatedWorker): () => void {
-    this.#homes.add(home)
-    return () => void this.#homes.delete(home)
+  join(worker: IsolatedWorker): () => void {
+    this.#workers.add(worker)
+    return () => void this.#workers.delete(worker)
   }
 
   /** Returns true if the pass runs in this process. Its children may begin despite the isolation, because it waits for them. */
   runs(pass: string): boolean {
-    return [...this.#homes].some((home) => home.runs(pass))
+    return [...this.#workers].some((home) => home.runs(pass))
   }
 
   /** Records that a pass begins that is not a suspect. */
@@ -128,7 +128,7 @@ export class CrashIsolation {
 
   #open(): void {
     this.#closed = false
-    for (const home of [...this.#homes]) home.opened()
+    for (const home of [...this.#workers]) home.opened()
   }
 
   #admit(): void {
@@ -161,7 +161,7 @@ export class CrashIsolation {
     this.#since = now
     this.#used = Math.max(0, this.#used + (this.#closed ? passed : -passed))
     const last = [...this.#seats].some(({ place, rank }) => place !== 'beside' && rank?.last)
-    return (last ? LAST_ATTEMPT_MS : FIRST_ISOLATION_MS) - this.#used
+    return (last ? LAST_ATTEMPT_MS : LOST_ATTEMPT_MS) - this.#used
   }
 
   #wakeInTime(): void {

@@ -8,8 +8,8 @@ import { RegistrationCheck } from './registration-check.js'
 
 interface Watched {
   deps: Deps
-  told: WorkerLogger
-  presence: Heartbeat
+  logger: WorkerLogger
+  heartbeat: Heartbeat
   /** Returns the reason why no work can be taken now. */
   trouble: () => string | undefined
 }
@@ -25,20 +25,20 @@ const DENIED: Record<NonNullable<Bus['denied']>, (agent: string) => string> = {
 export class WorkerHealth {
   readonly #watched: Watched
   readonly #health: Health
-  readonly #registered: RegistrationCheck
+  readonly #registration: RegistrationCheck
   #lost = false
   /** True if it was logged that the server refuses the credentials. */
   #denied = false
 
   constructor(watched: Watched) {
-    const { deps, presence, trouble } = watched
+    const { deps, heartbeat, trouble } = watched
     this.#watched = watched
-    this.#registered = new RegistrationCheck(deps)
+    this.#registration = new RegistrationCheck(deps)
     this.#health = new Health({ process: 'worker', clock: deps.clock, onChange: (change) => this.#changed(change) })
     watchConnection(this.#health, deps.bus, 'told')
     this.#health.watch('consumers', 'needed', () => unhealthyIf(trouble() ?? (deps.bus.connected ? undefined : 'no work can be taken')))
-    this.#health.watch('registered', 'needed', () => this.#registered.finding)
-    this.#health.watch('presence', 'told', () => unhealthyIf(presence.trouble))
+    this.#health.watch('registered', 'needed', () => this.#registration.finding)
+    this.#health.watch('presence', 'told', () => unhealthyIf(heartbeat.trouble))
   }
 
   report(): HealthReport {
@@ -47,13 +47,13 @@ export class WorkerHealth {
 
   begin(concurrency: number): void {
     this.#health.begin()
-    this.#registered.begin()
+    this.#registration.begin()
     this.#tell('waits', `waits for work (${concurrency} at a time)`)
   }
 
   stop(): void {
     this.#health.stop()
-    this.#registered.stop()
+    this.#registration.stop()
   }
 
   /** Checks the connection. Logs a change once. */
@@ -77,10 +77,10 @@ export class WorkerHealth {
   }
 
   #tell(kind: 'waits' | 'lost' | 'found' | 'health', what: string): void {
-    const { deps, told } = this.#watched
+    const { deps, logger } = this.#watched
     const { servers = [] } = deps
     // A health text may end with an instruction, so "at <address>" must not follow it.
     const where = kind === 'health' ? ` (${serversText(servers)})` : ` at ${serversText(servers)}`
-    told({ kind, text: `${deps.bus.identity} ${what}${servers.length > 0 ? where : ''}` })
+    logger({ kind, text: `${deps.bus.identity} ${what}${servers.length > 0 ? where : ''}` })
   }
 }

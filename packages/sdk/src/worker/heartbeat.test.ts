@@ -28,7 +28,7 @@ it('takes no place of another worker, and another place where its own was lost',
     clock: { monotonic: () => now, now: () => now, after: () => ({ [Symbol.dispose]: () => undefined }) },
     random: { bytes: (length: number) => new Uint8Array(length).fill(names.shift() ?? 9) },
   } as unknown as Deps
-  const begin = () => Heartbeat.start(deps, { concurrency: 1, told: () => undefined })
+  const begin = () => Heartbeat.start(deps, { concurrency: 1, logger: () => undefined })
   const [one, two] = [await begin(), await begin()]
   const instances = () => new Set([...places.values()].map(({ instance }) => instance))
   one.tick(0)
@@ -54,7 +54,7 @@ it('tells that it cannot be seen, but not while the server is lost, which is tol
     clock: { monotonic: () => now, now: () => now },
     random: { bytes: (length: number) => new Uint8Array(length) },
   } as unknown as Deps
-  const presence = await Heartbeat.start(deps, { concurrency: 1, told: ({ text }) => void told.push(text) })
+  const presence = await Heartbeat.start(deps, { concurrency: 1, logger: ({ text }) => void told.push(text) })
   presence.tick(0)
   await expect.poll(() => presence.trouble).toContain('refused')
   expect(told).toEqual([])

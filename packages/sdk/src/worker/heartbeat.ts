@@ -18,7 +18,7 @@ const MAX_TRIES = 8
 export class Heartbeat {
   readonly #deps: Deps
   readonly #table: Table<PresenceRecord>
-  readonly #told: WorkerLogger
+  readonly #logger: WorkerLogger
   readonly #record: Omit<PresenceRecord, 'running' | 'seen_at'>
   #written: { at: number; running: number } | undefined
   /** Key and revision of the worker's entry. */
@@ -28,16 +28,16 @@ export class Heartbeat {
   #failed = false
   #unseen: string | undefined
 
-  private constructor(deps: Deps, table: Table<PresenceRecord>, about: { concurrency: number; told: WorkerLogger }) {
+  private constructor(deps: Deps, table: Table<PresenceRecord>, about: { concurrency: number; logger: WorkerLogger }) {
     this.#deps = deps
     this.#table = table
-    this.#told = about.told
+    this.#logger = about.logger
     const { host = 'unknown', pid = 0 } = deps.process ?? {}
     const instance = makeInstance(deps.random)
     this.#record = { agent: deps.bus.identity, instance, host, pid, concurrency: about.concurrency, started_at: deps.clock.now() }
   }
 
-  static async start(deps: Deps, about: { concurrency: number; told: WorkerLogger }): Promise<Heartbeat> {
+  static async start(deps: Deps, about: { concurrency: number; logger: WorkerLogger }): Promise<Heartbeat> {
     return new Heartbeat(deps, await deps.bus.table('presence', presenceRecord), about)
   }
 
@@ -72,7 +72,7 @@ export class Heartbeat {
       // Losing the server and refused credentials are logged elsewhere.
       if (this.#failed || !this.#deps.bus.connected) return
       this.#failed = true
-      this.#told({ kind: 'unseen', text: `${this.#record.agent} works, but cannot say so: ${messageOf(error)}` })
+      this.#logger({ kind: 'unseen', text: `${this.#record.agent} works, but cannot say so: ${messageOf(error)}` })
     } finally {
       this.#writing = undefined
     }

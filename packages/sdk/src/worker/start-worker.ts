@@ -107,19 +107,19 @@ export async function startWorker(home: WorkerHome, handler: Handler, options: W
   const { concurrency, drain_ms, log, ...question } = checkOptions(workerOptions, given)
   const { bus, clock } = home.deps
   const sources = sourcesOf(bus)
-  let hearing: LiveSubscription | undefined
+  let subscription: LiveSubscription | undefined
   try {
     await register(home.deps, question, sources)
     const consumers = new ConsumerAges(sources, () => clock.monotonic())
     await Promise.all(SLOTS.map((slot) => consumers.ask(slot).catch(() => undefined)))
-    const told = createWorkerLogger(home.deps, log)
-    const presence = await Heartbeat.start(home.deps, { concurrency, told })
-    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drain_ms, told, presence })
-    hearing = await bus.subscribeTerminations(bus.identity, (heard) => loop.onEnding(heard))
-    loop.begin(hearing)
+    const logger = createWorkerLogger(home.deps, log)
+    const presence = await Heartbeat.start(home.deps, { concurrency, logger })
+    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drain_ms, logger, heartbeat: presence })
+    subscription = await bus.subscribeTerminations(bus.identity, (heard) => loop.onEnding(heard))
+    loop.begin(subscription)
     return loop
   } catch (error) {
-    await hearing?.[Symbol.asyncDispose]()
+    await subscription?.[Symbol.asyncDispose]()
     await Promise.all(SLOTS.map((slot) => sources[slot][Symbol.asyncDispose]()))
     throw error
   }

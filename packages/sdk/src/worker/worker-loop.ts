@@ -34,8 +34,8 @@ export interface LoopOptions {
   sources: Record<Slot, WorkSource>
   concurrency: number
   drain_ms: number
-  told: WorkerLogger
-  presence: Heartbeat
+  logger: WorkerLogger
+  heartbeat: Heartbeat
 }
 
 /** A delivery whose attempt is starting or running. */
@@ -64,8 +64,8 @@ export class WorkerLoop implements Worker {
   readonly #isolation: CrashIsolation
   readonly #health: WorkerHealth
   readonly #active = new IndexedSet<Active>()
-  readonly #endings = new RecentlyEnded()
-  #hearing: LiveSubscription | undefined
+  readonly #recentlyEnded = new RecentlyEnded()
+  #subscription: LiveSubscription | undefined
   #sweeping: Disposable | undefined
   #draining: Promise<void> | undefined
   #whenIdle: (() => void) | undefined
@@ -74,15 +74,15 @@ export class WorkerLoop implements Worker {
 
   constructor(options: LoopOptions) {
     const { deps, self, window, isolation } = options.home
-    const { told, presence } = options
+    const { logger, heartbeat } = options
     this.#options = options
     this.subagent = deps.bus.identity
-    this.#context = { deps, self, told, agent: this.subagent, rules: viewRules(window, { trust_fences: true }) }
+    this.#context = { deps, self, logger, agent: this.subagent, rules: viewRules(window, { trust_fences: true }) }
     this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
     this.#nonce = nonces(deps.random)
     this.#leases = new LeaseRenewer(DEFAULT_LEASE_MS, deps.clock.monotonic())
     this.#isolation = isolation ?? new CrashIsolation(deps.clock)
-    this.#health = new WorkerHealth({ deps, told, presence, trouble: () => this.#pull.trouble })
+    this.#health = new WorkerHealth({ deps, logger, heartbeat, trouble: () => this.#pull.trouble })
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
     })
@@ -109,8 +109,8 @@ export class WorkerLoop implements Worker {
     return this.#active.size
   }
 
-  begin(hearing: LiveSubscription): void {
-    this.#hearing = hearing
+  begin(subscription: LiveSubscription): void {
+    this.#subscription = subscription
     // No lease was renewed while the connection was lost.
     const undo = this.#context.deps.bus.onReconnect(() => {
       for (const { run } of this.#active.all()) if (run) void checkSuperseded(this.#context, run, this.#leases)
@@ -118,7 +118,7 @@ export class WorkerLoop implements Worker {
     const runs = (pass: string) => this.#active.all().some(({ key }) => keyText(key) === pass)
     this.#undos = [undo, this.#isolation.join({ opened: () => this.#pull.opened(), runs })]
     this.#pull.begin()
-    this.#options.presence.tick(this.running)
+    this.#options.heartbeat.tick(this.running)
     this.#sweepLater()
     this.#health.begin(this.#options.concurrency)
   }
@@ -135,7 +135,7 @@ export class WorkerLoop implements Worker {
   /** Handles a pass of this subagent that the system ended: stops its run, and prevents deliveries of it from starting. */
   onEnding(heard: ReceivedReturn): void {
     const { originator, id } = heard.key
-    this.#endings.note(heard.key, heard.stored.sequence)
+    this.#recentlyEnded.note(heard.key, heard.stored.sequence)
     for (const active of this.#active.all()) {
       if (active.key.id !== id || active.key.originator !== originator) continue
       if (active.run) terminateRun(active.run, heard)
@@ -164,7 +164,7 @@ export class WorkerLoop implements Worker {
     this.#active.add(active)
     if (delivery.delivered > 1) active.suspect = this.#isolation.suspect()
     else this.#isolation.begin()
-    if (this.#endings.has(key, delivery.sequence)) active.over = 'ended'
+    if (this.#recentlyEnded.has(key, delivery.sequence)) active.over = 'ended'
     this.#leases.shorten(envelope.control.lease_ms)
     const { max_attempts, timeout_ms } = envelope.control
     const turn = (rank: SuspectRank) => this.#turn(active, rank)
@@ -176,7 +176,7 @@ export class WorkerLoop implements Worker {
   #unread(delivery: Delivery, { key, why }: { key: PassKey; why: string }): void {
     const { sequence } = delivery
     const text = oneLine(`${this.subagent}: the work of ${key.id} from ${key.originator} (sequence ${sequence}) cannot be read: ${why}`)
-    this.#context.told({ kind: 'unread', text, pass: key, sequence })
+    this.#context.logger({ kind: 'unread', text, pass: key, sequence })
     delivery.nak(UNREADABLE_RETRY_MS)
   }
 
@@ -199,27 +199,27 @@ export class WorkerLoop implements Worker {
     work: { envelope: WorkContent; nonce: string; begun: AttemptStart | Promise<AttemptStart> },
   ): Promise<void> {
     const { faults } = this.#context.deps
-    let disposal: DeliveryAction = 'leave'
+    let action: DeliveryAction = 'leave'
     try {
       const begun = work.begun instanceof Promise ? await work.begun : work.begun
-      if (begun.kind === 'ended' || active.over === 'ended') disposal = 'ack'
-      else if (active.over === 'drained' || begun.kind === 'give_back') disposal = 'hand_back'
+      if (begun.kind === 'ended' || active.over === 'ended') action = 'ack'
+      else if (active.over === 'drained' || begun.kind === 'give_back') action = 'hand_back'
       else if (begun.kind === 'run') {
         const { key, delivery } = active
         const { envelope, nonce } = work
         active.run = makeRun({ key, delivery, envelope, nonce, begun, now: this.#context.deps.clock.now() })
-        disposal = await runHandler(this.#context, active.run, this.#options.handler)
+        action = await runHandler(this.#context, active.run, this.#options.handler)
       }
-      if (faults && disposal === 'ack') await faults.at('worker:before-ack', active.key)
+      if (faults && action === 'ack') await faults.at('worker:before-ack', active.key)
     } catch (error) {
       // The output could not be stored, a test injected a fault, or this is a bug. The lease expires and another attempt begins.
-      disposal = 'leave'
+      action = 'leave'
       if (active.run) logAttemptEnd(this.#context, active.run, { end: 'gave_up', thrown: error })
     }
     this.#leases.release(active.delivery)
-    if (disposal === 'ack') active.delivery.ack()
-    if (disposal === 'hand_back') active.delivery.nak()
-    if (faults && disposal === 'ack') await faults.at('worker:after-ack', active.key)
+    if (action === 'ack') active.delivery.ack()
+    if (action === 'hand_back') active.delivery.nak()
+    if (faults && action === 'ack') await faults.at('worker:after-ack', active.key)
     this.#over(active)
   }
 
@@ -258,7 +258,7 @@ export class WorkerLoop implements Worker {
   #sweep(): void {
     const { clock } = this.#context.deps
     this.#health.noticeServer()
-    this.#options.presence.tick(this.running)
+    this.#options.heartbeat.tick(this.running)
     const { lapsed } = this.#leases.sweep(clock.monotonic())
     if (lapsed) this.#leases.doubtOnly(new Set(this.#active.all().flatMap(({ run, delivery }) => (run ? [delivery] : []))))
     const now = clock.now()
@@ -274,7 +274,7 @@ export class WorkerLoop implements Worker {
 
   async #drain(ms: number): Promise<void> {
     this.#health.stop()
-    const gone = this.#options.presence.stop()
+    const gone = this.#options.heartbeat.stop()
     await this.#pull.stop()
     await this.#idleWithin(ms)
     for (const active of this.#active.all()) {
@@ -294,7 +294,7 @@ export class WorkerLoop implements Worker {
     }
     this.#sweeping?.[Symbol.dispose]()
     for (const undo of this.#undos) undo()
-    await this.#hearing?.[Symbol.asyncDispose]()
+    await this.#subscription?.[Symbol.asyncDispose]()
     await gone
     this.#resolveClosed()
   }

@@ -2,9 +2,9 @@ import { expect, it } from 'vitest'
 import { AdaptiveConcurrency } from './adaptive-concurrency.js'
 
 function widthAt(ms: number): number {
-  const pace = new AdaptiveConcurrency()
-  for (let n = 0; n < 1_000; n++) pace.recordLatency(ms)
-  return pace.concurrency
+  const concurrency = new AdaptiveConcurrency()
+  for (let n = 0; n < 1_000; n++) concurrency.recordLatency(ms)
+  return concurrency.concurrency
 }
 
 it('as many deletions are under way as make forty thousand a second, within bounds', () => {

@@ -30,35 +30,35 @@ function bucket() {
   return { stored, read, left: new DeferredDeletions(state, MOST, MOST) }
 }
 
-async function looked(left: DeferredDeletions): Promise<number[]> {
+async function looked(deferred: DeferredDeletions): Promise<number[]> {
   const found: number[] = []
-  for await (const { k } of left.due()) found.push(k)
+  for await (const { k } of deferred.due()) found.push(k)
   return found
 }
 
 // Fails where all is kept: an agent that is away for a day would have every return of that day in memory.
 it('keeps as much as there is room, and reads the other segments by turns, until each was looked at', async () => {
-  const { left, read } = bucket()
-  for (let k = 0; k < 80; k++) await left.put(k, { passes: [pass(k)], advisories: [] })
-  expect(left.size).toBe(80)
+  const { left: deferred, read } = bucket()
+  for (let k = 0; k < 80; k++) await deferred.put(k, { passes: [pass(k)], advisories: [] })
+  expect(deferred.size).toBe(80)
   const times = new Map<number, number>()
-  for (let look = 0; look < 3; look++) for (const k of await looked(left)) times.set(k, (times.get(k) ?? 0) + 1)
+  for (let look = 0; look < 3; look++) for (const k of await looked(deferred)) times.set(k, (times.get(k) ?? 0) + 1)
   expect([times.size, times.get(0), times.get(79), Math.min(...times.values())]).toEqual([80, 3, 1, 1])
   expect([read.length, new Set(read).size, Math.min(...read)]).toEqual([70, 70, MOST])
   // And from the newest again.
-  expect((await looked(left)).slice(0, 1)).toEqual([79])
+  expect((await looked(deferred)).slice(0, 1)).toEqual([79])
 })
 
 // Fails where all count together: an agent with many dead letters would have those of all others deleted.
 it('keeps the newest dead letters of each originator, wherever they stand, and takes none of one that has few', async () => {
-  const { left } = bucket()
+  const { left: deferred } = bucket()
   const letters = (from: number, count: number, originator = 'away') =>
     Array.from({ length: count }, (_, n) => ({ ...pass(from + n, 'dead_letter'), key: { ...pass(from + n).key, originator } }))
-  await left.put(1, { passes: [...letters(100, 3, 'bob'), ...letters(110, 2)], advisories: [] })
-  await left.put(2, { passes: letters(200, 20), advisories: [] })
-  await left.put(3, { passes: [...letters(300, 2), pass(1)], advisories: [{ advisory: 9, names: 8 }] })
+  await deferred.put(1, { passes: [...letters(100, 3, 'bob'), ...letters(110, 2)], advisories: [] })
+  await deferred.put(2, { passes: letters(200, 20), advisories: [] })
+  await deferred.put(3, { passes: [...letters(300, 2), pass(1)], advisories: [{ advisory: 9, names: 8 }] })
   const found: [number, string[]][] = []
-  for await (const { k, crowded } of left.due()) found.push([k, [...crowded].map(({ key }) => key.id)])
+  for await (const { k, crowded } of deferred.due()) found.push([k, [...crowded].map(({ key }) => key.id)])
   // Ten fit: bob's three, and seven of the other one, two of them in the newest segment.
   const older = letters(200, 15).map(({ key }) => key.id)
   expect(found).toEqual([
@@ -78,14 +78,14 @@ it('shares what there is equally, and what some do not need among the others', (
 })
 
 it('forgets what goes, and has room for more then; another process finds all of it', async () => {
-  const { left, stored } = bucket()
+  const { left: deferred, stored } = bucket()
   const many = { passes: Array.from({ length: MOST }, (_, n) => pass(n)), advisories: [] }
-  await left.put(1, many)
-  await left.put(2, { passes: [pass(50), pass(51)], advisories: [] })
-  await left.removePasses(new Set(many.passes.slice(1).map(({ key }) => keyText(key))))
-  expect([left.size, stored.get(1)?.passes.length]).toEqual([3, 1])
-  await left.put(1, { passes: [], advisories: [] })
-  expect([left.size, [...stored.keys()]]).toEqual([2, [2]])
-  await left.load()
-  expect([left.size, await looked(left)]).toEqual([2, [2]])
+  await deferred.put(1, many)
+  await deferred.put(2, { passes: [pass(50), pass(51)], advisories: [] })
+  await deferred.removePasses(new Set(many.passes.slice(1).map(({ key }) => keyText(key))))
+  expect([deferred.size, stored.get(1)?.passes.length]).toEqual([3, 1])
+  await deferred.put(1, { passes: [], advisories: [] })
+  expect([deferred.size, [...stored.keys()]]).toEqual([2, [2]])
+  await deferred.load()
+  expect([deferred.size, await looked(deferred)]).toEqual([2, [2]])
 })

@@ -35,8 +35,9 @@ interface Younger {
 
 /** Maximum number of segments processed before younger messages are read again. */
 const SEGMENTS_PER_RUN = 256
-/** Minimum milliseconds between two checks of deferred passes, and the number of passes checked at a time. */
-const RETRY_DELAY_MS = 5_000
+/** Minimum milliseconds between two checks of deferred passes. */
+const DEFERRED_CHECK_MS = 5_000
+/** Number of passes checked at a time. */
 const CONCURRENCY = 16
 
 /**
@@ -46,12 +47,12 @@ const CONCURRENCY = 16
  */
 export class Deleter {
   readonly segments: SegmentDeleter
-  private readonly left: DeferredDeletions
-  private readonly reading: SegmentPrefetch
-  private ahead: LaterReferences | undefined
+  private readonly deferred: DeferredDeletions
+  private readonly prefetch: SegmentPrefetch
+  private later: LaterReferences | undefined
   /** Value of `state.taken` when `left` and `ahead` were loaded. */
   private taken = 0
-  private readonly looking: SingleFlightTask
+  private readonly task: SingleFlightTask
   private lookedAgain = Number.NEGATIVE_INFINITY
 
   private constructor(
@@ -59,9 +60,9 @@ export class Deleter {
     private readonly state: DeletionState,
   ) {
     this.segments = new SegmentDeleter(deps)
-    this.reading = new SegmentPrefetch(deps)
-    this.left = new DeferredDeletions(state)
-    this.looking = new SingleFlightTask(
+    this.prefetch = new SegmentPrefetch(deps)
+    this.deferred = new DeferredDeletions(state)
+    this.task = new SingleFlightTask(
       () => this.work(),
       (error) => {
         this.segments.pace.restart()
@@ -80,21 +81,21 @@ export class Deleter {
   }
 
   get waiting(): number {
-    return this.left.size
+    return this.deferred.size
   }
 
   /** Reason why due deletions are not made. */
   get trouble(): string | undefined {
-    return this.looking.trouble
+    return this.task.trouble
   }
 
   /** Runs the deletions that are due. During a run, returns that run. */
   look(): Promise<void> {
-    return this.looking.run()
+    return this.task.run()
   }
 
   async stop(): Promise<void> {
-    const over = this.looking.stop()
+    const over = this.task.stop()
     this.segments.stop()
     await over
     await this.state.release().catch(() => undefined)
@@ -104,16 +105,16 @@ export class Deleter {
     // With an unsynchronized clock, recent messages could look old and another process's lease expired.
     if (!this.deps.bus.clockMeasured) throw new Error('the server’s clock is not known: nothing is deleted until it is')
     if (!(await this.holds())) {
-      this.ahead = undefined
+      this.later = undefined
       return
     }
     await this.takeOver()
     const found = await this.younger()
     if (!found) return
     let done = 0
-    while (done < SEGMENTS_PER_RUN && !this.looking.stopped && (await this.segment(found))) done++
-    if (done === 0 && !this.looking.stopped && this.ahead) await this.makeRoom(this.state.next)
-    if (!this.looking.stopped && this.ahead) await this.lookAgain(found.isYounger)
+    while (done < SEGMENTS_PER_RUN && !this.task.stopped && (await this.segment(found))) done++
+    if (done === 0 && !this.task.stopped && this.later) await this.makeRoom(this.state.next)
+    if (!this.task.stopped && this.later) await this.lookAgain(found.isYounger)
   }
 
   private async makeRoom(k: number): Promise<void> {
@@ -124,7 +125,7 @@ export class Deleter {
 
   /** True if this process holds the lease. Acquires or renews it if possible. */
   private async holds(): Promise<boolean> {
-    return !this.looking.stopped && (await this.state.hold(() => this.begin()))
+    return !this.task.stopped && (await this.state.hold(() => this.begin()))
   }
 
   /** Returns the segment where the first deleter starts, or `undefined` if the first segment of the stream is not archived yet. */
@@ -139,9 +140,9 @@ export class Deleter {
   /** Loads the state that another process left behind. */
   private async takeOver(): Promise<void> {
     const { taken } = this.state
-    if (this.ahead && this.taken === taken) return
-    await this.left.load()
-    this.ahead = new LaterReferences(this.deps, this.state.next + 1)
+    if (this.later && this.taken === taken) return
+    await this.deferred.load()
+    this.later = new LaterReferences(this.deps, this.state.next + 1)
     this.taken = taken
   }
 
@@ -149,19 +150,19 @@ export class Deleter {
   private async segment({ now, isYounger }: Younger): Promise<boolean> {
     const { clock, rules } = this.deps
     const { next } = this.state
-    const segment = await this.reading.take(next, ({ last_time }) => last_time + 2 * rules.id_window_ms < now)
+    const segment = await this.prefetch.take(next, ({ last_time }) => last_time + 2 * rules.id_window_ms < now)
     if (!segment) return false
-    await this.ahead?.prefetch(next)
+    await this.later?.prefetch(next)
     const { left, texts } = await this.segments.run(segment, isYounger)
-    await this.left.removePasses(new Set(texts))
-    if (left.passes.length + left.advisories.length > 0) await this.left.put(next, left)
-    this.ahead?.forget(texts, next)
+    await this.deferred.removePasses(new Set(texts))
+    if (left.passes.length + left.advisories.length > 0) await this.deferred.put(next, left)
+    this.later?.forget(texts, next)
     this.deps.log.debug({ segment: next, left: left.passes.length, deleted: this.segments.deleted }, 'segment deleted')
     const begun = clock.monotonic()
     const isOurs = await this.state.advance(next + 1)
     this.segments.pace.recordLatency(clock.monotonic() - begun)
     // Forces a reload of the deferred passes when this process holds the lease again.
-    if (!isOurs) this.ahead = undefined
+    if (!isOurs) this.later = undefined
     return isOurs
   }
 
@@ -172,14 +173,14 @@ export class Deleter {
   private async younger(): Promise<Younger | undefined> {
     const now = await this.readAt()
     const unsealed = this.deps.unsealed()
-    const { ahead } = this
+    const { later } = this
     // Holds the lease during the read. Otherwise another process would take over, then this one again after that one's read, and neither
     // would ever delete.
-    if (!ahead || !(await ahead.refresh(async () => (await this.holds()) && this.taken === this.state.taken))) {
-      this.ahead = undefined
+    if (!later || !(await later.refresh(async () => (await this.holds()) && this.taken === this.state.taken))) {
+      this.later = undefined
       return undefined
     }
-    return { now, isYounger: (key, k) => ahead.isReferencedAfter(keyText(key), k) || unsealed(key, k) }
+    return { now, isYounger: (key, k) => later.isReferencedAfter(keyText(key), k) || unsealed(key, k) }
   }
 
   /** Returns the server time in milliseconds up to which everything stored was read: the current time if nothing is unread. */
@@ -193,9 +194,9 @@ export class Deleter {
 
   private async lookAgain(isYounger: IsYounger): Promise<void> {
     const { clock } = this.deps
-    if (this.left.size === 0 || clock.monotonic() - this.lookedAgain < RETRY_DELAY_MS) return
-    for await (const { k, waiting, crowded } of this.left.due()) {
-      if (this.looking.stopped) return
+    if (this.deferred.size === 0 || clock.monotonic() - this.lookedAgain < DEFERRED_CHECK_MS) return
+    for await (const { k, waiting, crowded } of this.deferred.due()) {
+      if (this.task.stopped) return
       await this.againIn(k, waiting, { isYounger, crowded })
     }
     this.lookedAgain = clock.monotonic()
@@ -219,7 +220,7 @@ export class Deleter {
       if (await segments.isNeeded(one)) still.advisories.push(one)
     })
     const gone = waiting.passes.length + waiting.advisories.length - still.passes.length - still.advisories.length
-    if (gone > 0) await this.left.put(k, still)
+    if (gone > 0) await this.deferred.put(k, still)
   }
 
   private async isTaken({ key, returned }: DeferredPass): Promise<boolean> {

@@ -22,22 +22,22 @@ function archive() {
 }
 
 it('knows which later segments speak of a pass', async () => {
-  const { ahead } = archive()
-  expect(await ahead.refresh(async () => true)).toBe(true)
-  expect([0, 1, 2].map((k) => ahead.isReferencedAfter(keyText(key), k))).toEqual([true, true, false])
-  ahead.forget([keyText(key)], 2)
-  expect(ahead.size).toBe(0)
+  const { ahead: later } = archive()
+  expect(await later.refresh(async () => true)).toBe(true)
+  expect([0, 1, 2].map((k) => later.isReferencedAfter(keyText(key), k))).toEqual([true, true, false])
+  later.forget([keyText(key)], 2)
+  expect(later.size).toBe(0)
 })
 
 // Else a pass went though a later segment speaks of it: nobody would know.
 it('does not take an index that is missing for one that speaks of nothing', async () => {
-  const { ahead, objects } = archive()
+  const { ahead: later, objects } = archive()
   objects.delete('2')
-  await expect(ahead.refresh(async () => true)).rejects.toThrow('object 2 is missing')
+  await expect(later.refresh(async () => true)).rejects.toThrow('object 2 is missing')
 })
 
 it('reads on only as long as that is wanted', async () => {
-  const { ahead } = archive()
-  expect(await ahead.refresh(async () => false)).toBe(false)
-  expect(ahead.isReferencedAfter(keyText(key), 0)).toBe(false)
+  const { ahead: later } = archive()
+  expect(await later.refresh(async () => false)).toBe(false)
+  expect(later.isReferencedAfter(keyText(key), 0)).toBe(false)
 })

@@ -37,14 +37,14 @@ export function createCandidate(key: PassKey): DeletionCandidate {
 
 /** Adds the next message of a pass. */
 export function addMessage(
-  leaving: DeletionCandidate,
+  candidate: DeletionCandidate,
   message: { stored: StoredMessage; fact: Fact },
   { rules, since }: Pick<ContentsContext, 'rules' | 'since'>,
 ): void {
   const { stored, fact } = message
-  leaving.facts.set(fact.sequence, fact)
-  if (isRecorded(fact)) leaving.memory.add(stored, fact, rules)
-  leaving.whole ||= hasBegun(fact, leaving.facts, since)
+  candidate.facts.set(fact.sequence, fact)
+  if (isRecorded(fact)) candidate.memory.add(stored, fact, rules)
+  candidate.whole ||= hasBegun(fact, candidate.facts, since)
 }
 
 /**
@@ -82,14 +82,14 @@ function sort(stored: StoredMessage, into: { contents: SegmentContents; requests
     return
   }
   if (fact.type === 'request') requests.set(fact.sequence, key)
-  const leaving = candidateOf(key, contents, reading)
-  addMessage(leaving, { stored, fact }, reading)
+  const candidate = candidateOf(key, contents, reading)
+  addMessage(candidate, { stored, fact }, reading)
   const named = fact.type === 'step' ? requestNamed(fact)?.sequence : undefined
   const asked = named === undefined ? undefined : requests.get(named)
   // Refused as malformed, or because its id was taken: the answer has an id of its own, and the request is deleted with the answer.
   if (asked && named !== undefined && keyText(asked) !== keyText(key) && isBetween(key, asked)) {
-    move(named, { from: asked, to: leaving, contents })
-    leaving.whole ||= hasBegun(fact, leaving.facts, since)
+    move(named, { from: asked, to: candidate, contents })
+    candidate.whole ||= hasBegun(fact, candidate.facts, since)
   }
 }
 

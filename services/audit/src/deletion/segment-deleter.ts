@@ -138,21 +138,21 @@ export class SegmentDeleter {
     if (mayBeGhost(found) && (await this.isGhost(key))) return await this.leaveGhost(found, k)
     const isYoungerThere = isYounger(key, k)
     if (isYoungerThere && !mayHaveEnded(found)) return 'later'
-    const leaving = found.whole ? found : mergeCandidates(found, await this.read(key))
-    if (segmentOf(lastThatCounts(leaving)) > k || (await this.isUnanswered(leaving))) return 'later'
-    if (isYoungerThere && (await this.mayBeginAnew(leaving, k))) return 'later'
+    const candidate = found.whole ? found : mergeCandidates(found, await this.read(key))
+    if (segmentOf(lastThatCounts(candidate)) > k || (await this.isUnanswered(candidate))) return 'later'
+    if (isYoungerThere && (await this.mayBeginAnew(candidate, k))) return 'later'
     const deps = crowded ? { ...this.deps, dead_letters_ms: 0 } : this.deps
-    const standing = await deletionEligibility(leaving.memory, this.deps.bus.now(), deps)
+    const standing = await deletionEligibility(candidate.memory, this.deps.bus.now(), deps)
     if (standing.may === 'later') return 'later'
     if (standing.may === 'wait') return deferredPassOf(key, standing)
     // Younger messages are not archived yet, or are deleted with their own segment.
     const { last } = segmentRange(k)
-    if (found.whole) await this.deletePass(leaving, ({ sequence }) => sequence <= last)
+    if (found.whole) await this.deletePass(candidate, ({ sequence }) => sequence <= last)
     else {
       // A pass that was deleted with an earlier segment is known from the archive. The stream has only those of its messages that came since.
       const there = (await this.hasJournal(key)) ? undefined : await this.inStream(key, 1)
       const isThere = ({ sequence, type }: Fact) => type === 'request' || there?.has(sequence) !== false
-      await this.deletePass(await this.completed(leaving), (fact) => fact.sequence <= last && isThere(fact))
+      await this.deletePass(await this.completed(candidate), (fact) => fact.sequence <= last && isThere(fact))
     }
     return undefined
   }
@@ -201,13 +201,13 @@ export class SegmentDeleter {
   }
 
   /** Adds requests that no step names, and progress. A loaded history does not contain all of these. */
-  private async completed(leaving: DeletionCandidate): Promise<DeletionCandidate> {
+  private async completed(candidate: DeletionCandidate): Promise<DeletionCandidate> {
     const { bus, archive, rules } = this.deps
-    const { memory, facts } = leaving
+    const { memory, facts } = candidate
     const others = (await archive.sequencesOf(memory.key, (stored) => requestIn(bus, stored))).filter((sequence) => !facts.has(sequence))
     const how = { rules, since: Number.NEGATIVE_INFINITY }
-    for (const stored of await archive.messages(others)) addMessage(leaving, { stored, fact: bus.subjects.toFact(stored) }, how)
-    return leaving
+    for (const stored of await archive.messages(others)) addMessage(candidate, { stored, fact: bus.subjects.toFact(stored) }, how)
+    return candidate
   }
 
   /** True if no step counts and a request must stay: it waits for the timekeeper, or for the deletion of its answer. */

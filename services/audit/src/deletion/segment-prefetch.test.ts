@@ -45,38 +45,38 @@ function archive(sealed: number) {
 const always = () => true
 
 it('reads the next segment while one is gone through, each once', async () => {
-  const { asked, reading } = archive(3)
+  const { asked, reading: prefetch } = archive(3)
   const found: number[] = []
   for (let k = 0; k < 3; k++) {
-    const segment = await reading.take(k, always)
+    const segment = await prefetch.take(k, always)
     found.push(segment?.entry.k ?? -1, segment?.messages[0]?.sequence ?? -1)
   }
   expect(found).toEqual([0, 7, 1, 7, 2, 7])
   expect(asked).toEqual(['o0', 'o1', 'o2'])
-  expect(await reading.take(3, always)).toBeUndefined()
+  expect(await prefetch.take(3, always)).toBeUndefined()
 })
 
 it('looks again at what was not due, or not sealed, when it read ahead', async () => {
-  const { state, reading } = archive(1)
-  expect((await reading.take(0, always))?.entry.k).toBe(0)
+  const { state, reading: prefetch } = archive(1)
+  expect((await prefetch.take(0, always))?.entry.k).toBe(0)
   state.sealed = 2
-  expect(await reading.take(1, ({ last_time }) => last_time < 1)).toBeUndefined()
-  expect((await reading.take(1, always))?.entry.k).toBe(1)
+  expect(await prefetch.take(1, ({ last_time }) => last_time < 1)).toBeUndefined()
+  expect((await prefetch.take(1, always))?.entry.k).toBe(1)
 })
 
 it('tells who takes it that it could not be read, and reads it anew the next time', async () => {
-  const { state, reading } = archive(2)
+  const { state, reading: prefetch } = archive(2)
   state.damaged = 1
-  await reading.take(0, always)
-  await expect(reading.take(1, always)).rejects.toThrow('object o1 is missing')
+  await prefetch.take(0, always)
+  await expect(prefetch.take(1, always)).rejects.toThrow('object o1 is missing')
   state.damaged = -1
-  expect((await reading.take(1, always))?.entry.k).toBe(1)
+  expect((await prefetch.take(1, always))?.entry.k).toBe(1)
 })
 
 it('has nothing of a segment that retention removed, and goes on behind it', async () => {
-  const { asked, state, reading } = archive(2)
+  const { asked, state, reading: prefetch } = archive(2)
   state.removed = 0
-  expect(await reading.take(0, always)).toMatchObject({ messages: [] })
-  expect((await reading.take(1, always))?.messages).toHaveLength(1)
+  expect(await prefetch.take(0, always)).toMatchObject({ messages: [] })
+  expect((await prefetch.take(1, always))?.messages).toHaveLength(1)
   expect(asked).toEqual(['o1'])
 })

@@ -8,7 +8,7 @@ async function erasing(...there: string[]) {
     { k: 2, object: '2.frames', index: '2.index' },
     { k: 3, object: '3.frames', index: '3.index', removed: { why: 'retention' } },
   ]
-  const erasing = new Eraser({
+  const eraser = new Eraser({
     bus: {
       clockMeasured: true,
       subjects: { custody: () => 'custody.passover' },
@@ -22,8 +22,8 @@ async function erasing(...there: string[]) {
     objects: { list: async () => there },
     watch: { custody, current: async () => custody },
   } as never)
-  await erasing.look()
-  return erasing.trouble
+  await eraser.look()
+  return eraser.trouble
 }
 
 // Fails where such a segment counts as gone: the erasure is done then, and what was erased can be read there.

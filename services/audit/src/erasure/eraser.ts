@@ -47,7 +47,7 @@ export class Eraser {
   private readonly again = new Map<number, { at: number; failed?: { error: unknown; times: number } }>()
   /** For each erasure, the object writes that were in progress when everything else was done. */
   private readonly begun = new Map<number, ReadonlySet<string>>()
-  private readonly looking = new SingleFlightTask(
+  private readonly task = new SingleFlightTask(
     () => this.work(),
     () => undefined,
   )
@@ -56,16 +56,16 @@ export class Eraser {
 
   /** Reason why a requested erasure is not done yet. */
   get trouble(): string | undefined {
-    return this.looking.trouble
+    return this.task.trouble
   }
 
   /** Runs the erasures that are due. During a run, returns that run. */
   look(): Promise<void> {
-    return this.looking.run()
+    return this.task.run()
   }
 
   stop(): Promise<void> {
-    return this.looking.stop()
+    return this.task.stop()
   }
 
   /** Runs each pending erasure that is due. One that fails does not stop the others. */
@@ -74,7 +74,7 @@ export class Eraser {
     if (!watch.custody.pending || !bus.clockMeasured) return
     let failed: { error: unknown } | undefined
     for (const erasure of (await watch.current()).erasures) {
-      if (isEnded(erasure) || this.looking.stopped) continue
+      if (isEnded(erasure) || this.task.stopped) continue
       const again = this.again.get(erasure.erase)
       if (again && again.at > clock.monotonic()) {
         failed ??= again.failed
@@ -200,7 +200,7 @@ export class Eraser {
   private async rewrite(segments: readonly number[], digests: ReadonlyMap<number, string>): Promise<number[]> {
     const open: number[] = []
     for (const k of segments) {
-      if (this.looking.stopped) throw new Error('it was stopped')
+      if (this.task.stopped) throw new Error('it was stopped')
       if (!(await redactSegment(this.deps, k, digests))) open.push(k)
     }
     return open
@@ -210,7 +210,7 @@ export class Eraser {
   private async deleteMessages(sequences: readonly number[], digests: ReadonlyMap<number, string>): Promise<void> {
     const { journal } = this.deps.bus
     for (const sequence of sequences) {
-      if (this.looking.stopped) throw new Error('it was stopped')
+      if (this.task.stopped) throw new Error('it was stopped')
       const stored = await journal.message(sequence)
       if (!stored) continue
       if (Buffer.from(encodeFrame(eventOf(stored)).digest).toString('latin1') !== digests.get(sequence)) {
@@ -237,8 +237,8 @@ export class Eraser {
   /**
    * Publishes a custody event and returns its sequence. Returns `undefined` if another one came after `position`: the erasure is then checked again.
    */
-  private say(said: Extract<SystemCustodyEvent, { erase: number }>, position: number): Promise<number | undefined> {
-    return publishCustodyEvent(this.deps, said, { position, failure: `what was done about erasure ${said.erase} was not stored` })
+  private say(event: Extract<SystemCustodyEvent, { erase: number }>, position: number): Promise<number | undefined> {
+    return publishCustodyEvent(this.deps, event, { position, failure: `what was done about erasure ${event.erase} was not stored` })
   }
 }
 

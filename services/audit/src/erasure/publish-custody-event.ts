@@ -13,14 +13,14 @@ export type SystemCustodyEvent = WithoutVersion<Extract<CustodyBody, { kind: 're
  */
 export async function publishCustodyEvent(
   { bus, watch }: { bus: Pick<Bus, 'publish' | 'subjects'>; watch: Pick<CustodyWatcher, 'current'> },
-  said: SystemCustodyEvent,
+  event: SystemCustodyEvent,
   { position, failure }: { position: number; failure: string },
 ): Promise<number | undefined> {
   const { subjects } = bus
   const outcome = await bus.publish({
     subject: subjects.custody(SYSTEM),
     headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
-    data: encode({ v: WIRE_VERSION, ...said }),
+    data: encode({ v: WIRE_VERSION, ...event }),
     guard: { subject: subjects.all('custody'), sequence: position },
   })
   if (outcome.kind === 'lost') return undefined

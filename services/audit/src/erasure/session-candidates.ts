@@ -91,7 +91,7 @@ type SessionClaim = NonNullable<ReturnType<typeof sessionClaimOf>>
 async function readRows(
   deps: SessionCandidateDeps,
   { passes, sealed }: IndexRows,
-  onSaid: (key: PassKey, said: SessionClaim) => void,
+  onSaid: (key: PassKey, claim: SessionClaim) => void,
 ): Promise<void> {
   if (passes.length === 0) return
   const { bus, clock, rules } = deps

@@ -58,9 +58,9 @@ export interface SessionPasses {
  * Finds the passes of a session in stream and archive: those whose root its originator requested under this name, and the requests refused within
  * them. Throws if not all indexes are read yet, or if the reader lags.
  */
-export async function findSessionPasses(deps: SessionDeps, asked: SessionQuery): Promise<SessionPasses> {
-  const { session, before = Number.POSITIVE_INFINITY } = asked
-  await deps.untilRead(asked.before ?? (await deps.bus.bounds()).last)
+export async function findSessionPasses(deps: SessionDeps, query: SessionQuery): Promise<SessionPasses> {
+  const { session, before = Number.POSITIVE_INFINITY } = query
+  await deps.untilRead(query.before ?? (await deps.bus.bounds()).last)
   const candidates = await findSessionCandidates(deps, session)
   const unread = new Map(candidates)
   const found: Found[] = []
@@ -75,7 +75,7 @@ export async function findSessionPasses(deps: SessionDeps, asked: SessionQuery):
   await read(all.filter(({ owners }) => owners.has(undefined)))
   // An agent can store any number of requests under a session name of another agent. One pass that counts is enough to know that an originator has
   // such a session.
-  const names = asked.originator === undefined ? new Set(all.flatMap(({ owners }) => [...owners])) : []
+  const names = query.originator === undefined ? new Set(all.flatMap(({ owners }) => [...owners])) : []
   for (const name of names) {
     const theirs = all.filter(({ owners }) => owners.has(name))
     for (let at = 0, count = 1; at < theirs.length && !ownersOf().has(name); at += count, count *= 2) {
@@ -85,7 +85,7 @@ export async function findSessionPasses(deps: SessionDeps, asked: SessionQuery):
     }
   }
   const originators = ownersOf()
-  const originator = asked.originator ?? (originators.size === 1 ? [...originators][0] : undefined)
+  const originator = query.originator ?? (originators.size === 1 ? [...originators][0] : undefined)
   if (originator !== undefined) {
     await read(all.filter(({ owners }) => owners.has(originator)))
     const own = owned().flatMap(({ owner, pass }) => (owner === originator ? [[keyText(pass.key), pass.key.subagent] as const] : []))

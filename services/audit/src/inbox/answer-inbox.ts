@@ -25,14 +25,14 @@ const MAX_ANSWER_CHARACTERS = 500_000
  * passes to check; the items are built from the stream, by the same rule as in every reader. An asker that is not a person gets the passes that it
  * requested. Returns E005 for a cursor that no page returned.
  */
-export async function answerInbox(deps: InboxDeps, asker: string, asked: InboxQuestion): Promise<InboxAnswer> {
-  const { root_originator, approver, limit = DEFAULT_LIMIT, after } = asked
+export async function answerInbox(deps: InboxDeps, asker: string, question: InboxQuestion): Promise<InboxAnswer> {
+  const { root_originator, approver, limit = DEFAULT_LIMIT, after } = question
   const place = after === undefined ? undefined : parseInboxCursor(after)
   if (after !== undefined && !place) return { ok: false, error: passError('E005', 'The cursor is none that a page of the inbox gave') }
   const filter = { root_originator, ...(deps.seesAll(asker) ? {} : { originator: asker }) }
-  const turns = new InboxPages(deps.inbox.queues(filter), place, MAX_CHECKED)
-  const { items, looked } = await checkEntries(deps, turns.entries, { approver, limit })
-  const next = turns.cursorAfter(looked)
+  const pages = new InboxPages(deps.inbox.queues(filter), place, MAX_CHECKED)
+  const { items, looked } = await checkEntries(deps, pages.entries, { approver, limit })
+  const next = pages.cursorAfter(looked)
   const left_out = deps.inbox.leftOut(filter)
   const more = next !== undefined || left_out.length > 0
   items.sort((a, b) => a.since - b.since)

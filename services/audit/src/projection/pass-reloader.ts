@@ -118,10 +118,10 @@ export class PassReloader {
       if (fact.type === 'step') this.judge(text, [fact], heard)
       return
     }
-    const wanted = this.wanted(text, { key: fact.key, sender: senderOf(fact), since: fact.sequence, request: undefined, expired })
-    wanted.begins ||= begins
-    wanted.heard++
-    if (fact.type === 'step' && wanted.steps.length <= MAX_STEPS) wanted.steps.push(fact)
+    const reload = this.wanted(text, { key: fact.key, sender: senderOf(fact), since: fact.sequence, request: undefined, expired })
+    reload.begins ||= begins
+    reload.heard++
+    if (fact.type === 'step' && reload.steps.length <= MAX_STEPS) reload.steps.push(fact)
     this.start()
   }
 
@@ -153,12 +153,12 @@ export class PassReloader {
       known.expired &&= asked.expired
       return known
     }
-    const wanted: PendingReload = { ...asked, begins: false, heard: 0, steps: [] }
-    this.waitingOf.set(text, wanted)
-    const queue = this.waiting.get(wanted.sender)
-    if (queue) queue.set(text, wanted)
-    else this.waiting.set(wanted.sender, new Map([[text, wanted]]))
-    return wanted
+    const reload: PendingReload = { ...asked, begins: false, heard: 0, steps: [] }
+    this.waitingOf.set(text, reload)
+    const queue = this.waiting.get(reload.sender)
+    if (queue) queue.set(text, reload)
+    else this.waiting.set(reload.sender, new Map([[text, reload]]))
+    return reload
   }
 
   private unwanted(text: string, { sender }: PendingReload): void {
@@ -172,12 +172,12 @@ export class PassReloader {
     while (!this.stopped && this.running.size < CONCURRENCY) {
       const found = this.nextTurn()
       if (!found) return
-      const [text, wanted] = found
-      const { sender } = wanted
-      this.unwanted(text, wanted)
-      this.running.set(text, wanted)
+      const [text, reload] = found
+      const { sender } = reload
+      this.unwanted(text, reload)
+      this.running.set(text, reload)
       this.runningOf.set(sender, (this.runningOf.get(sender) ?? 0) + 1)
-      void this.untilLoaded(text, wanted).then(() => this.onDone(text, sender))
+      void this.untilLoaded(text, reload).then(() => this.onDone(text, sender))
     }
   }
 
@@ -204,34 +204,34 @@ export class PassReloader {
     this.start()
   }
 
-  private async untilLoaded(text: string, wanted: PendingReload): Promise<void> {
+  private async untilLoaded(text: string, reload: PendingReload): Promise<void> {
     const { deps } = this
     for (let tries = 0; !this.stopped; ) {
       try {
-        const request = wanted.request === undefined ? {} : { request: wanted.request }
-        if (wanted.expired && (await deps.hasRecord(wanted.key))) return
+        const request = reload.request === undefined ? {} : { request: reload.request }
+        if (reload.expired && (await deps.hasRecord(reload.key))) return
         // Yields once, so that the message that caused the reload counts as taken.
         await Promise.resolve()
-        if (await this.isGhost(wanted)) {
-          this.judge(text, wanted.steps, wanted.heard)
-          this.remember(text, wanted)
+        if (await this.isGhost(reload)) {
+          this.judge(text, reload.steps, reload.heard)
+          this.remember(text, reload)
           return
         }
-        const loaded = await this.loads(() => loadPass(deps, wanted.key, { up_to: deps.position(), ...request }))
+        const loaded = await this.loads(() => loadPass(deps, reload.key, { up_to: deps.position(), ...request }))
         if (await deps.onLoaded(loaded)) return
       } catch (error) {
         if (!isTransient(error) && ++tries >= MAX_TRIES) {
-          deps.log.error({ pass: keyText(wanted.key), err: error }, 'pass given up: no record can be made of it')
+          deps.log.error({ pass: keyText(reload.key), err: error }, 'pass given up: no record can be made of it')
           return
         }
-        deps.log.warn({ pass: keyText(wanted.key), err: error }, 'pass not read')
+        deps.log.warn({ pass: keyText(reload.key), err: error }, 'pass not read')
         await new Promise<void>((done) => deps.clock.after(RETRY_DELAY_MS, done))
       }
     }
   }
 
-  private async isGhost(wanted: PendingReload): Promise<boolean> {
-    return !mustBeRead(wanted) && (await hasNoFirstStep(this.deps, wanted.key))
+  private async isGhost(reload: PendingReload): Promise<boolean> {
+    return !mustBeRead(reload) && (await hasNoFirstStep(this.deps, reload.key))
   }
 
   /** Remembers a ghost. Messages that arrived during the lookup change nothing, unless one of them can begin a pass. */

@@ -32,7 +32,7 @@ function projector() {
     records: { ...idle, send: (_slot: unknown, _record: unknown, done: (written: boolean) => void) => void sent.push(done) },
     rows: { get: () => undefined, put: () => undefined },
     ended: { note: () => undefined },
-    reloads,
+    reloader: reloads,
     violations: { ...idle, report: (_: PassKey, sequence: number) => void reported.push(sequence) },
     schemas: idle,
     inbox: { ...idle, note: () => undefined },

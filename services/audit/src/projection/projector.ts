@@ -15,13 +15,13 @@ import { LRUCache } from 'lru-cache'
 import type { AckIndex } from '../acknowledgments/ack-index.js'
 import { isRecorded, PassMemory, type RequestNote } from '../pass/pass-memory.js'
 import { noteKey, UnansweredRequests } from '../pass/unanswered-requests.js'
-import type { DeliveryDeadlines } from './delivery-deadline.js'
+import type { DeliveryDeadlines } from './delivery-deadlines.js'
 import type { PassReloader } from './pass-reloader.js'
 import { RecordWriter, type RecordWriterDeps, type TrackedPass } from './record-writer.js'
 import type { Violations } from './violations.js'
 
 export interface ProjectorDeps extends RecordWriterDeps {
-  reloads: PassReloader
+  reloader: PassReloader
   violations: Violations
   undelivered: Pick<DeliveryDeadlines, 'note'>
   acknowledged: Pick<AckIndex, 'take' | 'backpressure' | 'lowest'>
@@ -58,7 +58,7 @@ export class Projector {
   /** Malformed requests that are kept as dead letters and not answered yet, by their sequences. */
   private readonly malformed = new ChurnMap<number, PassMemory>()
   private readonly ended: LRUCache<string, TrackedPass>
-  private readonly keeper: RecordWriter
+  private readonly writer: RecordWriter
   /** Sequence and time of the last message taken. */
   position = 0
   time = 0
@@ -68,7 +68,7 @@ export class Projector {
     private readonly options: ProjectorOptions,
   ) {
     this.notes = new UnansweredRequests(deps.changed)
-    this.keeper = new RecordWriter(deps, options)
+    this.writer = new RecordWriter(deps, options)
     this.ended = new LRUCache({ maxSize: options.ended_bytes, sizeCalculation: ({ memory }) => memory.bytes + ENDED_OVERHEAD })
   }
 
@@ -91,7 +91,7 @@ export class Projector {
     }
     return (
       this.deps.records.backpressure() ??
-      this.deps.reloads.backpressure() ??
+      this.deps.reloader.backpressure() ??
       this.deps.violations.backpressure() ??
       this.deps.schemas.backpressure() ??
       this.deps.inbox.backpressure() ??
@@ -101,17 +101,17 @@ export class Projector {
 
   /** Returns the lowest sequence that a projector starting now would still have to read, or `undefined` if there is none. */
   needed(): number | undefined {
-    const { reloads, violations, inbox, acknowledged } = this.deps
+    const { reloader, violations, inbox, acknowledged } = this.deps
     const none = Number.POSITIVE_INFINITY
-    let lowest = Math.min(reloads.lowest ?? none, violations.lowest ?? none, inbox.lowest ?? none, acknowledged.lowest ?? none)
+    let lowest = Math.min(reloader.lowest ?? none, violations.lowest ?? none, inbox.lowest ?? none, acknowledged.lowest ?? none)
     lowest = Math.min(lowest, this.notes.first()?.sequence ?? none, this.young.first()?.memory.first ?? none)
-    for (const { memory } of this.keeper.unwritten.all()) lowest = Math.min(lowest, memory.first)
+    for (const { memory } of this.writer.unwritten.all()) lowest = Math.min(lowest, memory.first)
     return Number.isFinite(lowest) ? lowest : undefined
   }
 
   /** Returns the passes whose record is being written. There are at most a few hundred, because the reader waits for them. */
   *unwritten(): Generator<PassMemory> {
-    for (const { memory } of this.keeper.unwritten.all()) yield memory
+    for (const { memory } of this.writer.unwritten.all()) yield memory
   }
 
   /** Returns a pass that is open or recently ended, if it is in memory. */
@@ -121,12 +121,12 @@ export class Projector {
 
   /** Number of passes whose record is being written or waits for its write. */
   get writing(): number {
-    return this.keeper.unwritten.size
+    return this.writer.unwritten.size
   }
 
   /** Forgets ended passes whose first message is erased. Uses the first message because later ones may have been added since. */
   forget(erased: ReadonlySet<number>): void {
-    this.keeper.forget(erased)
+    this.writer.forget(erased)
     for (const [text, { memory }] of this.ended) if (erased.has(memory.first)) this.ended.delete(text)
   }
 
@@ -139,7 +139,7 @@ export class Projector {
       this.young.delete(text)
       this.old.set(text, tracked)
       this.deps.changed(text)
-      this.keeper.save(tracked)
+      this.writer.save(tracked)
       writes++
     }
     return false
@@ -148,11 +148,11 @@ export class Projector {
   /** Drops requests that stayed unanswered for `request_ms`, and schedules the load of their passes. `now` is the server time. */
   sweep(now: number): void {
     for (const note of this.notes.values()) {
-      if (now - note.time < this.options.request_ms || this.deps.reloads.requests >= MAX_REQUESTS_PER_SWEEP) break
+      if (now - note.time < this.options.request_ms || this.deps.reloader.requests >= MAX_REQUESTS_PER_SWEEP) break
       const key = noteKey(note)
       this.notes.take(note.sequence)
       this.malformed.delete(note.sequence)
-      if (key) this.deps.reloads.want(key, note.sequence)
+      if (key) this.deps.reloader.want(key, note.sequence)
     }
   }
 
@@ -187,12 +187,12 @@ export class Projector {
       return
     }
     if (known) this.ended.delete(text)
-    const begins = fact.type === 'step' && isFirst(fact) && !deps.reloads.knows(fact.key, text)
+    const begins = fact.type === 'step' && isFirst(fact) && !deps.reloader.knows(fact.key, text)
     const memory = begins ? this.begin(stored, fact, request) : undefined
     if (memory) this.place(text, { memory, slot: undefined, writing: 'no', counted: false, index: 0 })
     else if (!this.isAnsweredNext(stored, fact)) {
       const expired = fact.type === 'step' && isFirst(fact) && isExpiry(fact) && sequenceOfBad(fact.key.id) === undefined
-      deps.reloads.hear(fact, { expired })
+      deps.reloader.hear(fact, { expired })
     }
   }
 
@@ -261,7 +261,7 @@ export class Projector {
     if (tracked.memory.ended) {
       this.young.delete(text)
       this.old.delete(text)
-      const kept = this.keeper.save(tracked)
+      const kept = this.writer.save(tracked)
       this.deps.undelivered.note(tracked.memory)
       // A plain pass rarely gets further messages. If it does, it is loaded from the stream.
       if (kept !== 'brief') this.ended.set(text, tracked)
@@ -269,13 +269,13 @@ export class Projector {
       return
     }
     if (this.old.has(text)) {
-      this.keeper.save(tracked)
+      this.writer.save(tracked)
       this.deps.changed(text)
       return
     }
     this.young.set(text, tracked)
     this.deps.changed(text)
     // An item that waits for a person goes to the inbox at once, before the pass is old enough for a record.
-    if ('held' in tracked.memory.journal && tracked.memory.journal.held) this.keeper.noteHeld(tracked.memory)
+    if ('held' in tracked.memory.journal && tracked.memory.journal.held) this.writer.noteHeld(tracked.memory)
   }
 }

@@ -13,11 +13,11 @@ import {
 import { type LoadDeps, loadPass } from '../pass/load-pass.js'
 import { noteKey, noteOf } from '../pass/unanswered-requests.js'
 import { type DeadLetters, type DeliveryAdvisory, type KnownDeadLetter, letterBody, letterOf } from './dead-letters.js'
-import type { PassLists } from './pass-query.js'
+import type { PassLists } from './pass-lists.js'
 
 export interface DeadLetterDeps extends LoadDeps {
   dead: DeadLetters
-  query: Pick<PassLists, 'keys'>
+  lists: Pick<PassLists, 'keys'>
   /** True if this asker may see every pass. */
   seesAll: (name: string) => boolean
 }
@@ -93,7 +93,7 @@ export async function answerDeadLetter(
   return found.length > 0 ? { ok: true, letters: found } : none
 }
 
-async function keysOf({ dead, query }: DeadLetterDeps, asked: Extract<Question, { op: 'dead_letter' }>): Promise<PassKey[]> {
+async function keysOf({ dead, lists: query }: DeadLetterDeps, asked: Extract<Question, { op: 'dead_letter' }>): Promise<PassKey[]> {
   const { id, originator, subagent } = asked
   const right = (key: PassKey) => (originator ?? key.originator) === key.originator && (subagent ?? key.subagent) === key.subagent
   const known = dead.keys(id).filter(right)
@@ -198,12 +198,12 @@ async function pendingDeadLetters(deps: DeadLetterDeps): Promise<DeadLetter[]> {
   })
 }
 
-async function pendingDeadLetter({ bus, rules }: DeadLetterDeps, advised: DeliveryAdvisory): Promise<DeadLetter | undefined> {
-  const dead = await bus.journal.message(advised.dead_sequence)
+async function pendingDeadLetter({ bus, rules }: DeadLetterDeps, advisory: DeliveryAdvisory): Promise<DeadLetter | undefined> {
+  const dead = await bus.journal.message(advisory.dead_sequence)
   const subject = dead && bus.subjects.parse(dead.subject)
   if (!dead || !subject) return undefined
   const isWork = subject.kind === 'step' && subject.step === 'work'
-  if (!isWork && !(subject.kind === 'request' && advised.consumer === DISPATCHER)) return undefined
+  if (!isWork && !(subject.kind === 'request' && advisory.consumer === DISPATCHER)) return undefined
   const key = subject.kind === 'step' ? subject.key : requestKey(bus.subjects.toFact(dead), dead)
   if (!key) return undefined
   // A journal that an agent fills up must not prevent the other dead letters from being listed.
@@ -213,8 +213,8 @@ async function pendingDeadLetter({ bus, rules }: DeadLetterDeps, advised: Delive
   })
   const { journal } = foldJournal(steps, rules)
   // Work with a fence stored after the advisory is not dead: a re-created consumer has delivered it to a worker.
-  if (isWork ? journal.state !== 'open' || journal.valid > advised.sequence : journal.state !== 'none') return undefined
-  const { sequence, time, dead_sequence, deliveries } = advised
+  if (isWork ? journal.state !== 'open' || journal.valid > advisory.sequence : journal.state !== 'none') return undefined
+  const { sequence, time, dead_sequence, deliveries } = advisory
   const attempts = journal.state === 'open' ? { attempts: journal.attempt } : {}
   const code = isWork ? ('E011' as const) : ('E014' as const)
   const message = 'the server gave it up, and no dispatcher has ended it yet'

@@ -121,8 +121,8 @@ export class DeadLetters implements AsyncDisposable {
   }
 
   /** Forgets an advisory that turned out not to be a dead letter. */
-  forget(advised: DeliveryAdvisory): void {
-    this.#advised.delete(advised.dead_sequence)
+  forget(advisory: DeliveryAdvisory): void {
+    this.#advised.delete(advisory.dead_sequence)
   }
 
   /** Forgets erased messages. */

@@ -43,7 +43,7 @@ import { answerCustody, type CustodyAnswerDeps } from './answer-custody.js'
 import { answerDeadLetter, answerDeadLetters } from './answer-dead-letters.js'
 import { answerIndex, answerQuery, answerStats, type QueryAnswerDeps } from './answer-search.js'
 import type { DeadLetters } from './dead-letters.js'
-import type { PassLists } from './pass-query.js'
+import type { PassLists } from './pass-lists.js'
 import { timelineOf } from './timeline.js'
 
 export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps {
@@ -58,7 +58,7 @@ export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps
   revoked?: RevokedAgents | undefined
   inbox: Inbox
   dead: DeadLetters
-  query: PassLists
+  lists: PassLists
   acknowledged: Pick<AckIndex, 'has'>
   /** Settles when everything up to the given sequence is read; rejects if that takes too long. */
   untilRead: (sequence: number) => Promise<void>
@@ -135,7 +135,7 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
     case 'list':
       return await answerList(deps, asker, data)
     case 'agents':
-      return { ok: true, agents: await deps.query.agents() }
+      return { ok: true, agents: await deps.lists.agents() }
     case 'acknowledged':
       return { ok: true, returns: await acknowledgedOf(deps, asker, data.returns) }
     case 'inbox':
@@ -160,7 +160,7 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
 async function answerList(deps: AnswerDeps, asker: string, asked: Extract<Question, { op: 'list' }>): Promise<ListAnswer> {
   const { op: _, limit = DEFAULT_LIMIT, ...filter } = asked
   const own = deps.seesAll(asker) ? {} : { party: asker }
-  return { ok: true, ...(await deps.query.list({ ...filter, ...own }, limit)) }
+  return { ok: true, ...(await deps.lists.list({ ...filter, ...own }, limit)) }
 }
 
 async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Question, { op: 'pass' }>): Promise<PassAnswer> {
@@ -168,7 +168,7 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
   // An invalid id names no pass, and must not be used as a filter.
   if (!storedId.safeParse(asked.id).success) return none
   const { last } = await deps.bus.bounds()
-  const keys = (await deps.query.keys(asked)).filter((key) => deps.seesAll(asker) || key.originator === asker || key.subagent === asker)
+  const keys = (await deps.lists.keys(asked)).filter((key) => deps.seesAll(asker) || key.originator === asker || key.subagent === asker)
   const passes: AnsweredPass[] = []
   let room = MAX_RETURN_BYTES
   let looked = 0
@@ -217,7 +217,7 @@ function fromOf(begin: number | undefined): number {
 }
 
 async function childPassesOf(deps: AnswerDeps, asker: string, { row }: AnsweredPass): Promise<Pick<AnsweredPass, 'below' | 'below_more'>> {
-  const { passes, more } = await deps.query.below({ row, own: deps.seesAll(asker) ? {} : { party: asker }, limit: MAX_BELOW })
+  const { passes, more } = await deps.lists.below({ row, own: deps.seesAll(asker) ? {} : { party: asker }, limit: MAX_BELOW })
   return { below: passes, ...(more ? { below_more: true } : {}) }
 }
 

@@ -63,8 +63,8 @@ class MemoryTable implements Pick<Table<PassRecord>, 'put' | 'create' | 'update'
 }
 
 /** Writes records as they are; `standing` is told what stands in the bucket. */
-function recordsOn(table: MemoryTable, standing: RecordListener = { wrote: () => undefined, found: () => undefined }) {
-  const records = new RecordStore(table as unknown as Table<PassRecord>, standing, clock, silent)
+function recordsOn(table: MemoryTable, listener: RecordListener = { wrote: () => undefined, found: () => undefined }) {
+  const records = new RecordStore(table as unknown as Table<PassRecord>, listener, clock, silent)
   return {
     write: (slot: Slot, stored: PassRecord) => records.write(slot, { stored, row: rowOf(stored) }),
     stop: () => records.stop(),
@@ -174,7 +174,7 @@ describe('Records', () => {
   it('tells the index what stands in the bucket, never what was not written', async () => {
     const table = new MemoryTable()
     const index = new PassIndex(3)
-    const standing: RecordListener = {
+    const listener: RecordListener = {
       wrote: (record, revision) => index.put(indexEntryOf(record, revision), 'live'),
       found: (data, revision) => {
         const entry = decodeIndexEntry(data, revision)
@@ -182,7 +182,7 @@ describe('Records', () => {
       },
     }
     await recordsOn(table).write({ key: 'k' }, recordOf(9))
-    const restarted = recordsOn(table, standing)
+    const restarted = recordsOn(table, listener)
     const slot: Slot = { key: 'k' }
     await restarted.write(slot, recordOf(4, { status: 'waiting_for_return', sequences: { requests: [1], work: 2, fences: [], last: 4 } }))
     await restarted.write(slot, recordOf(9))
@@ -197,7 +197,7 @@ describe('Records', () => {
       error: { code: 'E005' } as never,
       sequences: { requests: [80], return: 90, fences: [], last: 90 },
     })
-    await recordsOn(table, standing).write({ key: 'k' }, expired)
+    await recordsOn(table, listener).write({ key: 'k' }, expired)
     expect(place && should && index.differenceAt(place, should)).toBeUndefined()
   })
 

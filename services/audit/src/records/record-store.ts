@@ -99,7 +99,7 @@ export class RecordStore {
 
   constructor(
     private readonly table: Table<PassRecord>,
-    private readonly standing: RecordListener,
+    private readonly listener: RecordListener,
     private readonly clock: Clock,
     private readonly log: Logger,
   ) {}
@@ -176,7 +176,7 @@ export class RecordStore {
     this.writes++
     slot.revision = revision
     slot.sequence = record.stored.sequences.last
-    this.standing.wrote(record, revision)
+    this.listener.wrote(record, revision)
     this.end(writing, true)
   }
 
@@ -191,7 +191,7 @@ export class RecordStore {
       slot.revision = found?.revision
       slot.sequence = standing?.sequences.last
       // Another process wrote this record; it may cover more messages, or the same ones in another form.
-      if (standing && found) this.standing.found(found.data as Uint8Array, found.revision)
+      if (standing && found) this.listener.found(found.data as Uint8Array, found.revision)
       if (standing && !supersedes(record.stored, standing)) return this.end(writing, true)
       // The write that won is not visible yet, or the replica that answered lags behind. Retried later, because that record may know more.
       if (slot.revision === over) throw new TableError(`${slot.key} was not written: what was faster is not found yet`, { kind: 'lost' })

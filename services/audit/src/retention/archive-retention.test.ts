@@ -33,9 +33,9 @@ interface Given {
 
 /** What an aging of these segments tells, and which of them it then looks at to remove them. */
 async function aged(given: Given) {
-  const { aging, looked, said } = agingOf(given)
-  await aging.look()
-  expect(aging.trouble).toBeUndefined()
+  const { aging: retention, looked, said } = agingOf(given)
+  await retention.look()
+  expect(retention.trouble).toBeUndefined()
   return { looked, said }
 }
 
@@ -91,7 +91,7 @@ function agingOf(given: Given) {
   }
   const clock = { at: 0 }
   const next = <T>(values: T[]) => (values.length > 1 ? (values.shift() as T) : (values[0] as T))
-  const aging = new ArchiveRetention({
+  const retention = new ArchiveRetention({
     bus: {
       clockMeasured: true,
       now: () => NOW,
@@ -120,12 +120,12 @@ function agingOf(given: Given) {
       return days === undefined ? undefined : { days, policy: next(policy) }
     },
   } as never)
-  return { aging, looked, said, forgotten, clock }
+  return { aging: retention, looked, said, forgotten, clock }
 }
 
 it('forgets what another audit removed before it looked, and looks at the rest', async () => {
-  const { aging, looked, forgotten } = agingOf({ gone: [0, 2] })
-  await aging.look()
+  const { aging: retention, looked, forgotten } = agingOf({ gone: [0, 2] })
+  await retention.look()
   expect([forgotten, looked]).toEqual([
     [0, 2],
     [1, 3],
@@ -170,20 +170,20 @@ it('one that cannot be read keeps no other; it is told until it can be', async (
     [0, new SegmentDamaged('object 0.index is missing', 0)],
     [2, new ObjectError('chunk 1 of 1 is not there')],
   ])
-  const { aging, looked, clock } = agingOf({ damage })
-  await aging.look()
-  expect([looked, aging.trouble]).toEqual([[1, 3], 'object 0.index is missing'])
+  const { aging: retention, looked, clock } = agingOf({ damage })
+  await retention.look()
+  expect([looked, retention.trouble]).toEqual([[1, 3], 'object 0.index is missing'])
   damage.delete(0)
   // It is not looked at again at once, and is no better for it.
-  await aging.look()
-  expect([looked, aging.trouble]).toEqual([[1, 3], 'object 0.index is missing'])
+  await retention.look()
+  expect([looked, retention.trouble]).toEqual([[1, 3], 'object 0.index is missing'])
   clock.at = 60_000
-  await aging.look()
-  expect([looked, aging.trouble]).toEqual([[1, 3, 0], 'chunk 1 of 1 is not there'])
+  await retention.look()
+  expect([looked, retention.trouble]).toEqual([[1, 3, 0], 'chunk 1 of 1 is not there'])
   damage.clear()
   clock.at = 120_000
-  await aging.look()
-  expect([looked, aging.trouble]).toEqual([[1, 3, 0, 2], undefined])
+  await retention.look()
+  expect([looked, retention.trouble]).toEqual([[1, 3, 0, 2], undefined])
 })
 
 it("another error ends the look; damage of what is no longer due is nobody's trouble", async () => {
@@ -191,11 +191,11 @@ it("another error ends the look; damage of what is no longer due is nobody's tro
   await broken.aging.look()
   expect([broken.looked, broken.aging.trouble]).toEqual([[], 'the connection is gone'])
   const kept = [7, 7, 7, 7, 7, 1_000]
-  const { aging } = agingOf({ kept, damage: new Map([[0, new SegmentDamaged('cut off', 0)]]) })
-  await aging.look()
-  expect(aging.trouble).toBe('cut off')
-  await aging.look()
-  expect(aging.trouble).toBeUndefined()
+  const { aging: retention } = agingOf({ kept, damage: new Map([[0, new SegmentDamaged('cut off', 0)]]) })
+  await retention.look()
+  expect(retention.trouble).toBe('cut off')
+  await retention.look()
+  expect(retention.trouble).toBeUndefined()
 })
 
 it('removes nothing that was not told: who spoke meanwhile is heard first', async () => {

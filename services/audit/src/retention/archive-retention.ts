@@ -39,16 +39,16 @@ export class ArchiveRetention {
   private readonly missing = new GapTracker()
   private readonly again = new Map<number, number>()
   private readonly damaged = new DamagedSegments()
-  private readonly looking: SingleFlightTask
-  private readonly telling: RemovalAnnouncer
-  private readonly clearing: SegmentCleanup
+  private readonly task: SingleFlightTask
+  private readonly announcer: RemovalAnnouncer
+  private readonly cleanup: SegmentCleanup
   /** Number of segments that this process removed. */
   removed = 0
 
   constructor(private readonly deps: ArchiveRetentionDeps) {
-    this.telling = new RemovalAnnouncer(deps)
-    this.clearing = new SegmentCleanup(deps, this.telling)
-    this.looking = new SingleFlightTask(
+    this.announcer = new RemovalAnnouncer(deps)
+    this.cleanup = new SegmentCleanup(deps, this.announcer)
+    this.task = new SingleFlightTask(
       () => this.work(),
       (error) => deps.log.warn({ err: error }, 'not all that is due leaves the archive'),
     )
@@ -56,16 +56,16 @@ export class ArchiveRetention {
 
   /** Reason why segments that are due are not removed. */
   get trouble(): string | undefined {
-    return this.looking.trouble
+    return this.task.trouble
   }
 
   /** Removes what is due, or joins the run in progress. */
   look(): Promise<void> {
-    return this.looking.run()
+    return this.task.run()
   }
 
   stop(): Promise<void> {
-    return this.looking.stop()
+    return this.task.stop()
   }
 
   private async work(): Promise<void> {
@@ -75,7 +75,7 @@ export class ArchiveRetention {
 
   private async age(): Promise<void> {
     const { bus, archive, watch } = this.deps
-    if (!bus.clockMeasured || !(await this.telling.isBegun())) return
+    if (!bus.clockMeasured || !(await this.announcer.isBegun())) return
     const retention = this.deps.retention()
     if (retention === undefined) return
     // Until the index is complete, references to parts are not fully known.
@@ -90,16 +90,16 @@ export class ArchiveRetention {
     const told: ManifestEntry[] = []
     const untold: ManifestEntry[] = []
     for (const entry of await this.thatMayGo(some.slice(0, BATCH_SIZE), retention))
-      ((await this.telling.tells(entry.k)) ? told : untold).push(entry)
+      ((await this.announcer.tells(entry.k)) ? told : untold).push(entry)
     // The segments that justify an announcement may be among those that have to stay, so this is checked again.
     if (this.isWorthIt(untold, before, retention)) {
       // The checks may have taken minutes, so the announcement is made only if the same policy is still in force.
-      if (!this.isInForce(retention) || !(await this.telling.tell(untold, retention, position))) return
+      if (!this.isInForce(retention) || !(await this.announcer.tell(untold, retention, position))) return
       told.push(...untold)
     }
     for (const { k } of told) {
       // Removing a segment may take seconds. Stops before the next one if the retention has changed meanwhile.
-      if (this.looking.stopped || this.deps.retention()?.days !== retention.days) return
+      if (this.task.stopped || this.deps.retention()?.days !== retention.days) return
       if (await this.damaged.unless(k, () => this.remove(k, retention.days))) this.done(k)
       else this.putOff(k, retention)
     }
@@ -121,7 +121,7 @@ export class ArchiveRetention {
   private async thatMayGo(due: readonly SegmentSpan[], retention: RetentionLimits): Promise<ManifestEntry[]> {
     const going: ManifestEntry[] = []
     for (const { k } of due) {
-      if (this.looking.stopped) return []
+      if (this.task.stopped) return []
       const found = await this.damaged.unless(k, () => this.thatGoes(k))
       if (found === 'gone') this.done(k)
       else if (found) going.push(found)
@@ -134,7 +134,7 @@ export class ArchiveRetention {
   private async thatGoes(k: number): Promise<ManifestEntry | 'gone' | undefined> {
     const entry = await this.deps.manifest.entry(k)
     if (entry && !entry.removed) return (await this.mayGo(k)) ? entry : undefined
-    if (entry) await this.clearing.clean(entry)
+    if (entry) await this.cleanup.clean(entry)
     return 'gone'
   }
 
@@ -193,10 +193,10 @@ export class ArchiveRetention {
     const gone: ManifestEntry[] = []
     for (const entry of entries) {
       if (!entry.removed) continue
-      if (there.has(entry.object) || there.has(entry.index)) await this.damaged.unless(entry.k, () => this.clearing.clean(entry))
+      if (there.has(entry.object) || there.has(entry.index)) await this.damaged.unless(entry.k, () => this.cleanup.clean(entry))
       else gone.push(entry)
     }
-    if (gone.length > 0) await this.clearing.forget(gone)
+    if (gone.length > 0) await this.cleanup.forget(gone)
   }
 
   /** Removes a segment. Returns false if it has to stay for now. */
@@ -206,21 +206,21 @@ export class ArchiveRetention {
     if (!standing) return true
     const { entry, revision } = standing
     if (entry.removed) {
-      await this.clearing.clean(entry)
+      await this.cleanup.clean(entry)
       return true
     }
     const staying = await this.inStream(k)
     if (!staying) return false
     const passes = await archive.passesIn(k)
     if (await this.isAnyHeld(passes, await watch.current())) return false
-    const kept = await this.clearing.keep(k, await readSegment(objects, entry), staying)
+    const kept = await this.cleanup.keep(k, await readSegment(objects, entry), staying)
     const removed = { why: 'retention' as const, at: bus.now(), retention_days, ...(kept ? { kept } : {}) }
     if (!(await manifest.replace({ ...entry, removed }, revision))) {
       if (kept) await objects.delete(kept.object)
       await archive.finder.renew(entry)
       return false
     }
-    await this.clearing.clean({ ...entry, removed })
+    await this.cleanup.clean({ ...entry, removed })
     this.removed++
     log.info({ segment: k, entries: entry.count, retention_days }, 'segment removed: it is older than the archive keeps')
     return true

@@ -18,7 +18,7 @@ async function begun({
     ...one,
   }))
   const custody = { position: 7, removals_since: since }
-  const telling = new RemovalAnnouncer({
+  const announcer = new RemovalAnnouncer({
     bus: {
       subjects: { custody: () => 'custody.passover', all: () => 'custody.*' },
       publish: async ({ data }: { data: Uint8Array }) => {
@@ -31,7 +31,7 @@ async function begun({
     manifest: { all: async () => entries, newest: async () => entries.at(-1) },
     watch: { custody, current: async () => custody },
   } as never)
-  return { is: await telling.isBegun(), said }
+  return { is: await announcer.isBegun(), said }
 }
 
 it('begins once there is an archive, and says what had been removed before; not where another audit did', async () => {
@@ -49,11 +49,11 @@ it('looks at all that was said before it says that nothing tells of a segment', 
   const run = { from: 3, to: 3, chain_before: 'a', chain_after: 'b' }
   const tells = (chain_after: string, ...reads: (typeof run | undefined)[]) => {
     const custody = { toldOf: () => reads[0] }
-    const telling = new RemovalAnnouncer({
+    const announcer = new RemovalAnnouncer({
       manifest: { entry: async () => ({ k: 3, chain_after }) },
       watch: { custody, current: async () => void (reads.length > 1 && reads.shift()) },
     } as never)
-    return telling.tells(3)
+    return announcer.tells(3)
   }
   expect(await tells('b', run)).toBe(true)
   expect(await tells('b', undefined, run)).toBe(true)

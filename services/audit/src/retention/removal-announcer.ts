@@ -59,7 +59,7 @@ export class RemovalAnnouncer {
   }
 
   /** Publishes a custody event. Throws if it is unknown whether the event was stored. */
-  private async say(said: SystemCustodyEvent, position: number): Promise<boolean> {
-    return (await publishCustodyEvent(this.deps, said, { position, failure: 'what leaves the archive was not told' })) !== undefined
+  private async say(event: SystemCustodyEvent, position: number): Promise<boolean> {
+    return (await publishCustodyEvent(this.deps, event, { position, failure: 'what leaves the archive was not told' })) !== undefined
   }
 }

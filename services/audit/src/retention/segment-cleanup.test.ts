@@ -13,8 +13,8 @@ async function cleared(tells: (k: number) => boolean) {
     rows: { removeWithin: () => undefined },
     indexing: { forgetGone: async () => undefined },
   }
-  const clearing = new SegmentCleanup(deps as never, { tells: async (k) => tells(k) })
-  await clearing.clean({ k: 3, object: 'frames', index: 'index' } as never)
+  const cleanup = new SegmentCleanup(deps as never, { tells: async (k) => tells(k) })
+  await cleanup.clean({ k: 3, object: 'frames', index: 'index' } as never)
   return { deleted, errors }
 }
 
@@ -28,8 +28,8 @@ it('forgets what memory has of segments that are gone, and nothing of one that i
   const asked: { has(sequence: number): boolean }[] = []
   const note = (removed: { has(sequence: number): boolean }) => void asked.push(removed)
   const deps = { archive: { forget: (k: number) => forgotten.push(k) }, rows: { removeWithin: note }, indexing: { forgetGone: note } }
-  const clearing = new SegmentCleanup(deps as never, { tells: async () => true })
-  await clearing.forget([{ k: 3 }, { k: 5 }] as never)
+  const cleanup = new SegmentCleanup(deps as never, { tells: async () => true })
+  await cleanup.forget([{ k: 3 }, { k: 5 }] as never)
   expect(forgotten).toEqual([3, 5])
   const within = asked.map((removed) =>
     [2, 3, 4, 5, 6].filter((k) => removed.has(segmentRange(k).first) && removed.has(segmentRange(k).last)),

@@ -41,7 +41,7 @@ export interface SegmentCleanupDeps extends LoadDeps, OrphanPartsDeps {
 export class SegmentCleanup {
   constructor(
     private readonly deps: SegmentCleanupDeps,
-    private readonly telling: Pick<RemovalAnnouncer, 'tells'>,
+    private readonly announcer: Pick<RemovalAnnouncer, 'tells'>,
   ) {}
 
   /** Stores the messages of a segment that the stream keeps, because later entries are judged by them. Returns `undefined` if there are none. */
@@ -58,7 +58,7 @@ export class SegmentCleanup {
   async clean(entry: ManifestEntry): Promise<void> {
     const { objects, archive, log, bus } = this.deps
     archive.forget(entry.k)
-    if (!(await this.telling.tells(entry.k))) {
+    if (!(await this.announcer.tells(entry.k))) {
       // No audit of this stream marked it, so the objects may be needed to find out what was removed.
       log.error({ segment: entry.k }, 'segment is marked as removed, and no event tells of it: its objects stay')
       return

@@ -7,7 +7,7 @@ import { Archiver } from '../archive/archiver.js'
 import { ApprovalExpiry } from '../inbox/approval-expiry.js'
 import type { Inbox } from '../inbox/inbox.js'
 import type { LoadedPass } from '../pass/load-pass.js'
-import { DeliveryDeadlines } from '../projection/delivery-deadline.js'
+import { DeliveryDeadlines } from '../projection/delivery-deadlines.js'
 import { EarlyIdFilter } from '../projection/early-id-filter.js'
 import { EndedMetrics } from '../projection/ended-metrics.js'
 import { PassReloader } from '../projection/pass-reloader.js'
@@ -61,7 +61,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: OpenedS
   const outputs = deps.schemas
   const schemas = new SchemaChecks(outputs && ((schema, value, subagent) => outputs.checkFor(subagent, schema, value)))
   const early = new EarlyIdFilter(Buffer.from(random.bytes(4)).readUInt32LE())
-  const reloads: PassReloader = new PassReloader({
+  const reloader: PassReloader = new PassReloader({
     bus,
     clock,
     log,
@@ -81,7 +81,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: OpenedS
   const isAgent = (name: string) => agents.has(name)
   const { open_ms, request_ms, ended_bytes } = options
   const projector: Projector = new Projector(
-    { log, clock, rules, records, rows, ended, reloads, violations, schemas, inbox, undelivered, acknowledged, isAgent, changed },
+    { log, clock, rules, records, rows, ended, reloader, violations, schemas, inbox, undelivered, acknowledged, isAgent, changed },
     { writes: () => logging.on, open_ms, request_ms, ended_bytes },
   )
   const needed = () => Math.min(projector.needed() ?? Number.POSITIVE_INFINITY, projector.position + 1)
@@ -97,7 +97,7 @@ export function assemble(deps: AuditDeps, options: AuditOptions, stores: OpenedS
     projector,
     archiver,
     records,
-    reloads,
+    reloader,
     early,
     violations,
     schemas,

@@ -7,7 +7,7 @@ import type { AuditComponents } from './parts.js'
 
 /** Opens the deleter, using the parts of an audit. */
 export function openDeleter(parts: AuditComponents, { archive, objects }: { archive: Archive; objects: ObjectStore }): Promise<Deleter> {
-  const { deps, options, manifest, agents, acknowledged, archiver, custody, reloads } = parts
+  const { deps, options, manifest, agents, acknowledged, archiver, custody, reloader } = parts
   const { bus, clock, log, random } = deps
   const { dead_letters_ms, delete_lease_ms: lease_ms, id_window_ms } = options
   const rules = { id_window_ms }
@@ -25,7 +25,7 @@ export function openDeleter(parts: AuditComponents, { archive, objects }: { arch
     rules,
     unsealed: () => archiver.unsealed(),
     unsealedOf: (key) => archiver.unsealedOf(key),
-    isGhost: (text) => reloads.isKnownGhost(text),
+    isGhost: (text) => reloader.isKnownGhost(text),
     read: () => readBy(parts),
     holder: makeInstance(random),
     lease_ms,

@@ -3,7 +3,7 @@ import type { Consumption } from '@passover/bus'
 import { keyText, SYSTEM } from '@passover/schemas'
 import { waitForPosition } from '../projection/wait-for-position.js'
 import type { DeadLetters } from '../queries/dead-letters.js'
-import { PassLists } from '../queries/pass-query.js'
+import { PassLists } from '../queries/pass-lists.js'
 import { serveQuestions } from '../queries/query-router.js'
 import { ArchiveSearch } from '../search/archive-search.js'
 import { IndexVerifier } from '../search/index-verifier.js'
@@ -27,7 +27,7 @@ export function openQueries(
   const search = new PassSearch({ bus, clock, archive, rules, table, index, indexing, projector, listing, acknowledged, check, older })
   return serveQuestions(bus, {
     archive,
-    query: new PassLists({
+    lists: new PassLists({
       bus,
       clock,
       acknowledged,

@@ -13,21 +13,21 @@ import type { AuditComponents } from './parts.js'
 /** Removes data from the archive: segments older than the policy's retention, and what people erased (decisions 87 and 100). */
 export class RemovalTasks {
   constructor(
-    private readonly aging: ArchiveRetention,
-    private readonly erasing: Eraser,
+    private readonly retention: ArchiveRetention,
+    private readonly eraser: Eraser,
   ) {}
 
   get trouble(): string | undefined {
-    return this.aging.trouble ?? this.erasing.trouble
+    return this.retention.trouble ?? this.eraser.trouble
   }
 
   look(): void {
-    void this.aging.look()
-    void this.erasing.look()
+    void this.retention.look()
+    void this.eraser.look()
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.aging.stop(), this.erasing.stop()])
+    await Promise.all([this.retention.stop(), this.eraser.stop()])
   }
 }
 
@@ -83,20 +83,20 @@ export interface MemoryOfPasses {
  * Removes erased messages from this process's memory when a tombstone names them, whichever audit carries out the erasure. Call the returned
  * function once everything that is loaded at the start has been read: it may include messages that were erased meanwhile.
  */
-export function forgetErased(parts: AuditComponents, remembering: MemoryOfPasses): () => void {
+export function forgetErased(parts: AuditComponents, memory: MemoryOfPasses): () => void {
   let early: Set<number> | undefined = new Set()
   const gone = (sequences: ReadonlySet<number>) =>
-    void forgetEverywhere(parts, remembering.archive, sequences).catch((error: unknown) =>
+    void forgetEverywhere(parts, memory.archive, sequences).catch((error: unknown) =>
       parts.deps.log.warn({ err: error }, 'what was erased is not forgotten everywhere: a large part of it may stay'),
     )
   parts.custody.onErased = (sequences, said) => {
-    forget(parts, remembering, sequences)
+    forget(parts, memory, sequences)
     if (said === 'done') gone(sequences)
     if (early) for (const sequence of sequences) early.add(sequence)
   }
   return () => {
     if (early) {
-      forget(parts, remembering, early)
+      forget(parts, memory, early)
       gone(early)
     }
     early = undefined

@@ -8,7 +8,7 @@ import type { AckIndex } from '../acknowledgments/ack-index.js'
 import type { Archiver } from '../archive/archiver.js'
 import type { ApprovalExpiry } from '../inbox/approval-expiry.js'
 import type { Inbox } from '../inbox/inbox.js'
-import type { DeliveryDeadlines } from '../projection/delivery-deadline.js'
+import type { DeliveryDeadlines } from '../projection/delivery-deadlines.js'
 import type { EarlyIdFilter } from '../projection/early-id-filter.js'
 import type { EndedMetrics } from '../projection/ended-metrics.js'
 import type { PassReloader } from '../projection/pass-reloader.js'
@@ -47,7 +47,7 @@ export interface AuditComponents {
   projector: Projector
   archiver: Archiver
   records: RecordStore
-  reloads: PassReloader
+  reloader: PassReloader
   early: EarlyIdFilter
   violations: Violations
   schemas: SchemaChecks

@@ -148,14 +148,14 @@ export class RunningAudit {
   }
 
   async settled(): Promise<void> {
-    const { deps, projector, records, reloads, violations, schemas, archiver, inbox, acknowledged } = this.parts
+    const { deps, projector, records, reloader, violations, schemas, archiver, inbox, acknowledged } = this.parts
     const { last } = await deps.bus.bounds()
     const isBusy = () =>
       projector.position < last ||
       this.opened.behind.whole !== undefined ||
       records.pending > 0 ||
       projector.writing > 0 ||
-      reloads.size > 0 ||
+      reloader.size > 0 ||
       schemas.pending > 0 ||
       violations.lowest !== undefined ||
       inbox.lowest !== undefined ||
@@ -187,7 +187,7 @@ export class RunningAudit {
     ])
     const flushed = parts.acknowledged.flush()
     // Gives up records that are only being retried; the next process reads their messages again (I4).
-    parts.reloads.stop()
+    parts.reloader.stop()
     parts.early.stop()
     parts.violations.stop()
     parts.schemas.stop()

@@ -7,14 +7,14 @@ const valid = (audit?: { log_all_passes?: boolean }) =>
 
 /** What each look in turn makes of it. */
 async function looked(told: boolean, stands: (CurrentPolicy | undefined)[]): Promise<boolean[]> {
-  let stand: CurrentPolicy | undefined
+  let current: CurrentPolicy | undefined
   const stood = async () => {
-    if (!stand) throw new Error('not read')
-    return stand
+    if (!current) throw new Error('not read')
+    return current
   }
   const logging = new LoggingPolicy({ stand: stood }, told)
   const found = [logging.on]
-  for (stand of stands) {
+  for (current of stands) {
     await logging.look()
     found.push(logging.on)
   }
@@ -33,19 +33,19 @@ it('is off whatever the policy says where the process was told so', async () => 
 })
 
 it('keeps as long as the policy in force says, by default thirty days; and does not know where one was published that is not in the bucket', async () => {
-  let stand: CurrentPolicy = { kind: 'none', revision: 0 }
+  let current: CurrentPolicy = { kind: 'none', revision: 0 }
   let published = 0
-  const logging = new LoggingPolicy({ stand: async () => stand }, true, async (version) => published > version)
+  const logging = new LoggingPolicy({ stand: async () => current }, true, async (version) => published > version)
   const said: (number | undefined)[] = []
   const look = async (next: CurrentPolicy, newest: number) => {
-    stand = next
+    current = next
     published = newest
     await logging.look()
     said.push(logging.retention?.days)
   }
   const version = (number: number, audit?: object) =>
     ({ kind: 'valid', value: { version: number, document: audit ? { audit } : {} }, revision: 1 }) as unknown as CurrentPolicy
-  await look(stand, 0)
+  await look(current, 0)
   await look(version(1, { retention_days: 90 }), 1)
   await look(version(1, { retention_days: 90 }), 2)
   await look({ kind: 'invalid', why: 'x', revision: 2 }, 2)
@@ -56,11 +56,11 @@ it('keeps as long as the policy in force says, by default thirty days; and does 
 
 it('does not know how long is kept where that cannot be read now, whatever was in force before', async () => {
   const failing = new Error('not read')
-  let stand: CurrentPolicy | undefined = valid()
+  let current: CurrentPolicy | undefined = valid()
   let behind: boolean | undefined = false
   const stood = async () => {
-    if (!stand) throw failing
-    return stand
+    if (!current) throw failing
+    return current
   }
   const logging = new LoggingPolicy({ stand: stood }, true, async () => {
     if (behind === undefined) throw failing
@@ -71,9 +71,9 @@ it('does not know how long is kept where that cannot be read now, whatever was i
     return logging.retention?.days
   }
   expect(await looked()).toBe(30)
-  stand = undefined
+  current = undefined
   expect([await looked(), logging.on]).toEqual([undefined, true])
-  stand = valid()
+  current = valid()
   expect(await looked()).toBe(30)
   behind = undefined
   expect(await looked()).toBe(undefined)

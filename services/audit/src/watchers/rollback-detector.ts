@@ -23,7 +23,7 @@ export class RollbackDetector implements Disposable {
   private over = false
   private comparing: Promise<void> | undefined
   private unlisten: () => void = () => undefined
-  private taker: PositionSource | undefined
+  private source: PositionSource | undefined
 
   constructor(private readonly deps: { bus: Bus; clock: Clock; log: Logger }) {
     this.found = new Promise((resolve) => {
@@ -32,8 +32,8 @@ export class RollbackDetector implements Disposable {
   }
 
   /** Compares after each reconnect: by then the stream may have rolled back and grown again beyond the read position. */
-  watch(taker: PositionSource): void {
-    this.taker = taker
+  watch(source: PositionSource): void {
+    this.source = source
     this.unlisten = this.deps.bus.onReconnect(() => this.compare())
   }
 
@@ -44,7 +44,7 @@ export class RollbackDetector implements Disposable {
 
   /** Callback for readers; `last` is the current last sequence of the stream. */
   readonly onRollback = (last: number): void => {
-    const read = this.taker?.position ?? 0
+    const read = this.source?.position ?? 0
     const gone = read > last ? `${last + 1} to ${read} of it were read` : 'more of it was read'
     this.lose(`the stream lost its end: it went back to sequence ${last}, and ${gone}`)
   }
@@ -59,7 +59,7 @@ export class RollbackDetector implements Disposable {
   lose(what: string): void {
     if (this.lost || this.over) return
     this.lost = true
-    this.taker?.abandon()
+    this.source?.abandon()
     this.resolve(what)
   }
 
@@ -72,7 +72,7 @@ export class RollbackDetector implements Disposable {
 
   private async look(): Promise<void> {
     const { clock, log } = this.deps
-    const { position = 0, time = 0 } = this.taker ?? {}
+    const { position = 0, time = 0 } = this.source ?? {}
     while (time > 0 && !this.over && !this.lost) {
       try {
         return await this.lookAt(position, time)

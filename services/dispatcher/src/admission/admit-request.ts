@@ -11,7 +11,8 @@ import { type PreparedAdmission, prepareAdmission, type ReceivedRequest } from '
 /** Milliseconds before the end of the id window in which a published first step may be stored too late to count (rule 5). */
 const LATE_MARGIN_MS = 30_000
 const RETRY_MS = 1_000
-const LIMIT_RETRY_MS = 250
+/** Milliseconds until a request whose pass nothing began is delivered again. */
+const NOT_BEGUN_RETRY_MS = 250
 const STAT_OF = { admit: 'admitted', hold: 'held', refuse: 'refused' } as const
 
 /** An admission that can be published. Excludes `later`, which means that the counts for a limit are not known yet. */
@@ -24,30 +25,30 @@ type JournalOutcome = { by: 'me'; admission: DecidedAdmission } | { by: 'other';
  * Admits, holds or refuses one well-formed request: publishes the first step of its journal, expecting an empty journal.
  * The request is acknowledged only after its journal has begun (rule 7). The journal is read only if the publish was not stored.
  */
-export function admitRequest(context: Context, asked: ReceivedRequest): Promise<AckDecision> {
+export function admitRequest(context: Context, received: ReceivedRequest): Promise<AckDecision> {
   return context.deps.tracing?.on
-    ? inDecisionSpan(context, asked, (traced) => admitReceived(context, traced))
-    : admitReceived(context, asked)
+    ? inDecisionSpan(context, received, (traced) => admitReceived(context, traced))
+    : admitReceived(context, received)
 }
 
-async function admitReceived(context: Context, asked: ReceivedRequest): Promise<AckDecision> {
-  const { deps, water } = context
-  const bytes = asked.delivery.data.byteLength
-  const taken = water.reserve(bytes)
+async function admitReceived(context: Context, received: ReceivedRequest): Promise<AckDecision> {
+  const { deps, backpressure } = context
+  const bytes = received.delivery.data.byteLength
+  const taken = backpressure.reserve(bytes)
   const fits = taken instanceof Promise ? await taken : taken
   let begin: PreparedAdmission
-  let stand: Advanced<JournalOutcome>
+  let advanced: Advanced<JournalOutcome>
   try {
-    const prepared = prepareAdmission(context, fits ? asked : { ...asked, full: true })
+    const prepared = prepareAdmission(context, fits ? received : { ...received, full: true })
     begin = prepared instanceof Promise ? await prepared : prepared
     if (deps.faults) await deps.faults.at('admission:before-publish')
     const tried = await advance(context, begin, begin.decide, begin.known)
-    stand = isTooMuch(tried) ? await publishRefusal(context, begin, tried) : tried
+    advanced = isTooMuch(tried) ? await publishRefusal(context, begin, tried) : tried
   } finally {
-    if (fits) water.release(bytes)
+    if (fits) backpressure.release(bytes)
   }
   if (deps.faults) await deps.faults.at('admission:after-publish')
-  const settled = stand.ok ? answerDelivery(context, asked, begin, stand.value) : retry(context, stand.outcome)
+  const settled = advanced.ok ? answerDelivery(context, received, begin, advanced.value) : retry(context, advanced.outcome)
   const verdict = settled instanceof Promise ? await settled : settled
   if (deps.faults && 'ok' in verdict) await deps.faults.at('admission:before-ack')
   return verdict
@@ -81,7 +82,7 @@ function advance(
     if (journal.state !== 'none') return { done: { by: 'other', journal } }
     const admission = decide(context.deps.clock.now())
     if (admission.kind === 'later') return { done: { by: 'nobody' } }
-    if (admission.kind !== 'refuse') context.counting.take(begin.key, countToken(admission.control), admission.kind === 'hold')
+    if (admission.kind !== 'refuse') context.counters.take(begin.key, countToken(admission.control), admission.kind === 'hold')
     return { publish: firstStep(context, begin, admission, journal.last), stored: () => ({ by: 'me', admission }) }
   }
   /** Handles a journal that was flooded with steps before it began: refuses the pass, guarded on a subject that only the system may write. */
@@ -121,17 +122,17 @@ function firstStep(context: Context, begin: PreparedAdmission, admission: Decide
 /** Decides what the state of the journal means for the delivered request. */
 function answerDelivery(
   context: Context,
-  asked: ReceivedRequest,
+  received: ReceivedRequest,
   begin: PreparedAdmission,
-  stand: JournalOutcome,
+  outcome: JournalOutcome,
 ): AckDecision | Promise<AckDecision> {
-  if (stand.by === 'nobody') return { retry: true, delay_ms: LIMIT_RETRY_MS }
-  if (stand.by === 'other') return answerOtherOwner(context, asked, begin, stand.journal)
+  if (outcome.by === 'nobody') return { retry: true, delay_ms: NOT_BEGUN_RETRY_MS }
+  if (outcome.by === 'other') return answerOtherOwner(context, received, begin, outcome.journal)
   const now = context.deps.clock.now()
-  context.counting.stored(begin.key, now)
+  context.counters.stored(begin.key, now)
   return now - askedAt(begin) < context.rules.id_window_ms - LATE_MARGIN_MS
-    ? acknowledgeBegun(context, begin, stand.admission)
-    : answerLate(context, begin, stand.admission)
+    ? acknowledgeBegun(context, begin, outcome.admission)
+    : answerLate(context, begin, outcome.admission)
 }
 
 function acknowledgeBegun({ stats, deps }: Context, { key, span, answered }: PreparedAdmission, admission: DecidedAdmission): AckDecision {
@@ -159,11 +160,11 @@ function askedAt({ key, answered }: PreparedAdmission): number {
  */
 async function answerOtherOwner(
   context: Context,
-  asked: ReceivedRequest,
+  received: ReceivedRequest,
   begin: PreparedAdmission,
   journal: JournalState,
 ): Promise<AckDecision> {
-  context.counting.release(begin.key)
+  context.counters.release(begin.key)
   const first = firstDigest(journal)
   const { digest, reply_type } = begin.answered
   if (first === undefined || first === digest) {
@@ -171,7 +172,7 @@ async function answerOtherOwner(
     begin.span?.note({ decision: 'repeated' })
     return { ok: true }
   }
-  const { delivery, parties } = asked
+  const { delivery, parties } = received
   const { sequence, time, data } = delivery
   const answer = await rejectUnderBadId(context, { parties, sequence, time, data, error: idConflict(begin.key.id), reply_type, digest })
   if (!answer.ok) return retry(context, answer.outcome)

@@ -12,7 +12,7 @@ export interface Context extends BaseContext {
   policy: LivePolicy
   parents: ParentLookup
   /** Counts active passes and rates for limits. */
-  counting: LimitCounters
+  counters: LimitCounters
   budgets: BudgetStore
-  water: StorageBackpressure
+  backpressure: StorageBackpressure
 }

@@ -44,7 +44,7 @@ function begun({ time = NOW, budget = { passes: 1 } as object | null, parts = []
     registry: { get: (name: string) => ({ ...AGENT, name }), isUnknown: () => false },
     parents: { read: async () => ({ journal, control }) },
     policy: { current: () => ({ version: 0, document: {} }) },
-    counting: {
+    counters: {
       release: () => undefined,
       for: () => ({
         ready: true,

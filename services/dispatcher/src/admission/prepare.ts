@@ -37,25 +37,25 @@ interface RequestParties {
 }
 
 /** Prepares the admission of a request. Synchronous if nothing has to be read or stored first, which is the case for nearly every request. */
-export function prepareAdmission(context: Context, asked: ReceivedRequest): PreparedAdmission | Promise<PreparedAdmission> {
-  const { parties, reading } = asked
+export function prepareAdmission(context: Context, received: ReceivedRequest): PreparedAdmission | Promise<PreparedAdmission> {
+  const { parties, reading } = received
   const { registry } = context
   const originator = registry.get(parties.originator)
   const subagent = registry.get(parties.subagent)
   const known = (originator || registry.isUnknown(parties.originator)) && (subagent || registry.isUnknown(parties.subagent))
-  if (!known || reading.request.parent || !fitInMessage(reading.parts)) return prepareSlowly(context, asked)
-  return makeAdmission(context, asked, { agents: { originator, subagent }, parent: undefined })
+  if (!known || reading.request.parent || !fitInMessage(reading.parts)) return prepareSlowly(context, received)
+  return makeAdmission(context, received, { agents: { originator, subagent }, parent: undefined })
 }
 
-async function prepareSlowly(context: Context, asked: ReceivedRequest): Promise<PreparedAdmission> {
+async function prepareSlowly(context: Context, received: ReceivedRequest): Promise<PreparedAdmission> {
   const { registry, parents } = context
-  const { parties, reading } = asked
+  const { parties, reading } = received
   const { parent } = reading.request
   // A request may name only a parent whose subagent is its own originator. For any other, the parent is not read, and the request is refused.
   const found = parent?.subagent === parties.originator ? await parents.read(parent) : undefined
   const originator = registry.get(parties.originator) ?? (await registry.load(parties.originator))
   const subagent = registry.get(parties.subagent) ?? (await registry.load(parties.subagent))
-  const begin = makeAdmission(context, asked, { agents: { originator, subagent }, parent: found })
+  const begin = makeAdmission(context, received, { agents: { originator, subagent }, parent: found })
   if (found?.control.budget) await chargeBudget(context, begin, { parent: found.control, budget: found.control.budget })
   if (!fitInMessage(begin.parts)) await uploadOrRefuse(context, begin)
   return begin
@@ -66,7 +66,7 @@ function makeAdmission(
   { delivery, parties, reading, span, full }: ReceivedRequest,
   { agents, parent }: RequestParties,
 ): PreparedAdmission {
-  const { deps, options, counting } = context
+  const { deps, options, counters } = context
   const { request, digest, session_id, unnamed_session, reply_type } = reading
   const traceparent = reading.traceparent ?? span?.traceparent
   const { originator, subagent } = parties
@@ -92,11 +92,11 @@ function makeAdmission(
   }
   const key: PassKey = { originator, subagent, id: request.id }
   const decide = (now: number): Admission => {
-    counting.release(key)
+    counters.release(key)
     // The local estimate of the server's time is off by some milliseconds. A stored message is never later than now, and a child never gets more time
     // than its parent had left when the request was stored.
     input.now = Math.max(now, delivery.time)
-    input.counts = counting.for(key)
+    input.counts = counters.for(key)
     const admission = admit(input)
     return full && admission.kind === 'admit' ? { kind: 'refuse', error: streamFull() } : admission
   }

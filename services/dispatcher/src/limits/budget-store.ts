@@ -47,11 +47,11 @@ export class BudgetStore {
    * Charges a pass to every budget above it, or reports which budget is exhausted. Returns `taken` if another request of the same id made a charge
    * below another parent. Throws if the bucket cannot be written.
    */
-  async charge(root: PassKey, asking: BudgetRequest): Promise<ChargeResult | 'taken'> {
+  async charge(root: PassKey, request: BudgetRequest): Promise<ChargeResult | 'taken'> {
     if (await this.#isLost(root)) return { ok: false, lost: true }
     let charged: ChargeResult | 'taken' | undefined
     await this.#change(root, (ledger) => {
-      charged = ledger?.charge(asking) ?? { ok: false, lost: true }
+      charged = ledger?.charge(request) ?? { ok: false, lost: true }
     })
     if (!charged) throw new TypeError('a change that was made was not run')
     if (charged !== 'taken' && charged.ok) this.#unsure.set(keyText(root), root)

@@ -162,12 +162,12 @@ export class LivePolicy implements AsyncDisposable {
     if (value) this.#accept(value)
   }
 
-  #take(stand: CurrentPolicy): void {
-    if (stand.kind === 'valid') this.#accept(stand.value)
-    if (stand.kind !== 'invalid' || stand.why === this.#complaint) return
-    this.#complaint = stand.why
+  #take(current: CurrentPolicy): void {
+    if (current.kind === 'valid') this.#accept(current.value)
+    if (current.kind !== 'invalid' || current.why === this.#complaint) return
+    this.#complaint = current.why
     const { version } = this.#current
-    this.#deps.log.error({ why: stand.why, version }, 'the live policy is not valid: the last good one stays in force')
+    this.#deps.log.error({ why: current.why, version }, 'the live policy is not valid: the last good one stays in force')
   }
 
   /** Puts a newer version in force. A lagging replica may show an older version than one seen before, which is ignored. */

@@ -41,7 +41,7 @@ export interface StepPosition {
 
 /** Builds the work step, which admits the pass. Parts are sent unchanged. */
 export function workStep(
-  place: StepPosition,
+  position: StepPosition,
   work: { control: WorkControl; slot: Slot; parts: Part[] },
   traceparent?: string,
 ): PublishMessage {
@@ -49,13 +49,13 @@ export function workStep(
   const frame = packControl(control, 'work')
   intern(frame.policy)
   const body: WorkEnvelope = { v: WIRE_VERSION, control: frame, parts }
-  const headers = admissionHeaders(place, control, traceparent)
+  const headers = admissionHeaders(position, control, traceparent)
   headers[HEADER.timeout] = String(control.timeout_ms)
   return {
-    subject: place.subjects.work(place.key, slot),
+    subject: position.subjects.work(position.key, slot),
     headers,
     data: encode(body, 'msgpack'),
-    guard: { subject: place.subjects.journal(place.key), sequence: place.guard },
+    guard: { subject: position.subjects.journal(position.key), sequence: position.guard },
   }
 }
 
@@ -65,50 +65,50 @@ function firstStepHeader({ first, guard }: StepPosition): Record<string, string>
 }
 
 /** Builds the held step, after which a person decides. The context stays in the request that the step names. */
-export function heldStep(place: StepPosition, held: { control: WorkControl; expires_ms: number }, traceparent?: string): PublishMessage {
+export function heldStep(position: StepPosition, held: { control: WorkControl; expires_ms: number }, traceparent?: string): PublishMessage {
   const { control, expires_ms } = held
   const frame = packControl(control, 'held')
   intern(frame.policy)
   const body: HeldEnvelope = { v: WIRE_VERSION, control: frame, expires_ms }
-  const headers = admissionHeaders(place, control, traceparent)
+  const headers = admissionHeaders(position, control, traceparent)
   headers[HEADER.expires] = String(expires_ms)
   return {
-    subject: place.subjects.held(place.key),
+    subject: position.subjects.held(position.key),
     headers,
     data: encode(body, 'msgpack'),
-    guard: { subject: place.subjects.journal(place.key), sequence: place.guard },
+    guard: { subject: position.subjects.journal(position.key), sequence: position.guard },
   }
 }
 
 /** Builds a return by the system. As a first step it names the request that it answers and carries its digest (rule 6). */
-export function systemReturn(place: StepPosition, error: PassError, answered: Partial<RequestRef>): PublishMessage {
+export function systemReturn(position: StepPosition, error: PassError, answered: Partial<RequestRef>): PublishMessage {
   const body: ReturnEnvelope = { v: WIRE_VERSION, error }
   const json = answered.reply_type === 'json'
   return {
-    subject: place.subjects.return(place.key, 'passover'),
+    subject: position.subjects.return(position.key, 'passover'),
     headers: {
       [HEADER.code]: error.code,
-      [HEADER.nonce]: place.nonce,
+      [HEADER.nonce]: position.nonce,
       ...(json && { [HEADER.contentType]: 'application/json' }),
       ...(answered.digest !== undefined && { [HEADER.digest]: answered.digest }),
       ...(answered.request_sequence !== undefined && { [HEADER.request]: String(answered.request_sequence) }),
-      ...firstStepHeader(place),
+      ...firstStepHeader(position),
       ...(answered.requested_at !== undefined && { [HEADER.requestedAt]: String(answered.requested_at) }),
       ...(answered.policy_version !== undefined && { [HEADER.policy]: String(answered.policy_version) }),
       ...(answered.traceparent !== undefined && { [HEADER.traceparent]: answered.traceparent }),
     },
     data: encode(body, json ? 'json' : 'msgpack'),
-    guard: { subject: place.subjects.journal(place.key), sequence: place.guard },
+    guard: { subject: position.subjects.journal(position.key), sequence: position.guard },
   }
 }
 
-function admissionHeaders(place: StepPosition, control: WorkControl, traceparent: string | undefined): Record<string, string> {
+function admissionHeaders(position: StepPosition, control: WorkControl, traceparent: string | undefined): Record<string, string> {
   const headers: Record<string, string> = {
     [HEADER.digest]: control.digest,
     [HEADER.request]: String(control.request_sequence),
     [HEADER.requestedAt]: String(control.requested_at),
-    [HEADER.nonce]: place.nonce,
-    ...firstStepHeader(place),
+    [HEADER.nonce]: position.nonce,
+    ...firstStepHeader(position),
   }
   const counted = countToken(control)
   if (counted !== undefined) headers[HEADER.session] = counted

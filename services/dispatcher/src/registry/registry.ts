@@ -28,11 +28,11 @@ export class Registry implements AsyncDisposable {
   readonly #log: Logger
   #onAgent: OnAgent = () => undefined
   #onReturnsLeft: OnReturnsLeft = () => undefined
-  readonly #told: VerifiedAgents
+  readonly #verified: VerifiedAgents
 
-  private constructor(deps: DispatcherDeps, table: Table<AgentRecord>, told: VerifiedAgents) {
+  private constructor(deps: DispatcherDeps, table: Table<AgentRecord>, verified: VerifiedAgents) {
     this.table = table
-    this.#told = told
+    this.#verified = verified
     this.writes = new AgentRegistry(deps.bus, table, timingOf(deps))
     this.#now = () => deps.clock.now()
     this.#log = deps.log
@@ -41,7 +41,7 @@ export class Registry implements AsyncDisposable {
   static async start(deps: DispatcherDeps): Promise<Registry> {
     const table = await deps.bus.table('agents', agentRecord)
     const registry = new Registry(deps, table, await VerifiedAgents.open(deps.bus, timingOf(deps)))
-    await registry.#told.watch(table, (name, record) => registry.#changed(name, record))
+    await registry.#verified.watch(table, (name, record) => registry.#changed(name, record))
     const made = await registry.rebuild()
     if (made > 0) deps.log.warn({ agents: made }, 'agents put back from their events')
     return registry
@@ -54,7 +54,7 @@ export class Registry implements AsyncDisposable {
    */
   async rebuild(): Promise<number> {
     const bounced = new Map((await this.table.bounced()).map(({ key, revision }) => [key, revision]))
-    const made = [...this.#told.newest()].map(([name, record]) => record && this.table.update(name, record, bounced.get(name) ?? 0))
+    const made = [...this.#verified.newest()].map(([name, record]) => record && this.table.update(name, record, bounced.get(name) ?? 0))
     return (await Promise.all(made)).filter((revision) => revision !== undefined).length
   }
 
@@ -91,13 +91,13 @@ export class Registry implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#told[Symbol.asyncDispose]()
+    await this.#verified[Symbol.asyncDispose]()
   }
 
   async #load(name: string): Promise<AgentRecord | undefined> {
     this.#changedMeanwhile.delete(name)
     const entry = await this.table.get(name)
-    const isTold = entry?.value.name === name && (await this.#told.hasBy(name, entry.value))
+    const isTold = entry?.value.name === name && (await this.#verified.hasBy(name, entry.value))
     // The read may come from a lagging replica, so a change that the watch reported takes precedence.
     if (this.#changedMeanwhile.delete(name)) return this.#records.get(name)
     if (entry && isTold) {

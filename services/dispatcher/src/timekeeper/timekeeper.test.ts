@@ -68,9 +68,9 @@ async function started({ endings = 2 } = {}) {
     },
   }
   const options = dispatcherOptions.parse({ endings })
-  const counting = { read: () => undefined, clear: () => undefined }
+  const counters = { read: () => undefined, clear: () => undefined }
   const deps = { bus, clock, random: { bytes: (n: number) => new Uint8Array(n) }, log: pino({ level: 'silent' }) }
-  const shared = { deps, options, rules: { id_window_ms: 3_600_000 }, counting, stats: { ended: 0 }, nonce: () => 'n' }
+  const shared = { deps, options, rules: { id_window_ms: 3_600_000 }, counters, stats: { ended: 0 }, nonce: () => 'n' }
   const timekeeper = await Timekeeper.start(shared as unknown as Context)
   const reader = (n: number) => {
     const one = readers[n]

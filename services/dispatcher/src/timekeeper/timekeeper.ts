@@ -7,9 +7,9 @@ import { JobPool } from '../runtime/job-pool.js'
 import { handleAdvisory } from './advisories.js'
 import { DecidedPasses } from './decided-passes.js'
 import { endPass, type TimekeeperContext } from './end-pass.js'
+import { FactStream } from './fact-stream.js'
 import { loadSnapshot, type SnapshotState } from './snapshot.js'
 import { SnapshotWriter } from './snapshot-writer.js'
-import { FactStream } from './stream-follower.js'
 import { checkUnanswered, endUnanswered } from './unanswered-requests.js'
 
 /**
@@ -34,7 +34,7 @@ export class Timekeeper implements AsyncDisposable {
   /** Passes and requests that are being ended or checked. Replaced when the stream rolls back. */
   #busy = new Set<string>()
   readonly #advisories = new Map<number, AdvisoryFact>()
-  readonly #reading: FactStream
+  readonly #facts: FactStream
   #timer: { at: number; handle: Disposable } | undefined
   #redrive: Disposable | undefined
   #acting = false
@@ -48,7 +48,7 @@ export class Timekeeper implements AsyncDisposable {
     this.#decided = new DecidedPasses(keeper.options.redrive_ms)
     this.#snapshots = new SnapshotWriter(keeper, store, { from, known: () => this.#known() })
     const hearer = { apply: (fact: Fact) => this.#keep(fact), caughtUp: () => this.#act(), wentBack: () => this.#forgetAll() }
-    this.#reading = new FactStream(keeper.deps, hearer, from ?? { position: 0, time: 0 })
+    this.#facts = new FactStream(keeper.deps, hearer, from ?? { position: 0, time: 0 })
   }
 
   static async start(context: Context): Promise<Timekeeper> {
@@ -74,12 +74,12 @@ export class Timekeeper implements AsyncDisposable {
   /** Returns the sequence from which a lost work consumer continues: the subagent's lowest open work, or else the next message to be stored. */
   workStart(subagent: string): number | 'unknown' {
     if (!this.#acting) return 'unknown'
-    return this.#keeper.open.lowestOpenWork(subagent) ?? this.#reading.position + 1
+    return this.#keeper.open.lowestOpenWork(subagent) ?? this.#facts.position + 1
   }
 
   /** Returns true if an earlier unanswered request asks for this pass, `undefined` if the timekeeper has not read that far. */
   asksEarlier(key: PassKey, sequence: number): boolean | undefined {
-    if (!this.#acting || this.#reading.position < sequence) return undefined
+    if (!this.#acting || this.#facts.position < sequence) return undefined
     return this.#keeper.open.asksEarlier(key, sequence)
   }
 
@@ -99,19 +99,19 @@ export class Timekeeper implements AsyncDisposable {
   }
 
   get position(): number {
-    return this.#reading.position
+    return this.#facts.position
   }
 
   /** Reason why no passes are ended at the moment; `undefined` if the timekeeper works. */
   get trouble(): string | undefined {
-    const { trouble } = this.#reading
+    const { trouble } = this.#facts
     if (trouble !== undefined) return trouble
-    return this.#acting ? undefined : `it still reads the stream, at ${this.#reading.position}`
+    return this.#acting ? undefined : `it still reads the stream, at ${this.#facts.position}`
   }
 
   /** Resolves when everything stored at its start has been read. */
   get caughtUp(): Promise<void> {
-    return this.#reading.caughtUp
+    return this.#facts.caughtUp
   }
 
   /** Waits at most `ms` milliseconds for endings and checks in progress, then writes a last snapshot. */
@@ -124,7 +124,7 @@ export class Timekeeper implements AsyncDisposable {
     this.#endings.clear()
     this.#looks.clear()
     await withTimeout(this.#keeper.deps.clock, ms, Promise.all([this.#endings.idle(), this.#looks.idle()]))
-    await this.#reading[Symbol.asyncDispose]()
+    await this.#facts[Symbol.asyncDispose]()
     if (this.#acting) await this.#snapshots.save()
   }
 
@@ -135,14 +135,14 @@ export class Timekeeper implements AsyncDisposable {
   async #begin(known: SnapshotState | undefined): Promise<void> {
     for (const fact of known?.advisories ?? []) this.#advisories.set(fact.sequence, fact)
     this.#decided.restore(known?.decided ?? [])
-    await this.#reading.begin()
+    await this.#facts.begin()
     this.#snapshots.schedule()
     this.#driveLater()
   }
 
   #known(): Omit<SnapshotState, 'turn'> | undefined {
     if (!this.#acting) return undefined
-    const { position, time } = this.#reading
+    const { position, time } = this.#facts
     return { open: this.#keeper.open, advisories: [...this.#advisories.values()], decided: this.#decided.names(), position, time }
   }
 
@@ -151,7 +151,7 @@ export class Timekeeper implements AsyncDisposable {
     if (fact.type === 'advisory') this.#advise(fact)
     else if (fact.type !== 'decision') open.apply(fact)
     else if (fact.item === 'dispatch' && open.journalOf(fact.key)?.state === 'held') this.#decided.note(fact.key, fact.time)
-    if (fact.type === 'step') this.#keeper.counting.read(fact)
+    if (fact.type === 'step') this.#keeper.counters.read(fact)
     if (!this.#acting) return
     this.#arm()
     if (fact.type === 'request') this.onRequest?.()
@@ -164,7 +164,7 @@ export class Timekeeper implements AsyncDisposable {
     this.#timer = undefined
     this.#busy = new Set()
     this.#keeper.open = new OpenPasses({ ...rules, look_after_ms: options.look_after_ms })
-    this.#keeper.counting.clear()
+    this.#keeper.counters.clear()
     this.#advisories.clear()
     this.#decided.clear()
   }

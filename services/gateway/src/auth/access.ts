@@ -44,33 +44,33 @@ export function requireConnected({ connected, identity }: Pick<Bus, 'connected' 
  */
 export class Actor {
   constructor(
-    private readonly acting: ConnectionPool,
+    private readonly pool: ConnectionPool,
     private readonly caller: Caller,
     private readonly output_bytes: number,
   ) {}
 
   /** Runs on the caller's connection. */
   as<T>(act: (bus: Bus) => Promise<T>): Promise<T> {
-    return this.acting.as(this.caller.name, (bus) =>
+    return this.pool.as(this.caller.name, (bus) =>
       act(withMembers(limitedToOwnPasses(bus, this.caller), { parts: boundedParts(bus.parts, this.output_bytes) })),
     )
   }
 
   /** Runs as an agent that passes work over. */
   asAgent<T>(act: (agent: Agent) => Promise<T>): Promise<T> {
-    return this.acting.asAgent(this.caller.name, act)
+    return this.pool.asAgent(this.caller.name, act)
   }
 
   /** Holds the caller's connection until `release` is called. */
   async hold(): Promise<HeldConnection> {
-    const held = await this.acting.hold(this.caller.name)
+    const held = await this.pool.hold(this.caller.name)
     return { ...held, bus: limitedToOwnPasses(held.bus, this.caller) }
   }
 
   /** Holds the connection of another name, for a person who acts in its place. Throws 403 if the caller is an agent. */
   async holdFor(name: string): Promise<HeldConnection> {
     requireAccess(this.caller, 'people')
-    return this.acting.hold(name)
+    return this.pool.hold(name)
   }
 }
 

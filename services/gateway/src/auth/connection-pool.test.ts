@@ -31,16 +31,16 @@ describe('a connection under the name of an owner', () => {
   it('is closed when nobody uses it, and not because one user said twice that it is done', async () => {
     const { clock, pass } = clockByHand()
     const bus = fakeBus()
-    const acting = new ConnectionPool(() => Promise.resolve(bus), clock, { idle_ms: 100, identities: 1, output_bytes: 1_024 })
-    const [one, other] = [await acting.hold('ann'), await acting.hold('ann')]
+    const pool = new ConnectionPool(() => Promise.resolve(bus), clock, { idle_ms: 100, identities: 1, output_bytes: 1_024 })
+    const [one, other] = [await pool.hold('ann'), await pool.hold('ann')]
     one.release()
     one.release()
     pass(1_000)
-    expect(acting.size).toBe(1)
-    await expect(acting.hold('bob')).rejects.toMatchObject({ problem: { status: 503, code: 'E014' } })
+    expect(pool.size).toBe(1)
+    await expect(pool.hold('bob')).rejects.toMatchObject({ problem: { status: 503, code: 'E014' } })
     other.release()
     pass(1_000)
-    expect(acting.size).toBe(0)
+    expect(pool.size).toBe(0)
   })
 
   it('is lost when the server refuses it, and replaced for the next user', async () => {
@@ -50,20 +50,20 @@ describe('a connection under the name of an owner', () => {
       made.push(fakeBus())
       return made.length < 3 ? Promise.resolve(made.at(-1) as Bus) : undefined
     }
-    const acting = new ConnectionPool(connect, clock, { idle_ms: 100, identities: 2, output_bytes: 1_024 })
-    const before = await acting.hold('ann')
-    expect([before.lost(), (await acting.hold('ann')).bus]).toEqual([false, made[0]])
+    const pool = new ConnectionPool(connect, clock, { idle_ms: 100, identities: 2, output_bytes: 1_024 })
+    const before = await pool.hold('ann')
+    expect([before.lost(), (await pool.hold('ann')).bus]).toEqual([false, made[0]])
     Object.assign(made[0] as object, { denied: 'revoked' })
-    const renewed = await acting.hold('ann')
+    const renewed = await pool.hold('ann')
     expect([before.lost(), renewed.lost(), renewed.bus === made[1]]).toEqual([true, false, true])
     Object.assign(made[1] as object, { denied: 'revoked' })
-    await expect(acting.hold('ann')).rejects.toMatchObject({ problem: { status: 403, code: 'E013' } })
+    await expect(pool.hold('ann')).rejects.toMatchObject({ problem: { status: 403, code: 'E013' } })
   })
 
   it('loads for one request no more parts than its budget, also where a handler does not ask', async () => {
     const { clock } = clockByHand()
-    const acting = new ConnectionPool(() => Promise.resolve(fakeBus()), clock, { idle_ms: 100, identities: 1, output_bytes: 1_024 })
-    const actor = new Actor(acting, { name: 'ann', kind: 'person', scopes: [], token: 't' }, 1_024)
+    const pool = new ConnectionPool(() => Promise.resolve(fakeBus()), clock, { idle_ms: 100, identities: 1, output_bytes: 1_024 })
+    const actor = new Actor(pool, { name: 'ann', kind: 'person', scopes: [], token: 't' }, 1_024)
     const load = (sizes: number[]) =>
       actor.as(async ({ parts }) => {
         for (const size of sizes) await parts.fetch({ name: 'p', hash: 'h', size })

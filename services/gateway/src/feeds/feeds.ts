@@ -103,7 +103,7 @@ interface FeedStart {
 async function startFeed(options: FeedOptions, beginning: FeedStart): Promise<() => Promise<void>> {
   const { bus, owner, caller, wanted } = options
   const { writer, first, last, after, ended, heartbeat_ms, recheck_ms, standsStill } = beginning
-  const sight = new FeedVisibility(bus, caller)
+  const visibility = new FeedVisibility(bus, caller)
   const seen = { subjects: bus.subjects, names: await askNameVerification(bus) }
   const start = Math.min(after, last)
   let position = start
@@ -120,9 +120,9 @@ async function startFeed(options: FeedOptions, beginning: FeedStart): Promise<()
   }
   const reader = await bus.follow({ from: start + 1, headers_only: true, onWentBack }, async (stored, fact) => {
     if (writer.closed) return
-    const happening = describeEvent(stored, fact, seen)
-    if (happening && isWanted(happening, wanted) && (await sight.sees(happening))) {
-      const told = await completeEvent(bus, { happening, fact, seen })
+    const event = describeEvent(stored, fact, seen)
+    if (event && isWanted(event, wanted) && (await visibility.sees(event))) {
+      const told = await completeEvent(bus, { happening: event, fact, seen })
       await connected(owner.bus, writer)
       await tell(block('passover', stored.sequence, told))
     }

@@ -2,7 +2,7 @@ import { takenModifications } from '@passover/core'
 import { Failure } from '@passover/operator'
 import { type AnsweredPass, sha256, type WorkOutput } from '@passover/schemas'
 import { type ApplyPlan, applyPlan, idPath, planParameters } from '@passover/schemas/http'
-import { type ApplyAuthorization, authorizeApply, loadDecision, reviewable, reviewReturn } from '@passover/sdk'
+import { type AuthorizationInput, authorizationInput, authorizeApply, reviewable, reviewReturn } from '@passover/sdk'
 import { OutputBudget, requireFewLines } from '../http/output-budget.js'
 import { findOnePass } from '../passes/find-pass.js'
 import { visibleOutcome } from '../passes/visible-outcome.js'
@@ -37,7 +37,7 @@ export const getApplyPlan = route({
       const whole = query.whole === 'true' && caller.kind === 'person'
       if (whole) requireFewLines(output.artifacts)
       const options = { whole, ...(caller.kind === 'agent' && { steps: AGENT_STEPS }) }
-      return { status: 200, body: planOf(pass, loadDecision(pass, pass.return, output as WorkOutput), { only, options }) }
+      return { status: 200, body: planOf(pass, authorizationInput(pass, pass.return, output as WorkOutput), { only, options }) }
     })
   },
 })
@@ -55,9 +55,9 @@ interface Shown {
   options: { whole: boolean; steps?: number }
 }
 
-function planOf({ row, status, return: returned }: AnsweredPass, judged: ApplyAuthorization, { only, options }: Shown): ApplyPlan {
-  const allowed = authorizeApply(judged)
-  const { decision, all } = judged
+function planOf({ row, status, return: returned }: AnsweredPass, input: AuthorizationInput, { only, options }: Shown): ApplyPlan {
+  const allowed = authorizeApply(input)
+  const { decision, all } = input
   const unknown = only?.filter((number) => !all.some((one) => one.number === number)) ?? []
   if (unknown.length > 0) throw new Failure('E005', `only: there is no change ${unknown.join(', ')}; there are ${all.length}`)
   const candidates = decision ? takenModifications(all, decision) : all

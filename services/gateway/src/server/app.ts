@@ -26,14 +26,14 @@ export function createApp(deps: AppDeps): Hono {
   const app = new Hono()
   const rates = new TokenBuckets({ per_second: deps.inside.options.rate_per_second, burst: deps.inside.options.rate_burst })
   const uploads = new Uploads(deps.inside.options)
-  const answers = new PendingResponses(deps.inside.options)
+  const pending = new PendingResponses(deps.inside.options)
   app.use(async (context, next) => {
     requireReadable(context.req.raw.url)
     await next()
   })
   for (const route of ROUTES) {
     app.on(route.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) =>
-      answer(context, route, { ...deps, rates, uploads, answers }),
+      answer(context, route, { ...deps, rates, uploads, pending }),
     )
   }
   app.notFound((context) => logUnexpected(context, noRoute(context)))
@@ -44,7 +44,7 @@ export function createApp(deps: AppDeps): Hono {
 interface Gate extends AppDeps {
   rates: TokenBuckets
   uploads: Uploads
-  answers: PendingResponses
+  pending: PendingResponses
 }
 
 async function answer(context: Context, route: Route, gate: Gate): Promise<Response> {
@@ -62,7 +62,7 @@ async function answer(context: Context, route: Route, gate: Gate): Promise<Respo
 }
 
 async function handled(context: Context, route: Route, gate: Gate): Promise<Response> {
-  const { inside, tokens, open, rates, uploads, answers } = gate
+  const { inside, tokens, open, rates, uploads, pending } = gate
   const request = context.req.raw
   refuseForeign(request)
   const caller = route.scope === undefined ? NO_CALLER : await callerOf(request.headers.get('authorization') ?? undefined, tokens, open)
@@ -88,7 +88,7 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Resp
     headers,
     body,
     caller,
-    actor: new Actor(inside.acting, caller, inside.options.output_bytes),
+    actor: new Actor(inside.pool, caller, inside.options.output_bytes),
     inside,
     request,
   })
@@ -98,7 +98,7 @@ async function handled(context: Context, route: Route, gate: Gate): Promise<Resp
     const bytes = Buffer.byteLength(text)
     charge(bytes)
     const { outgoing } = (context.env ?? {}) as { outgoing?: ServerResponse }
-    if (outgoing) answers.send(caller.token, bytes, outgoing)
+    if (outgoing) pending.send(caller.token, bytes, outgoing)
   }
   return respond(reply, text)
 }

@@ -63,12 +63,12 @@ class RunningGateway implements Gateway {
     watchConnection(this.#health, bus)
     tellReconnects(this.#health, bus)
     this.#health.watch('audit', 'needed', () => unhealthyIf(this.#audit))
-    const acting = new ConnectionPool(deps.connect, clock, { ...options, tracing: deps.tracing })
+    const pool = new ConnectionPool(deps.connect, clock, { ...options, tracing: deps.tracing })
     const open = openCaller(deps, options.host)
     const feeds = new Feeds(options, (caller) => isStillAuthorized(caller, deps.tokens, open))
-    const metrics = new Metrics(bus, () => ({ feeds: feeds.size, identities: acting.size }))
+    const metrics = new Metrics(bus, () => ({ feeds: feeds.size, identities: pool.size }))
     const document = `${printableJson(openApiDocument())}\n`
-    this.#inside = { bus, clock, log, options, acting, feeds, metrics, health: () => this.#health.report(), document: () => document }
+    this.#inside = { bus, clock, log, options, pool, feeds, metrics, health: () => this.#health.report(), document: () => document }
     this.app = createApp({ inside: this.#inside, tokens: deps.tokens, open })
     this.#health.begin()
     void this.#look()
@@ -104,7 +104,7 @@ class RunningGateway implements Gateway {
     this.#looking?.[Symbol.dispose]()
     await this.#inside.feeds.close()
     await this.#listening?.[Symbol.asyncDispose]()
-    await this.#inside.acting[Symbol.asyncDispose]()
+    await this.#inside.pool[Symbol.asyncDispose]()
   }
 }
 

@@ -25,7 +25,7 @@ export class DeliveryLane {
   readonly judgingFloods: SharedSlots
   readonly reading: SharedSlots
   readonly posting: SharedSlots
-  readonly pace = new RateMeter()
+  readonly meter = new RateMeter()
   /** Counts returns that do not count, or may not. */
   readonly uncounted = new RateMeter(MAX_UNCOUNTED)
   readonly #roots = new Map<number, string>()

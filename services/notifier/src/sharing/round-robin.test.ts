@@ -52,18 +52,18 @@ describe('turns', () => {
 
 describe('the pace of an agent', () => {
   it('is a flood by the minute in which messages were stored, each counted once', () => {
-    const pace = new RateMeter(2, 3)
+    const meter = new RateMeter(2, 3)
     const at = (sequence: number, time: number) => ({ sequence, time })
-    for (const one of [at(1, 0), at(2, 1), at(2, 1), at(2, 1)]) pace.note('mallory', one)
-    expect(pace.floods('mallory', at(2, 1))).toBe(false)
-    pace.note('mallory', at(3, 59_999))
-    expect([pace.floods('mallory', at(1, 0)), pace.floods('mallory', at(4, 60_000)), pace.floods('bob', at(5, 0))]).toEqual([
+    for (const one of [at(1, 0), at(2, 1), at(2, 1), at(2, 1)]) meter.note('mallory', one)
+    expect(meter.floods('mallory', at(2, 1))).toBe(false)
+    meter.note('mallory', at(3, 59_999))
+    expect([meter.floods('mallory', at(1, 0)), meter.floods('mallory', at(4, 60_000)), meter.floods('bob', at(5, 0))]).toEqual([
       true,
       false,
       false,
     ])
     // An hour of a message a minute, all delivered at once after a receiver was away.
-    for (let n = 0; n < 60; n++) pace.note('ci', at(100 + n, n * 60_000))
-    expect([0, 30, 59].some((n) => pace.floods('ci', at(100 + n, n * 60_000)))).toBe(false)
+    for (let n = 0; n < 60; n++) meter.note('ci', at(100 + n, n * 60_000))
+    expect([0, 30, 59].some((n) => meter.floods('ci', at(100 + n, n * 60_000)))).toBe(false)
   })
 })

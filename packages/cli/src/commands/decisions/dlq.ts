@@ -81,11 +81,11 @@ async function settle(context: Context, verb: 'requeue' | 'drop', options: Settl
   const { reason } = options
   if (verb === 'drop') {
     const { dropDeadLetter } = await import('@passover/operator')
-    return await resolveSelected(context, { bus, choice: options, verb }, (detail) => dropDeadLetter(bus, detail, reason))
+    return await resolveSelected(context, { bus, selection: options, verb }, (detail) => dropDeadLetter(bus, detail, reason))
   }
   const { requeueDeadLetter } = await import('@passover/operator')
   const asOriginator = (originator: string) => connectAs(originator, context.server())
-  return await resolveSelected(context, { bus, choice: options, verb }, (detail) =>
+  return await resolveSelected(context, { bus, selection: options, verb }, (detail) =>
     requeueDeadLetter(bus, asOriginator, { detail, reason }),
   )
 }

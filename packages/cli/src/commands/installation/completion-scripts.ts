@@ -33,15 +33,15 @@ export function commandTree(command: Command): CommandNode {
 }
 
 /**
- * Values of a command's first argument, by the argument's name. Not used for the commands in DIGIT_PLACEHOLDER, whose argument is something
- * else, such as a new name, a version or a token.
+ * Values of a command's first argument, by the argument's name. Not used for UNCOMPLETED_COMMANDS, whose argument is something else, such as a
+ * new name, a version or a token.
  */
 const ARGUMENTS: Record<string, CompletedValues> = { id: 'ids', ids: 'ids', agent: 'agents', name: 'agents', from: 'agents', to: 'agents' }
-const DIGIT_PLACEHOLDER = new Set(['add', 'diff', 'revoke'])
+const UNCOMPLETED_COMMANDS = new Set(['add', 'diff', 'revoke'])
 
 function argumentOf(command: Command): CompletedValues | undefined {
   const [first] = command.registeredArguments
-  return first && !DIGIT_PLACEHOLDER.has(command.name()) ? ARGUMENTS[first.name()] : undefined
+  return first && !UNCOMPLETED_COMMANDS.has(command.name()) ? ARGUMENTS[first.name()] : undefined
 }
 
 function optionNode(option: Option): OptionNode {

@@ -1,5 +1,5 @@
 import type { CustodyBody, SegmentRun } from '@passover/schemas'
-import type { RemovedSegmentEntry } from './check-removals.js'
+import type { RemovedSegmentEntry } from './removal-checker.js'
 
 type Said = Extract<CustodyBody, { kind: 'removals' | 'removed' }>
 

@@ -26,33 +26,33 @@ describe('what was erased', () => {
   })
 
   test('is remembered of a pass that is open, and of one that has not begun', () => {
-    const book = new PassRegistry()
-    const open = book.begin(step, false)
+    const passes = new PassRegistry()
+    const open = passes.begin(step, false)
     expect(open.erased).toBe(false)
-    book.erase(key)
+    passes.erase(key)
     expect(open.erased).toBe(true)
     const later = { ...key, id: 'pass-000000002' }
-    book.erase(later)
-    expect(book.begin({ ...step, key: later }, false).erased).toBe(true)
+    passes.erase(later)
+    expect(passes.begin({ ...step, key: later }, false).erased).toBe(true)
   })
 })
 
 describe('what had to have an end', () => {
-  const found = (change: (book: PassRegistry, erasures: Erasures) => unknown) => {
-    const book = new PassRegistry()
+  const found = (change: (passes: PassRegistry, erasures: Erasures) => unknown) => {
+    const passes = new PassRegistry()
     const erasures = new Erasures(1)
-    change(book, erasures)
-    return [...overdue(book, { now: 1_000_000, slack_ms: 0, erasures })].map(({ what }) => what)
+    change(passes, erasures)
+    return [...overdue(passes, { now: 1_000_000, slack_ms: 0, erasures })].map(({ what }) => what)
   }
-  const begin = (book: PassRegistry) => {
-    const pass = book.begin(step, false)
+  const begin = (passes: PassRegistry) => {
+    const pass = passes.begin(step, false)
     pass.journal = { state: 'open', last: 9, valid: 9, attempt: 1, work: step, deadline: 31_000 }
     return pass
   }
   const fact = { type: 'request', originator: 'alice', subagent: 'audit', id: key.id, sequence: 3, time: 900 } as RequestFact
   const recorded = { reading: () => ({ ok: false }) } as unknown as RecordedMessage
-  const ask = (book: PassRegistry) => {
-    book.asking.add({ fact, recorded, text, other: false })
+  const ask = (passes: PassRegistry) => {
+    passes.asking.add({ fact, recorded, text, other: false })
     return true
   }
 

@@ -18,10 +18,10 @@ export function parentNamedBy({ control }: PassState, asked: RequestState): Pare
 }
 
 /** Returns the parent. `unseen` if the pass or its proof was erased, precedes the verified range, or ended long ago. */
-export function parentOf({ key, proof }: ParentNamed, book: PassRegistry, erasures: Erasures): PassState | 'unseen' | undefined {
-  const found = book.find(key)
+export function parentOf({ key, proof }: ParentNamed, passes: PassRegistry, erasures: Erasures): PassState | 'unseen' | undefined {
+  const found = passes.find(key)
   if (found?.partial || (proof !== undefined && erasures.unseen(proof))) return 'unseen'
-  return found ?? (book.hasEnded(key) || book.isErased(keyText(key)) ? 'unseen' : undefined)
+  return found ?? (passes.hasEnded(key) || passes.isErased(keyText(key)) ? 'unseen' : undefined)
 }
 
 export function known(parent: PassState | 'unseen' | undefined): PassState | undefined {

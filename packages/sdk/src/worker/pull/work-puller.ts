@@ -10,7 +10,8 @@ const PARKED_MS = 5_000
 const LARGE_PARKED_MS = 1_000
 /** Share of used places above which freed places are refilled in batches, after `BATCH_WAIT_MS`. */
 const BUSY_RATIO = 0.75
-const REFUSED_DELAY_MS = 100
+/** An empty answer that arrives within this many milliseconds means that the server refused the pull. */
+const REFUSED_WITHIN_MS = 100
 const BATCH_WAIT_MS = 10
 const WAIT_AFTER: Record<PullEnd, number> = { full: 0, empty: 0, gone: 1_000, failed: 250 }
 /** Number of deliveries that may wait or be in transit beyond the free places. */
@@ -213,7 +214,7 @@ export class WorkPuller {
     const begun = this.#options.clock.monotonic()
     const over = (end: PullEnd): void => {
       // A waiting pull that returns empty immediately was rejected (too many are waiting). It must not be repeated immediately.
-      const away = end === 'empty' && expires_ms > 0 && left === batch && this.#options.clock.monotonic() - begun < REFUSED_DELAY_MS
+      const away = end === 'empty' && expires_ms > 0 && left === batch && this.#options.clock.monotonic() - begun < REFUSED_WITHIN_MS
       lane.outstanding -= left
       left = 0
       lane.pulls -= 1

@@ -68,7 +68,7 @@ export class PassIndex {
     decisions: new Dictionary(0x1_0000),
   }
   private readonly blocks = new Map<number, Block>()
-  private readonly slots = new OpenAddressingTable((place) => this.hashAt(place))
+  private readonly table = new OpenAddressingTable((place) => this.hashAt(place))
   private readonly next = { old: 0, live: LIVE }
   private readonly hashed: PassHash = { hash: 0, check: 0 }
   private entries = 0
@@ -100,7 +100,7 @@ export class PassIndex {
     if (known === undefined) {
       block.hash[at] = this.hashed.hash
       block.check[at] = this.hashed.check
-      this.slots.add(this.hashed, place)
+      this.table.add(this.hashed, place)
     } else this.release(block, at)
     this.write(block, at, entry)
   }
@@ -254,7 +254,7 @@ export class PassIndex {
 
   private placeOf(key: PassKey): number | undefined {
     hashPass(key, this.seed, this.hashed)
-    return this.slots.find(this.hashed)
+    return this.table.find(this.hashed)
   }
 
   /** Returns live blocks, then those of the start, each newest first. No entry in a block or in those after it is newer than `reach`. */
@@ -337,7 +337,7 @@ export class PassIndex {
   private drop(place: number): void {
     const block = this.block(place)
     const at = place % BLOCK_SIZE
-    this.slots.remove(place)
+    this.table.remove(place)
     this.release(block, at)
     block.revision[at] = 0
     block.live--
@@ -350,7 +350,7 @@ export class PassIndex {
       if (block.revision[at] === 0) continue
       const place = this.place('live')
       this.copy(block, at, place)
-      this.slots.move(number * BLOCK_SIZE + at, place)
+      this.table.move(number * BLOCK_SIZE + at, place)
       this.entries--
     }
     this.blocks.delete(number)

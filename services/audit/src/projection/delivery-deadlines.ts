@@ -139,20 +139,20 @@ export class DeliveryDeadlines {
     })
   }
 
-  private wait(waiting: PendingDelivery): void {
-    const { sequence, key } = waiting
+  private wait(delivery: PendingDelivery): void {
+    const { sequence, key } = delivery
     if (this.waiting.has(sequence) || !this.makeRoom(key.originator)) return
-    this.waiting.set(sequence, waiting)
+    this.waiting.set(sequence, delivery)
     this.of.add(key.originator, sequence)
-    this.lookLater(waiting)
+    this.lookLater(delivery)
   }
 
-  private lookLater(waiting: PendingDelivery): void {
-    const { originator } = waiting.key
+  private lookLater(delivery: PendingDelivery): void {
+    const { originator } = delivery.key
     const timers = this.timers.get(originator) ?? new TimerQueue<PendingDelivery>()
     this.timers.set(originator, timers)
-    timers.set(waiting, waiting.due, waiting.sequence)
-    this.next = Math.min(this.next, waiting.due)
+    timers.set(delivery, delivery.due, delivery.sequence)
+    this.next = Math.min(this.next, delivery.due)
   }
 
   /**
@@ -183,27 +183,27 @@ export class DeliveryDeadlines {
     this.timers.get(waiting.key.originator)?.drop(waiting)
   }
 
-  private begin(waiting: PendingDelivery): void {
-    const free = this.places.take(waiting.key.originator)
-    if (free) void this.settle(waiting).then(free)
+  private begin(delivery: PendingDelivery): void {
+    const free = this.places.take(delivery.key.originator)
+    if (free) void this.settle(delivery).then(free)
   }
 
-  private async settle(waiting: PendingDelivery): Promise<void> {
-    const { sequence } = waiting
+  private async settle(delivery: PendingDelivery): Promise<void> {
+    const { sequence } = delivery
     this.running.add(sequence)
     try {
-      const again = await this.record(waiting)
+      const again = await this.record(delivery)
       if (again === undefined) this.forget(sequence)
-      else waiting.due = again
+      else delivery.due = again
     } catch (error) {
-      this.deps.log.warn({ pass: keyText(waiting.key), err: error }, 'a return that was late is not recorded yet')
-      waiting.due = this.deps.clock.now() + RETRY_DELAY_MS
+      this.deps.log.warn({ pass: keyText(delivery.key), err: error }, 'a return that was late is not recorded yet')
+      delivery.due = this.deps.clock.now() + RETRY_DELAY_MS
     }
     this.running.delete(sequence)
     // It may have been acknowledged in the meantime.
-    if (this.waiting.get(sequence) === waiting) this.lookLater(waiting)
+    if (this.waiting.get(sequence) === delivery) this.lookLater(delivery)
     // A slot is free for other returns of this originator.
-    else this.next = Math.min(this.next, waiting.due)
+    else this.next = Math.min(this.next, delivery.due)
   }
 
   /** Records E022 if it is due. Returns the time of the next check, or `undefined` if none is needed. */

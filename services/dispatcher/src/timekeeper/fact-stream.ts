@@ -16,7 +16,7 @@ export interface FactHandler {
 /** Reads the headers of all messages of the stream in order, from a position on, without end. */
 export class FactStream implements AsyncDisposable {
   readonly #deps: DispatcherDeps
-  readonly #hearer: FactHandler
+  readonly #handler: FactHandler
   #following: StreamSubscription | undefined
   /** Number of the current reader. Messages that an earlier reader still delivers are ignored. */
   #reader = 0
@@ -26,9 +26,9 @@ export class FactStream implements AsyncDisposable {
   #position: number
   #time: number
 
-  constructor(deps: DispatcherDeps, hearer: FactHandler, from: { position: number; time: number }) {
+  constructor(deps: DispatcherDeps, handler: FactHandler, from: { position: number; time: number }) {
     this.#deps = deps
-    this.#hearer = hearer
+    this.#handler = handler
     this.#position = from.position
     this.#time = from.time
   }
@@ -72,7 +72,7 @@ export class FactStream implements AsyncDisposable {
     const hear = (stored: StoredMessage, fact: Fact) => (reader === this.#reader ? this.#hear(stored, fact) : undefined)
     this.#following = await bus.follow({ from: this.#position + 1, headers_only: true }, hear)
     void this.#following.caughtUp.then(() => {
-      if (reader === this.#reader) this.#hearer.caughtUp()
+      if (reader === this.#reader) this.#handler.caughtUp()
     })
   }
 
@@ -80,7 +80,7 @@ export class FactStream implements AsyncDisposable {
     if (stored.sequence <= this.#position) return this.#startOver()
     this.#position = stored.sequence
     this.#time = stored.time
-    this.#hearer.apply(fact)
+    this.#handler.apply(fact)
     return undefined
   }
 
@@ -96,7 +96,7 @@ export class FactStream implements AsyncDisposable {
     log.warn({ position: this.#position }, 'the stream went back: reading it from its start')
     this.#reader++
     this.#position = 0
-    this.#hearer.wentBack()
+    this.#handler.wentBack()
     await this.#following?.[Symbol.asyncDispose]()
     while (!this.#stopped) {
       try {

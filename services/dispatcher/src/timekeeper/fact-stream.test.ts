@@ -2,7 +2,7 @@ import { type Bus, type StoredMessage, Subjects } from '@passover/bus'
 import type { Fact } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
-import { FactStream } from './stream-follower.js'
+import { FactStream } from './fact-stream.js'
 
 const headers = { get: () => undefined, last: () => undefined, pairs: () => [], text: () => '' }
 type Hear = (stored: StoredMessage, fact: Fact) => void | Promise<void>

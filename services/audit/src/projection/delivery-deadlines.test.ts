@@ -2,7 +2,7 @@ import type { PassKey } from '@passover/schemas'
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
 import type { PassMemory } from '../pass/pass-memory.js'
-import { DeliveryDeadlines, type DeliveryDeadlinesDeps } from './delivery-deadline.js'
+import { DeliveryDeadlines, type DeliveryDeadlinesDeps } from './delivery-deadlines.js'
 
 const DUE_MS = 86_400_000
 

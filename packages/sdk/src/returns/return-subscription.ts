@@ -21,16 +21,16 @@ export class ReturnSubscription implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
   readonly #prefix: string
-  readonly #listener: SubscriptionHandlers
-  #hearing: Promise<LiveSubscription[]> | undefined
+  readonly #handlers: SubscriptionHandlers
+  #subscription: Promise<LiveSubscription[]> | undefined
   #ready = false
   #hearsDetours = false
 
-  constructor(deps: Deps, ids: { name: string; prefix: string }, listener: SubscriptionHandlers) {
+  constructor(deps: Deps, ids: { name: string; prefix: string }, handlers: SubscriptionHandlers) {
     this.#deps = deps
     this.#name = ids.name
     this.#prefix = ids.prefix
-    this.#listener = listener
+    this.#handlers = handlers
   }
 
   /** True if `listen()` has completed, so that callers need not wait for it. */
@@ -45,20 +45,20 @@ export class ReturnSubscription implements AsyncDisposable {
 
   /** Subscribes. Throws E040 if the server does not answer within 5 s, and E013 if it denies the subscription. */
   async listen(): Promise<void> {
-    this.#hearing ??= this.#hear()
+    this.#subscription ??= this.#hear()
     try {
-      const hearing = await withTimeout(this.#deps.clock, UNREACHABLE_TIMEOUT_MS, this.#hearing)
+      const hearing = await withTimeout(this.#deps.clock, UNREACHABLE_TIMEOUT_MS, this.#subscription)
       if (!hearing) throw unreachableError('the server did not answer within 5 s')
       this.#ready = true
     } catch (error) {
-      this.#hearing = undefined
+      this.#subscription = undefined
       throw subscribeError(error)
     }
   }
 
   async #hear(): Promise<LiveSubscription[]> {
     const { bus } = this.#deps
-    const { heard, suspect, waited, detour } = this.#listener
+    const { heard, suspect, waited, detour } = this.#handlers
     // The permissions of an older installation may deny this subscription.
     const detours = bus.subscribeIntermediateSteps(this.#name, detour).catch(() => undefined)
     const returns = await bus.subscribeReturns(this.#name, this.#prefix, heard, { onSuspect: suspect, isWaited: waited })
@@ -68,7 +68,7 @@ export class ReturnSubscription implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const hearings = (await this.#hearing?.catch(() => undefined)) ?? []
+    const hearings = (await this.#subscription?.catch(() => undefined)) ?? []
     await Promise.all(hearings.map((hearing) => hearing[Symbol.asyncDispose]()))
   }
 }

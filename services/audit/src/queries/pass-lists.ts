@@ -52,11 +52,11 @@ const BUDGET_MS = 120
 const AFTER_END_MS = 60_000
 
 /** Maximum number of passes examined without a match for one answer; the sorted lists also contain passes that do not match a filter. */
-const MOST_IN_VAIN = 4_096
+const MAX_NON_MATCHING = 4_096
 /** Weight of a request towards that maximum: its body has to be decoded, or even read from the stream. */
-const REQUEST_IN_VAIN = 16
+const REQUEST_WEIGHT = 16
 /** Minimum number of passes fetched from the lists at a time. */
-const LOOKED_AT_ONCE = 16
+const MIN_BATCH_SIZE = 16
 
 /** Finds passes: the latest in memory, recent ones in KV, and the rest by the archive's indexes. */
 export class PassLists {
@@ -156,16 +156,16 @@ export class PassLists {
   private async fromMemory(filter: RowFilter, count: number): Promise<ListPage> {
     const { listing, acknowledged } = this.deps
     const passes: PassRow[] = []
-    let left = MOST_IN_VAIN
+    let left = MAX_NON_MATCHING
     let after: ListedPass | undefined
     for (;;) {
-      const wanted = Math.max(LOOKED_AT_ONCE, count - passes.length)
+      const wanted = Math.max(MIN_BATCH_SIZE, count - passes.length)
       const some = listing.passes.newest(filter, after, wanted)
       for (const ordered of some) {
         const made = await this.rowOf(ordered)
         const row = made && (await withRowDelivery(acknowledged, made))
         if (row && matches(row, filter)) passes.push(row)
-        else left -= ordered.unread ? REQUEST_IN_VAIN : 1
+        else left -= ordered.unread ? REQUEST_WEIGHT : 1
         if (passes.length >= count || left <= 0) return { passes, more: left <= 0 }
       }
       if (some.length < wanted) return { passes, more: false }

@@ -2,7 +2,7 @@ import type { Bus } from '@passover/bus'
 import { passError } from '@passover/core'
 import { expect, it } from 'vitest'
 import type { Deps } from '../runtime/dependencies.js'
-import { ConstraintLookup } from './return-constraints.js'
+import { ConstraintLookup } from './constraint-lookup.js'
 
 const KEY = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
 

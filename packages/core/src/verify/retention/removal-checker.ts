@@ -61,7 +61,7 @@ export class RemovalChecker {
   /** Sequence of the first tombstone, by erasure. */
   private readonly begun = new Map<number, number>()
   private readonly removed: Told[] = []
-  private readonly told = new AnnouncedRemovals()
+  private readonly announced = new AnnouncedRemovals()
   /** Number of segments removed before removals were announced by events, or without knowing whether they were. */
   untold = 0
   /** Passes that are present, out of those whose ids are as old as the removed segments. */
@@ -94,10 +94,10 @@ export class RemovalChecker {
 
   /** Yields the faults of the removals. `now` is in server ms; `begins` is the first segment of the archive. */
   *faults(now: number, begins = 0): Generator<RemovalFault> {
-    const missing = this.told.missingBefore(begins)
+    const missing = this.announced.missingBefore(begins)
     if (missing !== undefined)
       yield fault(missing, `is missing, before segment ${begins}, with which the archive begins: no event tells of its removal`)
-    const tellings = this.told.of(this.removed)
+    const tellings = this.announced.of(this.removed)
     for (const telling of new Set(tellings.values())) {
       const what = this.saidWrong(telling, tellings)
       if (what !== undefined) yield fault(telling.run.from, what)
@@ -136,13 +136,13 @@ export class RemovalChecker {
     const before: Told[] = []
     for (const told of this.removed) {
       if (tellings.has(told.k)) continue
-      if (!this.told.begun || this.told.wasBefore(told)) before.push(told)
+      if (!this.announced.begun || this.announced.wasBefore(told)) before.push(told)
       else if (this.options.ends === 'saved' && told.at + SLACK_MS > this.newest)
         yield { severity: 'remark', k: told.k, what: 'was removed while this was saved: what tells of it lies behind its end' }
       else yield fault(told.k, 'was removed, and no event tells of it')
     }
     this.untold = before.length
-    const [first] = this.told.begun ? [] : before
+    const [first] = this.announced.begun ? [] : before
     if (!first) return
     const more = before.length > 1 ? `, and ${before.length - 1} more` : ''
     const what = `was removed${more}, and no event tells of it: an audit did it that did not tell of removals yet, or somebody else`
@@ -160,7 +160,7 @@ export class RemovalChecker {
       this.holds.push({ hold: sequence, key: counted.scope.pass, by: sender, since: time, until: never, released: never })
     }
     if (counted?.kind === 'erased' && !this.begun.has(counted.erase)) this.begun.set(counted.erase, sequence)
-    if (counted?.kind === 'removals' || counted?.kind === 'removed') this.told.take(recorded.fact, counted)
+    if (counted?.kind === 'removals' || counted?.kind === 'removed') this.announced.take(recorded.fact, counted)
     if (counted?.kind !== 'release') return
     const held = this.holds.find(({ hold }) => hold === counted.hold)
     if (held) Object.assign(held, { until: time, released: sequence })

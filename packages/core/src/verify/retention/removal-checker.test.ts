@@ -1,7 +1,7 @@
 import { type Fact, journalFilter, policyDigest, type SegmentRun, sha256 } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import type { RecordedMessage } from '../state/recorded-message.js'
-import { RemovalChecker, type RemovedSegmentEntry } from './check-removals.js'
+import { RemovalChecker, type RemovedSegmentEntry } from './removal-checker.js'
 
 const DAY = 86_400_000
 /** 2026-01-01. */

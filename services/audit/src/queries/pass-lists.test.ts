@@ -13,7 +13,7 @@ import { indexEntryOf } from '../search/index/index-entry.js'
 import { PassIndex } from '../search/index/pass-index.js'
 import { MemoryListing } from '../search/memory-listing.js'
 import { PassSearch, type SearchDeps } from '../search/pass-search.js'
-import { PassLists, type PassListsDeps } from './pass-query.js'
+import { PassLists, type PassListsDeps } from './pass-lists.js'
 
 const ID = 'given-id-000000001'
 
@@ -161,7 +161,7 @@ function following() {
       records: { backpressure: () => undefined, send: () => undefined },
       rows: { get: (text: string) => rows.get(text), put: (row: PassRow) => rows.put(row) },
       ended: { note: () => undefined },
-      reloads: { backpressure: () => undefined, knows: () => false, hear: () => undefined },
+      reloader: { backpressure: () => undefined, knows: () => false, hear: () => undefined },
       violations: { backpressure: () => undefined },
       schemas: { backpressure: () => undefined },
       inbox: { backpressure: () => undefined, note: () => undefined },
@@ -207,9 +207,9 @@ function following() {
     archive: { keysOf: async () => [] },
   }
   const search = new PassSearch(deps as unknown as SearchDeps)
-  const query = new PassLists({ ...deps, search } as unknown as PassListsDeps)
+  const lists = new PassLists({ ...deps, search } as unknown as PassListsDeps)
   const looks = () => listing.passes.looked + listing.unrecorded.looked
-  return { store, query, search, projector, looks }
+  return { store, query: lists, search, projector, looks }
 }
 
 const keyOf = (originator: string, number: number): PassKey => ({ originator, subagent: 'audit', id: `given-id-${number}` })
@@ -233,14 +233,14 @@ describe('with thousands of open passes', () => {
 
   // Fails where an answer walks what is open: one agent's questions then hold up the thread of dispatcher and audit.
   it('a question looks at about as many as it tells', async () => {
-    const { query, search, looks, parent } = open()
+    const { query: lists, search, looks, parent } = open()
     const cost = async (ask: () => Promise<unknown>) => {
       const before = looks()
       await ask()
       return looks() - before
     }
-    expect(await cost(() => query.list({ party: 'mallory' }, 10))).toBeLessThanOrEqual(20)
-    expect(await cost(() => query.list({}, 100))).toBeLessThanOrEqual(120)
+    expect(await cost(() => lists.list({ party: 'mallory' }, 10))).toBeLessThanOrEqual(20)
+    expect(await cost(() => lists.list({}, 100))).toBeLessThanOrEqual(120)
     const none = [
       { party: 'bob' },
       { party: 'mallory', subagent: 'bob' },
@@ -248,32 +248,32 @@ describe('with thousands of open passes', () => {
       { party: 'mallory', status: 'refused' as const },
       { party: 'audit', originator: 'alice', status: 'held' as const },
     ]
-    for (const filter of none) expect([filter, await cost(() => query.list(filter, 10))]).toEqual([filter, 0])
-    expect(await cost(() => query.list({ session_id: 'small', status: 'waiting_for_return' }, 10))).toBeLessThanOrEqual(2)
-    expect(await cost(() => query.list({ originator: 'alice', parent: keyText(parent) }, 10))).toBeLessThanOrEqual(2)
-    expect(await cost(() => query.agents())).toBe(0)
-    expect(await cost(() => query.keys({ id: 'given-id-7' }))).toBe(0)
+    for (const filter of none) expect([filter, await cost(() => lists.list(filter, 10))]).toEqual([filter, 0])
+    expect(await cost(() => lists.list({ session_id: 'small', status: 'waiting_for_return' }, 10))).toBeLessThanOrEqual(2)
+    expect(await cost(() => lists.list({ originator: 'alice', parent: keyText(parent) }, 10))).toBeLessThanOrEqual(2)
+    expect(await cost(() => lists.agents())).toBe(0)
+    expect(await cost(() => lists.keys({ id: 'given-id-7' }))).toBe(0)
     expect(await cost(() => search.page({ party: 'mallory' }, 10))).toBeLessThanOrEqual(24)
     expect(await cost(() => search.page({ party: 'mallory', status: 'refused' }, 10))).toBe(0)
     // A request's session is in its body: only so many are looked at, and the answer says so.
-    expect(await cost(() => query.list({ session_id: 'nowhere' }, 10))).toBeLessThanOrEqual(300)
-    expect(await query.list({ session_id: 'nowhere' }, 10)).toEqual({ passes: [], more: true })
+    expect(await cost(() => lists.list({ session_id: 'nowhere' }, 10))).toBeLessThanOrEqual(300)
+    expect(await lists.list({ session_id: 'nowhere' }, 10)).toEqual({ passes: [], more: true })
   })
 
   it('what is told is right, also after they have ended', async () => {
-    const { query, store, search, parent } = open()
+    const { query: lists, store, search, parent } = open()
     const ids = ({ passes }: { passes: PassRow[] }) => passes.map(({ id }) => id)
-    const listed = async (filter: Parameters<PassLists['list']>[0]) => ids(await query.list(filter, 3))
+    const listed = async (filter: Parameters<PassLists['list']>[0]) => ids(await lists.list(filter, 3))
     const last = (n: number) => `given-id-${many + 100 - n}`
     expect(await listed({ party: 'mallory' })).toEqual([1, 2, 3].map(last))
     expect(await listed({ session_id: 'small' })).toEqual(['given-id-0'])
     expect(await listed({ originator: 'alice', parent: keyText(parent) })).toEqual(['given-id-0'])
     expect(await listed({ party: 'audit', status: 'held' })).toEqual([5_998, 5_995, 5_992].map((n) => `given-id-${n}`))
     expect(await listed({ status: 'requested' })).toEqual([5_997, 5_994, 5_991].map((n) => `given-id-${n}`))
-    expect(await query.keys({ id: 'given-id-0' })).toEqual([keyOf('mallory', 0), keyOf('alice', 0)])
+    expect(await lists.keys({ id: 'given-id-0' })).toEqual([keyOf('mallory', 0), keyOf('alice', 0)])
     const page = await search.page({ party: 'mallory' }, 2)
     expect(page?.entries.map(({ row }) => row.id)).toEqual([1, 2].map(last))
-    const counts = async () => (await query.agents()).map(({ agent, open, waiting, originated }) => [agent.name, open, waiting, originated])
+    const counts = async () => (await lists.agents()).map(({ agent, open, waiting, originated }) => [agent.name, open, waiting, originated])
     expect(await counts()).toEqual([
       ['alice', 0, 0, 1],
       ['audit', 2_101, 4_000, 0],
@@ -286,6 +286,6 @@ describe('with thousands of open passes', () => {
       ['audit', 102, 3_999, 0],
       ['mallory', 0, 0, 4_100],
     ])
-    expect((await query.list({ status: 'waiting_for_return' }, 1_000)).passes).toHaveLength(102)
+    expect((await lists.list({ status: 'waiting_for_return' }, 1_000)).passes).toHaveLength(102)
   })
 })
