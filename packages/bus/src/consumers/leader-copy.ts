@@ -40,8 +40,8 @@ export class LeaderCopy {
     const found = await Promise.all(
       this.#filters.map((filter) => this.#limit(async () => (isWanted() ? await this.#ask(filter, after) : undefined))),
     )
-    const sequences = found.filter((sequence) => sequence !== undefined && sequence < before)
-    return sequences.length > 0 ? Math.min(...(sequences as number[])) : undefined
+    const first = Math.min(...found.map((sequence) => sequence ?? before))
+    return first < before ? first : undefined
   }
 
   async #ask(filter: string, after: number): Promise<number | undefined> {

@@ -17,7 +17,7 @@ export interface ReaderOptions {
   start: number | 'last_per_subject'
   headers_only?: boolean | undefined
   in_gulps?: boolean | undefined
-  /** Leader that verifies each gap between deliveries. If omitted, deliveries are trusted. */
+  /** Leader that verifies each gap between deliveries; only for a numeric `start`. If omitted, deliveries are trusted. */
   leader?: LeaderCopy | undefined
   /** Called in order, one message at a time. If it throws, it is called again with the same message, so nothing is skipped. */
   onMessage: (delivery: StreamDelivery) => void | Promise<void>
@@ -233,6 +233,10 @@ export class OrderedConsumer implements StreamSubscription {
     const { leader } = this.#options
     if (this.#isCaughtUp || this.#confirming) return
     if (leader && this.#puller) return void this.#confirmEnd(leader, this.#puller)
+    this.#setCaughtUp()
+  }
+
+  #setCaughtUp(): void {
     this.#isCaughtUp = true
     this.#resolveCaughtUp()
   }
@@ -244,8 +248,7 @@ export class OrderedConsumer implements StreamSubscription {
     this.#confirming = false
     if (puller !== this.#puller) return this.#checkCaughtUp()
     if (isBehind) return this.#later(RETRY_DELAY_MS)
-    this.#isCaughtUp = true
-    this.#resolveCaughtUp()
+    this.#setCaughtUp()
   }
 
   async #isBehind(leader: LeaderCopy, puller: Puller): Promise<boolean> {
@@ -276,8 +279,8 @@ export class OrderedConsumer implements StreamSubscription {
     }
     this.#expected += 1
     this.#nothingBehind = delivery.pending === 0
-    const { leader, start } = this.#options
-    const isJump = delivery.sequence > this.#arrived + 1 && !(start === 'last_per_subject' && this.#arrived === 0)
+    const { leader } = this.#options
+    const isJump = delivery.sequence > this.#arrived + 1
     const doubt = leader && isJump ? this.#compare(leader, { puller, after: this.#arrived, before: delivery.sequence }) : undefined
     this.#arrived = delivery.sequence
     this.#dispatcher.push(delivery, doubt)
@@ -292,13 +295,7 @@ export class OrderedConsumer implements StreamSubscription {
     while (isWanted()) {
       try {
         const missed = await leader.between(after, before, isWanted)
-        if (missed !== undefined && isWanted()) {
-          const { stream } = this.#options
-          const who = `the copy of ${stream} on server ${this.#server ?? '(not known)'}`
-          const what = `${who} lacks message ${missed}, which the leader has; reading from another copy. Empty the store of that server (docs/operations/troubleshooting.md#a-server-lacks-messages)`
-          this.#link.report(new BusReadError(what, 'refused_by_server'))
-          void this.#restart()
-        }
+        if (missed !== undefined && isWanted()) this.#readAnotherCopy(missed)
         if (trouble !== undefined && this.#trouble === trouble) this.#trouble = undefined
         return
       } catch (error) {
@@ -307,5 +304,13 @@ export class OrderedConsumer implements StreamSubscription {
         await new Promise((again) => setTimeout(again, RETRY_DELAY_MS).unref())
       }
     }
+  }
+
+  /** Reports the server that serves the consumer, since its copy lacks a message, and restarts with another consumer. */
+  #readAnotherCopy(missed: number): void {
+    const who = `the copy of ${this.#options.stream} on server ${this.#server ?? '(not known)'}`
+    const what = `${who} lacks message ${missed}, which the leader has; reading from another copy. Empty the store of that server (docs/operations/troubleshooting.md#a-server-lacks-messages)`
+    this.#link.report(new BusReadError(what, 'refused_by_server'))
+    void this.#restart()
   }
 }

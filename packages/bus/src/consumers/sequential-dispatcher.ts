@@ -21,8 +21,6 @@ export class SequentialDispatcher {
   #closed = false
   /** Checks that must settle before their delivery is handled. */
   readonly #doubts = new Map<StreamDelivery, Promise<void>>()
-  /** Delivery that waits for its check. */
-  #held: StreamDelivery | undefined
   /** Sequence of the message being handled, or of the last one. */
   #taken = 0
 
@@ -54,11 +52,11 @@ export class SequentialDispatcher {
 
   /** Drops the queued messages. The message being handled is completed. */
   clear(): void {
+    const [first] = this.#queue
+    // The first one is not being handled if it still waits for its check.
+    if (first && this.#doubts.has(first)) this.#busy = false
     this.#queue = []
     this.#doubts.clear()
-    if (!this.#held) return
-    this.#held = undefined
-    this.#busy = false
   }
 
   /** Resets the sequence, since the stream is another one. */
@@ -99,12 +97,9 @@ export class SequentialDispatcher {
   }
 
   async #hold(delivery: StreamDelivery, doubt: Promise<void>): Promise<void> {
-    this.#held = delivery
     await doubt
-    if (this.#held !== delivery) return
-    this.#held = undefined
-    this.#doubts.delete(delivery)
-    this.#work()
+    // False if the delivery was dropped meanwhile.
+    if (this.#doubts.delete(delivery)) this.#work()
   }
 
   /** Calls the handler. Returns `undefined` if the message was handled synchronously. */

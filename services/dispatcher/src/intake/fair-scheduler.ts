@@ -75,14 +75,15 @@ export class FairScheduler {
    */
   lookForSkipped({ pending, unacknowledged, settled }: ConsumerStanding): void {
     const { deps, options } = this.#context
+    if (this.#stopped) return
     const isIdle = pending === 0 && unacknowledged === 0
     const waiting = this.#timekeeper.unansweredBefore(deps.clock.now() - options.look_after_ms, MAX_SKIPPED)
     const suspects = new Set<number>()
     for (const fact of waiting) {
-      if (this.#stopped || !(isIdle || fact.sequence <= settled)) continue
+      if (!isIdle && fact.sequence > settled) continue
       if (!this.#suspects.has(fact.sequence)) suspects.add(fact.sequence)
       else {
-        deps.log.warn({ sequence: fact.sequence }, 'request was not delivered; admitting it as the stream has it')
+        deps.log.warn({ sequence: fact.sequence }, 'request skipped by its consumer; admitting it from the stream')
         this.#begin(fact)
       }
     }
