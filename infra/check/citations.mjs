@@ -15,7 +15,8 @@ const COMMENT = /^\s*(?:\/\/|\/?\*|#)|\s\/\/ |\/\*\*/
 const PATH = /(?<![\w./-])((?:docs|infra|packages|services|schemas|test|examples)(?:\/[\w.-]+)+\.(?:md|ts|mjs|json|grit|sh))(?:#([\w-]+))?/g
 /** A file that is named alone, as `decide-attempt.ts`, or by the end of its path. */
 const NAME = /(?<![\w./<>*-])((?:[a-z][\w-]*\/)*[a-z][\w-]*(?:\.test)?\.(?:ts|mjs))(?![\w-])/g
-const DECISIONS = /\bdecisions? (\d{1,3}(?:(?:, | and )\d{1,3})*)/gi
+/** Not a count in a printed line, as `decisions 139, returns 4494`. */
+const DECISIONS = /\bdecisions? (\d{1,3}(?:(?:, | and )\d{1,3})*)(?!\d|, [a-z]+ \d)/gi
 /** Sections and names of documents that are not in the repository. */
 const ELSEWHERE = [
   /\b[A-Z]{2,}(?:\.md| §)|\b[Ss]pec \d\b|§ ?\d|\bissue \d|\b[Aa]ppendix [A-Z]\b|\b[Pp]hase \d\b/,
