@@ -13,7 +13,7 @@ const WINDOW_MS = 1_000
 const RETENTION_DAYS = 10 / 86_400_000
 const PATIENT = { deadline_ms: 60_000 }
 
-/** What retention takes out of the archive is told in the stream before (decision 113). */
+/** What retention takes out of the archive is told in the stream before (decision 87). */
 describe('removals are told', () => {
   let fixture: AuditFixture
   let bus: Bus

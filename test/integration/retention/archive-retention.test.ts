@@ -173,7 +173,7 @@ describe('audit: archive retention', () => {
     await young.event('progress', 'audit', { parts: [lone] })
     await doneTo(audit, 1)
     await audit[Symbol.asyncDispose]()
-    // What is stored when an audit dies right after the mark: it was told before (decision 113).
+    // What is stored when an audit dies right after the mark: it was told before (decision 87).
     const manifest = await Manifest.open(bus)
     const standing = await manifest.standing(0)
     if (!standing) throw new Error('segment 0 is not sealed')

@@ -10,7 +10,7 @@ import { type AuditFixture, auditFixture } from '../../support/fixtures/audit.js
 import { until } from '../../support/processes/until.js'
 
 const WINDOW_MS = 1_000
-/** Once the first segment is sealed the audit says that removals are told from then on (decision 113). */
+/** Once the first segment is sealed the audit says that removals are told from then on (decision 87). */
 const REMOVALS = 'custody.passover'
 
 /** Retention: exactly what is archived, closed, delivered and old leaves the stream, while traffic goes on (docs/architecture/audit-archive.md#deletion-from-the-stream). */

@@ -22,7 +22,7 @@ export interface CustodyMessage {
 export type AcceptedCustodyEvent = CustodyBody | undefined
 
 /**
- * Holds, erasures (decision 100) and removals (decision 113): the fold of the custody events in order. A person sets and releases holds and requests
+ * Holds, erasures (decision 100) and removals (decision 87): the fold of the custody events in order. A person sets and releases holds and requests
  * erasures. Only the audit service reports the result of an erasure and what retention removes from the archive.
  */
 export class CustodyLog {

@@ -28,7 +28,7 @@ const KEPT_KINDS = new Set(['policy', 'agent', 'custody'])
 type SegmentSpan = Pick<ManifestEntry, 'k' | 'last_time' | 'count'>
 
 /**
- * Applies the archive's retention (decisions 87 and 113). Removes segments whose newest message is older than the policy's retention, of which the
+ * Applies the archive's retention (decision 87). Removes segments whose newest message is older than the policy's retention, of which the
  * stream holds only messages that it keeps for good, and in which no pass is held. Each removal is announced in the stream first. Any number of
  * audits may run this: a manifest entry becomes `removed` only once.
  */

@@ -16,7 +16,7 @@ export interface RemovalAnnouncerDeps {
 const MAX_RANGES = 2_000
 
 /**
- * Announces in the stream what retention removes from the archive, before it is removed (decision 113). Each announcement is guarded on all earlier
+ * Announces in the stream what retention removes from the archive, before it is removed (decision 87). Each announcement is guarded on all earlier
  * custody events, so that holds placed before it are known, and only one of several audits publishes it.
  */
 export class RemovalAnnouncer {

@@ -15,7 +15,7 @@ export interface RemovalAnnouncement {
 }
 
 /**
- * Removals as announced in the stream (decision 113). These events never leave the stream, their times are the server's, and the chain includes them.
+ * Removals as announced in the stream (decision 87). These events never leave the stream, their times are the server's, and the chain includes them.
  * After the event that starts announcements, a segment that is missing without an announcement was removed by someone else.
  */
 export class AnnouncedRemovals {

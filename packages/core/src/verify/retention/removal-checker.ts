@@ -50,7 +50,7 @@ interface PassHold {
 }
 
 /**
- * Checks the removals by retention against data stored elsewhere (decisions 87 and 113), because a manifest entry alone could claim of any segment
+ * Checks the removals by retention against data stored elsewhere (decision 87), because a manifest entry alone could claim of any segment
  * that it was old enough. Versions of the policy and custody events are never removed. So the policy in force at the time is known, even if it was
  * published after the segment was sealed, and every removal has an event of its own.
  */
