@@ -10,7 +10,7 @@ import { until } from '../../support/processes/until.js'
 const OBJECTS = `OBJ_${ARCHIVE_BUCKET}`
 const SEGMENTS = 3
 
-/** An archive that was lost in part: what it lacks is sealed again from the stream, and there is no gap (decision 121). */
+/** An archive that was lost in part: what it lacks is sealed again from the stream, and there is no gap (decision 55). */
 describe('an archive that is sealed anew', () => {
   let fixture: AuditFixture
   let bus: Bus

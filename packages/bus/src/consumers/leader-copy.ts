@@ -18,7 +18,7 @@ const ALL = '>'
 
 /**
  * Compares the deliveries of one replica with the stream's leader. A replica that was disconnected for a while can lack messages without noticing,
- * and serves its readers without them (infra/decisions/0158-compare-jumps-of-readers-with-the-leader.md).
+ * and serves its readers without them (infra/decisions/0086-compare-readers-with-the-leader-and-empty-damaged-replicas.md).
  */
 export class LeaderCopy {
   readonly #reads: LeaderReads

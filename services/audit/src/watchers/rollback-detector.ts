@@ -13,7 +13,7 @@ interface PositionSource {
 
 /**
  * Detects that the stream lost messages that were already read: it was restored from a backup, or a lagging replica became leader. From then on no
- * message is processed, because what is stored now does not continue what was read (decision 121).
+ * message is processed, because what is stored now does not continue what was read (decision 55).
  */
 export class RollbackDetector implements Disposable {
   /** Settles with a description of the loss. */
