@@ -15,7 +15,7 @@ export interface Pulled {
 }
 
 /**
- * Decides when a reader fetches stored messages in batches (decision 96). A reader that waits for each message is woken, as is the server's writer,
+ * Decides when a reader fetches stored messages in batches (decision 13). A reader that waits for each message is woken, as is the server's writer,
  * some hundred times a second for a few messages each, which is costly on busy processors. In batch mode it fetches the available messages and then
  * pauses, so it lags by one pause at most; at lower rates it waits for each message again.
  */

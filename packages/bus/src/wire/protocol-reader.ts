@@ -26,7 +26,7 @@ const WORDS = 5
 const ends: number[] = new Array(WORDS).fill(0)
 
 /**
- * Reads the protocol before the client's parser does (decision 96). A message that is complete in the received chunk, as nearly all are, is extracted
+ * Reads the protocol before the client's parser does (decision 13). A message that is complete in the received chunk, as nearly all are, is extracted
  * here and passed to the bus's subscriber. Everything else goes to the client's parser unchanged: messages of its own subscriptions, incomplete
  * messages, all other commands. The client's parser looks at each byte of a line twice and creates a dozen objects per message.
  */

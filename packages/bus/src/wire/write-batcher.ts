@@ -11,7 +11,7 @@ const MAX_SMALL_WRITES = 2
 /** Milliseconds without a write after which the next one is not delayed. */
 const PAUSE_MS = 20
 
-/** Decides whether the next write may wait for more messages (decision 40). Times are monotonic ms. */
+/** Decides whether the next write may wait for more messages (decision 13). Times are monotonic ms. */
 export class WriteBatcher {
   /** Moving average of messages per write, capped at HIGH_WATERMARK. */
   #written = 0
