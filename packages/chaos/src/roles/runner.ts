@@ -1,17 +1,8 @@
-import type { NamespaceSandbox } from '../cluster/namespace-sandbox.js'
-import type { ChaosOptions } from '../options.js'
-import { appendRunLog, runOnce } from '../run/run.js'
+import { appendRunLog, type RunnerOptions, runOnce } from '../run/run.js'
 import { report, roleOptions } from './role.js'
 
 /** Entry point of the process that performs the whole run, in its own namespaces if they are available. */
-const { options, ...home } = roleOptions<{
-  options: ChaosOptions
-  sandbox: NamespaceSandbox
-  server: { path: string; version: string }
-  passover: string
-  command: string[]
-  say_every_ms: number
-}>()
+const { options, ...home } = roleOptions<RunnerOptions>()
 const stop = new AbortController()
 process.on('message', (message) => {
   if ((message as { stop?: boolean }).stop) stop.abort()

@@ -5,6 +5,7 @@ import { resolveServerBinary } from '@passover/nats-server'
 import { detectNamespaceSandbox } from '../cluster/namespace-sandbox.js'
 import type { ChaosOptions } from '../options.js'
 import type { ChaosReport } from '../report/report.js'
+import type { RunnerOptions } from './run.js'
 
 /** Path of the compiled script, also when this file runs from its source. */
 const RUNNER_SCRIPT = new URL('../../dist/roles/runner.js', import.meta.url)
@@ -31,10 +32,10 @@ export async function runChaos(
 ): Promise<ChaosReport> {
   await mkdir(options.dir, { recursive: true })
   const { path, version } = await resolveServerBinary({ progress: say })
-  const world = await detectNamespaceSandbox()
-  const prefix = options.network === 'own' ? world.prefix : []
-  const told = JSON.stringify({ options, world, server: { path, version }, passover, command: itself, say_every_ms })
-  const [command = '', ...args] = [...prefix, process.execPath, fileURLToPath(RUNNER_SCRIPT), told]
+  const sandbox = await detectNamespaceSandbox()
+  const prefix = options.network === 'own' ? sandbox.prefix : []
+  const runner: RunnerOptions = { options, sandbox, server: { path, version }, passover, command: itself, say_every_ms }
+  const [command = '', ...args] = [...prefix, process.execPath, fileURLToPath(RUNNER_SCRIPT), JSON.stringify(runner)]
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], detached: true })
   const onStop = () => child.connected && child.send({ stop: true }, () => undefined)
   stop.addEventListener('abort', onStop)

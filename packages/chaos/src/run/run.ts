@@ -33,6 +33,11 @@ export interface RunEnvironment {
   stop: AbortSignal
 }
 
+/** Options of the runner's process, as JSON. */
+export interface RunnerOptions extends Omit<RunEnvironment, 'say' | 'stop'> {
+  options: ChaosOptions
+}
+
 /** Performs one run, from the start of the servers to the verdict. */
 export async function runOnce(options: ChaosOptions, environment: RunEnvironment): Promise<ChaosReport> {
   const started = new Date()
