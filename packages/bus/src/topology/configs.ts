@@ -201,7 +201,8 @@ export function returnsConfig(subjects: Subjects, agent: string, from: number): 
 
 /**
  * Configuration of the durables that dispatchers share, each with one filter: with several filters the server searches all subjects of a block for
- * every message of a backlog, a millisecond each (decision 98).
+ * every message of a backlog, a millisecond each
+ * (docs/architecture/storage.md#why-one-filter-each).
  */
 export function dispatcherConfigs(subjects: Subjects): [requests: Config, decisions: Config] {
   return [dispatcherConfig(DISPATCHER, subjects.all('request')), dispatcherConfig(DECISIONS, subjects.allDecisions('dispatch'))]
@@ -223,7 +224,7 @@ function dispatcherConfig(durable_name: string, filter: string): Config {
 
 /**
  * Configuration of the durables that notifiers share. Created when the first notifier starts, and begin there: older messages are no news. Deliveries
- * are unlimited; the notifier decides when to give up. One filter each (decision 98).
+ * are unlimited; the notifier decides when to give up. One filter each, as above.
  */
 export function notifierConfigs(subjects: Subjects): Record<(typeof NOTIFIERS)[number], Config> {
   return {

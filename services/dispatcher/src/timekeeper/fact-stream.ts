@@ -67,7 +67,8 @@ export class FactStream implements AsyncDisposable {
 
   async #follow(): Promise<void> {
     const { bus } = this.#deps
-    // No filters: with several, the server searches all subjects of a block for each message of a backlog (decision 98).
+    // No filters: with several, the server searches all subjects of a block for each message of a backlog
+    // (docs/architecture/storage.md#why-one-filter-each).
     const reader = ++this.#reader
     const hear = (stored: StoredMessage, fact: Fact) => (reader === this.#reader ? this.#hear(stored, fact) : undefined)
     this.#following = await bus.follow({ from: this.#position + 1, headers_only: true }, hear)
