@@ -10,7 +10,7 @@ import { clockOf, random, sequenceOf } from '../../support/fixtures/dispatcher.j
 import { until } from '../../support/processes/until.js'
 
 /**
- * Rules 1, 2, 5 and 7 of docs/architecture/invariants.md#rules where the worker keeps them. Each test names the line without which it fails (tried by hand).
+ * Rules 1, 2, 5, 7 and 8 of docs/architecture/invariants.md#rules where the worker keeps them. Each test names the line without which it fails (tried by hand).
  * The dispatchers keep no time here: the timekeeper would hide a worker that breaks rule 7.
  */
 
@@ -268,6 +268,80 @@ describe('past the deadline a worker returns nothing but E010', () => {
     const { journal, subjects } = world.world.bus
     const late = await until(() => journal.last(subjects.event(key, 'late', name)), { what: 'the late output' })
     expect(await world.world.body(late.sequence)).toMatchObject({ output: { output: 'too late' } })
+  })
+})
+
+/** A worker whose exact gets show a replica that lags: no fence, and everything else. */
+async function lagging(name: string, handler: (pass: Pass) => unknown, faults?: Faults) {
+  const bus = await openBus({ servers: world.world.nats.servers, identity: name })
+  const { journal, subjects } = bus
+  const last = journal.last.bind(journal)
+  const advance = journal.advance.bind(journal)
+  journal.last = async (subject) => (subject.startsWith('fence.') ? undefined : last(subject))
+  journal.advance = (key, plan, options) =>
+    advance(
+      key,
+      (steps, ...more) =>
+        plan(
+          steps.filter(({ kind }) => kind !== 'fence'),
+          ...more,
+        ),
+      options,
+    )
+  const agent = createAgent({ bus, clock: clockOf(bus, 0), random, ...(faults && { faults }) }, { directory: '/' })
+  const worker = await agent.onPass(handler as (pass: Pass) => string)
+  return {
+    worker,
+    /** Stores fence 2, and after it a message as the server stores its answers: it does not count. */
+    async hidesAFence(key: PassKey): Promise<void> {
+      const { last: before } = await world.world.journal(key)
+      sequenceOf(await world.world.step('fence', key, { attempt: 2, guard: before }))
+      sequenceOf(
+        await world.world.bus.publish({
+          subject: subjects.held(key),
+          headers: { 'Nats-Stream': 'OBJ_parts_evil' },
+          data: encode({ v: 1 }),
+        }),
+      )
+    },
+    end: () => agent[Symbol.asyncDispose](),
+  }
+}
+
+describe('rule 8: a step that does not count proves nothing about the steps before it', () => {
+  // Fails without `if (view.last !== view.valid)` in packages/sdk/src/attempt/decide-attempt.ts: attempt 2 begins twice.
+  test('a worker whose replica hides a fence before such a step is refused by the server, reads it, and leaves the work', async () => {
+    const name = newName()
+    const key = await admitted(name)
+    const faults = stallAt('worker:before-read')
+    const runs: number[] = []
+    const lags = await lagging(name, ({ attempt }) => runs.push(attempt), faults)
+    await until(() => faults.reached, { what: 'it is about to read' })
+    await lags.hidesAFence(key)
+    faults.go()
+    await until(() => lags.worker.running === 0, { what: 'it has decided' })
+    expect(runs).toEqual([])
+    expect(await steps(key)).toEqual(['work', 'fence 2', 'held'])
+    await lags.end()
+  })
+
+  // Fails without `!run.unproved` in packages/sdk/src/handler/run-handler.ts: the newer attempt loses its delivery.
+  test('a return that was stored after such a step does not acknowledge its delivery', async () => {
+    const name = newName()
+    await world.world.agent(name)
+    const lags = await lagging(name, async (pass: Pass) => {
+      await lags.hidesAFence({ originator: 'alice', subagent: name, id: pass.id })
+      return 'done'
+    })
+    const key = await world.world.ask({ to: name })
+    await until(async () => (await steps(key)).includes('return'), { what: 'it has returned' })
+    await until(() => lags.worker.running === 0, { what: 'it is done' })
+    expect(await steps(key)).toEqual(['work', 'fence 2', 'held', 'return'])
+    const nc = await connect({ servers: world.world.nats.servers })
+    const consumers = (await jetstreamManager(nc)).consumers
+    expect((await consumers.info('PASSOVER', world.world.bus.subjects.workConsumer(name, 'medium'))).num_ack_pending).toBe(1)
+    await nc.close()
+    await lags.end()
   })
 })
 

@@ -118,18 +118,15 @@ export class Checks implements Watcher {
     if (why === 'ended' && (last_resort || code === 'E005')) return
     const end = book.ended?.kept
     const forgotten = why === 'ended' && end && isDeleted(end)
-    const hidden = why === 'ended' ? end !== undefined && this.#hides(end) : this.#hidesFence(book)
+    const hidden = step.kind === 'return' && this.#followsForged(kept)
     if (forgotten && this.#isForgotten(kept, book)) this.#begins(kept, step)
     else if (!hidden) this.blame('P2', 'stored_in_vain', `${told} is stored under its guard and does not count: ${why}`)
   }
 
-  /** A worker reads by exact gets, from which a bounced message under the same subject hides a step. */
-  #hides(step: Pick<Kept, 'subject' | 'sequence'>): boolean {
-    return this.forged.some(({ subject, sequence, by }) => by === 'bounce' && subject === step.subject && sequence > step.sequence)
-  }
-
-  #hidesFence(book: Book): boolean {
-    return book.fences.some(({ sequence }) => this.#hides({ subject: this.#log.get(sequence)?.subject ?? '', sequence }))
+  /** A return after a message that does not count: exact gets may not show the worker what is before that. A fence never follows one (rule 8). */
+  #followsForged(kept: Kept): boolean {
+    const expected = Number(kept.headers.get('Nats-Expected-Last-Subject-Sequence'))
+    return this.forged.some(({ sequence }) => sequence === expected)
   }
 
   /** An id without a time is remembered for two windows; whoever uses it after that begins another pass. */
@@ -261,8 +258,7 @@ export class Checks implements Watcher {
     const step = stepIn(kept.subject)
     if (step) {
       const book = this.book(step)
-      if (book.state !== 'done' && !this.#hidesFence(book))
-        this.blame('P2', 'ack_open', `work ${sequence} is acknowledged, ${book.key} is open`)
+      if (book.state !== 'done') this.blame('P2', 'ack_open', `work ${sequence} is acknowledged, ${book.key} is open`)
       return
     }
     if (!consumer.startsWith('dispatcher')) return

@@ -45,6 +45,14 @@ export const MUTANTS: Record<string, Mutant> = {
     put: 'return false && facts.now >=',
   },
   '-old': { seed: 4, config: 'deleted_attempts', breaks: 'decision 66', file: ATTEMPT, find: 'first && !mayBeGone(facts)', put: 'first' },
+  fence_unproved: {
+    seed: 6,
+    config: 'bounced',
+    breaks: 'rule 8',
+    file: ATTEMPT,
+    find: 'if (view.last !== view.valid)',
+    put: 'view = { ...view, valid: view.last }; if (false)',
+  },
   own_by_agent: {
     config: 'own_by_agent',
     breaks: 'rule 1',

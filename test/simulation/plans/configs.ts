@@ -26,6 +26,17 @@ const CHANGES: Record<string, Change> = {
     ]
     return { workers: 1, clustered: false, passes: own, faults: troubles(own, stop) }
   },
+  /** Attempts are lost, replicas lag, and the server stores messages that do not count behind the fences. */
+  bounced: ({ passes }, dice) => {
+    const own = passes.slice(0, 3).map((pass) => ({ ...plain(pass, dice), does: 'kills' as const, timeout_ms: 9_000 }))
+    const bounce =
+      (from: number) =>
+      (_: unknown, n: number): FaultPlan => {
+        return { kind: 'bounce', at: from + 200 * n + dice.between(0, 200), under: 'held', bare: dice.hits(0.5) }
+      }
+    const bounces = ({ at }: PassPlan): FaultPlan[] => Array.from({ length: 4 }, bounce(at + dice.between(200, 4_000)))
+    return { workers: 2, clustered: true, lag: 0.5, evil: [], passes: own, faults: troubles(own, bounces) }
+  },
   own_by_agent: attempts,
   own_never: attempts,
   attempts_unknown: ({ passes }, dice) => {

@@ -23,7 +23,8 @@ export type AttemptStatus =
 /**
  * Judges the steps that exact gets found, from the view of the running attempt. A step without effect (an answer that the server published on behalf
  * of a client, a fence out of order, a second work step) only moves the guard: the attempt keeps its result and publishes it after that step. If such
- * a step hides a newer one on its subject, the return is stored after it and readers ignore it.
+ * a step hides a newer one on its subject, or a lagging replica hides one before it, the return is stored after it and readers ignore it (see
+ * `Run.unproved`).
  */
 export function attemptStatus(run: RunningAttempt, steps: readonly Step[], rules: ViewRules): AttemptStatus {
   const newer = steps.filter(({ sequence }) => sequence > run.guard).sort((a, b) => a.sequence - b.sequence)

@@ -120,4 +120,16 @@ describe('decideAttempt', () => {
       why: 'unclear',
     })
   })
+
+  it('fences only after a step that counts: a lagging replica may hide a fence or a return behind any other (rule 8)', () => {
+    const bounced: Step = { ...step('held', 9, 0), guard: undefined, untrusted: 'the server published it' }
+    const unclear = { kind: 'leave', why: 'unclear' }
+    expect(decide({ delivered: 2 }, work, bounced)).toEqual(unclear)
+    expect(decide({ delivered: 2 }, work, fence(2), bounced)).toEqual(unclear)
+    expect(decide({ connected_at: 10_000 }, work, bounced)).toEqual(unclear)
+    expect(decide({ delivered: 2 }, { ...bounced, sequence: 4 }, work, fence(2))).toEqual({ kind: 'fence', attempt: 3, guard: 7 })
+    expect(decide({ delivered: 2 }, work, fence(2, 7, 5, 'mine'), bounced)).toMatchObject({ kind: 'run', attempt: 2, guard: 7 })
+    // It returns after the work, and so reads again what came after that.
+    expect(decide({ now: 20_000 }, work, bounced)).toEqual({ kind: 'run', attempt: 1, guard: 5, proof: 5 })
+  })
 })

@@ -60,7 +60,7 @@ export function isOver(facts: DeliveryFacts): boolean {
 }
 
 /**
- * Decides what to do with a delivery (rules 1, 2 and 7 of docs/architecture/invariants.md#rules). Pure. Without a view of the journal: runs a recent
+ * Decides what to do with a delivery (rules 1, 2, 7 and 8 of docs/architecture/invariants.md#rules). Pure. Without a view of the journal: runs a recent
  * first delivery unread, otherwise asks for a read. With the view: run, fence, acknowledge or leave.
  */
 export function decideAttempt(facts: DeliveryFacts, view?: JournalView): AttemptDecision {
@@ -77,12 +77,15 @@ export function decideAttempt(facts: DeliveryFacts, view?: JournalView): Attempt
     return { kind: 'run', attempt: view.attempt, guard: view.fence.sequence, proof: view.fence.sequence }
   }
   if (first && view.fence) return { kind: 'leave', why: 'lost' }
-  if (first && !mayBeGone(facts)) return { kind: 'run', attempt: 1, guard: view.last, proof: view.valid }
+  if (first && !mayBeGone(facts)) return { kind: 'run', attempt: 1, guard: view.valid, proof: view.valid }
   // No attempt is known to have begun, but that cannot be proved. The fence makes this attempt the only one, whatever its number.
   const unbegun = facts.delivered === 1 && !view.fence
   const attempt = view.attempt + 1
   if (attempt > facts.max_attempts && !unbegun) return { kind: 'give_back' }
-  return { kind: 'fence', attempt, guard: view.last }
+  // A step that does not count is no proof that every step before it was read: each exact get may be answered by another replica, and one that lags
+  // hides a fence or a return. Only the guard on a step that counts makes the server refuse a fence after a hidden step.
+  if (view.last !== view.valid) return { kind: 'leave', why: 'unclear' }
+  return { kind: 'fence', attempt, guard: view.valid }
 }
 
 /** Returns true if the pass may have crashed a process: it was delivered before, or an attempt at it was lost. */

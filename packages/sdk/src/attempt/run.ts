@@ -45,6 +45,11 @@ export interface Run {
   stop: StopReason | undefined
   /** Outcome of publishing the return, once that has begun. There is only one return per run. */
   returning: Promise<PublishReturnResult> | undefined
+  /**
+   * Set if the return was stored after a step that does not count. A lagging replica may have hidden a newer attempt before that step, so the return
+   * may not count, and the delivery may belong to that attempt: it is not acknowledged (rule 8).
+   */
+  unproved?: boolean
   startPublished: boolean
   progress: { message?: string; fraction?: number } | undefined
   /** Settles when all events published so far are stored. `undefined` if none is pending. */

@@ -55,7 +55,7 @@ function afterAnswer(
   { published, outcome: produced }: { published: PublishReturnResult; outcome: HandlerOutcome | undefined },
 ): DeliveryAction | Promise<DeliveryAction> {
   logAttemptEnd(worker, run, { end: published, ...(produced?.kind === 'threw' && { thrown: produced.error }) })
-  const disposal = published === 'returned' || published === 'ended' ? 'ack' : 'leave'
+  const disposal = (published === 'returned' && !run.unproved) || published === 'ended' ? 'ack' : 'leave'
   const isLate = published !== 'returned' || run.stop === 'compute_time' || run.stop === 'deadline'
   return produced && isLate ? keepLate(worker, run, produced).then(() => disposal) : disposal
 }
