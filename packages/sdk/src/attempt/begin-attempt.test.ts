@@ -1,4 +1,5 @@
 import { Subjects } from '@passover/bus'
+import type { Step } from '@passover/schemas'
 import { expect, test } from 'vitest'
 import { type AttemptContext, beginAttempt, ConsumerAges, type WorkDelivery } from './begin-attempt.js'
 
@@ -22,8 +23,8 @@ const found = (time: number, sequence = FENCE) => ({ sequence, time })
 const inTime = () => found(DEADLINE - 100)
 const tooLate = () => found(DEADLINE)
 
-/** A worker that is given work anew, whose fence is stored; `meanwhile` happens while it is. */
-async function redelivered(meanwhile: (server: Server) => unknown, attempt = 2) {
+/** A worker that is given work anew, whose fence is stored; `meanwhile` happens while it is, and `shown` is what replicas show then. */
+async function redelivered(meanwhile: (server: Server) => unknown, attempt = 2, shown?: Step[]) {
   const server: Server = { now: DEADLINE - 100, measured: false, monotonic: 0, looks: [inTime], looked: 0 }
   let fenced = false
   const bus = {
@@ -34,9 +35,11 @@ async function redelivered(meanwhile: (server: Server) => unknown, attempt = 2) 
     },
     journal: {
       last: async () => (fenced ? server.looks[Math.min(server.looked++, server.looks.length - 1)]?.() : undefined),
-      advance: () => {
+      advance: (_key: unknown, plan: (steps: Step[]) => { done?: unknown }) => {
         fenced = true
         meanwhile(server)
+        const done = shown && plan(shown).done
+        if (done) return Promise.resolve({ ok: true, value: done })
         return Promise.resolve({ ok: true, value: { kind: 'run', attempt, guard: FENCE, proof: FENCE } })
       },
     },
@@ -121,4 +124,24 @@ test('begins nothing when nobody shows its fence', async () => {
 
 test('a first attempt has no fence to look for', async () => {
   expect(await redelivered(() => undefined, 1)).toMatchObject({ begun: { kind: 'run', attempt: 1 }, looked: 0 })
+})
+
+test('does not take the return of an earlier use of the id, which a lagging replica still shows, for the end of its work', async () => {
+  const step = (kind: Step['kind'], sequence: number, rest: Partial<Step>): Step => ({
+    type: 'step',
+    kind,
+    key,
+    by: 'passover',
+    sequence,
+    time: STORED_AT,
+    attempt: 0,
+    guard: { sequence: 0, subject: new Subjects().journal(key) },
+    ...rest,
+  })
+  const work = step('work', 5, { by: 'medium' })
+  const refused = (sequence: number) => step('return', sequence, { code: 'E003' })
+  const begun = async (...shown: Step[]) => (await redelivered(() => undefined, 2, shown)).begun
+  expect(await begun(refused(3), work)).toMatchObject({ kind: 'run' })
+  expect(await begun(refused(3))).toEqual({ kind: 'leave', why: 'not_found' })
+  expect(await begun(work, refused(6))).toEqual({ kind: 'ended' })
 })

@@ -75,7 +75,7 @@ async function readAndBegin(context: AttemptContext, work: WorkDelivery): Promis
   const first = decideAttempt(read.facts, viewJournal(read.steps, context.rules))
   if (first.kind === 'fence') await deps.faults?.at('worker:before-fence', key)
   const plan = (found: Step[]) => {
-    const decision = decideAttempt(read.facts, viewJournal(found, context.rules))
+    const decision = decideAttempt(read.facts, viewJournal(sinceWork(found, work), context.rules))
     if (decision.kind === 'read') throw new TypeError('a view was given')
     if (decision.kind !== 'fence') return { done: decision }
     const began = (sequence: number): AttemptStart => ({ kind: 'run', attempt: decision.attempt, guard: sequence, proof: sequence })
@@ -150,7 +150,8 @@ async function readAll(context: AttemptContext, work: WorkDelivery): Promise<Rea
 }
 
 /** Reads the steps that a worker decides by. Its work can be in one slot only, and an earlier held step is irrelevant. */
-async function stepsOf(bus: Bus, { key, slot }: WorkDelivery): Promise<Step[]> {
+async function stepsOf(bus: Bus, work: WorkDelivery): Promise<Step[]> {
+  const { key, slot } = work
   const { subjects } = bus
   const exact = [
     subjects.work(key, slot),
@@ -159,10 +160,19 @@ async function stepsOf(bus: Bus, { key, slot }: WorkDelivery): Promise<Step[]> {
     subjects.return(key, SYSTEM),
   ]
   const found = await Promise.all(exact.map((subject) => bus.journal.last(subject)))
-  return found.flatMap((stored) => {
+  const steps = found.flatMap((stored) => {
     const fact = stored && subjects.toFact(stored)
     return fact?.type === 'step' ? [fact] : []
   })
+  return sinceWork(steps, work)
+}
+
+/**
+ * Omits steps that were stored before the delivered work. They belong to an earlier use of the id: they have been deleted, and a lagging replica, which
+ * may not have the work either, still shows them.
+ */
+function sinceWork(steps: Step[], { delivery }: WorkDelivery): Step[] {
+  return steps.filter(({ sequence }) => sequence >= delivery.sequence)
 }
 
 function factsOf(context: AttemptContext, work: WorkDelivery, at: { created: number | undefined; now: number }): DeliveryFacts {

@@ -76,6 +76,15 @@ describe('viewJournal', () => {
     expect(viewJournal([work, last], worker).ending).toEqual({ kind: 'return', step: last })
   })
 
+  it('ignores the return of an earlier use of the id, which a lagging replica still shows', () => {
+    const earlier = [step('return', 2, { by: 'passover', after: 0, code: 'E003' }), step('return', 3, { after: 1, attempt: 1 })]
+    for (const begun of [work, step('held', 5, { by: 'passover', after: 0 })]) {
+      expect(viewJournal([...earlier, begun], worker).ending).toEqual({ kind: 'none' })
+      expect(viewJournal([...earlier, begun], caller).ending).toEqual({ kind: 'none' })
+    }
+    expect(viewJournal(earlier, worker).ending).toMatchObject({ kind: 'return' })
+  })
+
   it('leaves out a first step that came too late, unless it says expired itself (rule 5)', () => {
     const late = { after: 0, requested_at: 1_000_000, time: 1_000_000 + WINDOW + 1 }
     expect(viewJournal([step('work', 5, late)], caller)).toMatchObject({ attempt: 0, ending: { kind: 'none' } })

@@ -54,7 +54,9 @@ export function viewJournal(steps: readonly Step[], rules: ViewRules): JournalVi
 type Seen = Omit<JournalView, 'ending'>
 
 function endingOf(steps: readonly Step[], seen: Seen, judge: { rules: ViewRules; doubtfulFence: boolean }): JournalEnding {
-  const returns = steps.filter((step) => step.kind === 'return').sort((a, b) => a.sequence - b.sequence)
+  // A lagging replica may still show the return of an earlier use of the id, which has been deleted. No return precedes the held or work step it ends.
+  const begun = Math.max(seen.held?.sequence ?? 0, seen.work?.sequence ?? 0)
+  const returns = steps.filter((step) => step.kind === 'return' && step.sequence > begun).sort((a, b) => a.sequence - b.sequence)
   const first = returns.find((step) => believedReturn(step, seen, judge.rules))
   if (first) return { kind: 'return', step: first }
   return returns.some((step) => !isLateFirst(step, judge.rules)) || judge.doubtfulFence ? { kind: 'unclear' } : { kind: 'none' }
