@@ -17,51 +17,33 @@
  * I8 Bus, clock and randomness are passed in; only agent/connect.ts creates them.
  */
 export type { Credentials } from '@passover/bus'
-export { modificationDigest, PassOverError, verifyWebhook } from '@passover/core'
+export { PassOverError, type RetryOptions, verifyWebhook } from '@passover/core'
 export type {
-  AgentPairOverride,
-  Budget,
   ContextFile,
   DecisionArtifact,
   ErrorCode,
-  ExpectedOutputType,
   FileModificationArtifact,
   FindingArtifact,
   HandlerResult,
   MessageArtifact,
   Notice,
-  ParentProof,
-  PassError,
-  Priority,
   SessionMessage,
   ToolResultArtifact,
   WorkArtifact,
   WorkContext,
   WorkOutput,
 } from '@passover/schemas'
-export { type Agent, type AgentOptions, createAgent } from './agent/agent.js'
+export type { Agent } from './agent/agent.js'
 export { connect } from './agent/connect.js'
 export type { ConnectOptions } from './agent/connect-options.js'
 export { apply, disconnect, onPass, passOver, passOverWithRetry, returnFromPassOver } from './agent/default-agent.js'
 export { drainOnSignals } from './agent/shutdown-signals.js'
-export { type ApplyOptions, authorizationInput } from './apply/apply.js'
-export { type Applied, applySelected, type NotApplied, planSelected } from './apply/apply-selected.js'
-export { type AuthorizationInput, applyBlockedReason, authorizeApply } from './apply/authorize.js'
-export { type ApplyHome, type InterruptedSet, interruptedSets, type RecoveredSet, recoverDirectory } from './apply/journal/recover.js'
-export type { ConflictVersions, Plan, PlannedChange } from './apply/plan/plan.js'
-export { type Accepts, notShown, type Review, reviewable, reviewDigest, reviewReturn, showTaken } from './apply/plan/review.js'
-export { appliedSets, type UndoResult, undoApplied } from './apply/undo.js'
+export type { ApplyOptions } from './apply/apply.js'
+export type { Applied } from './apply/apply-selected.js'
 export type { WorkerEvent } from './attempt/worker-events.js'
-export type { ReturnedPass, ReturnListener } from './delivery/return-events.js'
-export type { DurableReturnListener } from './durable-returns/durable-returns.js'
+export type { ReturnedPass } from './delivery/return-events.js'
 export { type Handler, type Pass, WorkError } from './handler/pass.js'
-export { findProjectServer } from './project/find-project-server.js'
-export type { FoundProject } from './project/index.js'
-export type { PromptSources } from './prompts/context.js'
-export { PROMPT_TEMPLATES, type PromptTemplate, readPromptTemplate, renderPrompt, templateFor } from './prompts/render.js'
 export { returnMarker } from './request/history-markers.js'
 export type { PassOverOptions } from './request/options.js'
 export type { PassHandle } from './request/pass-handle.js'
-export type { Deps } from './runtime/dependencies.js'
-export { FAULT_POINTS, type FaultPoint, type Faults } from './runtime/fault-points.js'
 export type { AgentDescription, Worker, WorkerOptions } from './worker/start-worker.js'

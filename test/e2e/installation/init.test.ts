@@ -60,7 +60,7 @@ import type * as errors from '@passover/operator/errors'
 import type * as http from '@passover/sdk/http'
 import type * as internal from '@passover/sdk/internal'
 import type * as format from '@passover/sdk/internal/format'
-import type * as project from '@passover/sdk/project'
+import type * as project from '@passover/sdk/internal/project'
 
 export type Entries = [typeof operator, typeof errors, typeof http, typeof internal, typeof format, typeof project]
 

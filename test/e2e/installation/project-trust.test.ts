@@ -3,7 +3,7 @@ import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, write
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ownFolder, writeServerFile } from '@passover/sdk/project'
+import { ownFolder, writeServerFile } from '@passover/sdk/internal/project'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { BIN, cleanEnvironment, type Ended, json, run, Spawned } from '../../support/fixtures/cli.js'
 

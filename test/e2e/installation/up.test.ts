@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
-import { writeServerFile } from '@passover/sdk/project'
+import { writeServerFile } from '@passover/sdk/internal/project'
 import { describe, expect, it } from 'vitest'
 import { cli, Folder, isAlive, json, openProject, run, serverFile, until } from '../../support/fixtures/cli.js'
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { connectHttp } from '@passover/sdk/http'
-import { writeServerFile } from '@passover/sdk/project'
+import { writeServerFile } from '@passover/sdk/internal/project'
 import { describe, expect, it } from 'vitest'
 import { cli, json, openProject, run, serverFile } from '../../support/fixtures/cli.js'
 

@@ -1,6 +1,7 @@
 import { openBus } from '@passover/bus'
 import type { PassKey, WorkArtifact } from '@passover/schemas'
-import { createAgent, type Handler } from '@passover/sdk'
+import type { Handler } from '@passover/sdk'
+import { createAgent } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../../support/builders/agents.js'
 import { clockOf, random } from '../../support/fixtures/dispatcher.js'

@@ -1,6 +1,6 @@
 import { SEGMENT_SIZE } from '@passover/archive'
 import { deletePass } from '@passover/audit'
-import { createAgent } from '@passover/sdk'
+import { createAgent } from '@passover/sdk/internal'
 import { describe, expect, it } from 'vitest'
 import { AgentWorld } from '../../support/builders/agents.js'
 import { clockOf, random } from '../../support/fixtures/dispatcher.js'

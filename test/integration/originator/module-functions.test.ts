@@ -1,8 +1,8 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { connect, disconnect, findProjectServer, onPass, passOver, passOverWithRetry, returnFromPassOver } from '@passover/sdk'
-import { ownFolder, writeServerFile } from '@passover/sdk/project'
+import { connect, disconnect, onPass, passOver, passOverWithRetry, returnFromPassOver } from '@passover/sdk'
+import { findProjectServer, ownFolder, writeServerFile } from '@passover/sdk/internal/project'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { AgentWorld } from '../../support/builders/agents.js'
 

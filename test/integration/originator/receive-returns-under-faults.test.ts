@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Bus, openBus, type ReceivedReturn } from '@passover/bus'
-import { createAgent, type Pass } from '@passover/sdk'
+import type { Pass } from '@passover/sdk'
+import { createAgent } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../../support/builders/agents.js'
 import { clockOf } from '../../support/fixtures/dispatcher.js'

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { encode, openBus } from '@passover/bus'
 import { HEADER, inboxAnswer, type PassKey, passAnswer, sha256, type WorkOutput } from '@passover/schemas'
-import { createAgent } from '@passover/sdk'
+import { createAgent } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { change, decideApply, Place } from '../../support/fixtures/apply.js'
 import { clockOf, random, sequenceOf } from '../../support/fixtures/dispatcher.js'

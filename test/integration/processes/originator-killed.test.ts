@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { FAULT_POINTS } from '@passover/sdk'
+import { FAULT_POINTS } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Installation, runsOf } from '../../support/processes/installation.js'
 import type { TestProcess } from '../../support/processes/processes.js'

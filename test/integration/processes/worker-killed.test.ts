@@ -1,6 +1,6 @@
 import { deletePass } from '@passover/audit'
 import type { PassKey } from '@passover/schemas'
-import { FAULT_POINTS } from '@passover/sdk'
+import { FAULT_POINTS } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Installation, LEASE_MS, type OriginatorProcess, runsOf } from '../../support/processes/installation.js'
 import type { TestProcess } from '../../support/processes/processes.js'

@@ -2,7 +2,7 @@ import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, realp
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect, PassOverError } from '@passover/sdk'
-import { ownFolder, readUserConfig, searchProject, userConfigPath, writeServerFile } from '@passover/sdk/project'
+import { ownFolder, readUserConfig, searchProject, userConfigPath, writeServerFile } from '@passover/sdk/internal/project'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 
 /** Which project files a user believes: each case would name the server that contexts are sent to. */

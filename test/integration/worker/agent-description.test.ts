@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { openBus } from '@passover/bus'
 import { agentRecord } from '@passover/schemas'
-import { createAgent } from '@passover/sdk'
+import { createAgent } from '@passover/sdk/internal'
 import { expect, test } from 'vitest'
 import { clockOf, World } from '../../support/fixtures/dispatcher.js'
 

@@ -1,6 +1,6 @@
 import { encode } from '@passover/bus'
 import { type AgentPairOverride, HEADER, type PassKey } from '@passover/schemas'
-import type { FaultPoint, Faults } from '@passover/sdk'
+import type { FaultPoint, Faults } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../../support/builders/agents.js'
 import { sequenceOf } from '../../support/fixtures/dispatcher.js'

@@ -1,5 +1,6 @@
 import type { PassKey } from '@passover/schemas'
-import type { FaultPoint, Faults, Pass, WorkerEvent } from '@passover/sdk'
+import type { Pass, WorkerEvent } from '@passover/sdk'
+import type { FaultPoint, Faults } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentWorld } from '../../support/builders/agents.js'
 import { sequenceOf } from '../../support/fixtures/dispatcher.js'

@@ -1,6 +1,7 @@
 import { openBus } from '@passover/bus'
 import { agentRecord } from '@passover/schemas'
-import { createAgent, type WorkerEvent } from '@passover/sdk'
+import type { WorkerEvent } from '@passover/sdk'
+import { createAgent } from '@passover/sdk/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AgentWorld } from '../../support/builders/agents.js'
 import { clockOf, random } from '../../support/fixtures/dispatcher.js'

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { openBus } from '@passover/bus'
 import type { Clock } from '@passover/core'
 import type { HealthReport } from '@passover/schemas'
-import { type Agent, createAgent, type Faults } from '@passover/sdk'
+import type { Agent } from '@passover/sdk'
+import { createAgent, type Faults } from '@passover/sdk/internal'
 import { openTracing } from '@passover/tracing'
 
 /** What the processes of tests share: they speak to the test by IPC, and end themselves where they are told to. */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { openBus } from '@passover/bus'
 import { type Clock, modificationsIn } from '@passover/core'
 import type { FileModificationArtifact, PassKey } from '@passover/schemas'
-import { type ApplyHome, applySelected, undoApplied } from '@passover/sdk'
+import { type ApplyHome, applySelected, undoApplied } from '@passover/sdk/internal'
 import { order, say } from './role.js'
 
 /** Applies and undoes as a person. AS_UID: gives up root's rights first; its code is loaded by then, wherever that stands. */

@@ -1,5 +1,5 @@
 import { activePolicy } from '@passover/operator'
-import { type PromptSources, type PromptTemplate, readPromptTemplate, renderPrompt, templateFor } from '@passover/sdk'
+import { type PromptSources, type PromptTemplate, readPromptTemplate, renderPrompt, templateFor } from '@passover/sdk/internal'
 import type { PolicySession } from '../policy/session.js'
 import { unknownAgentError } from './agent-store.js'
 

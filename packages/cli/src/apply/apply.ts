@@ -2,9 +2,9 @@ import { type Bus, nodeRandom, serverClock } from '@passover/bus'
 import { chooseModifications, type NumberedModification, type Tracing } from '@passover/core'
 import { findPass, type KnownRevoked, markedPass, type PassRef, readResult, refuseOwnDecision, refuseRevoked } from '@passover/operator'
 import { type AnsweredDecision, type AnsweredPass, type ShownFile, sha256, type WorkOutput } from '@passover/schemas'
+import type { Applied } from '@passover/sdk'
 import {
   type Accepts,
-  type Applied,
   type ApplyHome,
   type AuthorizationInput,
   applyBlockedReason,
@@ -20,7 +20,7 @@ import {
   reviewable,
   reviewDigest,
   showTaken,
-} from '@passover/sdk'
+} from '@passover/sdk/internal'
 import { nameMarks } from '@passover/sdk/internal/format'
 import { CliFailure, usage } from '../errors.js'
 import { confirmAction } from '../input/confirm.js'

@@ -1,6 +1,7 @@
 import type { NumberedModification } from '@passover/core'
 import type { FileModificationArtifact } from '@passover/schemas'
-import { type Applied, type ConflictVersions, showTaken } from '@passover/sdk'
+import type { Applied } from '@passover/sdk'
+import { type ConflictVersions, showTaken } from '@passover/sdk/internal'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
 import { pathsOf, planChanges } from '../../../sdk/src/apply/plan/plan.js'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { authFolderOf } from '@passover/bus'
-import { PROJECT_FOLDER } from '@passover/sdk/project'
+import { PROJECT_FOLDER } from '@passover/sdk/internal/project'
 import type { Context } from '../connection/context.js'
 import { findProject, requireOwnProject } from '../connection/project-directory.js'
 import type { ServerSetting } from '../connection/settings.js'

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { ignoredText } from '@passover/sdk/project'
+import { ignoredText } from '@passover/sdk/internal/project'
 import type { Command } from 'commander'
 import { ExitError, usage } from '../errors.js'
 import { fileErrorReason } from '../input/read-file.js'

@@ -10,7 +10,7 @@ import {
   searchProject,
   type TrustIssue,
   writeServerFile as writeSealed,
-} from '@passover/sdk/project'
+} from '@passover/sdk/internal/project'
 import { CliFailure } from '../errors.js'
 
 export type { ServerFile }

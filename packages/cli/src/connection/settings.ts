@@ -10,7 +10,7 @@ import {
   type TlsFiles,
   tlsFromEnvironment,
 } from '@passover/bus/settings'
-import { type IgnoredFile, searchProject } from '@passover/sdk/project'
+import { type IgnoredFile, searchProject } from '@passover/sdk/internal/project'
 import { CliFailure, usage } from '../errors.js'
 
 /** Flags of every command. */

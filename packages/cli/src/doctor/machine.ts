@@ -1,5 +1,5 @@
 import { type Credentials, credentialsFacts } from '@passover/bus'
-import type { TrustIssue } from '@passover/sdk/project'
+import type { TrustIssue } from '@passover/sdk/internal/project'
 import { type Guarantee, levelText } from '../sandbox/guarantees.js'
 import type { Mechanism } from '../sandbox/mechanism.js'
 import { broken, type Check, ok, warning } from './check.js'

@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, readlinkSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
-import { filesUpward, ignoredText } from '@passover/sdk/project'
+import { filesUpward, ignoredText } from '@passover/sdk/internal/project'
 import { findNodeAtLocation, parseTree } from 'jsonc-parser'
 import { CliFailure } from '../errors.js'
 import { decodeText, fileErrorReason, readFileUpTo } from '../input/read-file.js'

@@ -1,7 +1,7 @@
 import { showProposals } from '@passover/core/changes'
 import type { PassResult } from '@passover/operator'
 import type { DecisionArtifact, MessageArtifact, PassError, ShownFile, WorkArtifact, WorkOutput } from '@passover/schemas'
-import { reviewable } from '@passover/sdk'
+import { reviewable } from '@passover/sdk/internal'
 import { duration } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
 import { count, cut, indentContinuation, oneLine, quoteLines, visible, visibleLines } from '../terminal/text.js'

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { authFolderOf, authorityPath, credentialsPath } from '@passover/bus'
 import { stateFolder } from '@passover/bus/settings'
 import { cacheFolder } from '@passover/nats-server'
-import { userConfigPath } from '@passover/sdk/project'
+import { userConfigPath } from '@passover/sdk/internal/project'
 import type { Tools } from './tools.js'
 
 /** Paths that a restricted command can write, cannot write, or does not see. All are real paths that exist. */

@@ -1,6 +1,6 @@
 import { PassOverError } from '@passover/core'
 import { say } from '../runtime/stderr.js'
-import { type FoundProject, ignoredText, searchProject } from './index.js'
+import { type FoundProject, ignoredText, searchProject } from './search.js'
 
 /**
  * Finds the server that `passover up` runs for the project of a directory: the nearest `.passover/server.json` upward within the repository, if this

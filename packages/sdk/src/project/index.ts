@@ -10,6 +10,7 @@
  * I4 A file that is not trusted is reported with the reason and the remedy. It never changes the behaviour.
  */
 
+export { findProjectServer } from './find-project-server.js'
 export { ownershipFault, type TrustIssue } from './ownership.js'
 export { folderFault, ownFolder } from './project-directory.js'
 export { NoSealingKey } from './seal.js'

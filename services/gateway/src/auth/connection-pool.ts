@@ -1,6 +1,7 @@
 import { type Bus, BusUnreachable, nodeRandom, serverClock } from '@passover/bus'
 import type { Clock, Tracing } from '@passover/core'
-import { type Agent, createAgent } from '@passover/sdk'
+import type { Agent } from '@passover/sdk'
+import { createAgent } from '@passover/sdk/internal'
 import { outputSchemas } from '@passover/validation'
 import { createProblem, HttpProblem } from '../http/problem.js'
 

@@ -17,7 +17,7 @@ export function configCommand(): Command {
 }
 
 async function show(context: Context): Promise<number> {
-  const { searchProject, readUserConfig } = await import('@passover/sdk/project')
+  const { searchProject, readUserConfig } = await import('@passover/sdk/internal/project')
   const { CliFailure } = await import('../../errors.js')
   const { resolveServer } = await import('../../connection/settings.js')
   const { terminal, directory, flags, env, person } = context

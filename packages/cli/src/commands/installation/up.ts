@@ -122,7 +122,7 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
   const { publishInitialPolicy } = await import('../../local/initial-policy.js')
   const { healthPortFrom } = await import('../../connection/health-port.js')
   const { dirname } = await import('node:path')
-  const { ignoredText, searchProject } = await import('@passover/sdk/project')
+  const { ignoredText, searchProject } = await import('@passover/sdk/internal/project')
   const { project, ignored } = searchProject(context.directory)
   if (!options.adopt) for (const one of ignored) context.terminal.note(ignoredText(one))
   const found = context.flags.directory ? undefined : project?.folder
