@@ -105,7 +105,11 @@ describe('passover init, in a project outside of this clone', () => {
       'npm run greeter',
       'npm run alice',
     ])
-    expect(read(join(project, 'package.json'))).toMatchObject({ name: 'my-agents', private: true })
+    const manifest = read(join(project, 'package.json')) as Manifest
+    expect(manifest).toMatchObject({ name: 'my-agents', private: true })
+    // The registry has none of these packages: one that is not listed here could not be installed.
+    const packed = [...made.stdout.matchAll(/✓ (\S+)/g)].map(([, name]) => name)
+    expect(Object.keys(manifest.dependencies ?? {}).sort()).toEqual(packed.sort())
     install(project)
 
     // Under strict TypeScript, and without skipLibCheck: what the packages publish is checked too.

@@ -1,5 +1,6 @@
 import { lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import { gunzipSync } from 'node:zlib'
 import type { Context } from '../connection/context.js'
 import { isNodeError } from '../connection/project-directory.js'
 import { CliFailure, usage } from '../errors.js'
@@ -17,6 +18,9 @@ export interface InitRequest {
 /** Shown until the packages are published: `npm install` of the new project fails unless a private registry has them. */
 const UNPUBLISHED =
   '! The packages of Passover are not published yet: `npm install` ends with E404 unless your registry has them. Without one, make tarballs in a clone of Passover (npm run pack -- <folder>) and start again in an empty directory: passover init --packages <folder>'
+
+/** Scope of all packages of Passover: `@passover/`. */
+const SCOPE = PACKAGE.slice(0, PACKAGE.indexOf('/') + 1)
 
 /** A command to run next, with a note on what it does if that is not obvious. */
 interface Step {
@@ -79,15 +83,36 @@ function readManifest(root: string): Partial<Dependencies> | undefined {
   }
 }
 
-/** Returns the path of each tarball in a folder by package name: `passover-sdk-0.1.0.tgz` is `@passover/sdk`. */
+/** Returns the path of each tarball of Passover in a folder, by package name. */
 function tarballsIn(folder: string, root: string): Map<string, string> {
   const found = new Map<string, string>()
-  for (const file of existsAsFolder(folder) ? readdirSync(folder).sort() : []) {
-    const [, name] = /^(passover(?:-[a-z]+)?)-\d.*\.tgz$/.exec(file) ?? []
-    if (name) found.set(name.replace(/^passover-/, '@passover/'), relative(root, join(folder, file)).replaceAll(sep, '/'))
+  const files = existsAsFolder(folder) ? readdirSync(folder).sort() : []
+  for (const file of files.filter((name) => name.endsWith('.tgz'))) {
+    const name = packageNameIn(join(folder, file))
+    if (name?.startsWith(SCOPE)) found.set(name, relative(root, join(folder, file)).replaceAll(sep, '/'))
   }
   if (found.has(PACKAGE)) return found
   throw usage(`--packages: there is no tarball of ${PACKAGE} in ${folder}`, 'make them in a clone of Passover: npm run pack -- <folder>')
+}
+
+const TAR_BLOCK = 512
+
+/** Returns the name in the package.json of a tarball that `npm pack` wrote, or `undefined` if the file is none. */
+function packageNameIn(tarball: string): string | undefined {
+  try {
+    const tar = gunzipSync(readFileSync(tarball))
+    for (let at = 0; at + TAR_BLOCK <= tar.length; ) {
+      // A header has the file's path in its first 100 bytes, and the size in octal digits at byte 124. The content follows, in whole blocks.
+      const [path] = tar.toString('latin1', at, at + 100).split('\0')
+      const size = Number.parseInt(tar.toString('latin1', at + 124, at + 136), 8) || 0
+      const content = at + TAR_BLOCK
+      if (path === 'package/package.json') return JSON.parse(tar.toString('utf8', content, content + size)).name
+      at = content + Math.ceil(size / TAR_BLOCK) * TAR_BLOCK
+    }
+  } catch {
+    // The file is not a package.
+  }
+  return undefined
 }
 
 /** Next steps in a new project, which has its own scripts. */
