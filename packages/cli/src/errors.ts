@@ -32,13 +32,15 @@ export class ExitError extends Error {
 }
 
 const MISCONFIGURED = 2
+/** Exit code if the person answers a question with no. Nothing was changed. */
+export const DECLINED = 1
 /** Exit code after Ctrl-C. */
 export const INTERRUPTED = 130
 
 /** Every exit code of the command line. `--help` and docs/reference/errors.md show this table. */
 export const EXIT_CODES: readonly (readonly [number, string])[] = [
   [0, 'done'],
-  [1, 'ran and failed'],
+  [1, 'ran and failed, or a person declined'],
   [2, 'usage: the command line or a setting is wrong'],
   [3, 'not found'],
   [4, 'refused by chain or policy'],

@@ -22,7 +22,7 @@ import {
   showTaken,
 } from '@passover/sdk/internal'
 import { nameMarks } from '@passover/sdk/internal/format'
-import { CliFailure, usage } from '../errors.js'
+import { CliFailure, DECLINED, usage } from '../errors.js'
 import { confirmAction } from '../input/confirm.js'
 import { partiesText } from '../render/inbox.js'
 import type { Terminal } from '../terminal/terminal.js'
@@ -88,7 +88,7 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
     refuseUnshown(ready, given)
   }
   const question = given.yes ? undefined : applyQuestion(ready, directory)
-  if (question && terminal.interactive && !(await confirmAction(question))) return 1
+  if (question && terminal.interactive && !(await confirmAction(question))) return DECLINED
   if (!given.yes && !terminal.interactive && !ready.input.decision) throw undecided(ready, bus.identity)
   const decision = await decisionOf(bus, ready)
   const { input, taken } = ready

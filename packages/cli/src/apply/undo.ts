@@ -4,7 +4,7 @@ import { visible } from '@passover/core/text'
 import { askNameVerification } from '@passover/operator'
 import { appliedSets, interruptedSets, undoApplied } from '@passover/sdk/internal'
 import { formatPerson } from '../connection/verified-names.js'
-import { CliFailure } from '../errors.js'
+import { CliFailure, DECLINED } from '../errors.js'
 import { confirmAction } from '../input/confirm.js'
 import { ago } from '../terminal/duration.js'
 import type { Terminal } from '../terminal/terminal.js'
@@ -72,7 +72,7 @@ async function undo(bus: Bus, terminal: Terminal, given: UndoRequest): Promise<n
     terminal.interactive &&
     !(await confirmAction(`Put back ${count(paths.length, 'file')} in ${directory}?`))
   )
-    return 1
+    return DECLINED
   const home = { deps: { bus, clock: serverClock(bus), random: nodeRandom }, as: 'person' as const, directory }
   const undone = await undoApplied(home, { id, undone_by: bus.identity })
   terminal.show({ id, directory, ...undone }, () => renderUndone(undone, terminal.colors))

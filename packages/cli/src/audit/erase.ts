@@ -4,7 +4,7 @@ import type { CustodyAnswer, CustodyErasure } from '@passover/schemas'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { formatPerson } from '../connection/verified-names.js'
-import { CliFailure, usage } from '../errors.js'
+import { CliFailure, DECLINED, usage } from '../errors.js'
 import { confirmAction } from '../input/confirm.js'
 import { renderTable } from '../render/table.js'
 import { dateTime } from '../terminal/duration.js'
@@ -41,7 +41,7 @@ export async function runErase(context: Context, { session, originator, reason, 
         `Erase ${previewText(preview)} of session ${session}${whoseText(originator ?? preview.originators[0])}, for good?`,
       ))
     )
-      return 1
+      return DECLINED
   }
   const [only] = preview.originators
   const erase = await publishCustodyEvent(bus, { kind: 'erase', session, originator: originator ?? only, reason })

@@ -3,7 +3,7 @@ import { allDeadLetters, deadLetterRef, findDeadLetter, type ResolutionResult } 
 import type { DeadLetter, DeadLetterDetail } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
 import { CliFailure, usage } from '../errors.js'
-import { confirmAction } from '../input/confirm.js'
+import { confirmIfAsked } from '../input/confirm.js'
 import { count, formatCommands } from '../terminal/text.js'
 
 export interface LetterSelection {
@@ -31,7 +31,7 @@ export async function resolveSelected(
     terminal.show({ dry_run: true, [`would_${verb}`]: ids }, () => [`Would ${verb} ${what}.`, ...ids.map((id) => `  ${id}`)].join('\n'))
     return 0
   }
-  if (letters.length > 1 && !selection.yes && !(await confirmResolution(context, `${verb === 'drop' ? 'Drop' : 'Requeue'} ${what}?`))) {
+  if (letters.length > 1 && !selection.yes && !(await confirmIfAsked(terminal, `${verb === 'drop' ? 'Drop' : 'Requeue'} ${what}?`))) {
     throw usage(`that would ${verb} ${what}`, 'see which with --dry-run; do it with --yes')
   }
   const [only] = letters
@@ -79,8 +79,4 @@ function tell({ terminal }: Context, done: ResolutionResult[]): number {
     )
   }
   return done.find(({ exit }) => exit !== 0)?.exit ?? 0
-}
-
-async function confirmResolution({ terminal }: Context, question: string): Promise<boolean> {
-  return terminal.interactive && (await confirmAction(question))
 }

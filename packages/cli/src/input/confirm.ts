@@ -1,5 +1,5 @@
 import { closeSync, constants, openSync, readSync } from 'node:fs'
-import { ExitError, INTERRUPTED } from '../errors.js'
+import { DECLINED, ExitError, INTERRUPTED } from '../errors.js'
 import { printable } from '../terminal/colors.js'
 
 /**
@@ -12,6 +12,17 @@ export async function confirmAction(message: string): Promise<boolean> {
   const answer = await confirm({ message: printable(message), initialValue: false })
   if (isCancel(answer)) throw new ExitError(INTERRUPTED)
   return answer
+}
+
+/**
+ * Asks like {@link confirmAction} if there is a terminal. Returns false if there is none.
+ *
+ * @throws ExitError with exit code `DECLINED` if the person answers no
+ */
+export async function confirmIfAsked({ interactive }: { interactive: boolean }, message: string): Promise<boolean> {
+  if (!interactive) return false
+  if (await confirmAction(message)) return true
+  throw new ExitError(DECLINED)
 }
 
 /** Discards input that was typed before the question is shown. */

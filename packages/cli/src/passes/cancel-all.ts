@@ -3,7 +3,7 @@ import { Failure, isOpen, OPEN_STATUSES, publishCancel, queryPages } from '@pass
 import { keyText, MAX_PAGE, type PassRow } from '@passover/schemas'
 import type { Context } from '../connection/context.js'
 import { formatPerson, readNameVerification } from '../connection/verified-names.js'
-import { usage } from '../errors.js'
+import { DECLINED, usage } from '../errors.js'
 import { confirmAction } from '../input/confirm.js'
 import type { Progress } from '../terminal/terminal.js'
 import { count, formatCommands } from '../terminal/text.js'
@@ -47,7 +47,7 @@ export async function cancelAll(bus: Bus, context: Context, given: CancelAllRequ
   if (open.length > 1 && !given.yes) {
     const question = `Cancel ${what}, and every pass below them?`
     if (!terminal.interactive) throw usage(`that would cancel ${what}`, 'see which with --dry-run; do it with --yes')
-    if (!(await confirmAction(question))) return 1
+    if (!(await confirmAction(question))) return DECLINED
   }
   const progress = terminal.progress()
   const ending = new Ending(bus, given, progress)

@@ -2,6 +2,7 @@ import type { Bus } from '@passover/bus'
 import { findPass, isOpen, openBelow, type PassRef, publishCancel, statusLabel, waitUntilEnded } from '@passover/operator'
 import type { Context } from '../connection/context.js'
 import { formatPerson, readNameVerification } from '../connection/verified-names.js'
+import { DECLINED } from '../errors.js'
 import { confirmAction } from '../input/confirm.js'
 import { count, formatCommands } from '../terminal/text.js'
 
@@ -29,7 +30,7 @@ export async function cancelPass(bus: Bus, context: Context, given: CancelReques
     terminal.show({ id, dry_run: true, would_cancel: [id, ...below.map((row) => row.id)] }, () => `Would cancel ${what}.`)
     return 0
   }
-  if (below.length > 0 && !given.yes && terminal.interactive && !(await confirmAction(`Cancel ${what}?`))) return 1
+  if (below.length > 0 && !given.yes && terminal.interactive && !(await confirmAction(`Cancel ${what}?`))) return DECLINED
   await publishCancel(bus, pass, given.reason)
   const ended = await waitUntilEnded(bus, pass)
   const cancelled = ended.status === 'cancelled'

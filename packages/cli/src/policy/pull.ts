@@ -5,7 +5,7 @@ import type { PassOverPreferences } from '@passover/schemas'
 import { applyEdits, modify } from 'jsonc-parser'
 import type { Context } from '../connection/context.js'
 import { CliFailure } from '../errors.js'
-import { confirmAction } from '../input/confirm.js'
+import { confirmIfAsked } from '../input/confirm.js'
 import { count } from '../terminal/text.js'
 import { describeDifference, diffPolicies, withoutImplied } from './diff.js'
 import { findPolicyFile, newPolicyFile, type PolicyFile, type PolicyFileOptions } from './find-file.js'
@@ -76,7 +76,7 @@ async function mayOverwrite({ terminal }: Context, { options, session, present, 
   const versions = await session.store.versions()
   if (versions.some(({ document }) => sameDocument(document, present))) return
   const what = `${file.shown} was changed and never pushed; ${count(changes, 'setting')} would be written over`
-  if (terminal.interactive && (await confirmAction(`${what}. Write?`))) return
+  if (await confirmIfAsked(terminal, `${what}. Write?`)) return
   throw new CliFailure('E042', what, { hint: '--dry-run shows them, --yes writes; passover policy push publishes the file instead' })
 }
 

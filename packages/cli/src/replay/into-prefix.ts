@@ -4,7 +4,7 @@ import { askPasses, isOpen } from '@passover/operator'
 import { type AnsweredPass, keyText } from '@passover/schemas'
 import { connectAs } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
-import { CliFailure, usage } from '../errors.js'
+import { CliFailure, DECLINED, usage } from '../errors.js'
 import { confirmAction } from '../input/confirm.js'
 import { SUBJECT_KINDS } from '../stored-messages/stored-record.js'
 import { StoredRequests } from '../stored-messages/stored-requests.js'
@@ -48,7 +48,7 @@ export async function replayInto(context: Context, options: IntoOptions): Promis
   if (!options.yes) {
     const question = `Ask for ${count(wanted.length, 'request')} again under "${toPrefix}"? Whatever agents work there will do the work.`
     if (!terminal.interactive) throw usage('replaying needs --yes where nobody can be asked', 'see first: --dry-run')
-    if (!(await confirmAction(question))) return 1
+    if (!(await confirmAction(question))) return DECLINED
   }
   const done: ReplayedPass[] = []
   for (const { pass, plan } of plans)

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { action, type Context } from '../../connection/context.js'
 import { CliFailure } from '../../errors.js'
-import { confirmAction } from '../../input/confirm.js'
+import { confirmIfAsked } from '../../input/confirm.js'
 import { nameOption } from '../../input/options.js'
 import { count, formatCommands } from '../../terminal/text.js'
 
@@ -36,7 +36,7 @@ async function remove(context: Context, options: RemoveOptions, name: string): P
     context.terminal.show(document, () => `Would remove ${name}; ${open} to it open, ${count(up, 'worker')} up.`)
     return 0
   }
-  if (passes.length > 0 && !options.yes && !(await mayRemove(context, `Remove ${name}, with ${open} to it open?`))) {
+  if (passes.length > 0 && !options.yes && !(await confirmIfAsked(context.terminal, `Remove ${name}, with ${open} to it open?`))) {
     throw new CliFailure('E031', `${open} to ${name} open: it is not removed`, {
       hint: `passover list --to ${name} shows them; --yes removes it all the same`,
     })
@@ -60,8 +60,4 @@ function stillUp(name: string, up: number): string[] {
     `  ${workers}: stop ${up === 1 ? 'it' : 'them'} (one that starts anew registers ${name} again where registration is open),`,
     formatCommands(`  or take it back: passover agents add ${name}`),
   ]
-}
-
-async function mayRemove({ terminal }: Context, question: string): Promise<boolean> {
-  return terminal.interactive && (await confirmAction(question))
 }
