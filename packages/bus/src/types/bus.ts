@@ -110,7 +110,10 @@ export interface Bus extends AsyncDisposable {
   listReturnConsumers(): Promise<string[]>
   /** Returns those of the given agents that lack a consumer they should have. Lists all consumers once, regardless of the number of agents. */
   findMissingConsumers(agents: readonly Consuming[]): Promise<string[]>
-  /** Creates the durable consumers of the notifiers, which start at the next stored message. */
+  /**
+   * Creates the durable consumers of the notifiers. The first one starts at the next stored message; the others continue where it is, so that an
+   * installation that only had the first one loses no notice.
+   */
   ensureNotifiers(): Promise<void>
   /** Returns the fill level of an agent's parts bucket, or `undefined` if it has none. */
   partsUsage(agent: string): Promise<PartsUsage | undefined>
