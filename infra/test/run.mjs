@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { constants, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { prepare, ROOT } from '../setup/prepare.mjs'
 
@@ -12,6 +12,9 @@ import { prepare, ROOT } from '../setup/prepare.mjs'
 function dockerRuns() {
   return spawnSync('docker', ['info'], { stdio: 'ignore', timeout: 10_000 }).status === 0
 }
+
+/** The first signal that asked this process to end. */
+let interrupted
 
 function vitest(report, args, more) {
   return new Promise((resolve) => {
@@ -33,7 +36,11 @@ function vitest(report, args, more) {
         env: { ...process.env, TESTCONTAINERS_RYUK_DISABLED: 'true', NODE_ENV: 'test', ...more },
       },
     )
-    for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal))
+    for (const signal of ['SIGINT', 'SIGTERM'])
+      process.on(signal, () => {
+        interrupted ??= signal
+        child.kill(signal)
+      })
     child.on('close', (code) => resolve(code ?? 1))
   })
 }
@@ -81,6 +88,11 @@ const args = process.argv.slice(2)
 const children = args.includes('--coverage') ? join(out, 'children') : undefined
 if (children) mkdirSync(children)
 const code = await vitest(report, args, children ? { PASSOVER_CHILD_COVERAGE: children } : {})
+if (interrupted) {
+  rmSync(out, { recursive: true, force: true })
+  process.stdout.write(`\nInterrupted (${interrupted}): the tests did not all run, so nothing is counted\n`)
+  process.exit(128 + constants.signals[interrupted])
+}
 const counted = sums(report)
 const short = children ? await shortCoverage(children) : []
 rmSync(out, { recursive: true, force: true })

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { PassRow } from '@passover/schemas'
 import { afterAll, describe, expect, it } from 'vitest'
-import { json, ROOT, run, Spawned, until } from '../../support/fixtures/cli.js'
+import { cleanEnvironment, json, ROOT, run, Spawned, until } from '../../support/fixtures/cli.js'
 
 /** `npm start` uses the repository's own `.passover/`; these tests run one after the other. */
 function start(...args: string[]): Spawned {
@@ -204,4 +204,18 @@ describe('npm start', { timeout: 300_000 }, () => {
   it('says what it does not understand', async () => {
     expect(await start('--twice').ended).toMatchObject({ code: 2, stderr: expect.stringContaining('There is no --twice') })
   })
+})
+
+describe('npm test', () => {
+  it('that Ctrl-C ends says that it was interrupted, and counts no test as failed', async () => {
+    const args = [join(ROOT, 'infra', 'test', 'run.mjs'), '--project', 'unit', 'packages/core']
+    const child = spawn(process.execPath, args, { cwd: ROOT, env: cleanEnvironment({ NODE_V8_COVERAGE: undefined }), detached: true })
+    await using started = new Spawned(child)
+    await started.printed('RUN', 'stdout', 120_000)
+    // As a terminal does: to the whole group.
+    process.kill(-(child.pid ?? 0), 'SIGINT')
+    const { code, stdout } = await started.ended
+    expect({ code, stdout }).toEqual({ code: 130, stdout: expect.stringContaining('Interrupted (SIGINT)') })
+    expect(stdout).not.toMatch(/\d+ passed, \d+ failed/)
+  }, 180_000)
 })
