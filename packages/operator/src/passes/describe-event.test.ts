@@ -63,9 +63,15 @@ describe('what happens', () => {
     expect(event('text')).not.toHaveProperty('detail')
   })
 
-  it('includes new agents and policies, not acknowledgments and advisories', () => {
-    expect(happening({ type: 'other', ...at }, message('agent.bob'))).toEqual({ ...at, kind: 'agent', by: 'bob' })
-    expect(happening({ type: 'other', ...at }, message('policy.bob'))).toEqual({ ...at, kind: 'policy', by: 'bob' })
+  it('names the agent of a registration and the version of a policy', () => {
+    const change = (subject: string, body?: unknown) => happening({ type: 'other', ...at }, message(subject, body))
+    expect(change('agent.bob')).toEqual({ ...at, kind: 'agent', by: 'bob' })
+    expect(change('agent.bob', { v: 1, name: 'greeter', record: {} })).toMatchObject({ by: 'bob', detail: 'registration of greeter' })
+    expect(change('agent.bob', { v: 1, name: 'greeter' })).toMatchObject({ detail: 'removal of greeter' })
+    expect(change('policy.bob', { v: 1, version: 3 })).toEqual({ ...at, kind: 'policy', by: 'bob', detail: 'version 3' })
+  })
+
+  it('leaves out acknowledgments and advisories', () => {
     expect(happening({ type: 'other', ...at }, message('acknowledged.alice'))).toBeUndefined()
     expect(happening({ type: 'advisory', consumer: 'c', ...at })).toBeUndefined()
   })

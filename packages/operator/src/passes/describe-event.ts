@@ -77,7 +77,8 @@ function readHappening(stored: StoredMessage, fact: Fact, bus: Pick<Bus, 'subjec
       return undefined
     case 'other': {
       const parsed = bus.subjects.parse(stored.subject)
-      return parsed.kind === 'agent' || parsed.kind === 'policy' ? { ...base, kind: parsed.kind, by: parsed.person } : undefined
+      if (parsed.kind !== 'agent' && parsed.kind !== 'policy') return undefined
+      return { ...base, kind: parsed.kind, by: parsed.person, ...detailOf(subjectOfChange(stored)) }
     }
   }
 }
@@ -88,8 +89,18 @@ function detailOf(detail: string | undefined): { detail?: string } {
 
 /** Returns the text of an event that has one: progress, cancel, violation. */
 function messageIn(stored: StoredMessage): string | undefined {
-  const decoded = decode(stored.data, stored.headers.get('Content-Type'))
-  if (!decoded.ok || typeof decoded.value !== 'object' || decoded.value === null) return undefined
-  const { message, reason, what } = decoded.value as Record<string, unknown>
+  const { message, reason, what } = bodyOf(stored)
   return [message, reason, what].find((text) => typeof text === 'string')
+}
+
+/** Returns which agent a change of the registry is about, or which version a policy has. */
+function subjectOfChange(stored: StoredMessage): string | undefined {
+  const { name, record, version } = bodyOf(stored)
+  if (typeof name === 'string') return record === undefined ? `removal of ${name}` : `registration of ${name}`
+  return typeof version === 'number' ? `version ${version}` : undefined
+}
+
+function bodyOf(stored: StoredMessage): Record<string, unknown> {
+  const decoded = decode(stored.data, stored.headers.get('Content-Type'))
+  return decoded.ok && typeof decoded.value === 'object' && decoded.value !== null ? (decoded.value as Record<string, unknown>) : {}
 }
