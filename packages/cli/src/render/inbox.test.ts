@@ -108,12 +108,16 @@ describe('an item of the inbox', () => {
 
   it('names the command that this person can type', () => {
     expect(decisionCommands(proposed, { person: 'ann' })).toBe(
-      'passover approve held-pass-1 --item apply --from scout --to audit [--only 1,…]\npassover deny held-pass-1 --item apply --from scout --to audit',
+      [
+        'passover approve held-pass-1 --item apply --from scout --to audit',
+        'to approve only some changes, add their numbers: --only 1,2',
+        'passover deny held-pass-1 --item apply --from scout --to audit',
+      ].join('\n'),
     )
     expect(decisionCommands(proposed, { person: 'carol' })).toBe(
-      'passover approve held-pass-1 --item apply --from scout --to audit   (by ann or bob)',
+      'to be decided by ann or bob:\npassover approve held-pass-1 --item apply --from scout --to audit',
     )
-    expect(decisionCommands(held, { person: 'scout' })).toContain('(by another person: scout takes part in it)')
+    expect(decisionCommands(held, { person: 'scout' })).toMatch(/^to be decided by another person, because scout takes part in it:\n/)
     expect(decisionCommands({ ...proposed, approvers: [] }, { person: 'ann' })).toContain('whom the policy must name')
   })
 })

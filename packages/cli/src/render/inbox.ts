@@ -146,15 +146,18 @@ export function partiesText({ originator, subagent }: Pick<PassKey, 'originator'
   return `--from ${originator} --to ${subagent}`
 }
 
-/** Returns the commands to type, one per line. They name the item, so that they cannot decide a later one by mistake. */
+/**
+ * Returns the commands to type, each on a line of its own that can be pasted, and notes on other lines. The commands name the item, so that they cannot
+ * decide a later one by mistake.
+ */
 export function decisionCommands(item: InboxItem, { person }: Pick<View, 'person'>): string {
   const key = { originator: item.originator, subagent: item.subagent, id: item.id }
   const which = `${item.id} --item ${item.item} ${partiesText(key)}`
   if (item.approvers && !item.approvers.includes(person))
-    return `passover approve ${which}   (by ${item.approvers.join(' or ') || 'an approver, whom the policy must name'})`
+    return `to be decided by ${item.approvers.join(' or ') || 'an approver, whom the policy must name'}:\npassover approve ${which}`
   const parties = { key, ancestors: item.chain.slice(0, -1), approvers: item.approvers, local_person: item.local_person }
   if (takesPart(person, parties) && !decidesOwn(person, parties))
-    return `passover approve ${which}   (by another person: ${person} takes part in it)`
-  const some = item.item === 'apply' && (item.returned?.modifications.length ?? 0) > 1 ? ' [--only 1,…]' : ''
-  return `passover approve ${which}${some}\npassover deny ${which}`
+    return `to be decided by another person, because ${person} takes part in it:\npassover approve ${which}`
+  const several = item.item === 'apply' && (item.returned?.modifications.length ?? 0) > 1
+  return `passover approve ${which}\n${several ? 'to approve only some changes, add their numbers: --only 1,2\n' : ''}passover deny ${which}`
 }
