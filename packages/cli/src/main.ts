@@ -5,7 +5,7 @@ import { buildProgram } from './program.js'
 import { openTerminal } from './terminal/terminal.js'
 import { formatCommands, indentContinuation, oneLine } from './terminal/text.js'
 import { write, writeJson } from './terminal/writer.js'
-import { missingCommandMessage, namedCommand } from './unknown-command.js'
+import { missingCommandMessage, namedCommand, usageHint } from './unknown-command.js'
 
 /** Runs one command line and ends the process with the command's exit code (docs/reference/errors.md). */
 export async function main(argv: string[]): Promise<void> {
@@ -32,7 +32,10 @@ export async function run(argv: string[]): Promise<number> {
     if (process.env.PASSOVER_DEBUG && error instanceof Error) write('stderr', `${indentContinuation(error.stack ?? error.message)}\n`)
     const described: FormattedFailure =
       error instanceof CommanderError
-        ? usageFailure({ message: missingCommandMessage(error, program) ?? error.message }, namedCommand(before, program))
+        ? usageFailure(
+            { message: missingCommandMessage(error, program) ?? error.message },
+            { command: namedCommand(before, program), hint: usageHint(error, before, program) },
+          )
         : await describeFailure(error)
     print(described, { machine, jsonl: before.includes('--jsonl'), color: !before.includes('--no-color') })
     return described.exit
@@ -57,15 +60,16 @@ function wrongValue(message: string): { message: string; hint: string } | undefi
 }
 
 /** Splits a commander message into cause and hint. For example, the second line may be "(Did you mean show?)". */
-export function usageFailure(error: Pick<CommanderError, 'message'>, command = 'passover'): { document: FailureDocument; exit: number } {
+export function usageFailure(
+  error: Pick<CommanderError, 'message'>,
+  { command = 'passover', hint: given }: { command?: string; hint?: string | undefined } = {},
+): { document: FailureDocument; exit: number } {
   const wrong = wrongValue(error.message.replace(/^error: /, ''))
   if (wrong) return { document: { error: { code: 'E042', ...wrong } }, exit: 2 }
   const [cause = '', suggestion] = error.message.replace(/^error: /, '').split('\n')
-  const hint = suggestion
-    ? suggestion.replace(/^\((.*)\)$/, '$1')
-    : command === 'passover'
-      ? 'passover --help lists the commands; passover help <command> explains one'
-      : `${command} --help explains it`
+  const explained =
+    command === 'passover' ? 'passover --help lists the commands; passover help <command> explains one' : `${command} --help explains it`
+  const hint = given ?? suggestion?.replace(/^\((.*)\)$/, '$1') ?? explained
   return { document: { error: { code: 'E042', message: cause, hint } }, exit: 2 }
 }
 

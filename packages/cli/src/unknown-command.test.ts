@@ -1,7 +1,7 @@
 import type { CommanderError } from 'commander'
 import { describe, expect, it, vi } from 'vitest'
 import { buildProgram } from './program.js'
-import { missingCommandMessage, namedCommand } from './unknown-command.js'
+import { missingCommandMessage, namedCommand, usageHint } from './unknown-command.js'
 
 async function missing(...argv: string[]) {
   const program = buildProgram()
@@ -47,6 +47,22 @@ describe('a line without a command to run', () => {
     ])
       expect(await ended(...argv), argv.join(' ')).toMatchObject({ exitCode: 0 })
     expect(print.mock.calls.length).toBeGreaterThanOrEqual(6)
+  })
+
+  it('names the commands that a subcommand without its parent may mean, and the options of a command that takes no argument', async () => {
+    const hint = async (...argv: string[]) => {
+      const program = buildProgram()
+      const error = await program.parseAsync(argv, { from: 'user' }).catch((thrown: CommanderError) => thrown)
+      return usageHint(error as CommanderError, argv, program)
+    }
+    expect(await hint('stats')).toBe('did you mean: passover audit stats')
+    expect(await hint('help', 'stats')).toBe('did you mean: passover audit stats')
+    expect(await hint('hold', 'list')).toBe('did you mean: passover audit hold')
+    expect(await hint('requeue', 'x')).toBe('did you mean: passover dlq requeue')
+    expect(await hint('policy', 'export')).toBe('did you mean: passover audit export')
+    expect(await hint('shwo')).toBeUndefined()
+    expect(await hint('audit', 'export', '/tmp/x')).toMatch(/^passover audit export takes options only: --out <folder>, --since <time>, /)
+    expect(await hint('show', 'one', 'two')).toBeUndefined()
   })
 
   it('names the command whose help explains it', () => {

@@ -2,6 +2,8 @@ import type { AddHelpTextContext, Command } from 'commander'
 
 /** Commander's code for a line that names no command to run. Commander prints the help in this case; here it is still an error. */
 const NO_COMMAND = 'commander.help'
+const UNKNOWN_COMMAND = 'commander.unknownCommand'
+const SURPLUS_ARGUMENT = 'commander.excessArguments'
 
 /** Returns an error message in commander's wording for a line that names no command, or `undefined` if the error is another one. */
 export function missingCommandMessage(error: { code: string }, program: Command): string | undefined {
@@ -19,6 +21,25 @@ function unknownText(command: Command, word: string): string {
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }
+}
+
+/**
+ * Returns a hint for two faults that commander explains too briefly, or `undefined` for others: an unknown command that is a subcommand of another
+ * command, and an argument where a command takes options only.
+ */
+export function usageHint({ code }: { code: string }, argv: readonly string[], program: Command): string | undefined {
+  const { command, next } = followed(argv, program)
+  if (code === UNKNOWN_COMMAND || code === NO_COMMAND) {
+    const found = next === undefined ? [] : commandsNamed(program, next)
+    return found.length > 0 ? `did you mean: ${found.map(fullName).join(', ')}` : undefined
+  }
+  if (code !== SURPLUS_ARGUMENT || command.registeredArguments.length > 0) return undefined
+  const options = command.options.filter(({ hidden, required }) => required && !hidden).map(({ flags }) => flags)
+  return options.length > 0 ? `${fullName(command)} takes options only: ${options.join(', ')}` : undefined
+}
+
+function commandsNamed(command: Command, name: string): Command[] {
+  return command.commands.flatMap((child) => [...(child.name() === name ? [child] : []), ...commandsNamed(child, name)])
 }
 
 /** Returns the command that a line names, as far as it can be followed: `passover policy diff`. */
