@@ -127,7 +127,7 @@ function bash(tree: CommandNode): string {
   const offered = (list: string) => `COMPREPLY=($(compgen -W ${list} -- "$current"))`
   const globals = tree.options.flatMap((option) => option.flags)
   return [
-    '# passover completion for bash: eval "$(passover completion bash)"',
+    '# passover completion for bash: eval "$(npx passover completion bash)"',
     ...asks(`\${_passover_program:-passover}`),
     '_passover() {',
     `  local current=${expand('COMP_WORDS[COMP_CWORD]')} previous=${expand('COMP_WORDS[COMP_CWORD-1]')}`,
@@ -183,7 +183,7 @@ function zsh(tree: CommandNode): string {
   const asked = (kind: CompletedValues) => `candidates=(${'$'}{(f)"$(_passover_values ${kind})"})`
   return [
     '#compdef passover',
-    '# passover completion for zsh: eval "$(passover completion zsh)"',
+    '# passover completion for zsh: eval "$(npx passover completion zsh)"',
     ...asks(`\${=_passover_program:-passover}`),
     '_passover() {',
     '  local -a candidates',
@@ -229,7 +229,7 @@ function fish(tree: CommandNode): string {
   const typed = (program: string, when: string) =>
     fishLines(tree, { program, when, run: program === 'npx' ? 'npx --no passover' : 'passover' })
   return [
-    '# passover completion for fish: passover completion fish | source',
+    '# passover completion for fish: npx passover completion fish | source',
     'complete -c passover -f',
     ...typed('passover', ''),
     ...typed('npx', '__fish_seen_subcommand_from passover @passover/cli; and '),

@@ -14,7 +14,7 @@ export function completionCommand(program: () => Command): Command {
     .argument('<shell>', 'bash, zsh or fish', wantedOption)
     .addHelpText(
       'after',
-      '\nIt completes passover and npx passover. The scripts themselves call passover completion agents and passover completion ids:\nthese print the names of agents, and the ids of the newest passes.\n\nExample:\n  eval "$(passover completion bash)"',
+      '\nIt completes passover and npx passover. The scripts themselves call passover completion agents and passover completion ids:\nthese print the names of agents, and the ids of the newest passes.\n\nExample, in a project that has the command installed:\n  eval "$(npx passover completion bash)"\nA shell starts outside of the project, so its start-up file needs a saved copy:\n  npx passover completion bash > ~/.passover-completion.bash',
     )
     .action(
       action<object, ['bash' | 'zsh' | 'fish' | CompletedValues]>(async (context, _options, wanted) => {
