@@ -44,6 +44,8 @@ class Replicas {
   /** True once any replica has worked. */
   #hasWorked = false
   #hasError = false
+  /** True once a replica was started that prints the server and the sandbox. */
+  #isAnnounced = false
 
   constructor(context: Context, request: WorkerRequest, replicas: number) {
     this.#context = context
@@ -78,7 +80,8 @@ class Replicas {
   #spawn(replica: Replica): void {
     const { directory } = this.#context
     const [, script = ''] = process.argv
-    const args = [...process.execArgv, script, ...workArguments(this.#context, this.#request)]
+    const args = [...process.execArgv, script, ...workArguments(this.#context, { ...this.#request, brief: this.#isAnnounced })]
+    this.#isAnnounced = true
     // A separate process group, so that Ctrl-C reaches only the parent, which forwards one signal. The IPC channel closes when the parent ends.
     const child = spawn(process.execPath, args, {
       cwd: directory,
@@ -172,7 +175,7 @@ class Replica {
 
 /** Builds the command line of one worker. */
 function workArguments({ flags, terminal }: Context, request: WorkerRequest): string[] {
-  const { agent, command, concurrency, kill_after_ms, writable } = request
+  const { agent, command, concurrency, kill_after_ms, writable, brief } = request
   return [
     ...(terminal.mode === 'human' ? [] : [`--${terminal.mode}`]),
     ...(flags.server === undefined ? [] : ['--server', flags.server]),
@@ -180,6 +183,7 @@ function workArguments({ flags, terminal }: Context, request: WorkerRequest): st
     'work',
     agent,
     ...['--concurrency', String(concurrency), '--kill-after', `${kill_after_ms}ms`],
+    ...(brief ? ['--brief'] : []),
     ...writable.flatMap((directory) => ['--writable', directory]),
     '--',
     ...command,

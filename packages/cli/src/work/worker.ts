@@ -25,6 +25,8 @@ export interface WorkerRequest {
   kill_after_ms: number
   /** Directories that a read-only command can write. */
   writable: string[]
+  /** Prints neither the server nor the sandbox at start, because another worker process of this command has. */
+  brief: boolean
 }
 
 const MAX_OUTPUT = 64 * 1024 * 1024
@@ -35,7 +37,9 @@ const DRAIN_MS = 86_400_000
 export async function runWorker(context: Context, request: WorkerRequest): Promise<number> {
   const { terminal } = context
   const program = requireProgram(context, request)
-  const agent = await connectAgent(request.agent, context.announcedServer(), { directory: context.directory })
+  const agent = await connectAgent(request.agent, request.brief ? context.server() : context.announcedServer(), {
+    directory: context.directory,
+  })
   await using _agent = agent
   using signals = stopSignals(() => {
     killAllGroups()
@@ -55,7 +59,7 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   terminal.note(
     `Working as ${request.agent}: ${request.command.join(' ')}${request.concurrency > 1 ? ` (${request.concurrency} at a time)` : ''}. Ctrl-C stops.`,
   )
-  terminal.note(describeSandbox(sandbox))
+  if (!request.brief) terminal.note(describeSandbox(sandbox))
   await using _health = await tellHealth(context, () => agent.health())
   // Tells the parent of several workers (replicas.ts), if there is one, that this worker works.
   process.send?.({ works: true })

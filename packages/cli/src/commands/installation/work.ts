@@ -7,31 +7,35 @@ interface WorkOptions {
   concurrency: number
   killAfter: number
   replicas: number
+  brief?: true
   writable: string[]
 }
 
 /** `passover work <agent> -- <command…>` */
 export function workCommand(): Command {
-  return new Command('work')
-    .description('be a subagent: run a command for every pass')
-    .argument('<agent>', 'the name to work under', nameOption)
-    .argument('[command...]', 'the command and its arguments, after --')
-    .option('--concurrency <n>', 'passes at a time', integerOption('--concurrency', 1, 1000), 1)
-    .option('--replicas <n>', 'worker processes, each with --concurrency passes at a time', integerOption('--replicas', 1, 100), 1)
-    .addOption(
-      new Option('--kill-after <time>', 'SIGKILL so long after SIGTERM, when a pass is ended')
-        .argParser(durationOption('--kill-after'))
-        .default(5_000, '5s'),
-    )
-    .option(
-      '--writable <directory>',
-      'directory that a command can write although its pass is read-only (repeatable)',
-      (value: string, all: string[]) => [...all, value],
-      [],
-    )
-    .addHelpText(
-      'after',
-      `
+  return (
+    new Command('work')
+      .description('be a subagent: run a command for every pass')
+      .argument('<agent>', 'the name to work under', nameOption)
+      .argument('[command...]', 'the command and its arguments, after --')
+      .option('--concurrency <n>', 'passes at a time', integerOption('--concurrency', 1, 1000), 1)
+      .option('--replicas <n>', 'worker processes, each with --concurrency passes at a time', integerOption('--replicas', 1, 100), 1)
+      // For the worker processes of --replicas.
+      .addOption(new Option('--brief', 'print one line at start').hideHelp())
+      .addOption(
+        new Option('--kill-after <time>', 'SIGKILL so long after SIGTERM, when a pass is ended')
+          .argParser(durationOption('--kill-after'))
+          .default(5_000, '5s'),
+      )
+      .option(
+        '--writable <directory>',
+        'directory that a command can write although its pass is read-only (repeatable)',
+        (value: string, all: string[]) => [...all, value],
+        [],
+      )
+      .addHelpText(
+        'after',
+        `
 The command gets the request as JSON on stdin, and PASSOVER_PASS_ID, PASSOVER_ORIGINATOR, PASSOVER_REASON,
 PASSOVER_ATTEMPT, PASSOVER_DEADLINE, PASSOVER_PARENT and others in its environment. Its end is the pass's:
   exit 0, text                      completed, with the text
@@ -54,14 +58,15 @@ serves its health at that port, worker 2 at the next one, and so on.
 Examples:
   passover work echo -- printenv PASSOVER_OBJECTIVE
   passover work lint --concurrency 4 --replicas 2 -- node lint-agent.js`,
-    )
-    .action(
-      action<WorkOptions, [string, string[]]>(async (context, options, agent, command) => {
-        if (command.length === 0) throw usage('which command?', `passover work ${agent} -- <command> [arguments]`)
-        const { concurrency, killAfter: kill_after_ms, writable, replicas } = options
-        const request = { agent, command, concurrency, kill_after_ms, writable }
-        if (replicas > 1) return (await import('../../work/replicas.js')).runReplicas(context, request, replicas)
-        return (await import('../../work/worker.js')).runWorker(context, request)
-      }),
-    )
+      )
+      .action(
+        action<WorkOptions, [string, string[]]>(async (context, options, agent, command) => {
+          if (command.length === 0) throw usage('which command?', `passover work ${agent} -- <command> [arguments]`)
+          const { concurrency, killAfter: kill_after_ms, writable, replicas, brief = false } = options
+          const request = { agent, command, concurrency, kill_after_ms, writable, brief }
+          if (replicas > 1) return (await import('../../work/replicas.js')).runReplicas(context, request, replicas)
+          return (await import('../../work/worker.js')).runWorker(context, request)
+        }),
+      )
+  )
 }
