@@ -13,7 +13,7 @@ try {
     if (one.type === 'finding') console.log(`${one.location?.path}:${one.location?.line} ${one.severity}: ${one.message}`)
 } catch (error) {
   if (!(error instanceof PassOverError)) throw error
-  console.error(error.code, error.message, error.suggestedAction)
+  console.error(`${error.code}: ${error.message}. ${error.suggestedAction}`)
   process.exitCode = 1
 } finally {
   await alice[Symbol.asyncDispose]()
