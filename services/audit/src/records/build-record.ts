@@ -1,7 +1,6 @@
 import { auditRecord, type CheckSchema, type JournalRules, type PassHistory, schemaFor } from '@passover/core'
 import { keyText, type PassOverAuditEntry, type PassRecord, type PassRow } from '@passover/schemas'
 import type { PassMemory } from '../pass/pass-memory.js'
-import { plainPass, plainRecord } from './fast-path-record.js'
 import { buildPassHistory, isWhole } from './pass-history.js'
 
 export interface BuiltRecord {
@@ -13,9 +12,6 @@ export interface BuiltRecord {
 
 /** Builds the record and the row of a pass from its messages alone. */
 export function buildRecord(memory: PassMemory, rules: JournalRules): BuiltRecord {
-  const pass = plainPass(memory)
-  const plain = pass && plainRecord(pass)
-  if (plain) return { record: plain, row: rowOf(plain) }
   const history = buildPassHistory(memory)
   const record = auditRecord(history, rules)
   const unchecked = memory.schema_faults ? undefined : uncheckedOf(memory, history)

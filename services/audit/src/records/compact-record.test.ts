@@ -51,7 +51,11 @@ const briefs = fc.record({
   ),
   artifacts: mostly<object[] | undefined>(
     fc.constant(undefined),
-    fc.constant([{ type: 'finding', severity: 'error', category: 'c', message: 'm' }]),
+    fc.constantFrom<object[]>(
+      [{ type: 'finding', severity: 'error', category: 'c', message: 'm' }],
+      [{ type: 'file_modification', path: 'a', old_content: 'a', new_content: 'b', reason: 'r', confidence: 'high' }],
+      [{ type: 'tool_result', tool_name: 't', status: 'success', content: 'c' }],
+    ),
   ),
   metadata,
 })
@@ -132,4 +136,15 @@ describe('a brief', () => {
     const { record } = told(remember([workOf(2)]), RULES)
     expect(storedRecord.parse(record) satisfies PassRecord).toEqual(record)
   })
+})
+
+describe("a worker's error", () => {
+  it.each([{ code: { toString: 1, valueOf: 1 } }, { code: 5 }, { code: 'E043', message: 'not mine to say' }, {}])(
+    'that it may not tell reads as E021, and the pass has its record: %j',
+    (error) => {
+      const { record } = told(remember([workOf(2), returnOf(3, { body: { v: 1, error } })]), RULES)
+      expect(record).toMatchObject({ status: 'returned', error: { code: 'E021' } })
+      expect(passRecord.safeParse(record).success).toBe(true)
+    },
+  )
 })

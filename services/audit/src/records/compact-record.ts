@@ -1,12 +1,22 @@
 import { decode } from '@passover/bus'
-import { isBody, openPolicy, schemaToCheck } from '@passover/core'
-import { type ControlFrame, LIMITS, type PassOverAuditEntry, type PassRecord, type PassRow, passRecord, type Slot } from '@passover/schemas'
+import { auditRecord, isBody, openControl, openPolicy, requestNamed, schemaFor, schemaToCheck } from '@passover/core'
+import {
+  type ControlFrame,
+  journalFilter,
+  LIMITS,
+  type PassKey,
+  type PassRecord,
+  type PassRow,
+  passRecord,
+  type Slot,
+  type Step,
+  SYSTEM,
+} from '@passover/schemas'
 import { z } from 'zod'
 import { MAX_COMPACT_BYTES } from '../pass/control-frame.js'
 import type { PassMemory } from '../pass/pass-memory.js'
 import { rowOf } from './build-record.js'
-import { type PlainPass, plainPass, plainRecord } from './fast-path-record.js'
-import { bodyOf } from './pass-history.js'
+import { bodyOf, outputOf } from './pass-history.js'
 
 const bytes = z.custom<Uint8Array>((value) => value instanceof Uint8Array)
 
@@ -49,6 +59,21 @@ export function decodeRecord(data: Uint8Array): PassRecord | undefined {
 const MAX_WORD = 64
 const TIMES: ReadonlySet<string> = new Set(['created_at', 'started_at', 'completed_at'])
 
+/** A pass that consists only of a request, a work step and a worker's output, taken from its messages or from its compact record. */
+interface PlainPass {
+  key: PassKey
+  work: Step
+  returned: Step
+  /** Sequence and time of the request. */
+  asked: { sequence: number; time: number }
+  frame: ControlFrame
+  /** Decoded body of the return. */
+  body: Record<string, unknown>
+}
+
+/** A compact record does not store the guards and times by which its steps counted: they count. */
+const COUNTED = { id_window_ms: Number.POSITIVE_INFINITY }
+
 /** Returns the compact record and the row of a plain pass; `undefined` if the pass needs a full record. */
 export function compactRecordOf(memory: PassMemory): { stored: CompactRecord; row: PassRow } | undefined {
   const pass = plainPass(memory)
@@ -58,8 +83,6 @@ export function compactRecordOf(memory: PassMemory): { stored: CompactRecord; ro
     return undefined
   const { work, asked } = pass
   if (work.requested_at !== asked.time || work.timeout_ms === undefined || work.reply !== undefined) return undefined
-  const status = isOrdinary(pass) ? 'completed' : plainRecord(pass)?.entry?.status
-  if (!status) return undefined
   const stored: CompactRecord = {
     v: 2,
     key: pass.key,
@@ -75,13 +98,44 @@ export function compactRecordOf(memory: PassMemory): { stored: CompactRecord; ro
     frame,
     back: returned.body,
   }
-  return { stored, row: rowOfCompactRecord(stored, pass.frame, status) }
+  const row = compactRow(stored, pass)
+  return row && { stored, row }
 }
 
 /** Returns the full record for a compact one; `undefined` if `compactRecordOf` cannot have produced it. */
 export function expandCompactRecord(stored: CompactRecord): PassRecord | undefined {
   const pass = plainOf(stored)
   return pass && plainRecord(pass)
+}
+
+/** Returns the messages of a plain pass; `undefined` if the pass has more or other messages. */
+function plainPass({ journal, noted, key, request }: PassMemory): PlainPass | undefined {
+  if (journal.state !== 'done' || !journal.work || journal.held || journal.return.by === SYSTEM || noted.length !== 2) return undefined
+  const [first, second] = noted
+  if (!first?.framed || !second || first.fact !== journal.work || second.fact !== journal.return) return undefined
+  const named = requestNamed(journal.work)
+  const body = named && bodyOf(second)
+  if (!named || !body || 'error' in body) return undefined
+  const asked = { sequence: named.sequence, time: named.time ?? request?.time ?? journal.work.time }
+  return { key, work: journal.work, returned: journal.return, asked, frame: first.framed.frame, body }
+}
+
+/** Builds the record of a plain pass; `undefined` if it depends on more than its messages, or a person still has to decide about the output. */
+function plainRecord({ key, work, returned, asked, frame, body }: PlainPass): PassRecord | undefined {
+  const control = openControl(frame, work)
+  const output = outputOf(body, key)
+  if (!control || schemaFor(output, control) !== undefined) return undefined
+  const history = {
+    key,
+    requests: [asked],
+    steps: [work, returned],
+    decisions: [],
+    events: [],
+    control,
+    returned: { v: 1 as const, output },
+  }
+  const record = auditRecord(history, COUNTED)
+  return record.status === 'returned' && !record.error && !record.awaits ? record : undefined
 }
 
 const shallowRecord = z.discriminatedUnion('v', [passRecord, brief])
@@ -93,36 +147,51 @@ export function readRow(value: unknown): { stored: StoredRecord; row: PassRow } 
   const stored = parsed.data
   if (stored.v === 1) return { stored, row: rowOf(stored) }
   const pass = plainOf(stored)
-  const status = pass && (isOrdinary(pass) ? 'completed' : plainRecord(pass)?.entry?.status)
-  return pass && status ? { stored, row: rowOfCompactRecord(stored, pass.frame, status) } : undefined
+  const row = pass && compactRow(stored, pass)
+  return row && { stored, row }
+}
+
+/** Returns the row of a compact record; `undefined` if the pass needs a full record. */
+function compactRow(stored: CompactRecord, pass: PlainPass): PassRow | undefined {
+  if (isOrdinary(pass)) return rowOfCompactRecord(stored, pass.frame)
+  const record = plainRecord(pass)
+  return record && rowOf(record)
 }
 
 function plainOf(stored: CompactRecord): PlainPass | undefined {
-  const { key, sequences, admitted_at, frame } = stored
+  const { key, sequences, priority, digest, parent, requested_at, admitted_at, deadline, ended_at, frame, back } = stored
   const [asked = 0] = sequences.requests
   const decoded = decode(frame, 'msgpack')
-  const body = bodyOf({ body: stored.back, content_type: undefined })
-  if (!decoded.ok || !isBody(decoded.value) || !body || sequences.work === undefined || sequences.return === undefined) return undefined
-  return {
+  const body = bodyOf({ body: back, content_type: undefined })
+  if (!decoded.ok || !isBody(decoded.value) || !body || 'error' in body || !sequences.work || !sequences.return) return undefined
+  const subject = journalFilter(key)
+  const work: Step = {
+    type: 'step',
+    kind: 'work',
     key,
-    work: {
-      key,
-      by: stored.priority,
-      digest: stored.digest,
-      request: asked,
-      requested_at: stored.requested_at,
-      timeout_ms: stored.deadline - admitted_at,
-      parent: stored.parent,
-      proof: undefined,
-      reply: undefined,
-      sequence: sequences.work,
-      time: admitted_at,
-    },
-    returned: { sequence: sequences.return, time: stored.ended_at, digest: undefined },
-    asked: { sequence: asked, time: stored.requested_at },
-    frame: decoded.value as ControlFrame,
-    body,
+    by: priority,
+    sequence: sequences.work,
+    time: admitted_at,
+    guard: { sequence: 0, subject },
+    attempt: 0,
+    digest,
+    request: asked,
+    requested_at,
+    timeout_ms: deadline - admitted_at,
+    parent,
   }
+  const guard = { sequence: sequences.work, subject }
+  const returned: Step = {
+    type: 'step',
+    kind: 'return',
+    key,
+    by: key.subagent,
+    sequence: sequences.return,
+    time: ended_at,
+    guard,
+    attempt: 1,
+  }
+  return { key, work, returned, asked: { sequence: asked, time: requested_at }, frame: decoded.value as ControlFrame, body }
 }
 
 /**
@@ -157,8 +226,8 @@ function sequencesOf({ asked, work, returned }: PlainPass): CompactRecord['seque
   return { requests: [asked.sequence], work: work.sequence, return: returned.sequence, fences: [], last }
 }
 
-/** Returns the same row as `rowOf` for the full record. Fields missing in the frame default as in `openControl`. */
-function rowOfCompactRecord(stored: CompactRecord, frame: ControlFrame, output_status: PassOverAuditEntry['status']): PassRow {
+/** Returns the row of an ordinary pass, the same as `rowOf` for the full record. Fields missing in the frame default as in `openControl`. */
+function rowOfCompactRecord(stored: CompactRecord, frame: ControlFrame): PassRow {
   const { key, status, priority, parent, requested_at, deadline, ended_at, sequences } = stored
   return rowOf({
     key,
@@ -174,6 +243,6 @@ function rowOfCompactRecord(stored: CompactRecord, frame: ControlFrame, output_s
     chain_depth: frame.chain_depth ?? frame.ancestors?.length ?? 1,
     retry_of: frame.retry_of,
     sequences,
-    entry: { status: output_status },
+    entry: { status: 'completed' },
   })
 }
