@@ -88,7 +88,6 @@ export type {
   SubscribeOptions,
   WaitedFor,
 } from './types/subscriptions.js'
-export { HeaderScanner } from './wire/header-scanner.js'
 export { encodeHeaders, readHeaders } from './wire/headers.js'
 export { distrust } from './wire/message-origin.js'
 export type { Guard, HeaderName, MessageHeaders, PublishMessage, PublishResult, StoredMessage } from './wire/messages.js'

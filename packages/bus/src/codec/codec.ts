@@ -2,7 +2,6 @@ import { Decoder, Encoder } from '@msgpack/msgpack'
 import { PROTO, parseJson } from '@passover/schemas'
 import { frameFault, isTooDeep } from './frame-limits.js'
 import { interning, MAX_INTERNED_BYTES } from './interned-values.js'
-import { KeyCache } from './key-cache.js'
 import { unpack } from './msgpack-decoder.js'
 import { pack } from './msgpack-encoder.js'
 
@@ -28,7 +27,6 @@ const decoder = new Decoder({
   maxMapLength: 100_000,
   maxExtLength: MAX_INTERNED_BYTES,
   extensionCodec: interning,
-  keyDecoder: new KeyCache(),
 })
 const encoder = new Encoder({ ignoreUndefined: true, extensionCodec: interning, maxDepth: MAX_DEPTH + 36 })
 const text = new TextDecoder('utf-8', { fatal: true })

@@ -1,9 +1,7 @@
 import { Encoder, ExtData } from '@msgpack/msgpack'
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decode, encode } from './codec.js'
 import { intern } from './interned-values.js'
-import { KeyCache } from './key-cache.js'
 
 function roundTrip(value: unknown): unknown {
   const decoded = decode(encode(value))
@@ -37,29 +35,5 @@ describe('interned values', () => {
     }
     const unknown = decode(encoder.encode(new ExtData(9, new Uint8Array([1]))), 'msgpack')
     expect(unknown.ok).toBe(true)
-  })
-})
-
-describe('the key cache', () => {
-  it('gives every name as it is, however many there are', () => {
-    const names = fc.array(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 70 }), { minLength: 1, maxLength: 200 })
-    fc.assert(
-      fc.property(names, (texts) => {
-        const cache = new KeyCache()
-        for (const text of [...texts, ...texts]) {
-          const bytes = Buffer.from(`..${text}`, 'utf8')
-          expect(cache.decode(bytes, 2, bytes.length - 2)).toBe(Buffer.from(text, 'utf8').toString('utf8'))
-        }
-      }),
-    )
-  })
-
-  it('does not keep the message that a name came from', () => {
-    const cache = new KeyCache()
-    const bytes = Buffer.from('name')
-    cache.decode(bytes, 0, 4)
-    bytes.write('eman')
-    expect(cache.decode(Buffer.from('name'), 0, 4)).toBe('name')
-    expect(cache.canBeCached(65)).toBe(false)
   })
 })

@@ -4,7 +4,6 @@ import type { Denied } from '../types/bus.js'
 import { asClientHeaders } from '../wire/headers.js'
 import { type ClientParser, ProtocolReader } from '../wire/protocol-reader.js'
 import type { ReceivedMessage } from '../wire/raw-message.js'
-import { WriteBatcher } from '../wire/write-batcher.js'
 import { type SendOptions, WriteBuffer } from '../wire/write-buffer.js'
 
 /** Set of listeners for one kind of event. Removing a listener is idempotent. */
@@ -43,8 +42,7 @@ interface RawConnection {
 }
 
 const WHITE_SPACE = /\s/
-/** Milliseconds and bytes for which writes are gathered while they may wait. */
-const GATHER_MS = 2
+/** Number of bytes that are handed to the client before the turn ends. */
 const GATHERED_BYTES = 64 * 1024
 
 /**
@@ -64,7 +62,6 @@ export class Connection {
   readonly #raw: RawConnection['protocol']
   /** Message callbacks by the client's subscription id. */
   readonly #heard = new Map<number, (message: ReceivedMessage) => void>()
-  readonly #batcher = new WriteBatcher()
   #connected = true
   /** Reason why the server closed the last connection, and reason why it refuses a new one. */
   #ended: Exclude<Denied, 'refused'> | undefined
@@ -114,13 +111,13 @@ export class Connection {
   /**
    * Sends a message. Returns false if the connection is closed or broken, or the message exceeds the server's limit. Messages of one event-loop turn
    * go out in one write: the client itself writes at every microtask, and with handlers that await, a system call per message at both ends was the
-   * largest cost of a pass. Under load messages are gathered a little longer.
+   * largest cost of a pass.
    */
   send(subject: string, data: Uint8Array, options: SendOptions = {}): boolean {
     if (!this.connected || data.length + (options.headers?.length ?? 0) > this.maxPayload) return false
     if (subject === '' || WHITE_SPACE.test(subject)) throw new TypeError(`not a subject: ${JSON.stringify(subject.slice(0, 80))}`)
     if (this.#raw?.sendCommand) {
-      if (this.#buffer.messages === 0) this.#flushSoon()
+      if (this.#buffer.messages === 0) setImmediate(this.#flush)
       this.#buffer.add(subject, data, options)
       if (this.#buffer.bytes >= GATHERED_BYTES) this.flush()
     } else this.nc.publish(subject, data, forClient(options))
@@ -130,16 +127,10 @@ export class Connection {
   /** Hands everything sent so far to the client. */
   flush(): void {
     if (this.#buffer.messages === 0) return
-    this.#batcher.wrote(this.#buffer.messages, performance.now())
     const taken = this.#buffer.take()
     // On a broken connection these messages have already been settled as unknown.
     if (!this.connected) return
     for (const bytes of taken) guarded(this.#report, () => this.#raw?.sendCommand?.(bytes))
-  }
-
-  #flushSoon(): void {
-    if (this.#batcher.inNoHurry(performance.now())) setTimeout(this.#flush, GATHER_MS)
-    else setImmediate(this.#flush)
   }
 
   subscribe(

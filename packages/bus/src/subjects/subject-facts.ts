@@ -1,6 +1,6 @@
 import type { ErrorCode, EventKind, Fact, PassKey, Step, StepKind } from '@passover/schemas'
 import { ERROR_CODES, HEADER, parseKey, SYSTEM, soundTraceparent } from '@passover/schemas'
-import { HeaderScanner } from '../wire/header-scanner.js'
+import { firstHeaders } from '../wire/headers.js'
 import { distrust } from '../wire/message-origin.js'
 import type { Guard, StoredMessage } from '../wire/messages.js'
 
@@ -54,9 +54,6 @@ function code(text: string | undefined): ErrorCode | undefined {
   return text === undefined ? undefined : ERROR_CODES.find((known) => known === text)
 }
 
-const STEP = new HeaderScanner({ ...HEADER, guard_sequence: GUARD_SEQUENCE, guard_subject: GUARD_SUBJECT })
-const { at: AT } = STEP
-
 /** Returns the guard under which a message was stored, its subject without prefix, or `undefined` if it had none. */
 export function guardOf(headers: { get(name: string): string | undefined }, stored_under: string, prefix: string): Guard | undefined {
   const sequence = whole(headers.get(GUARD_SEQUENCE))
@@ -69,9 +66,9 @@ function guard(sequence: number, subject: string, prefix: string): Guard {
 
 /** Reads a step from its parsed subject and its headers. Missing or malformed headers are left out. */
 function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: StoredMessage, prefix: string): Step {
-  const values = STEP.firsts(stored.headers)
-  const parent = values[AT.parent]
-  const guarded = whole(values[AT.guard_sequence])
+  const headers = firstHeaders(stored.headers)
+  const parent = headers.get(HEADER.parent)
+  const guarded = whole(headers.get(GUARD_SEQUENCE))
   return {
     type: 'step',
     kind: parsed.step,
@@ -79,22 +76,22 @@ function stepOf(parsed: Extract<ParsedSubject, { kind: 'step' }>, stored: Stored
     by: parsed.by,
     sequence: stored.sequence,
     time: stored.time,
-    guard: guarded === undefined ? undefined : guard(guarded, values[AT.guard_subject] ?? stored.subject, prefix),
-    attempt: whole(values[AT.attempt]) ?? 0,
-    nonce: short(values[AT.nonce]),
-    digest: short(values[AT.digest]),
-    request: positive(values[AT.request]),
-    requested_at: whole(values[AT.requestedAt]),
-    timeout_ms: positive(values[AT.timeout]),
-    expires_ms: positive(values[AT.expires]),
+    guard: guarded === undefined ? undefined : guard(guarded, headers.get(GUARD_SUBJECT) ?? stored.subject, prefix),
+    attempt: whole(headers.get(HEADER.attempt)) ?? 0,
+    nonce: short(headers.get(HEADER.nonce)),
+    digest: short(headers.get(HEADER.digest)),
+    request: positive(headers.get(HEADER.request)),
+    requested_at: whole(headers.get(HEADER.requestedAt)),
+    timeout_ms: positive(headers.get(HEADER.timeout)),
+    expires_ms: positive(headers.get(HEADER.expires)),
     parent: parent === undefined ? undefined : parseKey(parent),
-    proof: positive(values[AT.proof]),
-    code: code(values[AT.code]),
-    status: short(values[AT.status]),
-    reply: values[AT.reply] === 'json' ? 'json' : undefined,
-    session: short(values[AT.session]),
-    first: values[AT.first] === '1' && isOfDispatcher(parsed) ? true : undefined,
-    traceparent: soundTraceparent(values[AT.traceparent]),
+    proof: positive(headers.get(HEADER.proof)),
+    code: code(headers.get(HEADER.code)),
+    status: short(headers.get(HEADER.status)),
+    reply: headers.get(HEADER.reply) === 'json' ? 'json' : undefined,
+    session: short(headers.get(HEADER.session)),
+    first: headers.get(HEADER.first) === '1' && isOfDispatcher(parsed) ? true : undefined,
+    traceparent: soundTraceparent(headers.get(HEADER.traceparent)),
   }
 }
 

@@ -69,6 +69,25 @@ function isInk(code: number): boolean {
   return code > SPACE && code < DELETE
 }
 
+/**
+ * Returns the first value of every header, in one pass over the block. A reader of every message asks for more than a dozen headers, and a search for
+ * each takes twice as long.
+ */
+export function firstHeaders(headers: Pick<MessageHeaders, 'text'>): ReadonlyMap<string, string> {
+  const block = headers.text()
+  const values = new Map<string, string>()
+  for (let end = block.indexOf('\r\n'); end >= 0; ) {
+    const from = end + 2
+    end = block.indexOf('\r\n', from)
+    const colon = block.indexOf(':', from)
+    const to = end < 0 ? block.length : end
+    if (colon <= from || colon >= to) continue
+    const name = block.slice(from, colon)
+    if (!values.has(name)) values.set(name, valueIn(block, colon + 1, to))
+  }
+  return values
+}
+
 /** Parses the header block that `text()` returned. */
 export function readHeaders(text: string): MessageHeaders {
   return new RawHeaders(text)

@@ -1,4 +1,4 @@
-import { type Delivery, decode, decodeTrusted, HeaderScanner, type ReceivedReturn } from '@passover/bus'
+import { type Delivery, decode, decodeTrusted, type MessageHeaders, type ReceivedReturn } from '@passover/bus'
 import { acceptError, type FramedStep, oneLine, openControl, PassOverError } from '@passover/core'
 import {
   HEADER,
@@ -18,26 +18,13 @@ export interface WorkContent {
   parts: Part[]
 }
 
-/** Headers that are read from every work step. */
-const READ = new HeaderScanner({
-  content: HEADER.contentType,
-  digest: HEADER.digest,
-  request: HEADER.request,
-  requested_at: HEADER.requestedAt,
-  timeout: HEADER.timeout,
-  parent: HEADER.parent,
-  proof: HEADER.proof,
-  reply: HEADER.reply,
-})
-const { at: AT } = READ
-
 /**
  * Decodes the body of a work step. Returns the reason as a string if this worker cannot read it. Only the system writes it, so its structure is not
  * validated.
  */
 export function decodeWork(delivery: Delivery, key: PassKey, slot: Slot): WorkContent | string {
-  const headers = READ.firsts(delivery.headers)
-  const envelope = decodeTrusted(delivery.data, headers[AT.content]) as Partial<WorkEnvelope> | undefined | null
+  const { headers } = delivery
+  const envelope = decodeTrusted(delivery.data, headers.get(HEADER.contentType)) as Partial<WorkEnvelope> | undefined | null
   if (!envelope) return 'it cannot be decoded'
   const { control: frame, parts } = envelope
   // Fields of a later version may have another meaning. Earlier versions stay readable.
@@ -50,19 +37,19 @@ export function decodeWork(delivery: Delivery, key: PassKey, slot: Slot): WorkCo
   return { control, parts }
 }
 
-function framedStep(headers: (string | undefined)[], key: PassKey, slot: Slot): FramedStep {
-  const parent = headers[AT.parent]
-  const proof = headers[AT.proof]
+function framedStep(headers: MessageHeaders, key: PassKey, slot: Slot): FramedStep {
+  const parent = headers.get(HEADER.parent)
+  const proof = headers.get(HEADER.proof)
   return {
     key,
     by: slot,
-    digest: headers[AT.digest],
-    request: Number(headers[AT.request]),
-    requested_at: Number(headers[AT.requested_at]),
-    timeout_ms: Number(headers[AT.timeout]),
+    digest: headers.get(HEADER.digest),
+    request: Number(headers.get(HEADER.request)),
+    requested_at: Number(headers.get(HEADER.requestedAt)),
+    timeout_ms: Number(headers.get(HEADER.timeout)),
     parent: parent === undefined ? undefined : parseKey(parent),
     proof: proof === undefined ? undefined : Number(proof),
-    reply: headers[AT.reply] === 'json' ? 'json' : undefined,
+    reply: headers.get(HEADER.reply) === 'json' ? 'json' : undefined,
   }
 }
 
