@@ -227,14 +227,9 @@ export function passError(code: ErrorCode, message: string, details?: Record<str
   return details ? { code, message: fitting, details } : { code, message: fitting }
 }
 
-interface MadeWellFormed {
-  toWellFormed(): string
-}
-
 /** Shortens the text to the limit of a page and replaces lone surrogates. */
 function clipped(message: string): string {
-  const short = cut(message, LIMITS.page)
-  return (short as unknown as MadeWellFormed).toWellFormed()
+  return cut(message, LIMITS.page).toWellFormed()
 }
 
 /** Returns the exit code of a command that ended with this error. A denied or expired approval is 6, not 4. */

@@ -47,8 +47,8 @@ export function describeThrown(thrown: unknown): ThrownDescription {
   const name = nameOf(thrown)
   const error_code = codeOf(thrown)
   const stack = stackOf(thrown)
-  const described: ThrownDescription = { message: wellFormed(cut(messageWith(thrown, causes), MAX_MESSAGE)), name }
-  if (stack !== undefined) described.stack = wellFormed(cutStart(withoutFolders(cutStart(stack, MAX_STACK_READ)), MAX_STACK))
+  const described: ThrownDescription = { message: cut(messageWith(thrown, causes), MAX_MESSAGE).toWellFormed(), name }
+  if (stack !== undefined) described.stack = cutStart(withoutFolders(cutStart(stack, MAX_STACK_READ)), MAX_STACK).toWellFormed()
   if (error_code !== undefined) described.error_code = error_code
   if (causes.length > 0) described.causes = causes
   return described
@@ -107,7 +107,7 @@ function shown(value: unknown): string {
 function nameOf(thrown: unknown): string {
   const name = isObject(thrown) ? read(thrown, 'name') : undefined
   const kind = isObject(thrown) && isError(thrown) ? className(thrown) : undefined
-  return wellFormed(cut(typeof name === 'string' && name !== '' ? name : (kind ?? 'Error'), MAX_NAME))
+  return cut(typeof name === 'string' && name !== '' ? name : (kind ?? 'Error'), MAX_NAME).toWellFormed()
 }
 
 /** Returns the class name of an object, or `undefined` if it cannot be read. */
@@ -119,7 +119,7 @@ export function className(value: object): string | undefined {
 
 function codeOf(thrown: unknown): string | number | undefined {
   const code = isObject(thrown) ? read(thrown, 'code') : undefined
-  if (typeof code === 'string') return wellFormed(cut(code, MAX_NAME))
+  if (typeof code === 'string') return cut(code, MAX_NAME).toWellFormed()
   return typeof code === 'number' && Number.isFinite(code) ? code : undefined
 }
 
@@ -131,7 +131,7 @@ function causesOf(thrown: unknown): ThrownCause[] {
     if (seen.has(cause)) continue
     seen.add(cause)
     const error_code = codeOf(cause)
-    const message = wellFormed(cut(ownMessage(cause) ?? (isObject(cause) ? '' : shown(cause)), MAX_CAUSE_TEXT))
+    const message = cut(ownMessage(cause) ?? (isObject(cause) ? '' : shown(cause)), MAX_CAUSE_TEXT).toWellFormed()
     causes.push({ name: nameOf(cause), message, ...(error_code === undefined ? {} : { error_code }) })
     waiting.push(...directCauses(cause))
   }
@@ -172,8 +172,4 @@ function read(value: object, key: string): unknown {
   } catch {
     return undefined
   }
-}
-
-function wellFormed(text: string): string {
-  return (text as unknown as { toWellFormed(): string }).toWellFormed()
 }

@@ -2,7 +2,8 @@ import { encode } from '@passover/bus'
 import { acceptReturn } from '@passover/core'
 import { describe, expect, it } from 'vitest'
 import { KEY, output, returnOf } from '../../testing/samples.js'
-import { returnedOf } from './pass-history.js'
+import type { PassMemory } from '../pass/pass-memory.js'
+import { buildPassHistory, returnedOf } from './pass-history.js'
 
 /** The artifacts of an output, as the record reads them. */
 function read(artifacts: unknown[]) {
@@ -22,6 +23,21 @@ describe('a return that tells an error and an output', () => {
     const body = encode({ v: 1, error, output: output({}), brief: {} })
     const returned = returnedOf({ fact: fact as never, body, framed: undefined, content_type: stored.headers.get('Content-Type') })
     expect(returned).toEqual({ v: 1, error })
+  })
+})
+
+describe('a request that was refused', () => {
+  it('has the session that its body names, as UTF-8 can store it', () => {
+    const sessionOf = (body: object) =>
+      buildPassHistory({
+        key: KEY,
+        noted: [],
+        request: { body: Buffer.from(JSON.stringify(body)), content_type: 'application/json' },
+        step: () => undefined,
+      } as unknown as PassMemory).session_id
+    expect(sessionOf({ session_id: 'a session' })).toBe('a session')
+    expect(sessionOf({ session_id: 'x\ud800' })).toBe('x\ufffd')
+    expect(sessionOf({ work_context: { session_id: '\udc00' } })).toBe('\ufffd')
   })
 })
 

@@ -132,6 +132,7 @@ function isJson(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
 }
 
+/** Returns a text of a body that was not checked. Lone surrogates are replaced, as in all that is stored as UTF-8, so that record and index agree. */
 function shortText(value: unknown): string | undefined {
-  return typeof value === 'string' && value.length > 0 && value.length <= MAX_SESSION ? value : undefined
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_SESSION ? value.toWellFormed() : undefined
 }

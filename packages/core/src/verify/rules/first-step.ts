@@ -1,7 +1,7 @@
 import { type AgentRecord, HEADER, type PassError, type Step, SYSTEM, type WorkControl } from '@passover/schemas'
 import type { Admission, ParentPass } from '../../admission/types.js'
 import { CLOCK_SKEW_MS, errorIn, partsIn } from '../state/message-bodies.js'
-import type { PassState, RecordedMessage, RequestState, VerifyRule } from '../state/recorded-message.js'
+import { type PassState, type RecordedMessage, type RequestState, requestDigest, type VerifyRule } from '../state/recorded-message.js'
 import type { VersionHistory } from '../state/version-history.js'
 import { controlDiffers, outcomeText, type ParsedRequest, replayDecision } from './replay-decision.js'
 
@@ -48,8 +48,7 @@ function answerFault({ step, asked }: FirstStep): RuleViolation | undefined {
     }
   }
   const reading = recorded.reading()
-  const digest = reading.ok ? reading.value.digest : recorded.digest()
-  if (step.digest !== undefined && step.digest !== digest) {
+  if (step.digest !== undefined && step.digest !== requestDigest(recorded)) {
     return { rule: 'digest', what: `carries the digest of another request than ${fact.sequence}, which it answers` }
   }
   if (reading.ok && !isBad(step) && reading.value.request.id !== step.key.id) {

@@ -1,7 +1,7 @@
 import { type EventFact, keyText, type PassKey, type RequestFact, type Step } from '@passover/schemas'
 import { EMPTY_JOURNAL } from '../../journal/state-machine.js'
 import { RecentEntries, SeenNames } from './recent-entries.js'
-import type { PassState, RecordedMessage, RequestState } from './recorded-message.js'
+import { type PassState, type RecordedMessage, type RequestState, requestDigest } from './recorded-message.js'
 import { UnansweredRequests } from './unanswered-requests.js'
 
 /**
@@ -95,7 +95,7 @@ export class PassRegistry {
     const known = key && this.find(key)
     const begun = known !== undefined || (key !== undefined && this.hasEnded(key))
     const digest = known?.steps[0]?.digest
-    if (begun && reading.ok && (digest === undefined || digest === reading.value.digest)) return
+    if (begun && (digest === undefined || digest === requestDigest(recorded))) return
     this.asking.add({ fact, recorded, text, other: begun })
   }
 

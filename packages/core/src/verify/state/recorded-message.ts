@@ -145,3 +145,9 @@ export interface RequestState {
   /** True if the pass began with another request. This request is answered as `bad-<sequence>`. */
   other: boolean
 }
+
+/** Returns the digest that the first step of a request carries: of its content, or of its bytes if it cannot be read. */
+export function requestDigest(recorded: RecordedMessage): string {
+  const reading = recorded.reading()
+  return reading.ok ? reading.value.digest : recorded.digest()
+}

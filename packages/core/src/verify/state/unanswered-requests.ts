@@ -1,4 +1,4 @@
-import type { RequestState } from './recorded-message.js'
+import { type RequestState, requestDigest } from './recorded-message.js'
 
 /** Requests that no step has answered yet, by sequence and by requested pass. */
 export class UnansweredRequests {
@@ -32,9 +32,8 @@ export class UnansweredRequests {
   settle(text: string, digest: string | undefined): void {
     for (const sequence of [...(this.byText.get(text) ?? [])]) {
       const asked = this.bySequence.get(sequence)
-      const reading = asked?.recorded.reading()
-      if (!asked || !reading) continue
-      if (reading.ok && (digest === undefined || reading.value.digest === digest)) this.remove(asked)
+      if (!asked) continue
+      if (digest === undefined || requestDigest(asked.recorded) === digest) this.remove(asked)
       else asked.other = true
     }
   }
