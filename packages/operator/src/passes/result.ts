@@ -1,10 +1,10 @@
 import { type Bus, decode, joinOutput, loadParts } from '@passover/bus'
-import { isBody, outputIn } from '@passover/core'
-import { type AnsweredPass, type Part, type PassError, passError, type WorkOutput } from '@passover/schemas'
+import { acceptReturn, isBody, outputIn } from '@passover/core'
+import { type AnsweredPass, type Part, type PassError, type PassKey, passError, type WorkOutput } from '@passover/schemas'
 import { outputBytes } from '@passover/sdk/internal'
 
 /** Result of a pass: the output of a worker, an error, or bytes that are neither. */
-export type PassResult = { output: Partial<WorkOutput> } | { error: PassError; raw_output?: unknown } | { unreadable: string }
+export type PassResult = { output: WorkOutput } | { error: PassError; raw_output?: unknown } | { unreadable: string }
 
 /**
  * Reads the stored return of a pass and fetches its large artifacts. Returns `undefined` if there is none yet.
@@ -27,7 +27,7 @@ export async function readResult(
   const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
   const bytes = outputBytes(stored.data, parts)
   if (!admits(bytes)) return { unreadable: `its output has ${bytes} bytes, too many to load here: passover show` }
-  return join(bus, output, parts)
+  return join(bus, { output, parts, key: pass.key })
 }
 
 function errorOf(body: Record<string, unknown>): PassResult {
@@ -36,11 +36,16 @@ function errorOf(body: Record<string, unknown>): PassResult {
   return { error: parsed.data, ...(body.raw_output === undefined ? {} : { raw_output: body.raw_output }) }
 }
 
-async function join(bus: Bus, output: Record<string, unknown>, parts: Part[]): Promise<PassResult> {
+/** An output that its originator does not accept is an error for everyone else, too. */
+async function join(
+  bus: Bus,
+  { output, parts, key }: { output: Record<string, unknown>; parts: Part[]; key: PassKey },
+): Promise<PassResult> {
   try {
     const joined = joinOutput(output, await loadParts(bus.parts, parts))
-    // Returned as stored: its validity was checked at delivery.
-    return joined.ok ? { output: joined.value as Partial<WorkOutput> } : { unreadable: joined.error }
+    if (!joined.ok) return { unreadable: joined.error }
+    const accepted = acceptReturn(joined.value, key)
+    return accepted.ok ? { output: accepted.output } : { error: accepted.error }
   } catch (error) {
     return { unreadable: error instanceof Error ? error.message : String(error) }
   }
