@@ -18,7 +18,10 @@ type Plans<T> = (steps: Step[], tries: number, refused_by?: number) => Plan<T>
 
 const DEADLINE_MS = 15_000
 
-/** Reads and advances journals. Contains no rules: the caller's plan decides what to publish next. */
+/**
+ * Reads and advances journals. Contains no rules: the caller's plan decides what to publish next and sets its guard. `Publisher` writes the guard as a
+ * header.
+ */
 export class StreamJournal implements Journal {
   readonly #api: JournalApi
   readonly #journals: JournalReader

@@ -32,7 +32,7 @@ export interface Consumption extends AsyncDisposable {
 export interface ConsumeSettings {
   /** Maximum number of concurrent handlers. A function is called again whenever more could be started. */
   concurrency?: number | (() => number)
-  /** Called after the durable consumer was lost and re-created. */
+  /** Called after the durable consumer was lost and re-created. The stream itself is not affected. */
   onRestored?: (what: string) => void
 }
 

@@ -26,7 +26,7 @@ export type Advanced<T> = { ok: true; value: T } | { ok: false; outcome: Publish
 /** Kind of messages of a pass that were not read because there are too many. */
 export type Cut = 'steps' | 'events' | 'progress'
 
-/** Access to the journal of a pass: reads its steps, and publishes the next one. */
+/** Access to the messages of the stream: reads and deletes single messages, and reads and advances the journals of passes. */
 export interface Journal {
   /** Reads all steps in sequence order from the leader. Throws JournalTooLong if there are more than a correct pass can have. */
   read(key: PassKey, from?: number): Promise<Step[]>

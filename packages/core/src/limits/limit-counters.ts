@@ -75,7 +75,7 @@ export class LimitCounters {
     add(this.#pairs, pairOf(key), 1)
   }
 
-  /** Records that the step of a pass is stored. If there is a fold, it will read the step. */
+  /** Counts a pass whose step is stored, for a dispatcher without a fold. Does nothing if there is one, because it will read the step. */
   stored(key: PassKey, time: number): void {
     if (this.#folded()) return
     const ticket = this.#drop(keyText(key))
@@ -87,7 +87,7 @@ export class LimitCounters {
     if (this.#tickets.size > 0) this.#drop(keyText(key))
   }
 
-  /** Records that the fold has read a step: it counts the pass from now on, or the pass has ended. */
+  /** Drops the ticket of a pass whose step the fold has read: the fold counts the pass from now on, or the pass has ended. */
   read(step: Step): void {
     if (this.#tickets.size === 0 || step.untrusted !== undefined || !isSystemStep(step)) return
     this.#drop(keyText(step.key))

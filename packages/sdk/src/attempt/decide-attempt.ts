@@ -61,7 +61,8 @@ export function isOver(facts: DeliveryFacts): boolean {
 
 /**
  * Decides what to do with a delivery (rules 1, 2, 7 and 8 of docs/architecture/invariants.md#rules). Pure. Without a view of the journal: runs a recent
- * first delivery unread, otherwise asks for a read. With the view: run, fence, acknowledge or leave.
+ * first delivery unread, otherwise asks for a read. With the view: run, fence, acknowledge or leave. `beginAttempt` publishes the fence.
+ * It decides again after each read of the journal; only `run` without a read, and the decision inside its plan, have an effect.
  */
 export function decideAttempt(facts: DeliveryFacts, view?: JournalView): AttemptDecision {
   const first = isFirst(facts)

@@ -14,9 +14,10 @@ export function eventHeaders(traceparent: string | undefined): Partial<Record<st
 }
 
 /**
- * Publishes a message that needs no guard: a request or a cancel. Publishes again if the outcome is unknown, since a duplicate does no harm. Returns
- * the stream sequence. Throws E040 after 5 s without an answer, E014 if the stream is full, E012 if the message is too large, and E013 without
- * permission.
+ * Publishes a message that needs no guard: a request or a cancel. Returns the stream sequence. Throws at once E014 if the stream is full or takes no
+ * requests, E012 if the message is too large, and E013 without permission. After any other outcome it publishes again for 5 s and then throws E040: if
+ * there was no answer, because a duplicate does no harm, and after other refusals, because the stream may be without a leader. After one publish
+ * without an answer it retries every refusal.
  */
 export function publishUnguarded(deps: Deps, message: PublishMessage, key: PassKey): Promise<number> {
   const begun = deps.clock.monotonic()

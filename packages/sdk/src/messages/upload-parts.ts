@@ -84,7 +84,7 @@ function mib(bytes: number): string {
   return (bytes / 1024 ** 2).toFixed(1)
 }
 
-/** Returns true if all parts fit into one message. */
+/** Returns true if all parts, stored ones included, would fit into one message. The dispatcher's function counts only the bytes inside a message. */
 export function fitInMessage(parts: readonly Part[]): boolean {
   let total = 0
   for (const { size } of parts) {

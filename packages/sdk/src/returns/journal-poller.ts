@@ -22,7 +22,10 @@ export interface PollHandlers {
   end: (awaited: PendingReturn, outcome: ReturnOutcome) => void
 }
 
-/** Reads the journals of awaited passes whose return may have been missed. Uses one periodic sweep for all passes (I6). */
+/**
+ * Reads the journals of awaited passes whose return may have been missed: 3 s after the request is stored and then every 5 to 15 s, after each
+ * reconnect, and after a message that suggests a stored return. Uses one periodic sweep for all passes (I6).
+ */
 export class JournalPoller implements Disposable {
   readonly #deps: Deps
   readonly #rules: ViewRules

@@ -50,7 +50,7 @@ export class Deleter {
   private readonly deferred: DeferredDeletions
   private readonly prefetch: SegmentPrefetch
   private later: LaterReferences | undefined
-  /** Value of `state.taken` when `left` and `ahead` were loaded. */
+  /** Value of `state.taken` when `deferred` and `later` were loaded. */
   private taken = 0
   private readonly task: SingleFlightTask
   private lookedAgain = Number.NEGATIVE_INFINITY
@@ -75,11 +75,12 @@ export class Deleter {
     return new Deleter(deps, await DeletionState.open(deps.bus, deps))
   }
 
-  /** First segment that is not processed yet. `waiting` counts the passes and advisories deferred in the segments before it. */
+  /** First segment that is not processed yet. */
   get next(): number {
     return this.state.next
   }
 
+  /** Number of passes and advisories that were deferred in the segments before {@link next}. */
   get waiting(): number {
     return this.deferred.size
   }

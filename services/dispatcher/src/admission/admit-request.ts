@@ -18,7 +18,10 @@ const STAT_OF = { admit: 'admitted', hold: 'held', refuse: 'refused' } as const
 /** An admission that can be published. Excludes `later`, which means that the counts for a limit are not known yet. */
 type DecidedAdmission = Exclude<Admission, { kind: 'later' }>
 
-/** The journal after an attempt: begun by this attempt (`me`), begun by another one (`other`), or not begun, to be retried later (`nobody`). */
+/**
+ * The journal after an attempt: begun by this attempt (`me`), begun by another one (`other`), or not begun, to be retried later (`nobody`): the counts
+ * for a limit are not loaded yet, or another request has charged the budget.
+ */
 type JournalOutcome = { by: 'me'; admission: DecidedAdmission } | { by: 'other'; journal: JournalState } | { by: 'nobody' }
 
 /**

@@ -4,7 +4,10 @@ import { PART_INLINE_BYTES, PARTS_INLINE_BYTES, type Part, type PassError } from
 import type { BaseContext } from '../runtime/base-context.js'
 import type { Registry } from './registry.js'
 
-/** Returns true if the parts are small enough to be sent inside a message (docs/architecture/protocol.md#payloads). */
+/**
+ * Returns true if the parts are small enough to be sent inside a message (docs/architecture/protocol.md#payloads). Parts that are stored already count
+ * as 0 bytes.
+ */
 export function fitInMessage(parts: Part[]): boolean {
   let total = 0
   for (const part of parts) {

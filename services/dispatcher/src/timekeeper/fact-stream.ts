@@ -78,6 +78,7 @@ export class FactStream implements AsyncDisposable {
   }
 
   #hear(stored: StoredMessage, fact: Fact): Promise<void> | undefined {
+    // The subscription continues by itself from the new end of a stream that lost its end.
     if (stored.sequence <= this.#position) return this.#startOver()
     this.#position = stored.sequence
     this.#time = stored.time
