@@ -163,7 +163,7 @@ describe('the gateway keeps its document', () => {
     const narrow = await world.another({ rate_burst: 1, rate_per_second: 0.001, body_bytes: 1_024 })
     const refusing = (error: Error) => world.another({}, { ...TEST_TOKENS, find: () => Promise.reject(error) })
     const broken = await refusing(new TypeError('planted'))
-    const spoiled = await refusing(new TokenFileError('/tokens.json', 'is no file of tokens'))
+    const spoiled = await refusing(new TokenFileError('/tokens.json', 'is not a token file'))
     for (const { operation } of operations) {
       const { operationId: name, responses, requestBody } = operation
       const path = { id: 'no-such-pass-1' }

@@ -8,7 +8,7 @@ import { freePorts } from '../support/servers/ports.js'
 /** Runs the examples by the commands of their READMEs, on one server with `passover up --http` and a webhook. */
 
 const SECRET = 'at-least-16-characters'
-const WORKS = /waits for work|Working as/
+const WORKS = /waiting for work|Working as/
 /** Below the repository, so that the packages are found as they are for a person who runs the examples there. */
 let folder: string
 let up: Spawned

@@ -42,7 +42,7 @@ export async function main(argv: string[]): Promise<number> {
     return help ? 0 : 2
   }
   const stage = new Stage({ interactive: !once })
-  using signals = stopSignals(() => write('stderr', 'Stopped at once.\n'))
+  using signals = stopSignals(() => write('stderr', 'Stopped immediately.\n'))
   try {
     return await run(stage, signals, { once })
   } catch (error) {
@@ -98,7 +98,7 @@ async function runIn(home: Home, stage: Stage, signals: StopSignals, { once }: {
   if (why !== 'stop') throw new CliFailure('E040', why, { hint: 'run npm start again', exit: 1 })
   write(
     'stderr',
-    `\nStopping${worker.running > 0 ? `: ${count(worker.running, 'pass', 'passes')} running` : ''}. Ctrl-C again stops at once.\n`,
+    `\nStopping${worker.running > 0 ? `: ${count(worker.running, 'pass', 'passes')} running` : ''}. Press Ctrl-C again to stop immediately.\n`,
   )
   return 0
 }
@@ -213,10 +213,10 @@ function tellNext(stage: Stage, id: string): void {
     [`npx passover show ${id}`, 'this pass again'],
     ['npx passover list', 'all passes'],
     [`npx passover request --to audit --objective "check this" --auto-return --file ${example}`, 'pass work over yourself'],
-    ['npx passover work echo -- printenv PASSOVER_OBJECTIVE', 'be a subagent'],
+    ['npx passover work echo -- printenv PASSOVER_OBJECTIVE', 'work as a subagent'],
   ]) {
     stage.line(`  ${command}`)
     stage.line(dim(`      ${what}`))
   }
-  stage.line(dim('\nCtrl-C stops it.'))
+  stage.line(dim('\nPress Ctrl-C to stop.'))
 }

@@ -62,7 +62,7 @@ export async function openBus(options: BusOptions): Promise<Bus> {
   await nc.flush().catch(() => undefined)
   if (refused.error) {
     await nc.close()
-    const hint = `Give "${options.identity}" permission to subscribe to ${inboxPrefix}.>, or set inbox_prefix to the one it has.`
+    const hint = `Give "${options.identity}" permission to subscribe to ${inboxPrefix}.>, or set inbox_prefix to a prefix that it may use.`
     throw new BusUnreachable(`the server refuses the inbox of "${options.identity}"`, hint, refused.error)
   }
   const bus = new NatsBus({ link, replies, subjects, identity: options.identity, timeout_ms })
@@ -80,7 +80,7 @@ async function dial(
     const on = new Date(facts.expires_at).toISOString()
     throw new BusUnreachable(
       `the credentials of "${facts.name}" expired on ${on}`,
-      `Renew them: passover auth rotate ${facts.name}.`,
+      `To renew them: passover auth rotate ${facts.name}`,
       undefined,
       true,
     )
@@ -117,10 +117,10 @@ function hintOf(message: string, facts: CredentialsFacts | undefined): string {
   const refused = text.includes('authorization') || text.includes('authentication')
   if (refused && facts)
     return `The server does not accept the credentials of "${facts.name}": they were revoked or rotated, or belong to another installation.`
-  if (refused) return 'Check the credentials: the server does not know them.'
-  if (text.includes('certificate')) return 'Name the authority that signed its certificate: PASSOVER_CA takes the path of a PEM file.'
-  if (text.includes('tls')) return 'Check whether the server wants TLS (tls:// in its address).'
-  return 'Start one with `passover up`, or set NATS_URL to the address of one that runs.'
+  if (refused) return 'The server does not accept the credentials. Check them.'
+  if (text.includes('certificate')) return 'Set PASSOVER_CA to the path of a PEM file with the authority that signed its certificate.'
+  if (text.includes('tls')) return 'Check whether the server requires TLS (tls:// in its address).'
+  return 'Start a server with `passover up`, or set NATS_URL to the address of a running server.'
 }
 
 /** Emits a process warning in ASCII: Node prints warnings unescaped, and this one may quote keys and bodies that an agent chose. */

@@ -51,11 +51,11 @@ describe('a failure', () => {
   it('of a limit that frees itself says how long to wait, where that is told', async () => {
     const { document } = await describeFailure(new PassOverError('E014', 'too many', { retry_after_ms: 23_934 }))
     expect(document.error).toEqual({ code: 'E014', message: 'too many', hint: 'Try again after 23.9 s.', retry_after_ms: 23_934 })
-    const spent = new PassOverError('E014', 'spent', { recoverable: false, mend: 'pass it over in another session' })
+    const spent = new PassOverError('E014', 'spent', { recoverable: false, mend: 'request it in another session' })
     expect((await describeFailure(spent)).document.error).toEqual({
       code: 'E014',
       message: 'spent',
-      hint: 'pass it over in another session.',
+      hint: 'request it in another session.',
     })
   })
 

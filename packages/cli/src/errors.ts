@@ -40,7 +40,7 @@ export const INTERRUPTED = 130
 /** Every exit code of the command line. `--help` and docs/reference/errors.md show this table. */
 export const EXIT_CODES: readonly (readonly [number, string])[] = [
   [0, 'done'],
-  [1, 'ran and failed, or a person declined'],
+  [1, 'the command ran and failed, or a person declined'],
   [2, 'usage: the command line or a setting is wrong'],
   [3, 'not found'],
   [4, 'refused by chain or policy'],
@@ -83,7 +83,7 @@ function ruleOf({ context, rule_at }: Coded): PolicyRule | undefined {
 
 function ruleText({ policy_name, policy_version, policy_path, file, line }: PolicyRule): string {
   const shown = oneLine(policy_name)
-  const name = policy_version === 0 ? `${shown}, the defaults: no policy was published` : `${shown}, policy version ${policy_version}`
+  const name = policy_version === 0 ? `${shown}, from the defaults (no policy was published)` : `${shown}, policy version ${policy_version}`
   return `  by ${name}${policy_path ? `  ${oneLine(policy_path)}` : ''}${file ? `  ${file}:${line}` : ''}`
 }
 
@@ -132,7 +132,7 @@ export async function describeFailure(error: unknown): Promise<FormattedFailure>
   const message = errorText(error)
   const outside = await describeForeignError(error, message)
   if (outside) return outside
-  return { document: failureDocument('INTERNAL', message, 'this is a fault of passover itself; PASSOVER_DEBUG=1 shows where'), exit: 1 }
+  return { document: failureDocument('INTERNAL', message, 'this is a bug in passover; PASSOVER_DEBUG=1 prints the stack trace'), exit: 1 }
 }
 
 /** Describes failures that neither the command nor the person caused: the server does not answer a read, or stored data is damaged. */
@@ -144,7 +144,7 @@ async function describeForeignError(error: unknown, message: string): Promise<Fo
   }
   const { SegmentDamaged } = await import('@passover/archive')
   if (!(error instanceof SegmentDamaged)) return undefined
-  const hint = '`passover verify` names what is damaged; an index is made anew by `passover audit rebuild`'
+  const hint = '`passover verify` shows the damage; `passover audit rebuild` rebuilds an index'
   return { document: failureDocument('E041', `the archive is damaged: ${message}`, hint), exit: 1 }
 }
 

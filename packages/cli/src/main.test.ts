@@ -12,16 +12,16 @@ async function said(...argv: string[]) {
 describe('a mistake on the command line', () => {
   it('about a value says the value, and what would be right', async () => {
     expect(await said('list', '--limit', 'many')).toMatchObject({
-      message: '--limit does not take "many"',
+      message: '--limit does not accept "many"',
       hint: '--limit takes a whole number from 1 to 1000.',
     })
-    expect(await said('list', '--status', 'gone')).toMatchObject({ hint: expect.stringMatching(/^it takes one of: requested, held/) })
+    expect(await said('list', '--status', 'gone')).toMatchObject({ hint: expect.stringMatching(/^expected one of: requested, held/) })
     expect(await said('agents', 'add', 'a.b')).toMatchObject({
-      message: '<name> does not take "a.b"',
+      message: '<name> does not accept "a.b"',
       hint: expect.stringContaining('1 to 64'),
     })
     expect(await said('request', '--to', 'a', '--objective', 'o', '--timeout', '25h')).toMatchObject({
-      message: '--timeout does not take "25h"',
+      message: '--timeout does not accept "25h"',
       hint: '--timeout takes at most 24 h.',
     })
   })

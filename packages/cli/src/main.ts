@@ -55,8 +55,8 @@ function wrongValue(message: string): { message: string; hint: string } | undefi
   const [, flags, value, rule] = WRONG_OPTION.exec(message) ?? []
   const [, given, argument, form] = WRONG_ARGUMENT.exec(message) ?? []
   const what = flags === undefined ? argument && `<${argument}>` : /--[\w-]+/.exec(flags)?.[0]
-  const right = (rule ?? form)?.replace(/^Allowed choices are (.*)\.$/, 'it takes one of: $1')
-  return what && right ? { message: `${what} does not take "${oneLine(value ?? given ?? '', 60)}"`, hint: right } : undefined
+  const right = (rule ?? form)?.replace(/^Allowed choices are (.*)\.$/, 'expected one of: $1')
+  return what && right ? { message: `${what} does not accept "${oneLine(value ?? given ?? '', 60)}"`, hint: right } : undefined
 }
 
 /** Splits a commander message into cause and hint. For example, the second line may be "(Did you mean show?)". */
@@ -68,7 +68,7 @@ export function usageFailure(
   if (wrong) return { document: { error: { code: 'E042', ...wrong } }, exit: 2 }
   const [cause = '', suggestion] = error.message.replace(/^error: /, '').split('\n')
   const explained =
-    command === 'passover' ? 'passover --help lists the commands; passover help <command> explains one' : `${command} --help explains it`
+    command === 'passover' ? 'passover --help lists all commands; passover help <command> explains one' : `${command} --help explains it`
   const hint = given ?? suggestion?.replace(/^\((.*)\)$/, '$1') ?? explained
   return { document: { error: { code: 'E042', message: cause, hint } }, exit: 2 }
 }
@@ -99,7 +99,7 @@ function endOnLostOutput(): void {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EPIPE') process.exit(process.exitCode ?? 0)
       if (stream !== process.stderr) {
-        const why = error.code === 'ENOSPC' ? 'no space is left' : (fileErrorReason(error) ?? error.message)
+        const why = error.code === 'ENOSPC' ? 'no space left on the device' : (fileErrorReason(error) ?? error.message)
         write('stderr', `✗ the output cannot be written: ${why} (E014)\n`)
       }
       process.exit(1)

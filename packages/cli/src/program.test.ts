@@ -112,7 +112,7 @@ describe('the command tree', () => {
     expect((await failure(['shwo', 'x'])).message).toContain('Did you mean show?')
     expect((await failure(['list', '--limt', '3'])).message).toContain('Did you mean --limit?')
     expect((await failure(['list', '--limit', 'many'])).message).toContain('whole number')
-    expect((await failure(['request', '--to', 'echo', '--objective', 'x', '--timeout', '30'])).message).toContain('with its unit')
+    expect((await failure(['request', '--to', 'echo', '--objective', 'x', '--timeout', '30'])).message).toContain('with a unit')
     expect((await failure(['request', '--to', 'a.b', '--objective', 'x'])).message).toContain('name')
     expect((await failure(['request', '--to', 'passover', '--objective', 'x'])).message).toContain('reserved')
     expect((await failure(['list', 'surplus'])).message).toContain('too many arguments')

@@ -54,8 +54,8 @@ describe('PassOverError', () => {
     expect(error).toMatchObject({ name: 'PassOverError', code: 'E014', message: 'full', recoverable: true, context: { retry_after_ms: 5 } })
     expect(error.suggestedAction).toBe(ERRORS.E014.action)
     // Who refused it may know better.
-    const mend = 'let it begin passes: passover agents add bob'
-    expect(new PassOverError('E013', 'no', { mend }).suggestedAction).toBe('Let it begin passes: npx passover agents add bob')
+    const mend = 'to let it originate passes: passover agents add bob'
+    expect(new PassOverError('E013', 'no', { mend }).suggestedAction).toBe('To let it originate passes: npx passover agents add bob')
     // A command is written as it is typed.
     expect(new PassOverError('E013', 'no', { mend: 'passover auth add agent bob' }).suggestedAction).toBe(
       'Run: npx passover auth add agent bob',

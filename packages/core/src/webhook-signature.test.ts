@@ -27,7 +27,7 @@ describe('the signature of a webhook', () => {
   })
 
   it('is of the body as it came, and says so to whom gives what was parsed of it', () => {
-    expect(() => verifyWebhook({ body: JSON.parse('{}') as never, signature, secret }, NOW)).toThrow('not what was parsed')
+    expect(() => verifyWebhook({ body: JSON.parse('{}') as never, signature, secret }, NOW)).toThrow('not the parsed value')
   })
 
   it('may be one of several, while a secret is changed', () => {

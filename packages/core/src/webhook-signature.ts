@@ -29,7 +29,7 @@ export interface SignedWebhook {
  */
 export function verifyWebhook({ body, signature, secret }: SignedWebhook, now = Date.now(), tolerance_ms = TOLERANCE_MS): WebhookVerdict {
   if (typeof body !== 'string' && !(body instanceof Uint8Array))
-    throw new TypeError('body: must be the text or the bytes of the request as they came, not what was parsed of them')
+    throw new TypeError('body: must be the text or bytes of the request as received, not the parsed value')
   // Some frameworks turn a repeated header into a list.
   const fields = (typeof signature === 'string' ? signature : '').split(',').map((field) => field.trim().split('='))
   const seconds = fields.find(([name]) => name === 't')?.[1]

@@ -14,7 +14,7 @@ export class ServerChanged extends Error {
   constructor(path: string, found: string, records: string) {
     super(
       [
-        `${path} was changed after Passover installed it, and is not started: its SHA-256 is ${found}, and ${records} has another one.`,
+        `${path} was changed after Passover installed it and is not started: its SHA-256 is ${found}, which differs from the one in ${records}.`,
         `Another program may have replaced it. Remove ${dirname(path)} to have it installed again; if you replaced it yourself, remove ${records}.`,
       ].join('\n'),
     )
@@ -59,7 +59,7 @@ export class ServerChecksums {
       await mkdir(dirname(this.#records), { recursive: true, mode: 0o700 })
       await appendFile(this.#records, `${line}\n`, { mode: 0o600, flush: true })
     } catch (error) {
-      this.#say(`the checksum of nats-server cannot be kept in ${this.#records} (${(error as NodeJS.ErrnoException).code})`)
+      this.#say(`the checksum of nats-server cannot be stored in ${this.#records} (${(error as NodeJS.ErrnoException).code})`)
     }
     return sum
   }

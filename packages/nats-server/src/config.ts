@@ -129,7 +129,7 @@ function tlsEntry({ cert, key, ca }: NonNullable<ServerSettings['tls']>): object
 
 function userEntry({ user, password, permissions }: ServerUser): object {
   if (!/^[\x21-\x7e]+$/.test(password) || /^\$2[aby]?\$/.test(password))
-    throw new Error(`the password of ${user} must be printable ASCII and no bcrypt hash`)
+    throw new Error(`the password of ${user} must be printable ASCII and not a bcrypt hash`)
   if (!permissions) return { user, password }
   const { publish, never, subscribe, answers } = permissions
   return {

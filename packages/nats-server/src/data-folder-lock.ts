@@ -20,7 +20,7 @@ export class FolderInUse extends Error {
     readonly folder: string,
     readonly holder: Holder,
   ) {
-    super(`process ${holder.owner} runs a server on ${folder}${holder.url ? ` at ${holder.url}` : ''}`)
+    super(`process ${holder.owner} is running a server on ${folder}${holder.url ? ` at ${holder.url}` : ''}`)
   }
 }
 

@@ -31,10 +31,10 @@ export function mirrorsIn(output: string): string[] {
 export async function fromDebian({ folder, env, progress }: Fetching): Promise<string> {
   const apt = await privateApt(folder, env)
   const mirrors = await configuredMirrors(apt)
-  if (mirrors.length === 0) throw new Error('apt has no sources here')
+  if (mirrors.length === 0) throw new Error('apt has no package sources on this system')
   const failures: string[] = []
   for (const mirror of mirrors.slice(0, MAX_MIRRORS)) {
-    progress(`Looking for Debian’s nats-server (suite ${SUITE}) at the mirror that apt is set up with`)
+    progress(`Looking for Debian’s nats-server (suite ${SUITE}) at the mirror that apt uses`)
     try {
       return await download(apt, { mirror, folder, env })
     } catch (error) {
@@ -96,7 +96,7 @@ async function configuredMirrors(apt: Apt): Promise<string[]> {
     return mirrorsIn(await apt.get(['update', '--print-uris'], 20_000))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new Error('no apt-get on this system')
-    throw new Error(`apt does not say what mirror it uses: ${lastWords(error)}`)
+    throw new Error(`apt does not report its mirror: ${lastWords(error)}`)
   }
 }
 
@@ -120,7 +120,7 @@ async function download(apt: Apt, { mirror, folder, env }: { mirror: string; fol
 function lastWords(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { stderr, killed } = error as Error & { stderr?: string; killed?: boolean }
-  if (killed) return 'no end in sight, given up'
+  if (killed) return 'it took too long and was stopped'
   const said = (stderr ?? '').split('\n').filter((line) => /^(E:|Err:|dpkg)/.test(line))
   const text = said.length > 0 ? said.join(' ') : error.message
   const unverified = /NO_PUBKEY|not signed|GPG error|EXPKEYSIG/.test(stderr ?? '')

@@ -66,11 +66,11 @@ export async function fromRelease({ folder, env, progress }: Fetching, source: P
 
   const sums = new TextDecoder().decode(await get(`${base}/v${version}/SHA256SUMS`, { answer_ms, download_ms: 2 * answer_ms }))
   const wanted = checksumOf(sums, file)
-  if (!wanted) throw new Error(`its SHA256SUMS does not name ${file}`)
+  if (!wanted) throw new Error(`its SHA256SUMS does not list ${file}`)
   progress(`Downloading ${file}`)
   const archive = await get(`${base}/v${version}/${file}`, { answer_ms, download_ms })
   const found = createHash('sha256').update(archive).digest('hex')
-  if (found !== wanted) throw new Error(`checksum of ${file} is ${found}, SHA256SUMS says ${wanted}; it was thrown away`)
+  if (found !== wanted) throw new Error(`checksum of ${file} is ${found}, but SHA256SUMS has ${wanted}; the file was deleted`)
 
   const path = join(folder, file)
   await writeFile(path, archive)

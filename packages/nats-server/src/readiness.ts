@@ -57,7 +57,7 @@ export async function untilReady({ dir, pid, exited, log, logged, timeout_ms }: 
     .map((line) => line.replace(/^\[\d+\] \S+ \S+ /, ''))
     .join(' ')
   throw new ServerStartFailed(
-    `nats-server ${ended ? 'ended at once' : `did not answer within ${timeout_ms} ms`}: ${why.slice(0, 1_000) || 'it said nothing'} (log: ${log})`,
+    `nats-server ${ended ? 'exited immediately' : `did not answer within ${timeout_ms} ms`}: ${why.slice(0, 1_000) || 'it printed nothing'} (log: ${log})`,
     log,
     taken,
   )
@@ -84,8 +84,8 @@ export async function handshake(host: string, port: number, timeout_ms = 5_000):
       if (text.includes('\r\n')) break
     }
     const info = JSON.parse(/^INFO (.*)\r\n/.exec(text)?.[1] ?? '{}') as { version?: string; server_name?: string; jetstream?: boolean }
-    if (!info.version) throw new Error(`what answers at ${host}:${port} is no NATS server`)
-    if (!info.jetstream) throw new Error(`the server at ${host}:${port} has JetStream off`)
+    if (!info.version) throw new Error(`the server at ${host}:${port} is not a NATS server`)
+    if (!info.jetstream) throw new Error(`JetStream is disabled on the server at ${host}:${port}`)
     return { version: info.version, name: info.server_name ?? '' }
   } finally {
     clearTimeout(timer)

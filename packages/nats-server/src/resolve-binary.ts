@@ -47,9 +47,9 @@ export class ServerUnavailable extends Error {
   ) {
     super(
       [
-        `No nats-server ${needed} or newer could be found or fetched:`,
+        `No nats-server ${needed} or newer could be found or downloaded:`,
         ...tried.map(({ source, why }) => `  ${source}: ${why}`),
-        'Install one and put it on PATH (https://docs.nats.io, or your system’s package nats-server), or set NATS_URL to a server that runs.',
+        'Install one and put it on PATH (https://docs.nats.io, or your system’s package nats-server), or set NATS_URL to a running server.',
       ].join('\n'),
     )
   }
@@ -72,7 +72,7 @@ export function compareVersions(a: string, b: string): number {
  */
 export function requireIsolation(version: string): void {
   if (compareVersions(version, OLDEST_ISOLATING_SERVER) >= 0) return
-  const why = `it is ${version}; isolated accounts need ${OLDEST_ISOLATING_SERVER} or newer`
+  const why = `its version is ${version}; isolated accounts need ${OLDEST_ISOLATING_SERVER} or newer`
   throw new ServerUnavailable([{ source: 'nats-server', why }], OLDEST_ISOLATING_SERVER)
 }
 
@@ -118,7 +118,7 @@ export async function resolveServerBinary(options: BinaryOptions = {}): Promise<
   for (const { source, fetch } of sources) {
     try {
       const installed = await install({ cache, checksums }, { env, progress }, fetch)
-      progress(`nats-server ${installed.version} is ready in ${cache}`)
+      progress(`nats-server ${installed.version} is installed in ${cache}`)
       return { ...installed, source }
     } catch (error) {
       tried.push({ source, why: error instanceof Error ? error.message : String(error) })
@@ -140,7 +140,7 @@ async function findOnPath(env: NodeJS.ProcessEnv, tried: { source: string; why: 
     if (compareVersions(version, OLDEST_SERVER) >= 0) return { path, version, source: 'path' }
     seen.push(`${path} is ${version}`)
   }
-  tried.push({ source: 'path', why: seen.length > 0 ? `too old: ${seen.join(', ')}` : 'no nats-server there' })
+  tried.push({ source: 'path', why: seen.length > 0 ? `too old: ${seen.join(', ')}` : 'no nats-server found' })
   return undefined
 }
 
@@ -174,7 +174,7 @@ async function install(
   try {
     const fetched = await fetch({ ...context, folder })
     const version = await serverVersion(fetched)
-    if (!version) throw new Error('what was fetched does not run on this machine')
+    if (!version) throw new Error('the downloaded program does not run on this machine')
     if (compareVersions(version, OLDEST_SERVER) < 0) throw new Error(`it has only ${version}`)
     const ready = join(folder, 'ready')
     await mkdir(ready)

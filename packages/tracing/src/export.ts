@@ -37,7 +37,7 @@ export function reportChanges(exporter: SpanExporter, say: (line: string) => voi
       exporter.export(spans, (result) => {
         const failed = result.code !== SUCCESS
         if (failed && !lost) say(`spans cannot be sent: ${result.error?.message ?? 'no reason given'}`)
-        if (!failed && lost) say('spans are sent again')
+        if (!failed && lost) say('spans can be sent again')
         lost = failed
         done(result)
       })

@@ -124,7 +124,7 @@ describe('exporters', () => {
       (line) => lines.push(line),
     )
     for (let n = 0; n < 4; n++) exporter.export([], () => undefined)
-    expect(lines).toEqual(['spans cannot be sent: nobody there', 'spans are sent again'])
+    expect(lines).toEqual(['spans cannot be sent: nobody there', 'spans can be sent again'])
   })
 
   it('on stderr are a line of JSON a span', () => {

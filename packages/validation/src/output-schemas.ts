@@ -70,7 +70,7 @@ class Checks implements OutputSchemas {
 
   checkFor(owner: string, schema: unknown, value: unknown): Promise<SchemaVerdict> {
     const text = jsonOf(value ?? null)
-    if (text === undefined) return Promise.resolve({ faults: ['/: the output is no JSON'] })
+    if (text === undefined) return Promise.resolve({ faults: ['/: the output is not JSON'] })
     return this.#ask(owner, schema, text)
   }
 
@@ -87,7 +87,7 @@ class Checks implements OutputSchemas {
 
   #ask(owner: string, schema: unknown, value: string | undefined): Promise<SchemaVerdict> {
     const text = jsonOf(schema)
-    if (text === undefined) return Promise.resolve({ faults: ['the schema is no JSON'] })
+    if (text === undefined) return Promise.resolve({ faults: ['the schema is not JSON'] })
     if (text.length > MAX_SCHEMA_BYTES) return Promise.resolve({ faults: [`the schema is larger than ${MAX_SCHEMA_BYTES} characters`] })
     if (this.#closed) return Promise.resolve(CLOSED)
     return new Promise((settle) => {
@@ -128,7 +128,7 @@ function faultsIn(verdict: SchemaVerdict): string[] {
   return 'faults' in verdict ? verdict.faults : [verdict.unchecked]
 }
 
-const CLOSED: SchemaVerdict = { faults: ['the output could not be checked: the process was about to end'] }
+const CLOSED: SchemaVerdict = { faults: ['the output could not be checked because the process is shutting down'] }
 
 /** Returns the JSON text of a value, or `undefined` if it is not JSON or too deeply nested. */
 function jsonOf(value: unknown): string | undefined {

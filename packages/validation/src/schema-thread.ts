@@ -37,7 +37,7 @@ export class SchemaThread implements AsyncDisposable {
   /** Runs one check at a time, and reports how long it used the thread. Never throws. */
   async check(text: Omit<ToThread, 'id'>): Promise<Checked> {
     const worker = await this.#started()
-    if (!worker) return { faults: ['the output could not be checked: no thread could be started for its schema'], spent_ms: 0 }
+    if (!worker) return { faults: ['the output could not be checked because no thread could be started for its schema'], spent_ms: 0 }
     const task = this.#task
     const began = { spent: spentBy(task), at: performance.now() }
     const faults = await this.#checkOn(worker, text)
@@ -58,8 +58,8 @@ export class SchemaThread implements AsyncDisposable {
     if (ended.kind === 'checked') return ended.faults
     await this.#kill()
     if (ended.kind === 'late') return [`the schema took longer than ${timeout_ms} ms`]
-    const why = ended.kind === 'broken' ? ended.why : 'it began anew'
-    return [`the schema needs more than ${memory_mb} MB, or broke its thread: ${why}`]
+    const why = ended.kind === 'broken' ? ended.why : 'its thread was restarted'
+    return [`the schema needs more than ${memory_mb} MB, or its thread failed: ${why}`]
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -91,7 +91,7 @@ export const span = z.number().min(0).max(LIMITS.time)
 export const count = z.int().min(0)
 
 /** Path of a file as its agent names it. The writer must check that it is inside the directory. */
-export const filePath = filled(LIMITS.path).refine((path) => !path.includes('\0'), 'a path has no NUL')
+export const filePath = filled(LIMITS.path).refine((path) => !path.includes('\0'), 'a path may not contain NUL')
 
 /** A fault of a value, and the path of the field that has it. */
 export interface FieldFault {
@@ -123,7 +123,7 @@ export function jsonFault(value: unknown): FieldFault | undefined {
   return exhausted ? (oddField(value) ?? here(found.why)) : found
 }
 
-const TOO_DEEP = `is nested more than ${LIMITS.depth} deep`
+const TOO_DEEP = `is nested more than ${LIMITS.depth} levels deep`
 
 function fault(value: unknown, depth: number, budget: { nodes: number; characters: number }): FieldFault | undefined {
   budget.nodes -= 1

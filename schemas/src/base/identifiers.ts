@@ -25,7 +25,7 @@ export const agentName = z
   .string()
   .regex(/^(?!passover$)[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, {
     error: ({ input }) =>
-      input === SYSTEM ? `"${SYSTEM}" is reserved` : 'a name has 1 to 64 of A-Z a-z 0-9 _ - and starts with a letter or digit',
+      input === SYSTEM ? `"${SYSTEM}" is reserved` : 'a name has 1 to 64 characters of A-Z a-z 0-9 _ - and starts with a letter or digit',
   })
 
 const PASS_ID = /^(?!bad-)[A-Za-z0-9_-]{9,64}$/
@@ -37,7 +37,7 @@ export const passId = z
     error: ({ input }) =>
       typeof input === 'string' && input.startsWith('bad-')
         ? 'ids that start with "bad-" are reserved'
-        : 'an id has 9 to 64 of A-Z a-z 0-9 _ -',
+        : 'an id has 9 to 64 characters of A-Z a-z 0-9 _ -',
   })
 
 /** Returns true if `passId` accepts the text. Every reader calls this for every request, and zod would allocate four objects each time. */
@@ -46,7 +46,7 @@ export function isPassId(text: string): boolean {
 }
 
 /** An id as it may occur in the stream: also `bad-<sequence>`, under which malformed requests are refused. */
-export const storedId = z.string().regex(/^[A-Za-z0-9_-]{9,64}$/, 'an id has 9 to 64 of A-Z a-z 0-9 _ -')
+export const storedId = z.string().regex(/^[A-Za-z0-9_-]{9,64}$/, 'an id has 9 to 64 characters of A-Z a-z 0-9 _ -')
 
 /** Key of a pass that can be requested. */
 export const passKey = z.object({ originator: agentName, subagent: agentName, id: passId })

@@ -87,7 +87,7 @@ function plain(issue: Issue): string {
     case 'invalid_value':
       return `must be ${oneOf(issue.values ?? [])}`
     case 'invalid_union':
-      return issue.options ? `must be ${oneOf(issue.options)}` : 'has none of the allowed forms'
+      return issue.options ? `must be ${oneOf(issue.options)}` : 'does not match any allowed form'
     case 'unrecognized_keys':
       return unknownKeys(issue.keys ?? [])
     case 'too_small':
@@ -118,7 +118,7 @@ const KINDS: Record<string, string> = {
   record: 'an object',
   array: 'a list',
   null: 'null',
-  undefined: 'left out',
+  undefined: 'missing',
   function: 'a function',
 }
 

@@ -81,7 +81,7 @@ export const sessionMessage = capKeys(
     parts: list(sessionPart, LIMITS.parts),
     timestamp: time,
   })
-    .refine(oneAgent, { message: 'agent_name and agent_id are one field and differ', path: ['agent_id'] })
+    .refine(oneAgent, { message: 'agent_name and agent_id are the same field but have different values', path: ['agent_id'] })
     .overwrite(nameAgent),
   LIMITS.keys,
 )

@@ -27,13 +27,13 @@ const perSession = (what: string) =>
   many
     .optional()
     .describe(
-      `The loop breaker: refuses a ${what} with E014 if its session already had this number of passes. For a pass without a parent, counts all passes without a parent that its originator asked for in the session, to all subagents together. For a child, counts all that its originator asked for within the tree of the same root. If no session was named, only children are counted. Default 1,000.`,
+      `The loop breaker: refuses a ${what} with E014 if its session already had this number of passes. For a root pass, counts all root passes of its originator in the session, to all subagents together. For a child, counts all passes of its originator within the tree of the same root. If no session was named, only children are counted. Default 1,000.`,
     )
 const mostHeld = (what: string) =>
   many
     .optional()
     .describe(
-      `Refuses a ${what} that would wait for a person's approval with E014 if this number of its originator's passes, to all subagents together, already wait for approval. Default 1,000.`,
+      `Refuses a ${what} that needs a person's approval with E014 if this number of passes of its originator, to all subagents together, already wait for approval. Default 1,000.`,
     )
 const mostOpen = (what: string) =>
   many
@@ -44,7 +44,7 @@ const mostOpen = (what: string) =>
 const treeBudget = budget
   .optional()
   .describe(
-    'What a pass and everything below it may use: passes, tokens, time. Beyond it a pass is refused with E014; a context of more tokens with E012.',
+    'Limits of a pass and its descendants: passes, tokens and time. A pass beyond it is refused with E014, and a context with more tokens with E012.',
   )
 const tools = list(filled(LIMITS.word), LIMITS.tools)
 const person = filled(LIMITS.short)
@@ -55,14 +55,14 @@ const storedTime = time.overwrite((value) => (value < 1e11 ? value * 1000 : valu
 
 /** Fields of level `override`, which one request may override for itself. */
 const overridable = {
-  auto_return: flag.optional().describe('Delivers every output without a release by a person, also where a critical finding was reported.'),
+  auto_return: flag.optional().describe('Delivers every output without a release by a person, even if it has critical findings.'),
   auto_review: flag
     .optional()
     .describe('Delivers a partial, blocked or rejected output without a release by a person, unless it has a finding of severity `error`.'),
   auto_apply: flag
     .optional()
     .describe(
-      'Lets proposed changes be applied without a decision, where request, output and rights allow it, no approval is required, and nothing critical was found.',
+      'Allows proposed changes to be applied without a decision if request, output and rights allow it, no approval is required, and the output has no critical finding.',
     ),
   require_user_approval: flag.optional().describe('Whether a person must approve proposed changes before they are applied.'),
   hold_before_dispatch: flag.optional().describe('Whether a person must approve the pass before the work starts.'),
@@ -99,7 +99,7 @@ const held = {
     .describe('How long a pass or its result waits for a decision, in milliseconds, at most 7 days. Then it expires with E013.'),
   max_chain_depth: depth
     .optional()
-    .describe('Most passes in one chain, this one included, at most 32. Beyond it a pass is refused with E002.'),
+    .describe('Maximum number of passes in one chain, including this one, at most 32. A longer chain is refused with E002.'),
 }
 const rightsOf = {
   can_modify_files: flag
@@ -114,12 +114,12 @@ const rates = {
   max_passes_per_minute: many
     .optional()
     .describe(
-      'Passes that may begin within a minute. Pair and subagent count separately; of the limit of a subagent one originator has at most half. Beyond it a pass is refused with E014.',
+      'Maximum number of passes that are admitted per minute. Pair and subagent count separately; one originator may use at most half of the limit of a subagent. Beyond it a pass is refused with E014.',
     ),
   max_active: many
     .optional()
     .describe(
-      'Passes that may be open at a time. Pair and subagent count separately; a subagent does not count held passes, and one originator has at most half of its limit. Beyond it a pass is refused with E014.',
+      'Maximum number of open passes. Pair and subagent count separately; a subagent does not count held passes, and one originator may use at most half of its limit. Beyond it a pass is refused with E014.',
     ),
 }
 const leases = {
@@ -128,13 +128,13 @@ const leases = {
     .positive()
     .max(LIMITS.attempts)
     .optional()
-    .describe('How many attempts may begin before a pass whose workers were lost ends with E011 and a dead letter.'),
+    .describe('Maximum number of attempts. When the worker of the last attempt is lost, the pass ends with E011 and a dead letter.'),
   lease_ms: z
     .int()
     .min(LIMITS.min_lease_ms)
     .max(LIMITS.max_lease_ms)
     .optional()
-    .describe('How long a worker holds a pass without renewing its lease, in milliseconds. Then another worker may take it.'),
+    .describe('How long a worker holds a pass without renewing its lease, in milliseconds. After that, another worker may take it.'),
 }
 
 /** AgentPairPreference as written in a file: all fields optional, `from` and `to` come from its key. */
@@ -155,7 +155,9 @@ export const agentPairPreference = strict({
   budget: treeBudget,
   allow_widening: list(widenable, widenable.options.length)
     .optional()
-    .describe('Fields that a request may widen by `override`. All others it may only narrow; else it is refused with E013.'),
+    .describe(
+      'Fields that a request may widen by `override`. All other fields can only be narrowed; widening one of them is refused with E013.',
+    ),
   approvers: deciders,
 
   created_at: storedTime.optional(),
@@ -177,9 +179,7 @@ export const subagentPreference = strict({
   ...leases,
   max_compute_time_ms: timeout
     .optional()
-    .describe(
-      'Longest run of the handler or command, in milliseconds. Beyond it the pass ends with E010. Absent: the timeout of the pass.',
-    ),
+    .describe('Time limit of the handler or command, in milliseconds. Beyond it the pass ends with E010. Absent: the timeout of the pass.'),
   max_memory_mb: z
     .int()
     .positive()
@@ -188,7 +188,7 @@ export const subagentPreference = strict({
     .describe('Memory of a command and all its processes, in MiB. Beyond it the pass ends with E014. Absent: no limit.'),
   validate_output: flag.optional().describe('Whether outputs are checked against `output_schema`.'),
   /** A JSON Schema (2020-12) of the output. */
-  output_schema: jsonRecord.optional().describe('JSON Schema (2020-12) that the output must fit. One that does not is E021.'),
+  output_schema: jsonRecord.optional().describe('JSON Schema (2020-12) of the output. An output that does not match it is E021.'),
 })
 export type SubagentPreference = z.infer<typeof subagentPreference>
 
@@ -222,8 +222,8 @@ export const policyDefaults = strict({
 export type PolicyDefaults = z.infer<typeof policyDefaults>
 
 export const auditPreference = strict({
-  log_all_passes: flag.optional().describe('`false` stops records and exports. The stream and its archive keep every pass all the same.'),
-  log_directory: filled(LIMITS.line).optional().describe('Where `passover audit export` writes, where `--out` is not given.'),
+  log_all_passes: flag.optional().describe('`false` disables records and exports. The stream and its archive keep every pass anyway.'),
+  log_directory: filled(LIMITS.line).optional().describe('Folder to which `passover audit export` writes if `--out` is not given.'),
   retention_days: z.number().positive().max(36_500).optional().describe('How long the archive keeps a segment, in days. Default 30.'),
 })
 export type AuditPreference = z.infer<typeof auditPreference>
@@ -257,7 +257,7 @@ function byKey<T extends object>(entries: Record<string, T>, name: (key: string)
     for (const [field, value] of Object.entries(names)) {
       const said = (entry as Named)[field]
       if (said !== undefined && said !== value) {
-        issues.push({ code: 'custom', message: `says "${said}" under a key that says "${value}"`, input: said, path: [key, field] })
+        issues.push({ code: 'custom', message: `is "${said}", but the key says "${value}"`, input: said, path: [key, field] })
       }
     }
     named[key] = { ...names, ...entry }

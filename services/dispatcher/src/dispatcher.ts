@@ -76,7 +76,7 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
     begun.push(timekeeper)
   } else
     deps.log.info(
-      'keeps no time: passes under a rate or a number of active ones, and requests that cannot be read, are left to dispatchers that do',
+      'timekeeper is off; passes with rate or concurrency limits, and unreadable requests, are left to dispatchers that run one',
     )
   const consumers = new WorkConsumers(context, (subagent) => timekeeper?.workStart(subagent))
   consumers.start()
@@ -96,7 +96,7 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
   progress.start()
   watchDispatcher(health, deps, { stores, policy, admission, timekeeper, backpressure, progress })
   health.begin()
-  deps.log.info({ registration: options.registration, policy: policy.current().version }, 'dispatcher takes requests')
+  deps.log.info({ registration: options.registration, policy: policy.current().version }, 'dispatcher accepts requests')
   return new RunningDispatcher(context, { admission, answering, consumers, backpressure, timekeeper, stores, progress, health })
 }
 
@@ -122,10 +122,10 @@ async function watchStores(context: Context, health: Health): Promise<StoreWatch
     bus: deps.bus,
     clock: deps.clock,
     every_ms: options.stores_ms,
-    onMade: (names) => health.did('buckets', `made ${names.join(', ')} anew`),
+    onMade: (names) => health.did('buckets', `recreated ${names.join(', ')}`),
     async onRenewed(names) {
-      if (names.includes('stream')) deps.log.error('the stream is another one: what was open in the former one is lost')
-      if (names.includes('agents')) health.did('buckets', `put ${await registry.rebuild()} agents back from their events`)
+      if (names.includes('stream')) deps.log.error('the stream was replaced; open passes of the previous stream are lost')
+      if (names.includes('agents')) health.did('buckets', `restored ${await registry.rebuild()} agents from their events`)
       if (names.includes('policy')) await policy.again()
       if (names.includes('budgets')) budgets.lostBefore(deps.clock.now())
     },

@@ -47,6 +47,6 @@ function policyIn(path: string, readFile: (path: string) => string | undefined):
     return JSON.parse(text)
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    throw new SettingError(`PASSOVER_POLICY: ${path} is not JSON: ${why}`, 'passover policy check <path> names the line')
+    throw new SettingError(`PASSOVER_POLICY: ${path} is not JSON: ${why}`, 'passover policy check <path> shows the line')
   }
 }

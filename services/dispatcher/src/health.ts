@@ -28,7 +28,7 @@ export function watchDispatcher(health: Health, { bus }: DispatcherDeps, looked:
   watchStorage(health, bus)
   health.watch('consumers', 'needed', () => unhealthyIf(progress.trouble))
   health.watch('room', 'told', () =>
-    unhealthyIf(backpressure.state === 'closed' ? 'the stream is nearly full: no requests are taken' : undefined),
+    unhealthyIf(backpressure.state === 'closed' ? 'the stream is nearly full; no requests are accepted' : undefined),
   )
 }
 

@@ -8,13 +8,13 @@ const OUTCOMES = ['admitted', 'held', 'refused', 'bad', 'repeated', 'retried'] a
 export function dispatcherMetrics(stats: Stats): Registry {
   const registry = new Registry()
   const outcomes = OUTCOMES.map((outcome) => ({ labels: { outcome }, value: stats[outcome] }))
-  const requests = { name: 'passover_dispatcher_requests_total', help: 'Requests, by what was made of them', labels: ['outcome'] }
+  const requests = { name: 'passover_dispatcher_requests_total', help: 'Requests, by outcome', labels: ['outcome'] }
   counter(registry, requests, outcomes)
-  const decided = 'Held passes that went on or ended as a person decided'
+  const decided = 'Held passes that continued or ended by the decision of a person'
   counter(registry, { name: 'passover_dispatcher_decisions_total', help: decided }, stats.decided)
-  counter(registry, { name: 'passover_dispatcher_endings_total', help: 'Passes that its timekeeper ended' }, stats.ended)
-  const open = 'Open passes and unanswered requests that its timekeeper knows of'
+  counter(registry, { name: 'passover_dispatcher_endings_total', help: 'Passes ended by the timekeeper' }, stats.ended)
+  const open = 'Open passes and unanswered requests known to the timekeeper'
   gauge(registry, { name: 'passover_dispatcher_open', help: open }, stats.open)
-  gauge(registry, { name: 'passover_dispatcher_position', help: 'Sequence that its timekeeper has read up to' }, stats.position)
+  gauge(registry, { name: 'passover_dispatcher_position', help: 'Sequence up to which the timekeeper has read' }, stats.position)
   return registry
 }

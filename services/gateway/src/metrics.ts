@@ -25,12 +25,12 @@ export class Metrics {
     const name = 'passover_http_request_duration_seconds'
     this.#seconds = new Histogram({
       name,
-      help: 'Until the answer begins',
+      help: 'Time until the response starts',
       labelNames: ['operation'],
       buckets: DURATION_BUCKETS_S,
       registers,
     })
-    const passes = 'Open passes of an agent: it works on them, they wait for it, it asked for them'
+    const passes = 'Open passes of an agent: running, waiting, and originated'
     this.#open = new Gauge({ name: 'passover_passes_open', help: passes, labelNames: ['agent', 'as'], registers })
     this.#stream = new Gauge({ name: 'passover_stream', help: 'Messages and bytes of the stream', labelNames: ['what'], registers })
     this.#parts = new Gauge({ name: 'passover_gateway', help: 'Open feeds, and connections in use', labelNames: ['what'], registers })

@@ -17,7 +17,7 @@ export interface ProcessConfig {
  */
 export function readEnvironment(env: Environment, readFile: (path: string) => string | undefined): ProcessConfig {
   const settings = webhookFrom(env)
-  if (!settings) throw new SettingError('PASSOVER_WEBHOOK_URL is not set: there is nobody to notify', 'set it to an http(s) address')
+  if (!settings) throw new SettingError('PASSOVER_WEBHOOK_URL is not set, so no webhook can be notified', 'set it to an http(s) address')
   return { bus: busFromEnvironment(env, readFile), settings, log_level: env.PASSOVER_LOG_LEVEL ?? 'info' }
 }
 
@@ -27,7 +27,7 @@ export function webhookFrom(env: Environment): NotifierSettings | undefined {
   if (!url) return undefined
   if (!secret)
     throw new SettingError(
-      'PASSOVER_WEBHOOK_URL is set and PASSOVER_WEBHOOK_SECRET is not: notices must be signed',
+      'PASSOVER_WEBHOOK_URL is set but PASSOVER_WEBHOOK_SECRET is not: notifications must be signed',
       'set it to at least 16 characters',
     )
   return { url, secret }

@@ -60,7 +60,7 @@ export async function startNotifier(deps: NotifierDeps, settings: NotifierSettin
   await deps.bus.ensureNotifiers()
   const running = new RunningNotifier(deps, options)
   await running.begin()
-  deps.log.info({ url: new URL(options.url).origin }, 'notifier starts')
+  deps.log.info({ url: new URL(options.url).origin }, 'notifier started')
   return running
 }
 
@@ -182,7 +182,7 @@ class RunningNotifier implements Notifier {
     try {
       return await read()
     } catch (error) {
-      this.deps.log.warn({ ...key, err: error }, 'a pass cannot be read now')
+      this.deps.log.warn({ ...key, err: error }, 'pass cannot be read')
       return RETRY_UNREADABLE
     }
   }
@@ -196,8 +196,9 @@ class RunningNotifier implements Notifier {
     lane.meter.note(root, delivery)
     const lasts = delivered >= this.options.least_tries && this.#refused === undefined
     if (!lasts || pending === 0 || !lane.meter.floods(root, delivery)) return this.#again()
-    if (!(await this.#bury(step, `not told after ${delivered} deliveries: ${root} has too many notices waiting`))) return this.#again()
-    this.deps.log.warn({ ...step.key, root, tries: delivered }, 'notice given up: its agent has too many')
+    if (!(await this.#bury(step, `notification not sent after ${delivered} deliveries: ${root} has too many pending notifications`)))
+      return this.#again()
+    this.deps.log.warn({ ...step.key, root, tries: delivered }, 'notification dropped: its agent has too many')
     lane.over(delivery)
     this.counts.given_up++
     return { ok: true }
@@ -230,15 +231,15 @@ class RunningNotifier implements Notifier {
   ): Promise<AckDecision> {
     const { notice, posted } = of
     this.counts.failed++
-    this.#refused = `the webhook does not take notices: ${posted.why}`
+    this.#refused = `the webhook does not accept notifications: ${posted.why}`
     const age = this.deps.clock.now() - delivery.time
     const next = nextRetry(delivery.delivered, age, { ...this.options, asked_ms: posted.retry_after_ms })
     if ('wait_ms' in next) {
-      this.deps.log.warn({ id: notice.id, tries: delivery.delivered, why: posted.why, again_ms: next.wait_ms }, 'notice not taken')
+      this.deps.log.warn({ id: notice.id, tries: delivery.delivered, why: posted.why, again_ms: next.wait_ms }, 'notification not accepted')
       return { retry: true, delay_ms: next.wait_ms }
     }
-    this.deps.log.error({ id: notice.id, tries: delivery.delivered, why: posted.why }, 'notice given up')
-    if (!(await this.#bury(step, `webhook not taken after ${delivery.delivered} tries: ${posted.why}`))) {
+    this.deps.log.error({ id: notice.id, tries: delivery.delivered, why: posted.why }, 'notification dropped')
+    if (!(await this.#bury(step, `webhook did not accept the notification after ${delivery.delivered} tries: ${posted.why}`))) {
       return { retry: true, delay_ms: this.options.longest_wait_ms }
     }
     this.counts.given_up++

@@ -52,7 +52,7 @@ describe('who is up', () => {
 
   it('a pass to a known agent without workers waits, and request, list and show say why; an unknown one is refused at once', async () => {
     await run(['agents', 'add', 'idle'], { cwd })
-    const why = 'Queued: 0 workers on `idle`, start one with: passover work idle -- <command>'
+    const why = 'Queued: no workers on `idle`; to start one: passover work idle -- <command>'
     const asked = await run(['request', '--to', 'idle', '--objective', 'x', '--no-wait', '--timeout', '10m'], { cwd })
     expect(asked).toMatchObject({ code: 0, stderr: expect.stringContaining(why) })
     const id = asked.stdout.trim()
@@ -111,7 +111,7 @@ describe('the registry', () => {
     const record = { name: 'judge', description: 'judges', skills: ['law', 'order'], defaults, registered_by: 'bob' }
     expect(added).toMatchObject({ code: 0, document: record })
     await run(['agents', 'set', 'judge', '--durable-returns', '--as', 'bob'], { cwd })
-    expect((await run(['agents', 'show', 'judge'], { cwd })).stdout).toMatch(/returns +wait for it while it is away/)
+    expect((await run(['agents', 'show', 'judge'], { cwd })).stdout).toMatch(/returns +are kept until it acknowledges them/)
     expect((await run(['agents'], { cwd })).stdout).toMatch(/RETURNS[\s\S]*^judge .* wait /m)
     await run(['agents', 'set', 'judge', '--no-durable-returns', '--as', 'bob'], { cwd })
     expect((await json(['agents', 'show', 'judge'], { cwd })).document).toMatchObject({ ...record, workers: { up: 0 } })

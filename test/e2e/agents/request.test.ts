@@ -122,9 +122,9 @@ describe('request', () => {
     await run(['agents', 'add', 'nobody'], { cwd })
     const { code, stderr } = await run(['request', '--to', 'nobody', '--objective', 'x', '--timeout', '8s'], { cwd })
     expect(code).toBe(124)
-    expect(stderr).toContain('Queued: 0 workers on `nobody`, start one with: passover work nobody -- <command>')
+    expect(stderr).toContain('Queued: no workers on `nobody`; to start one: passover work nobody -- <command>')
     expect(stderr).toContain('E010')
-    expect(stderr).toContain('`nobody` has 0 workers; start one: passover work nobody')
+    expect(stderr).toContain('`nobody` has no worker; to start one: passover work nobody')
     expect(stderr).toMatch(/passover show \S+/)
   })
 
@@ -233,7 +233,7 @@ describe('list and show', () => {
     await using ended = cli(['watch', output.work_id], { cwd })
     await using unknown = cli(['watch', 'no-such-pass'], { cwd })
     await ended.printed(`${output.work_id} has already ended: `, 'stderr')
-    await unknown.printed('No pass no-such-pass is known yet', 'stderr')
+    await unknown.printed('No pass no-such-pass exists yet', 'stderr')
   })
 
   it('end when nobody reads any more, though nothing happens', () => {
@@ -264,7 +264,7 @@ describe('retry', () => {
 
     const { stdout } = await run(['logs', id], { cwd })
     expect(stdout).toMatch(/ {2}request {6}alice asks\n.* work .*\n.* return .*E011\n/)
-    expect(stdout).toContain('E011 the command ended with exit code 3: broken')
+    expect(stdout).toContain('E011 the command exited with code 3: broken')
     const logs = await json<Shown>(['logs', id], { cwd })
     expect(logs.document.timeline).toEqual((await shown(id)).timeline)
     expect(logs.document.error).toMatchObject({ code: 'E011' })

@@ -320,7 +320,7 @@ describe('several workers under one command', () => {
     await until('both are counted', async () => (await up()) === 2)
     const [first = 0, second = 0] = childrenOf(started)
     process.kill(first, 'SIGKILL')
-    await started.printed(/^(\d) \| ended \(SIGKILL\); starting it again in 500 ms$[\s\S]*^\1 \| Working as twin/m, 'stderr')
+    await started.printed(/^(\d) \| ended \(SIGKILL\); restarting it in 500 ms$[\s\S]*^\1 \| Working as twin/m, 'stderr')
     expect(started.stderr.match(/Sandbox for commands/g)).toHaveLength(1)
     const now = childrenOf(started)
     expect(now).toHaveLength(2)

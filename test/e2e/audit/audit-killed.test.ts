@@ -43,7 +43,7 @@ async function audit(): Promise<TestProcess> {
   const env = { NATS_URL: world.world.nats.url, PASSOVER_LOG_LEVEL: 'info', PASSOVER_OPEN: 'true' }
   const started = startProcess(MAIN, { env, name: 'audit' })
   processes.push(started)
-  await until(() => started.stderr.includes('audit reads') || !started.running, { what: 'it reads', deadline_ms: START_MS })
+  await until(() => started.stderr.includes('audit service started') || !started.running, { what: 'it reads', deadline_ms: START_MS })
   expect([started.running, started.stderr]).toEqual([true, expect.any(String)])
   return started
 }

@@ -52,7 +52,7 @@ describe('passover audit', () => {
     expect(lines.map((line) => (JSON.parse(line) as QueriedPass).row.id)).toEqual(ids(all))
     expect(await run(['audit', 'query', '--since', 'soon'], at())).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('how long ago'),
+      stderr: expect.stringContaining('a duration before now'),
     })
     expect(await run(['audit', 'query', '--cursor', 'odd'], at())).toMatchObject({ code: 2, stderr: expect.stringContaining('cursor') })
     expect(await run(['audit', 'qeury'], at())).toMatchObject({ code: 2, stderr: expect.stringContaining('Did you mean query?') })
@@ -126,7 +126,7 @@ describe('passover audit', () => {
     await writeFile(file, `${JSON.stringify(old)}\nnot a line of ours\n`)
     expect(await run(['audit', 'export', '--out', 'part', '--since', '1h'], at())).toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/session-abc123-passes\.jsonl:2 is no line of an export.*another folder with --out/s),
+      stderr: expect.stringMatching(/session-abc123-passes\.jsonl:2 is not a line of an export.*another folder with --out/s),
     })
     expect(await readFile(file, 'utf8')).toContain('not a line of ours')
     await rm(out, { recursive: true })
@@ -144,9 +144,9 @@ describe('passover audit', () => {
     const what = `the audit's index has an entry for the pass that begins at sequence ${record.sequences.requests[0]}, which has no record`
     const verified = await json<{ index: unknown; shown: unknown[] }>(['verify'], at())
     expect([verified.code, verified.document.index]).toEqual([1, { records: 9, wrong: 1 }])
-    expect((await run(['verify', '--since', '32'], at())).stdout).toContain(`${what}; \`passover audit rebuild\` mends it [index]`)
+    expect((await run(['verify', '--since', '32'], at())).stdout).toContain(`${what}; \`passover audit rebuild\` fixes it [index]`)
     const mended = (await run(['audit', 'rebuild'], at())).stdout
-    expect(mended).toContain('9 as they should be, 1 written anew')
+    expect(mended).toContain('9 correct, 1 rewritten')
     expect(mended).toContain('Index for filters and statistics: 10 records compared')
     expect((await json(['verify'], at())).document).toMatchObject({ index: { records: 10, wrong: 0 } })
 
@@ -191,7 +191,7 @@ describe('passover audit', () => {
     expect(JSON.parse(await readFile(done.document.files[0] ?? '', 'utf8'))).toMatchObject({ pass_over_id: loud.key.id, applied: true })
     const env = { ...at().env, PASSOVER_LOG_ALL_PASSES: 'false' }
     expect((await run(['audit', 'export', '--out', 'none'], { ...at(), env })).stdout).toMatch(
-      /^0 passes[\s\S]*passes left out, as log_all_passes/,
+      /^0 passes[\s\S]*passes left out, because log_all_passes/,
     )
   })
 })

@@ -34,34 +34,34 @@ describe('passover audit erase', () => {
     const refused = await run(['audit', 'erase', '--session', 'gone', '--reason', 'asked for', '--yes'], at())
     expect(refused).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining(`session gone is held (hold ${document.hold}): it cannot be erased`),
+      stderr: expect.stringContaining(`session gone is under legal hold (hold ${document.hold}) and cannot be erased`),
     })
     await json(['audit', 'hold', 'remove', String(document.hold), '--reason', 'seen'], at())
   })
 
   it('says what it would do, asks, refuses what is open, and says what was done', async () => {
-    expect((await run(['audit', 'erase'], at())).stdout).toBe('Nothing was erased.\n')
+    expect((await run(['audit', 'erase'], at())).stdout).toBe('No erasures.\n')
     expect(await run(['audit', 'erase', '--session', 'gone'], at())).toMatchObject({ code: 2, stderr: expect.stringContaining('--reason') })
     const asked = await run(['audit', 'erase', '--session', 'gone', '--reason', 'asked for'], at())
-    expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining('that would erase 2 passes (6 messages)') })
+    expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining('this command would erase 2 passes (6 messages)') })
     expect(await run(['audit', 'erase', '--session', 'busy', '--reason', 'r', '--yes'], at())).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('session busy has 1 pass not done with: custody-id-0009 (it has no end yet)'),
+      stderr: expect.stringContaining('session busy has 1 pass still open: custody-id-0009 (it has not ended yet)'),
     })
     const shared = ['audit', 'erase', '--session', 'shared', '--reason', 'r']
     expect(await run([...shared, '--yes'], at())).toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/alice, bob have a session named shared[\s\S]*--originator <agent>/),
+      stderr: expect.stringMatching(/alice, bob each have a session named shared[\s\S]*--originator <agent>/),
     })
     expect(await run([...shared, '--originator', 'bob'], at())).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('that would erase 1 pass (3 messages)'),
+      stderr: expect.stringContaining('this command would erase 1 pass (3 messages)'),
     })
     expect(await run(['audit', 'erase', '--session', 'none', '--reason', 'r', '--yes'], at())).toMatchObject({ code: 3 })
     const done = await run(['audit', 'erase', '--session', 'gone', '--reason', 'asked for', '--yes'], at())
     // On a busy machine it may be done after the command has stopped waiting for it.
     expect(done).toMatchObject({ code: 0, stdout: expect.stringMatching(/^(Erased 2 passes \(6 messages\); tombstone of|Erasure) .*\d+/) })
-    if (done.stdout.startsWith('Erased')) expect(done.stdout).toContain('Not reached: exports')
+    if (done.stdout.startsWith('Erased')) expect(done.stdout).toContain('Not erased: exports')
     const erasures = async () => (await json<CustodyErasure[]>(['audit', 'erase'], at())).document
     await until('it is done', async () => (await erasures()).every(({ state }) => state !== 'pending'))
     expect(await erasures()).toMatchObject([

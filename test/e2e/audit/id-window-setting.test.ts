@@ -18,17 +18,17 @@ it(
     await using audit = startProcess(main('audit'), { env, name: 'audit' })
     await using dispatcher = startProcess(main('dispatcher'), { env, name: 'dispatcher' })
     const both = [audit, dispatcher]
-    await until(() => audit.stderr.includes('audit reads') && dispatcher.stderr.includes('dispatcher takes requests'), {
+    await until(() => audit.stderr.includes('audit service started') && dispatcher.stderr.includes('dispatcher accepts requests'), {
       what: 'both run',
       deadline_ms: START_MS,
     })
     await using bus = await openBus({ servers: nats.servers, identity: 'passover' })
     await bus.ensureTopology({ id_window_ms: 21_600_000 })
     await until(() => both.every(({ running }) => !running), { what: 'both end', deadline_ms: START_MS })
-    for (const { stderr } of both) expect(stderr).toContain('the stream has another id window now')
+    for (const { stderr } of both) expect(stderr).toContain('the id window of the stream was changed')
     expect([(await audit.exited).code, (await dispatcher.exited).code]).toEqual([1, 1])
     await using again = startProcess(main('audit'), { env: { ...env, PASSOVER_ID_WINDOW_MS: '21600000' }, name: 'audit' })
-    await until(() => again.stderr.includes('audit reads'), { what: 'it runs with the stream’s', deadline_ms: START_MS })
+    await until(() => again.stderr.includes('audit service started'), { what: 'it runs with the stream’s', deadline_ms: START_MS })
   },
   2 * START_MS,
 )
@@ -41,5 +41,5 @@ it('passover up writes the id window that it was told into a new stream, and ref
   expect(bus.idWindow).toBe(7_200_000)
   using folder = new Folder()
   const refused = await run(['up'], { cwd: folder.path, env: { PASSOVER_ID_WINDOW_MS: '2h' } })
-  expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('PASSOVER_ID_WINDOW_MS does not take "2h"') })
+  expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('PASSOVER_ID_WINDOW_MS does not accept "2h"') })
 })

@@ -103,7 +103,7 @@ describe('passover verify', () => {
     writeFileSync(join(cwd, 'empty', 'manifest.jsonl'), '')
     expect(await run(['verify', '--archive', 'empty'], { cwd })).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining('nothing was checked'),
+      stderr: expect.stringContaining('nothing was verified'),
     })
     expect((await run(['verify', '--since', '999999'], { cwd })).code).toBe(3)
     expect((await run(['verify', '--pass', id, '--expect', 'f'.repeat(64)], { cwd })).code).toBe(2)
@@ -166,7 +166,7 @@ describe('passover replay', () => {
     await using steps = atTerminal(['replay', id, '--step'], cwd)
     const rest = (await run(['replay', id], { cwd })).stdout.trimEnd().split('\n')
     const entries = () => steps.stdout.split('\n').filter((line) => / \+\d/.test(line)).length
-    await steps.printed('Any key')
+    await steps.printed('Press any key')
     for (let at = 1; at < rest.length; at++) {
       await until(`entry ${at} is told`, () => entries() >= at)
       expect(entries()).toBe(at)

@@ -131,7 +131,7 @@ describe('passover init, in a project outside of this clone', () => {
     await using greeter = npm('greeter', true)
     // As a terminal does with Ctrl-C: npm passes a signal to its shell alone.
     greeter.child.kill = (signal) => process.kill(-(greeter.child.pid ?? 0), signal)
-    await greeter.printed('greeter waits for work')
+    await greeter.printed('greeter is waiting for work')
     const alice = await npm('alice').ended
     expect(alice, alice.stderr).toMatchObject({ code: 0, stdout: 'completed Hello, world!\n' })
     expect((await run(['list'], { cwd: project })).stdout).toContain('greeter')
@@ -155,7 +155,7 @@ describe('passover init, in a project outside of this clone', () => {
     const { code, stdout, stderr } = await run(['init'], { cwd: folder.path })
     expect(stderr).toMatch(/not published yet: .*passover init --packages/)
     expect(code).toBe(0)
-    expect(stdout).toContain('kept as it was: package.json')
+    expect(stdout).toContain('unchanged: package.json')
     const { version } = read(join(ROOT, 'packages', 'cli', 'package.json')) as Manifest
     const node = (read(join(ROOT, 'package.json')) as Manifest).devDependencies?.['@types/node']
     expect(stdout).toContain(`npm install --save-dev @passover/schemas@${version} @passover/cli@${version} @types/node@${node?.slice(1)}\n`)

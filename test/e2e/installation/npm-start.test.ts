@@ -68,7 +68,7 @@ describe('npm start', { timeout: 300_000 }, () => {
 
   it('runs its cycle to the end where another one, whose server it uses, ends in the middle of it', async () => {
     await using first = start()
-    await first.printed('Ctrl-C stops it', 'stdout', 120_000)
+    await first.printed('Press Ctrl-C to stop', 'stdout', 120_000)
     await using second = start('--once')
     await second.printed('Alice builds the project', 'stdout', 120_000)
     first.kill('SIGTERM')
@@ -80,7 +80,7 @@ describe('npm start', { timeout: 300_000 }, () => {
   it('without a terminal stays up, and what it says to type works; SIGTERM drains', async () => {
     const before = tracked()
     await using started = start()
-    const stdout = await started.printed('Ctrl-C stops it', 'stdout', 120_000)
+    const stdout = await started.printed('Press Ctrl-C to stop', 'stdout', 120_000)
     const id = expectCycle(stdout)
     const commands = stdout.split('\n').flatMap((line) => /^ {2}npx passover (.*)$/.exec(line)?.[1] ?? [])
     expect(commands.length).toBeGreaterThanOrEqual(3)
@@ -123,7 +123,7 @@ describe('npm start', { timeout: 300_000 }, () => {
     try {
       await using held = start('--once')
       const [, id = ''] =
-        /passover approve (\S+)/.exec(await held.printed(/Held for a person .*inbox.*passover approve \S+/, 'stderr')) ?? []
+        /passover approve (\S+)/.exec(await held.printed(/Held until a person approves it .*inbox.*passover approve \S+/, 'stderr')) ?? []
       expect(await run(['approve', id, '--yes'], { cwd: ROOT })).toMatchObject({ code: 0 })
       expect(await held.ended).toMatchObject({ code: 0 })
     } finally {
@@ -131,7 +131,7 @@ describe('npm start', { timeout: 300_000 }, () => {
     }
 
     await using other = start()
-    await other.printed('Ctrl-C stops it', 'stdout', 120_000)
+    await other.printed('Press Ctrl-C to stop', 'stdout', 120_000)
     started.kill('SIGTERM')
     expect(await started.ended).toMatchObject({ code: 0 })
     await other.printed('does not answer any more; waiting for it', 'stderr')
@@ -144,7 +144,7 @@ describe('npm start', { timeout: 300_000 }, () => {
     const { NATS_URL: _url, ...env } = process.env
     const npm = spawn('npm', ['start'], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
     const started = new Spawned(npm)
-    await started.printed('Ctrl-C stops it', 'stdout', 120_000)
+    await started.printed('Press Ctrl-C to stop', 'stdout', 120_000)
     npm.kill('SIGTERM')
     await started.ended
     await until('the server has stopped', async () => (await run(['list'], { cwd: ROOT })).code === 5)
@@ -167,7 +167,7 @@ describe('npm start', { timeout: 300_000 }, () => {
       await started.printed(`Apply this change to ${path}?`, 'stdout', 120_000)
       child.stdin.write(answer ?? '')
     }
-    const stdout = await started.printed('Ctrl-C stops it', 'stdout', 120_000)
+    const stdout = await started.printed('Press Ctrl-C to stop', 'stdout', 120_000)
     expect(stdout).not.toContain('answers by itself')
     for (const text of ['2 approved, 1 rejected', 'left src/basket.ts as it is', 'wrote src/discount.ts', 'wrote src/receipt.ts'])
       expect(stdout).toContain(text)

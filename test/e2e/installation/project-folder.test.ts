@@ -92,7 +92,7 @@ describe('the commands, from within', () => {
     expect((await here('list')).stdout).toContain(id)
     expect((await here('show', id)).stdout).toMatch(/alice → echo[\s\S]*Timeline[\s\S]*Result/)
     expect((await document('show', id.slice(0, 18))).value).toMatchObject({ id, output: { status: 'completed' } })
-    expect((await here('doctor')).stdout).toContain('nothing broken')
+    expect((await here('doctor')).stdout).toContain('no problems')
     expect((await here('agents')).stdout).toMatch(/^echo +yes/m)
     expect(await here('watch', '--all', '--count', '5', id)).toMatchObject({
       code: 0,
@@ -120,7 +120,7 @@ describe('the commands, from within', () => {
     expect(await document('lst')).toMatchObject({ code: 2, value: { error: { code: 'E042' } } })
     expect(await here('list', '--server', 'nats://127.0.0.1:1')).toMatchObject({ code: 5 })
     expect(await here('doctor', '--server', 'nats://127.0.0.1:1')).toMatchObject({ code: 5, stdout: expect.stringContaining('✗ server') })
-    expect(await here('up')).toMatchObject({ code: 0, stdout: expect.stringContaining('Already up') })
+    expect(await here('up')).toMatchObject({ code: 0, stdout: expect.stringContaining('Already running') })
     expect(await here('completion', 'fish')).toMatchObject({ code: 0, stdout: expect.stringContaining('complete -c passover') })
   })
 
@@ -134,7 +134,7 @@ describe('the commands, from within', () => {
     expect(await here('deny', denied)).toMatchObject({ code: 0, stdout: expect.stringContaining('Denied the start') })
     expect(await here('--as', 'bob', 'approve', denied)).toMatchObject({
       code: 6,
-      stdout: expect.stringContaining('ann (unverified) was faster: denied'),
+      stdout: expect.stringContaining('ann (unverified) already decided: denied'),
     })
     expect(await here('approve', approved)).toMatchObject({
       code: 0,
@@ -161,7 +161,7 @@ describe('the commands, from within', () => {
   it('say why a request waits, until its time is up', async () => {
     await here('agents', 'add', 'idle')
     const asked = await here('request', '--to', 'idle', '--objective', 'x', '--timeout', '8s')
-    expect(asked).toMatchObject({ code: 124, stderr: expect.stringContaining('Queued: 0 workers on `idle`') })
+    expect(asked).toMatchObject({ code: 124, stderr: expect.stringContaining('Queued: no workers on `idle`') })
   })
 
   it('work until told to stop', async () => {

@@ -75,7 +75,7 @@ describe('a server file that came with a repository', () => {
     expect(await run(REQUEST, { cwd: join(place, 'fresh', 'src') })).toMatchObject(refused)
     expect(await run(['up'], { cwd: join(place, 'fresh') })).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('was not made here by you'),
+      stderr: expect.stringContaining('was not created here by you'),
     })
     const { document } = await json<{ settings: { name: string; from: string }[]; ignored: { path: string }[] }>(['config', 'show'], {
       cwd: join(place, 'fresh', 'src'),

@@ -31,12 +31,12 @@ describe('passover up', () => {
     await using project = await openProject()
     const { url, pid } = serverFile(project.cwd)
     const second = await run(['up'], { cwd: project.cwd })
-    expect(second).toMatchObject({ code: 0, stdout: expect.stringContaining(`Already up: ${url} (process ${pid})`) })
+    expect(second).toMatchObject({ code: 0, stdout: expect.stringContaining(`Already running: ${url} (process ${pid})`) })
     expect(second.stderr).not.toContain('starting')
     const port = Number(new URL(url).port) === 4999 ? 4998 : 4999
     expect(await run(['up', '--port', String(port)], { cwd: project.cwd })).toMatchObject({
       code: 1,
-      stdout: expect.stringContaining('Already up'),
+      stdout: expect.stringContaining('Already running'),
       stderr: expect.stringContaining(`not at port ${port}`),
     })
     const { document } = await json(['up'], { cwd: project.cwd })
@@ -87,7 +87,7 @@ describe('passover up', () => {
     await first.ended
 
     await using second = cli(['up'], { cwd: folder.path })
-    await second.printed('Ctrl-C stops it')
+    await second.printed('Press Ctrl-C to stop')
     expect(second.stdout).toContain(
       '  passover work echo -- printenv PASSOVER_OBJECTIVE\n  passover request --to echo --objective "hello"\n',
     )
@@ -184,9 +184,9 @@ describe('passover up', () => {
     for (let n = 0; n < 4; n++) pid = await kill(pid)
     process.kill(pid, 'SIGKILL')
     const said = await up.printed('start it again: passover up', 'stderr')
-    expect(said).toMatch(/^✗ nats-server ended by itself \(SIGKILL\), and did so 5 times within a minute/m)
+    expect(said).toMatch(/^✗ nats-server exited unexpectedly \(SIGKILL\), 5 times within a minute/m)
     expect(await up.ended).toMatchObject({ code: 1 })
-    expect(readFileSync(join(folder.path, '.passover', 'passover.log'), 'utf8')).toMatch(/"level":50.*nats-server ended by itself/)
+    expect(readFileSync(join(folder.path, '.passover', 'passover.log'), 'utf8')).toMatch(/"level":50.*nats-server exited unexpectedly/)
   })
 
   it('names a server file that is none, with exit 2, and leaves it as it is', async () => {

@@ -42,7 +42,7 @@ describe('the command line', () => {
     const deny = (await run(['deny', '--help'], { cwd: folder.path })).stdout
     expect(deny).not.toContain('--digest')
     const completion = await run(['completion', 'ksh'], { cwd: folder.path })
-    expect(completion.stderr).toContain('it takes one of: bash, zsh, fish')
+    expect(completion.stderr).toContain('expected one of: bash, zsh, fish')
   })
 
   it('says mistakes as one JSON document with --json, wherever the flag stands', async () => {
@@ -84,7 +84,7 @@ describe('the command line', () => {
       error: { code: 'E040', hint: expect.stringContaining('passover up') },
     })
     const unreachable = await run(['list', '--server', 'nats://127.0.0.1:1'], { cwd: folder.path })
-    expect(unreachable).toMatchObject({ code: 5, stderr: expect.stringContaining('named by --server') })
+    expect(unreachable).toMatchObject({ code: 5, stderr: expect.stringContaining('set by --server') })
   })
 
   it('refuses impossible settings with exit 2', async () => {
@@ -110,11 +110,11 @@ describe('the command line', () => {
     symlinkSync('loop', join(folder.path, 'loop'))
     const file = ['request', '--to', 'a', '--objective', 'o', '--server', 'nats://127.0.0.1:1', '--file']
     const wrong: [string[], string][] = [
-      [[...file, `${BIN}/x`], 'a part of its path is a file, not a folder'],
+      [[...file, `${BIN}/x`], 'a component of the path is a file, not a folder'],
       [[...file, 'a'.repeat(300)], 'its name is too long'],
-      [[...file, 'loop'], 'its links lead in a circle'],
+      [[...file, 'loop'], 'its symbolic links form a loop'],
       [[...file, '.'], 'not a file'],
-      [['list', '--directory', 'loop'], 'its links lead in a circle'],
+      [['list', '--directory', 'loop'], 'its symbolic links form a loop'],
       [['list', '--directory', BIN], 'is not a folder'],
     ]
     for (const [args, why] of wrong)
@@ -125,7 +125,7 @@ describe('the command line', () => {
     const script = `rmdir "$PWD"; "${process.execPath}" "${BIN}" list`
     mkdirSync(join(folder.path, 'gone'))
     const gone = spawnSync('bash', ['-c', script], { cwd: join(folder.path, 'gone'), encoding: 'utf8' })
-    expect(gone).toMatchObject({ status: 2, stderr: expect.stringContaining('the working directory does not exist any more') })
+    expect(gone).toMatchObject({ status: 2, stderr: expect.stringContaining('the working directory no longer exists') })
   })
 
   it.each([
@@ -147,7 +147,7 @@ describe('the command line', () => {
     using folder = new Folder()
     const script = `"${process.execPath}" "${BIN}" completion zsh >/dev/full`
     const { status, stderr } = spawnSync('bash', ['-c', script], { cwd: folder.path, encoding: 'utf8' })
-    expect({ status, stderr }).toEqual({ status: 1, stderr: '✗ the output cannot be written: no space is left (E014)\n' })
+    expect({ status, stderr }).toEqual({ status: 1, stderr: '✗ the output cannot be written: no space left on the device (E014)\n' })
   })
 
   it('types its commands as they were typed, also in JSON, and names the variable that is wrong', async () => {
@@ -158,10 +158,10 @@ describe('the command line', () => {
     })
     expect(await run(['list'], { cwd: folder.path, env: { PASSOVER_SERVER: 'http://localhost:4222' } })).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('PASSOVER_SERVER: http://localhost:4222 is no NATS address'),
+      stderr: expect.stringContaining('PASSOVER_SERVER: http://localhost:4222 is not a NATS address'),
     })
     expect(await run(['doctor'], { cwd: folder.path })).toMatchObject({ code: 5 })
-    expect((await run(['doctor', '--help'], { cwd: folder.path })).stdout).toContain('5 when the server cannot be reached')
+    expect((await run(['doctor', '--help'], { cwd: folder.path })).stdout).toContain('5 if the server cannot be reached')
     expect((await run(['list', '--help'], { cwd: folder.path })).stdout).toMatch(
       /waiting_for_return +its subagent[\s\S]*stored → dispatched/,
     )

@@ -27,8 +27,8 @@ async function services(nats: NatsFixture, version: Version): Promise<AsyncDispo
   const env = { NATS_URL: nats.url, PASSOVER_OPEN: 'true', PASSOVER_LOG_LEVEL: 'info' }
   const start = (name: string) => startProcess(`${VERSIONS[version]}services/${name}/dist/main.js`, { env, name: `${version} ${name}` })
   const [dispatcher, audit] = [start('dispatcher'), start('audit')]
-  await said(dispatcher, 'dispatcher takes requests')
-  await said(audit, 'audit reads')
+  await said(dispatcher, version === 'previous' ? 'dispatcher takes requests' : 'dispatcher accepts requests')
+  await said(audit, version === 'previous' ? 'audit reads' : 'audit service started')
   return {
     async [Symbol.asyncDispose]() {
       await Promise.all([dispatcher.kill('SIGTERM'), audit.kill('SIGTERM')])

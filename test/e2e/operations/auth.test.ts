@@ -50,7 +50,7 @@ describe('passover auth, and up --isolated', () => {
     expect(agent).toMatchObject({
       code: 4,
       document: {
-        error: { code: 'E013', message: expect.stringContaining('agent alice was not added'), hint: 'passover auth add agent alice' },
+        error: { code: 'E013', message: expect.stringContaining('agent alice has no credentials'), hint: 'passover auth add agent alice' },
       },
     })
     // A person who names no originator is none.
@@ -58,7 +58,7 @@ describe('passover auth, and up --isolated', () => {
     expect(own).toMatchObject({
       code: 4,
       document: {
-        error: { code: 'E013', hint: 'name the agent that asks: --from <agent>; to add a new one: passover auth add agent <name>' },
+        error: { code: 'E013', hint: 'name the originator: --from <agent>; to add a new agent: passover auth add agent <name>' },
       },
     })
     const person = await json(['list', '--as', 'ann'], { cwd })
@@ -105,19 +105,19 @@ describe('passover auth, and up --isolated', () => {
     copyFileSync(credentials('greeter'), kept)
     expect(await auth('revoke', 'greeter')).toMatchObject({ code: 0, document: { name: 'greeter', server_told: true } })
     const told = 'credentials of agent greeter were revoked'
-    await until('the worker says why it gets no work', () => greeting.stderr.includes(`greeter works no more: ${told}`))
+    await until('the worker says why it gets no work', () => greeting.stderr.includes(`greeter has stopped working: ${told}`))
     expect(greeting.stderr).not.toContain('is gone')
     const late = await json(['request', '--from', 'alice', 'greeter', 'world', '--timeout', '2s'], { cwd })
     expect(late).toMatchObject({
       code: 124,
-      document: { error: { message: expect.stringContaining('no worker of greeter asks for work') } },
+      document: { error: { message: expect.stringContaining('no worker of greeter is connected') } },
     })
     expect(greeting.stderr).not.toContain('cannot say so')
     // What is seen of it: that pass is over, and waits no more.
     const { document: agents } = await json<{ name: string; queued: number; revoked_at?: number }[]>(['agents'], { cwd })
     expect(agents).toContainEqual(expect.objectContaining({ name: 'greeter', queued: 0, revoked_at: expect.any(Number) }))
     expect((await run(['agents'], { cwd })).stdout).toContain('greeter (revoked)')
-    expect((await run(['agents', 'show', 'greeter'], { cwd })).stdout).toMatch(/revoked +its credentials/)
+    expect((await run(['agents', 'show', 'greeter'], { cwd })).stdout).toMatch(/revoked +credentials revoked/)
     const doctor = await run(['doctor'], { cwd })
     expect(doctor.stdout).toContain(told)
     expect(doctor.stdout).not.toContain('for it')
@@ -205,7 +205,7 @@ describe('passover auth, and up --isolated', () => {
     const revoked = await json(['auth', 'revoke', 'mallory'], { cwd })
     expect(revoked).toMatchObject({ code: 0, document: { registry_told: true, open_passes: ids.length } })
     expect((await run(['auth', 'revoke', 'mallory'], { cwd })).stdout).toContain(
-      'still open. To end them: passover cancel --from mallory --all',
+      'still open. To cancel them: passover cancel --from mallory --all',
     )
     const mark = { revoked: { agent: 'mallory', at: expect.any(Number) } }
     await until('the registry is read', async () => (await run(['inbox', '--from', 'mallory'], away)).stdout.includes('revoked'))
@@ -215,7 +215,9 @@ describe('passover auth, and up --isolated', () => {
     expect((await json(['agents'], away)).document).toContainEqual(
       expect.objectContaining({ name: 'mallory', revoked_at: expect.any(Number) }),
     )
-    expect((await run(['doctor'], { cwd })).stdout).toContain(`${ids.length} passes that mallory asked for before it was revoked are open`)
+    expect((await run(['doctor'], { cwd })).stdout).toContain(
+      `${ids.length} passes from mallory, requested before its revocation, are still open`,
+    )
 
     const why = 'credentials of mallory were revoked'
     expect(await json(['approve', id, '--yes'], away)).toMatchObject({

@@ -72,7 +72,7 @@ describe('doctor names what a really misconfigured server risks', () => {
   it('a stream in memory', async () => {
     await using server = await rawServer(jetstream())
     await byHand([server.url], ({ streams }) => streams.add({ name: 'PASSOVER', subjects: ['request.*.*'], storage: 'memory' as never }))
-    expect(await doctor(server.url)).toEqual(found('storage', 'broken', 'kept in memory only: PASSOVER'))
+    expect(await doctor(server.url)).toEqual(found('storage', 'broken', 'stored in memory only: PASSOVER'))
   })
 
   it('limits of the account, and no limit that is not there', async () => {
@@ -85,7 +85,7 @@ describe('doctor names what a really misconfigured server risks', () => {
     expect(checks).toEqual(found('account', 'broken', 'max_ack_pending is 20000'))
     // What no client can see is said to be so.
     expect(checks).toEqual(found('durability', 'look', 'not visible from here'))
-    expect(await doctor(tight.url, '--monitor', 'http://127.0.0.1:1')).toEqual(found('monitor', 'look', 'does not tell'))
+    expect(await doctor(tight.url, '--monitor', 'http://127.0.0.1:1')).toEqual(found('monitor', 'look', 'cannot read http://127.0.0.1:1'))
   })
 
   it.runIf(existsSync('/dev/shm'))('a store in memory', async () => {

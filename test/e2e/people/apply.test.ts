@@ -207,10 +207,10 @@ describe('passover apply', () => {
     expect(document.files[0]?.diff).toContain('\n+// see the docs \rpwned() \u202e\n')
     for (const command of ['apply', 'approve']) {
       const told = await run([command, id, '--yes', '--as', 'maria'], { cwd })
-      expect(told).toMatchObject({ code: 2, stderr: expect.stringMatching(/too many changes to show as a diff: big[\s\S]*--whole/) })
+      expect(told).toMatchObject({ code: 2, stderr: expect.stringMatching(/too many changed lines for a diff: big[\s\S]*--whole/) })
     }
     const inbox = await run(['inbox'], { cwd })
-    for (const text of ['hidden characters in the new content: ␍ <U+202E>', 'this file runs by itself', 'too many changes to count'])
+    for (const text of ['hidden characters in the new content: ␍ <U+202E>', 'this file runs automatically', 'too many changes to count'])
       expect(inbox.stdout).toContain(text)
     const shown = await json<{ warnings: object[] }>(['show', id], { cwd })
     expect(shown.document.warnings).toMatchObject([{ path: 'a.js' }, { path: 'package.json' }, { path: 'package.json' }])
@@ -277,7 +277,7 @@ describe('passover undo', () => {
     expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('ONE\r\n')
     expect(await run(['undo', id, '--as', 'maria'], { cwd: join(cwd, 'other') })).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining('undone in the directory where it was applied'),
+      stderr: expect.stringContaining('run undo in the directory where the changes were applied'),
     })
     writeFileSync(join(cwd, 'new'), 'mine')
     expect(await run(['undo', id, '--as', 'maria'], { cwd })).toMatchObject({ code: 1, stdout: expect.stringContaining('changed since') })
@@ -300,7 +300,7 @@ describe('passover undo', () => {
     const again = await run(['undo', id, '--as', 'maria'], { cwd })
     expect(again).toMatchObject({
       code: 0,
-      stdout: expect.stringMatching(/was undone already, by bob \(unverified\) (.* ago|now): nothing is left/),
+      stdout: expect.stringMatching(/was already undone by bob \(unverified\) (.* ago|now): nothing to restore/),
     })
     expect((await json(['undo', id, '--dry-run'], { cwd })).document).toMatchObject({ id, undone: [], undone_by: 'bob' })
   })

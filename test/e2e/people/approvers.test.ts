@@ -66,7 +66,7 @@ describe('notifications', () => {
     await run(['approve', id, '--as', 'maria'], at())
     await all.printed(new RegExp(`▶ alice → vault  ${id}  returned: completed: opened`))
     expect(all.stdout).toMatch(
-      new RegExp(`▶ alice → vault  ${id}  waits for a person to let it start: passover approve ${id} --item dispatch`),
+      new RegExp(`▶ alice → vault  ${id}  waits for approval of its start: passover approve ${id} --item dispatch`),
     )
     expect(all.stdout).toMatch(/ work {2,}/)
     await only.printed(/"event":"return"/)

@@ -126,10 +126,7 @@ describe('dlq', () => {
     expect(await json<Failure>(['retry', key.id], at())).toMatchObject({
       code: 3,
       document: {
-        error: {
-          code: 'E041',
-          message: expect.stringMatching(/cannot be asked for again: its context is not stored any more: .*file:a\.ts/),
-        },
+        error: { code: 'E041', message: expect.stringMatching(/cannot be retried: its context is no longer stored: .*file:a\.ts/) },
       },
     })
   })
@@ -137,7 +134,7 @@ describe('dlq', () => {
   it('does many only where it is said, streams a line each with --jsonl, pages, and says what is not there', async () => {
     const keys = [await crashed('many'), await crashed('many')]
     const refused = await json<Failure>(['dlq', 'drop', '--all', '--to', 'many'], at())
-    expect(refused).toMatchObject({ code: 2, document: { error: { message: 'that would drop 2 dead letters' } } })
+    expect(refused).toMatchObject({ code: 2, document: { error: { message: 'this command would drop 2 dead letters' } } })
     const dry = await json<{ would_drop: string[] }>(['dlq', 'drop', '--all', '--to', 'many', '--dry-run'], at())
     expect(dry.document.would_drop.sort()).toEqual(keys.map(({ id }) => id).sort())
     const [newest] = await list('--to', 'many', '--limit', '1')
@@ -148,7 +145,7 @@ describe('dlq', () => {
     for (const id of ['nothing-like-it', 'x y', '../../etc', '*', 'x'.repeat(80)])
       expect(await json<Failure>(['dlq', 'show', id], at()), id).toMatchObject({ code: 3, document: { error: { code: 'E041' } } })
     expect(await json<Failure>(['dlq', 'show', ''], at())).toMatchObject({ code: 2, document: { error: { code: 'E042' } } })
-    expect(await run(['dlq', 'list', '--from', 'nobody'], at())).toMatchObject({ code: 0, stdout: 'Nothing is dead.\n' })
+    expect(await run(['dlq', 'list', '--from', 'nobody'], at())).toMatchObject({ code: 0, stdout: 'No dead letters.\n' })
     expect(await list('--from', 'nobody')).toEqual([])
   })
 

@@ -25,7 +25,7 @@ const at = () => ({ cwd: folder.path, env: { PASSOVER_SERVER: fixture.nats.url, 
 
 describe('passover audit hold', () => {
   it('added, listed, removed; by session or by pass', async () => {
-    expect((await run(['audit', 'hold', 'list'], at())).stdout).toBe('Nothing is held.\n')
+    expect((await run(['audit', 'hold', 'list'], at())).stdout).toBe('No legal holds.\n')
     expect(await run(['audit', 'hold', 'add', '--reason', 'x'], at())).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('--session or --pass'),

@@ -54,7 +54,7 @@ describe('inbox', () => {
       {
         item: 'return',
         id: returned.id,
-        why: 'something critical was found',
+        why: 'the output has a critical finding',
         returned: { findings: { error: 1 }, modifications: [{ number: 1, path: 'one', added: 2, removed: 1 }, {}, {}] },
       },
     ])
@@ -64,8 +64,8 @@ describe('inbox', () => {
     expect(stdout).toContain('a grave one')
     expect(stdout).toContain('3. three  +2 -1  better (confidence high)')
     expect(stdout).toContain(`passover approve ${held.id} --item dispatch --from ida --to `)
-    expect((await run(['show', returned.id], { cwd })).stdout).toContain('Waits for a person')
-    expect(await run(['inbox', '--from', 'nobody'], { cwd })).toMatchObject({ code: 0, stdout: 'Nothing waits for a person.\n' })
+    expect((await run(['show', returned.id], { cwd })).stdout).toContain('Waits for a decision')
+    expect(await run(['inbox', '--from', 'nobody'], { cwd })).toMatchObject({ code: 0, stdout: 'No items wait for a decision.\n' })
     expect(await inbox('--from', 'nobody')).toEqual([])
     expect(await inbox('--mine', '--as', 'ida', '--from', 'ida')).toEqual([])
   })
@@ -82,7 +82,7 @@ describe('inbox', () => {
     expect(await dueOf(id)).toBe('apply')
     // Carol means the release that she saw, and must not decide about the changes unseen.
     const late = await run(['approve', id, '--item', 'return', '--as', 'carol'], { cwd })
-    expect(late).toMatchObject({ code: 0, stdout: expect.stringContaining('bob (unverified) was faster') })
+    expect(late).toMatchObject({ code: 0, stdout: expect.stringContaining('bob (unverified) already decided') })
     expect(await dueOf(id)).toBe('apply')
     const none = await json<{ error: { message: string } }>(['approve', id, '--only', '1,4'], { cwd })
     expect(none).toMatchObject({
@@ -97,7 +97,7 @@ describe('inbox', () => {
     })
     expect(await run(['approve', id, '--digest', 'f'.repeat(64)], { cwd })).toMatchObject({
       code: 4,
-      stderr: expect.stringContaining(`look at the changes: passover apply ${id} --from alice --to critic --dry-run`),
+      stderr: expect.stringContaining(`to review the changes: passover apply ${id} --from alice --to critic --dry-run`),
     })
     const taken = await json<{ modifications: Record<string, string>; decided: boolean }>(['approve', id, '--only', '1,3', '--yes'], {
       cwd,
@@ -120,10 +120,12 @@ describe('inbox', () => {
       { id: grave.id, status: 'returned', code: 'E013' },
     ])
     const again = await run(['approve', grave.id, '--as', 'carol'], { cwd })
-    expect(again).toMatchObject({ code: 6, stdout: expect.stringContaining('bob (unverified) was faster: denied') })
+    expect(again).toMatchObject({ code: 6, stdout: expect.stringContaining('bob (unverified) already decided: denied') })
     const changing = await pass(['--to', 'critic', '--objective', 'plain'])
     expect(changing.item).toBe('apply')
-    expect(await run(['deny', changing.id, '--as', 'bob'], { cwd })).toMatchObject({ stdout: expect.stringContaining('none is applied') })
+    expect(await run(['deny', changing.id, '--as', 'bob'], { cwd })).toMatchObject({
+      stdout: expect.stringContaining('no change is applied'),
+    })
   })
 
   it('tells two people who decide about the same changes who was faster', async () => {
@@ -134,6 +136,6 @@ describe('inbox', () => {
     const counted = decisions.filter((one) => !('counts' in one) || one.counts !== false)
     expect(counted).toHaveLength(1)
     const loser = ended[counted[0]?.person === 'bob' ? 1 : 0]
-    expect(loser?.stdout).toContain(`${counted[0]?.person} (unverified) was faster`)
+    expect(loser?.stdout).toContain(`${counted[0]?.person} (unverified) already decided`)
   })
 })

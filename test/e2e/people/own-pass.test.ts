@@ -29,7 +29,7 @@ describe('a pass of one’s own', () => {
     expect(inbox).toMatchObject([{ id, local_person: 'maria' }])
     const approved = await run(['approve', id], { cwd, env })
     expect(approved).toMatchObject({ code: 0, stdout: expect.stringContaining('as maria (self, local; unverified)') })
-    expect(approved.stderr).toContain('Acting as maria (unverified: this server does not check names)')
+    expect(approved.stderr).toContain('Acting as maria (unverified: this server does not verify names)')
     const decision = { item: 'dispatch', person: 'maria', verdict: 'approve', self: 'local', unverified: true }
     expect((await show(id, cwd)).decisions).toMatchObject([decision])
     expect((await run(['show', id], { cwd, env })).stdout).toContain('maria (self, local; unverified) approves the start')
@@ -52,7 +52,7 @@ describe('a pass of one’s own', () => {
     const refused = await json<Refusal>(['approve', id], { cwd, env })
     expect(refused).toMatchObject({
       code: 4,
-      document: { error: { code: 'E013', message: `maria takes part in ${id} and cannot decide about it` } },
+      document: { error: { code: 'E013', message: `maria takes part in ${id} and cannot approve or deny it` } },
     })
     expect(refused.document.error.hint).toContain('another person')
     expect(refused.document.error.hint).not.toContain('--as')

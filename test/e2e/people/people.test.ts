@@ -52,9 +52,9 @@ describe('approve and deny', () => {
     const { decisions } = await shown(id)
     expect(decisions).toHaveLength(1)
     const loser = decisions[0]?.person === 'bob' ? carol : bob
-    expect(loser.stdout).toContain(`${decisions[0]?.person} (unverified) was faster`)
+    expect(loser.stdout).toContain(`${decisions[0]?.person} (unverified) already decided`)
     expect(loser.code).toBe(decisions[0]?.verdict === 'deny' ? 6 : 1)
-    expect(await run(['approve', id, '--as', 'dave'], { cwd })).toMatchObject({ stdout: expect.stringContaining('was faster') })
+    expect(await run(['approve', id, '--as', 'dave'], { cwd })).toMatchObject({ stdout: expect.stringContaining('already decided') })
   })
 
   it('release a return that waits because something critical was found', async () => {
@@ -90,7 +90,7 @@ describe('approve and deny', () => {
     const own = ['request', '--as', 'anna', '--to', 'echo', '--objective', 'x', '--hold', '--no-wait']
     expect(await run(own, { cwd })).toMatchObject({
       code: 0,
-      stderr: expect.stringContaining('anna asked for it, and may approve it only where nobody else can'),
+      stderr: expect.stringContaining('anna requested it, so another person must approve it'),
     })
   })
 

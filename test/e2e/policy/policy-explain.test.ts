@@ -23,5 +23,5 @@ it('policy explain says who is not registered or may begin nothing, and both lim
   const { stdout } = await run(['policy', 'explain', 'alice', 'audit'], { cwd })
   expect(stdout).toMatch(/max_active +7 and 5 +pair and subagent/)
   expect(stdout).not.toContain('audit is not registered')
-  expect(stdout).toContain('alice passes over only while it works on a pass')
+  expect(stdout).toContain('alice may originate passes only while it works on one')
 })

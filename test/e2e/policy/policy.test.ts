@@ -148,7 +148,7 @@ describe('what may not be published', () => {
     })
     expect(await passover('set', 'max_attempts', '3', '--pair', 'alice->audit')).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('among the defaults'),
+      stderr: expect.stringContaining('set it in the defaults'),
     })
     expect(await passover('set', 'timeout_ms', '3')).toMatchObject({ code: 2, stderr: expect.stringContaining('--pair') })
     expect(await passover('set', 'approval_expires_ms', '8d', '--global')).toMatchObject({
@@ -194,7 +194,7 @@ describe('what may not be published', () => {
     ])
     expect(both.map(({ code }) => code).sort()).toEqual([0, 1])
     const loser = both.find(({ code }) => code === 1)
-    expect(loser?.stderr).toMatch(/(maria|jonas) \(unverified\) was faster: version \d+ came/)
+    expect(loser?.stderr).toMatch(/(maria|jonas) \(unverified\) published version \d+/)
     expect(loser?.stderr).toContain('.json')
     expect(readFileSync(a, 'utf8') + readFileSync(b, 'utf8')).toContain('7002')
   })

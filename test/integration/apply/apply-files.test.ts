@@ -215,7 +215,7 @@ describe('a set that cannot be finished is put back as a whole', () => {
         await writeFile(place.in('b'), 'mine too')
       }),
     )
-    const kept = /; a \(what stood there before: (\S+)\), b was changed/.exec(done.conflicts[0]?.why ?? '')?.[1] ?? ''
+    const kept = /; a \(previous content: (\S+)\), b was changed/.exec(done.conflicts[0]?.why ?? '')?.[1] ?? ''
     expect([await readFile(place.in('a'), 'utf8'), await readFile(place.in('b'), 'utf8')]).toEqual(['mine', 'mine too'])
     expect([await readFile(place.in(kept), 'utf8'), kept]).toEqual(['a', expect.stringMatching(/before-0$/)])
     // Nothing was written into b.

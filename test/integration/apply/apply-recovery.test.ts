@@ -55,8 +55,8 @@ describe('an application that was killed', () => {
     expect(await written()).toBe(58)
     const first = await passover('apply', id)
     expect(first.code, first.stderr).toBe(1)
-    expect(first.stderr).toContain(`an application of ${id} had been interrupted and was put back (58 files)`)
-    const kept = /f010 \(what stood there before: (\S+);/.exec(first.stderr)?.[1] ?? ''
+    expect(first.stderr).toContain(`an application of ${id} was interrupted and has been rolled back (58 files)`)
+    const kept = /f010 \(previous content: (\S+);/.exec(first.stderr)?.[1] ?? ''
     expect(await readFile(place.in(kept), 'utf8')).toBe('old\n')
     expect(first.stdout).toMatch(/f010 {2}conflict: it was changed since[\s\S]*nothing was written/)
     const now = await contents()
@@ -83,7 +83,7 @@ describe('an application that was killed', () => {
       code: 1,
       stdout: expect.stringMatching(/f050: it was changed since; its earlier content is \.passover/),
     })
-    expect(undone.stdout.match(/is as it was/g)).toHaveLength(98)
+    expect(undone.stdout.match(/ restored$/gm)).toHaveLength(98)
     expect([await written(), (await contents()).get('f050')]).toEqual([0, 'mine\n'])
   })
 
@@ -106,9 +106,9 @@ describe('an application that was killed', () => {
     const undone = await passover('undo', id)
     expect(undone).toMatchObject({
       code: 0,
-      stdout: expect.stringContaining(`an application of ${id} had been interrupted and was finished`),
+      stdout: expect.stringContaining(`an application of ${id} was interrupted and has been finished`),
     })
     expect(await written()).toBe(0)
-    expect(await passover('undo', id)).toMatchObject({ code: 0, stdout: expect.stringContaining('was undone already, by maria') })
+    expect(await passover('undo', id)).toMatchObject({ code: 0, stdout: expect.stringContaining('was already undone by maria') })
   })
 })

@@ -115,7 +115,7 @@ describe('a user without special rights', () => {
   it('gets everything refused where the directory may not be written', async () => {
     await file('a', 'a')
     await chmod(place.directory, 0o555)
-    const why = 'nothing can be written into the directory (EACCES)'
+    const why = 'cannot write to the directory (EACCES)'
     expect(await apply([MODIFY_A])).toMatchObject({ applied: [], conflicts: [{ number: 1, path: 'a', kind: 'refused', why }] })
     expect(await readdir(place.directory)).toEqual(['a'])
     expect(await content('a')).toBe('a')
@@ -125,7 +125,7 @@ describe('a user without special rights', () => {
     ['changed in', change('locked/x', 'x', 'X'), 'it could not be written (EACCES)'],
     ['deleted from', change('locked/x', 'x', '', { operation: 'delete' }), 'it could not be written (EACCES)'],
     ['made in', change('locked/new', '', 'N', { operation: 'create' }), 'it could not be written (EACCES)'],
-    ['made below', change('locked/deep/er/new', '', 'N', { operation: 'create' }), 'its folder locked/deep could not be made (EACCES)'],
+    ['made below', change('locked/deep/er/new', '', 'N', { operation: 'create' }), 'its folder locked/deep could not be created (EACCES)'],
   ])('has nothing half done where a file is to be %s a folder that may not be written', async (_, one, why) => {
     await file('a', 'a')
     await folder('locked')
@@ -143,7 +143,7 @@ describe('a user without special rights', () => {
     expect(await apply([MODIFY_A], of)).toMatchObject({ applied: ['a'] })
     await chmod(place.in('.passover', 'apply'), 0o555)
     const said = await told(what, what === 'undo' ? of : key(), [change('a', 'A', 'AA')])
-    const why = 'nothing can be written into .passover/apply (EACCES)'
+    const why = 'cannot write to .passover/apply (EACCES)'
     if (what === 'undo') expect(said).toMatchObject({ code: 'E013', message: expect.stringContaining(why) })
     else expect(said.done).toMatchObject({ applied: [], conflicts: [{ path: 'a', kind: 'refused', why }] })
     expect(await content('a')).toBe('A')
@@ -177,7 +177,7 @@ describe.skipIf(!ROOT)('a user among files of another owner', () => {
     await file('b', 'b', 0o644)
     await chown(place.in('b'), 0, 0)
     const done = await apply([MODIFY_A, change('b', 'b', 'B')])
-    expect(done).toMatchObject({ held_back: ['a'], conflicts: [{ path: 'b', kind: 'refused', why: 'it may not be written' }] })
+    expect(done).toMatchObject({ held_back: ['a'], conflicts: [{ path: 'b', kind: 'refused', why: 'it is not writable' }] })
     expect([await content('a'), await content('b')]).toEqual(['a', 'b'])
     await nothingLeft('a', 'b')
   })

@@ -185,7 +185,7 @@ async function spawnAudit(url: string): Promise<ChildProcess> {
   let told = ''
   for await (const chunk of child.stderr) {
     told += String(chunk)
-    if (told.includes('audit reads')) return child
+    if (told.includes('audit service started')) return child
   }
   throw new Error(`the audit did not start: ${told}`)
 }

@@ -150,7 +150,7 @@ describe('exported files', () => {
     await using second = new ExportFiles(folder, { before: FEBRUARY, isAgain: () => false })
     await expect(second.add([entry('again', 'abc123', FEBRUARY)])).rejects.toMatchObject({
       code: 'E005',
-      message: expect.stringContaining(`${path}:2 is no line of an export`),
+      message: expect.stringContaining(`${path}:2 is not a line of an export`),
     })
   })
 })

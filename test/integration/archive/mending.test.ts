@@ -51,7 +51,7 @@ describe('an archive that somebody wrote to', () => {
     for (const bytes of [undefined, damaged, Buffer.from('nonsense')]) {
       if (bytes) await objects.put(index, bytes)
       else await objects.delete(index)
-      const what = expect.stringMatching(/^index .*, though its entries are whole: `passover audit rebuild` makes it anew from them$/)
+      const what = expect.stringMatching(/^index .*, but its entries are intact: `passover audit rebuild` rebuilds it from them$/)
       expect(await faults()).toEqual([{ segment: 0, rule: 'chain', what }])
       expect(await rebuild()).toMatchObject({ indexes: [0], passes: 5, unchanged: 5, removed: 0 })
       expect(Buffer.from((await objects.get(index)) ?? []).equals(sealed)).toBe(true)
@@ -81,7 +81,7 @@ describe('an archive that somebody wrote to', () => {
     await objects.delete(index)
     const before = await fixture.recordBytes()
     await expect(rebuild()).rejects.toThrow(IndexesLost)
-    await expect(rebuild()).rejects.toThrow(/cannot be made anew: of segment 0 \(object .* is not what was sealed/)
+    await expect(rebuild()).rejects.toThrow(/cannot be rebuilt: of segment 0 \(object .* differs from the sealed one/)
     expect(await fixture.recordBytes()).toEqual(before)
     await objects.put(object, frames)
     await objects.put(index, rows)
@@ -102,7 +102,7 @@ describe('an archive that somebody wrote to', () => {
     // In time to come; with days that no policy said; with messages as old as need be.
     expect(await forge({ removed: { ...removed, at: now + 31 * DAY_MS } })).toEqual([
       untold,
-      expect.stringMatching(/^says that it was removed .*, and that was written down before/),
+      expect.stringMatching(/^records its removal on .*, but that record was stored earlier/),
       expect.stringMatching(/^was removed when its newest message was .* hours old: the defaults/),
     ])
     expect(await forge({ removed: { ...removed, at: now, retention_days: 1e-9 } })).toEqual([
@@ -112,7 +112,7 @@ describe('an archive that somebody wrote to', () => {
     // In the stream stands what it stood for: a forger would have to take that out, too.
     const aged = { first_time: now - 40 * DAY_MS, last_time: now - 39 * DAY_MS, removed: { ...removed, at: now } }
     expect(await forge(aged)).toEqual([untold])
-    expect((await faults())[0]?.what).toMatch(/^was removed while \d+ of its messages stand in the stream, 1 the first$/)
+    expect((await faults())[0]?.what).toMatch(/^was removed although \d+ of its messages are still in the stream, the first at 1$/)
     await manifest.replace(entry, revision)
     expect(await faults()).toEqual([])
   })
@@ -125,9 +125,9 @@ describe('an archive that somebody wrote to', () => {
       {
         segment: 1,
         rule: 'chain',
-        what: 'is the first that the archive knows of, though the stream begins at 1: entries before it were taken out',
+        what: 'is the first entry in the archive, but the stream begins at 1: the entries between were removed from the archive',
       },
-      { segment: 0, rule: 'retention', what: 'is missing, before segment 1, with which the archive begins: no event tells of its removal' },
+      { segment: 0, rule: 'retention', what: 'is missing before segment 1, the first in the archive: no event records its removal' },
     ])
     await table.put('segment.0000000000', entry)
     expect(await faults()).toEqual([])

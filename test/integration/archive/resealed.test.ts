@@ -126,7 +126,7 @@ describe('an archive that is sealed anew', () => {
     const audits = [await fixture.audit({ stores_ms: 200 }), await fixture.audit({ stores_ms: 700 })]
     for (const audit of audits) await audit.settled()
     await fixture.deleteStream(bucket)
-    const began = () => audits.every((audit) => checkOf(audit, 'reading').did?.what.includes('began anew'))
+    const began = () => audits.every((audit) => checkOf(audit, 'reading').did?.what.includes('restarted from the beginning'))
     await until(began, { what: 'both begin anew', deadline_ms: 60_000 })
     await untilReady(audits)
     for (const audit of audits) await audit.settled()

@@ -77,7 +77,7 @@ describe('audit: the inbox', () => {
     })
     expect(items[0]!.expires_at - items[0]!.since).toBe(60_000)
     expect(items[1]).toMatchObject({
-      why: 'something critical was found',
+      why: 'the output has a critical finding',
       digest: await returnDigest(critical),
       returned: {
         status: 'completed',

@@ -50,7 +50,7 @@ test('processes that stood still until the server dropped them as slow consumers
   for (const [name, one] of Object.entries(stopped)) {
     const recovered = async () => {
       const report = await healthOf(one)
-      return report.ready && connectionOf(report)?.did?.what === 'connected again'
+      return report.ready && connectionOf(report)?.did?.what === 'reconnected'
     }
     await until(recovered, { what: `${name} is ready and says that it connected again`, deadline_ms: RECOVERY_MS + SLACK_MS })
   }

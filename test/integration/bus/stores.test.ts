@@ -64,7 +64,7 @@ describe('stores', () => {
       await other.put('odd', { name: 7 })
       expect(await table.get('odd')).toBeUndefined()
       expect(String(bus.errors.at(-1))).toMatch(
-        /^BusReadError: the entry odd \(revision \d+\) of the bucket agents is left out: name: must be text, not a number; n: is missing: a number is needed\. docs\/operations\/backup-and-recovery\.md says how it comes back$/,
+        /^BusReadError: the entry odd \(revision \d+\) of the bucket agents is ignored: name: must be text, not a number; n: is missing: a number is needed\. docs\/operations\/backup-and-recovery\.md says how it comes back$/,
       )
       await other.delete('odd')
     })
@@ -79,7 +79,7 @@ describe('stores', () => {
       const manifest = await Manifest.open(bus)
       expect(await manifest.newest()).toBeUndefined()
       const told = bus.errors.map(String).filter((text) => text.includes(why))
-      expect(told[0]).toMatch(/^BusReadError: the entry \S+ \(revision \d+\) of the bucket archive is left out: /)
+      expect(told[0]).toMatch(/^BusReadError: the entry \S+ \(revision \d+\) of the bucket archive is ignored: /)
       expect(told[0]).toContain(key)
       expect(told[0]).toMatch(/\. Restore the buckets KV_archive and OBJ_archive from one backup$/)
       expect(bus.errors.map(String).join('')).not.toMatch(/"code"|Invalid input/)

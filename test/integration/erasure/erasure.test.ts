@@ -306,7 +306,7 @@ describe('audit: erasure', () => {
     const busy = await to.says({ kind: 'erase', session: 'busy', reason: 'r' })
     const disputed = await to.says({ kind: 'erase', session: 'held', reason: 'r' })
     const byAgent = await to.says({ kind: 'erase', session: 'free', reason: 'r' }, 'alice')
-    expect(await to.ended(busy)).toMatchObject({ state: 'refused', why: expect.stringContaining('not done with') })
+    expect(await to.ended(busy)).toMatchObject({ state: 'refused', why: expect.stringContaining('still open') })
     expect(await to.ended(disputed)).toMatchObject({ state: 'refused', why: expect.stringMatching(/^hold \d+ stands$/) })
     expect(await to.ended(byAgent)).toMatchObject({ state: 'refused', why: 'alice is an agent' })
     for (const one of [open, held, free]) expect(passAnswer.parse(await bus.ask({ op: 'pass', ...one.key })).ok).toBe(true)

@@ -40,7 +40,10 @@ it('an id that was used again: who erases, or holds, the one session finds its p
   const hold = await to.says({ kind: 'hold', scope: { session: 'kept' }, reason: 'dispute' })
 
   // What nobody answered yet is no part of the pass that ended.
-  expect(await erased('asks')).toMatchObject({ state: 'refused', why: expect.stringContaining('asked-again: it has no answer yet') })
+  expect(await erased('asks')).toMatchObject({
+    state: 'refused',
+    why: expect.stringContaining('asked-again: it has not been processed yet'),
+  })
   await asks.ends({ code: 'E005', message: 'expired' })
   await audit.settled()
   expect(await erased('asks')).toMatchObject({ state: 'done', entries: 3 + 2 })

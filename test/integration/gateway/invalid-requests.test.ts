@@ -179,12 +179,12 @@ describe('requests that the HTTP API cannot take', () => {
     }
     for (const asked of [`passes/${handle.id}`, 'returns?subagent=big', `passes/${handle.id}/plan`]) {
       const answer = await ask(asked)
-      expect(answer).toContain('too many to load here')
+      expect(answer).toContain('which is too large to load here')
       expect(answer.length).toBeLessThan(100_000)
     }
     const body = JSON.stringify({ subagent: 'big', reason: 'r', work_context: { objective: 'o' } })
     const headers = { 'content-type': 'application/json', prefer: 'wait=20' }
-    expect(await ask('passes', { method: 'POST', body, headers })).toContain('too many to load here')
+    expect(await ask('passes', { method: 'POST', body, headers })).toContain('which is too large to load here')
   })
 
   it('keeps no context of a pass whose return it waits for, and waits for a bounded number', async () => {
@@ -275,13 +275,20 @@ describe('requests that the HTTP API cannot take', () => {
     })
 
     const made = await ask('agent~alice', 'passes', request('apply'), { prefer: 'wait=20' })
-    expect(made).toMatchObject({ status: 200, body: { status: 'returned', withheld: expect.stringContaining('too many to load here') } })
+    expect(made).toMatchObject({
+      status: 200,
+      body: { status: 'returned', withheld: expect.stringContaining('which is too large to load here') },
+    })
     const id = String(made.body.id)
     await due(id, 'apply')
     for (const whole of [false, true]) {
       expect(await ask('ann', `passes/${id}/approve`, { item: 'apply', digest: 'any', whole })).toMatchObject({
         status: 404,
-        body: { code: 'E041', detail: expect.stringContaining('too many to load here'), hint: expect.stringContaining('passover approve') },
+        body: {
+          code: 'E041',
+          detail: expect.stringContaining('which is too large to load here'),
+          hint: expect.stringContaining('passover approve'),
+        },
       })
     }
     expect(await ask('ann', `passes/${id}/deny`, { item: 'apply' })).toMatchObject({ status: 200, body: { decided: true } })
@@ -291,7 +298,7 @@ describe('requests that the HTTP API cannot take', () => {
     await until(async () => (await ask('ann', `dlq/${lost.id}`)).status === 200, { what: 'the dead letter' })
     expect(await ask('ann', `dlq/${lost.id}/requeue`, {})).toMatchObject({
       status: 404,
-      body: { code: 'E041', detail: expect.stringContaining('too many to check here') },
+      body: { code: 'E041', detail: expect.stringContaining('which is too large to check here') },
     })
     expect(loaded).toEqual([])
   })

@@ -51,7 +51,7 @@ describe('the loop breaker', () => {
       (cause: Error) => cause,
     )
     expect(error).toMatchObject({ code: 'E011' })
-    expect(error?.message).toMatch(new RegExp(`audit asked for ${limit} passes within pass \\S+ already`))
+    expect(error?.message).toMatch(new RegExp(`audit already requested ${limit} passes within the tree of \\S+;`))
     expect(made).toBe(limit)
     const more = (context: object) => alice.passOver({ subagent: 'scout', reason: 'more', work_context: { objective: 'more', ...context } })
     const one = async (context: object) => (await more(context).result()).status

@@ -65,7 +65,7 @@ describe('the notifier', () => {
     await deleteConsumers(fixture.nats.servers, (name) => name === 'notifier')
     const between = await story().whole()
     await receiver.got(between.key.id)
-    expect(checkOf(notifier, 'consumer').did?.what).toMatch(/made the consumer notifier anew, from \d+/)
+    expect(checkOf(notifier, 'consumer').did?.what).toMatch(/recreated the consumer notifier, from \d+/)
     await untilReady([notifier])
   })
 
@@ -306,7 +306,7 @@ describe('the notifier', () => {
     }
     const main = fileURLToPath(new URL('../../../services/notifier/dist/main.js', import.meta.url))
     await using first = startProcess(main, { env })
-    await until(() => first.stderr.includes('notifier starts'), { what: 'it runs' })
+    await until(() => first.stderr.includes('notifier started'), { what: 'it runs' })
     receiver.answering = () => undefined
     const pass = await story().whole()
     const [begun] = await receiver.got(pass.key.id)

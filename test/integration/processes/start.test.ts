@@ -20,10 +20,10 @@ describe('a service whose server goes away while it starts', () => {
       service: 'dispatcher',
       at: '$JS.API.STREAM.INFO.KV_policy',
       doing: 'it makes streams and buckets',
-      says: 'dispatcher takes requests',
+      says: 'dispatcher accepts requests',
     },
-    { service: 'dispatcher', at: '$JS.API.CONSUMER.CREATE.PASSOVER.', doing: 'it reads the stream', says: 'dispatcher takes requests' },
-    { service: 'audit', at: '$JS.API.CONSUMER.CREATE.KV_', doing: 'it reads its buckets', says: 'audit reads' },
+    { service: 'dispatcher', at: '$JS.API.CONSUMER.CREATE.PASSOVER.', doing: 'it reads the stream', says: 'dispatcher accepts requests' },
+    { service: 'audit', at: '$JS.API.CONSUMER.CREATE.KV_', doing: 'it reads its buckets', says: 'audit service started' },
   ])('comes up when the server is back: $service, lost while $doing', async ({ service, at, says }) => {
     await using proxy = await proxyTo(nats.url)
     const lost = proxy.cutAt(at)
@@ -36,7 +36,7 @@ describe('a service whose server goes away while it starts', () => {
     proxy.mend()
     await until(() => process.stderr.includes(says), { what: says })
     expect(process.running).toBe(true)
-    expect(process.stderr.match(/waiting for it/g)).toHaveLength(1)
+    expect(process.stderr.match(/while this service starts; retrying/g)).toHaveLength(1)
   })
 })
 

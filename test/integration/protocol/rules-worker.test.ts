@@ -371,7 +371,7 @@ describe('work of a later version', () => {
       guard: { subject: bus.subjects.journal(key), sequence: 0 },
     })
     const sequence = sequenceOf(newer)
-    const text = `${name}: the work of ${key.id} from alice (sequence ${sequence}) cannot be read: its version is 2, and this worker reads versions up to 1`
+    const text = `${name}: the work of ${key.id} from alice (sequence ${sequence}) cannot be read: it has version 2, but this worker reads only versions up to 1`
     const unread = () => told.filter(({ kind }) => kind === 'unread')
     await until(() => unread().length > 1, { what: 'it is offered again' })
     expect(unread()[0]).toEqual({ kind: 'unread', text, pass: key, sequence })

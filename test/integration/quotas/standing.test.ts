@@ -95,8 +95,8 @@ describe('doctor and health name', () => {
       {
         name: 'audit',
         state: 'broken',
-        text: 'the audit was started without people: lists show only passes of maria, and the inbox is empty',
-        mend: 'start the audit with PASSOVER_PEOPLE=maria',
+        text: 'the audit service was started without PASSOVER_PEOPLE: lists show only passes of maria, and the inbox is empty',
+        mend: 'start the audit service with PASSOVER_PEOPLE=maria',
       },
     ])
     const notes: string[] = []

@@ -98,7 +98,7 @@ describe('removals are told', () => {
     await fillTo(bus, 2 * SEGMENT_SIZE)
     await isSealed(1)
     await mark(1)
-    expect((await verified()).faults).toContainEqual([1, 'was removed, and no event tells of it'])
+    expect((await verified()).faults).toContainEqual([1, 'was removed, but no event records it'])
   }, 180_000)
 
   it('what an older audit removed is a remark; the first that tells of removals says so once, and from then on it is none', async () => {

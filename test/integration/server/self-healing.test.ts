@@ -60,7 +60,7 @@ describe('consumers that somebody deleted', () => {
     await new Promise((asked) => setTimeout(asked, 7_000))
     await deleteConsumers(made.servers, (name) => name === 'dispatcher')
     await until(() => checkOf(made.dispatcher, 'admission').did?.times === 1, { what: 'it is made anew', deadline_ms: 90_000 })
-    expect(checkOf(made.dispatcher, 'admission').did?.what).toMatch(/made the consumer dispatcher anew, from \d+/)
+    expect(checkOf(made.dispatcher, 'admission').did?.what).toMatch(/recreated the consumer dispatcher, from \d+/)
     expect(await made.passes()).toBe('completed')
     await world.untilAcknowledged()
     expect(made.dispatcher.stats().repeated).toBe(before)
@@ -125,7 +125,7 @@ describe('buckets that somebody deleted', () => {
     await untilReady(made.all)
     expect(await made.passes()).toBe('completed')
     expect(checkOf(made.dispatcher, 'buckets').did ?? checkOf(made.record, 'buckets').did).toBeDefined()
-    expect(checkOf(made.record, 'reading').did?.what).toContain('began anew')
+    expect(checkOf(made.record, 'reading').did?.what).toContain('restarted from the beginning')
   })
 
   test('the stream is not made anew in silence: all say that it is gone, and who starts is refused', async () => {

@@ -114,7 +114,7 @@ describe.skipIf(process.platform === 'win32')('resolveServerBinary', () => {
 
   it('throws away what its checksum does not fit', async () => {
     publish(archive, 'f'.repeat(64))
-    await expect(resolve()).rejects.toThrow(/checksum of .* is .*, SHA256SUMS says f{64}/)
+    await expect(resolve()).rejects.toThrow(/checksum of .* is .*, but SHA256SUMS has f{64}/)
     expect(await cached()).toEqual([])
   })
 

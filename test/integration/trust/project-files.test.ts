@@ -159,7 +159,7 @@ describe('the folder of a project', () => {
         rmSync(repo('.passover', 'server.json'))
         mkdirSync(repo('.passover', name))
       }
-      expect(ownFolder(repo())).toMatchObject({ ok: false, fault: { why: expect.stringContaining('was not made here by you') } })
+      expect(ownFolder(repo())).toMatchObject({ ok: false, fault: { why: expect.stringContaining('was not created here by you') } })
       expect(existsSync(repo('.passover', 'made-here'))).toBe(false)
       expect(ownFolder(repo(), true)).toEqual({ ok: true, folder: repo('.passover') })
       expect(found(repo())).toBe(name === 'server.json' ? 'nats://127.0.0.1:6666' : undefined)

@@ -78,7 +78,7 @@ it('who died in a container while changing tokens is in the way for half a minut
 it('says of a file that cannot be used which one and why, and lets nobody in by it', async () => {
   await writeFile(path, '{"v":1,"tokens":[{}]}')
   const spoiled = new TokenFile(path)
-  await expect(spoiled.find('pso_00000000_00000000000000000000000000000000')).rejects.toThrow(`${path} is no file of tokens`)
+  await expect(spoiled.find('pso_00000000_00000000000000000000000000000000')).rejects.toThrow(`${path} is not a token file`)
   await expect(spoiled.add(person('ann'))).rejects.toBeInstanceOf(TokenFileError)
   expect(await readFile(path, 'utf8')).toBe('{"v":1,"tokens":[{}]}')
   const below = new TokenFile(join(path, 'more', 'tokens.json'))

@@ -66,7 +66,7 @@ describe('verify while a session is erased', () => {
     expect(listed).toBe(1)
     expect(told(meanwhile)).toEqual({ faults: [], erased: 9 + 3 })
     // Fails where what was read is kept: the folder has the digests, and their tombstones are stored behind what it holds.
-    expect(meanwhile.unsaved).toBe('a session was being erased meanwhile')
+    expect(meanwhile.unsaved).toBe('a session was erased during the check')
     expect(await readdir(save)).toEqual([])
     const again = await verifyLive(bus, saving)
     expect([told(again), again.unsaved]).toEqual([told(meanwhile), undefined])

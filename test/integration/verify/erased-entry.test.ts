@@ -92,7 +92,7 @@ describe('one erased entry of a pass', () => {
       return { segments, what: shown.map(({ rule, what }) => `${rule}: ${what}`) }
     }
     // That nobody recorded it is all.
-    expect(await faults(anew?.entry ?? entry)).toEqual({ segments: 1, what: ['erasure: was erased, and no tombstone says so'] })
+    expect(await faults(anew?.entry ?? entry)).toEqual({ segments: 1, what: ['erasure: was erased, but no tombstone records it'] })
     expect(await faults(removed)).toEqual({ segments: 0, what: [] })
     expect((await faults(entry)).what).toEqual([`chain: object ${entry.object} is missing`])
   })
@@ -105,7 +105,7 @@ describe('one erased entry of a pass', () => {
     const { shown } = await verifyArchive(sourceOf(cancel), RULES)
     expect(shown.find(({ rule }) => rule !== 'erasure')).toMatchObject({
       rule: 'approval',
-      what: 'was dispatched though nobody had approved it',
+      what: 'was dispatched although nobody approved it',
     })
   })
 })

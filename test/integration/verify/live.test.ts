@@ -134,7 +134,10 @@ describe('what a real installation stored', () => {
       expect(openEvidence(JSON.stringify(bundle).replace(said, twice))).toEqual({ ok: false, what: expect.stringContaining('twice') })
     const { publicKey } = generateKeyPairSync('x25519')
     const other = publicKey.export({ type: 'spki', format: 'pem' })
-    expect(open(({ seal }) => Object.assign(seal, { public_key: other }))).toEqual({ ok: false, what: 'its public key is none' })
+    expect(open(({ seal }) => Object.assign(seal, { public_key: other }))).toEqual({
+      ok: false,
+      what: 'its public key is not an Ed25519 key',
+    })
     expect(openEvidence('{}')).toMatchObject({ ok: false })
     // Whichever byte of the file is another: it is no bundle, or says what was touched.
     const text = JSON.stringify(bundle)

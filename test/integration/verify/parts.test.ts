@@ -77,7 +77,7 @@ describe('parts that messages only name', () => {
     const look = () => verifyArchive(folderArchive(folder), RULES)
     expect(await look()).toMatchObject({ ok: true, parts: { whole: 2, elsewhere: 0 } })
     await writeFile(join(folder, saved[0] ?? ''), 'something else')
-    expect(await look()).toMatchObject({ ok: false, first: { rule: 'parts', what: expect.stringContaining('is not what its hash names') } })
+    expect(await look()).toMatchObject({ ok: false, first: { rule: 'parts', what: expect.stringContaining('does not match its hash') } })
     await rm(join(folder, saved[0] ?? ''))
     expect(await look()).toMatchObject({ ok: true, parts: { whole: 1, elsewhere: 1 } })
   })
@@ -113,7 +113,7 @@ describe('parts that messages only name', () => {
       expect.objectContaining({
         rule: 'parts',
         pass: expect.stringContaining(id),
-        what: expect.stringMatching(/names a part "artifact:0" of audit that is not what/),
+        what: expect.stringMatching(/refers to a part "artifact:0" of audit that does not match/),
       }),
     ])
     const evidence = await collectEvidence(ops, { id })
@@ -122,7 +122,7 @@ describe('parts that messages only name', () => {
     await ops.parts.remove('alice', hash)
     const missing = await verifyLive(ops, RULES)
     expect(missing.faults).toBe(2)
-    expect(missing.first?.what).toBe('names a part "file:large.txt" of alice that is missing')
+    expect(missing.first?.what).toBe('refers to a part "file:large.txt" of alice that is missing')
     const maria = await openBus({ servers: world.world.nats.servers, identity: 'maria', onError: () => undefined })
     await publishUpon(await PolicyStore.open(maria), { document: { audit: { retention_days: 1e-7 } } })
     await maria[Symbol.asyncDispose]()
@@ -144,11 +144,11 @@ describe('parts that messages only name', () => {
     expect(outcome.kind).toBe('stored')
     const { shown, remarked, parts } = await verifyLive(ops, RULES)
     expect(shown.map(({ rule, what }) => [rule, what])).toEqual([
-      ['policy', 'version 9 of the policy comes after version 1'],
-      ['parts', expect.stringContaining('that is not what its hash names')],
+      ['policy', 'policy version 9 comes after version 1'],
+      ['parts', expect.stringContaining('that does not match its hash')],
     ])
     expect(remarked.map(({ rule, what }) => [rule, what])).toEqual([
-      ['parts', expect.stringMatching(/^2 parts of alice are missing; how long it had to be kept is not known/)],
+      ['parts', expect.stringMatching(/^2 parts of alice are missing; its retention is unknown/)],
     ])
     expect(parts).toMatchObject({ gone: 2 })
   })

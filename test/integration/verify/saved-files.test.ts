@@ -85,16 +85,16 @@ describe('the files of a saved archive', () => {
     const renamed = one.replace('index_sha256', 'index_sha255')
     const cases: [Buffer, RegExp][] = [
       [joined([one, three]), /^2 segment 1 is missing before it/],
-      [joined([one, one, two, three]), /^0 stands after segment 0/],
-      [joined([two, one, three]), /^0 stands after segment 1/],
-      [joined([one, two, three.slice(0, -10)]), /line 3 of manifest.jsonl is no manifest entry/],
-      [joined([renamed, two, three]), /line 1 of manifest.jsonl is no manifest entry/],
-      [joined([one, bare, three]), /^1 says nothing of its index/],
+      [joined([one, one, two, three]), /^0 comes after segment 0/],
+      [joined([two, one, three]), /^0 comes after segment 1/],
+      [joined([one, two, three.slice(0, -10)]), /line 3 of manifest.jsonl is not a manifest entry/],
+      [joined([renamed, two, three]), /line 1 of manifest.jsonl is not a manifest entry/],
+      [joined([one, bare, three]), /^1 has no digest of its index/],
       // Neither the chain nor the entries of a segment cover these.
       [joined([one.replace(/,"index_sha256":"[0-9a-f]{64}"/, ''), two, three]), /^0 its entry in manifest.jsonl is not the one/],
       [joined([one, two.replace(/"resume":\d+/, '"resume":4000'), three]), /^1 its entry in manifest.jsonl is not the one/],
-      [joined([one, two.replace(/"resume":\d+/, '"resume":9000'), three]), /^1 says that the audit reads on at 9000, behind its own end/],
-      [joined([one, two]), /^undefined manifest.jsonl has 2 entries, and archive.json the digests of 3/],
+      [joined([one, two.replace(/"resume":\d+/, '"resume":9000'), three]), /^1 has the resume position 9000, which is after its own end/],
+      [joined([one, two]), /^undefined manifest.jsonl has 2 entries, but archive.json has 3 digests/],
     ]
     for (const [bytes, what] of cases) expect(await judged('manifest.jsonl', bytes)).toMatch(what)
   })
@@ -103,15 +103,15 @@ describe('the files of a saved archive', () => {
     expect(await judged('archive.json', undefined)).toMatch(/archive.json is missing/)
     const { id_window_ms, manifest: digests } = JSON.parse(String(files.get('archive.json')))
     const other = Buffer.from(JSON.stringify({ v: 1, id_window_ms, manifest: [digests[1], ...digests.slice(1)] }))
-    expect(await judged('archive.json', other)).toMatch(/^0 its entry in manifest.jsonl is not the one of which archive.json/)
+    expect(await judged('archive.json', other)).toMatch(/^0 its entry in manifest.jsonl does not match its digest in archive.json/)
     await writeFile(join(folder, 'archive.json'), JSON.stringify({ v: 1, id_window_ms }))
     await writeFile(join(folder, `${'a'.repeat(64)}.part`), 'left of another archive')
     await writeFile(join(folder, 'notes.txt'), 'x')
     const { remarked } = await verifyArchive(folderArchive(folder), RULES)
     expect(remarked.filter(({ rule }) => rule === 'archive').map(({ what }) => what)).toEqual([
       expect.stringContaining("archive.json has no digests of the manifest's entries"),
-      `the file "${'a'.repeat(64)}.part" is not of this archive: nothing names it`,
-      'the file "notes.txt" is not of this archive: nothing names it',
+      `the file "${'a'.repeat(64)}.part" does not belong to this archive: nothing refers to it`,
+      'the file "notes.txt" does not belong to this archive: nothing refers to it',
     ])
     await rm(join(folder, 'notes.txt'))
     await rm(join(folder, `${'a'.repeat(64)}.part`))

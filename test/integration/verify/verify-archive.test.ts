@@ -63,7 +63,7 @@ describe('verifyArchive', () => {
     } as never)
     for (const subagent of ['audit', 'closed']) own.begin(own.ask({ key: { originator: 'alice', subagent, id: `pass-of-${subagent}` } }))
     const { shown } = await verifyArchive(sourceOf(await sealAll(own.events)), RULES)
-    const what = expect.stringMatching(/the defaults: none was published, and one that PASSOVER_POLICY alone gives .* cannot be verified/)
+    const what = expect.stringMatching(/the defaults: no policy was published, and a policy from PASSOVER_POLICY cannot be verified/)
     expect(shown).toMatchObject([
       { rule: 'policy', what },
       { rule: 'policy', what },
@@ -88,24 +88,30 @@ describe('verifyArchive', () => {
     const whole = await verifyArchive(source({ kept }), now)
     expect(whole).toMatchObject({ ok: true, shown: [], removed: { segments: 1, up_to: one.entry.last_time }, head: { sequence: ENTRIES } })
     const early = await verifyArchive(source({ kept, at: one.entry.last_time + 30 * DAY_MS - 1_000 }, []), now)
-    expect(early.first).toMatchObject({ segment: 0, what: expect.stringContaining('was removed before the 30 days were over') })
+    expect(early.first).toMatchObject({
+      segment: 0,
+      what: expect.stringContaining('was removed before its recorded retention of 30 days was over'),
+    })
     // Whoever writes the entry says what fits: the policy says otherwise.
     const invented = await verifyArchive(source({ kept, at: one.entry.last_time + DAY_MS, retention_days: 1 }, []), now)
     expect(invented.shown).toEqual([
       {
         segment: 0,
         rule: 'retention',
-        what: 'was removed when its newest message was 1 days old: version 1 of the policy, in force then, keeps 30 days',
+        what: 'was removed when its newest message was 1 days old: policy version 1, in force at that time, keeps 30 days',
       },
     ])
     const at = one.entry.last_time + 200 * DAY_MS
-    expect((await verifyArchive(source({ kept, at }, []), now)).first?.what).toMatch(/^says that it was removed .* which is yet to come$/)
+    expect((await verifyArchive(source({ kept, at }, []), now)).first?.what).toMatch(/^records its removal on .* which is in the future$/)
     const empty = { ...source({ kept }, []), entries: async () => [{ ...(await source({ kept }).entries())[0], count: 0 } as never] }
     expect((await verifyArchive(empty, now)).shown).toContainEqual(
-      expect.objectContaining({ segment: 0, what: 'says that it was empty when it was removed, and its chain says otherwise' }),
+      expect.objectContaining({
+        segment: 0,
+        what: 'is recorded as empty at its removal, but its chain value is not that of an empty segment',
+      }),
     )
     const lost = await verifyArchive(source({ kept: { object: 'nowhere', sha256: 'f'.repeat(64) } }, []), now)
-    expect(lost.first).toMatchObject({ segment: 0, what: expect.stringContaining('what was kept of it (nowhere) is missing') })
+    expect(lost.first).toMatchObject({ segment: 0, what: expect.stringContaining('the messages kept from it (nowhere) are missing') })
   })
 
   it('names a segment that is missing, moved, or does not continue the chain', async () => {
@@ -193,16 +199,16 @@ describe('an archive whose chain was made anew', () => {
     expect((await verifyArchive(sourceOf(segments), { ...CHAIN, expect: before.head?.hash })).ok).toBe(true)
     const late = stream.events.slice(0, ENTRIES - 1)
     const cut = await verifyArchive(sourceOf(await sealAll(late)), { ...CHAIN, expect: honest.head?.hash })
-    expect(cut.first).toMatchObject({ rule: 'chain', what: expect.stringContaining('does not pass through') })
+    expect(cut.first).toMatchObject({ rule: 'chain', what: expect.stringContaining('does not contain') })
   })
 
   it('is found out by the guards where a step was taken out', async () => {
     const work = bySubject('work', 0)
     const { first } = await forged((events) => events.filter((event) => event !== work))
-    expect(first?.what).toBe(`comes after step ${work.sequence} of its pass, which is not here`)
+    expect(first?.what).toBe(`comes after step ${work.sequence} of its pass, which is missing`)
     const request = bySubject('request', 5)
     const asked = await forged((events) => events.filter((event) => event !== request))
-    expect(asked.first?.what).toBe(`answers request ${request.sequence}, which is not here`)
+    expect(asked.first?.what).toBe(`answers request ${request.sequence}, which is missing`)
   })
 
   it('is found out where a return was taken out, once its deadline is over', async () => {
@@ -236,9 +242,9 @@ describe('an archive whose chain was made anew', () => {
   it('is found out where an approval was taken out, or is about something else', async () => {
     const decision = bySubject('decision')
     const without = await forged((events) => events.filter((event) => event !== decision))
-    expect(without.first).toMatchObject({ rule: 'approval', what: 'was dispatched though nobody had approved it' })
+    expect(without.first).toMatchObject({ rule: 'approval', what: 'was dispatched although nobody approved it' })
     const other = await forged(edited(decision.sequence, (body) => ({ ...body, digest: 'e'.repeat(64) })))
-    expect(other.first?.what).toContain('does not count')
+    expect(other.first?.what).toContain('is not valid')
   })
 
   it('is found out where a refusal, a cancel or the ancestry is not what the rest says', async () => {
@@ -297,7 +303,7 @@ describe('messages of an agent that wants to blind `verify`', () => {
     const { faults, shown, remarks, remarked } = await verifyArchive(sourceOf(await sealAll(own.events)), { ...RULES, parts: missing })
     expect({ faults, shown }).toEqual({ faults: 0, shown: [] })
     expect(remarks).toBe(40)
-    expect(remarked.every(({ what }) => what.endsWith('every reader passes it over'))).toBe(true)
+    expect(remarked.every(({ what }) => what.endsWith('readers ignore it'))).toBe(true)
   })
 
   it('by which an originator takes back what a person applied are remarks, and those of people, or about its own changes, are none', async () => {
@@ -315,7 +321,7 @@ describe('messages of an agent that wants to blind `verify`', () => {
     own.event(automatic, 'applied', 'mallory', said)
     own.event(automatic, 'applied', 'mallory', { ...said, undone: true })
     const { shown, remarked } = await verifyArchive(sourceOf(await sealAll(own.events)), { ...RULES, parts: missing })
-    const what = 'mallory says that changes which paula applied were put back; the record still has them as applied'
+    const what = 'mallory reports that changes applied by paula were undone; the record still shows them as applied'
     expect(remarked.filter(({ rule }) => rule === 'approval')).toEqual(
       claims.map(({ sequence }) => expect.objectContaining({ sequence, what })),
     )
@@ -345,8 +351,8 @@ describe('messages of an agent that wants to blind `verify`', () => {
     expect(first).toMatchObject({ rule: 'chain', segment: 0 })
     expect(faults).toBe(2 + 1_029 + 31)
     expect(shown.filter(({ rule }) => rule === 'chain').map(({ what }) => what)).toEqual([
-      expect.stringContaining('its manifest says 1'),
-      expect.stringContaining(`does not pass through ${'ab'.repeat(32)}`),
+      expect.stringContaining('its manifest entry has 1'),
+      expect.stringContaining(`does not contain ${'ab'.repeat(32)}`),
     ])
     expect(shown.filter(({ rule }) => rule === 'parts')).toEqual([
       expect.objectContaining({
@@ -358,7 +364,7 @@ describe('messages of an agent that wants to blind `verify`', () => {
     expect(shown.filter(({ rule }) => rule === 'approval').map(({ sequence }) => sequence)).toContain(forged.sequence)
     const text = verdictText(verdict)
     expect(text).toContain(`sequence ${forged.sequence} (alice/audit/`)
-    expect(text).toContain(`does not pass through ${'ab'.repeat(32)}`)
+    expect(text).toContain(`does not contain ${'ab'.repeat(32)}`)
     expect(text).toContain('1029 parts of mallory are missing, such as "artifact:0" in sequence')
   })
 })

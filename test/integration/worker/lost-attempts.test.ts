@@ -120,7 +120,7 @@ describe.concurrent('what a stale or dishonest worker tries', () => {
     wake('too late')
     await until(() => bus.journal.last(bus.subjects.event(key, 'late', 'stale')), { what: 'the late output' })
     expect((await world.world.journal(key)).state).toBe('open')
-    const text = `stale: ${handle.id} from alice, attempt 1: discarded, another attempt answers`
+    const text = `stale: ${handle.id} from alice, attempt 1: discarded, another attempt returned`
     expect(told).toEqual([{ kind: 'discarded', pass: key, attempt: 1, why: 'lost', text }])
     await world.world.step('return', key, { attempt: 2, guard: fence })
     await expect(handle).rejects.toMatchObject({ code: 'E021' })

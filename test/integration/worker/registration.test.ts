@@ -31,7 +31,9 @@ test('a worker whose agent was taken out of the registry says so, and is well ag
   expect(worker.health()).toMatchObject({ ready: false, live: true })
   expect(registered()?.what).toContain('passover agents add audit')
   const told = () => events.filter(({ kind }) => kind === 'health').map(({ text }) => text)
-  await until(() => told().some((text) => text.includes('audit is not well: registered no longer')), { what: 'it says so' })
+  await until(() => told().some((text) => text.includes('audit is unhealthy: registered: it was removed from the registry')), {
+    what: 'it says so',
+  })
   // Asking registers nothing.
   expect(await table.get('audit')).toBeUndefined()
 

@@ -81,8 +81,8 @@ describe('output schemas in their thread', () => {
     const checking = open()
     const round: Record<string, unknown> = {}
     round.self = round
-    expect(await checking.check(SCORE, round)).toEqual(['/: the output is no JSON'])
-    expect(await checking.check(round, 1)).toEqual(['the schema is no JSON'])
+    expect(await checking.check(SCORE, round)).toEqual(['/: the output is not JSON'])
+    expect(await checking.check(round, 1)).toEqual(['the schema is not JSON'])
   })
 
   it('leaves no thread, and answers what it was asked until then', async () => {

@@ -69,7 +69,7 @@ describe('a worker says what happens to it', () => {
       throw new Error('no such table')
     }
     await using _worker = await greeter.onPass(handler, { concurrency: 3, log: (event) => void events.push(event) })
-    expect(events).toEqual([{ kind: 'waits', text: 'greeter waits for work (3 at a time)' }])
+    expect(events).toEqual([{ kind: 'waits', text: 'greeter is waiting for work (up to 3 at a time)' }])
     const asked = alice.passOver({ subagent: 'greeter', reason: 'x', work_context })
     await expect(asked).rejects.toMatchObject({ code: 'E011' })
     // That it cannot be seen may be told at any time.

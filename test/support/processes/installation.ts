@@ -77,7 +77,7 @@ export class Installation implements AsyncDisposable {
     this.#processes.push(started)
     // It logs when it reads; there is nothing else that it says.
     const deadline = Date.now() + READY_MS
-    while (!started.stderr.includes('audit reads')) {
+    while (!started.stderr.includes('audit service started')) {
       if (!started.running || Date.now() > deadline) throw new Error(`the audit did not start: ${started.stderr}`)
       await new Promise((again) => setTimeout(again, 20))
     }

@@ -79,20 +79,20 @@ async function manifestLines(folder: string): Promise<string[]> {
 function filesFaults(lines: readonly string[], saved: z.infer<typeof about> | undefined): FileFault[] {
   if (!saved && lines.length === 0) return []
   if (!saved)
-    return [{ severity: 'fault', what: `${ABOUT_FILE} is missing: the id window and the digests of the manifest's entries are not known` }]
+    return [{ severity: 'fault', what: `${ABOUT_FILE} is missing: the id window and the digests of the manifest entries are unknown` }]
   const { manifest: digests } = saved
   if (!digests) {
-    const what = `${ABOUT_FILE} has no digests of the manifest's entries: an earlier version saved it, or they were taken out`
+    const what = `${ABOUT_FILE} has no digests of the manifest entries: an older version saved it, or they were removed`
     return [{ severity: 'remark', what }]
   }
   const faults: FileFault[] = lines.flatMap((line, at) => {
-    const differs = `its entry in ${MANIFEST_FILE} is not the one of which ${ABOUT_FILE} has the digest: one of the two files was changed`
+    const differs = `its entry in ${MANIFEST_FILE} does not match its digest in ${ABOUT_FILE}: one of the two files was changed`
     return digests[at] === sha256(line) ? [] : [{ severity: 'fault', k: entryIn(line, at + 1).k, what: differs }]
   })
   if (lines.length < digests.length)
     faults.push({
       severity: 'fault',
-      what: `${MANIFEST_FILE} has ${lines.length} entries, and ${ABOUT_FILE} the digests of ${digests.length}`,
+      what: `${MANIFEST_FILE} has ${lines.length} entries, but ${ABOUT_FILE} has ${digests.length} digests`,
     })
   return faults
 }
@@ -104,7 +104,7 @@ function entryIn(line: string, number: number): ManifestEntry {
   try {
     return savedEntry.parse(JSON.parse(line))
   } catch {
-    throw new ArchiveUnreadable(`line ${number} of ${MANIFEST_FILE} is no manifest entry`)
+    throw new ArchiveUnreadable(`line ${number} of ${MANIFEST_FILE} is not a manifest entry`)
   }
 }
 
@@ -122,7 +122,7 @@ async function aboutOf(folder: string): Promise<z.infer<typeof about> | undefine
   try {
     return about.parse(JSON.parse(text))
   } catch {
-    throw new ArchiveUnreadable(`${ABOUT_FILE} in ${folder} does not say what an archive is judged by`)
+    throw new ArchiveUnreadable(`${ABOUT_FILE} in ${folder} does not contain the settings of an archive`)
   }
 }
 

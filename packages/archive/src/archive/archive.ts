@@ -321,7 +321,7 @@ export async function readStanding(manifest: Manifest, objects: ObjectStore, k: 
 export async function framesIn(objects: ObjectStore, entry: ManifestEntry): Promise<Iterable<Frame>> {
   const stored = await objects.get(entry.object)
   if (!stored) throw new SegmentDamaged(`object ${entry.object} is missing`, 0)
-  if (sha256(stored) !== entry.sha256) throw new SegmentDamaged(`object ${entry.object} is not what was sealed`, 0)
+  if (sha256(stored) !== entry.sha256) throw new SegmentDamaged(`object ${entry.object} differs from the sealed one`, 0)
   const raw = entry.compression === 'gzip' ? await gunzipAsync(stored) : stored
   return decodeFrames(raw)
 }
@@ -364,8 +364,8 @@ export function checkFrames(entry: ManifestEntry, frames: readonly Frame[]): str
     if (sequence < range.first || sequence > range.last) return `sequence ${sequence} does not belong here`
     chain.add(frame.digest)
   }
-  if (frames.length !== entry.count) return `holds ${frames.length} events, not ${entry.count}`
-  return chain.end() === entry.chain_after ? undefined : 'its events do not add up to the chain'
+  if (frames.length !== entry.count) return `contains ${frames.length} events, not ${entry.count}`
+  return chain.end() === entry.chain_after ? undefined : 'its events do not give its chain value'
 }
 
 const EMPTY = new Uint8Array(0)

@@ -74,7 +74,7 @@ it('does not take a part of what it wanted for all of it', async () => {
   file.write = write
   await pages.add([hashes(2, [10])])
   file.read = async () => ({ bytesRead: 0 })
-  await expect(pages.segmentsOf(10)).rejects.toThrow('only 0 of 5 bytes of hashes were there')
+  await expect(pages.segmentsOf(10)).rejects.toThrow('only 0 of 5 bytes of hashes could be read')
   file.read = read
   expect(await found(10)).toEqual([2])
 })

@@ -113,7 +113,7 @@ export class IdIndexPages implements AsyncDisposable {
     const from = Math.max(0, lowerBound(fences, hash) - 1) * PAGE_BYTES
     const bytes = Buffer.alloc(Math.min((last + 1) * PAGE_BYTES, size * ENTRY_BYTES) - from)
     const { bytesRead } = await this.file.read(bytes, 0, bytes.length, place * PLACE_BYTES + from)
-    if (bytesRead < bytes.length) throw new Error(`only ${bytesRead} of ${bytes.length} bytes of hashes were there`)
+    if (bytesRead < bytes.length) throw new Error(`only ${bytesRead} of ${bytes.length} bytes of hashes could be read`)
     const found: number[] = []
     for (let at = 0; at < bytes.length; at += ENTRY_BYTES) {
       const k = bytes.readUInt32BE(at) === hash ? segments[bytes.readUInt8(at + 4)] : undefined

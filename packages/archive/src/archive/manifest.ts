@@ -146,7 +146,7 @@ export class Manifest {
   async forgetLost(first: number, objects: Pick<ObjectStore, 'list'>): Promise<void> {
     // A lagging replica may still return entries that were deleted.
     for (let tries = 0; tries < MAX_ATTEMPTS; tries++) if (await this.forgetOnce(first, objects)) return
-    throw new Error('what the archive lost is not forgotten yet')
+    throw new Error('removed segments not cleared from memory yet')
   }
 
   /** Runs one pass. Returns true if there was nothing to forget. */

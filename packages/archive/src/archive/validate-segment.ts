@@ -47,7 +47,7 @@ export async function validateSegment(entry: ManifestEntry, { object, index }: S
   }
   const unlike = wholeFault(entry, frames, { object, raw_size })
   if (known.fault !== undefined && !broken && unlike === undefined) {
-    say(`${known.fault}, though its entries are whole: \`passover audit rebuild\` makes it anew from them`)
+    say(`${known.fault}, but its entries are intact: \`passover audit rebuild\` rebuilds it from them`)
     return { frames, faults, passOf }
   }
   for (const { sequence, what } of differences(frames, known, broken)) say(what, sequence)
@@ -60,7 +60,7 @@ export async function validateSegment(entry: ManifestEntry, { object, index }: S
 function wholeFault(entry: ManifestEntry, frames: readonly Frame[], { object, raw_size }: { object: Uint8Array; raw_size: number }) {
   const what = factsFault(entry, frames) ?? chainFault(entry, frames) ?? sizesFault(entry, { size: object.length, raw_size })
   if (what !== undefined || sha256(object) === entry.sha256) return what
-  return `the bytes of ${entry.object} are not those that were sealed, though its entries are`
+  return `the bytes of ${entry.object} differ from the sealed ones, but its entries do not`
 }
 
 /** The content of the index, as far as it can be read. */
@@ -74,7 +74,7 @@ class SegmentIndex {
       this.fault = `index ${name} is missing`
       return
     }
-    if (index_sha256 !== undefined && sha256(bytes) !== index_sha256) this.fault = `index ${name} is not the one that was sealed`
+    if (index_sha256 !== undefined && sha256(bytes) !== index_sha256) this.fault = `index ${name} differs from the sealed one`
     try {
       for (const { key, sequences } of decodeIndex(bytes)) for (const sequence of sequences) this.passes.set(sequence, key)
       this.prints = readDigestIndex(bytes, k)
@@ -104,8 +104,8 @@ function differences(frames: readonly Frame[], { prints }: SegmentIndex, broken:
     const sequence = sequenceOf(frame)
     present.add(sequence)
     const print = prints?.get(sequence)
-    if (prints && print === undefined) found.push({ sequence, what: 'was added: nothing was sealed under this sequence' })
-    else if (prints && print !== digestPrefix(frame.digest)) found.push({ sequence, what: 'is not what was sealed: it was changed' })
+    if (prints && print === undefined) found.push({ sequence, what: 'was added: this sequence was not sealed' })
+    else if (prints && print !== digestPrefix(frame.digest)) found.push({ sequence, what: 'was changed: it differs from the sealed entry' })
   }
   const last = frames.length > 0 ? sequenceOf(frames[frames.length - 1] as Frame) : 0
   const ends = broken === undefined ? Number.POSITIVE_INFINITY : last
@@ -161,30 +161,33 @@ function factsFault(entry: ManifestEntry, frames: readonly Frame[]): string | un
   const last = frames.at(-1)
   if (first && sequenceOf(first) < range.first) return `sequence ${sequenceOf(first)} does not belong here`
   if (last && sequenceOf(last) > range.last) return `sequence ${sequenceOf(last)} does not belong here`
-  if (frames.length !== entry.count) return `holds ${frames.length} entries, its manifest says ${entry.count}`
+  if (frames.length !== entry.count) return `contains ${frames.length} entries, but its manifest entry has ${entry.count}`
   const from = first ? sequenceOf(first) : 0
   const to = last ? sequenceOf(last) : 0
   if (from !== entry.first || to !== entry.last)
-    return `holds sequences ${from} to ${to}, its manifest says ${entry.first} to ${entry.last}`
+    return `contains sequences ${from} to ${to}, but its manifest entry has ${entry.first} to ${entry.last}`
   return timesFault(entry, first, last)
 }
 
 /** Compares the times of the first and last message. An erased entry has no time any more. */
 function timesFault({ first_time, last_time }: ManifestEntry, first: Frame | undefined, last: Frame | undefined): string | undefined {
-  if (first?.kind === 'event' && first.event.time !== first_time) return `begins at ${first.event.time}, its manifest says ${first_time}`
-  if (last?.kind === 'event' && last.event.time !== last_time) return `ends at ${last.event.time}, its manifest says ${last_time}`
+  if (first?.kind === 'event' && first.event.time !== first_time)
+    return `begins at ${first.event.time}, but its manifest entry has ${first_time}`
+  if (last?.kind === 'event' && last.event.time !== last_time) return `ends at ${last.event.time}, but its manifest entry has ${last_time}`
   return undefined
 }
 
 function sizesFault(entry: ManifestEntry, { size, raw_size }: { size: number; raw_size: number }): string | undefined {
-  if (size !== entry.size) return `${entry.object} has ${size} bytes, its manifest says ${entry.size}`
-  return raw_size === entry.raw_size ? undefined : `its entries have ${raw_size} bytes, its manifest says ${entry.raw_size}`
+  if (size !== entry.size) return `${entry.object} has ${size} bytes, but its manifest entry has ${entry.size}`
+  return raw_size === entry.raw_size ? undefined : `its entries have ${raw_size} bytes, but its manifest entry has ${entry.raw_size}`
 }
 
 function chainFault(entry: ManifestEntry, frames: readonly Frame[]): string | undefined {
   const chain = new Chain(Buffer.from(entry.chain_before, 'hex'))
   for (const { digest } of frames) chain.add(digest)
-  return chain.end() === entry.chain_after ? undefined : 'its entries do not add up to the chain: manifest, index or entries were rewritten'
+  return chain.end() === entry.chain_after
+    ? undefined
+    : 'its entries do not give its chain value: manifest, index or entries were rewritten'
 }
 
 /** Formats a fault as one line. */

@@ -181,7 +181,7 @@ function decodeFrame(body: Uint8Array, last: number): Frame {
   const value = decodeArray(body, last)
   const [named] = value
   if (Number.isSafeInteger(named) && !isSequence(named, last)) {
-    throw new SegmentDamaged(named === last ? `sequence ${named} stands there twice` : `sequence ${named} stands out of order`, last)
+    throw new SegmentDamaged(named === last ? `sequence ${named} occurs twice` : `sequence ${named} is out of order`, last)
   }
   if (value.length === 2 && isSequence(value[0], last) && isDigest(value[1])) {
     return { kind: 'erased', sequence: value[0], digest: value[1] }

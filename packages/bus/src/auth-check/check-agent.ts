@@ -124,15 +124,15 @@ class Check {
     const aimed: Aimed[] = []
     for (const probe of bounceProbes(this.#subjects, this.#agent)) {
       const attempt = await this.#usable(probe)
-      if (!attempt) this.#add(`bounce: ${probe.text}`, 'refused', 'the agent may not begin it')
-      else if (!this.#witness) this.#add(`bounce: ${probe.text}`, 'untested', 'no second connection to see where it goes')
+      if (!attempt) this.#add(`bounce: ${probe.text}`, 'refused', 'the agent may not start it')
+      else if (!this.#witness) this.#add(`bounce: ${probe.text}`, 'untested', 'no second connection to observe the result')
       else aimed.push(await this.#aim(probe, attempt, this.#witness))
     }
     await waitFor(() => aimed.every(({ arrived }) => arrived), GRACE_MS)
     for (const { probe, subject, arrived, stop } of aimed) {
       stop()
       const where = arrived
-        ? `${subject} sends it to the inbox of ${this.#witness?.identity}, or anywhere else`
+        ? `${subject} makes the server publish it to the inbox of ${this.#witness?.identity}, or to any other subject`
         : `${subject} answers only the agent itself`
       this.#add(`bounce: ${probe.text}`, arrived ? 'possible' : 'refused', where)
     }
@@ -171,7 +171,7 @@ class Check {
 
   /** Listens to the witness's requests and their answers. */
   async listening(): Promise<void> {
-    const name = 'listen: requests and answers of others'
+    const name = 'listen: requests and replies of other agents'
     const witness = this.#witness
     const inbox = `${inboxPrefixOf(witness?.identity ?? NOBODY)}.`
     const wanted = ['>', `${inbox}>`, `${this.#subjects.prefix}returned.>`, `${API}.>`, this.#subjects.service('ask')]
@@ -191,7 +191,7 @@ class Check {
     for (const stop of stops) stop()
     if (heard !== undefined) this.#add(name, 'possible', `${heard} was heard`)
     else if (witness || allowed.length === 0) this.#add(name, 'refused', 'nothing was heard')
-    else this.#add(name, 'untested', `it may subscribe to ${allowed.join(', ')}; no second connection to send something`)
+    else this.#add(name, 'untested', `it may subscribe to ${allowed.join(', ')}; no second connection to send a message`)
   }
 
   /** Checks message schedules: a stream that allows them publishes messages later to a subject that the sender names. */
@@ -206,7 +206,7 @@ class Check {
 
   /** Checks rollups: a message with `Nats-Rollup: all` removes all others from its stream, so streams that agents share must not allow it. */
   async rollups(): Promise<void> {
-    const name = 'rollup: messages that remove those of others'
+    const name = 'rollup: messages that delete messages of other agents'
     const on: string[] = []
     for (const stream of [this.#subjects.stream, `KV_${this.#subjects.bucket('presence')}`]) {
       const answer = await this.#witness?.request(`${API}.STREAM.INFO.${stream}`, NOTHING)
@@ -282,14 +282,14 @@ class Check {
   }
 }
 
-const NO_BUCKET = 'the agent has no bucket yet: run it once, or register it, and check again'
+const NO_BUCKET = 'the agent has no bucket yet: start or register the agent, then check again'
 
 function isError(answer: string): boolean {
   return (JSON.parse(answer) as { error?: object }).error !== undefined
 }
 
 function saying(kind: Answer['kind']): string {
-  return { answered: 'the server took it', refused: 'the server refused it', nothing: 'it went nowhere' }[kind]
+  return { answered: 'the server accepted it', refused: 'the server refused it', nothing: 'no message arrived' }[kind]
 }
 
 /** Request for a consumer that receives no messages but heartbeats, and that the server removes automatically. */

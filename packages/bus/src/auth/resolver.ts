@@ -46,7 +46,7 @@ export class AccountResolver implements AsyncDisposable {
       return new AccountResolver(await connect(options), timeout_ms)
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
-      const hint = 'Check that the server runs isolated and that the operator is the one of this installation.'
+      const hint = 'Check that the server runs with isolated accounts and that its operator belongs to this installation.'
       throw new BusUnreachable(`cannot manage accounts at ${[servers].flat().join(', ')}: ${message}`, hint, error)
     }
   }

@@ -68,7 +68,7 @@ export function decodeTrusted(data: Uint8Array, contentType?: string): unknown {
 function general(data: Uint8Array): unknown {
   const fault = frameFault(data, MAX_DEPTH)
   if (fault === 'depth') throw new Error(TOO_DEEP)
-  if (fault === 'lengths') throw new Error('it claims more values than it has bytes')
+  if (fault === 'lengths') throw new Error('it declares more values than it has bytes')
   return decoder.decode(data)
 }
 

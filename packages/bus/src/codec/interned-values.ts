@@ -62,7 +62,7 @@ function valueIn(inside: Uint8Array): unknown {
   const name = Buffer.from(inside.buffer, inside.byteOffset, inside.byteLength).toString('latin1')
   const known = read.get(name)
   if (known !== undefined) return known
-  if (frameFault(inside, MAX_DEPTH)) throw new Error('the lengths inside an interned value do not fit, or it is nested too deep')
+  if (frameFault(inside, MAX_DEPTH)) throw new Error('an interned value has wrong lengths, or is nested too deep')
   const value = reader.decode(inside)
   if (isTooDeep(value, MAX_DEPTH)) throw new Error(`an interned value nested deeper than ${MAX_DEPTH}`)
   if (read.size >= KEPT) read.clear()

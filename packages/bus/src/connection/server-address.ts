@@ -42,7 +42,10 @@ export function parseServers(given: string | readonly string[], by: string): Ser
   const parsed = texts.map((text, index) => parseServer(text, { by, hint, which: texts.length > 1 ? ` number ${index + 1}` : ' it' }))
   const signing = new Map(parsed.flatMap(({ credentials }) => (credentials ? [[JSON.stringify(credentials), credentials] as const] : [])))
   if (signing.size > 1)
-    throw new SettingError(`${by}: its addresses have different users or passwords`, 'give the same to each, or to one alone')
+    throw new SettingError(
+      `${by}: its addresses have different users or passwords`,
+      'use the same user and password in all addresses, or in only one',
+    )
   const [credentials] = signing.values()
   return { servers: parsed.map(({ server }) => server), ...(credentials && { credentials }) }
 }
@@ -65,14 +68,15 @@ function parseServer(text: string, { by, which, hint }: About): { server: string
   if (!URL.canParse(withScheme)) throw new SettingError(`${by}:${shown} is not a server address`, hint)
   const url = new URL(withScheme)
   const host = `${url.protocol}//${url.host}`
-  if (!SCHEMES.has(url.protocol)) throw new SettingError(`${by}: ${host} is no NATS address`, `set ${by} to one like nats://127.0.0.1:4222`)
-  if (!url.hostname) throw new SettingError(`${by}:${shown} names no host`, EXAMPLE)
+  if (!SCHEMES.has(url.protocol))
+    throw new SettingError(`${by}: ${host} is not a NATS address`, `set ${by} to an address such as nats://127.0.0.1:4222`)
+  if (!url.hostname) throw new SettingError(`${by}:${shown} has no host`, EXAMPLE)
   // An unencoded `/`, `?` or `#` in a password ends the host, so that the rest of the password is parsed as path, query or fragment.
   if (/^(nats|tls):$/.test(url.protocol) && (!['', '/'].includes(url.pathname) || url.search || url.hash))
-    throw new SettingError(`${by}:${which} has something after host and port`, hint)
+    throw new SettingError(`${by}:${which} has text after host and port`, hint)
   const user = decoded(url.username, by)
   const pass = decoded(url.password, by)
-  if (user === '' && pass !== '') throw new SettingError(`${by}:${which} has a password and no user`, EXAMPLE)
+  if (user === '' && pass !== '') throw new SettingError(`${by}:${which} has a password but no user`, EXAMPLE)
   const credentials: Credentials | undefined = user === '' ? undefined : pass === '' ? { token: user } : { user, pass }
   return { server: host, ...(credentials && { credentials }) }
 }
@@ -85,4 +89,4 @@ function decoded(text: string, by: string): string {
   }
 }
 
-const ENCODED = 'in an address write % as %25, @ as %40, / as %2F, # as %23, a comma as %2C; or set NATS_USER and NATS_PASSWORD'
+const ENCODED = 'in an address, write % as %25, @ as %40, / as %2F, # as %23, a comma as %2C; or set NATS_USER and NATS_PASSWORD'

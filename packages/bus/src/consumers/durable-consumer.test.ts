@@ -120,7 +120,7 @@ describe('consuming a durable', () => {
     server.give(1)
     await settled()
     server.refuses('$JS.ACK.S.d.1.1.1.1.0')
-    expect(consumption.trouble).toContain('may not acknowledge')
+    expect(consumption.trouble).toContain('missing permission to acknowledge messages')
     const pulls = server.pulls()
     server.give(2)
     await settled()

@@ -89,7 +89,7 @@ export class DurableConsumer implements Consumption {
   }
 
   get trouble(): string | undefined {
-    if (this.#state !== 'open') return 'it takes no more'
+    if (this.#state !== 'open') return 'it receives no more messages'
     if (this.#refused !== undefined) return this.#refused
     const taken = this.#puller.outstanding > 0 && performance.now() - this.#pulledAt > TAKEN_MS
     return taken ? undefined : this.#trouble
@@ -136,7 +136,7 @@ export class DurableConsumer implements Consumption {
   #noteRefused(subject: string): void {
     const { stream, durable } = this.#options
     if (this.#state !== 'open' || !subject.startsWith('$JS.ACK.') || !subject.includes(`.${stream}.${durable}.`)) return
-    this.#refused = `it may not acknowledge what it takes from the consumer ${durable}: its permissions are those of an earlier version (docs/reference/permissions.md)`
+    this.#refused = `missing permission to acknowledge messages from consumer ${durable}; update the NATS permissions (docs/reference/permissions.md)`
     clearTimeout(this.#waiting)
     this.#waiting = setTimeout(() => this.#wake(), REFUSED_REST_MS).unref()
   }
@@ -178,7 +178,7 @@ export class DurableConsumer implements Consumption {
       if (restore && (await settled?.()) === undefined) {
         const from = this.#settled === undefined ? undefined : this.#settled + 1
         await restore(from)
-        onRestored?.(`made the consumer ${durable} anew, from ${from ?? 'where one begins'}`)
+        onRestored?.(`recreated the consumer ${durable}, from ${from ?? 'its start position'}`)
       }
     } catch (error) {
       this.#link.report(error)
@@ -215,8 +215,8 @@ export class DurableConsumer implements Consumption {
 }
 
 function troubleOf(end: PullEnd, durable: string): string | undefined {
-  if (end === 'gone') return `the consumer ${durable} is gone`
-  return end === 'failed' ? `nothing can be taken from the consumer ${durable}` : undefined
+  if (end === 'gone') return `the consumer ${durable} was deleted`
+  return end === 'failed' ? `cannot receive messages from the consumer ${durable}` : undefined
 }
 
 function answer(delivery: Delivery, verdict: AckDecision): void {

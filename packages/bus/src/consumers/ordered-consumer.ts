@@ -99,7 +99,7 @@ export class OrderedConsumer implements StreamSubscription {
   }
 
   get trouble(): string | undefined {
-    return this.#isClosed ? 'it reads no more' : this.#trouble
+    return this.#isClosed ? 'it has stopped reading' : this.#trouble
   }
 
   /** Creates the first consumer. Throws BusReadError if the server refuses it. */
@@ -206,7 +206,7 @@ export class OrderedConsumer implements StreamSubscription {
     const ms = performance.now() - since
     const odd = nothing && ms < expires_ms / 2
     if (end === 'gone' || end === 'failed' || odd) {
-      this.#trouble = end === 'gone' ? 'its consumer is gone' : 'nothing can be read now'
+      this.#trouble = end === 'gone' ? 'its consumer was deleted' : 'messages cannot be read at the moment'
       return this.#later(RETRY_DELAY_MS)
     }
     if (this.#options.in_gulps && this.#isCaughtUp) {
@@ -308,7 +308,7 @@ export class OrderedConsumer implements StreamSubscription {
 
   /** Reports the server that serves the consumer, since its copy lacks a message, and restarts with another consumer. */
   #readAnotherCopy(missed: number): void {
-    const who = `the copy of ${this.#options.stream} on server ${this.#server ?? '(not known)'}`
+    const who = `the copy of ${this.#options.stream} on server ${this.#server ?? '(unknown)'}`
     const what = `${who} lacks message ${missed}, which the leader has; reading from another copy. Empty the store of that server (docs/operations/troubleshooting.md#a-server-lacks-messages)`
     this.#link.report(new BusReadError(what, 'refused_by_server'))
     void this.#restart()

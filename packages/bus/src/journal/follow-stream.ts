@@ -34,7 +34,7 @@ export function followStream(
       ...(isClustered && { leader: new LeaderCopy(journals, filters) }),
       onMessage: headers_only ? whole : (stored) => onMessage(stored, subjects.toFact(stored)),
       onWentBack: (last) => {
-        link.report(new BusReadError(`stream ${stream} went back to ${last}`, 'refused_by_server'))
+        link.report(new BusReadError(`stream ${stream} rolled back to ${last}`, 'refused_by_server'))
         onWentBack?.(last)
       },
     },

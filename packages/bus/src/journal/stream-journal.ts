@@ -93,7 +93,7 @@ export class StreamJournal implements Journal {
       const next = read.cut
         ? options.too_long?.(read.steps, tries)
         : plan(read.steps, tries, outcome.kind === 'lost' ? outcome.last : undefined)
-      if (!next) return { ok: false as const, outcome: { kind: 'unknown' as const, description: 'the journal is too long to be read' } }
+      if (!next) return { ok: false as const, outcome: { kind: 'unknown' as const, description: 'the journal is too long to read' } }
       if ('done' in next) return { ok: true as const, value: next.done }
       outcome = await this.#publisher.publish(next.publish)
       if (outcome.kind === 'stored') return { ok: true as const, value: next.stored(outcome.sequence) }

@@ -46,7 +46,7 @@ export class Publisher {
     const limit = this.#link.maxPayload
     const size = sizeOf(data, headers, limit)
     if (size > limit) {
-      settle({ kind: 'refused', reason: 'too_large', description: `${size} bytes, the server takes ${limit}` })
+      settle({ kind: 'refused', reason: 'too_large', description: `${size} bytes, but the server accepts at most ${limit}` })
       return
     }
     const question = { subject, data, headers, timeout_ms: Math.min(message.answer_ms ?? this.#timeout, this.#timeout) }
@@ -63,9 +63,9 @@ export class Publisher {
 
 /** Errors that affect every write. A stream or bucket at its own limit (10077) is not among them. */
 const REFUSING: Readonly<Record<number, string>> = {
-  10023: 'the storage of the server or account is full: nothing is stored any more',
-  10047: 'the storage of the server or account is full: nothing is stored any more',
-  10109: 'the stream is sealed: nothing is stored in it any more',
+  10023: 'the storage of the server or account is full, so nothing can be stored',
+  10047: 'the storage of the server or account is full, so nothing can be stored',
+  10109: 'the stream is sealed, so nothing can be stored in it',
 }
 
 function refusalIn(data: Uint8Array): string | undefined {
@@ -89,9 +89,9 @@ function unanswered(none: NoReply, subject: string): PublishResult {
     case 'permission':
       return { kind: 'refused', reason: 'permission', description: `no permission to publish to ${subject}` }
     case 'no_responders':
-      return { kind: 'refused', reason: 'closed', description: `no stream takes ${subject}` }
+      return { kind: 'refused', reason: 'closed', description: `no stream has the subject ${subject}` }
     case 'too_large':
-      return { kind: 'refused', reason: 'too_large', description: 'more than the server takes' }
+      return { kind: 'refused', reason: 'too_large', description: 'larger than the server accepts' }
     default:
       return { kind: 'unknown', description: none }
   }

@@ -67,7 +67,7 @@ export class QuestionService implements Consumption {
       void work.then(() => this.#under.delete(work))
     }
     const onRefused = (error: Error) => {
-      this.trouble = `the server does not let it receive questions (restart it when it does): ${error.message}`
+      this.trouble = `the server refuses its subscription to queries (fix the permission, then restart it): ${error.message}`
       link.report(error)
     }
     this.#subscription = link.subscribe(subjects.service(service), onMessage, { queue: QUEUE, onRefused })

@@ -27,7 +27,7 @@ export function makeTopology(subjects: Subjects): Grant[] {
   const { stream } = subjects
   const calls = ['STREAM.INFO.*', 'STREAM.CREATE.*', 'STREAM.LIST', 'STREAM.NAMES', 'INFO', `CONSUMER.NAMES.${stream}`]
   const limits = BUCKETS.map(({ kind, bucket }) => `STREAM.UPDATE.${kind}_${subjects.bucket(bucket)}`)
-  return [...calls, ...limits].map((call) => publish(`${API}.${call}`, 'make streams, consumers and buckets'))
+  return [...calls, ...limits].map((call) => publish(`${API}.${call}`, 'create streams, consumers and buckets'))
 }
 
 /** Names the consumers of all agents: for their work and for their durable returns. */
@@ -86,7 +86,7 @@ export function readObjects(bucket: string, why: string): Grant[] {
 }
 
 export function ownParts(name: string, subjects: Subjects): Grant[] {
-  return partFilters(subjects, name).map((subject) => publish(subject, 'put large parts into its own bucket'))
+  return partFilters(subjects, name).map((subject) => publish(subject, 'store large parts in its own bucket'))
 }
 
 /** Grants writing the parts of all agents, for clients that publish large requests without the SDK. */

@@ -41,5 +41,5 @@ function tableOf(grants: Grant[]): string {
     rows.set(row, [...(rows.get(row) ?? []), `\`${subject}\``])
   }
   const lines = [...rows].map(([row, subjects]) => `| ${row} | ${[...new Set(subjects)].join(', ')} |`)
-  return ['| what for | may | subjects |', '| --- | --- | --- |', ...lines].join('\n')
+  return ['| purpose | may | subjects |', '| --- | --- | --- |', ...lines].join('\n')
 }

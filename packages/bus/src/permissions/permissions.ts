@@ -53,7 +53,7 @@ function identityOf(principal: Principal): string {
 
 /** Returns every permission of a principal (docs/architecture/security-model.md#principals). The server denies everything else. */
 export function grantsFor(principal: Principal, context: PermissionContext): Grant[] {
-  const inbox = local(subscribe(`${inboxPrefixOf(identityOf(principal))}.>`, 'hear answers'))
+  const inbox = local(subscribe(`${inboxPrefixOf(identityOf(principal))}.>`, 'receive replies'))
   switch (principal.role) {
     case 'agent':
       return [inbox, ...agentGrants(principal, context)]
@@ -104,7 +104,7 @@ export function usersFor(principals: Principal[], subjects: Subjects, passwordOf
 function agentGrants({ name, originates, subagent }: Extract<Principal, { role: 'agent' }>, context: PermissionContext): Grant[] {
   const { subjects } = context
   return [
-    publish(subjects.ask(name), 'ask about its own passes, and the time'),
+    publish(subjects.ask(name), 'query its own passes, and the time'),
     publish(subjects.register(name), 'register itself where registration is open'),
     ...(originates ? originatorGrants(name, subjects) : []),
     ...(subagent ? subagentGrants(name, subjects) : []),
@@ -115,32 +115,32 @@ function agentGrants({ name, originates, subagent }: Extract<Principal, { role: 
 
 function originatorGrants(name: string, subjects: Subjects): Grant[] {
   return [
-    publish(subjects.pattern('request', '*', name), 'pass work over'),
+    publish(subjects.pattern('request', '*', name), 'request passes'),
     publish(subjects.pattern('event', name, '*', '*', 'cancel', name), 'cancel its own passes'),
-    publish(subjects.pattern('event', name, '*', '*', 'applied', name), 'say what it applied'),
-    publish(subjects.acknowledged(name), 'say which returns it heard'),
+    publish(subjects.pattern('event', name, '*', '*', 'applied', name), 'record applied changes'),
+    publish(subjects.acknowledged(name), 'acknowledge returns'),
     ...STEP_KINDS.map((kind) => direct(subjects.stream, subjects.pattern(kind, name, '>'), 'read journals of its own passes')),
-    ...takeFrom(subjects.stream, subjects.returnsConsumer(name), 'take the returns that waited for it'),
-    local(publish(subjects.pattern('returned', name, '>'), 'ask its other processes whether they wait for a return')),
-    local(publish(`${inboxPrefixOf(name)}.>`, 'answer them')),
-    subscribe(subjects.pattern('returned', name, '>'), 'hear its returns'),
-    subscribe(subjects.decided(name), 'hear that a decision was made'),
-    ...subjects.detours(name).map((subject) => subscribe(subject, 'hear which of its passes must be read before a return is believed')),
+    ...takeFrom(subjects.stream, subjects.returnsConsumer(name), 'receive durable returns'),
+    local(publish(subjects.pattern('returned', name, '>'), 'ask its other processes whether they are waiting for a return')),
+    local(publish(`${inboxPrefixOf(name)}.>`, 'reply to them')),
+    subscribe(subjects.pattern('returned', name, '>'), 'receive its returns'),
+    subscribe(subjects.decided(name), 'receive notice of decisions'),
+    ...subjects.detours(name).map((subject) => subscribe(subject, 'receive which of its passes must be read before a return is trusted')),
   ]
 }
 
 function subagentGrants(name: string, subjects: Subjects): Grant[] {
   const { stream } = subjects
   return [
-    publish(subjects.pattern('fence', '*', name, '*', name), 'begin a later attempt'),
+    publish(subjects.pattern('fence', '*', name, '*', name), 'start a later attempt'),
     publish(subjects.pattern('return', '*', name, '*', name), 'return'),
     ...['started', 'progress', 'late'].map((kind) =>
-      publish(subjects.pattern('event', '*', name, '*', kind, name), `tell of its work: ${kind}`),
+      publish(subjects.pattern('event', '*', name, '*', kind, name), `report on its work: ${kind}`),
     ),
-    ...SLOTS.flatMap((slot) => takeFrom(stream, subjects.workConsumer(name, slot), `take its work (${slot})`)),
+    ...SLOTS.flatMap((slot) => takeFrom(stream, subjects.workConsumer(name, slot), `receive its work (${slot})`)),
     ...STEP_KINDS.map((kind) => direct(stream, subjects.pattern(kind, '*', name, '>'), 'read journals of passes to it')),
-    publish(`$KV.${subjects.bucket('presence')}.${name}.*`, 'say that it is up'),
-    subscribe(subjects.endings(name), 'hear that a pass it works on was ended'),
+    publish(`$KV.${subjects.bucket('presence')}.${name}.*`, 'write its heartbeat'),
+    subscribe(subjects.endings(name), 'receive notice that a pass it works on was ended'),
   ]
 }
 
@@ -148,15 +148,15 @@ function personGrants(name: string, context: PermissionContext): Grant[] {
   const { subjects } = context
   return [
     publish(subjects.pattern('decision', '*', '*', '*', '*', name), 'approve or deny'),
-    publish(subjects.pattern('decided', '*'), 'hint that a decision was made'),
+    publish(subjects.pattern('decided', '*'), 'send notice of a decision'),
     publish(subjects.pattern('event', '*', '*', '*', 'cancel', name), 'cancel a pass'),
-    publish(subjects.pattern('event', '*', '*', '*', 'applied', name), 'say what was applied'),
+    publish(subjects.pattern('event', '*', '*', '*', 'applied', name), 'record applied changes'),
     publish(subjects.pattern('event', '*', '*', '*', 'settled', name), 'requeue or drop a dead letter'),
     publish(subjects.policy(name), 'publish a policy version'),
     publish(subjects.agent(name), 'register agents'),
     ...writeTable(subjects.bucket('agents'), 'register agents'),
     ...writeTable(subjects.bucket('policy'), 'put a policy into force'),
-    publish(subjects.ask(name), 'ask about passes'),
+    publish(subjects.ask(name), 'query passes'),
     publish(subjects.register(name), 'doctor: whether a dispatcher answers'),
     ...readStream(subjects.stream, 'show and watch passes'),
     ...['agents', 'policy', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'show agents and policy')),
@@ -190,20 +190,20 @@ function dispatcherGrants(context: PermissionContext): Grant[] {
     publish(subjects.pattern('return', '*', '*', '*', SYSTEM), 'refuse, time out, cancel'),
     ...['dead_letter', 'violation'].map((kind) => publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`)),
     publish(subjects.agent(SYSTEM), 'record open registrations'),
-    publish(`${API}.STREAM.UPDATE.${stream}`, 'close the stream to requests when it is nearly full'),
-    ...takeFrom(stream, DISPATCHER, 'take requests'),
-    ...takeFrom(stream, DECISIONS, 'take decisions'),
-    ...readStream(stream, 'keep time: read journals'),
+    publish(`${API}.STREAM.UPDATE.${stream}`, 'stop accepting requests when the stream is nearly full'),
+    ...takeFrom(stream, DISPATCHER, 'receive requests'),
+    ...takeFrom(stream, DECISIONS, 'receive decisions'),
+    ...readStream(stream, 'timekeeper: read journals'),
     ...makeTopology(subjects),
     ...callPartsStreams('STREAM.UPDATE', context, {
-      why: 'bring buckets of agents up to date',
+      why: 'update the buckets of agents',
       except: ownStreams(subjects).filter(
         (name) => name !== stream && !BUCKETS.some(({ kind, bucket }) => name === `${kind}_${subjects.bucket(bucket)}`),
       ),
     }),
     ...['agents', 'policy', 'budgets', 'presence'].flatMap((table) => readTable(subjects.bucket(table), 'agents, policy, budgets')),
     ...['agents', 'budgets'].flatMap((table) => writeTable(subjects.bucket(table), 'agents, budgets')),
-    ...writeTable(subjects.bucket('policy'), 'put into force what a person published and died'),
+    ...writeTable(subjects.bucket('policy'), 'finish publishing a policy or agent whose process died'),
     ...objects(subjects.bucket('snapshots'), 'snapshots of the timekeeper'),
     ...readParts(subjects, 'check large parts'),
     ...writeParts(subjects, 'store large parts of clients without the SDK'),
@@ -231,15 +231,15 @@ function auditGrants(context: PermissionContext): Grant[] {
     ...['violation', 'dead_letter', 'undelivered', 'expired'].map((kind) =>
       publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`),
     ),
-    publish(subjects.custody(SYSTEM), 'record what is erased and removed'),
-    publish(subjects.acknowledged(SYSTEM), 'fill up the last segment of a stream that takes no requests'),
+    publish(subjects.custody(SYSTEM), 'record erasures and removals'),
+    publish(subjects.acknowledged(SYSTEM), 'fill up the last segment of a stream that accepts no requests'),
     ...readStream(stream, 'project and archive'),
     publish(`${API}.STREAM.MSG.DELETE.${stream}`, 'delete what is archived and closed, message by message'),
     ...makeTopology(subjects),
     ...['passes', 'agents', 'policy', 'archive', 'inbox', 'acknowledged'].flatMap((table) =>
       readTable(subjects.bucket(table), 'passes, agents, policy, manifest, inbox, acknowledged returns'),
     ),
-    publish(`${API}.DIRECT.GET.KV_${subjects.bucket('passes')}`, 'read records by where they stand'),
+    publish(`${API}.DIRECT.GET.KV_${subjects.bucket('passes')}`, 'read records by position'),
     ...['passes', 'inbox', 'acknowledged'].flatMap((table) => writeTable(subjects.bucket(table), 'write the projection')),
     ...writeTable(subjects.bucket('archive'), 'write the manifest'),
     ...['archive', 'snapshots'].flatMap((bucket) => objects(subjects.bucket(bucket), 'archive')),
@@ -250,11 +250,11 @@ function auditGrants(context: PermissionContext): Grant[] {
     ),
     ...readParts(subjects, 'archive large parts'),
     ...callPartsStreams('STREAM.PURGE', context, {
-      why: 'remove parts of passes that are gone',
+      why: 'delete parts of deleted passes',
       except: ownStreams(subjects).filter((name) => !PURGED_BY_AUDIT.some((held) => held(subjects) === name)),
     }),
     ...leaveAlone([...NOTIFIERS, ...agentsConsumers(context)], stream),
-    subscribe(subjects.service('ask'), 'answer questions'),
+    subscribe(subjects.service('ask'), 'answer queries'),
   ]
 }
 
@@ -263,8 +263,8 @@ function notifierGrants(context: PermissionContext): Grant[] {
   const { stream } = context.subjects
   return [
     publish(context.subjects.pattern('event', '*', '*', '*', 'dead_letter', SYSTEM), 'record: dead_letter'),
-    ...NOTIFIERS.flatMap((durable) => takeFrom(stream, durable, 'take held passes and returns')),
-    ...readStream(stream, 'read the passes that it tells about'),
+    ...NOTIFIERS.flatMap((durable) => takeFrom(stream, durable, 'receive held passes and returns')),
+    ...readStream(stream, 'read the passes that it sends notifications about'),
     ...leaveAlone([DISPATCHER, DECISIONS, ...agentsConsumers(context)], stream),
   ]
 }
@@ -273,8 +273,8 @@ function notifierGrants(context: PermissionContext): Grant[] {
 function gatewayGrants(context: PermissionContext): Grant[] {
   const { subjects } = context
   return [
-    ...readStream(subjects.stream, 'feed of events, of which agents are shown their own'),
-    publish(subjects.ask(SYSTEM), 'whether the audit answers, and numbers for metrics'),
+    ...readStream(subjects.stream, 'feed of events; agents see only their own'),
+    publish(subjects.ask(SYSTEM), 'check that the audit service answers, and read metrics'),
     ...leaveAlone([DISPATCHER, DECISIONS, ...NOTIFIERS, ...agentsConsumers(context)], subjects.stream),
   ]
 }

@@ -105,12 +105,12 @@ export class PolicyStore {
       if (pending.length === 0 || (await this.#enforce(pending, stand))) return pending.at(-1) ?? current
       await backoff.wait()
     }
-    throw new Error('the policy changes faster than it can be followed')
+    throw new Error('the policy changes too fast to read a consistent version')
   }
 
   /** Publishes a version and puts it into force. The draft must be validated already. */
   async publish(draft: PolicyDraft): Promise<PolicyOutcome> {
-    if (this.#bus.identity === SYSTEM) throw new TypeError('a policy is a person’s')
+    if (this.#bus.identity === SYSTEM) throw new TypeError('only a person may publish a policy')
     const nonce = randomUUID()
     const backoff = new Backoff(this.#timing)
     for (let tries = 0; tries < TRIES; tries++) {
@@ -127,7 +127,7 @@ export class PolicyStore {
       if (outcome.kind === 'refused' && outcome.reason !== 'closed') return { kind: 'refused', description: outcome.description }
       if (outcome.kind === 'unknown' || outcome.kind === 'refused') await backoff.wait()
     }
-    return { kind: 'refused', description: 'too many people change the policy at the same time' }
+    return { kind: 'refused', description: 'too many people are changing the policy at the same time' }
   }
 
   /**
@@ -151,10 +151,14 @@ export class PolicyStore {
     const parsed = policyVersion.safeParse(value)
     if (!parsed.success) return { kind: 'invalid', why: issueTexts(parsed.error.issues, 5, 'the stored version').join('; '), revision }
     const { version, digest, document, sequence } = parsed.data
-    if (policyDigest(document) !== digest) return { kind: 'invalid', why: 'its digest is another', revision }
+    if (policyDigest(document) !== digest) return { kind: 'invalid', why: 'its digest does not match', revision }
     const said = await this.#event(sequence)
     if (said?.version === version && said.digest === digest) return { kind: 'valid', value: said, revision }
-    return { kind: 'invalid', why: `no event at sequence ${sequence} of the stream says version ${version} with this document`, revision }
+    return {
+      kind: 'invalid',
+      why: `no event at sequence ${sequence} of the stream publishes version ${version} with this document`,
+      revision,
+    }
   }
 
   async #event(sequence: number): Promise<PolicyVersion | undefined> {

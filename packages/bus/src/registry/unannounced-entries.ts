@@ -26,5 +26,5 @@ export async function unannouncedEntries(bus: Bus): Promise<UnannouncedEntry[]> 
 }
 
 export function unannouncedText({ bucket, key, revision }: UnannouncedEntry): string {
-  return `${key} (revision ${revision}) of the bucket ${bucket} has no event that says the same`
+  return `${key} (revision ${revision}) of the bucket ${bucket} has no matching event in the stream`
 }

@@ -11,7 +11,7 @@ const NO_FILE = new Set(['EMFILE', 'ENFILE'])
 /** Node's error codes if it could not open the `package.json` of a package. */
 const NO_MODULE = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND', 'ERR_INVALID_PACKAGE_CONFIG'])
 
-const HINT = `raise it to ${ENOUGH} or more in the shell or the service manager that starts this, for example: ulimit -n 4096`
+const HINT = `raise it to ${ENOUGH} or more in the shell or service manager that starts this process, for example: ulimit -n 4096`
 
 interface Fault {
   message: string
@@ -27,14 +27,14 @@ export function fileLimitFault(error: unknown): Fault | undefined {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return undefined
   if (!NO_FILE.has(error.code) && !NO_MODULE.has(error.code)) return undefined
   if (NO_MODULE.has(error.code) && !tooFewFiles()) return undefined
-  return { message: `no more files can be opened: this process may have ${openFiles() ?? 'too few'} open at once (ulimit -n)`, hint: HINT }
+  return { message: `no more files can be opened: the limit of this process is ${openFiles() ?? 'too low'} (ulimit -n)`, hint: HINT }
 }
 
 /** Returns the reason and a hint if the limit of open files is too low to start, or `undefined` if it suffices or is unknown. */
 export function tooFewFiles(): Fault | undefined {
   const limit = openFiles()
   if (typeof limit !== 'number' || limit >= ENOUGH) return undefined
-  return { message: `this process may have ${limit} files open at once (ulimit -n), and needs more`, hint: HINT }
+  return { message: `the limit of open files of this process is ${limit} (ulimit -n), which is too low`, hint: HINT }
 }
 
 /** Returns the limit of open files of this process. Node raises the soft limit to the hard limit at startup. */

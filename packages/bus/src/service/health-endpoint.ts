@@ -23,7 +23,7 @@ export function healthPort(env: Record<string, string | undefined>): number | un
   const told = env.PASSOVER_HEALTH_PORT
   if (told === undefined || told === '') return undefined
   const port = Number(told)
-  if (!/^\d+$/.test(told) || port > 65_535) throw new RangeError(`PASSOVER_HEALTH_PORT is no port: ${told.slice(0, 20)}`)
+  if (!/^\d+$/.test(told) || port > 65_535) throw new RangeError(`PASSOVER_HEALTH_PORT is not a port: ${told.slice(0, 20)}`)
   return port
 }
 

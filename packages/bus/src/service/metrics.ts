@@ -31,7 +31,7 @@ export function processMetrics(): Registry {
   const started = Math.round(Date.now() / 1_000 - process.uptime())
   gauge(registry, { name: 'process_resident_memory_bytes', help: 'Resident memory' }, process.memoryUsage.rss())
   counter(registry, { name: 'process_cpu_seconds_total', help: 'Processor time used' }, (user + system) / 1e6)
-  gauge(registry, { name: 'process_start_time_seconds', help: 'When it started, seconds since 1970' }, started)
+  gauge(registry, { name: 'process_start_time_seconds', help: 'Start time in seconds since 1970' }, started)
   return registry
 }
 

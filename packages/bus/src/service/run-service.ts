@@ -61,12 +61,12 @@ export async function startService<Service extends Running>(
 async function tend({ log, env }: ServiceProcess, bus: Bus, tended: Tended<Running>): Promise<void> {
   const { running, id_window_ms, metrics, other_window_drain_ms = DRAIN_MS } = tended
   void otherIdWindow(bus, id_window_ms).then(async (now) => {
-    log.fatal({ began_with: id_window_ms, now }, 'the stream has another id window now: this process ends, to be started anew with it')
+    log.fatal({ began_with: id_window_ms, now }, 'the id window of the stream was changed; exiting, so that a restart uses the new one')
     await running.drain(other_window_drain_ms)
     process.exit(START_ANEW)
   })
   const port = healthPort(env)
-  if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port, metrics)).url }, 'health is told')
+  if (port !== undefined) log.info({ url: (await serveHealth(() => running.health(), port, metrics)).url }, 'health endpoint started')
 }
 
 interface ServiceOptions {
@@ -89,7 +89,7 @@ export async function runService(start: () => Promise<Running>, options: Service
     } catch (error) {
       isReached ||= error instanceof BusReadError && error.passing
       if (isReached && isPassing(error)) {
-        const line = `the server does not answer while this service starts; waiting for it: ${error.message}`
+        const line = `the server does not answer while this service starts; retrying: ${error.message}`
         if (options.repeats.tell(line, performance.now()) !== undefined) say(line)
         await setTimeout(RETRY_DELAY_MS)
         continue

@@ -33,12 +33,12 @@ interface TableContext {
 
 const MENDS: Record<string, string> = {
   archive: 'Restore the buckets KV_archive and OBJ_archive from one backup',
-  passes: 'passover audit rebuild writes it again',
+  passes: 'passover audit rebuild restores it',
 }
 
 /** Returns the instruction for restoring an unusable entry (docs/operations/backup-and-recovery.md#an-entry-of-a-bucket-cannot-be-read). */
 export function mendOf(bucket: string): string {
-  return MENDS[bucket] ?? 'docs/operations/backup-and-recovery.md says how it comes back'
+  return MENDS[bucket] ?? 'docs/operations/backup-and-recovery.md describes how to restore it'
 }
 
 /** A write that failed; `outcome` contains the reason. */
@@ -230,7 +230,7 @@ export class KvTable<T> implements Table<T> {
 
   #reportLeftOut({ subject, sequence }: StoredMessage, why: string): void {
     const { bucket, link, mend } = this.#context
-    const what = `the entry ${subject.slice(this.#base.length)} (revision ${sequence}) of the bucket ${bucket} is left out`
+    const what = `the entry ${subject.slice(this.#base.length)} (revision ${sequence}) of the bucket ${bucket} is ignored`
     link.report(new BusReadError(`${what}: ${why}. ${mend}`, 'refused_by_server'))
   }
 
@@ -243,7 +243,7 @@ export class KvTable<T> implements Table<T> {
     if (header !== undefined) return `it has the header ${header}`
     if (!isServerAnswer(data) || !isBare(headers)) return undefined
     const decoded = decode(data)
-    return decoded.ok && this.#schema.safeParse(decoded.value).success ? undefined : 'its body is an answer'
+    return decoded.ok && this.#schema.safeParse(decoded.value).success ? undefined : 'its body is a reply of the server'
   }
 
   #value(stored: StoredMessage): T | undefined {

@@ -71,12 +71,12 @@ export class BucketObjects implements ObjectStore {
     const hash = createHash('sha256')
     for (let seq = 1, n = 0; n < meta.chunks; n += 1) {
       const chunk = await api.directNext(this.#stream.name, { seq, next_by_subj: this.#stream.chunk(meta.nuid) })
-      if (!chunk) throw new ObjectError(`${this.#context.bucket}/${name}: chunk ${n + 1} of ${meta.chunks} is not there`)
+      if (!chunk) throw new ObjectError(`${this.#context.bucket}/${name}: chunk ${n + 1} of ${meta.chunks} is missing`)
       chunks.push(chunk.data)
       hash.update(chunk.data)
       seq = chunk.sequence + 1
     }
-    if (digestText(hash) !== meta.digest) throw new ObjectError(`${this.#context.bucket}/${name} is not what its digest says`)
+    if (digestText(hash) !== meta.digest) throw new ObjectError(`${this.#context.bucket}/${name} does not match its digest`)
     return Buffer.concat(chunks)
   }
 

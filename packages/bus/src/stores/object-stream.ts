@@ -66,7 +66,7 @@ export class ObjectStream {
   }
 
   metaSubject(name: string): string {
-    if (name === '') throw new TypeError('an object has a name')
+    if (name === '') throw new TypeError('an object needs a name')
     const text = Buffer.from(name).toString('base64').replaceAll('+', '-').replaceAll('/', '_')
     return `$O.${this.#context.bucket}.M.${text}`
   }
@@ -102,7 +102,7 @@ export class ObjectStream {
     await this.#read('M', mark, ({ sequence, headers, data }) => {
       if (serverHeader(headers) !== undefined) {
         // It may replace the metadata of an object in use, so no upload can be considered unnamed.
-        if (mark) throw new ObjectError(`the name at ${sequence} of ${this.name} was written by the server, not by its writer`)
+        if (mark) throw new ObjectError(`the name at sequence ${sequence} of ${this.name} was published by the server, not by its writer`)
         return
       }
       const meta = jsonOf(data) as ObjectMeta | undefined

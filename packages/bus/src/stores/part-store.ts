@@ -72,10 +72,9 @@ export class BucketPartStore implements PartStore {
     if (!part.data && part.size > MAX_PART_BYTES) throw tooLargeToLoad(part.name, part.size, MAX_PART_BYTES)
     const found = part.data ?? (owner === undefined ? undefined : await this.#loading.do(part.size, () => this.#load(owner, part)))
     if (!found || found === 'unanswered')
-      throw new PartError(`part ${part.name} is not there (${part.hash.slice(0, 12)})`, 'missing', found !== undefined)
+      throw new PartError(`part ${part.name} is missing (${part.hash.slice(0, 12)})`, 'missing', found !== undefined)
     const data = found
-    if (data.length !== part.size || sha256(data) !== part.hash)
-      throw new PartError(`part ${part.name} is not what its hash names`, 'differs')
+    if (data.length !== part.size || sha256(data) !== part.hash) throw new PartError(`part ${part.name} does not match its hash`, 'differs')
     return data
   }
 
@@ -220,7 +219,7 @@ function failureOf(outcome: Exclude<PublishResult, { kind: 'stored' }>): ReadFai
 export async function loadParts(store: Pick<PartStore, 'fetch'>, parts: Part[], most = MAX_OUTPUT_BYTES): Promise<LoadedPart[]> {
   const odd = parts.find(({ size }) => !Number.isSafeInteger(size) || size < 0)
   // The sender chooses these values: with a negative size the others would appear to fit.
-  if (odd) throw new PartError('the size of a part is no whole number of bytes', 'differs')
+  if (odd) throw new PartError('the size of a part is not a whole number of bytes', 'differs')
   const bytes = parts.reduce((sum, { size }) => sum + size, 0)
   if (bytes > most) throw tooLargeToLoad('all parts', bytes, most)
   return inTurns(parts.length, async (n) => {
@@ -230,7 +229,7 @@ export async function loadParts(store: Pick<PartStore, 'fetch'>, parts: Part[], 
 }
 
 function tooLargeToLoad(what: string, size: number, most: number): PartError {
-  return new PartError(`${what}: ${size} bytes, and at most ${most} are loaded`, 'too_large')
+  return new PartError(`${what}: ${size} bytes, but at most ${most} may be loaded`, 'too_large')
 }
 
 function isHere({ data }: Part): boolean {

@@ -79,12 +79,12 @@ describe('context parts', () => {
     const files = (content: unknown) => ({ files: [{ path: '.env', content }] })
     expect(joinContext([{ name: 'context', data: Buffer.from('{"objective":["delete"]}') }])).toEqual({
       ok: false,
-      error: 'the objective is no text',
+      error: 'the objective is not text',
     })
     for (const hidden of [files('SECRET'), files(''), files(7), { tool_results: [{}] }, { messages: [{}] }])
       expect(joinContext([{ name: 'context', data: Buffer.from(JSON.stringify({ objective: 'o', ...hidden })) }])).toEqual({
         ok: false,
-        error: expect.stringMatching(/^(the content of .env|tool_results|messages) stands in the part "context"/),
+        error: expect.stringMatching(/^(the content of .env|tool_results|messages) is in the part "context", but belongs in its own part/),
       })
   })
 
@@ -148,17 +148,17 @@ describe('output parts', () => {
     const part = { name: 'artifact:0', data: Buffer.from('{"type":"message"}') }
     expect(joinOutput({ artifacts: [{ part: 'artifact:0' }] }, [part])).toMatchObject({ ok: true })
     const twice = joinOutput({ artifacts: [{ part: 'artifact:0' }, { part: 'artifact:0' }] }, [part])
-    expect(twice).toEqual({ ok: false, error: 'the part "artifact:0" is named in two places' })
+    expect(twice).toEqual({ ok: false, error: 'the part "artifact:0" is referenced twice' })
     const context = { name: 'context', data: Buffer.from('{"files":[{"path":"a"},{"path":"b"},{"path":"a"}]}') }
     const files = joinContext([context, { name: 'file:a', data: Buffer.from('x') }])
-    expect(files).toEqual({ ok: false, error: 'the part "file:a" is named in two places' })
+    expect(files).toEqual({ ok: false, error: 'the part "file:a" is referenced twice' })
   })
 
   it('with a size that is no whole number of bytes are not loaded', async () => {
     const store = { fetch: () => Promise.reject(new Error('it was fetched')) } as unknown as PartStore
     for (const size of [-1, Number.NaN, 0.5, '1' as unknown as number]) {
       const part = { name: 'artifact:0', hash: '0'.repeat(64), size }
-      await expect(loadParts(store, [part])).rejects.toThrow('no whole number')
+      await expect(loadParts(store, [part])).rejects.toThrow('not a whole number')
     }
   })
 

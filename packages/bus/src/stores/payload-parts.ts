@@ -82,7 +82,7 @@ export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
       ...(toolResults ? { tool_results: jsonOf(toolResults) } : {}),
     }
     // Approvers are shown the objective as text.
-    if (typeof rest.objective !== 'string') throw new Error('the objective is no text')
+    if (typeof rest.objective !== 'string') throw new Error('the objective is not text')
     return { ok: true, value: joined as unknown as WorkContext }
   } catch (error) {
     return { ok: false, error: error instanceof Error ? error.message : String(error) }
@@ -90,7 +90,7 @@ export function joinContext(parts: LoadedPart[]): Joined<WorkContext> {
 }
 
 function misplaced(what: string): Error {
-  return new Error(`${what} stands in the part "context", and belongs in a part of its own`)
+  return new Error(`${what} is in the part "context", but belongs in its own part`)
 }
 
 const APART = new Set(['messages', 'tool_results', 'files'])
@@ -118,7 +118,7 @@ function oneTaker(parts: LoadedPart[]): (name: string) => Uint8Array | undefined
   const taken = new Set<string>()
   return (name) => {
     const data = named.get(name)
-    if (data && taken.has(name)) throw new Error(`the part "${name}" is named in two places`)
+    if (data && taken.has(name)) throw new Error(`the part "${name}" is referenced twice`)
     taken.add(name)
     return data
   }

@@ -54,8 +54,8 @@ export async function keepIdWindow(api: JetStreamApi, subjects: Subjects, { foun
 }
 
 const ITS_OWN =
-  'Leave PASSOVER_ID_WINDOW_MS out: everybody takes it from the stream. A stream keeps the window that was first written into it.'
-const DISPATCHER_FIRST = 'Start a dispatcher with this PASSOVER_ID_WINDOW_MS first: it writes it into the stream.'
+  'Remove PASSOVER_ID_WINDOW_MS: every process reads the id window from the stream. A stream keeps the window that was first written to it.'
+const DISPATCHER_FIRST = 'Start a dispatcher with this PASSOVER_ID_WINDOW_MS first: it writes the window to the stream.'
 
 interface Compared {
   kept: number | undefined

@@ -40,7 +40,7 @@ export class StoreWatch {
 
   /** Reason why passes may get lost, or `undefined` if the stream exists. */
   get streamTrouble(): string | undefined {
-    return this.#missing.includes('stream') ? 'the stream is gone: restore it; nothing makes it anew by itself' : undefined
+    return this.#missing.includes('stream') ? 'the stream was deleted; restore it, because it is never recreated automatically' : undefined
   }
 
   get bucketTrouble(): string | undefined {

@@ -53,7 +53,7 @@ export class PartsFullError extends BusReadError {
 export class PartTakenError extends BusReadError {
   override readonly name = 'PartTakenError'
   constructor(subject: string) {
-    super(`part was not stored: ${subject} holds other bytes, and each subject of a part is written once`, 'refused_by_server')
+    super(`part was not stored: ${subject} already has different bytes, and each subject of a part is written once`, 'refused_by_server')
   }
 }
 
@@ -63,7 +63,7 @@ export class JournalTooLong extends BusReadError {
   /** The first steps, and the last step of every subject that a journal can have, in order. Incomplete: must not be folded into a state. */
   readonly steps: Step[]
   constructor(key: PassKey, steps: Step[]) {
-    super(`the journal of ${keyText(key)} is too long to be read`, 'too_long')
+    super(`the journal of ${keyText(key)} is too long to read`, 'too_long')
     this.steps = steps
   }
 }
@@ -87,9 +87,9 @@ export class StreamLost extends Error {
   readonly hint: string
   constructor(stream: string, remains: readonly string[]) {
     super(
-      `the stream ${stream} is gone, but what was made of it remains (${remains.join(', ')}): whatever was open in it is lost unless it is restored`,
+      `the stream ${stream} is missing, but data derived from it still exists (${remains.join(', ')}): open passes are lost unless the stream is restored`,
     )
-    this.hint = `Restore the stream from a backup. To begin anew without it, delete what remains: ${remains.map((one) => `nats stream rm ${one.split(':')[0]}`).join('; ')}`
+    this.hint = `Restore the stream from a backup. To start without it, delete the remaining data: ${remains.map((one) => `nats stream rm ${one.split(':')[0]}`).join('; ')}`
   }
 }
 

@@ -86,7 +86,7 @@ export function distrust(kind: string, published: Published): string | undefined
   if (!isBare(headers)) return undefined
   if (kind === 'step') return 'the server published it, not its sender: it has no headers'
   if (!needsBody(kind) && isUnread(published)) return undefined
-  return BODIED.has(kind) && isServerAnswer(data) ? 'the server published it, not its sender: its body is an answer' : undefined
+  return BODIED.has(kind) && isServerAnswer(data) ? 'the server published it, not its sender: its body is a reply of the server' : undefined
 }
 
 /**

@@ -62,8 +62,8 @@ describe('the record of an agent', () => {
       registered_by: 'bob',
       updated_at: BY.now,
     })
-    expect(() => make({ file: { path: 'a.json', record: { name: 'other' } } })).toThrow('a.json is about other, not audit')
-    expect(() => make({ file: { path: 'a.json', record: [] } })).toThrow('a.json holds no object')
+    expect(() => make({ file: { path: 'a.json', record: { name: 'other' } } })).toThrow('a.json is the record of other, not of audit')
+    expect(() => make({ file: { path: 'a.json', record: [] } })).toThrow('a.json is not a JSON object')
   })
 
   it('that is wrong names each field and what it may be (E030)', () => {

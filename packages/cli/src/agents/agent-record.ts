@@ -55,10 +55,10 @@ type Base = Partial<AgentRecord> & Record<string, unknown>
 
 function fileRecord(name: string, { path, record }: NonNullable<AgentChange['file']>): Base {
   if (typeof record !== 'object' || record === null || Array.isArray(record)) {
-    throw new CliFailure('E030', `${path} holds no object, but an agent's record is one`)
+    throw new CliFailure('E030', `${path} is not a JSON object; an agent record must be one`)
   }
   const said = (record as { name?: unknown }).name
-  if (said !== undefined && said !== name) throw usage(`${path} is about ${String(said)}, not ${name}`)
+  if (said !== undefined && said !== name) throw usage(`${path} is the record of ${String(said)}, not of ${name}`)
   // Drops the fields that `agents show --json` adds to the record.
   const { workers: _, unverified: __, ...rest } = record as Base
   return rest
@@ -85,7 +85,7 @@ function defaultsOf(before: unknown, { defaults, unset = [] }: AgentChange): Rec
 /** Parses `field=value`. The value is parsed as JSON if it is valid JSON, otherwise taken as text. */
 export function parseDefault(text: string): [field: string, value: unknown] {
   const at = text.indexOf('=')
-  if (at < 1) throw usage(`--default takes field=value, not ${text}`)
+  if (at < 1) throw usage(`--default takes field=value, got "${text}"`)
   const value = text.slice(at + 1)
   try {
     return [text.slice(0, at), JSON.parse(value)]

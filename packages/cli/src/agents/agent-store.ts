@@ -15,8 +15,8 @@ export async function readAgent(bus: Bus, name: string): Promise<AgentRecord> {
 
 /** Creates the E041 error for an agent that is not registered. An agent that only originates passes does not register itself. */
 export function unknownAgentError(name: string): CliFailure {
-  return new CliFailure('E041', `there is no agent ${name} in the registry`, {
-    hint: `\`passover agents\` lists those there are; an agent that only passes work over is registered by: passover agents add ${name} --no-subagent`,
+  return new CliFailure('E041', `agent ${name} is not registered`, {
+    hint: `\`passover agents\` lists the registered agents; to register an agent that only originates passes: passover agents add ${name} --no-subagent`,
   })
 }
 
@@ -25,12 +25,12 @@ export async function writeAgent(bus: Bus, change: AgentChange): Promise<{ recor
   const registry = new AgentRegistry(bus, await bus.table('agents', agentRecord))
   const { record: before, revision: over, isUnreadable } = await registry.standing(change.name)
   if (isUnreadable)
-    throw new CliFailure('E031', `${change.name} was registered by a later version of passover`, { hint: 'change it with that version' })
+    throw new CliFailure('E031', `${change.name} was registered by a newer version of passover`, { hint: 'use that version to change it' })
   const record = applyAgentChange(before, change, { person: bus.identity, now: bus.now(), next_sequence: (await bus.bounds()).last + 1 })
   const schema = record.defaults?.output_schema
   if (schema) await requireCompiling(schema, 'defaults.output_schema')
   stored(await registry.tell(record.name, record))
-  if ((await registry.keep({ record, over })) !== 'kept') throw notStored('somebody else changed it at the same time')
+  if ((await registry.keep({ record, over })) !== 'kept') throw notStored('another process changed it at the same time')
   return { record, before }
 }
 
@@ -46,7 +46,7 @@ export async function listOpenPassesTo(bus: Bus, name: string): Promise<{ passes
 }
 
 function stored(outcome: PublishResult): void {
-  if (outcome.kind === 'lost') throw notStored('somebody else goes on changing it')
+  if (outcome.kind === 'lost') throw notStored('other processes keep changing it')
   if (outcome.kind !== 'stored') throw notStored(outcome.description)
 }
 

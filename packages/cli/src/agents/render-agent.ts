@@ -16,18 +16,23 @@ export function renderAgent(record: AgentRecord & NameVerification, workers: Age
   const { name, roles, description, skills = [], defaults = {}, registered_by, updated_at } = record
   const { up, busy, places, queued } = workers
   const facts: [string, string | undefined][] = [
-    ['is for', description],
+    ['purpose', description],
     ['receives', roles.subagent ? 'passes' : 'no passes'],
     ['originates', roles.originates.replaceAll('_', ' ')],
-    ['returns', record.durable_returns ? 'wait for it while it is away' : undefined],
+    ['returns', record.durable_returns ? 'are kept until it acknowledges them' : undefined],
     ['skills', skills.length > 0 ? skills.join(', ') : undefined],
-    ['workers', roles.subagent ? `${up} up, ${busy} of ${places} places busy, ${queued} queued` : undefined],
-    ['revoked', record.revoked_at === undefined ? undefined : `its credentials, ${dateTime(record.revoked_at)}: nobody can work as it`],
+    ['workers', roles.subagent ? `${up} up, ${busy} of ${places} slots busy, ${queued} queued` : undefined],
+    [
+      'revoked',
+      record.revoked_at === undefined
+        ? undefined
+        : `credentials revoked ${dateTime(record.revoked_at)}: no worker can connect as this agent`,
+    ],
     ['by', `${formatPerson(registered_by, record)}, ${dateTime(updated_at)}`],
   ]
   const lines = facts.filter(([, value]) => value !== undefined).map(([label, value]) => `  ${label.padEnd(10)} ${oneLine(value ?? '')}`)
   const said = Object.entries(defaults).map(([field, value]) => `  ${field.padEnd(22)} ${oneLine(JSON.stringify(value), 200)}`)
   const sections = [colors.bold(name), lines.join('\n')]
-  if (said.length > 0) sections.push(`${colors.bold('Defaults')} (they stand below the policy's entry for it)\n${said.join('\n')}`)
+  if (said.length > 0) sections.push(`${colors.bold('Defaults')} (the policy's settings for this agent override them)\n${said.join('\n')}`)
   return sections.join('\n')
 }

@@ -18,7 +18,7 @@ export function renderAgents(agents: ShownAgent[], terminal: Pick<Terminal, 'col
       { head: 'QUEUED', cell: ({ queued }) => String(queued) },
       { head: 'RUNNING', cell: ({ running }) => String(running) },
       { head: 'HELD', cell: ({ waiting }) => String(waiting), optional: true },
-      { head: 'ASKED FOR', cell: ({ originated }) => String(originated), optional: true },
+      { head: 'ORIGINATED', cell: ({ originated }) => String(originated), optional: true },
       { head: 'RETURNS', cell: ({ durable_returns }) => (durable_returns ? 'wait' : ''), optional: true },
       { head: 'PARTS', cell: partsText, optional: true },
       { head: 'DESCRIPTION', cell: ({ description }) => description, shrinks: true, optional: true },

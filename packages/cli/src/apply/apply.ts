@@ -113,14 +113,14 @@ function newSettled(before: readonly RecoveredSet[], after: readonly RecoveredSe
 /** Applying undecided changes approves them, so all of them must have been shown. */
 function refuseUnshown({ pass, files }: Ready, accepts: Accepts): void {
   const hidden = notShown(files, accepts)
-  if (hidden) throw usage(hidden.why, `approve and apply it anyway: passover apply ${pass.row.id} --${hidden.flag}`)
+  if (hidden) throw usage(hidden.why, `to approve and apply it anyway: passover apply ${pass.row.id} --${hidden.flag}`)
 }
 
 /** Returns the question for the person: about writing, deciding, or both. Returns `undefined` if neither is left to do. */
 function applyQuestion({ plan, input, taken }: Ready, directory: string): string | undefined {
   const changes = plan.changes.length
   if (changes > 0) return `Apply ${count(changes, 'change')} in ${directory}?`
-  return input.decision ? undefined : `Approve ${count(taken.length, 'change')}, so already in ${directory}?`
+  return input.decision ? undefined : `Approve ${count(taken.length, 'change')}? The files in ${directory} already have this content.`
 }
 
 /** Applying undecided changes approves them, so without a terminal to ask at this is an error instead of an assumed yes. */
@@ -128,8 +128,8 @@ function undecided({ pass, input }: Ready, person: string): CliFailure {
   refuseOwnDecision(pass, person)
   const { id } = pass.row
   return usage(
-    `nobody has decided about the ${count(input.all.length, 'change')} of ${id}, and there is no terminal to ask at`,
-    `look at them: passover apply ${id} ${partiesText(pass.row)} --dry-run; approve and apply them: passover apply ${id} ${partiesText(pass.row)} --yes`,
+    `the ${count(input.all.length, 'change')} of ${id} have no decision yet, and there is no terminal to ask on`,
+    `to review them: passover apply ${id} ${partiesText(pass.row)} --dry-run; to approve and apply them: passover apply ${id} ${partiesText(pass.row)} --yes`,
   )
 }
 
@@ -138,7 +138,7 @@ async function prepare(bus: Bus, given: ApplyRequest): Promise<Ready> {
   const output = await outputOf(bus, pass)
   const data = pass.return?.data ?? new Uint8Array()
   const input = authorizationInput(pass, { data }, output)
-  if (!reviewable(output.artifacts)) throw new CliFailure('E021', `the changes of ${pass.row.id} cannot be read`)
+  if (!reviewable(output.artifacts)) throw new CliFailure('E021', `the proposed changes of ${pass.row.id} cannot be read`)
   const never = applyBlockedReason(input)
   if (never) throw new CliFailure('E013', `${pass.row.id}: ${never.message}`, releaseHint(pass))
   const only = numbersIn(given.only, input.all)
@@ -154,7 +154,7 @@ async function outputOf(bus: Bus, pass: AnsweredPass): Promise<WorkOutput> {
   if (result && 'output' in result && Array.isArray(result.output.artifacts)) return result.output as WorkOutput
   const { id } = pass.row
   if (result && 'unreadable' in result) throw new CliFailure('E021', `the return of ${id} cannot be read: ${result.unreadable}`)
-  throw new CliFailure('E041', `${id} has no output to apply: it is ${pass.status}`, { hint: `passover show ${id} tells more` })
+  throw new CliFailure('E041', `${id} has no output to apply: its status is ${pass.status}`, { hint: `passover show ${id} shows details` })
 }
 
 function releaseHint({ row, status }: AnsweredPass): { hint: string; exit: number } {
@@ -167,7 +167,7 @@ function numbersIn(only: string | undefined, all: readonly NumberedModification[
   const numbers = only.split(',').map((word) => (/^\s*[1-9]\d{0,5}\s*$/.test(word) ? Number(word) : Number.NaN))
   if (numbers.some(Number.isNaN)) throw usage(`--only: expected numbers like 1,3, got "${only}"`)
   const { unknown } = chooseModifications(all, numbers)
-  if (unknown.length > 0) throw usage(`--only: there is no change ${unknown.join(', ')}; there are ${all.length}`)
+  if (unknown.length > 0) throw usage(`--only: there is no change ${unknown.join(', ')}; the pass has changes 1 to ${all.length}`)
   return numbers
 }
 

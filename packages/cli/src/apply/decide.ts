@@ -28,8 +28,8 @@ export async function decideApply(bus: Bus, pass: AnsweredPass, modifications: M
   const decision = await counted(bus, pass, decided.sequence)
   if (decision?.sequence === decided.sequence) return decision
   if (decision) throw decidedEarlierError(bus, pass, decision)
-  throw new CliFailure('E013', `the decision is stored, but does not count: ${bus.identity} is no person to this server, or no approver`, {
-    hint: `passover show ${pass.row.id} tells why; another person has to decide`,
+  throw new CliFailure('E013', `your decision was stored but is not valid: ${bus.identity} is not a registered approver`, {
+    hint: `passover show ${pass.row.id} shows why; another person must decide`,
     exit: 4,
   })
 }
@@ -37,10 +37,11 @@ export async function decideApply(bus: Bus, pass: AnsweredPass, modifications: M
 function refuseExpired(bus: Bus, { record, row }: AnsweredPass): void {
   const awaits = record?.awaits as { item?: string; expires_at?: number } | undefined
   if (awaits?.item !== 'apply' || awaits.expires_at === undefined || bus.now() < awaits.expires_at) return
-  throw new CliFailure('E013', `nobody approved the changes of ${row.id} in time: that expired ${ago(awaits.expires_at, bus.now())}`, {
-    hint: 'pass it over again',
-    exit: 6,
-  })
+  throw new CliFailure(
+    'E013',
+    `the changes of ${row.id} were not approved in time: the approval expired ${ago(awaits.expires_at, bus.now())}`,
+    { hint: 'request the work again', exit: 6 },
+  )
 }
 
 /** Returns the decision on the application that counts, once the audit service has processed the stream up to `sequence`. */
@@ -61,9 +62,10 @@ function decidedEarlierError(bus: Bus, { row }: AnsweredPass, standing: EarlierD
   const did = verdict === 'deny' ? 'denied' : 'approved'
   return new CliFailure(
     'E013',
-    `${person}${nameMarks(standing)} ${person === bus.identity ? 'decided before' : 'was faster'}: ${did} the changes of ${row.id} ${ago(time, bus.now())}; nothing was written`,
+    `${person}${nameMarks(standing)} already ${did} the changes of ${row.id} ${ago(time, bus.now())}; nothing was written`,
     {
-      hint: verdict === 'deny' ? `passover show ${row.id} tells why` : `passover apply ${row.id} applies what ${person} took`,
+      hint:
+        verdict === 'deny' ? `passover show ${row.id} shows why` : `passover apply ${row.id} applies the changes that ${person} approved`,
       exit: verdict === 'deny' ? 6 : 1,
     },
   )

@@ -15,7 +15,7 @@ export function renderFile(file: ShownFile, colors: Terminal['colors']): string 
 function contentLines(file: ShownFile, colors: Terminal['colors']): string[] {
   const { diff, omitted } = file
   if (diff !== undefined) return renderDiff(diff, colors)
-  const why = omitted === 'binary' ? 'binary content' : 'too many changes to show as a diff; --whole shows every line'
+  const why = omitted === 'binary' ? 'binary content' : 'too many changed lines for a diff; --whole shows the whole file'
   return [colors.yellow(`  ${why}`), ...sides(file).map((line) => colors.dim(`  ${line}`))]
 }
 

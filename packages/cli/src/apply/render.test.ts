@@ -37,7 +37,7 @@ describe('a plan', () => {
     expect(text).toMatch(/3 {2}three {2}as proposed already\n[\s\S]*-a\n\+b/)
     expect(text).toMatch(/4 {2}four {2}rejected/)
     expect(text).toContain(
-      '1 change in the way, so nothing was written: a set is applied whole or not at all; the others are applied with --only.',
+      '1 change cannot be applied, so nothing was written: either all changes of a pass are applied or none; use --only to apply the other changes.',
     )
   })
 
@@ -69,7 +69,7 @@ describe('a plan', () => {
     expect(plan.changes[0]?.after?.bytes.toString()).toBe('c\n')
     expect(text).toMatch(/^1, 2 {2}f {2}modify\n--- a\/f\n\+\+\+ b\/f\n@@ -1,1 \+1,1 @@\n-a\n\+c$/)
     const broken = [two[0], change(2, 'f', { old_content: 'x\n', new_content: 'c\n' })].filter((one) => one !== undefined)
-    expect(planned(broken, { f: 'a\n' }).text).toContain('! the changes of this file do not follow one another')
+    expect(planned(broken, { f: 'a\n' }).text).toContain('! the changes of this file do not build on each other')
   })
 
   it('shows no line end but a line feed as one, and hides nothing between lines', () => {
@@ -118,10 +118,10 @@ describe('what was done', () => {
 
   it('names each file, who approved and how it is put back', () => {
     const text = say({ applied: ['one'], already: ['two'], rejected: ['four'], recorded: false })
-    expect(text).toMatch(/✓ one[\s\S]*= two was so already[\s\S]*– four rejected/)
-    expect(text).toContain('Applied 1 change, approved by maria (unverified). Put back: passover undo the-pass')
+    expect(text).toMatch(/✓ one[\s\S]*= two already had this content[\s\S]*– four rejected/)
+    expect(text).toContain('Applied 1 change, approved by maria (unverified). To undo: passover undo the-pass')
     expect(text).toContain('The record could not be stored yet')
-    expect(say({})).toBe('There is nothing to do.')
+    expect(say({})).toBe('Nothing to do.')
   })
 
   it('says that nothing was applied where something was in the way', () => {
@@ -132,11 +132,11 @@ describe('what was done', () => {
       { ...of(4, 'four'), kind: 'refused', why: 'the path is absolute' },
     ]
     const text = say({ conflicts, held_back: ['three'] })
-    expect(text).toMatch(/✗ one conflict: it is not there[\s\S]*\(it is not there\)/)
+    expect(text).toMatch(/✗ one conflict: it is not there[\s\S]*\(the file does not exist\)/)
     expect(text).toContain('saw it:')
     expect(text).toContain('✗ four refused: the path is absolute')
-    expect(text).toContain('– three was left out with them')
-    expect(text).toMatch(/Nothing was applied\. See what stands where now: passover apply the-pass --dry-run$/)
+    expect(text).toContain('– three not applied, because of the conflicts')
+    expect(text).toMatch(/Nothing was applied\. To compare the files with the changes: passover apply the-pass --dry-run$/)
   })
 
   it('tells what a killed process had left', () => {
@@ -144,13 +144,13 @@ describe('what was done', () => {
       { id: 'old', kind: 'apply', outcome: 'finished' },
       { id: 'older', kind: 'undo', outcome: 'put_back' },
     ]
-    expect(say({ settled })).toMatch(/an application of old had been interrupted and was finished\n.*an undo of older .* put back/)
+    expect(say({ settled })).toMatch(/an application of old was interrupted and has been finished\n.*an undo of older .* rolled back/)
   })
 
   it('tells what a killed process had changed and could not be put back, and where its original is', () => {
     const kept = '.passover/apply/old/n/before-0'
     const settled: Applied['settled'] = [{ id: 'old', kind: 'apply', outcome: 'put_back', left: [{ path: 'a', kept }, { path: 'new' }] }]
-    const told = `put back, but for what was changed since: a (what stood there before: ${kept}; delete it when you are done with it), new`
+    const told = `rolled back, except files that were changed since then: a (previous content: ${kept}; delete it when you no longer need it), new`
     expect(say({ settled })).toContain(told)
     const key = { originator: 'alice', subagent: 'audit', id: 'the-pass' }
     expect(renderUndone({ key, undone: ['one'], conflicts: [], recorded: true, settled }, colors)).toContain(told)
@@ -160,8 +160,8 @@ describe('what was done', () => {
     const key = { originator: 'alice', subagent: 'audit', id: 'the-pass' }
     const undone = { key, undone: ['one'], conflicts: [{ path: 'two', why: 'it was changed since' }], recorded: false, settled: [] }
     const text = renderUndone(undone, colors)
-    expect(text).toMatch(/✓ one is as it was\n✗ two: it was changed since\nFiles without ✓ stay as they are\./)
+    expect(text).toMatch(/✓ one restored\n✗ two: it was changed since\nFiles without ✓ were not changed\./)
     expect(text).toContain('The record could not be stored yet')
-    expect(renderUndone({ ...undone, conflicts: [], recorded: true }, colors)).toBe('✓ one is as it was')
+    expect(renderUndone({ ...undone, conflicts: [], recorded: true }, colors)).toBe('✓ one restored')
   })
 })

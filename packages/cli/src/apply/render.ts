@@ -34,8 +34,12 @@ export function renderPlan({ plan: { items }, files }: PlanWithFiles, view: View
   )
   const stopped = items.filter(({ verdict }) => verdict === 'conflict' || verdict === 'refused').length
   if (stopped > 0) {
-    const rest = items.length > stopped ? '; the others are applied with --only' : ''
-    blocks.push(colors.red(`${count(stopped, 'change')} in the way, so nothing was written: a set is applied whole or not at all${rest}.`))
+    const rest = items.length > stopped ? '; use --only to apply the other changes' : ''
+    blocks.push(
+      colors.red(
+        `${count(stopped, 'change')} cannot be applied, so nothing was written: either all changes of a pass are applied or none${rest}.`,
+      ),
+    )
     blocks.push(conflictHint(items))
   }
   if (digest !== undefined) blocks.push(colors.dim(`Digest of these changes: ${digest}`))
@@ -49,10 +53,12 @@ function conflictHint(items: readonly PlannedChange[]): string {
   return [
     ...(conflict
       ? [
-          'Next: put the file back as the subagent saw it (the - lines) and apply again, make the change by hand, or pass the work over again.',
+          'Next: restore the file to the version that the subagent saw (the - lines) and apply again, make the change by hand, or request the work again.',
         ]
       : []),
-    ...(refused ? ['What is refused is never written here: pass the work over again, and say in the objective what may be changed.'] : []),
+    ...(refused
+      ? ['Refused changes are never written. Next: request the work again, and name the files that may change in the objective.']
+      : []),
   ].join('\n')
 }
 
@@ -83,8 +89,8 @@ function verdictOf(item: PlannedChange, colors: Terminal['colors']): string {
 
 /** Renders what changed in the file since the subagent saw it. */
 function renderMeanwhile(path: string, { old_content, current, encoding }: ConflictVersions, colors: Terminal['colors']): string {
-  const title = colors.dim('What was changed since the subagent saw it:')
-  if (current === undefined) return `${title}\n${colors.dim('(it is not there)')}`
+  const title = colors.dim('Changes in the file since the subagent saw it:')
+  if (current === undefined) return `${title}\n${colors.dim('(the file does not exist)')}`
   const side = (content: string) => ({ bytes: contentBytes(content, { encoding }) })
   const shown = showFiles([{ path, numbers: [], reasons: [], before: side(old_content), after: side(current) }])
   return [title, ...shown.map((file) => renderFile({ ...file, warnings: [] }, colors))].join('\n')
@@ -99,23 +105,22 @@ export function renderSettled(settled: Applied['settled'], colors: Terminal['col
 export function renderInterrupted(found: readonly InterruptedSet[], colors: Terminal['colors']): string[] {
   return found.map(({ id, kind, written, total }) => {
     const what = kind === 'undo' ? 'an undo' : 'an application'
-    const then = 'if its process was killed, the next apply or undo here recovers it first'
+    const then = 'if its process was killed, the next apply or undo in this directory recovers it first'
     return `${colors.yellow('!')} ${what} of ${visible(id)} is not finished: ${written.length} of ${count(total, 'file')} written; ${then}`
   })
 }
 
 function settledText({ id, kind, outcome, restored = [], left = [] }: Applied['settled'][number]): string {
-  if (outcome === 'ignored') return `.passover/apply has a record of ${visible(id)} that you did not make here: it is ignored (delete it)`
+  if (outcome === 'ignored')
+    return `.passover/apply has a record of ${visible(id)} that was not made by you in this directory: it is ignored (delete it)`
   const what = kind === 'undo' ? 'an undo' : 'an application'
-  const rolledBack = restored.length > 0 ? `put back (${count(restored.length, 'file')})` : 'put back'
-  const sentence = `${what} of ${visible(id)} had been interrupted and was ${outcome === 'finished' ? 'finished' : rolledBack}`
+  const rolledBack = restored.length > 0 ? `rolled back (${count(restored.length, 'file')})` : 'rolled back'
+  const sentence = `${what} of ${visible(id)} was interrupted and has been ${outcome === 'finished' ? 'finished' : rolledBack}`
   if (left.length === 0) return sentence
   const files = left.map(({ path, kept }) =>
-    kept === undefined
-      ? visible(path)
-      : `${visible(path)} (what stood there before: ${visible(kept)}; delete it when you are done with it)`,
+    kept === undefined ? visible(path) : `${visible(path)} (previous content: ${visible(kept)}; delete it when you no longer need it)`,
   )
-  return `${sentence}, but for what was changed since: ${files.join(', ')}`
+  return `${sentence}, except files that were changed since then: ${files.join(', ')}`
 }
 
 /** Renders the result of an application. */
@@ -124,13 +129,14 @@ export function renderApplied(applied: Applied, view: View & { id: string; by: s
   const lines = [
     ...renderSettled(applied.settled, colors),
     ...applied.applied.map((path) => `${colors.green('✓')} ${visible(path)}`),
-    ...applied.already.map((path) => `${colors.dim('=')} ${visible(path)} was so already`),
+    ...applied.already.map((path) => `${colors.dim('=')} ${visible(path)} already had this content`),
     ...applied.conflicts.map((conflict) => renderConflict(conflict, colors)),
-    ...applied.held_back.map((path) => `${colors.dim('–')} ${visible(path)} was left out with them`),
+    ...applied.held_back.map((path) => `${colors.dim('–')} ${visible(path)} not applied, because of the conflicts`),
     ...applied.rejected.map((path) => `${colors.dim('–')} ${visible(path)} rejected`),
     sentenceOf(applied, view),
   ]
-  if (!applied.recorded) lines.push(colors.yellow('The record could not be stored yet; the next apply or undo here stores it.'))
+  if (!applied.recorded)
+    lines.push(colors.yellow('The record could not be stored yet; the next apply or undo in this directory stores it.'))
   return lines.join('\n')
 }
 
@@ -140,20 +146,21 @@ function renderConflict({ path, kind, why, sides }: NotApplied, colors: Terminal
 }
 
 function sentenceOf({ applied, conflicts }: Applied, { id, by }: { id: string; by: string }): string {
-  if (conflicts.length > 0) return formatCommands(`Nothing was applied. See what stands where now: passover apply ${id} --dry-run`)
-  if (applied.length === 0) return 'There is nothing to do.'
-  return `Applied ${count(applied.length, 'change')}, approved by ${by}. ${formatCommands(`Put back: passover undo ${id}`)}`
+  if (conflicts.length > 0)
+    return formatCommands(`Nothing was applied. To compare the files with the changes: passover apply ${id} --dry-run`)
+  if (applied.length === 0) return 'Nothing to do.'
+  return `Applied ${count(applied.length, 'change')}, approved by ${by}. ${formatCommands(`To undo: passover undo ${id}`)}`
 }
 
 /** Renders the result of an undo. */
 export function renderUndone({ undone, conflicts, recorded, settled }: UndoResult, colors: Terminal['colors']): string {
   const lines = [
     ...renderSettled(settled, colors),
-    ...undone.map((path) => `${colors.green('✓')} ${visible(path)} is as it was`),
+    ...undone.map((path) => `${colors.green('✓')} ${visible(path)} restored`),
     ...conflicts.map(({ path, why }) => `${colors.red('✗')} ${visible(path)}: ${visible(why)}`),
   ]
   if (conflicts.length > 0)
-    lines.push('Files without ✓ stay as they are. Next: take back what was changed in them since, and undo again; or change them by hand.')
-  if (!recorded) lines.push(colors.yellow('The record could not be stored yet; the next apply or undo here stores it.'))
+    lines.push('Files without ✓ were not changed. Next: revert the later changes in them and undo again, or edit them by hand.')
+  if (!recorded) lines.push(colors.yellow('The record could not be stored yet; the next apply or undo in this directory stores it.'))
   return lines.join('\n')
 }

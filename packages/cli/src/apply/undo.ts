@@ -33,14 +33,14 @@ export async function undoPass(bus: Bus, terminal: Terminal, given: UndoRequest)
     const { id = given.id, undone_by, undone_at } = error.context ?? {}
     const { directory } = given
     if (undone_by === undefined) {
-      const hint = `what a pass changed is undone in the directory where it was applied (--directory); passover show ${shellWord(given.id)} tells more`
+      const hint = `run undo in the directory where the changes were applied, or name it with --directory; passover show ${shellWord(given.id)} shows details`
       throw new CliFailure('E041', error.message, { hint })
     }
     const names = (await askNameVerification(bus)) ?? {}
     const by = formatPerson(String(undone_by), names)
     terminal.show(
       { id, directory, undone: [], conflicts: [], undone_by, undone_at, ...names },
-      () => `${id} was undone already, by ${by} ${ago(Number(undone_at), bus.now())}: nothing is left to put back.`,
+      () => `${id} was already undone by ${by} ${ago(Number(undone_at), bus.now())}: nothing to restore.`,
     )
     return 0
   }
@@ -62,7 +62,7 @@ async function undo(bus: Bus, terminal: Terminal, given: UndoRequest): Promise<n
   if (given.dryRun) {
     terminal.show(
       { id, directory, dry_run: true, interrupted: half, would_undo: paths },
-      () => `Would put back ${paths.map((path) => visible(path)).join(', ')}.`,
+      () => `Would restore ${paths.map((path) => visible(path)).join(', ')}.`,
     )
     return 0
   }
@@ -70,7 +70,7 @@ async function undo(bus: Bus, terminal: Terminal, given: UndoRequest): Promise<n
     !given.yes &&
     paths.length > 0 &&
     terminal.interactive &&
-    !(await confirmAction(`Put back ${count(paths.length, 'file')} in ${directory}?`))
+    !(await confirmAction(`Restore ${count(paths.length, 'file')} in ${directory}?`))
   )
     return DECLINED
   const home = { deps: { bus, clock: serverClock(bus), random: nodeRandom }, as: 'person' as const, directory }

@@ -23,22 +23,22 @@ type Preview = NonNullable<Extract<CustodyAnswer, { ok: true }>['preview']>
 const COMPLETION_TIMEOUT_MS = 20_000
 const POLL_INTERVAL_MS = 300
 const MAX_NAMED_PASSES = 10
-const NOT_REACHED = 'Not reached: exports, saved archives and evidence bundles that were taken, and what agents keep.'
+const NOT_REACHED = 'Not erased: exports, saved archives and evidence bundles, and data that agents keep themselves.'
 
 /** Erases a session, or lists the erasures if none is named. Throws CliFailure E041 if nothing is stored of it, E042 if passes are open or held. */
 export async function runErase(context: Context, { session, originator, reason, yes }: EraseFlags): Promise<number> {
   await using bus = await connectPerson(context)
   if (session === undefined) return await showErasures(context, bus)
-  if (reason === undefined) throw usage('say why: --reason "…"')
+  if (reason === undefined) throw usage('give a reason: --reason "…"')
   const { preview } = await askCustody(bus, { session, ...(originator !== undefined && { originator }) })
-  if (!preview) throw new CliFailure('E040', 'the audit does not say what it would do', { hint: 'try again' })
+  if (!preview) throw new CliFailure('E040', 'the audit service does not report what the erasure would remove', { hint: 'try again' })
   refuse({ session, originator }, preview)
   if (!yes) {
-    if (!context.terminal.interactive) throw usage(`that would erase ${previewText(preview)}`, 'do it with --yes')
+    if (!context.terminal.interactive) throw usage(`this command would erase ${previewText(preview)}`, 'to erase it, add --yes')
     context.terminal.note(NOT_REACHED)
     if (
       !(await confirmAction(
-        `Erase ${previewText(preview)} of session ${session}${whoseText(originator ?? preview.originators[0])}, for good?`,
+        `Erase ${previewText(preview)} of session ${session}${whoseText(originator ?? preview.originators[0])}? This cannot be undone.`,
       ))
     )
       return DECLINED
@@ -55,22 +55,25 @@ function refuse({ session, originator }: { session: string; originator: string |
       originators.length > MAX_NAMED_PASSES
         ? [...originators.slice(0, MAX_NAMED_PASSES), `${originators.length - MAX_NAMED_PASSES} more`]
         : originators
-    throw usage(`${names.join(', ')} have a session named ${session}`, 'name the agent whose session is to be erased: --originator <agent>')
+    throw usage(
+      `${names.join(', ')} each have a session named ${session}`,
+      'name the originator whose session to erase: --originator <agent>',
+    )
   }
   if (held.length > 0) {
     const holds = held.map((hold) => `hold ${hold}`).join(', ')
-    throw usage(`session ${session} is held (${holds}): it cannot be erased`, `passover audit hold remove ${held[0]}`)
+    throw usage(`session ${session} is under legal hold (${holds}) and cannot be erased`, `passover audit hold remove ${held[0]}`)
   }
   if (open.length > 0) {
     const shown = open.slice(0, 5).join(', ')
     const many = count(open.length, 'pass', 'passes')
     throw usage(
-      `session ${session} has ${many} not done with: ${shown}`,
-      'let them end, cancel them, or settle what waits: passover show <id>',
+      `session ${session} has ${many} still open: ${shown}`,
+      'wait until they end, cancel them, or decide the pending items: passover show <id>',
     )
   }
   if (passes === 0)
-    throw new CliFailure('E041', `nothing is stored of session ${session}${whoseText(originator)}`, {
+    throw new CliFailure('E041', `no data is stored for session ${session}${whoseText(originator)}`, {
       hint: 'see: passover list --session <id>',
     })
 }
@@ -98,13 +101,14 @@ async function ended(bus: Bus, erase: number): Promise<CustodyErasure | undefine
 }
 
 function told({ terminal }: Context, erasure: CustodyErasure | undefined, preview: Preview): number {
-  if (!erasure) throw new CliFailure('E040', 'the audit has not read it yet', { hint: 'see: passover audit erase' })
+  if (!erasure)
+    throw new CliFailure('E040', 'the audit service has not processed the erasure yet', { hint: 'to see its state: passover audit erase' })
   terminal.show(erasure, () => {
     if (erasure.state === 'refused') return `Not erased: ${erasure.why}.`
     if (erasure.state === 'done')
-      return `Erased ${previewText({ ...preview, ...erasure })}; tombstone of erasure ${erasure.erase}, asked for by ${formatPerson(erasure.by, erasure)}.\n${NOT_REACHED}`
+      return `Erased ${previewText({ ...preview, ...erasure })}; tombstone of erasure ${erasure.erase}, requested by ${formatPerson(erasure.by, erasure)}.\n${NOT_REACHED}`
     return formatCommands(
-      `Erasure ${erasure.erase} is stored and not done yet: it waits until two id windows have passed since the session's last message, or it failed and is tried again (passover doctor says why). See: passover audit erase`,
+      `Erasure ${erasure.erase} is stored but not done yet: it starts two id windows after the session's last message, or it failed and is retried (passover doctor shows why). To see its state: passover audit erase`,
     )
   })
   return erasure.state === 'refused' ? 1 : 0
@@ -113,7 +117,7 @@ function told({ terminal }: Context, erasure: CustodyErasure | undefined, previe
 async function showErasures({ terminal }: Context, bus: Bus): Promise<number> {
   const { erasures } = await askCustody(bus)
   if (terminal.mode === 'jsonl') for (const one of erasures) terminal.stream(one, () => undefined)
-  else terminal.show(erasures, () => (erasures.length === 0 ? 'Nothing was erased.' : erasuresText(erasures, terminal)))
+  else terminal.show(erasures, () => (erasures.length === 0 ? 'No erasures.' : erasuresText(erasures, terminal)))
   return 0
 }
 

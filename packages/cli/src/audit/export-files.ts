@@ -217,8 +217,8 @@ function entryOf(line: string, place: string): PassOverAuditEntry {
   } catch {
     // Falls through to the error below.
   }
-  throw new CliFailure('E005', `${place} is no line of an export, and older lines of that file are to stay`, {
-    hint: 'mend that line, move the file away, or export to another folder with --out',
+  throw new CliFailure('E005', `${place} is not a line of an export, and the older lines of that file must be kept`, {
+    hint: 'fix that line, move the file away, or export to another folder with --out',
   })
 }
 

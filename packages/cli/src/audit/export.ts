@@ -32,8 +32,8 @@ export async function runExport(context: Context, flags: ExportFlags): Promise<n
   await using bus = await connectPerson(context)
   const { audit } = (await activePolicy(await openPolicySession(bus))).document
   if (audit?.log_all_passes === false)
-    throw new CliFailure('E013', 'passes are not exported: the policy says log_all_passes: false', {
-      hint: 'passover policy edit changes that; the stream and its archive have them all the same',
+    throw new CliFailure('E013', 'passes are not exported: the policy sets log_all_passes: false', {
+      hint: 'passover policy edit changes that; stream and archive contain all passes anyway',
     })
   const folder = resolve(context.directory, flags.out ?? audit?.log_directory ?? DEFAULT_FOLDER)
   const progress = terminal.progress()
@@ -49,7 +49,7 @@ export async function runExport(context: Context, flags: ExportFlags): Promise<n
     terminal.show(shown, () =>
       [
         `${count(done.passes, 'pass', 'passes')} in ${count(done.files.length, 'file')} under ${relative(context.directory, folder) || '.'}`,
-        ...(done.unlogged > 0 ? [`${count(done.unlogged, 'pass', 'passes')} left out, as log_all_passes: false said`] : []),
+        ...(done.unlogged > 0 ? [`${count(done.unlogged, 'pass', 'passes')} left out, because log_all_passes was false`] : []),
       ].join('\n'),
     )
   } finally {

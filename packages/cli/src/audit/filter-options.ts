@@ -20,17 +20,17 @@ export interface FilterFlags {
 /** Adds the options of {@link FilterFlags} to a command. */
 export function addFilterOptions(command: Command): Command {
   return command
-    .option('--from <agent>', 'only those that this agent asked for', nameOption)
-    .option('--to <agent>', 'only those that this subagent was asked for', nameOption)
-    .option('--session <id>', 'only those of this session')
-    .addOption(new Option('--status <status>', 'only those that stand there, or ended so').choices(QUERY_STATUSES))
-    .option('--since <time>', 'asked for since then: 2h, 30m, 7d ago, or 2026-11-28[T14:30[:05]]', timeOption('--since'))
-    .option('--until <time>', 'asked for before then', timeOption('--until'))
-    .option('--code <code>', 'ended by this error: E010, E013, …', errorCodeOption)
-    .option('--decided-by <person>', 'decided about by this person', nameOption)
-    .option('--approved', 'something about it was approved')
-    .option('--denied', 'something about it was denied')
-    .addOption(new Option('--item <item>', 'what was decided about').choices(['dispatch', 'return', 'apply']))
+    .option('--from <agent>', 'only passes from this originator', nameOption)
+    .option('--to <agent>', 'only passes to this subagent', nameOption)
+    .option('--session <id>', 'only passes of this session')
+    .addOption(new Option('--status <status>', 'only passes with this status or outcome').choices(QUERY_STATUSES))
+    .option('--since <time>', 'requested since this time: 2h, 30m, 7d ago, or 2026-11-28[T14:30[:05]]', timeOption('--since'))
+    .option('--until <time>', 'requested before this time', timeOption('--until'))
+    .option('--code <code>', 'ended with this error code: E010, E013, …', errorCodeOption)
+    .option('--decided-by <person>', 'with a decision by this person', nameOption)
+    .option('--approved', 'with at least one approval')
+    .option('--denied', 'with at least one denial')
+    .addOption(new Option('--item <item>', 'with a decision on this item').choices(['dispatch', 'return', 'apply']))
 }
 
 /** Converts the flags to the filter that the audit service takes. */

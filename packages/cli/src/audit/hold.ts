@@ -27,13 +27,13 @@ export async function runHold(context: Context, flags: HoldFlags): Promise<numbe
   context.terminal.show(
     { hold, scope, reason: flags.reason, by: bus.identity, ...names },
     () =>
-      `Held ${scopeText(scope)} as ${formatPerson(bus.identity, names)}: hold ${hold}.\n${formatCommands(`It stays until: passover audit hold remove ${hold}`)}`,
+      `Held ${scopeText(scope)} as ${formatPerson(bus.identity, names)}: hold ${hold}.\n${formatCommands(`To release it: passover audit hold remove ${hold}`)}`,
   )
   return 0
 }
 
 async function scopeOf(bus: Bus, { session, pass, from, to }: HoldFlags): Promise<CustodyScope> {
-  if ((session === undefined) === (pass === undefined)) throw usage('say what to hold: either --session or --pass')
+  if ((session === undefined) === (pass === undefined)) throw usage('name what to hold: either --session or --pass')
   if (session !== undefined) return { session }
   return { pass: (await findPass(bus, { id: pass ?? '', from, to })).key }
 }
@@ -43,7 +43,7 @@ export async function runRelease(context: Context, hold: number, reason: string 
   await using bus = await connectPerson(context)
   const { holds } = await askCustody(bus)
   const found = holds.find((one) => one.hold === hold)
-  if (!found) throw new CliFailure('E041', `there is no hold ${hold}`, { hint: '`passover audit hold list` shows what is held' })
+  if (!found) throw new CliFailure('E041', `there is no hold ${hold}`, { hint: '`passover audit hold list` lists the holds' })
   await publishCustodyEvent(bus, { kind: 'release', hold, ...(reason === undefined ? {} : { reason }) })
   const names = await readNameVerification(bus, context)
   const who = formatPerson(bus.identity, names)
@@ -60,7 +60,7 @@ export async function runHolds(context: Context): Promise<number> {
   await using bus = await connectPerson(context)
   const { holds } = await askCustody(bus)
   if (terminal.mode === 'jsonl') for (const hold of holds) terminal.stream(hold, () => undefined)
-  else terminal.show(holds, () => (holds.length === 0 ? 'Nothing is held.' : holdsText(holds, terminal)))
+  else terminal.show(holds, () => (holds.length === 0 ? 'No legal holds.' : holdsText(holds, terminal)))
   return 0
 }
 

@@ -47,8 +47,9 @@ export async function runQuery(context: Context, flags: QueryFlags): Promise<num
   progress.stop()
   if (terminal.mode !== 'jsonl') show(context, found, bus.now())
   if (shown === 0) await noteUnknownPerson(bus, terminal)
-  if (end.cursor && !flags.all) terminal.note(`There may be more: go on with --cursor ${end.cursor}, or take --all.`)
-  if (!end.complete) terminal.note('The audit still reads its records after a start: some may be missing here; ask again in a moment.')
+  if (end.cursor && !flags.all) terminal.note(`There may be more: continue with --cursor ${end.cursor}, or use --all.`)
+  if (!end.complete)
+    terminal.note('The audit service is still loading its records after a start, so some may be missing; try again in a moment.')
   return 0
 }
 

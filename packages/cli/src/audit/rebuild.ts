@@ -46,21 +46,21 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
     const index = compared?.complete ? { records: compared.records, mended: compared.mended } : undefined
     terminal.show({ source, ...rebuilt, ...(index ? { index } : {}), ms: Date.now() - begun }, () =>
       [
-        ...(indexes.length > 0 ? [`Indexes made anew from their segments: ${indexes.join(', ')}`] : []),
-        `${count(passes, 'pass', 'passes')}: ${unchanged} as they should be, ${rewritten} written anew`,
-        ...(removed > 0 ? [`${count(removed, 'record')} of no pass deleted`] : []),
-        ...(kept > 0 ? [`${count(kept, 'record')} older than what can be read, left as they are`] : []),
+        ...(indexes.length > 0 ? [`Indexes rebuilt from their segments: ${indexes.join(', ')}`] : []),
+        `${count(passes, 'pass', 'passes')}: ${unchanged} correct, ${rewritten} rewritten`,
+        ...(removed > 0 ? [`${count(removed, 'record')} without a pass deleted`] : []),
+        ...(kept > 0 ? [`${count(kept, 'record')} older than the readable messages, not changed`] : []),
         ...(index
           ? [
-              `Index for filters and statistics: ${count(index.records, 'record')} compared, ${count(index.mended, 'entry', 'entries')} mended`,
+              `Index for filters and statistics: ${count(index.records, 'record')} compared, ${count(index.mended, 'entry', 'entries')} fixed`,
             ]
-          : ['The index for filters and statistics was not compared: no audit answered that is up to date']),
-        ...(unlogged > 0 ? [`${count(unlogged, 'pass', 'passes')} without a record, as log_all_passes: false said`] : []),
+          : ['The index for filters and statistics was not compared: no audit service that is up to date answered']),
+        ...(unlogged > 0 ? [`${count(unlogged, 'pass', 'passes')} without a record, because log_all_passes was false`] : []),
       ].join('\n'),
     )
   } catch (error) {
     if (!(error instanceof IndexesLost)) throw error
-    throw new CliFailure('E041', error.message, { hint: 'passover verify names what is damaged', exit: 1 })
+    throw new CliFailure('E041', error.message, { hint: 'passover verify shows the damage', exit: 1 })
   } finally {
     progress.stop()
   }

@@ -18,7 +18,8 @@ export async function runStats(context: Context, flags: FilterFlags): Promise<nu
   const { ok: _, ...stats } = await askStats(bus, filterFromFlags(flags))
   terminal.show(stats, () => renderStats({ ok: true, ...stats }, terminal))
   if (stats.passes === 0) await noteUnknownPerson(bus, terminal)
-  if (!stats.complete) terminal.note('The audit still reads its records after a start: some may be missing here; ask again in a moment.')
+  if (!stats.complete)
+    terminal.note('The audit service is still loading its records after a start, so some may be missing; try again in a moment.')
   return 0
 }
 

@@ -63,7 +63,7 @@ export async function runTail(context: Context, flags: TailFlags): Promise<numbe
       for (const found of await passesOf(bus, fact.key)) if (isWanted(found, flags)) tell(found, () => tailLine(found, context))
     if (told === flags.count) isEnough()
   })
-  if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Following; Ctrl-C ends it.')
+  if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Following; press Ctrl-C to stop.')
   const why = await Promise.race([signals.first, enough, bus.closed, reader.gone])
   if (terminal.mode === 'json') terminal.show(seen, () => '')
   return why instanceof Error ? 5 : 0

@@ -53,17 +53,17 @@ export class AuthFolder {
 
   /** Reads the records. Throws CliFailure E030 if there is no installation or its file is unreadable. */
   read(): AuthRecords {
-    if (!this.exists) throw new CliFailure('E030', `there are no keys in ${this.path}`, { hint: 'create them: passover auth init' })
+    if (!this.exists) throw new CliFailure('E030', `there are no keys in ${this.path}`, { hint: 'to create them: passover auth init' })
     const records = parseRecords(readFileSync(this.keys, 'utf8'))
     if (records) return records
-    throw new CliFailure('E030', `${this.keys} is not what \`passover auth\` writes`, { hint: 'restore it from a backup' })
+    throw new CliFailure('E030', `${this.keys} is not a valid key file of \`passover auth\``, { hint: 'restore it from a backup' })
   }
 
   /** Writes the records of a new installation. Throws CliFailure E030 if one exists. */
   create(records: AuthRecords): void {
     if (this.exists)
-      throw new CliFailure('E030', `${this.path} has the keys of an installation`, {
-        hint: 'to begin a new one, move that folder away first',
+      throw new CliFailure('E030', `${this.path} already has the keys of an installation`, {
+        hint: 'to create a new installation, move that folder away first',
       })
     for (const folder of [this.path, this.accounts, join(this.path, 'creds')]) mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#write(records)
@@ -103,7 +103,7 @@ export class AuthFolder {
       const lock = await acquireFileLock({ folder, prefix: LOCK_PREFIX }, randomBytes(12).toString('hex'))
       if (!('held_by' in lock)) return lock
       if (tries >= LOCK_ATTEMPTS)
-        throw new CliFailure('E014', `process ${lock.held_by} changes ${this.path}`, { hint: 'try again when it is done' })
+        throw new CliFailure('E014', `process ${lock.held_by} is changing ${this.path}`, { hint: 'try again when it has finished' })
       await new Promise((again) => setTimeout(again, LOCK_RETRY_DELAY_MS * (0.5 + Math.random())))
     }
   }

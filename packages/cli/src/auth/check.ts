@@ -19,7 +19,7 @@ export async function runAuthCheck(context: Context, options: AuthCheckOptions, 
   const { PASSOVER_PREFIX: prefix, PASSOVER_STREAM: stream } = context.env
   const witness = credentialsFor(server, { role: 'person', name: context.person })
   const progress = terminal.progress()
-  progress.say(`trying what ${agent} must not be able to do`)
+  progress.say(`trying actions that ${agent} must not be able to do`)
   try {
     const check = await checkAgent({
       servers: serverUrls(server),
@@ -65,26 +65,28 @@ function isFine({ probes }: AgentCheck): boolean {
   return probes.every(({ state }) => state === 'refused')
 }
 
-const FIX = '  → isolate the agents: passover up --isolated, or passover auth init (docs/operations/security.md)'
+const FIX = '  → to isolate the agents: passover up --isolated, or passover auth init (docs/operations/security.md)'
 
 function render({ agent, level, probes, stored }: AgentCheck, { colors }: Pick<Terminal, 'colors'>): string {
   const of = (state: string) => probes.filter((probe) => probe.state === state)
   const [possible, untested] = [of('possible'), of('untested')]
   const lines = [
     ...possible.map(({ probe, text }) => `${colors.red('✗')} ${probe}: ${text}`),
-    ...untested.map(({ probe, text }) => `${colors.yellow('!')} ${probe}: not tried, ${text}`),
+    ...untested.map(({ probe, text }) => `${colors.yellow('!')} ${probe}: not tested, ${text}`),
     `${colors.green('✓')} the server refused ${possible.length + untested.length === 0 ? `all ${count(of('refused').length, 'attempt')}` : `the other ${count(of('refused').length, 'attempt')}`}`,
-    ...(stored.length > 0 ? [`  left behind, and used again by the next check: ${stored.join(', ')}`] : []),
+    ...(stored.length > 0 ? [`  left behind and reused by the next check: ${stored.join(', ')}`] : []),
     '',
   ]
   if (level === 'open') {
-    return [colors.red(`${agent} may do everything: this server has no permissions.`), formatCommands(FIX)].join('\n')
+    return [colors.red(`${agent} can do everything: this server has no permissions.`), formatCommands(FIX)].join('\n')
   }
   if (possible.length > 0)
     return [...lines, colors.red(`${agent} can act outside of its rights in ${count(possible.length, 'way')}.`), formatCommands(FIX)].join(
       '\n',
     )
   if (untested.length > 0)
-    return [...lines, `Nothing was possible, but ${count(untested.length, 'attempt')} could not be judged.`].join('\n')
-  return [...lines, colors.green(`Nothing of what was tried is possible for ${agent}.`)].join('\n')
+    return [...lines, `The server refused every attempt that was tested; ${count(untested.length, 'attempt')} could not be tested.`].join(
+      '\n',
+    )
+  return [...lines, colors.green(`${agent} could not act outside of its rights.`)].join('\n')
 }

@@ -14,7 +14,9 @@ export function findAuthFolder({ directory }: Pick<Context, 'directory'>): AuthF
   const auth = new AuthFolder(authFolderOf(folder))
   // Keys that came with a repository are not used, because its author knows them.
   if (auth.exists && requireOwnProject(folder)) return auth
-  throw new CliFailure('E030', `there are no keys in ${auth.path}`, { hint: 'create them: passover auth init, or passover up --isolated' })
+  throw new CliFailure('E030', `there are no keys in ${auth.path}`, {
+    hint: 'to create them: passover auth init, or passover up --isolated',
+  })
 }
 
 /**

@@ -46,10 +46,10 @@ export function configureTls(auth: AuthFolder, records: AuthRecords, options: Tl
 /** Returns the TLS files that the flags select. Throws CliFailure E042 if flags do not go together. */
 function tlsFrom(auth: AuthFolder, { tls, tlsCert: cert, tlsKey: key, tlsCa: ca }: TlsOptions): ServerTls | undefined {
   if ((cert === undefined) !== (key === undefined))
-    throw usage('--tls-cert and --tls-key go together', 'give both, or --tls for a development certificate')
+    throw usage('--tls-cert and --tls-key need each other', 'give both, or use --tls for a development certificate')
   if (cert !== undefined && key !== undefined)
     return loadTls({ cert: resolve(cert), key: resolve(key), ...(ca === undefined ? {} : { ca: resolve(ca) }) })
-  if (ca !== undefined) throw usage('--tls-ca goes with --tls-cert and --tls-key', 'leave it out, or give all three')
+  if (ca !== undefined) throw usage('--tls-ca needs --tls-cert and --tls-key', 'leave it out, or give all three')
   return tls ? createDevelopmentTls(auth.tls) : undefined
 }
 
@@ -75,14 +75,14 @@ export async function runAuthInit(context: Context, options: TlsOptions): Promis
   }
   context.terminal.show(shown, () =>
     [
-      `${context.terminal.colors.green('✓')} Keys of a new installation are in ${auth.path}. Back it up, and keep it private.`,
-      `  ${context.person} is its custodian; services have credentials of their own.`,
-      ...(tls?.ca ? [`  Clients check the server by ${auth.authority} (PASSOVER_CA elsewhere).`] : []),
+      `${context.terminal.colors.green('✓')} Keys of a new installation are in ${auth.path}. Back this folder up and keep it private.`,
+      `  ${context.person} is the custodian; each service has its own credentials.`,
+      ...(tls?.ca ? [`  Clients verify the server with ${auth.authority} (set PASSOVER_CA to use it elsewhere).`] : []),
       '',
       'Next:',
-      formatCommands('  passover up --isolated          run it here'),
+      formatCommands('  passover up --isolated          run the installation here'),
       formatCommands('  passover auth add agent alice   credentials for an agent'),
-      `  or include ${config} in the configuration of a nats-server of your own`,
+      `  or include ${config} in the configuration of your own nats-server`,
     ].join('\n'),
   )
   return 0

@@ -87,7 +87,7 @@ export async function refreshAccounts(records: AuthRecords): Promise<SignedAccou
 export function activeRecord(records: AuthRecords, name: string): PrincipalRecord {
   const record = recordOf(records, name)
   if (record.revoked_at === undefined) return record
-  throw new CliFailure('E041', `${name} was revoked`, { hint: `to let it in again: passover auth add ${addArguments(record)}` })
+  throw new CliFailure('E041', `${name} was revoked`, { hint: `to give it access again: passover auth add ${addArguments(record)}` })
 }
 
 function recordOf({ principals }: AuthRecords, name: string): PrincipalRecord {
@@ -138,11 +138,11 @@ function revokeUser(record: PrincipalRecord): void {
 }
 
 function notAnAgent(role: string): CliFailure {
-  return usage('--connections is about agents', `leave it out for a ${role}`)
+  return usage('--connections applies only to agents', `remove it for a ${role}`)
 }
 
 function nameTaken({ name, role, revoked_at }: PrincipalRecord): CliFailure {
   if (revoked_at !== undefined)
     return new CliFailure('E031', `${name} was a ${role} before it was revoked`, { hint: 'use another name, or the same role' })
-  return new CliFailure('E031', `${name} has credentials already, as ${role}`, { hint: `for new ones: passover auth rotate ${name}` })
+  return new CliFailure('E031', `${name} already has credentials, as ${role}`, { hint: `to replace them: passover auth rotate ${name}` })
 }

@@ -46,7 +46,7 @@ export async function runAuthAdd(context: Context, options: AuthAddOptions, kind
   }
   context.terminal.show(shown, () => `Added ${issued.record.role} ${issued.record.name}: ${options.out ?? path}${until(issued.record)}`)
   if (context.terminal.mode === 'human' && principal.role === 'agent' && !registered)
-    context.terminal.note(`To register it once the installation is up: passover agents add ${name}${flags(options)}`)
+    context.terminal.note(`To register it when the installation is running: passover agents add ${name}${flags(options)}`)
   return 0
 }
 
@@ -89,7 +89,7 @@ export async function runAuthRevoke(context: Context, name: string): Promise<num
   context.terminal.show({ ...line(auth, revoked.record), server_told: live, tokens_revoked: ended, ...registry }, () =>
     [
       `Revoked ${name}. ${told(live, 'its credentials')}`,
-      ...(ended.length > 0 ? [`Gateway tokens revoked: ${ended.join(', ')}`] : []),
+      ...(ended.length > 0 ? [`Revoked gateway tokens: ${ended.join(', ')}`] : []),
       ...(registry ? registryLines(name, registry).map((text) => formatCommands(text)) : []),
     ].join('\n'),
   )
@@ -125,11 +125,11 @@ async function tellRegistry(context: Context, { name, revoked_at, originates, su
 }
 
 function registryLines(name: string, { registry_told, open_passes }: RegistryTold): string[] {
-  const untold = `The registry does not have the revocation yet, so people without these files do not see it. Once the installation is up: passover auth revoke ${name}`
+  const untold = `The registry does not have the revocation yet, so people on other machines do not see it. When the installation is running, run again: passover auth revoke ${name}`
   const end = `passover cancel --from ${name} --all`
-  if (open_passes === undefined) return [...(registry_told ? [] : [untold]), `Passes that it asked for go on. To end them: ${end}`]
-  const open = `${count(open_passes, 'pass', 'passes')} that it asked for ${open_passes === 1 ? 'is' : 'are'} still open. To end them: ${end}`
-  return open_passes === 0 ? ['No pass that it asked for is open.'] : [open]
+  if (open_passes === undefined) return [...(registry_told ? [] : [untold]), `Its open passes continue. To cancel them: ${end}`]
+  const open = `${count(open_passes, 'pass', 'passes')} from ${name} ${open_passes === 1 ? 'is' : 'are'} still open. To cancel them: ${end}`
+  return open_passes === 0 ? [`No pass from ${name} is open.`] : [open]
 }
 
 /** `passover auth list` */
@@ -199,7 +199,7 @@ function line(auth: AuthFolder, record: PrincipalRecord): Line {
 
 function principalFor(kind: PrincipalKind, name: string, { originates, subagent, connections }: AuthAddOptions): Principal {
   if (kind !== 'agent' && (originates !== undefined || subagent !== undefined || connections !== undefined))
-    throw usage('--originates, --no-subagent and --connections are about agents', `leave them out for a ${kind}`)
+    throw usage('--originates, --no-subagent and --connections apply only to agents', `remove them for a ${kind}`)
   if (kind === 'agent') return { role: 'agent', name, originates: originates !== 'never', subagent: subagent !== false }
   if (kind !== 'service') return { role: kind, name }
   if (isService(name as Principal['role'])) return { role: name as (typeof SERVICE_ROLES)[number] }
@@ -235,9 +235,9 @@ function flags({ originates = 'always', subagent }: AuthAddOptions): string {
 }
 
 function until({ expires_at }: PrincipalRecord): string {
-  return expires_at === undefined ? '' : `, until ${dateTime(expires_at)}`
+  return expires_at === undefined ? '' : `, valid until ${dateTime(expires_at)}`
 }
 
 function told(live: boolean, what: string): string {
-  return live ? `The server refuses ${what} from now on.` : `The server was not running; it will refuse ${what} when it starts.`
+  return live ? `The server refuses ${what} from now on.` : `The server is not running; it refuses ${what} when it starts.`
 }

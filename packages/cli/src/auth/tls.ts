@@ -47,7 +47,7 @@ export function loadTls({ cert, key, ca }: ServerTls): ServerTls {
     ['--tls-ca', ca],
   ] as const)
     if (path !== undefined && !existsSync(path)) throw new CliFailure('E030', `${flag}: there is no file ${path}`)
-  if (daysLeft(cert) <= 0) throw new CliFailure('E030', `--tls-cert: ${cert} is no certificate, or has expired`)
+  if (daysLeft(cert) <= 0) throw new CliFailure('E030', `--tls-cert: ${cert} is not a certificate, or has expired`)
   return { cert, key, ...(ca ? { ca } : {}) }
 }
 

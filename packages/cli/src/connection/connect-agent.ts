@@ -23,7 +23,7 @@ export async function connectAgent(
     const known = unreachableError(error, server)
     if (known instanceof Error && 'code' in known && known.code === 'E040' && !(known instanceof CliFailure)) {
       const mend = known instanceof PassOverError ? known.context?.mend : undefined
-      const usual = server.origin === 'project' ? 'start it again: passover up' : 'passover doctor tells more'
+      const usual = server.origin === 'project' ? 'to start it again: passover up' : 'passover doctor shows details'
       throw new CliFailure('E040', known.message, { hint: typeof mend === 'string' ? mend : usual })
     }
     throw known

@@ -38,7 +38,7 @@ function accessFor(identity: string): AccessFor {
  */
 export function unreachableError(error: unknown, server: ServerSetting): unknown {
   if (!(error instanceof BusUnreachable)) return error
-  const named = { flag: 'named by --server', environment: 'named by the environment', project: `of ${server.project}` }[server.origin]
-  const hint = server.origin === 'project' && !error.refused ? 'start it again: passover up' : error.hint
+  const named = { flag: 'set by --server', environment: 'set by the environment', project: `of ${server.project}` }[server.origin]
+  const hint = server.origin === 'project' && !error.refused ? 'to start it again: passover up' : error.hint
   return new CliFailure('E040', `cannot reach the server at ${server.url} (${named}): ${error.message}`, { hint })
 }

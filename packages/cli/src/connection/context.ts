@@ -32,7 +32,7 @@ export function createContext(flags: GlobalFlags, env: NodeJS.ProcessEnv): Conte
     for (const ignored of known.ignored ?? []) terminal.note(ignoredText(ignored))
     const claimed = flags.as !== undefined || env.PASSOVER_AS !== undefined
     if (claimed && terminal.mode === 'human' && !verifiesNames(known, person))
-      terminal.note(terminal.noteColors.dim(`Acting as ${person} (unverified: this server does not check names)`))
+      terminal.note(terminal.noteColors.dim(`Acting as ${person} (unverified: this server does not verify names)`))
     return known
   }
   return {
@@ -60,8 +60,8 @@ function directoryOf({ directory = '.' }: GlobalFlags): string {
     const why = fileErrorReason(error)
     if (why === undefined) throw error
     if ((error as NodeJS.ErrnoException).syscall === 'uv_cwd' || (error as NodeJS.ErrnoException).syscall === 'cwd')
-      throw usage('the working directory does not exist any more', 'change to a folder that exists, or name one: --directory <path>')
-    throw usage(`--directory ${cut(directory, 200)}: ${why === 'there is no such file' ? 'there is no such folder' : why}`)
+      throw usage('the working directory no longer exists', 'change to an existing folder, or name one: --directory <path>')
+    throw usage(`--directory ${cut(directory, 200)}: ${why === 'file not found' ? 'folder not found' : why}`)
   }
 }
 

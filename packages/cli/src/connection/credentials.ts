@@ -16,7 +16,9 @@ export function credentialsFor(server: ServerSetting, who: AccessFor): { credent
   const add = `passover auth add ${principal}`
   if (access.revoked_at !== undefined)
     throw new CliFailure('E013', `credentials of ${principal} were revoked (${dateTime(access.revoked_at)})`, {
-      hint: `to let it in again: ${add}`,
+      hint: `to give it access again: ${add}`,
     })
-  throw new CliFailure('E013', `${principal} was not added: this installation accepts only principals that have credentials`, { hint: add })
+  throw new CliFailure('E013', `${principal} has no credentials, and this installation accepts only principals with credentials`, {
+    hint: add,
+  })
 }

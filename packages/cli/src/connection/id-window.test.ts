@@ -52,7 +52,7 @@ describe('rulesOf', () => {
     ]) {
       await expect(readIdWindow(busOf(bus))).rejects.toMatchObject({
         code: 'E040',
-        message: `the id window of the installation is not known: ${bus.error.message}`,
+        message: `cannot read the id window of the installation: ${bus.error.message}`,
         hint: expect.stringContaining('--id-window <time>'),
       })
     }
@@ -77,6 +77,6 @@ describe('windowOf', () => {
     expect(notes).toEqual([])
     rmSync(join(folder, 'archive.json'))
     expect(await archiveIdWindow(terminal, folder, undefined)).toBe(3_600_000)
-    expect(notes).toEqual([`! ${folder} does not say its id window: it is judged by 1 h (--id-window says another)`])
+    expect(notes).toEqual([`! ${folder} does not record its id window; using 1 h (--id-window sets another)`])
   })
 })

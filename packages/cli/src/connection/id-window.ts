@@ -23,8 +23,8 @@ async function askForIdWindow(bus: IdWindowSource): Promise<void> {
     if (!(error instanceof BusReadError)) throw error
     // Without permission to ask the stream, the audit service's answer with the time contains the id window too.
     if (error.reason === 'permission' && (await bus.measureClock().catch(() => false))) return
-    throw new CliFailure('E040', `the id window of the installation is not known: ${error.message}`, {
-      hint: 'try again; verify, evidence, replay and audit rebuild also take it: --id-window <time>',
+    throw new CliFailure('E040', `cannot read the id window of the installation: ${error.message}`, {
+      hint: 'try again, or give it to verify, evidence, replay and audit rebuild: --id-window <time>',
     })
   }
 }
@@ -33,6 +33,6 @@ async function askForIdWindow(bus: IdWindowSource): Promise<void> {
 export async function archiveIdWindow({ note }: Pick<Terminal, 'note'>, folder: string, asked: number | undefined): Promise<number> {
   const known = asked ?? (await savedWindow(folder))
   if (known === undefined)
-    note(`! ${folder} does not say its id window: it is judged by ${duration(DEFAULT_ID_WINDOW_MS)} (--id-window says another)`)
+    note(`! ${folder} does not record its id window; using ${duration(DEFAULT_ID_WINDOW_MS)} (--id-window sets another)`)
   return known ?? DEFAULT_ID_WINDOW_MS
 }

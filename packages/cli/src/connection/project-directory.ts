@@ -51,7 +51,7 @@ export function createProject(directory: string, adopt = false): string {
       return ownFolder(directory, adopt)
     } catch (error) {
       if (!isNodeError(error)) throw error
-      const hint = 'run it as the user that the folder belongs to, or in a folder of your own: --directory <path>'
+      const hint = 'run the command as the owner of the folder, or in your own folder: --directory <path>'
       throw new CliFailure('E030', `${directory}/.passover cannot be used: ${error.message}`, { hint })
     }
   })
@@ -87,8 +87,8 @@ function sealing<T>(body: () => T): T {
     return body()
   } catch (error) {
     if (!(error instanceof NoSealingKey)) throw error
-    throw new CliFailure('E030', `a project needs a key of its user outside of it: ${error.message}`, {
-      hint: 'set XDG_STATE_HOME, and XDG_CACHE_HOME for the server that is fetched, to folders that you can write',
+    throw new CliFailure('E030', `a project needs a key file outside of its folder: ${error.message}`, {
+      hint: 'set XDG_STATE_HOME, and XDG_CACHE_HOME for the downloaded server, to folders that you can write',
     })
   }
 }

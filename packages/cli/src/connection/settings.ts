@@ -68,7 +68,7 @@ export function resolveServer(flags: ServerFlags, env: NodeJS.ProcessEnv, direct
   const [first] = ignored
   if (first) throw new CliFailure('E030', `no server: ${first.path} is ignored: ${first.why}`, { hint: first.hint })
   throw new CliFailure('E040', `no server: there is no .passover/ in ${directory} or above it in its repository, and NATS_URL is not set`, {
-    hint: 'start one here: passover up',
+    hint: 'to start one here: passover up',
   })
 }
 
@@ -120,7 +120,7 @@ export function resolvePerson(flags: Pick<GlobalFlags, 'as'>, env: NodeJS.Proces
     if (!NAME.test(given) || given === 'passover') {
       throw usage(
         `"${given}" cannot be a person's name`,
-        'a name has 1 to 64 of A-Z a-z 0-9 _ - and starts with a letter or digit; "passover" is reserved',
+        'a name has 1 to 64 characters of A-Z a-z 0-9 _ - and starts with a letter or digit; "passover" is reserved',
       )
     }
     return given

@@ -25,13 +25,11 @@ export async function runDlqList(context: Context, { from, to, state, limit, bef
   }
   const { letters, next, rest = [], forgotten } = await allDeadLetters(bus, filter, limit)
   if (terminal.mode === 'jsonl') for (const letter of letters) terminal.stream(letter, () => undefined)
-  else terminal.show(letters, () => (letters.length === 0 ? 'Nothing is dead.' : renderDeadLetters(letters, bus.now(), terminal)))
+  else terminal.show(letters, () => (letters.length === 0 ? 'No dead letters.' : renderDeadLetters(letters, bus.now(), terminal)))
   if (next !== undefined)
-    terminal.note(`More than ${limit}${restText(rest)}: go on with --before ${next}, or narrow with --from, --to, --state.`)
+    terminal.note(`More than ${limit}${restText(rest)}: continue with --before ${next}, or narrow with --from, --to, --state.`)
   if (forgotten)
-    terminal.note(
-      'The audit does not remember older dead letters of the agents that have most of them: `passover dlq show <id>` finds each.',
-    )
+    terminal.note('The list omits older dead letters of the agents that have the most: `passover dlq show <id>` finds them by id.')
   return 0
 }
 

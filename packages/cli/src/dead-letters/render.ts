@@ -53,7 +53,7 @@ export function renderDeadLetter({ letter, error, data }: DeadLetterDetail, { co
   ]
   if (history.length > 0) sections.push(`${bold('Timeline')}\n${renderTimeline(history, { colors })}`)
   if (stderr) sections.push(`${bold('The end of stderr')}\n${quoteLines(visibleLines(cutStart(stderr, TEXT_SHOWN)))}`)
-  if (data) sections.push(`${bold('Its bytes')} (${sizeOf(letter)})\n${quoteLines(shownBytes(data))}`)
+  if (data) sections.push(`${bold('Stored bytes')} (${sizeOf(letter)})\n${quoteLines(shownBytes(data))}`)
   const next = nextOf(letter)
   if (next) sections.push(formatCommands(next))
   return sections.join('\n\n')
@@ -65,7 +65,11 @@ function factsOf(letter: DeadLetter, now: number): string {
     ['pair', `${originator} → ${subagent}`],
     [
       'what',
-      { work: 'work: no worker finished it', request: 'a request that could not be processed', notice: 'a notice that nobody took' }[what],
+      {
+        work: 'work whose last attempt was lost with its worker',
+        request: 'a request that could not be processed',
+        notice: 'a notification that could not be delivered',
+      }[what],
     ],
     ['died', `${dateTime(letter.time)} (${ago(letter.time, now)})`],
     ['attempts', attempts === undefined ? undefined : String(attempts)],
@@ -80,7 +84,7 @@ function factsOf(letter: DeadLetter, now: number): string {
 }
 
 function sizeOf({ bytes = 0, truncated }: DeadLetter): string {
-  return `${count(bytes, 'byte')}${truncated ? ', the first of more' : ''}`
+  return `${count(bytes, 'byte')}${truncated ? ', truncated' : ''}`
 }
 
 /** Shows text with control characters made visible, and other bytes as a hex dump. */
@@ -97,8 +101,8 @@ function shownBytes(data: Uint8Array): string {
 }
 
 function nextOf({ id, state, what, code, settlement }: DeadLetter): string | undefined {
-  if (settlement?.requeued_as) return `What came of it: passover show ${settlement.requeued_as}`
-  if (state === 'pending') return 'No dispatcher has ended it yet; start one: passover up'
+  if (settlement?.requeued_as) return `New pass: passover show ${settlement.requeued_as}`
+  if (state === 'pending') return 'No dispatcher has closed it yet; to start one: passover up'
   if (state !== 'open') return undefined
   const again = what === 'notice' || code === 'E005' ? '' : `passover dlq requeue ${id}   `
   return `${again}passover dlq drop ${id} --reason <text>`

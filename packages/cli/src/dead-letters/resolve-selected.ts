@@ -32,7 +32,7 @@ export async function resolveSelected(
     return 0
   }
   if (letters.length > 1 && !selection.yes && !(await confirmIfAsked(terminal, `${verb === 'drop' ? 'Drop' : 'Requeue'} ${what}?`))) {
-    throw usage(`that would ${verb} ${what}`, 'see which with --dry-run; do it with --yes')
+    throw usage(`this command would ${verb} ${what}`, 'add --dry-run to list them, or --yes to do it')
   }
   const [only] = letters
   if (selection.ids.length === 1 && only) return tell(context, [await run(await findDeadLetter(bus, deadLetterRef(only)))])
@@ -46,7 +46,10 @@ export async function resolveSelected(
 
 async function selectLetters(bus: Bus, { ids, all, from, to }: LetterSelection, verb: string): Promise<DeadLetter[]> {
   if ((ids.length === 0) === (all !== true)) {
-    throw usage(all ? '--all and ids exclude one another' : 'say which: ids, or --all', `passover dlq ${verb} --help shows examples`)
+    throw usage(
+      all ? '--all cannot be combined with ids' : 'name the dead letters: ids, or --all',
+      `passover dlq ${verb} --help shows examples`,
+    )
   }
   const parties = { ...(from ? { originator: from } : {}), ...(to ? { subagent: to } : {}) }
   if (all) {
@@ -72,7 +75,8 @@ async function attempt({ id }: DeadLetter, run: () => Promise<ResolutionResult>)
 function tell({ terminal }: Context, done: ResolutionResult[]): number {
   if (terminal.mode === 'jsonl') for (const { document } of done) terminal.stream(document, () => undefined)
   else {
-    const human = () => (done.length === 0 ? 'Nothing is open there.' : done.map(({ sentence }) => formatCommands(sentence)).join('\n'))
+    const human = () =>
+      done.length === 0 ? 'No open dead letters match.' : done.map(({ sentence }) => formatCommands(sentence)).join('\n')
     terminal.show(
       done.map(({ document }) => document),
       human,

@@ -19,8 +19,8 @@ export async function checkAudit(bus: Bus): Promise<Check[]> {
   if (answered === undefined) return [unanswered(bus.identity, why)]
   const answer = timeAnswer.safeParse(answered)
   if (!answer.success)
-    return [warning('audit', 'it answers in a form that this version does not know', 'run the same version on both sides')]
-  if (!answer.data.ok) return [broken('audit', `it refuses to answer: ${answer.data.error.message}`, 'ask again in a few seconds')]
+    return [warning('audit', 'its answer has a format that this version does not know', 'run the same version on both sides')]
+  if (!answer.data.ok) return [broken('audit', `it refuses to answer: ${answer.data.error.message}`, 'try again in a few seconds')]
   const { sees_all, has_people, trouble = [] } = answer.data
   const checks = trouble.map((text) => broken('audit', text, 'see the log of the audit service'))
   if (sees_all === false) checks.push(unknownPerson(bus.identity, has_people))
@@ -37,9 +37,9 @@ export async function noteUnknownPerson(bus: Bus, terminal: Pick<Terminal, 'note
 
 function unknownPerson(person: string, has_people: boolean | undefined): Check {
   const harm = `lists show only passes of ${person}, and the inbox is empty`
-  const start = `start the audit with PASSOVER_PEOPLE=${person}`
-  if (has_people === false) return broken('audit', `the audit was started without people: ${harm}`, start)
-  return broken('audit', `the audit does not know ${person} as a person: ${harm}`, `${start}, or use a name that is listed there`)
+  const start = `start the audit service with PASSOVER_PEOPLE=${person}`
+  if (has_people === false) return broken('audit', `the audit service was started without PASSOVER_PEOPLE: ${harm}`, start)
+  return broken('audit', `the audit service does not know ${person} as a person: ${harm}`, `${start}, or use a name from that list`)
 }
 
 function unanswered(person: string, why: NoReply): Check {
@@ -47,15 +47,19 @@ function unanswered(person: string, why: NoReply): Check {
     case 'no_responders':
       return broken(
         'audit',
-        'no audit service receives questions: none runs, or its user may not subscribe to ask.*',
-        `passover up; if one runs, its /readyz names a refused subscription, and ${PERMISSIONS_DOC} lists what its user needs`,
+        'no audit service receives queries: none is running, or its user may not subscribe to ask.*',
+        `passover up; if one is running, its /readyz shows the refused subscription, and ${PERMISSIONS_DOC} lists the permissions that its user needs`,
       )
     case 'permission':
-      return broken('audit', `${person} may not ask the audit`, `allow this user to publish to ask.${person} (${PERMISSIONS_DOC})`)
+      return broken(
+        'audit',
+        `${person} may not query the audit service`,
+        `allow this user to publish to ask.${person} (${PERMISSIONS_DOC})`,
+      )
     default:
       return broken(
         'audit',
-        'an audit service receives questions, but no answer arrives: it hangs, or its user may not publish answers',
+        'an audit service receives queries, but no answer arrives: it hangs, or its user may not publish answers',
         `see its log; give its user allow_responses (${PERMISSIONS_DOC})`,
       )
   }

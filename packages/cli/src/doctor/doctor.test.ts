@@ -55,7 +55,7 @@ describe('the queue of a subagent', () => {
     expect(checkQueue('audit', delayed({ 'mallory->audit': 900, 'alice->audit': 20 }))).toMatchObject([
       {
         state: 'look',
-        text: expect.stringContaining('900 of 920 open passes to audit that were asked for more than 1 min ago are from mallory'),
+        text: expect.stringContaining('900 of 920 open passes to audit that were requested more than 1 min ago are from mallory'),
         mend: expect.stringContaining("max_active <n> --pair 'mallory->audit'"),
       },
     ])
@@ -66,11 +66,11 @@ describe('the queue of a subagent', () => {
   it('is named with each pair that has nearly the open passes that max_open lets it have, held ones too', () => {
     const counted = [delayed({ 'alice->audit': 4_000, 'bob->audit': 8_999 }), delayed({ 'alice->audit': 5_000 })]
     const named = (policy: Parameters<typeof checkOpenPasses>[1]) => checkOpenPasses(counted, policy).map(({ text }) => text)
-    const text = (of: string, limit: number) => expect.stringContaining(`passes from ${of} to audit are open; at most ${limit} may be`)
+    const text = (of: string, limit: number) => expect.stringContaining(`passes from ${of} to audit are open; the limit is ${limit} `)
     expect(checkOpenPasses(counted, {})).toMatchObject([
       {
         state: 'look',
-        text: expect.stringContaining('9000 passes from alice to audit are open; at most 10000 may be (max_open)'),
+        text: expect.stringContaining('9000 passes from alice to audit are open; the limit is 10000 (max_open)'),
         mend: expect.stringContaining('passover cancel --from alice --to audit --all'),
       },
     ])
@@ -92,9 +92,9 @@ describe('the last line', () => {
     const view = { colors: picocolors.createColors(false) }
     const check = (state: Check['state']): Check => ({ name: 'x', state, text: 't', mend: 'm' })
     const sum = (...checks: Check['state'][]) => renderChecks(checks.map(check), view).split('\n').at(-1)
-    expect(sum('ok')).toBe('all as it should be')
-    expect(sum('look')).toBe('nothing broken, 1 thing to look at')
-    expect(sum('broken', 'look', 'look')).toBe('1 thing broken, 2 things to look at')
+    expect(sum('ok')).toBe('no problems')
+    expect(sum('look')).toBe('no problems, 1 warning')
+    expect(sum('broken', 'look', 'look')).toBe('1 problem, 2 warnings')
   })
 })
 
@@ -215,9 +215,9 @@ describe('the server', () => {
     const said = (sync_ms?: number) => checkDurability(three, { sync_ms }).at(-1)
     expect(said(120_000)).toMatchObject({
       state: 'ok',
-      text: expect.stringContaining('synced every 2 min: power loss of all of them at once'),
+      text: expect.stringContaining('synced every 2 min: a power failure of all of them at once'),
     })
-    expect(said()).toMatchObject({ state: 'ok', text: expect.stringContaining('not visible from here') })
+    expect(said()).toMatchObject({ state: 'ok', text: expect.stringContaining('cannot be read from here') })
   })
 
   it('keeps its files on a local disk', () => {
@@ -231,7 +231,7 @@ describe('the server', () => {
   it('has all of the stream where it is monitored', () => {
     const check = (messages: number, copy: number, replicas = 3) =>
       checkDurability({ ...inspection, stream: { ...stream, messages, replicas } }, { sync_ms: 0, copies: { PASSOVER: copy } }).filter(
-        ({ text }) => text.includes('the server that is monitored'),
+        ({ text }) => text.includes('the monitored server'),
       )
     expect([check(13_000, 13_000), check(13_000, 12_000), check(500_000, 496_000)]).toEqual([[], [], []])
     expect(check(13_000, 4_900)).toMatchObject([
@@ -253,7 +253,7 @@ describe('the server', () => {
     expect(disk(100, 50, 120 * gib)).toMatchObject([
       { name: 'disk', state: 'look', text: expect.stringMatching(/120.0 GiB, but the disk of \/s has 100.0 GiB/) },
     ])
-    expect(disk(100, 0.5)).toMatchObject([{ name: 'disk', state: 'look', text: expect.stringContaining('512 MiB left where /s is') }])
+    expect(disk(100, 0.5)).toMatchObject([{ name: 'disk', state: 'look', text: expect.stringContaining('512 MiB left on the disk of /s') }])
   })
 
   it('has room to grow', () => {

@@ -33,11 +33,11 @@ export function checkDurability(
 function checkForgetting({ max_age_ms, discard }: Stream): Check[] {
   const checks: Check[] = []
   if (max_age_ms > 0) {
-    const text = `the stream forgets after ${duration(max_age_ms)} (max_age): passes that are open or held longer, and evidence that is not archived yet, are gone`
-    checks.push(broken('durability', text, `${EDIT} --max-age 0: the audit deletes what may go`))
+    const text = `the stream deletes messages after ${duration(max_age_ms)} (max_age): passes that are open or held longer are lost, and so is evidence that is not archived yet`
+    checks.push(broken('durability', text, `${EDIT} --max-age 0: the audit service deletes messages when that is safe`))
   }
   if (discard !== 'new') {
-    const text = `a full stream drops its oldest messages (discard: ${discard}): open passes and their evidence disappear without a word`
+    const text = `a full stream drops its oldest messages (discard: ${discard}): open passes and their evidence are lost without a warning`
     checks.push(broken('durability', text, `${EDIT} --discard new`))
   }
   return checks
@@ -49,7 +49,7 @@ function checkStorage(stream: Stream, buckets: Inspection['buckets']): Check[] {
     ...buckets.filter(({ storage }) => storage !== 'file').map(({ name }) => name),
   ]
   if (names.length === 0) return []
-  const text = `kept in memory only: ${names.join(', ')}; a restart of the server forgets all of it`
+  const text = `stored in memory only: ${names.join(', ')}; a restart of the server loses all of it`
   return [broken('storage', text, 'the storage of a stream cannot be changed: back it up, delete it, and restore it with storage: file')]
 }
 
@@ -58,19 +58,19 @@ function checkReplicas(stream: Stream, server: Inspection['server'], buckets: In
   const offline = stream.peers.filter((peer) => peer.offline).map(({ name }) => name)
   const behind = stream.peers.filter((peer) => !peer.offline && !peer.current).map(({ name }) => name)
   if (offline.length > 0) {
-    const text = `replicas offline: ${offline.join(', ')}; one more and nothing is stored any more`
-    checks.push(broken('replicas', text, 'start these servers again; nats server report jetstream'))
+    const text = `replicas offline: ${offline.join(', ')}; if one more fails, nothing can be stored`
+    checks.push(broken('replicas', text, 'start these servers again; check with: nats server report jetstream'))
   }
   if (behind.length > 0)
     checks.push(warning('replicas', `behind: ${behind.join(', ')}`, 'wait until they have caught up before another server is stopped'))
   if (server.cluster !== undefined && stream.replicas < RECOMMENDED_REPLICAS) {
-    const text = `a cluster, but the stream has ${stream.replicas === 1 ? 'one replica' : `${stream.replicas} replicas`}: the loss of one server stops every pass, that of its disk loses them`
+    const text = `a cluster, but the stream has ${stream.replicas === 1 ? 'one replica' : `${stream.replicas} replicas`}: if one server fails, every pass stops; if its disk fails, they are lost`
     checks.push(warning('replicas', text, `${EDIT} --replicas 3, and the same for the buckets (KV_…, OBJ_…)`))
   }
   const fewer = buckets.filter(({ replicas }) => replicas < stream.replicas).map(({ name }) => name)
   if (fewer.length > 0) {
-    const text = `fewer replicas than the stream: ${fewer.join(', ')}; without their server registry, policy or archive cannot be reached`
-    checks.push(warning('replicas', text, `nats stream edit <name> --replicas ${stream.replicas} for each`))
+    const text = `fewer replicas than the stream: ${fewer.join(', ')}; if their server fails, registry, policy or archive cannot be reached`
+    checks.push(warning('replicas', text, `for each: nats stream edit <name> --replicas ${stream.replicas}`))
   }
   return checks
 }
@@ -84,8 +84,14 @@ function checkCopy({ name, messages, replicas }: Stream, { copies }: ServerSetti
   const copy = replicas < 2 ? undefined : copies?.[name]
   // The copy was counted shortly before the leader, so a small difference is normal.
   if (copy === undefined || messages - copy <= Math.max(REPLICA_LAG_MESSAGES, messages * REPLICA_LAG_SHARE)) return []
-  const text = `the server that is monitored has ${copy} of the ${messages} messages of ${name}: a block of its store is damaged, or it copies; if it comes to lead, the others are gone`
-  return [broken('replicas', text, 'unless it just copies: stop this server, empty its store_dir, start it; it copies all from the others')]
+  const text = `the monitored server has ${copy} of the ${messages} messages of ${name}: its store is damaged, or it is still catching up; if it becomes the leader, the other messages are lost`
+  return [
+    broken(
+      'replicas',
+      text,
+      'unless it is catching up: stop this server, empty its store_dir, and start it; it then copies all messages from the other servers',
+    ),
+  ]
 }
 
 function checkSync({ replicas }: Stream, { sync_ms }: ServerSettings): Check[] {
@@ -95,27 +101,25 @@ function checkSync({ replicas }: Stream, { sync_ms }: ServerSettings): Check[] {
         'durability',
         replicas >= RECOMMENDED_REPLICAS
           ? `${replicas} replicas, every write is synced`
-          : 'every write is synced; with one replica a lost disk is a lost stream (passover verify --save keeps a copy of all)',
+          : 'every write is synced; with one replica, losing the disk means losing the stream (passover verify --save makes a copy)',
       ),
     ]
   if (sync_ms !== undefined && sync_ms > MAX_PLAUSIBLE_SYNC_MS) {
-    const text = `synced every ${duration(sync_ms)}: an unquoted time such as 2m is read as two million seconds, so that power loss forgets nearly everything since the start`
+    const text = `synced every ${duration(sync_ms)}: an unquoted time such as 2m is read as two million seconds, so a power failure loses nearly everything since the start`
     return [broken('durability', text, 'put the value in quotes (sync_interval: "2m"), or better: sync_interval: always')]
   }
   if (replicas >= RECOMMENDED_REPLICAS) {
-    const rarely = sync_ms === undefined ? 'how often they sync is not visible from here' : `synced every ${duration(sync_ms)}`
-    const text = `${replicas} replicas, ${rarely}: power loss of all of them at once forgets what none had synced (sync_interval: always)`
+    const rarely = sync_ms === undefined ? 'their sync interval cannot be read from here' : `synced every ${duration(sync_ms)}`
+    const text = `${replicas} replicas, ${rarely}: a power failure of all of them at once loses messages that none had synced (sync_interval: always prevents that)`
     return [ok('durability', text)]
   }
   const how =
-    sync_ms === undefined
-      ? 'one replica, and how often it syncs is not visible from here'
-      : `one replica, synced every ${duration(sync_ms)}`
-  const where = sync_ms === undefined ? ' (look at jetstream.sync_interval in its configuration, or give --monitor)' : ''
+    sync_ms === undefined ? 'one replica, whose sync interval cannot be read from here' : `one replica, synced every ${duration(sync_ms)}`
+  const where = sync_ms === undefined ? ' (check jetstream.sync_interval in its configuration, or use --monitor)' : ''
   return [
     warning(
       'durability',
-      `${how}: a crash loses nothing, but power loss forgets acknowledged steps since the last sync`,
+      `${how}: a crash loses nothing, but a power failure loses acknowledged steps since the last sync`,
       `for production: three replicas, or sync_interval: always${where}`,
     ),
   ]
@@ -130,12 +134,12 @@ function checkDisk({ disk, store, max_storage = 0 }: ServerSettings): Check[] {
   if (disk === undefined) return []
   const checks: Check[] = []
   if (max_storage > disk.total) {
-    const text = `the server may store ${gib(max_storage)}, but the disk of ${store} has ${gib(disk.total)}: it is full before the server says so`
+    const text = `the server may store ${gib(max_storage)}, but the disk of ${store} has ${gib(disk.total)}: the disk is full before the server reports its limit`
     checks.push(warning('disk', text, 'set max_file_store below the size of the disk'))
   }
   if (disk.free < MIN_FREE_BYTES) {
-    const text = `${Math.floor(disk.free / 1024 ** 2)} MiB left where ${store} is: when it is full the server turns JetStream off, and nothing is stored any more`
-    checks.push(warning('disk', text, 'make room; and set max_file_store below the size of the disk'))
+    const text = `${Math.floor(disk.free / 1024 ** 2)} MiB left on the disk of ${store}: when it is full, the server disables JetStream and nothing can be stored`
+    checks.push(warning('disk', text, 'free disk space, and set max_file_store below the size of the disk'))
   }
   return checks
 }
@@ -149,6 +153,6 @@ function checkFileSystem({ file_system, store }: ServerSettings): Check[] {
   const memory = file_system === 'tmpfs' || file_system === 'ramfs'
   const text = memory
     ? `${store} is in memory (${file_system}): a restart of the machine loses everything`
-    : `${store} is on ${file_system}: a network disk may lose what it said was synced, and two servers may write to it at once`
+    : `${store} is on ${file_system}: a network file system can lose writes that it reported as synced, and two servers can write to it at the same time`
   return [(memory ? broken : warning)('disk', text, 'give the server a store_dir on a local disk')]
 }

@@ -32,18 +32,18 @@ export function isolationLevel({ restricted, credentials, keys }: LevelFacts): C
   const name = 'isolation'
   if (!restricted) {
     const text = 'none: this server has no permissions, so any process that reaches it can act as any agent or person'
-    return warning(name, text, `fine on a machine of your own, with agents that you trust; else passover up --isolated (${DOCS})`)
+    return warning(name, text, `this is fine on your own machine with agents that you trust; otherwise: passover up --isolated (${DOCS})`)
   }
   if (keys === undefined && !credentialsFacts(credentials)) {
-    const text = 'permissions only: an agent can have the server publish anywhere for it, decisions of people included'
+    const text = 'permissions only: an agent can make the server publish any message for it, including decisions of people'
     return warning(
       name,
       text,
       `give each agent an account: passover auth init (${DOCS}); passover auth check <agent> shows what is possible`,
     )
   }
-  const text = 'each agent has an account of its own (passover auth check <agent> tries it)'
-  const kept = keys === undefined ? '' : `; agents that run as your user can read the keys in ${keys}: run them as users of their own`
+  const text = 'each agent has its own account (passover auth check <agent> tests it)'
+  const kept = keys === undefined ? '' : `; agents that run as your user can read the keys in ${keys}: run them as separate users`
   return ok(name, text + kept)
 }
 

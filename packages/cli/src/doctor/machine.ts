@@ -35,7 +35,7 @@ export function checkProject(facts: ProjectFacts | undefined, directory: string)
   const checks = [
     (mode & 0o077) === 0 || process.platform === 'win32'
       ? ok('project', folder)
-      : broken('project', `others may read the password in ${folder}/server.json`, `chmod 600 ${folder}/server.json`),
+      : broken('project', `other users can read the password in ${folder}/server.json`, `chmod 600 ${folder}/server.json`),
   ]
   if (distrust) checks.push(broken('trust', distrust.why, distrust.hint))
   if (!ignored)
@@ -48,8 +48,8 @@ export function checkProject(facts: ProjectFacts | undefined, directory: string)
     checks.push(
       warning(
         'disk',
-        `${Math.floor(file_system.free_bytes / 1024 ** 2)} MiB left where ${folder} is`,
-        'make room; a full stream takes no more requests',
+        `${Math.floor(file_system.free_bytes / 1024 ** 2)} MiB left on the disk of ${folder}`,
+        'free disk space; a full stream accepts no requests',
       ),
     )
   }
@@ -61,8 +61,8 @@ export function checkCredentials(credentials: Credentials | undefined, now: numb
   if (!credentials)
     return warning(
       'credentials',
-      'none: anybody who reaches the server may do anything',
-      'give the server users; passover up does so by itself',
+      'none: every client that reaches the server may do everything',
+      'configure users on the server; passover up does that automatically',
     )
   if ('user' in credentials) return ok('credentials', `user ${credentials.user}; no expiry`)
   if ('token' in credentials) return ok('credentials', 'a token; no expiry')
@@ -87,5 +87,5 @@ export function checkSandbox({ mechanism, guarantees }: { mechanism: Mechanism; 
 function remedy(constraint: Guarantee['constraint'], mechanism: Mechanism): string {
   if (mechanism.kind !== 'bubblewrap') return `install bubblewrap (bwrap) and allow user namespaces: ${mechanism.why}`
   if (constraint === 'max_memory_mb') return 'run the worker where it can create memory cgroups: systemd-run --user --scope -p Delegate=yes'
-  return mechanism.network ? 'run the worker on x64 or arm64, for which there is a socket filter' : 'allow network namespaces'
+  return mechanism.network ? 'run the worker on x64 or arm64; other CPUs have no socket filter' : 'allow network namespaces'
 }

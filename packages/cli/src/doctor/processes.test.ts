@@ -11,14 +11,14 @@ describe('a running up', () => {
   it('is ready, and says what it mended', () => {
     expect(report(check)).toMatchObject([{ state: 'ok', text: 'up is ready' }])
     const did = { what: 'made policy anew', at: NOW - 60_000, times: 1 }
-    expect(report({ ...check, did })[0]?.text).toBe('up is ready; it mended: dispatcher.stream: made policy anew (1 min ago)')
+    expect(report({ ...check, did })[0]?.text).toBe('up is ready; it repaired: dispatcher.stream: made policy anew (1 min ago)')
   })
 
   it('tells what is wrong with it', () => {
     const gone = { ...check, state: 'failed' as const, what: 'it is gone' }
     expect(report(gone, { ...gone, weight: 'told' as const, restart_helps: true })).toMatchObject([
       { state: 'broken', text: 'dispatcher.stream: it is gone (for 5.0 s)' },
-      { state: 'look', mend: 'stop it and start it again' },
+      { state: 'look', mend: 'restart it' },
     ])
   })
 

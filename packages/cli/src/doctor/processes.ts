@@ -12,7 +12,7 @@ export async function checkUp(health: string | undefined, now: number): Promise<
     return renderHealth(healthReport.parse(await answer.json()), now)
   } catch (error) {
     const why = errorText(error, 'its answer')
-    return [broken('up', `passover up does not say how it is (${why}): its event loop may stand still`, 'stop it and start it again')]
+    return [broken('up', `passover up does not report its health (${why}): its event loop may be blocked`, 'restart it')]
   }
 }
 
@@ -24,11 +24,11 @@ export async function checkGateway(address: string | undefined, now: number): Pr
     const report = healthReport.safeParse(await answer.json().catch(() => undefined))
     if (report.success) return renderHealth(report.data, now, 'gateway')
     return [
-      broken('gateway', `who answers at ${address} is no gateway of Passover`, 'give --gateway its address, as passover gateway prints it'),
+      broken('gateway', `the server at ${address} is not a Passover gateway`, 'set --gateway to the address that passover gateway prints'),
     ]
   } catch (error) {
     const why = error instanceof Error ? ((error.cause as Error | undefined)?.message ?? error.message) : String(error)
-    return [broken('gateway', `none answers at ${address}: ${why}`, 'start it: passover gateway')]
+    return [broken('gateway', `no gateway answers at ${address}: ${why}`, 'to start one: passover gateway')]
   }
 }
 
@@ -37,10 +37,10 @@ export function renderHealth({ process, ready, checks }: HealthReport, now: numb
     .filter(({ state }) => state !== 'ok')
     .map((check) => {
       const text = `${check.name}: ${check.what} (for ${duration(now - check.since)})`
-      const mend = check.restart_helps ? 'stop it and start it again' : 'passover doctor tells more; it goes on trying'
+      const mend = check.restart_helps ? 'restart it' : 'it retries by itself; passover doctor shows details'
       return (check.weight === 'needed' ? broken : warning)(name, text, mend)
     })
   if (wrong.length > 0) return wrong
   const done = checks.flatMap(({ name, did }) => (did ? [`${name}: ${did.what} (${ago(did.at, now)})`] : []))
-  return [ok(name, `${process} is ${ready ? 'ready' : 'not ready'}${done.length > 0 ? `; it mended: ${done.join('; ')}` : ''}`)]
+  return [ok(name, `${process} is ${ready ? 'ready' : 'not ready'}${done.length > 0 ? `; it repaired: ${done.join('; ')}` : ''}`)]
 }

@@ -51,8 +51,8 @@ export function checkOpenPasses(counted: readonly Stats[], policy: PassOverPrefe
     const limit = names && maxOpen(policy, names)
     if (!names || limit === undefined || passes < limit * NEAR_LIMIT_SHARE) return []
     const are = `${count(passes, 'pass', 'passes')} from ${names.from} to ${names.to} ${passes === 1 ? 'is' : 'are'} open`
-    const text = `${are}; at most ${limit} may be (max_open), and beyond that they are refused`
-    const mend = `passover cancel --from ${names.from} --to ${names.to} --all ends them, passover policy set max_open <n> --pair '${pair}' allows more`
+    const text = `${are}; the limit is ${limit} (max_open), and more are refused`
+    const mend = `passover cancel --from ${names.from} --to ${names.to} --all cancels them, passover policy set max_open <n> --pair '${pair}' raises the limit`
     return [warning('queue', text, mend)]
   })
 }
@@ -73,12 +73,12 @@ export function checkQueue(subagent: string, delayed: Stats): Check[] {
   const [most] = delayed.by.pair?.groups ?? []
   if (!most || most.count < BACKLOG_THRESHOLD || most.count < delayed.passes * DELAYED_SHARE) return []
   const [originator] = most.name.split('->')
-  const text = `${most.count} of ${delayed.passes} open passes to ${subagent} that were asked for more than ${duration(DELAY_THRESHOLD_MS)} ago are from ${originator}; passes of others wait behind them`
+  const text = `${most.count} of ${delayed.passes} open passes to ${subagent} that were requested more than ${duration(DELAY_THRESHOLD_MS)} ago are from ${originator}; passes from other agents wait behind them`
   return [
     warning(
       'queue',
       text,
-      `passover policy set max_active <n> --pair '${most.name}' bounds it, more workers shorten it (docs/operations/quotas.md)`,
+      `passover policy set max_active <n> --pair '${most.name}' limits them, and more workers shorten the queue (docs/operations/quotas.md)`,
     ),
   ]
 }

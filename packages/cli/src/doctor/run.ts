@@ -119,14 +119,14 @@ async function settingsOf({ project }: ServerSetting, monitor: string | undefine
   if (monitor === undefined) return project ? projectServerSettings(project) : {}
   const told = await readMonitoring(monitor)
   if (!('unseen' in told)) return told
-  checks.push(warning('monitor', told.unseen, 'give --monitor the address of http_port, such as http://127.0.0.1:8222'))
+  checks.push(warning('monitor', told.unseen, 'set --monitor to the address of http_port, such as http://127.0.0.1:8222'))
   return {}
 }
 
 /** Checks that a dispatcher answers, with a registration that it must refuse, so that nothing is registered. */
 async function checkDispatcher(bus: Bus): Promise<Check> {
   const answer = await bus.ask({ description: 0 }, { service: 'register' })
-  return answer === undefined ? broken('dispatcher', 'none answers', 'passover up') : ok('dispatcher', 'answers')
+  return answer === undefined ? broken('dispatcher', 'no dispatcher answers', 'passover up') : ok('dispatcher', 'answers')
 }
 
 /** Returns the policy in force, or an empty one. Only reads it: `doctor` never puts a policy into force. */
@@ -150,14 +150,18 @@ async function checkAgents(bus: Bus, { consumers, revoked, policy }: Known): Pro
     const own = consumers.filter((consumer) => ['high', 'medium', 'low'].some((slot) => consumer === `work_${name}_${slot}`))
     if (own.length < 3)
       checks.push(
-        broken('agents', `${name} has ${own.length} of its 3 work consumers`, 'the dispatcher makes them within seconds; passover up'),
+        broken(
+          'agents',
+          `${name} has ${own.length} of its 3 work consumers`,
+          'a running dispatcher creates them within seconds; to start one: passover up',
+        ),
       )
     const load = await totalLoad(bus, name)
     const queued = openQueued(load, open)
     const waiting = count(queued, 'pass waits', 'passes wait')
     const revoked_at = revoked.get(name) ?? agent.revoked_at
     if (revoked_at !== undefined) {
-      const text = `credentials of agent ${name} were revoked ${dateTime(revoked_at)}: nobody can work as it${queued > 0 ? `, and ${waiting} for it` : ''}`
+      const text = `credentials of agent ${name} were revoked ${dateTime(revoked_at)}: no worker can connect as it${queued > 0 ? `, and ${waiting} for it` : ''}`
       checks.push(warning('agents', text, `passover auth add agent ${name}, or passover agents remove ${name}`))
     } else if (queued > 0 && load.idle === 0 && load.running === 0)
       checks.push(warning('agents', `${waiting} for ${name}, which has no worker`, `passover work ${name} -- <command>`))
@@ -173,13 +177,13 @@ async function checkAgents(bus: Bus, { consumers, revoked, policy }: Known): Pro
  * project's keys see it only there.
  */
 function checkRevoked({ name, revoked_at }: AgentRecord, originated: number, revoked: ReadonlyMap<string, number>): Check[] {
-  const left = `${count(originated, 'pass', 'passes')} that ${name} asked for before it was revoked ${originated === 1 ? 'is' : 'are'} open`
+  const left = `${count(originated, 'pass', 'passes')} from ${name}, requested before its revocation, ${originated === 1 ? 'is' : 'are'} still open`
   return [
     ...(revoked.has(name) && revoked_at === undefined
       ? [
           warning(
             'agents',
-            `the registry does not have the revocation of ${name}: people without these files do not see it`,
+            `the registry does not have the revocation of ${name}: people on other machines do not see it`,
             `passover auth revoke ${name}`,
           ),
         ]
@@ -198,12 +202,8 @@ export function renderChecks(checks: Check[], { colors }: Pick<Terminal, 'colors
   ])
   const failed = checks.filter(({ state }) => state === 'broken').length
   const doubtful = checks.filter(({ state }) => state === 'look').length
-  const also = doubtful > 0 ? `, ${count(doubtful, 'thing')} to look at` : ''
+  const also = doubtful > 0 ? `, ${count(doubtful, 'warning')}` : ''
   const sum =
-    failed > 0
-      ? colors.red(`${count(failed, 'thing')} broken${also}`)
-      : doubtful > 0
-        ? `nothing broken${also}`
-        : colors.green('all as it should be')
+    failed > 0 ? colors.red(`${count(failed, 'problem')}${also}`) : doubtful > 0 ? `no problems${also}` : colors.green('no problems')
   return [...lines, '', sum].join('\n')
 }

@@ -65,7 +65,7 @@ export async function readMonitoring(address: string): Promise<ServerSettings | 
       copies: await readStoredMessageCounts(address),
     }
   } catch (error) {
-    return { unseen: `${address} does not tell: ${error instanceof Error ? error.message : String(error)}` }
+    return { unseen: `cannot read ${address}: ${error instanceof Error ? error.message : String(error)}` }
   }
 }
 

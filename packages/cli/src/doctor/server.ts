@@ -22,10 +22,10 @@ export function checkServer({ server, clock_skew_ms }: Inspection): Check[] {
 function checkVersion(version: string, rtt: number): Check {
   const [major = 0, minor = 0] = version.split('.').map(Number)
   const good = major > MIN_SERVER_VERSION[0] || (major === MIN_SERVER_VERSION[0] && minor >= MIN_SERVER_VERSION[1])
-  const text = `nats-server ${version}, ${duration(rtt)} away`
+  const text = `nats-server ${version}, round-trip time ${duration(rtt)}`
   return good
     ? ok('server', text)
-    : broken('server', `${text}; older than ${MIN_SERVER_VERSION.join('.')}`, `run nats-server ${MIN_SERVER_VERSION.join('.')} or newer`)
+    : broken('server', `${text}, is older than ${MIN_SERVER_VERSION.join('.')}`, `run nats-server ${MIN_SERVER_VERSION.join('.')} or newer`)
 }
 
 function checkJetStream(on: boolean): Check {
@@ -44,24 +44,28 @@ function checkSkew(ms: number): Check {
   const text = `this clock is ${duration(off)} ${ms > 0 ? 'behind' : 'ahead of'} the server's`
   if (off < SKEW_WARNING_MS) return ok('clock', text)
   return off < SKEW_ERROR_MS
-    ? warning('clock', text, 'set the clock by NTP; times are corrected by the server’s')
-    : broken('clock', text, 'set the clock by NTP: timedatectl set-ntp true')
+    ? warning('clock', text, 'synchronise the clock by NTP; times are corrected with the clock of the server')
+    : broken('clock', text, 'synchronise the clock by NTP: timedatectl set-ntp true')
 }
 
 /** Checks stream, consumers and buckets against what `passover up` creates. */
 export function checkTopology(inspection: Inspection, usage: StreamUsage | undefined): Check[] {
   const { stream, differences, consumers, buckets } = inspection
-  if (!stream) return [broken('stream', 'there is none', 'passover up makes it')]
+  if (!stream) return [broken('stream', 'there is none', 'passover up creates it')]
   const checks = [ok('stream', `${stream.name}: ${count(stream.messages, 'message')}, ${(stream.bytes / MIB).toFixed(1)} MiB`)]
   for (const difference of differences)
     checks.push(
-      broken('topology', difference, 'passover up makes what is missing; what somebody else configured differently, its owner must change'),
+      broken(
+        'topology',
+        difference,
+        'passover up creates missing parts; settings that another owner changed must be corrected by that owner',
+      ),
     )
-  if (differences.length === 0) checks.push(ok('topology', 'stream, consumers and buckets are as they should be'))
+  if (differences.length === 0) checks.push(ok('topology', 'stream, consumers and buckets are configured correctly'))
   checks.push(
     [DISPATCHER, DECISIONS].every((name) => consumers.includes(name))
       ? ok('consumers', count(consumers.length, 'consumer'))
-      : broken('consumers', 'a consumer of the dispatchers is missing', 'passover up makes it'),
+      : broken('consumers', 'a consumer of the dispatcher is missing', 'passover up creates it'),
     ok(
       'buckets',
       `${count(buckets.filter(({ kind }) => kind === 'kv').length, 'table')}, ${count(buckets.filter(({ kind }) => kind === 'object').length, 'object store')}`,
@@ -76,12 +80,16 @@ function checkRoom(stream: NonNullable<Inspection['stream']>, usage: StreamUsage
     return [
       broken(
         'room',
-        'the stream is nearly full and takes no requests',
-        'wait for the audit to delete what is archived, or raise max_bytes',
+        'the stream is nearly full and accepts no requests',
+        'wait until the audit service has deleted archived messages, or raise max_bytes',
       ),
     ]
   if (stream.max_bytes <= 0) return []
   const used = stream.bytes / stream.max_bytes
   const text = `${Math.round(used * 100)} % of the stream's ${(stream.max_bytes / 1024 ** 3).toFixed(1)} GiB used`
-  return [used < HIGH_USE_SHARE ? ok('room', text) : warning('room', text, 'raise max_bytes, or let the audit delete what is archived')]
+  return [
+    used < HIGH_USE_SHARE
+      ? ok('room', text)
+      : warning('room', text, 'raise max_bytes, or check that the audit service is running: it deletes archived messages'),
+  ]
 }

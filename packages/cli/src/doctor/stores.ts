@@ -19,8 +19,8 @@ export function checkStores(inspection: Seen, settings: Pick<ServerSettings, 'ma
 function checkSealed({ stream, buckets }: Seen): Check[] {
   const sealed = [...(stream?.sealed ? [stream.name] : []), ...buckets.filter((bucket) => bucket.sealed).map(({ name }) => name)]
   if (sealed.length === 0) return []
-  const fix = 'a seal cannot be removed: back it up, delete it, and restore it without sealed (nats stream backup, rm, restore)'
-  return [broken('sealed', `sealed, nothing can be stored in it any more: ${sealed.join(', ')}`, fix)]
+  const fix = 'a seal cannot be removed: back the stream up, delete it, and restore it without sealed (nats stream backup, rm, restore)'
+  return [broken('sealed', `sealed, so nothing more can be stored: ${sealed.join(', ')}`, fix)]
 }
 
 function checkPaused({ stream, paused }: Seen): Check[] {
@@ -40,12 +40,14 @@ function checkStorage({ stream, buckets, unbounded, account }: Seen, { max_stora
   const checks: Check[] = []
   const most = Math.min(...limits)
   if (Number.isFinite(most) && used >= most * FULL_SHARE) {
-    const text = `the server's storage is full: ${mib(used)} of ${mib(most)} are used, and nothing is stored any more${largest(buckets)}`
-    checks.push(broken('storage', text, 'raise max_file_store or the account’s limit, or remove what is not needed'))
+    const text = `the server's storage is full: ${mib(used)} of ${mib(most)} are used, and nothing more can be stored${largest(buckets)}`
+    checks.push(broken('storage', text, 'raise max_file_store or the account’s limit, or remove data'))
   }
   if (unbounded.length > 0) {
-    const text = `without max_bytes: ${unbounded.slice(0, MAX_SHOWN).join(', ')}${unbounded.length > MAX_SHOWN ? ` and ${unbounded.length - MAX_SHOWN} more` : ''}; they can fill the storage that returns need`
-    checks.push(warning('storage', text, 'passover up limits its own; nats stream edit <name> --max-bytes <bytes> for each other'))
+    const text = `without max_bytes: ${unbounded.slice(0, MAX_SHOWN).join(', ')}${unbounded.length > MAX_SHOWN ? ` and ${unbounded.length - MAX_SHOWN} more` : ''}; they can use up the storage that returns need`
+    checks.push(
+      warning('storage', text, 'passover up limits its own streams; for each other one: nats stream edit <name> --max-bytes <bytes>'),
+    )
   }
   return checks
 }
@@ -61,7 +63,7 @@ function checkUse({ buckets }: Seen): Check[] {
       agent === undefined
         ? 'nats stream edit --max-bytes <bytes>, or keep less in the archive (retention)'
         : `passover agents set ${agent} --parts-bytes <bytes>, if it may use more`
-    return warning('buckets', `${what} holds ${mib(bytes)} of ${mib(max_bytes)}; a full one takes nothing more (E014)`, fix)
+    return warning('buckets', `${what} holds ${mib(bytes)} of ${mib(max_bytes)}; when it is full, writes fail with E014`, fix)
   })
   if (full.length > 0 || parts.length === 0) return checks
   return [ok('parts', `${count(parts.length, 'parts bucket')}, none near its limit${largest(buckets)}`)]
@@ -82,6 +84,6 @@ export async function checkTrust(bus: Bus): Promise<Check[]> {
   if (untold.length === 0) return [ok('events', 'registry and policy agree with their events')]
   const shown = untold.slice(0, MAX_SHOWN).map(unannouncedText).join('; ')
   const more = untold.length > MAX_SHOWN ? `; ${count(untold.length - MAX_SHOWN, 'more entry', 'more entries')}` : ''
-  const mend = 'find out who wrote it; passover agents set or passover policy push writes it again, with its event'
-  return [broken('events', `${shown}${more}: readers skip it`, mend)]
+  const mend = 'find out who wrote the entry; passover agents set or passover policy push writes it again together with its event'
+  return [broken('events', `${shown}${more}: readers ignore it`, mend)]
 }

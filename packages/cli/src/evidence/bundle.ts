@@ -4,7 +4,7 @@ import { z } from 'zod'
 
 const hex = z.string().regex(/^[0-9a-f]{64}$/)
 /** Base64 in its canonical form only: otherwise unused bits could differ and a changed file would pass as unchanged. */
-const base64 = z.string().refine((text) => Buffer.from(text, 'base64').toString('base64') === text, 'is no base64')
+const base64 = z.string().refine((text) => Buffer.from(text, 'base64').toString('base64') === text, 'is not base64')
 
 /** Strict, like all schemas of the bundle: unsigned fields must not appear next to signed ones. */
 const bundledEntry = z.strictObject({

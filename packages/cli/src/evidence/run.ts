@@ -50,9 +50,9 @@ export async function runEvidence({ terminal, directory, person, ...context }: C
       `Wrote ${file}: ${count(told.entries, 'entry', 'entries')} about ${keyText(evidence.pass)}, ${told.segments === 0 ? 'not archived yet' : `with the digests of ${count(told.segments, 'archived segment')}`}.`,
       ...(told.parts > 0 ? [`With the bytes of ${count(told.parts, 'large part')}.`] : []),
       ...evidence.left_out.map(omissionText),
-      `Signed with ${path}${made ? ' (made just now)' : ''}, key ${fingerprint}`,
-      ...(verdict.first ? [`✗ What is stored does not hold together: ${entryText(verdict.first)}`] : []),
-      formatCommands('Whoever gets it checks it without a server: passover evidence verify <file> --key <fingerprint>'),
+      `Signed with ${path}${made ? ' (just created)' : ''}, key ${fingerprint}`,
+      ...(verdict.first ? [`✗ The stored data has a fault: ${entryText(verdict.first)}`] : []),
+      formatCommands('To verify the file without a server: passover evidence verify <file> --key <fingerprint>'),
     ].join('\n'),
   )
   return verdict.ok ? 0 : 1
@@ -108,7 +108,7 @@ function partsIn({ parts = [] }: EvidenceBundle): LookUpPart {
   return async ({ hash, size }) => {
     const found = sizes.get(hash)
     if (found === undefined) return 'elsewhere'
-    return found === size ? 'whole' : { fault: 'is not what its hash names' }
+    return found === size ? 'whole' : { fault: 'does not match its hash' }
   }
 }
 
@@ -122,13 +122,13 @@ function verifiedText(told: {
 }): string {
   const { verdict, title, fingerprint, trusted, entries } = told
   const trust = trusted
-    ? `Signed with the key that was named, ${fingerprint}`
-    : `Signed with ${fingerprint}: compare it with the one that its maker named, or give it with --key`
+    ? `Signed with the expected key, ${fingerprint}`
+    : `Signed with ${fingerprint}: compare it with the fingerprint that the signer gave you, or set it with --key`
   const found = verdict.first
-    ? `✗ It is what was signed, but does not hold together: ${entryText(verdict.first)}`
-    : `Unchanged, and it holds together: ${entries} entries.`
+    ? `✗ The signature is valid, but the signed data has a fault: ${entryText(verdict.first)}`
+    : `The signature is valid and no fault was found: ${entries} entries.`
   const missing = verdict.parts?.elsewhere ?? 0
-  const parts = missing > 0 ? [`! ${count(missing, 'large part')} did not come with it: only the hashes are signed.`] : []
+  const parts = missing > 0 ? [`! ${count(missing, 'large part')} not included in the file: only their hashes are signed.`] : []
   return [
     title,
     found,
@@ -144,7 +144,7 @@ function trustedKey(key: string | undefined, directory: string): string | undefi
   if (key === undefined || key.startsWith('SHA256:')) return key
   const path = resolve(directory, key)
   if (!existsSync(path))
-    throw new CliFailure('E042', `--key: there is no file ${path}`, { hint: 'a PEM file, or the fingerprint: SHA256:…', exit: 2 })
+    throw new CliFailure('E042', `--key: there is no file ${path}`, { hint: 'give a PEM file, or the fingerprint: SHA256:…', exit: 2 })
   return readBundleText(path)
 }
 

@@ -74,12 +74,12 @@ export function openEvidence(text: string, trusted?: string): OpenEvidenceResult
   if (typeof bundle === 'string') return { ok: false, what: bundle }
   const { seal, signature } = bundle
   const fingerprint = safeFingerprint(seal.public_key)
-  if (fingerprint === undefined) return { ok: false, what: 'its public key is none' }
+  if (fingerprint === undefined) return { ok: false, what: 'its public key is not an Ed25519 key' }
   if (trusted !== undefined && fingerprint !== (trusted.startsWith('SHA256:') ? trusted : safeFingerprint(trusted))) {
-    return { ok: false, what: `it is signed by another key: ${fingerprint}` }
+    return { ok: false, what: `it is signed with another key: ${fingerprint}` }
   }
   if (!verify(null, Buffer.from(canonicalJson(seal)), createPublicKey(seal.public_key), Buffer.from(signature, 'base64'))) {
-    return { ok: false, what: 'its seal is not what was signed: the signature does not fit' }
+    return { ok: false, what: 'its seal was changed: the signature does not match' }
   }
   const what = entriesFault(bundle) ?? segmentsFault(bundle) ?? partsFault(bundle) ?? recordFault(bundle)
   return what === undefined ? { ok: true, bundle, fingerprint } : { ok: false, what }
@@ -103,13 +103,13 @@ function parsed(text: string): EvidenceBundle | string {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    return `it is no JSON: ${error instanceof Error ? error.message : String(error)}`
+    return `it is not JSON: ${error instanceof Error ? error.message : String(error)}`
   }
   // JSON.parse keeps only the last of two members with the same name, while a human reader may see the first.
-  if (countMembersInText(text) !== countMembersOfValue(value)) return 'it is no evidence bundle: something stands twice in it'
+  if (countMembersInText(text) !== countMembersOfValue(value)) return 'it is not an evidence bundle: a name occurs twice in it'
   const read = evidenceBundle.safeParse(value)
   if (read.success) return read.data
-  return `it is no evidence bundle: ${issueTexts(read.error.issues, 1, 'the whole').join('')}`
+  return `it is not an evidence bundle: ${issueTexts(read.error.issues, 1, 'the whole').join('')}`
 }
 
 /** Returns the fingerprint of an Ed25519 key, or `undefined` for any other key; bundles are signed with Ed25519 only. */
@@ -129,7 +129,7 @@ function entriesFault({ seal, entries }: EvidenceBundle): string | undefined {
     const named = `entry ${sequence} (${subject})`
     const digest = signed.get(sequence)
     if (digest === undefined) return `${named} was added`
-    if (sequence <= last) return `${named} stands ${sequence === last ? 'there twice' : 'out of order'}`
+    if (sequence <= last) return `${named} is ${sequence === last ? 'duplicated' : 'out of order'}`
     if (hexOf(encodeFrame(unbundleEntry(entry)).digest) !== digest) return `${named} was changed`
     last = sequence
   }
@@ -149,7 +149,7 @@ function segmentsFault({ seal, segments, entries }: EvidenceBundle): string | un
     if (sha256(bytes) !== digests) return `the digests of segment ${k} were changed`
     const chain = new Chain(Buffer.from(chain_before, 'hex'))
     chain.add(bytes)
-    if (chain.end() !== chain_after) return `the digests of segment ${k} do not add up to its chain value`
+    if (chain.end() !== chain_after) return `the digests of segment ${k} do not give its chain value`
     const held = new Set<string>()
     for (let at = 0; at < bytes.length; at += DIGEST_BYTES) held.add(bytes.toString('hex', at, at + DIGEST_BYTES))
     for (const { sequence, digest } of seal.entries) {
@@ -159,7 +159,7 @@ function segmentsFault({ seal, segments, entries }: EvidenceBundle): string | un
   const sealed = new Set(seal.segments.map(({ k }) => k))
   const extra = segments.find(({ k }) => !sealed.delete(k))
   if (extra) return `segment ${extra.k} was added`
-  return entries.length === 0 ? 'it holds no entries' : undefined
+  return entries.length === 0 ? 'it contains no entries' : undefined
 }
 
 /** Checks the bytes of the parts against their hashes, and the set of hashes against the seal. */

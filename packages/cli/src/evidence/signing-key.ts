@@ -32,11 +32,13 @@ function readKey(path: string): KeyObject {
   } catch (error) {
     throw keyFailure(path, error)
   }
-  throw new CliFailure('E030', `${path} holds no Ed25519 key`, { hint: 'make one: openssl genpkey -algorithm ed25519 -out evidence.key' })
+  throw new CliFailure('E030', `${path} does not contain an Ed25519 key`, {
+    hint: 'to create one: openssl genpkey -algorithm ed25519 -out evidence.key',
+  })
 }
 
 function keyFailure(path: string, error: unknown): CliFailure {
   return new CliFailure('E030', `the key ${path} cannot be used: ${error instanceof Error ? error.message : String(error)}`, {
-    hint: 'an Ed25519 key in PEM form: openssl genpkey -algorithm ed25519 -out evidence.key',
+    hint: 'expected an Ed25519 key in PEM format; to create one: openssl genpkey -algorithm ed25519 -out evidence.key',
   })
 }

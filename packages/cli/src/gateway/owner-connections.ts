@@ -45,7 +45,7 @@ function readCredentials(path: string | undefined): Record<string, string> | und
     return credentialsFile.parse(JSON.parse(readFileSync(path, 'utf8')))
   } catch {
     // The parse error is left out, because it may quote a password.
-    throw new CliFailure('E030', `PASSOVER_GATEWAY_CREDENTIALS: ${path} cannot be read as JSON of names and credentials`, {
+    throw new CliFailure('E030', `PASSOVER_GATEWAY_CREDENTIALS: ${path} is not a JSON object of names and credentials`, {
       hint: 'like {"ann": "ann:password", "alice": "SU…", "bob": "/path/to/bob.creds"}',
     })
   }

@@ -25,8 +25,8 @@ export function resolveTokensFile({ directory, env }: Pick<Context, 'directory' 
   const project = named ? undefined : findProject(directory)
   const path = named ?? (project && projectTokensFile(requireOwnProject(project)))
   if (path) return path
-  throw new CliFailure('E030', 'there is no place for the tokens of a gateway', {
-    hint: 'name a file by --tokens or PASSOVER_GATEWAY_TOKENS; a project of passover up has one',
+  throw new CliFailure('E030', 'no token file is configured for the gateway', {
+    hint: 'set it with --tokens or PASSOVER_GATEWAY_TOKENS; a project of passover up has a token file',
   })
 }
 
@@ -86,18 +86,18 @@ export function gatewayFailure(error: unknown): unknown {
   if (error instanceof ListenError) {
     const hint =
       error.reason === 'EACCES'
-        ? 'ports below 1024 are mostly for root: choose a higher one with --port (of passover up: --http)'
-        : '--host takes an address of this machine'
+        ? 'ports below 1024 usually require root: choose a higher port with --port (for passover up: --http)'
+        : 'set --host to an address of this machine'
     return new CliFailure('E042', error.message, { hint })
   }
   if (error instanceof TokenFileError) {
-    return new CliFailure('E030', error.message, { hint: 'another file: --tokens or PASSOVER_GATEWAY_TOKENS' })
+    return new CliFailure('E030', error.message, { hint: 'set another file with --tokens or PASSOVER_GATEWAY_TOKENS' })
   }
   if (error instanceof PortTakenError) {
-    return new CliFailure('E042', error.message, { hint: 'choose another with --port (of passover up: --http)' })
+    return new CliFailure('E042', error.message, { hint: 'choose another port with --port (for passover up: --http)' })
   }
   if (!(error instanceof NeedsTokensError)) return error
-  return new CliFailure('E030', `other machines could reach ${error.message}, and no token is needed yet`, {
-    hint: 'make one first: passover gateway token add --as <person>',
+  return new CliFailure('E030', `other machines could reach ${error.message} without a token, because no token exists yet`, {
+    hint: 'create a token first: passover gateway token add --as <person>',
   })
 }

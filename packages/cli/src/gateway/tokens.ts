@@ -20,11 +20,11 @@ export async function addToken(context: Context, { tokens, agent, scope, note, e
   const kind = agent === undefined ? 'person' : 'agent'
   const scopes = scopesOf(scope ?? (kind === 'agent' ? ['read', 'create'] : ['read', 'decide']))
   if (kind === 'agent' && (scopes.includes('decide') || scopes.includes('admin'))) {
-    throw usage('an agent decides nothing', 'decide and admin are for the tokens of people: leave out --agent')
+    throw usage('a token of an agent cannot have the scope decide or admin', 'only tokens of people can have these scopes: remove --agent')
   }
   const expires_at = expires === undefined ? undefined : Date.now() + expires
   const { token, shown } = await told(file.add({ name: agent ?? context.person, kind, scopes, note, expires_at }))
-  const about = `Token ${shown.id} acts as ${kind} ${shown.name}: ${scopes.join(', ')}. It is shown this once:`
+  const about = `Token ${shown.id} acts as ${kind} ${shown.name}: ${scopes.join(', ')}. It is shown only once:`
   context.terminal.show({ token, ...shown }, () => [about, '', token].join('\n'))
   return 0
 }
@@ -48,7 +48,7 @@ export async function listTokens(context: Context, { tokens }: TokenOptions): Pr
   const all = await told(new TokenFile(resolveTokensFile(context, tokens)).list())
   const now = Date.now()
   terminal.show(all, () =>
-    all.length === 0 ? formatCommands('No tokens. Make one: passover gateway token add') : table(all, now, terminal),
+    all.length === 0 ? formatCommands('No tokens. To create one: passover gateway token add') : table(all, now, terminal),
   )
   return 0
 }
@@ -76,7 +76,7 @@ export function revokeTokensOfOwner(path: string, name: string): Promise<string[
 /** Revokes a token. Throws CliFailure E041 if there is none with that id. */
 export async function revokeToken(context: Context, { tokens }: TokenOptions, id: string): Promise<number> {
   const revoked = await told(new TokenFile(resolveTokensFile(context, tokens)).revoke(id))
-  if (!revoked) throw new CliFailure('E041', `there is no token ${id}`, { hint: 'passover gateway token list' })
-  context.terminal.show({ id, revoked: true }, () => `Revoked ${id}; gateways refuse it from now on.`)
+  if (!revoked) throw new CliFailure('E041', `there is no token ${id}`, { hint: 'to list tokens: passover gateway token list' })
+  context.terminal.show({ id, revoked: true }, () => `Revoked ${id}; gateways refuse this token from now on.`)
   return 0
 }

@@ -18,7 +18,7 @@ export function integerOption(flag: string, least: number, most: number): (text:
 export function durationOption(flag: string, most = Number.POSITIVE_INFINITY): (text: string) => number {
   return (text) => {
     const value = parseDuration(text)
-    if (value === undefined || value < 1) throw new InvalidArgumentError(`${flag} takes a time with its unit: 500ms, 30s, 5m, 1h.`)
+    if (value === undefined || value < 1) throw new InvalidArgumentError(`${flag} takes a duration with a unit: 500ms, 30s, 5m, 1h.`)
     if (value > most) throw new InvalidArgumentError(`${flag} takes at most ${duration(most)}.`)
     return value
   }
@@ -27,7 +27,9 @@ export function durationOption(flag: string, most = Number.POSITIVE_INFINITY): (
 /** Parses the name of an agent or a person. */
 export function nameOption(text: string): string {
   if (!NAME.test(text) || text === 'passover') {
-    throw new InvalidArgumentError('A name has 1 to 64 of A-Z a-z 0-9 _ - and starts with a letter or digit; "passover" is reserved.')
+    throw new InvalidArgumentError(
+      'A name has 1 to 64 characters of A-Z a-z 0-9 _ - and starts with a letter or digit; "passover" is reserved.',
+    )
   }
   return text
 }
@@ -48,7 +50,7 @@ export function timeOption(flag: string, now: () => number = Date.now): (text: s
     const date = DATE.test(text) ? Date.parse(text.length === 10 ? `${text}T00:00` : text.replace(' ', 'T')) : Number.NaN
     if (!Number.isFinite(date) || date < 0 || !isInCalendar(text))
       throw new InvalidArgumentError(
-        `${flag} takes how long ago (2h, 30m, 7d), or a date: 2026-11-28, 2026-11-28T14:30, 2026-11-28T14:30:05Z.`,
+        `${flag} takes a duration before now (2h, 30m, 7d) or a date: 2026-11-28, 2026-11-28T14:30, 2026-11-28T14:30:05Z.`,
       )
     return date
   }

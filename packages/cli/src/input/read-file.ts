@@ -4,17 +4,17 @@ import { CliFailure } from '../errors.js'
 
 /** Reasons why a file cannot be read, by system error code. */
 const REASONS: Record<string, string> = {
-  ENOENT: 'there is no such file',
-  ENOTDIR: 'a part of its path is a file, not a folder',
+  ENOENT: 'file not found',
+  ENOTDIR: 'a component of the path is a file, not a folder',
   ENAMETOOLONG: 'its name is too long',
-  ELOOP: 'its links lead in a circle',
-  EACCES: 'it may not be read',
-  EPERM: 'it may not be read',
+  ELOOP: 'its symbolic links form a loop',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
   EISDIR: 'it is a folder',
   EMFILE: 'too many files are open',
   ENFILE: 'too many files are open',
-  EIO: 'the disk cannot read it',
-  ENXIO: 'nothing is behind it',
+  EIO: 'the disk reports a read error',
+  ENXIO: 'the device does not exist',
 }
 
 /** Describes why a file cannot be read or written. Returns `undefined` for an error that is not a system error. */
@@ -58,7 +58,7 @@ export type DecodedText = { kind: 'text'; text: string } | { kind: 'no text'; wh
 /** Decodes UTF-8 text without its byte order mark, or says why the bytes are not such text. */
 export function decodeText(bytes: Uint8Array): DecodedText {
   const wide = wideEncoding(bytes)
-  if (wide) return { kind: 'no text', why: `it is written in ${wide}, not in UTF-8` }
+  if (wide) return { kind: 'no text', why: `it is encoded as ${wide}, not as UTF-8` }
   try {
     return { kind: 'text', text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) }
   } catch {

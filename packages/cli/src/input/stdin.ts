@@ -22,7 +22,7 @@ export async function readStdin(what: string): Promise<string> {
     throw usage(`${what} cannot be read from stdin: ${why}`)
   }
   const read = decodeText(Buffer.concat(chunks))
-  if (read.kind === 'no text') throw usage(`${what} cannot be read from stdin: ${read.why}`, 'pass other bytes with --file')
+  if (read.kind === 'no text') throw usage(`${what} cannot be read from stdin: ${read.why}`, 'include binary content with --file')
   const text = read.text.trim()
   if (text.length > LIMITS.page) throw tooMuch(what)
   return text
@@ -32,5 +32,5 @@ export async function readStdin(what: string): Promise<string> {
 const MAX_BYTES = 4 * LIMITS.page
 
 function tooMuch(what: string): CliFailure {
-  return usage(`${what} on stdin has more than ${LIMITS.page} characters`, 'pass what is longer as a file: --file <path>')
+  return usage(`${what} on stdin has more than ${LIMITS.page} characters`, 'include longer text as a file: --file <path>')
 }

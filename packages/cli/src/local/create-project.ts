@@ -17,7 +17,7 @@ export interface InitRequest {
 
 /** Shown until the packages are published: `npm install` of the new project fails unless a private registry has them. */
 const UNPUBLISHED =
-  '! The packages of Passover are not published yet: `npm install` ends with E404 unless your registry has them. Without one, make tarballs in a clone of Passover (npm run pack -- <folder>) and start again in an empty directory: passover init --packages <folder>'
+  '! The packages of Passover are not published yet: `npm install` fails with E404 unless your registry has them. Without such a registry, create tarballs in a clone of Passover (npm run pack -- <folder>) and run this command again in an empty directory: passover init --packages <folder>'
 
 /** Scope of all packages of Passover: `@passover/`. */
 const SCOPE = PACKAGE.slice(0, PACKAGE.indexOf('/') + 1)
@@ -48,8 +48,8 @@ export async function runInit(context: Context, { directory, packages }: InitReq
   const next = [...enter(context.directory, root), ...(before ? besides(before, wanted, packages !== undefined) : alone())]
   terminal.show({ directory: root, written, kept, next }, () =>
     [
-      `${terminal.colors.green('✓')} A project in ${root}: ${written.join(', ')}`,
-      ...(kept.length > 0 ? [`  kept as it was: ${kept.join(', ')}`] : []),
+      `${terminal.colors.green('✓')} Created a project in ${root}: ${written.join(', ')}`,
+      ...(kept.length > 0 ? [`  unchanged: ${kept.join(', ')}`] : []),
       '',
       'Next:',
       ...next.map(({ command, note }) => (note ? `  ${command.padEnd(34)} ${terminal.colors.dim(`# ${note}`)}` : `  ${command}`)),
@@ -64,7 +64,7 @@ function refuseExisting(root: string): void {
   const policy = existsAsFolder(root) ? findPolicyFile({ directory: root, env: {} }) : undefined
   if (policy && dirname(dirname(policy.path)) === root && policy.within.length > 0) found.push(policy.shown)
   if (found.length === 0) return
-  throw new CliFailure('E030', `nothing was written, since these exist in ${root}: ${found.join(', ')}`, {
+  throw new CliFailure('E030', `nothing was written, because these files already exist in ${root}: ${found.join(', ')}`, {
     hint: 'move them away, or choose another directory: passover init <directory>',
   })
 }
@@ -76,10 +76,10 @@ function readManifest(root: string): Partial<Dependencies> | undefined {
   try {
     const value: unknown = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, ''))
     if (typeof value === 'object' && value !== null) return value
-    throw new Error('it is no object')
+    throw new Error('it is not a JSON object')
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    throw new CliFailure('E030', `nothing was written, since ${path} cannot be read: ${why}`, { hint: 'mend it, or move it away' })
+    throw new CliFailure('E030', `nothing was written, because ${path} cannot be read: ${why}`, { hint: 'fix it, or move it away' })
   }
 }
 
@@ -92,7 +92,10 @@ function tarballsIn(folder: string, root: string): Map<string, string> {
     if (name?.startsWith(SCOPE)) found.set(name, relative(root, join(folder, file)).replaceAll(sep, '/'))
   }
   if (found.has(PACKAGE)) return found
-  throw usage(`--packages: there is no tarball of ${PACKAGE} in ${folder}`, 'make them in a clone of Passover: npm run pack -- <folder>')
+  throw usage(
+    `--packages: there is no tarball of ${PACKAGE} in ${folder}`,
+    'create the tarballs in a clone of Passover: npm run pack -- <folder>',
+  )
 }
 
 const TAR_BLOCK = 512
@@ -180,7 +183,7 @@ function writeNew(root: string, path: string, text: string): void {
   } catch (error) {
     if (!isNodeError(error)) throw error
     throw new CliFailure('E030', `${join(root, path)} cannot be written: ${error.message}`, {
-      hint: 'choose a directory that is yours: passover init <directory>',
+      hint: 'choose a directory that you can write: passover init <directory>',
     })
   }
 }

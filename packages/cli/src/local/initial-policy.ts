@@ -23,15 +23,15 @@ export async function publishInitialPolicy(
   const { document, faults } = await checkPolicyFile(file, undefined)
   if (!document) {
     if (!live) throw invalidPolicyError(file.shown, faults)
-    return `${file.shown} is not valid, so that policy version ${live.version} stays in force: passover policy check says what is wrong.`
+    return `${file.shown} is not valid, so policy version ${live.version} stays in force. To see the errors: passover policy check`
   }
   if (sameDocument(document, live?.document ?? {})) return undefined
   if (live) {
-    return `${file.shown} differs from policy version ${live.version}, which is in force: passover policy diff shows how; passover policy push publishes the file, passover policy pull writes the live one into it.`
+    return `${file.shown} differs from policy version ${live.version}, which is in force. passover policy diff shows the differences; passover policy push publishes the file; passover policy pull overwrites it with the live policy.`
   }
   const outcome = await store.publish({ document, base: 0, reason: `from ${file.shown}` })
   if (outcome.kind === 'published') return `Policy version 1 is in force, from ${file.shown}.`
   return outcome.kind === 'lost'
     ? undefined
-    : `The policy in ${file.shown} was not published: ${outcome.description}. Try: passover policy push`
+    : `The policy in ${file.shown} was not published: ${outcome.description}. Next: passover policy push`
 }

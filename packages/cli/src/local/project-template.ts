@@ -52,14 +52,14 @@ export const PROJECT_FILES: Record<string, string> = {
   'agents/tsconfig.json': document({
     compilerOptions: { strict: true, target: 'es2022', module: 'nodenext', types: ['node'], rootDir: '.', outDir: 'dist' },
   }),
-  'agents/greeter.mts': `// A subagent. Start as many of these as the load needs.
+  'agents/greeter.mts': `// A subagent. Start more of these processes for a higher load.
 import { drainOnSignals, onPass } from '@passover/sdk'
 
 const greeter = await onPass('greeter', async (pass) => \`Hello, \${pass.objective}!\`)
 drainOnSignals(greeter)
-console.log('greeter waits for work; Ctrl-C ends it.')
+console.log('greeter is waiting for work; press Ctrl-C to stop.')
 `,
-  'agents/alice.mts': `// An agent that passes work over, and waits for what comes back.
+  'agents/alice.mts': `// An agent that hands work to a subagent and waits for the result.
 import { connect } from '@passover/sdk'
 
 const alice = await connect('alice')

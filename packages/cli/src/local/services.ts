@@ -57,9 +57,9 @@ export class LocalServices implements LocalInstallation {
     const ended = (what: string) => (this.#stopping ? new Promise<string>(() => {}) : what)
     this.failed = Promise.race([
       ...(parts.server ? [parts.server.failed.then((why) => ended(why))] : []),
-      ...[parts.bus, ...parts.others].map((bus) => bus.closed.then(() => ended('the connection to the server ended'))),
-      parts.dispatcher.closed.then(() => ended('the dispatcher ended')),
-      otherIdWindow(parts.bus, parts.id_window_ms).then(() => ended('the stream has another id window now')),
+      ...[parts.bus, ...parts.others].map((bus) => bus.closed.then(() => ended('the connection to the server was closed'))),
+      parts.dispatcher.closed.then(() => ended('the dispatcher stopped')),
+      otherIdWindow(parts.bus, parts.id_window_ms).then(() => ended('the id window of the stream was changed')),
     ])
     void this.failed.then((why) => parts.log.error({ part: 'up' }, why))
   }

@@ -139,20 +139,20 @@ async function startProjectServer(
     if (!wanted || !(error instanceof ServerStartFailed) || !error.taken) throw startFailure(error)
     if (options.port !== undefined) throw portTaken(wanted)
     const running = await start(undefined)
-    options.progress?.(`port ${wanted} of last time is taken; the server is at ${running.url} now`)
+    options.progress?.(`the last port, ${wanted}, is in use; the server now listens on ${running.url}`)
     return { running, start: () => start(running.port), url: running.url, user, password }
   }
 }
 
 function portTaken(port: number): CliFailure {
-  return new CliFailure('E042', `port ${port} on ${HOST} is taken by another program`, {
-    hint: 'choose another with --port, or leave it out for a free one',
+  return new CliFailure('E042', `port ${port} on ${HOST} is in use by another program`, {
+    hint: 'choose another port with --port, or remove --port to use any free one',
   })
 }
 
 function startFailure(error: unknown): unknown {
   if (error instanceof ServerUnavailable || error instanceof ServerChanged) return new CliFailure('E040', error.message)
-  return error instanceof ServerStartFailed ? new CliFailure('E040', error.message, { hint: `the whole log: ${error.log}` }) : error
+  return error instanceof ServerStartFailed ? new CliFailure('E040', error.message, { hint: `complete log: ${error.log}` }) : error
 }
 
 interface Services {

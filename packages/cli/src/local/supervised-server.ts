@@ -16,9 +16,9 @@ export interface SuperviseOptions {
   told: (text: string) => void
 }
 
-/** Describes an unexpected exit, like `nats-server ended by itself (SIGKILL)`. */
+/** Describes an unexpected exit, like `nats-server exited unexpectedly (SIGKILL)`. */
 export function serverExitText({ code, signal }: ServerExit): string {
-  return `nats-server ended by itself (${signal ?? `exit code ${code}`})`
+  return `nats-server exited unexpectedly (${signal ?? `exit code ${code}`})`
 }
 
 /** Restarts the server if it ends unexpectedly, with the same port and store, so that clients can reconnect. */
@@ -40,7 +40,7 @@ export class SupervisedServer {
       this.#giveUp = resolve
     })
     options.health.watch('server', 'needed', () =>
-      this.#down === undefined ? healthy() : { state: 'recovering', what: `${this.#down}; it is started again` },
+      this.#down === undefined ? healthy() : { state: 'recovering', what: `${this.#down}; restarting it` },
     )
     this.#watch()
   }
@@ -67,11 +67,11 @@ export class SupervisedServer {
     this.#starts.push(now)
     const often = this.#starts.filter((at) => now - at < RESTART_WINDOW_MS).length > MAX_RESTARTS
     const server = often ? undefined : await this.#start()
-    if (!server) return this.#giveUp(often ? `${why}, and did so ${MAX_RESTARTS} times within a minute` : `${why} and cannot be started`)
+    if (!server) return this.#giveUp(often ? `${why}, ${MAX_RESTARTS} times within a minute` : `${why} and cannot be restarted`)
     this.#server = server
     this.#down = undefined
-    this.#options.health.did('server', `${why}; started it again`)
-    this.#options.told(`${why}; started it again at ${server.url}`)
+    this.#options.health.did('server', `${why}; restarted it`)
+    this.#options.told(`${why}; restarted it at ${server.url}`)
     this.#watch()
   }
 

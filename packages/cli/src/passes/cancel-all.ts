@@ -45,8 +45,8 @@ export async function cancelAll(bus: Bus, context: Context, given: CancelAllRequ
     return 0
   }
   if (open.length > 1 && !given.yes) {
-    const question = `Cancel ${what}, and every pass below them?`
-    if (!terminal.interactive) throw usage(`that would cancel ${what}`, 'see which with --dry-run; do it with --yes')
+    const question = `Cancel ${what} and all their descendants?`
+    if (!terminal.interactive) throw usage(`this command would cancel ${what}`, 'add --dry-run to list them, or --yes to cancel them')
     if (!(await confirmAction(question))) return DECLINED
   }
   const progress = terminal.progress()
@@ -62,7 +62,9 @@ export async function cancelAll(bus: Bus, context: Context, given: CancelAllRequ
       ...(left.length === 0
         ? []
         : [
-            formatCommands(`${count(left.length, 'pass has', 'passes have')} not ended yet; ask again, or see passover doctor.`),
+            formatCommands(
+              `${count(left.length, 'pass has', 'passes have')} not ended yet; run the command again, or check with passover doctor.`,
+            ),
             ...shownOf(left),
           ]),
     ].join('\n'),
@@ -116,7 +118,7 @@ class Ending {
     const fresh = rows.filter((row) => !this.#asked.has(keyText(row)))
     for (let at = 0; at < fresh.length; at += BATCH_SIZE) {
       await Promise.all(fresh.slice(at, at + BATCH_SIZE).map((row) => this.#askOne(row)))
-      this.progress.say(`asked for the end of ${this.asked - before} of ${count(fresh.length, 'pass', 'passes')}`)
+      this.progress.say(`requested the cancellation of ${this.asked - before} of ${count(fresh.length, 'pass', 'passes')}`)
     }
     return this.asked - before
   }

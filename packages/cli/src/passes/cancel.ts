@@ -25,7 +25,7 @@ export async function cancelPass(bus: Bus, context: Context, given: CancelReques
     return pass.status === 'cancelled' ? 0 : 1
   }
   const below = await openBelow(bus, pass.key)
-  const what = below.length === 0 ? id : `${id} and ${count(below.length, 'pass', 'passes')} below it`
+  const what = below.length === 0 ? id : `${id} and ${count(below.length, 'descendant')}`
   if (given.dryRun) {
     terminal.show({ id, dry_run: true, would_cancel: [id, ...below.map((row) => row.id)] }, () => `Would cancel ${what}.`)
     return 0
@@ -39,8 +39,8 @@ export async function cancelPass(bus: Bus, context: Context, given: CancelReques
     cancelled
       ? `Cancelled ${what} as ${formatPerson(bus.identity, names)}.`
       : isOpen(ended.row)
-        ? `Asked for the end of ${what}; it has not ended yet. ${formatCommands(`passover show ${id} tells.`)}`
-        : `${id} ended before: ${statusLabel(ended.row)}.`,
+        ? `Requested the cancellation of ${what}; it has not ended yet. ${formatCommands(`To see its state: passover show ${id}`)}`
+        : `${id} had already ended: ${statusLabel(ended.row)}.`,
   )
   return cancelled ? 0 : 1
 }

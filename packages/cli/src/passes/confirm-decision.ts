@@ -47,18 +47,18 @@ export function confirmDecision({ terminal, person }: Context, question: Decisio
 function undecided(item: InboxItem, shown: string, { only }: DecisionQuestion): CliFailure {
   const numbers = only ? ` --only ${only.join(',')}` : ''
   return usage(
-    `nothing was approved: there is no terminal to ask at`,
+    `nothing was approved: there is no terminal to ask on`,
     `to approve exactly these changes: passover approve ${shellWord(item.id)} --item apply ${partiesText(item)}${numbers} --digest ${shown}`,
   )
 }
 
 function otherDigest(due: InboxItem, shown: string): CliFailure {
   const { id, item } = due
-  return new CliFailure('E013', `what waits in ${id} is not what --digest names, and nothing was decided: its digest is ${shown}`, {
+  return new CliFailure('E013', `nothing was decided: the pending item of ${id} has the digest ${shown}, not the one in --digest`, {
     hint:
       item === 'apply'
-        ? `look at the changes: passover apply ${shellWord(id)} ${partiesText(due)} --dry-run`
-        : `look again: passover show ${shellWord(id)} ${partiesText(due)}`,
+        ? `to review the changes: passover apply ${shellWord(id)} ${partiesText(due)} --dry-run`
+        : `to review the item: passover show ${shellWord(id)} ${partiesText(due)}`,
     exit: 4,
   })
 }
@@ -71,6 +71,6 @@ export function decisionQuestion(
 ): string {
   const verb = verdict === 'approve' ? 'Approve' : 'Deny'
   const all = returned?.modifications.length ?? 0
-  const part = due.item === 'apply' && verdict === 'approve' ? `, ${only?.length ?? all} of ${count(all, 'change')} taken` : ''
+  const part = due.item === 'apply' && verdict === 'approve' ? `, ${only?.length ?? all} of ${count(all, 'change')} approved` : ''
   return `${verb} the ${ITEM_TITLES[due.item]}${part}?`
 }

@@ -12,7 +12,7 @@ export function readContextFiles(paths: string[], directory: string): ContextFil
   const seen = new Set<string>()
   return paths.map((given) => {
     const path = resolve(directory, given)
-    if (seen.has(path)) throw usage(`--file ${given}: this file is given twice`, 'name each file once')
+    if (seen.has(path)) throw usage(`--file ${given}: the file is given twice`, 'name each file once')
     seen.add(path)
     return readContextFile(given, directory)
   })
@@ -21,7 +21,7 @@ export function readContextFiles(paths: string[], directory: string): ContextFil
 function readContextFile(given: string, directory: string): ContextFile {
   const path = resolve(directory, given)
   const read = bytesOf(given, path)
-  if (read.kind === 'not a file') throw usage(`--file ${given}: not a file`, 'name each file; a shell expands src/*.ts')
+  if (read.kind === 'not a file') throw usage(`--file ${given}: not a file`, 'name each file; your shell expands patterns such as src/*.ts')
   if (read.kind === 'too large') throw tooLarge(given, read.bytes)
   const { bytes, stat } = read
   const text = decodeText(bytes)
@@ -49,8 +49,8 @@ const MIB = 1024 ** 2
 
 function tooLarge(given: string, bytes: number): CliFailure {
   const most = LIMITS.content / MIB
-  return new CliFailure('E012', `--file ${given}: its ${Math.ceil(bytes / MIB)} MiB are more than a file in a context may have`, {
-    hint: `pass a smaller one: text up to ${most} MiB, binary up to ${(most * 3) / 4} MiB`,
+  return new CliFailure('E012', `--file ${given}: it has ${Math.ceil(bytes / MIB)} MiB, which is more than a file in a context may have`, {
+    hint: `the limits are: text up to ${most} MiB, binary up to ${(most * 3) / 4} MiB`,
   })
 }
 

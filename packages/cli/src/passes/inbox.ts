@@ -22,11 +22,13 @@ export async function runInbox(context: Context, { from, mine, limit }: InboxReq
   if (terminal.mode === 'jsonl') for (const item of items) terminal.stream(itemDocument(item), () => undefined)
   else {
     const view = { colors: terminal.colors, now: bus.now(), person }
-    terminal.show(items.map(itemDocument), () => (items.length === 0 ? 'Nothing waits for a person.' : renderInbox(items, view)))
+    terminal.show(items.map(itemDocument), () => (items.length === 0 ? 'No items wait for a decision.' : renderInbox(items, view)))
   }
   if (items.length === 0) await noteUnknownPerson(bus, terminal)
-  if (next !== undefined) terminal.note(`More than these wait: see further with --limit, or narrow with --from or --mine.`)
+  if (next !== undefined) terminal.note(`More items are pending; raise --limit, or filter with --from or --mine.`)
   for (const name of new Set(left_out.map(({ originator }) => originator)))
-    terminal.note(`The inbox is full and does not list all that waits of ${name}: see \`passover list --from ${name} --status held\`.`)
+    terminal.note(
+      `The inbox is full and does not list all pending items of ${name}; to see them: \`passover list --from ${name} --status held\`.`,
+    )
   return 0
 }

@@ -26,7 +26,7 @@ export function showProgress(bus: Bus, followed: FollowedPass): { stop(): void }
     if (text) followed.progress.say(text)
     timer = setTimeout(look, POLL_INTERVAL_MS)
   }
-  if (followed.progress.live) followed.progress.say(`Passing over to ${followed.to}`)
+  if (followed.progress.live) followed.progress.say(`Sending to ${followed.to}`)
   timer = setTimeout(look, FIRST_REPORT_MS)
   return {
     stop() {
@@ -40,11 +40,13 @@ export function showProgress(bus: Bus, followed: FollowedPass): { stop(): void }
 async function standingText(bus: Bus, { id, from, to }: FollowedPass, waited: number): Promise<string> {
   const [pass] = await askPasses(bus, { id, from, to }, { history: true })
   if (!pass || pass.status === 'requested')
-    return waited < 3_000 ? `Sent ${id} to ${to}.` : `Sent ${id} to ${to}; no dispatcher has taken it yet. passover doctor tells more.`
+    return waited < 3_000
+      ? `Sent ${id} to ${to}.`
+      : `Sent ${id} to ${to}; no dispatcher has processed it yet. passover doctor shows details.`
   if (pass.status === 'held')
-    return `Held for a person (passover inbox lists what waits): ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
+    return `Held until a person approves it (passover inbox lists pending items): ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
   if (pass.status === 'awaiting_release')
-    return `Returned, and a person must release it (something critical was found, or it is only partly done): ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
+    return `Returned; a person must release the result, because it has critical findings or is only partly done: ${approveHint({ id, from }, bus.identity, pass.control?.local_person)}`
   const worked = workedOn(pass)
   if (worked) return worked
   const [load, workers] = await Promise.all([totalLoad(bus, to), workersFor(bus, to)])
@@ -54,12 +56,13 @@ async function standingText(bus: Bus, { id, from, to }: FollowedPass, waited: nu
 /** Returns the approve command, and who may run it: not the person who asked, unless they are the only person of a local server. */
 export function approveHint({ id, from }: Pick<FollowedPass, 'id' | 'from'>, person: string, local_person?: unknown): string {
   if (from !== person || local_person === person) return `passover approve ${id}`
-  return `passover approve ${id} (by another person than ${person}, who asked for it)`
+  return `passover approve ${id} (by a person other than ${person}, who requested it)`
 }
 
 /** Explains why a new pass is held. The dispatcher has not read it yet, so it is unknown whether this person may decide. */
 export function heldText({ id, from }: Pick<FollowedPass, 'id' | 'from'>, person: string): string {
-  const own = from === person ? `. ${person} asked for it, and may approve it only where nobody else can: alone on a local server` : ''
+  const own =
+    from === person ? `. ${person} requested it, so another person must approve it, except on a local server with a single person` : ''
   return `Held until a person approves: passover approve ${id}${own}`
 }
 
@@ -73,7 +76,7 @@ function workedOn(pass: AnsweredPass): string | undefined {
 export function waitingText(to: string, load: { idle: number; running: number; queued: number; workers: number }): string {
   const { idle, running, queued, workers } = load
   if (workers === 0) return noWorkersText(to)
-  if (queued > 0 && idle === 0 && running === 0) return `Queued: no worker on \`${to}\` takes work at the moment (${queued} waiting)`
+  if (queued > 0 && idle === 0 && running === 0) return `Queued: no worker on \`${to}\` accepts work at the moment (${queued} waiting)`
   if (queued > 0 && idle === 0) return `Queued: every worker on \`${to}\` is busy (${running} running, ${queued} waiting)`
-  return `A worker of \`${to}\` has it.`
+  return `A worker of \`${to}\` received it.`
 }

@@ -94,8 +94,8 @@ async function connectOriginator(
     return await connectAgent(from, server, { directory, session_id: session })
   } catch (error) {
     if (from !== person || !(error instanceof CliFailure) || error.code !== 'E013') throw error
-    throw new CliFailure('E013', `${person} is not an agent of this installation, and only agents pass work over`, {
-      hint: 'name the agent that asks: --from <agent>; to add a new one: passover auth add agent <name>',
+    throw new CliFailure('E013', `${person} is not an agent of this installation, and only agents can request passes`, {
+      hint: 'name the originator: --from <agent>; to add a new agent: passover auth add agent <name>',
     })
   }
 }
@@ -145,7 +145,7 @@ function passOverOptions(context: Context, options: RequestOptions, parent: Pare
 /** Reads the objective; `-` means stdin. */
 async function objectiveOf(given: string): Promise<string> {
   const text = given === '-' ? await readStdin('the objective') : given
-  if (text.trim() === '') throw usage('the objective is empty', 'say what is to be done: --objective "…"')
+  if (text.trim() === '') throw usage('the objective is empty', 'describe the work: --objective "…"')
   return text
 }
 
@@ -159,7 +159,7 @@ function parentFrom(env: NodeJS.ProcessEnv): ParentProof | undefined {
     value = undefined
   }
   const parsed = parentProof.safeParse(value)
-  if (!parsed.success) throw usage('PASSOVER_PARENT is not what `passover work` sets', 'unset it to pass over without a parent')
+  if (!parsed.success) throw usage('PASSOVER_PARENT does not have a value that `passover work` sets', 'unset it to request a root pass')
   return parsed.data
 }
 
@@ -180,7 +180,7 @@ async function sendRequest({ terminal, person }: Context, { handle, from, reques
 }
 
 function interrupted({ terminal }: Context, id: string): number {
-  const hint = `the pass goes on: passover show ${id}   end it: passover cancel ${id}`
+  const hint = `the pass continues; to see it: passover show ${id}   to cancel it: passover cancel ${id}`
   if (terminal.mode !== 'human')
     terminal.show({ error: { code: 'INTERRUPTED', message: `interrupted while waiting for ${id}`, hint } }, () => '')
   else terminal.note(`Interrupted; ${hint}`)
@@ -202,7 +202,7 @@ async function hasNoWorker(person: string, server: ServerSetting, to: string): P
 async function noWorkerHint(error: unknown, bus: Bus, to: string): Promise<string | undefined> {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'E010') return undefined
   const workers = await workersFor(bus, to).catch(() => undefined)
-  return workers === 0 ? `\`${to}\` has 0 workers; start one: passover work ${to} -- <command>.` : undefined
+  return workers === 0 ? `\`${to}\` has no worker; to start one: passover work ${to} -- <command>.` : undefined
 }
 
 /** Suggests a similar name if no agent has the given one. */
@@ -210,7 +210,7 @@ async function otherNameHint(error: unknown, bus: Bus, to: string): Promise<stri
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'E001') return undefined
   const names = await namesIn(bus).catch((): string[] => [])
   const close = names.includes(to) ? undefined : closestMatch(to, names)
-  return close && `Did you mean ${close}? \`passover agents\` lists those there are.`
+  return close && `Did you mean ${close}? \`passover agents\` lists the registered agents.`
 }
 
 async function namesIn(bus: Bus): Promise<string[]> {

@@ -18,7 +18,7 @@ export async function runRetry(context: Context, ref: PassRef, wait: boolean): P
   const { terminal } = context
   context.announcedServer()
   const { from, request } = await readRequest(context, ref)
-  if (terminal.mode === 'human') terminal.note(`Asking ${request.subagent} again for ${request.retry_of}, as ${from}.`)
+  if (terminal.mode === 'human') terminal.note(`Requesting ${request.retry_of} from ${request.subagent} again, as ${from}.`)
   return passOverAndWait(context, { from, request, wait })
 }
 
@@ -28,7 +28,7 @@ async function readRequest(context: Context, ref: PassRef): Promise<{ from: stri
   refuseUnfailed(pass.row)
   const stored = await requestOf(bus, pass)
   const reading = stored && new StoredRecord(eventOf(stored), bus.subjects).reading()
-  if (!reading) throw noLongerStored(pass.row, 'its request is not stored any more')
+  if (!reading) throw noLongerStored(pass.row, 'its request is no longer stored')
   if (!reading.ok) throw noLongerStored(pass.row, reading.error.message)
   const { id: _, originating_agent_id: from, subagent_id: subagent, attempts_made: __, ...control } = reading.value.request
   if (control.parent) await refuseEndedParent(bus, pass.row, control.parent)
@@ -39,15 +39,14 @@ async function readRequest(context: Context, ref: PassRef): Promise<{ from: stri
 
 function refuseUnfailed(row: PassRow): void {
   const { id } = row
-  if (isOpen(row))
-    throw refused(`${id} has not ended: it is ${statusLabel(row)}`, `passover show ${id}; end it first: passover cancel ${id}`)
+  if (isOpen(row)) throw refused(`${id} has not ended: its status is ${statusLabel(row)}`, `to cancel it first: passover cancel ${id}`)
   if (row.status === 'awaiting_release')
-    throw refused(`${id} has its result, which waits for a person`, `passover inbox; passover show ${id}`)
+    throw refused(`${id} has a result that waits for a decision`, `to see it: passover inbox, or passover show ${id}`)
   const failed = row.code !== undefined || row.output_status === 'failed' || row.output_status === 'aborted'
   if (!failed)
     throw refused(
-      `${id} did not fail: it is ${statusLabel(row)}`,
-      `passover show ${id} has its result; to ask again all the same: passover request`,
+      `${id} did not fail: its status is ${statusLabel(row)}`,
+      `passover show ${id} shows its result; to request the work again anyway: passover request`,
     )
 }
 
@@ -56,9 +55,7 @@ function refused(message: string, hint: string): CliFailure {
 }
 
 function noLongerStored({ id }: PassRow, why: string): CliFailure {
-  return new CliFailure('E041', `${id} cannot be asked for again: ${why}`, {
-    hint: 'ask with passover request, and give the context again',
-  })
+  return new CliFailure('E041', `${id} cannot be retried: ${why}`, { hint: 'send a new request with its context: passover request' })
 }
 
 /** Reads the stored request; `undefined` if the person may not read the archive. */
@@ -76,6 +73,6 @@ async function partsOf(bus: Bus, row: PassRow, parts: Parameters<typeof loadPart
     return await loadParts(bus.parts, parts, LIMITS.context_bytes)
   } catch (error) {
     if (!(error instanceof PartError)) throw error
-    throw noLongerStored(row, `its context is not stored any more: ${error.message}`)
+    throw noLongerStored(row, `its context is no longer stored: ${error.message}`)
   }
 }

@@ -14,7 +14,7 @@ const NOTICE: ReturnNotice = {
   status: 'refused',
   outcome: 'failed',
   code: 'E001',
-  summary: 'E001: There is no agent audit',
+  summary: 'E001: Agent audit is not registered',
   issues: true,
   findings: { error: 0, warning: 0, info: 0 },
   changes: 0,
@@ -22,7 +22,7 @@ const NOTICE: ReturnNotice = {
 }
 
 it('says the code of what failed once', () => {
-  expect(notificationText(NOTICE)).toBe('returned: E001: There is no agent audit')
+  expect(notificationText(NOTICE)).toBe('returned: E001: Agent audit is not registered')
   expect(notificationText({ ...NOTICE, summary: 'E010 was meant' })).toBe('returned: E001: E010 was meant')
 })
 
@@ -38,6 +38,6 @@ it('says of what waits the command that means this pass only, also where another
   const { v, id, pass, root, reason, sequence, time } = NOTICE
   const waits = { v, id, pass, root, reason, sequence, time, event: 'approval' as const, digest: 'd', expires_at: 2 }
   expect(notificationText({ ...waits, item: 'apply' })).toBe(
-    'has changes that wait for a person: passover approve id-of-pass --item apply --from alice --to audit',
+    'has changes that wait for approval: passover approve id-of-pass --item apply --from alice --to audit',
   )
 })

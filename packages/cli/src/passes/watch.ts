@@ -30,7 +30,7 @@ const SUMMARY_SHOWN = 160
 
 /** Follows the stream until Ctrl-C, or until `count` events were shown. */
 export async function runWatch(context: Context, request: WatchRequest): Promise<number> {
-  if (request.id === '') throw usage('the id is empty', '`passover watch` alone follows everything')
+  if (request.id === '') throw usage('the id is empty', '`passover watch` without an id follows all passes')
   await using bus = await connectPerson(context)
   using signals = stopSignals(() => {})
   using reader = watchReader()
@@ -53,7 +53,7 @@ export async function runWatch(context: Context, request: WatchRequest): Promise
     reads ??= new NotificationReader(bus, rules)
     for (const notice of await noticesFor(reads, fact, event)) shown.add(notice, () => noticeLine(notice, context))
   })
-  if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Watching; Ctrl-C ends it.')
+  if (terminal.mode === 'human' && process.stderr.isTTY) terminal.note('Watching; press Ctrl-C to stop.')
   if (request.id !== undefined && !request.all && terminal.mode === 'human') await noteSilence(context, bus, { ...request, id: request.id })
   const why = await Promise.race([signals.first, shown.enough, bus.closed, reader.gone])
   if (terminal.mode === 'json') terminal.show(shown.seen, () => '')
@@ -65,9 +65,10 @@ async function noteSilence({ terminal }: Context, bus: Bus, ref: { id: string; f
   try {
     const { row } = await findPass(bus, ref)
     if (!isOpen(row))
-      terminal.note(`${row.id} has already ended: ${statusLabel(row)}. What is stored of it: passover watch --all ${row.id}`)
+      terminal.note(`${row.id} has already ended: ${statusLabel(row)}. To print its stored events: passover watch --all ${row.id}`)
   } catch (error) {
-    if (error instanceof Failure && error.code === 'E041') terminal.note(`No pass ${ref.id} is known yet; waiting for it. Ctrl-C ends it.`)
+    if (error instanceof Failure && error.code === 'E041')
+      terminal.note(`No pass ${ref.id} exists yet; waiting for it. Press Ctrl-C to stop.`)
   }
 }
 
@@ -118,9 +119,9 @@ function noticeLine({ time, originator, subagent, id, notice }: PassEvent & { no
 export function notificationText(notice: Notice): string {
   if (notice.event === 'approval') {
     const what = {
-      dispatch: 'waits for a person to let it start',
-      return: `waits for its release${notice.why ? ` (${notice.why})` : ''}`,
-      apply: 'has changes that wait for a person',
+      dispatch: 'waits for approval of its start',
+      return: `waits for the release of its result${notice.why ? ` (${notice.why})` : ''}`,
+      apply: 'has changes that wait for approval',
     }[notice.item]
     return `${what}: ${formatCommands(`passover approve ${notice.pass.id} --item ${notice.item} ${partiesText(notice.pass)}`)}`
   }
@@ -132,7 +133,7 @@ export function notificationText(notice: Notice): string {
   ].filter(Boolean)
   // The summary of a failure begins with its code, which is already in the text.
   const said = code && summary?.startsWith(`${code}: `) ? summary.slice(code.length + 2) : summary
-  const how = `returned: ${code ?? outcome}${issues && !code && counts.length === 0 && outcome === 'completed' ? ' with remarks' : ''}`
+  const how = `returned: ${code ?? outcome}${issues && !code && counts.length === 0 && outcome === 'completed' ? ' with issues' : ''}`
   return `${how}${counts.length > 0 ? ` (${counts.join(', ')})` : ''}${said ? `: ${cut(said, SUMMARY_SHOWN)}` : ''}`
 }
 

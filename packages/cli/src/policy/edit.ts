@@ -36,12 +36,12 @@ const MAX_ROUNDS = 20
 export async function runPolicyEdit(context: Context, options: EditOptions): Promise<number> {
   const { terminal } = context
   const editor = context.env.VISUAL || context.env.EDITOR
-  if (!editor) throw usage('no editor is known', 'set VISUAL or EDITOR, or change the file and passover policy push')
+  if (!editor) throw usage('no editor is configured', 'set VISUAL or EDITOR, or edit the policy file and run passover policy push')
   await using session = await openPolicy(context)
   const live = await activePolicy(session)
   const folder = mkdtempSync(join(tmpdir(), 'passover-policy-'))
   const path = join(folder, 'pass-over.json')
-  const head = `// Policy version ${live.version}. Save to publish it as version ${live.version + 1}; leave it as it is to change nothing.\n`
+  const head = `// Policy version ${live.version}. Save your changes to publish version ${live.version + 1}; leave the file unchanged to publish nothing.\n`
   writeFileSync(path, head + documentText(live.document), { mode: 0o600 })
   const document = await edited(context, { editor, path, session, before: live.document, allowMissing: options.allowMissing === true })
   if (sameDocument(document, live.document)) {
@@ -80,7 +80,7 @@ async function edited({ terminal, env }: Context, { editor, path, session, befor
     openEditor(editor, path, env)
     const decoded = decodeText(readFileSync(path))
     if (decoded.kind === 'no text')
-      throw new CliFailure('E030', `what the editor saved cannot be read: ${decoded.why}`, { hint: 'save it as UTF-8' })
+      throw new CliFailure('E030', `the saved file cannot be read: ${decoded.why}`, { hint: 'save it as UTF-8' })
     const { text } = decoded
     const { document, faults } = await problems({ text, path, session, before, allowMissing })
     if (document) return document
@@ -143,8 +143,8 @@ function openEditor(editor: string, path: string, env: NodeJS.ProcessEnv): void 
     env: { ...env, PASSOVER_EDITED: path },
   })
   if (status === 0) return
-  throw new CliFailure('E042', `the editor ended with ${error ? error.message : `exit code ${status}`}; nothing was published`, {
-    hint: `what you wrote is in ${path}`,
+  throw new CliFailure('E042', `the editor failed with ${error ? error.message : `exit code ${status}`}; nothing was published`, {
+    hint: `your text is in ${path}`,
     exit: 1,
   })
 }

@@ -57,7 +57,11 @@ export async function runPolicyExplain(context: Context, options: ExplainOptions
     () => {
       const head = [`${from} -> ${to} under ${policy_name}, ${source.name}`]
       if (registered === false)
-        head.push(formatCommands(`${to} is not registered: a pass to it is refused (E001) until it works or passover agents add ${to}.`))
+        head.push(
+          formatCommands(
+            `${to} is not registered: passes to it are refused (E001) until a worker registers it, or: passover agents add ${to}`,
+          ),
+        )
       if (originates !== undefined && originates !== 'always') head.push(formatCommands(ORIGINATES[originates](from)))
       return [...head, '', table(rows, from, terminal)].join('\n')
     },
@@ -67,9 +71,9 @@ export async function runPolicyExplain(context: Context, options: ExplainOptions
 
 /** Restrictions of the registry: they apply in addition to the policy, so a pass of an enabled pair may still be refused. */
 const ORIGINATES = {
-  never: (from: string) => `${from} may never pass over (E013): passover agents set ${from} --originates always changes that.`,
+  never: (from: string) => `${from} may not originate passes (E013). To change that: passover agents set ${from} --originates always`,
   within_a_pass: (from: string) =>
-    `${from} passes over only while it works on a pass (else E013): passover agents set ${from} --originates always changes that.`,
+    `${from} may originate passes only while it works on one (otherwise E013). To change that: passover agents set ${from} --originates always`,
 }
 
 type Row = ExplainedField & { line: string | undefined }
@@ -88,7 +92,7 @@ function table(rows: Row[], from: string, terminal: Context['terminal']): string
       { head: 'VALUE', cell: (row) => valuesOf(row, from), color: quiet },
       { head: 'LEVEL', cell: (row) => [row, ...row.also].map(({ level }) => level).join(' and '), color: quiet },
       {
-        head: 'SAID AT',
+        head: 'SET AT',
         cell: (row) => [[row.place.path, ...(row.line ? [row.line] : [])].join('  '), ...row.also.map(({ path }) => path)].join(' and '),
         color: quiet,
       },
@@ -126,7 +130,7 @@ async function sourceOf(context: Context, options: ExplainOptions, { from, to }:
     return file && line !== undefined ? `${file.shown}:${line}` : undefined
   }
   if (options.file) {
-    if (!file || !read) throw usage('--file: there is no policy file here', 'give its path: --file <path>')
+    if (!file || !read) throw usage('--file: no policy file was found', 'name the file: --file <path>')
     if (!read.document) throw invalidPolicyError(file.shown, read.faults)
     const unasked = { agent: undefined, registered: undefined, originates: undefined }
     return { source: { name: file.shown, document: read.document, lineAt }, ...unasked }
@@ -163,7 +167,10 @@ function parsed<T>(flag: string, text: string, schema: { safeParse(value: unknow
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw usage(`${flag} is no JSON: ${error instanceof Error ? error.message : String(error)}`, `like ${flag} '{"timeout_ms": 60000}'`)
+    throw usage(
+      `${flag} is not JSON: ${error instanceof Error ? error.message : String(error)}`,
+      `example: ${flag} '{"timeout_ms": 60000}'`,
+    )
   }
   const result = schema.safeParse(value)
   if (result.success) return result.data

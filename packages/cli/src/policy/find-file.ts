@@ -51,7 +51,7 @@ export function findPolicyFile({ directory, path, env, mayBeNew, terminal }: Pol
     }
     if (found) {
       const second = peek(own, directory)
-      if (second) terminal?.note(`Ignored ${second.shown}: its ${KEY} is not used, since there is ${found.shown}. Remove one of them`)
+      if (second) terminal?.note(`Ignored ${KEY} in ${second.shown}, because ${found.shown} exists. Remove one of them`)
       break
     }
     const file = read(own, directory)
@@ -84,7 +84,7 @@ function readNamed(path: string, { directory, by }: { directory: string; by: str
         hint: 'correct or remove the link',
       })
     }
-    const hint = 'give the path of a policy file, or leave it out to look for .opencode/pass-over.json upward'
+    const hint = 'give the path of a policy file, or omit it to search upward for .opencode/pass-over.json'
     throw new CliFailure('E041', `there is no file ${path}${by === 'it' ? '' : ` (${by})`}`, { hint })
   }
   return read(path, directory)

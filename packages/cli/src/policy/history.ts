@@ -79,7 +79,7 @@ export async function runPolicyHistory(context: Context, { limit }: { limit: num
   const now = session.bus.now()
   terminal.show(rows, () =>
     rows.length === 0
-      ? formatCommands('No policy was published: the defaults hold. Publish one: passover policy push')
+      ? formatCommands('No policy was published; the defaults apply. To publish one: passover policy push')
       : renderTable<(typeof rows)[number]>(
           [
             { head: 'VERSION', cell: (row) => `${row.version}${row.in_force ? ' *' : ''}` },

@@ -37,7 +37,7 @@ export async function runPolicyPull(context: Context, options: PolicyPullOptions
     changes: changes.map(({ path: at, before, after }) => ({ path: at, before, after })),
   }
   if (file && present && changes.length === 0) {
-    terminal.show({ ...document, unchanged: true }, () => `No change: ${file.shown} says what policy version ${live.version} says.`)
+    terminal.show({ ...document, unchanged: true }, () => `No change: ${file.shown} equals policy version ${live.version}.`)
     return 0
   }
   if (file && present && !options.dryRun) await mayOverwrite(context, { options, session, present, file, changes: changes.length })
@@ -45,8 +45,8 @@ export async function runPolicyPull(context: Context, options: PolicyPullOptions
   terminal.show({ ...document, dry_run: options.dryRun === true }, () =>
     [
       options.dryRun
-        ? `Would write policy version ${live.version} into ${file?.shown ?? target}, ${told}`
-        : `${terminal.colors.green('✓')} ${file?.shown ?? target} says policy version ${live.version} now, ${told}`,
+        ? `Would write policy version ${live.version} to ${file?.shown ?? target}, ${told}`
+        : `${terminal.colors.green('✓')} Wrote policy version ${live.version} to ${file?.shown ?? target}, ${told}`,
       ...lines,
     ].join('\n'),
   )
@@ -58,8 +58,8 @@ function named({ directory, env, terminal }: Context, path: string | undefined):
 }
 
 function unreadable({ shown }: PolicyFile): CliFailure {
-  const hint = 'passover policy check says what is wrong; --yes writes over it'
-  return new CliFailure('E030', `${shown} is not valid, so that what it would lose cannot be told`, { hint })
+  const hint = 'passover policy check shows the errors; --yes overwrites the file'
+  return new CliFailure('E030', `${shown} is not valid, so the changes that would be lost cannot be shown`, { hint })
 }
 
 interface Overwriting {
@@ -75,9 +75,11 @@ async function mayOverwrite({ terminal }: Context, { options, session, present, 
   if (options.yes || sameDocument(present, {})) return
   const versions = await session.store.versions()
   if (versions.some(({ document }) => sameDocument(document, present))) return
-  const what = `${file.shown} was changed and never pushed; ${count(changes, 'setting')} would be written over`
-  if (await confirmIfAsked(terminal, `${what}. Write?`)) return
-  throw new CliFailure('E042', what, { hint: '--dry-run shows them, --yes writes; passover policy push publishes the file instead' })
+  const what = `${file.shown} has changes that were never pushed; ${count(changes, 'setting')} would be overwritten`
+  if (await confirmIfAsked(terminal, `${what}. Overwrite?`)) return
+  throw new CliFailure('E042', what, {
+    hint: '--dry-run shows them, --yes overwrites them; passover policy push publishes the file instead',
+  })
 }
 
 function edited({ text, within }: PolicyFile, present: PassOverPreferences, wanted: PassOverPreferences): string {

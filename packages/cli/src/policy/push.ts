@@ -39,7 +39,7 @@ export function requiredFile(
   const file = findPolicyFile({ directory, env, path, terminal })
   if (file) return file
   throw new CliFailure('E041', `there is no policy file in ${directory} or above it in its repository`, {
-    hint: `passover policy pull writes ${newPolicyFile({ directory, env })}; PASSOVER_CONFIG or an argument names another`,
+    hint: `to create ${newPolicyFile({ directory, env })}: passover policy pull; to use another file, set PASSOVER_CONFIG or give its path`,
   })
 }
 
@@ -60,7 +60,7 @@ export async function runPolicyCheck(context: Context, options: PolicyCheckOptio
       '\n',
     ),
   )
-  if (unknown && terminal.mode === 'human') terminal.note(`Whether the agents are there was not checked: ${unknown}.`)
+  if (unknown && terminal.mode === 'human') terminal.note(`Agent names were not checked against the registry: ${unknown}.`)
   return 0
 }
 
@@ -68,7 +68,7 @@ async function registryOf(context: Context, { offline }: PolicyCheckOptions) {
   if (offline) return { agents: undefined, unknown: '--offline' }
   try {
     await using session = await openPolicy(context)
-    return { agents: session.agents, unknown: session.agents ? undefined : 'none is registered yet' }
+    return { agents: session.agents, unknown: session.agents ? undefined : 'no agent is registered yet' }
   } catch (error) {
     if (!(error instanceof CliFailure) || error.code !== 'E040') throw error
     return { agents: undefined, unknown: 'no server could be reached' }
@@ -131,7 +131,7 @@ export async function runPolicyPush(context: Context, options: PolicyPushOptions
 function unchanged({ terminal }: Context, version: number, file: PolicyFile): number {
   terminal.show(
     { version, file: file.path, unchanged: true, changes: [] },
-    () => `No change: policy version ${version} says what ${file.shown} says.`,
+    () => `No change: ${file.shown} equals policy version ${version}.`,
   )
   return 0
 }
@@ -146,5 +146,5 @@ export async function noteFileDiffers(
   const file = findPolicyFile(context)
   const said = file && readPolicyFile(file, session.agents).document
   if (file && said && !sameDocument(said, document))
-    context.terminal.note(`${file.shown} says otherwise: passover policy pull writes it there.`)
+    context.terminal.note(`${file.shown} differs from it. To update the file: passover policy pull`)
 }

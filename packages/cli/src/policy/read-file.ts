@@ -146,7 +146,7 @@ function repeats(node: Node, at: (string | number)[] = []): PolicyFault[] {
 function repeated(at: (string | number)[]): PolicyFault {
   const path = pathText(at)
   const expected = 'each name once'
-  const message = `${path} stands there twice`
+  const message = `${path} is set twice`
   return {
     code: 'E030',
     severity: 'error',

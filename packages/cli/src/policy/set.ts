@@ -43,7 +43,7 @@ type Changed =
 export function runPolicySet(context: Context, options: SetOptions, field: string, value: string | undefined): Promise<number> {
   const at = placeOf(options, field)
   if (value === undefined && !options.remove)
-    throw usage(`what should ${field} be?`, 'give a value, or --remove to leave it to the next level')
+    throw usage(`the value for ${field} is missing`, 'give a value, or use --remove so that the next level applies')
   const wanted = options.remove ? undefined : settingOf(field, value ?? '')
   return run(context, {
     make: ({ document }) => withSetting(document, at, wanted),
@@ -112,7 +112,8 @@ async function tell(context: Context, session: PolicySession, done: Changed): Pr
     const { version } = done.live
     terminal.show(
       { version, unchanged: true, changes: [] },
-      () => `No change: ${version === 0 ? 'the defaults say' : `policy version ${version} says`} so already.`,
+      () =>
+        `No change: ${version === 0 ? 'the defaults' : `policy version ${version}`} already contain${version === 0 ? '' : 's'} this setting.`,
     )
     return 0
   }
@@ -134,14 +135,14 @@ async function tell(context: Context, session: PolicySession, done: Changed): Pr
 
 function placeOf({ pair, to, global }: SetOptions, field: string): PathSegment[] {
   const given = [pair, to, global].filter((one) => one !== undefined)
-  if (given.length !== 1) throw usage('say where it holds, once', 'one of --pair <from->to>, --to <subagent>, --global')
+  if (given.length !== 1) throw usage('name exactly one place for the setting', 'use one of --pair <from->to>, --to <subagent>, --global')
   const [name = ''] = field.split('.')
   if (name !== 'require_confirmation' && !Object.hasOwn(POLICY_FIELDS, name)) {
     const close = closestMatch(name, [...Object.keys(POLICY_FIELDS), 'require_confirmation'])
-    throw usage(`there is no setting ${name}`, close ? `did you mean ${close}?` : 'passover policy explain <from> <to> lists them')
+    throw usage(`there is no setting ${name}`, close ? `did you mean ${close}?` : 'passover policy explain <from> <to> lists the settings')
   }
   if (pair !== undefined && !parsePairKey(pair))
-    throw usage(`"${pair}" is no pair`, 'a pair looks like alice->audit; quote it, or the shell takes the >')
+    throw usage(`"${pair}" is not a pair`, 'write a pair as "alice->audit", in quotes, because the shell interprets >')
   const base = pair !== undefined ? ['pairs', pair] : to !== undefined ? ['subagents', to] : ['defaults']
   return [...base, ...field.split('.')]
 }

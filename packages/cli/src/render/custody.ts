@@ -10,7 +10,7 @@ export function custodyText(body: CustodyBody): string {
     case 'release':
       return `releases hold ${body.hold}${body.reason === undefined ? '' : `: ${oneLine(body.reason)}`}`
     case 'erase':
-      return `asks for session ${oneLine(body.session)}${body.originator === undefined ? '' : ` of ${oneLine(body.originator)}`} to be erased: ${oneLine(body.reason)}`
+      return `requests the erasure of session ${oneLine(body.session)}${body.originator === undefined ? '' : ` of ${oneLine(body.originator)}`}: ${oneLine(body.reason)}`
     case 'erased':
       return `erases ${count(body.passes.length, 'pass', 'passes')} (erasure ${body.erase})`
     case 'refused':
@@ -18,11 +18,11 @@ export function custodyText(body: CustodyBody): string {
     case 'done':
       return `erasure ${body.erase} is done: ${count(body.passes, 'pass', 'passes')}, ${count(body.entries, 'entry', 'entries')}, ${count(body.parts, 'large part')}`
     case 'removals':
-      return `tells of each removal from here on${body.untold.length === 0 ? '' : `; removed before: ${body.untold.map(segmentsText).join(', ')}`}`
+      return `records each removal from now on${body.untold.length === 0 ? '' : `; removed earlier: ${body.untold.map(segmentsText).join(', ')}`}`
     case 'removed': {
       const entries = body.segments.reduce((sum, run) => sum + run.entries, 0)
       const newest = Math.max(...body.segments.map(({ last_time }) => last_time))
-      const by = body.policy === 0 ? 'the defaults keep' : `version ${body.policy} of the policy keeps`
+      const by = body.policy === 0 ? 'the default retention is' : `retention in policy version ${body.policy} is`
       return `removes ${body.segments.map(segmentsText).join(', ')} from the archive (${count(entries, 'entry', 'entries')} up to ${dateTime(newest)}): ${by} ${count(body.retention_days, 'day')}`
     }
   }

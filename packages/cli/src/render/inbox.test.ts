@@ -56,7 +56,7 @@ describe('an item of the inbox', () => {
     expect(text).toMatch(/waiting for \d+(\.\d)? \w+, expires in 1 ?m/)
     expect(text).toContain('objective look at it')
     expect(text).toContain('e (2 KiB) and 4 more')
-    expect(text).toContain('3 MiB in all')
+    expect(text).toContain('3 MiB in total')
     expect(text).toContain('rules     read_only')
     expect(text).toContain('pair scout->audit v7')
     expect(text).toContain(
@@ -75,7 +75,7 @@ describe('an item of the inbox', () => {
     const bare = { files: [], context_bytes: 10, timeout_ms: 1_000, constraints: [] }
     const text = renderItem({ ...held, asked: bare }, view)
     expect(text).toContain('files     none')
-    expect(text).toContain('10 bytes in all')
+    expect(text).toContain('10 bytes in total')
     expect(text).not.toMatch(/objective|rules/)
   })
 
@@ -98,11 +98,11 @@ describe('an item of the inbox', () => {
   })
 
   it('says where a result is told that is too large, and why one is held', () => {
-    expect(renderItem({ ...base, item: 'return' }, view)).toContain('too large to be told here')
+    expect(renderItem({ ...base, item: 'return' }, view)).toContain('too large for this list')
     const quiet = { status: 'partial', findings: { error: 0, warning: 0, info: 0, shown: [] }, modifications: [] }
     const text = renderItem({ ...base, item: 'return', why: 'the work is only partly done', approvers: [], returned: quiet }, view)
     expect(text).toContain('held      the work is only partly done')
-    expect(text).toContain('approvers: nobody')
+    expect(text).toContain('approvers: none')
     expect(text).not.toContain('findings')
   })
 
@@ -118,7 +118,7 @@ describe('an item of the inbox', () => {
       'to be decided by ann or bob:\npassover approve held-pass-1 --item apply --from scout --to audit',
     )
     expect(decisionCommands(held, { person: 'scout' })).toMatch(/^to be decided by another person, because scout takes part in it:\n/)
-    expect(decisionCommands({ ...proposed, approvers: [] }, { person: 'ann' })).toContain('whom the policy must name')
+    expect(decisionCommands({ ...proposed, approvers: [] }, { person: 'ann' })).toContain('but the policy names none')
   })
 })
 

@@ -57,10 +57,7 @@ export function renderItem(item: InboxItem, view: View): string {
     ['reason', item.reason],
     ['revoked', item.revoked && `⚠ ${revokedText(item.revoked)}; approve only with --despite-revocation`],
     ...(item.item === 'dispatch' ? askedLines(item, view) : returnedLines(item, view)),
-    [
-      'policy',
-      `${item.policy.name} v${item.policy.version}${item.approvers ? `; approvers: ${item.approvers.join(', ') || 'nobody'}` : ''}`,
-    ],
+    ['policy', `${item.policy.name} v${item.policy.version}${item.approvers ? `; approvers: ${item.approvers.join(', ') || 'none'}` : ''}`],
     ['digest', digestOf(item)],
   ]
   const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${name.padEnd(9)} ${oneLine(value)}`]))
@@ -75,7 +72,7 @@ function askedLines({ asked }: InboxItem, { whole }: View): [string, string | un
   return [
     ['objective', objectiveText(asked, whole)],
     ['files', shown.length === 0 ? 'none' : `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`],
-    ['context', `${sizeText(asked.context_bytes)} in all, ${duration(asked.timeout_ms)} to work`],
+    ['context', `${sizeText(asked.context_bytes)} in total, time limit ${duration(asked.timeout_ms)}`],
     ['rules', asked.constraints.length > 0 ? asked.constraints.join(', ') : undefined],
   ]
 }
@@ -86,7 +83,7 @@ function objectiveText({ objective, objective_left_out: why }: AskedFor, whole: 
 }
 
 function returnedLines({ returned, why }: InboxItem, { whole }: View): [string, string | undefined][] {
-  if (!returned) return [['result', formatCommands('too large to be told here; passover show tells it')]]
+  if (!returned) return [['result', formatCommands('too large for this list; passover show prints it')]]
   const { status, decision, summary, findings } = returned
   const counts = [
     findings.error > 0 ? count(findings.error, 'error') : '',
@@ -111,7 +108,7 @@ function changeLines({ returned }: InboxItem, { colors }: View): string[] {
   if (more === 0) return lines
   const warned = modifications.slice(CHANGES_SHOWN).filter(({ warnings = [] }) => warnings.length > 0).length
   const warnings = warned > 0 ? colors.yellow(`, ${warned} of them with warnings`) : ''
-  return [...lines, `    … and ${more} more${warnings}; approve shows all of them before it asks`]
+  return [...lines, `    … and ${more} more${warnings}; approve shows all of them before it asks for confirmation for confirmation`]
 }
 
 /** Renders a numbered change: `2. <path>  +2 -1  why (confidence high)`, with its warnings below. */
@@ -154,7 +151,7 @@ export function decisionCommands(item: InboxItem, { person }: Pick<View, 'person
   const key = { originator: item.originator, subagent: item.subagent, id: item.id }
   const which = `${item.id} --item ${item.item} ${partiesText(key)}`
   if (item.approvers && !item.approvers.includes(person))
-    return `to be decided by ${item.approvers.join(' or ') || 'an approver, whom the policy must name'}:\npassover approve ${which}`
+    return `to be decided by ${item.approvers.join(' or ') || 'an approver, but the policy names none'}:\npassover approve ${which}`
   const parties = { key, ancestors: item.chain.slice(0, -1), approvers: item.approvers, local_person: item.local_person }
   if (takesPart(person, parties) && !decidesOwn(person, parties))
     return `to be decided by another person, because ${person} takes part in it:\npassover approve ${which}`

@@ -41,7 +41,7 @@ describe('the table of passes', () => {
   it('leaves columns out on a terminal of 60 columns, and says which; where that is not enough each row is a block', () => {
     const wide = renderPassRows([{ ...row, reason: 'r'.repeat(200), subagent: 'audit' }], 5_000, { colors, columns: 80 })
     for (const line of wide.split('\n')) expect(line.length, line).toBeLessThanOrEqual(80)
-    expect(wide).toMatch(/Too narrow for .*TOOK.*; --json has all\.$/)
+    expect(wide).toMatch(/Omitted, for lack of width: .*TOOK.*; --json prints all\.$/)
     const block = renderPassRows([{ ...row, originator: 'a'.repeat(40) }], 5_000, { colors, columns: 60 })
     expect(block).toContain(`ID        ${row.id}\nSTATUS    `)
     for (const line of block.split('\n')) expect(line.length, line).toBeLessThanOrEqual(60)
@@ -90,14 +90,14 @@ describe('one pass', () => {
     expect(text).toMatch(/\+12 ms {2}work/)
     expect(text).toContain('ignored: a second return')
     expect(text).toContain('apply: approved by bob')
-    expect(text).toContain('(1 taken, 1 rejected)')
+    expect(text).toContain('(1 approved, 1 rejected)')
   })
 
   it('says of a decision whether it counts, and where nobody judged it only that it was made', () => {
     const decision = { sequence: 3, time: 1_100, kind: 'decision', by: 'newcomer', detail: 'dispatch approve' }
     const refused = { ...decision, counts: false, why: 'takes part in the pass' }
     const text = renderPass({ ...pass, history: [refused] }, undefined, { colors, columns: undefined, person: 'maria', now: 5_000 })
-    expect(text).toContain('newcomer tried to approve the start: does not count (takes part in the pass)')
+    expect(text).toContain('newcomer tried to approve the start: not valid (takes part in the pass)')
     expect(entryText({ ...decision, counts: true })).toBe('newcomer approves the start')
     expect(entryText(decision)).toBe('newcomer decides: dispatch approve')
   })
@@ -110,7 +110,7 @@ describe('one pass', () => {
       person: 'maria',
       now: 5_000,
     })
-    expect(text).toMatch(/undone {7}maria \(unverified\) put back what was applied/)
+    expect(text).toMatch(/undone {7}maria \(unverified\) undid the application/)
     expect(text).toContain('request digest abc')
   })
 
@@ -128,7 +128,7 @@ describe('one pass', () => {
     const shownTo = (person: string) =>
       renderPass(pass, { output: { status: 'completed', artifacts: [message] } }, { colors, columns: undefined, person, now: 5_000 })
     expect(shownTo('alice')).toContain('between us')
-    expect(shownTo('maria')).toContain('(a message for its originator alone)')
+    expect(shownTo('maria')).toContain('(a message that only the originator can read)')
     expect(shownTo('maria')).not.toContain('between us')
   })
 
@@ -136,7 +136,7 @@ describe('one pass', () => {
     const child = (id: string, more: Partial<PassRow>): PassRow => ({ ...row, originator: 'audit', subagent: 'scout', id, ...more })
     const below = [child('second-child', { status: 'timed_out', code: 'E010' }), child('first-child0', {})]
     const text = renderPass({ ...pass, below, below_more: true }, undefined, { colors, columns: undefined, person: 'maria', now: 5_000 })
-    expect(text).toMatch(/Passes below\n.*left out.*\n {2}first-child0 {2}→ scout.*\n {2}second-child {2}→ scout .*timed.out.*E010/)
+    expect(text).toMatch(/Child passes\n.*omitted.*\n {2}first-child0 {2}→ scout.*\n {2}second-child {2}→ scout .*timed.out.*E010/)
   })
 
   it('puts the error first', () => {

@@ -31,7 +31,7 @@ describe('an artifact', () => {
   it('of a message to the originator alone is shown to nobody else', () => {
     expect(shown({ ...SECRET, visibility: 'user_visible' })).toEqual(['  between us'])
     expect(shown(SECRET, { as: 'originator' })).toEqual(['  between us'])
-    expect(shown(SECRET)).toEqual(['  (a message for its originator alone)'])
+    expect(shown(SECRET)).toEqual(['  (a message that only the originator can read)'])
     expect(renderResult({ output: { status: 'completed', artifacts: [SECRET], summary } }, { colors })).not.toContain('between us')
   })
 })

@@ -26,7 +26,7 @@ function renderError({ error, raw_output }: { error: PassError; raw_output?: unk
   const lines = [`${colors.red(`${code}`)} ${indentContinuation(visibleLines(message))}`]
   const stack = details?.stack
   if (typeof stack === 'string') lines.push(colors.dim(indented(stack)))
-  if (raw_output !== undefined) lines.push(`What was given instead:\n${indented(rawText(raw_output))}`)
+  if (raw_output !== undefined) lines.push(`Raw output:\n${indented(rawText(raw_output))}`)
   return lines.join('\n')
 }
 
@@ -75,7 +75,7 @@ function renderArtifacts(artifacts: WorkArtifact[], view: View): string[] {
 
 /** Hides the content of a message for the originator only from other readers, but not that it exists. */
 function renderMessage({ content, visibility }: MessageArtifact, { colors, as }: View): string {
-  if (visibility === 'originator_only' && as !== 'originator') return colors.dim('(a message for its originator alone)')
+  if (visibility === 'originator_only' && as !== 'originator') return colors.dim('(a message that only the originator can read)')
   return oneLine(content)
 }
 

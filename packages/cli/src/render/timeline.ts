@@ -18,10 +18,10 @@ export function renderPass(pass: AnsweredPass, result: PassResult | undefined, v
   const reader = { ...view, within: 'show' as const, ...(view.person === row.originator ? { as: 'originator' as const } : {}) }
   const sections = [`${bold(row.id)}  ${statusColor(row, view.colors)(statusLabel(row))}`]
   if (result && 'error' in result) sections.push(renderResult(result, reader))
-  if (pass.due) sections.push(`${bold('Waits for a person')}\n${indent(renderItem(pass.due, view))}`)
+  if (pass.due) sections.push(`${bold('Waits for a decision')}\n${indent(renderItem(pass.due, view))}`)
   sections.push(facts.join('\n'), `${bold('Timeline')}\n${renderTimeline(pass.history ?? [], view)}`)
-  if (pass.history_left_out) sections.push(`(${pass.history_left_out} more entries in the middle are left out)`)
-  if (pass.below && pass.below.length > 0) sections.push(`${bold('Passes below')}\n${renderBelow(pass, view)}`)
+  if (pass.history_left_out) sections.push(`(${pass.history_left_out} entries in the middle are omitted)`)
+  if (pass.below && pass.below.length > 0) sections.push(`${bold('Child passes')}\n${renderBelow(pass, view)}`)
   if (result && !('error' in result)) sections.push(`${bold('Result')}\n${indent(renderResult(result, reader))}`)
   if (pass.decisions.length > 0) sections.push(`${bold('Decisions')}\n${renderDecisions(pass)}`)
   return sections.join('\n\n')
@@ -63,7 +63,7 @@ function renderBelow({ below = [], below_more }: AnsweredPass, { colors }: View)
   const lines = [...below]
     .reverse()
     .map((row) => `  ${oneLine(row.id)}  → ${oneLine(row.subagent)}  ${statusColor(row, colors)(statusLabel(row))}`)
-  return [...(below_more ? ['  (older ones are left out)'] : []), ...lines].join('\n')
+  return [...(below_more ? ['  (older ones are omitted)'] : []), ...lines].join('\n')
 }
 
 function numberOf(value: unknown): number | undefined {
@@ -93,23 +93,23 @@ function isUndo({ kind, detail }: Pick<TimelineEntry, 'kind' | 'detail'>): boole
 }
 
 const TEXT_BY_KIND: Record<string, (entry: TimelineEntry) => string> = {
-  request: ({ by }) => `${by} asks`,
-  held: () => 'held: a person decides whether it starts',
+  request: ({ by }) => `requested by ${by}`,
+  held: () => 'held until a person approves the start',
   work: ({ by }) => `admitted, waits for a worker (${by})`,
-  fence: ({ by, attempt }) => `${by} begins attempt ${attempt ?? '?'}; earlier ones have lost`,
+  fence: ({ by, attempt }) => `${by} starts attempt ${attempt ?? '?'}; earlier attempts can no longer return`,
   return: ({ by }) => (by === 'passover' ? 'ended by passover' : `${by} returns`),
   decision: decisionText,
-  started: ({ by }) => `${by} works on it`,
-  progress: ({ by }) => `${by} reports`,
-  applied: (entry) => (isUndo(entry) ? `${entry.by} put back what was applied` : `${entry.by} applied the result`),
+  started: ({ by }) => `${by} starts to work on it`,
+  progress: ({ by }) => `${by} reports progress`,
+  applied: (entry) => (isUndo(entry) ? `${entry.by} undid the application` : `${entry.by} applied the result`),
   cancel: ({ by }) => `${by} cancels`,
-  late: ({ by }) => `${by} returns too late; kept, not delivered`,
+  late: ({ by }) => `${by} returns late; the output is stored, not delivered`,
   dead_letter: () => 'kept as a dead letter',
   settled: ({ by }) => `${by} settles the dead letter`,
-  expired: () => 'nobody released it in time (E013)',
-  violation: () => 'a step that cannot be',
-  acknowledged: ({ by }) => `${by} has it`,
-  undelivered: () => 'not acknowledged in time (E022); it can still be asked for by its id',
+  expired: () => 'not released in time (E013)',
+  violation: () => 'a stored message that no reader counts',
+  acknowledged: ({ by }) => `acknowledged by ${by}`,
+  undelivered: () => 'not acknowledged in time (E022); it can still be fetched by its id',
 }
 
 /** Phrases for the items of a decision. */
@@ -120,7 +120,7 @@ function decisionText({ by, detail = '', counts, why }: TimelineEntry): string {
   if (counts === undefined) return detail ? `${by} decides: ${detail}` : `${by} decides`
   const [item = '', verdict = 'decide'] = detail.split(' ')
   const about = ITEMS[item] ?? item
-  if (!counts) return `${by} tried to ${verdict} ${about}: does not count${why === undefined ? '' : ` (${why})`}`
+  if (!counts) return `${by} tried to ${verdict} ${about}: not valid${why === undefined ? '' : ` (${why})`}`
   const said = { approve: 'approves', deny: 'denies' }[verdict] ?? 'decides'
   return `${by} ${said} ${about}`
 }
@@ -140,7 +140,7 @@ function renderDecisions(pass: AnsweredPass): string {
     .map((decision) => {
       const files = Object.values(decision.modifications ?? {})
       const taken = files.filter((verdict) => verdict === 'taken').length
-      const split = files.length > 0 ? ` (${taken} taken, ${files.length - taken} rejected)` : ''
+      const split = files.length > 0 ? ` (${taken} approved, ${files.length - taken} rejected)` : ''
       const reason = decision.reason ? `: ${oneLine(decision.reason)}` : ''
       return `  ${decision.item}: ${decision.verdict === 'approve' ? 'approved' : 'denied'} by ${decision.person}${nameMarks(decision)} at ${dateTime(decision.time)}${split}${reason}`
     })

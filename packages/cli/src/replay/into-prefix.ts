@@ -41,19 +41,20 @@ export async function replayInto(context: Context, options: IntoOptions): Promis
     show(
       context,
       plans.map(toRow),
-      `${count(wanted.length, 'request')} would be asked for again under "${toPrefix}", ${plans.length - wanted.length} not.`,
+      `${count(wanted.length, 'request')} would be sent again under "${toPrefix}", ${plans.length - wanted.length} skipped.`,
     )
     return 0
   }
   if (!options.yes) {
-    const question = `Ask for ${count(wanted.length, 'request')} again under "${toPrefix}"? Whatever agents work there will do the work.`
-    if (!terminal.interactive) throw usage('replaying needs --yes where nobody can be asked', 'see first: --dry-run')
+    const question = `Send ${count(wanted.length, 'request')} again under "${toPrefix}"? The agents there will do the work.`
+    if (!terminal.interactive)
+      throw usage('replay --to-prefix needs --yes without a terminal to ask on', 'to see the requests first: --dry-run')
     if (!(await confirmAction(question))) return DECLINED
   }
   const done: ReplayedPass[] = []
   for (const { pass, plan } of plans)
     done.push(plan.ok ? { ...toRow({ pass, plan }), ...(await ask(context, options, plan)) } : toRow({ pass, plan }))
-  show(context, done, `Asked for ${count(wanted.length, 'request')} again under "${toPrefix}".`)
+  show(context, done, `Sent ${count(wanted.length, 'request')} again under "${toPrefix}".`)
   return 0
 }
 
@@ -61,9 +62,9 @@ export async function replayInto(context: Context, options: IntoOptions): Promis
 function refuseOwnNamespace({ subjects }: Bus, toPrefix: string): void {
   const there = namespaceOf(toPrefix)
   if (there.prefix === subjects.prefix || there.stream === subjects.stream)
-    throw usage(`--to-prefix ${JSON.stringify(toPrefix)} is the namespace that these passes are from`)
+    throw usage(`--to-prefix ${JSON.stringify(toPrefix)} is the namespace of these passes; choose another one`)
   const [head = ''] = there.prefix.startsWith(subjects.prefix) ? there.prefix.slice(subjects.prefix.length).split('.') : []
-  if (SUBJECT_KINDS.has(head)) throw usage(`--to-prefix ${toPrefix}: the live stream would take what is asked for under it`)
+  if (SUBJECT_KINDS.has(head)) throw usage(`--to-prefix ${toPrefix}: the live stream would store requests under this prefix`)
 }
 
 function namespaceOf(toPrefix: string): Subjects {
@@ -71,8 +72,8 @@ function namespaceOf(toPrefix: string): Subjects {
     return new Subjects(toPrefix)
   } catch {
     throw usage(
-      `--to-prefix ${JSON.stringify(toPrefix)} is no prefix of subjects`,
-      'names of A-Z a-z 0-9 _ -, up to four with dots between them',
+      `--to-prefix ${JSON.stringify(toPrefix)} is not a valid subject prefix`,
+      'use one to four names of A-Z a-z 0-9 _ -, separated by dots',
     )
   }
 }
@@ -108,7 +109,7 @@ async function ask(context: Context, { bus, toPrefix, wait }: IntoOptions, again
   const outcome = await shadow.publish(resubmitMessage(shadow, again, body))
   if (outcome.kind !== 'stored') {
     const why = 'description' in outcome ? outcome.description : outcome.kind
-    throw new CliFailure('E040', `nobody takes requests under "${toPrefix}": ${why}`, {
+    throw new CliFailure('E040', `no service accepts requests under "${toPrefix}": ${why}`, {
       hint: `a dispatcher, an audit service and the agents must run there, with PASSOVER_PREFIX=${toPrefix}`,
     })
   }

@@ -20,13 +20,13 @@ export type Resubmission =
  * original namespace, and the repeated parent requests its children itself. `run` makes the ids of each replay unique.
  */
 export function prepareResubmit(of: PassKey, stored: StoredMessage | undefined, run: string): Resubmission {
-  if (!stored) return { ok: false, of, why: 'its request is no longer there' }
+  if (!stored) return { ok: false, of, why: 'its request is no longer stored' }
   const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
   const body = decoded.ok && isBody(decoded.value) ? decoded.value : {}
   const envelope = requestEnvelope.safeParse(body)
   const control = envelope.success ? envelope.data.request : passOverRequest.safeParse(body).data
   if (!control) return { ok: false, of, why: 'its request is malformed' }
-  if (control.parent) return { ok: false, of, why: `it was asked for within ${keyText(control.parent)}, which asks for it itself` }
+  if (control.parent) return { ok: false, of, why: `it is a child of ${keyText(control.parent)}, which requests it itself` }
   const id = `replay-${sha256(`${run} ${keyText(of)}`).slice(0, 24)}`
   const link = { id, retry_of: of.id }
   const again = envelope.success ? { ...body, request: { ...(body.request as object), ...link } } : { ...body, ...link }

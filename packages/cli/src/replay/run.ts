@@ -35,10 +35,10 @@ const MAX_SESSION_PASSES = 1_000
 
 /** `passover replay`: plays back passes, tests a policy on them, or requests them again in another namespace. */
 export async function runReplay(context: Context, flags: ReplayFlags, ids: readonly string[]): Promise<number> {
-  if (flags.whatIf !== undefined && flags.toPrefix !== undefined) throw usage('--what-if and --to-prefix are two things: take one of them')
+  if (flags.whatIf !== undefined && flags.toPrefix !== undefined) throw usage('--what-if and --to-prefix cannot be combined')
   if (flags.whatIf !== undefined) return replayWhatIf(context, { ...flags, whatIf: flags.whatIf })
   if (flags.archive !== undefined && flags.toPrefix !== undefined)
-    throw usage('--to-prefix asks for what an installation holds, not a folder')
+    throw usage('--to-prefix cannot be combined with --archive: it needs the data of an installation')
   if (ids.length === 0 && flags.session === undefined) throw usage('replay needs passes: ids, or --session <id>', 'passover replay <id>')
   if (flags.toPrefix === undefined) return replayTimeline(context, flags, ids)
   const { replayInto } = await import('./into-prefix.js')
@@ -58,9 +58,12 @@ async function chosen({ terminal }: Context, bus: Bus, { flags: { session, from,
   const named = await Promise.all(ids.map((id) => findPass(bus, { id, from, to }, { history: true })))
   if (session === undefined) return named
   const { passes, more } = await askList(bus, { session_id: session, limit: MAX_SESSION_PASSES })
-  if (more) terminal.note(`Only the newest ${MAX_SESSION_PASSES} passes of the session: a saved archive tells all of them (--archive).`)
+  if (more)
+    terminal.note(
+      `Only the newest ${MAX_SESSION_PASSES} passes of the session are shown. To see all of them, read a saved archive (--archive).`,
+    )
   if (passes.length === 0)
-    throw new CliFailure('E041', `there is no pass of the session ${session}`, { hint: '`passover list --json` shows the sessions' })
+    throw new CliFailure('E041', `session ${session} has no passes`, { hint: '`passover list --json` shows the sessions' })
   const found: AnsweredPass[] = [...named]
   for (const { id, originator, subagent } of passes)
     found.push(await findPass(bus, { id, from: originator, to: subagent }, { history: true }))
@@ -69,8 +72,8 @@ async function chosen({ terminal }: Context, bus: Bus, { flags: { session, from,
 
 async function replayTimeline(context: Context, flags: ReplayFlags, ids: readonly string[]): Promise<number> {
   const { terminal } = context
-  if (flags.step && !terminal.interactive) throw usage('--step waits for a key: it needs a terminal', 'at its own pace: --speed 10')
-  if (flags.step) terminal.note('Any key: the next entry; q: enough.')
+  if (flags.step && !terminal.interactive) throw usage('--step waits for a key: it needs a terminal', 'without a terminal, use --speed')
+  if (flags.step) terminal.note('Press any key for the next entry, or q to stop.')
   if (flags.archive !== undefined) return await replayArchived(context, { ...flags, archive: flags.archive }, ids)
   await using bus = await connectPerson(context)
   const entries = playbackEntries(await chosen(context, bus, { flags, ids }))
@@ -106,8 +109,8 @@ async function replayArchived(context: Context, flags: ReplayFlags & { archive: 
     }),
   ).finally(() => progress.stop())
   if (told === 0)
-    throw new CliFailure('E041', `${flags.archive} holds nothing of them`, {
-      hint: 'passover verify --archive <folder> tells what it holds',
+    throw new CliFailure('E041', `${flags.archive} does not contain these passes`, {
+      hint: 'passover verify --archive <folder> shows its contents',
     })
   if (terminal.mode === 'json') terminal.show(kept, () => '')
   return 0
@@ -180,7 +183,7 @@ async function counted(context: Context, options: Omit<WhatIfOptions, 'id_window
 function unreadable<T>(reading: Promise<T>): Promise<T> {
   return reading.catch((error: unknown) => {
     if (!(error instanceof ArchiveUnreadable)) throw error
-    throw new CliFailure('E041', error.message, { hint: 'an archive is saved by: passover verify --save <folder>' })
+    throw new CliFailure('E041', error.message, { hint: 'to save an archive: passover verify --save <folder>' })
   })
 }
 
@@ -197,7 +200,7 @@ async function policyIn({ directory, env }: Context, path: string) {
 export function whatIfText(counts: WhatIfCounts, kept: readonly ChangedDecision[]): string {
   const { decided, otherwise, same, taken, kinds } = counts
   const lines = [
-    `${count(decided, 'request')} decided again: ${otherwise} otherwise, ${same} the same, ${taken} taken as recorded (a limit, the time or a person had decided).`,
+    `${count(decided, 'request')} evaluated again: ${otherwise} with a different decision, ${same} with the same, ${taken} not evaluated (decided by a limit, the time or a person).`,
     ...Object.entries(kinds)
       .sort(([, one], [, other]) => other - one)
       .map(([kind, number]) => `  ${String(number).padStart(7)}  ${kind}`),
@@ -205,11 +208,11 @@ export function whatIfText(counts: WhatIfCounts, kept: readonly ChangedDecision[
   for (const { key, before, after, why, differences } of kept) {
     lines.push(
       '',
-      `${oneLine(keyText(key))}  ${before === after ? `${before}, otherwise` : `${before} → ${after}`}${why ? `: ${oneLine(why)}` : ''}`,
+      `${oneLine(keyText(key))}  ${before === after ? `${before}, with other settings` : `${before} → ${after}`}${why ? `: ${oneLine(why)}` : ''}`,
     )
     lines.push(...differences.map((difference) => `    ${differenceText(difference, { before, after })}`))
   }
-  if (otherwise > kept.length) lines.push('', `${otherwise - kept.length} more are left out: --limit, or --jsonl for all.`)
+  if (otherwise > kept.length) lines.push('', `${otherwise - kept.length} more are not shown: raise --limit, or use --jsonl for all.`)
   return lines.join('\n')
 }
 

@@ -82,7 +82,8 @@ export class WhatIfRun implements ArchiveVisitor {
     }
     const { otherwise } = result
     counts.otherwise++
-    const kind = otherwise.before === otherwise.after ? `${otherwise.before}, otherwise` : `${otherwise.before} → ${otherwise.after}`
+    const kind =
+      otherwise.before === otherwise.after ? `${otherwise.before}, with other settings` : `${otherwise.before} → ${otherwise.after}`
     counts.kinds[kind] = (counts.kinds[kind] ?? 0) + 1
     options.onOtherwise(otherwise)
   }

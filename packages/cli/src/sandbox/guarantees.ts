@@ -62,7 +62,7 @@ function readOnlyOf(mechanism: Mechanism): ConstraintLevel {
 
 function networkOf(mechanism: Mechanism): ConstraintLevel {
   if (mechanism.kind === 'none' || !mechanism.network)
-    return { level: 'not_enforced', mechanism: 'the command is only informed (PASSOVER_CONSTRAINTS)' }
+    return { level: 'not_enforced', mechanism: 'not enforced: the command is only informed (PASSOVER_CONSTRAINTS)' }
   if (mechanism.kind === 'bubblewrap' && mechanism.filter)
     return { level: 'enforced', mechanism: 'own network namespace; seccomp refuses UNIX, vsock and other sockets' }
   return { level: 'best_effort', mechanism: 'own network namespace; UNIX sockets in the file system and vsock stay reachable' }

@@ -46,15 +46,14 @@ export class StoredRecord implements RecordedMessage {
 
   partFault(parts: readonly Part[]): string | undefined {
     for (const { name, data, hash } of parts) {
-      if (data instanceof Uint8Array && sha256(data) !== hash)
-        return `the bytes of its part ${JSON.stringify(name)} are not those that its hash names`
+      if (data instanceof Uint8Array && sha256(data) !== hash) return `the bytes of its part ${JSON.stringify(name)} do not match its hash`
     }
     return undefined
   }
 
   private read(): RequestReading {
     const { fact } = this
-    if (fact.type !== 'request') return { ok: false, error: { code: 'E005', message: 'it is no request' } }
+    if (fact.type !== 'request') return { ok: false, error: { code: 'E005', message: 'it is not a request' } }
     return parseRequest({ headers: this.headers, data: this.event.data }, fact)
   }
 }

@@ -84,7 +84,7 @@ export async function walkArchive(source: ArchiveSource, visitor: ArchiveVisitor
     if (broken !== undefined) visitor.fault({ k: entry.k, what: broken })
     const { last } = segmentRange(entry.k)
     if (entry.resume > last + 1)
-      visitor.fault({ k: entry.k, what: `says that the audit reads on at ${entry.resume}, behind its own end, ${last}` })
+      visitor.fault({ k: entry.k, what: `has the resume position ${entry.resume}, which is after its own end, ${last}` })
     if (!previous && (entry.k > 0 || entry.chain_before !== GENESIS_HEX)) walked.begins = { k: entry.k, chain: entry.chain_before }
     if (!read) {
       await passRemoved(source, visitor, { entry, walked })
@@ -143,16 +143,16 @@ async function passRemoved(
   if (!removed) return
   const kept = removed.kept && (await source.object(removed.kept.object))
   if (removed.kept && (!kept || sha256(kept) !== removed.kept.sha256)) {
-    visitor.fault({ k, what: `what was kept of it (${removed.kept.object}) is missing, or is not what was kept` })
+    visitor.fault({ k, what: `the messages kept from it (${removed.kept.object}) are missing or were changed` })
   }
   const frames = kept ? readableIn(kept) : []
   for (const frame of frames) if (frame.kind === 'event') await visitor.event(frame.event)
   if (removed.at - entry.last_time < removed.retention_days * DAY_MS) {
-    visitor.fault({ k, what: `was removed before the ${removed.retention_days} days were over that it says were kept` })
+    visitor.fault({ k, what: `was removed before its recorded retention of ${removed.retention_days} days was over` })
   }
   const empty = entry.count === 0
   if (empty && new Chain(Buffer.from(entry.chain_before, 'hex')).end() !== entry.chain_after) {
-    visitor.fault({ k, what: 'says that it was empty when it was removed, and its chain says otherwise' })
+    visitor.fault({ k, what: 'is recorded as empty at its removal, but its chain value is not that of an empty segment' })
   }
   visitor.removed?.({
     k,
@@ -182,15 +182,16 @@ function readableIn(bytes: Uint8Array): Frame[] {
 /** Returns why a segment does not continue the previous one. */
 function linkFault(entry: ManifestEntry, previous: ManifestEntry | undefined): string | undefined {
   if (!previous) return undefined
-  if (entry.k <= previous.k) return `stands after segment ${previous.k} in the manifest`
+  if (entry.k <= previous.k) return `comes after segment ${previous.k} in the manifest`
   if (entry.k > previous.k + 1) {
     const missing = entry.k - previous.k - 1
     return missing === 1
       ? `segment ${previous.k + 1} is missing before it`
       : `segments ${previous.k + 1} to ${entry.k - 1} are missing before it`
   }
-  if (entry.index_sha256 === undefined && previous.index_sha256 !== undefined) return 'says nothing of its index, though those before it do'
+  if (entry.index_sha256 === undefined && previous.index_sha256 !== undefined)
+    return 'has no digest of its index, although earlier segments have one'
   return entry.chain_before === previous.chain_after
     ? undefined
-    : `does not continue the chain: the value before it is not the one after segment ${previous.k}`
+    : `does not continue the chain: its chain value does not match the one after segment ${previous.k}`
 }

@@ -12,7 +12,7 @@ export function reportEverySecond(progress: Progress, done: string): (events: nu
     const now = performance.now()
     if (now - said < REPORT_INTERVAL_MS) return
     said = now
-    progress.say(`${count(events, 'entry', 'entries')} ${done}, ${Math.round((events / (now - began)) * 1_000)} a second`)
+    progress.say(`${count(events, 'entry', 'entries')} ${done}, ${Math.round((events / (now - began)) * 1_000)} per second`)
   }
 }
 

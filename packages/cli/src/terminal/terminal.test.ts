@@ -53,13 +53,13 @@ describe('commands in hints', () => {
 
 describe('waiting work', () => {
   it('says why', () => {
-    expect(waitingText('audit', { idle: 0, running: 0, queued: 1, workers: 0 })).toContain('Queued: 0 workers on `audit`, start one with')
+    expect(waitingText('audit', { idle: 0, running: 0, queued: 1, workers: 0 })).toContain('Queued: no workers on `audit`; to start one')
     expect(waitingText('audit', { idle: 0, running: 3, queued: 1, workers: 1 })).toContain(
       'every worker on `audit` is busy (3 running, 1 waiting)',
     )
     expect(waitingText('audit', { idle: 0, running: 0, queued: 2, workers: 1 })).toBe(
-      'Queued: no worker on `audit` takes work at the moment (2 waiting)',
+      'Queued: no worker on `audit` accepts work at the moment (2 waiting)',
     )
-    expect(waitingText('audit', { idle: 1, running: 1, queued: 0, workers: 2 })).toBe('A worker of `audit` has it.')
+    expect(waitingText('audit', { idle: 1, running: 1, queued: 0, workers: 2 })).toBe('A worker of `audit` received it.')
   })
 })

@@ -87,7 +87,7 @@ export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: 
   let key: PassKey | undefined = found.key
   for (let above = 0; key && above < MAX_ANCESTORS; above++) {
     const messages = await messagesOf(sources, key)
-    if (above === 0 && messages.length === 0) throw new CliFailure('E041', `nothing is stored of ${keyText(key)}`)
+    if (above === 0 && messages.length === 0) throw new CliFailure('E041', `no data is stored for ${keyText(key)}`)
     for (const event of messages) entries.set(event.sequence, event)
     names.add(key.originator).add(key.subagent)
     const told = toldBy(messages, bus)
@@ -234,7 +234,7 @@ async function segmentsOf(
 
 /** Describes for people what is missing in the evidence. */
 export function omissionText(what: string): string {
-  return `! Left out, as there is too much of it: ${oneLine(what, 300)}`
+  return `! Omitted because it is too large: ${oneLine(what, 300)}`
 }
 
 /** Verifies the messages of a pass and its ancestors by all rules. Other messages are unknown and not reported as missing. */

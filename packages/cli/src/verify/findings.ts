@@ -177,7 +177,7 @@ function placeOf({ sequence, segment }: FindingEntry): number {
 export function entryText({ sequence, segment, pass, rule, what, count, examples = [] }: FindingEntry): string {
   if (count !== undefined) return `${what}, such as ${examples.join(', ')} [${rule}]`
   if (segment !== undefined) return faultText({ k: segment, sequence, what: pass ? `(${pass}) ${what}` : what })
-  if (rule === 'index') return `${pass === undefined ? '' : `pass ${pass}: `}${what}; \`passover audit rebuild\` mends it [${rule}]`
+  if (rule === 'index') return `${pass === undefined ? '' : `pass ${pass}: `}${what}; \`passover audit rebuild\` fixes it [${rule}]`
   if (rule === 'archive') return `${what} [${rule}]`
   const where = sequence === undefined ? 'the chain' : `sequence ${sequence}${pass ? ` (${pass})` : ''}`
   return `${where} ${what} [${rule}]`

@@ -20,7 +20,7 @@ describe('a part that nobody may read', () => {
   it('is counted where a request or its worker brought it, and may be of nobody else in a return', async () => {
     expect(await judged('return', 'audit', 'elsewhere')).toMatchObject({ counts: { elsewhere: 1 }, faults: [] })
     expect(await judged('work', 'alice', 'elsewhere')).toMatchObject({ counts: { elsewhere: 1 }, faults: [] })
-    const what = 'names a part "artifact:0" of nobody that is not of audit, who returned it'
+    const what = 'refers to a part "artifact:0" of nobody that is not owned by audit, which returned it'
     for (const look of ['elsewhere', 'whole', 'gone'] as const)
       expect(await judged('return', 'nobody', look)).toMatchObject({
         counts: { elsewhere: 0, whole: 0, gone: 0 },
@@ -31,7 +31,7 @@ describe('a part that nobody may read', () => {
 
 it('a part of which nobody knows how long it had to be kept is gone, and no fault', async () => {
   const found = await judged('work', 'alice', { remark: 'is missing; who knows' })
-  const what = 'names a part "artifact:0" of alice that is missing; who knows'
+  const what = 'refers to a part "artifact:0" of alice that is missing; who knows'
   expect(found).toEqual({
     counts: { whole: 0, gone: 1, elsewhere: 0 },
     faults: [],

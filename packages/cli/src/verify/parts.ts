@@ -90,9 +90,9 @@ export class ReferencedParts {
       sequence: step.sequence,
       pass,
       rule: 'parts',
-      what: `names a part ${JSON.stringify(name)} of ${owner} that ${that}`,
+      what: `refers to a part ${JSON.stringify(name)} of ${owner} that ${that}`,
     }
-    const whose = owner === by ? `parts of ${owner}` : `parts that ${by} names`
+    const whose = owner === by ? `parts of ${owner}` : `parts that ${by} refers to`
     const all = (count: number) => `${count} ${whose} ${that.replace(/^is /, 'are ')}`
     const example = () => `${JSON.stringify(name)}${owner === by ? '' : ` of ${owner}`} in sequence ${step.sequence} (${pass})`
     this.findings[severity](entry, { by, alike: { kind: `${whose} ${that}`, all, example } })
@@ -104,7 +104,7 @@ export class ReferencedParts {
  * read would never be found missing, so it must not be referenced.
  */
 function foreignOwner({ kind, by }: Step, { owner }: Part): string | undefined {
-  return kind !== 'return' || owner === by ? undefined : `is not of ${by}, who returned it`
+  return kind !== 'return' || owner === by ? undefined : `is not owned by ${by}, which returned it`
 }
 
 /** Returns the parts of a work step or a return whose bytes are stored separately. */
@@ -135,7 +135,7 @@ export async function installationParts(bus: Bus, { onBytes, hasLeft }: PartsOpt
   const left = hasLeft && cached(hasLeft)
   return async (named, { sequence, time }) => {
     const lacks = await buckets.lacks(named)
-    if (lacks === 'not looked for') return { remark: NOT_LOOKED_UP }
+    if (lacks === 'not checked') return { remark: NOT_LOOKED_UP }
     const found = lacks ? 'missing' : await lookUpInStore(bus.parts, named, onBytes)
     if (found !== 'missing') return found
     buckets.missed(named)
@@ -146,8 +146,8 @@ export async function installationParts(bus: Bus, { onBytes, hasLeft }: PartsOpt
   }
 }
 
-const NOT_KNOWN = 'is missing; how long it had to be kept is not known, as versions of the policy are missing or cannot be read'
-const NOT_LOOKED_UP = 'is not looked for: its bucket cannot be listed, and a thousand others are missing there'
+const NOT_KNOWN = 'is missing; its retention is unknown, because policy versions are missing or cannot be read'
+const NOT_LOOKED_UP = 'is not checked: its bucket cannot be listed, and a thousand other parts are missing there'
 
 /** Maximum number of messages in a bucket that is listed; listing a larger one would cost the server more than single reads. */
 const MAX_LISTED_PARTS = 300_000
@@ -165,12 +165,12 @@ export class PartBuckets {
    * Returns true if a part is certainly not in its bucket. The bucket is listed after the messages that reference it were stored, and parts are
    * stored before their messages.
    */
-  async lacks({ owner = '', hash }: Part): Promise<boolean | 'not looked for'> {
+  async lacks({ owner = '', hash }: Part): Promise<boolean | 'not checked'> {
     const listing = this.lists.get(owner) ?? this.store.list(owner, MAX_LISTED_PARTS)
     this.lists.set(owner, listing)
     const listed = await listing
     if (listed) return !listed.has(partToken(hash))
-    return (this.misses.get(owner) ?? 0) >= MAX_MISSED_PARTS ? 'not looked for' : false
+    return (this.misses.get(owner) ?? 0) >= MAX_MISSED_PARTS ? 'not checked' : false
   }
 
   /** Records that a part was looked up and is missing. */
@@ -216,7 +216,7 @@ async function lookUpInStore(
   } catch (error) {
     if (error instanceof BusReadError && error.reason === 'permission') return 'elsewhere'
     if (!(error instanceof PartError)) throw error
-    return error.reason === 'missing' ? 'missing' : { fault: 'is not what its hash names' }
+    return error.reason === 'missing' ? 'missing' : { fault: 'does not match its hash' }
   }
 }
 
@@ -230,6 +230,6 @@ export function savedArchiveParts(source: Pick<ArchiveSource, 'object'>): LookUp
   return async ({ hash, size }) => {
     const bytes = await source.object(savedPartName(hash))
     if (!bytes) return 'elsewhere'
-    return bytes.length === size && sha256(bytes) === hash ? 'whole' : { fault: 'is not what its hash names' }
+    return bytes.length === size && sha256(bytes) === hash ? 'whole' : { fault: 'does not match its hash' }
   }
 }

@@ -18,6 +18,6 @@ it('counts what it checked, one of a kind in the singular', () => {
   }
   const verdict = { ok: true, faults: 0, shown: [], remarks: 0, untrusted: 0, remarked: [], segments: 0 }
   const text = (counts: object) => verdictText({ ...verdict, counts: { ...none, ...counts } } as unknown as Verdict)
-  expect(text({ passes: 1, messages: 1, steps: 1 })).toMatch(/1 {2}entry\n +1 {2}pass\n +1 {2}step folded/)
+  expect(text({ passes: 1, messages: 1, steps: 1 })).toMatch(/1 {2}entry\n +1 {2}pass\n +1 {2}step checked/)
   expect(text({ passes: 2, messages: 5, requests: 2 })).toMatch(/5 {2}entries\n +2 {2}passes\n +2 {2}requests/)
 })

@@ -25,12 +25,13 @@ export interface VerifyFlags {
 /** `passover verify`: returns exit code 0 if everything is consistent, else 1 and shows the first bad entry. */
 export async function runVerify(context: Context, flags: VerifyFlags): Promise<number> {
   if (flags.archive !== undefined && (flags.pass !== undefined || flags.save !== undefined)) {
-    throw usage('--archive reads a folder alone: --pass and --save are for a running installation')
+    throw usage('--archive reads only a folder: --pass and --save need a running installation')
   }
   if (flags.pass !== undefined && (flags.save !== undefined || flags.since !== undefined || flags.expect !== undefined)) {
-    throw usage('--pass looks at one pass alone: --save, --since and --expect are about everything that is stored')
+    throw usage('--pass verifies a single pass: --save, --since and --expect apply to all stored data')
   }
-  if (flags.save !== undefined && flags.since !== undefined) throw usage('--save keeps everything: it does not go with --since')
+  if (flags.save !== undefined && flags.since !== undefined)
+    throw usage('--save and --since cannot be combined, because --save saves all data')
   if (flags.pass !== undefined) return verifyPass(context, { ...flags, id: flags.pass })
   const progress = context.terminal.progress()
   const onProgress = reportEverySecond(progress, 'checked')
@@ -46,7 +47,7 @@ export async function runVerify(context: Context, flags: VerifyFlags): Promise<n
   } catch (error) {
     progress.stop()
     if (!(error instanceof ArchiveUnreadable)) throw error
-    throw new CliFailure('E041', error.message, { hint: 'an archive is saved by: passover verify --save <folder>' })
+    throw new CliFailure('E041', error.message, { hint: 'to save an archive: passover verify --save <folder>' })
   }
 }
 
@@ -54,8 +55,8 @@ export async function runVerify(context: Context, flags: VerifyFlags): Promise<n
 function refuseNothing({ ok, counts, segments }: Verdict, { archive, since }: VerifyFlags): void {
   if (!ok || counts.messages > 0 || segments > 0 || (archive === undefined && since === undefined)) return
   const where = archive ?? 'the installation'
-  throw new CliFailure('E041', `nothing was checked: ${where} holds no entries${since === undefined ? '' : ` from ${since} on`}`, {
-    hint: since === undefined ? 'an archive is saved by: passover verify --save <folder>' : 'begin earlier: --since <sequence>',
+  throw new CliFailure('E041', `nothing was verified: ${where} has no entries${since === undefined ? '' : ` from sequence ${since} on`}`, {
+    hint: since === undefined ? 'to save an archive: passover verify --save <folder>' : 'start earlier: --since <sequence>',
   })
 }
 
@@ -107,13 +108,13 @@ export function verdictText(verdict: Verdict): string {
   const { ok, first, faults, shown, remarks, untrusted, remarked, head, begins, index, unsaved } = verdict
   const lines = untrusted > 0 ? untrustedLines(verdict) : []
   if (!ok) lines.push(`✗ ${entryText(first as FindingEntry)}`)
-  else lines.push(untrusted > 0 ? 'Everything else holds together.' : 'Everything holds together.')
-  if (unsaved !== undefined) lines.push(`✗ Nothing was saved: ${unsaved}. Save it again once that is done.`)
+  else lines.push(untrusted > 0 ? 'No other faults found.' : 'No faults found.')
+  if (unsaved !== undefined) lines.push(`✗ Nothing was saved: ${unsaved}. When that has ended, save again.`)
   if (faults > 1)
-    lines.push(`  ${count(faults, 'entry is', 'entries are')} bad in all:`, ...faultLines(shown, faults).map((line) => `    ${line}`))
+    lines.push(`  ${count(faults, 'entry', 'entries')} with faults in total:`, ...faultLines(shown, faults).map((line) => `    ${line}`))
   if (remarks > untrusted) {
     lines.push(
-      `! ${count(remarks - untrusted, 'entry', 'entries')} that readers pass over or read as an error (they are stored as they were made; --strict counts them):`,
+      `! ${count(remarks - untrusted, 'entry', 'entries')} that readers ignore or read as an error (an invalid message was stored; --strict counts them as faults):`,
     )
     const others = remarked.filter(({ rule }) => rule !== 'trust')
     lines.push(...faultLines(others, remarks - untrusted).map((line) => `    ${line}`))
@@ -121,15 +122,15 @@ export function verdictText(verdict: Verdict): string {
   lines.push('', ...countLines(verdict))
   if (verdict.removed)
     lines.push(
-      `${count(verdict.removed.segments, 'segment')} removed by retention, up to ${dateTime(verdict.removed.up_to)}: only the chain goes through them.${untoldText(verdict.removed)}`,
+      `${count(verdict.removed.segments, 'segment')} removed by retention, up to ${dateTime(verdict.removed.up_to)}: only their chain values are verified.${untoldText(verdict.removed)}`,
     )
-  if (index === 'none') lines.push('The index of passes was not compared with the records: no audit answered that is up to date.')
+  if (index === 'none') lines.push('The index of passes was not compared with the records: no audit service that is up to date answered.')
   if (begins)
-    lines.push(`The archive begins with segment ${begins.k}: what was before it is kept no longer; its chain begins at ${begins.chain}.`)
+    lines.push(`The archive begins with segment ${begins.k}; earlier segments are no longer stored. Its chain begins at ${begins.chain}.`)
   if (head)
     lines.push(
       `Chain at sequence ${head.sequence}: ${head.hash}`,
-      'Keep this value elsewhere: --expect <value> proves later that all up to here is still the same.',
+      'Keep this value elsewhere: --expect <value> later proves that no entry up to here was changed.',
     )
   return lines.join('\n')
 }
@@ -138,44 +139,48 @@ export function verdictText(verdict: Verdict): string {
 function untrustedLines({ untrusted, remarked }: Verdict): string[] {
   const entries = remarked.filter(({ rule }) => rule === 'trust').slice(0, 10)
   return [
-    `! ${count(untrusted, 'message')} not believed: a client had the server publish what it may not publish itself. No reader uses them; --strict makes this a failure:`,
+    `! ${count(untrusted, 'message')} not trusted: a client made the server publish a message that it may not publish itself. No reader uses them; --strict counts them as faults:`,
     ...entries.map((entry) => `    ${entryText(entry)}`),
     ...(untrusted > entries.length ? [`    … and ${untrusted - entries.length} more`] : []),
-    '  docs/architecture/isolation.md says how to prevent it.',
+    '  docs/architecture/isolation.md explains how to prevent this.',
   ]
 }
 
 function untoldText({ segments, untold = 0 }: NonNullable<Verdict['removed']>): string {
   if (untold === 0) return ''
-  return ` Of ${untold === segments ? 'them' : `${untold} of them`} no event tells: removals were not told yet.`
+  return ` ${untold === segments ? 'They have' : `${untold} of them have`} no removal event, because removals were not recorded at that time.`
 }
 
 function countLines({ counts, segments, parts, index }: Verdict): string[] {
   const rows: [number, string, string?][] = [
-    [segments, 'segment held against manifest, index and chain', 'segments held against manifest, index and chain'],
+    [segments, 'segment checked against manifest, index and chain', 'segments checked against manifest, index and chain'],
     [counts.messages, 'entry', 'entries'],
     [counts.erased, 'erased entry (its digest is kept)', 'erased entries (their digests are kept)'],
     [counts.passes, 'pass', 'passes'],
-    [counts.steps, 'step folded', 'steps folded'],
+    [counts.steps, 'step checked', 'steps checked'],
     [counts.returns, 'terminal return'],
     [counts.requests, 'request'],
     [counts.digests, 'request digest recomputed', 'request digests recomputed'],
-    [counts.recomputed, 'decision of policy recomputed', 'decisions of policy recomputed'],
-    [counts.as_recorded, 'decision taken as recorded (rates, time, approvals)', 'decisions taken as recorded (rates, time, approvals)'],
-    [counts.policies, 'version of the policy', 'versions of the policy'],
+    [counts.recomputed, 'policy decision recomputed', 'policy decisions recomputed'],
+    [
+      counts.as_recorded,
+      'decision accepted as recorded (rates, time, approvals)',
+      'decisions accepted as recorded (rates, time, approvals)',
+    ],
+    [counts.policies, 'policy version'],
     [counts.decisions, 'approval or application', 'approvals and applications'],
     [
       index === 'none' ? 0 : (index?.records ?? 0),
       'record compared with the index for filters and statistics',
       'records compared with the index for filters and statistics',
     ],
-    [parts?.whole ?? 0, 'large part read again and held against its hash', 'large parts read again and held against their hashes'],
+    [parts?.whole ?? 0, 'large part read and checked against its hash', 'large parts read and checked against their hashes'],
     [
       parts?.gone ?? 0,
-      'large part that is gone, as old as it had to be kept or of an entry that left meanwhile',
-      'large parts that are gone, as old as they had to be kept or of entries that left meanwhile',
+      'large part deleted after its retention, or of an entry that was deleted during this check',
+      'large parts deleted after their retention, or of entries that were deleted during this check',
     ],
-    [parts?.elsewhere ?? 0, 'large part that is not to be had here', 'large parts that are not to be had here'],
+    [parts?.elsewhere ?? 0, 'large part that is not available here', 'large parts that are not available here'],
   ]
   return rows
     .filter(([number]) => number > 0)

@@ -181,7 +181,7 @@ async function verifyFiles(source: ArchiveSource, findings: Findings, { from = 1
   // Stray files are those that were not read, and here segments were skipped.
   if (from > 1 || rules === 'chain only') return
   for (const name of (await source.strays?.()) ?? [])
-    findings.remark({ rule: 'archive', what: `the file ${JSON.stringify(name)} is not of this archive: nothing names it` })
+    findings.remark({ rule: 'archive', what: `the file ${JSON.stringify(name)} does not belong to this archive: nothing refers to it` })
 }
 
 export function verdictOf(
@@ -190,7 +190,7 @@ export function verdictOf(
   { expect }: VerifyOptions,
 ): Verdict {
   if (expect !== undefined && !met && !walked.values.some(({ hash }) => hash === expect)) {
-    findings.unexpected(`does not pass through ${expect}: it is not the one that was seen before, or it ends earlier`)
+    findings.unexpected(`does not contain ${expect}: it is not the chain of the earlier run, or it ends earlier`)
   }
   return {
     ok: findings.faultCount === 0,

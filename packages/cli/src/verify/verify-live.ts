@@ -79,12 +79,12 @@ export async function verifyLive(bus: Bus, options: VerifyLiveOptions): Promise<
     verification.fault({
       k: newest.k,
       sequence: newest.last,
-      what: `was archived, but the stream ends at ${bounds.last}: it is another stream`,
+      what: `was archived, but the stream ends at ${bounds.last}: it is a different stream`,
     })
   }
   if (walked.begins && bounds.first < segmentRange(walked.begins.k).first) {
     // A removed segment leaves its entry, and a new archive begins where the stream does.
-    const what = `is the first that the archive knows of, though the stream begins at ${bounds.first}: entries before it were taken out`
+    const what = `is the first entry in the archive, but the stream begins at ${bounds.first}: the entries between were removed from the archive`
     verification.fault({ k: walked.begins.k, what })
   }
   const next = walked.newest ? sequenceAfter(walked.newest) : 1
@@ -92,7 +92,7 @@ export async function verifyLive(bus: Bus, options: VerifyLiveOptions): Promise<
   const span = { from: Math.max(from, next), up_to: bounds.last, chained: since <= next, unbroken: Math.max(since, next) }
   await verifyTail({ bus, verification, manifest, source, walked, saved }, span)
   for (const entry of await unannouncedEntries(bus))
-    verification.findings.remark({ rule: 'trust', what: `${unannouncedText(entry)}: every reader skips it` })
+    verification.findings.remark({ rule: 'trust', what: `${unannouncedText(entry)}: readers ignore it` })
   const index = await verifyIndex(bus, verification.findings)
   const unsaved = saved && erased && (await endSaved(bus, saved, erased))
   verification.finish({ now: bus.now(), read_at, begins: walked.begins })
@@ -138,7 +138,7 @@ async function endSaved(bus: Bus, saved: FolderWriter, before: Awaited<ReturnTyp
     return undefined
   }
   await saved.discard()
-  return 'a session was being erased meanwhile'
+  return 'a session was erased during the check'
 }
 
 /** Compares the messages of a segment that are still in the stream with the archived ones, to detect a change of either. */
@@ -155,12 +155,15 @@ async function compare(
     const { sequence } = stored
     const frame = archived.get(sequence)
     if (!frame && entry.removed) standing.push(sequence)
-    else if (!frame) verification.fault({ k, sequence, what: 'stands in the stream, and not in the archive' })
+    else if (!frame) verification.fault({ k, sequence, what: 'is in the stream but not in the archive' })
     else if (!Buffer.from(frame.digest).equals(encodeFrame(eventOf(stored)).digest)) {
-      verification.fault({ k, sequence, what: 'is archived otherwise than it stands in the stream' })
+      verification.fault({ k, sequence, what: 'differs between archive and stream' })
     }
   })
   const [first] = standing
   if (first !== undefined)
-    verification.fault({ k, what: `was removed while ${standing.length} of its messages stand in the stream, ${first} the first` })
+    verification.fault({
+      k,
+      what: `was removed although ${standing.length} of its messages are still in the stream, the first at ${first}`,
+    })
 }

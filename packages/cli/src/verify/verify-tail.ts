@@ -162,7 +162,7 @@ async function sayMissing(verification: Verification, manifest: Manifest, gaps: 
   const newest = gaps.length > 0 ? await manifest.newest() : undefined
   for (const { from, up_to } of gaps) {
     if (newest && from < sequenceAfter(newest)) continue
-    const what = `${from === up_to ? 'is' : `and all up to ${up_to} are`} neither in the archive nor in the stream`
+    const what = `${from === up_to ? 'is' : `to ${up_to} are`} neither in the archive nor in the stream`
     verification.findings.fault({ sequence: from, rule: 'chain', what })
   }
 }

@@ -60,7 +60,7 @@ describe('the output rule of `passover work`', () => {
   it('calls a non-zero end without a valid output E011, with the end of stderr', () => {
     expect(failed({ exit: 3, stdout: 'half', stderr: 'no such file\n' })).toEqual({
       code: 'E011',
-      message: 'the command ended with exit code 3: no such file',
+      message: 'the command exited with code 3: no such file',
     })
     expect(failed({ exit: 3, stdout: '{"status":"done"}', stderr: 'x' })).toMatchObject({ code: 'E011' })
     expect(failed({ exit: null, signal: 'SIGKILL' })).toMatchObject({ code: 'E011', message: expect.stringContaining('SIGKILL') })

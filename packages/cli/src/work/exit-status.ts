@@ -14,7 +14,7 @@ type CommandOutput = Pick<ChildEnd, 'exit' | 'signal' | 'stdout' | 'stderr' | 'o
 const STDERR_SHOWN = 2_000
 const RAW_SHOWN = 65_536
 const FAULTS_SHOWN = 3
-const WRITE_LESS = 'let the command write less to stdout, or return what it made as file modifications'
+const WRITE_LESS = 'make the command write less to stdout, or return large results as file modifications'
 
 /**
  * Derives the outcome of a pass from how its command ended. With exit code 0, WorkOutput JSON is the output, other text becomes a completed output
@@ -22,14 +22,14 @@ const WRITE_LESS = 'let the command write less to stdout, or return what it made
  * otherwise the pass fails with E011 and the end of stderr. As for handlers, fields that the system knows may be omitted.
  */
 export function parseWorkOutput(output: CommandOutput): CommandOutcome {
-  if (output.overflowed) return failed('E014', 'the command wrote more than may be kept', { recoverable: false, mend: WRITE_LESS })
+  if (output.overflowed) return failed('E014', 'the command wrote more than can be stored', { recoverable: false, mend: WRITE_LESS })
   const claimed = claimedOutput(output.stdout)
   const parsed = claimed === undefined ? undefined : handlerResult.safeParse(claimed)
   if (parsed?.success) return { kind: 'output', output: parsed.data }
   if (output.exit !== 0)
     return failed('E011', crashText(output), { exit: output.exit, signal: output.signal, stderr: cutStart(output.stderr, STDERR_SHOWN) })
   if (parsed)
-    return failed('E021', `the command's output is no WorkOutput: ${issueTexts(parsed.error.issues, FAULTS_SHOWN).join('; ')}`, {
+    return failed('E021', `the command's output is not a valid WorkOutput: ${issueTexts(parsed.error.issues, FAULTS_SHOWN).join('; ')}`, {
       raw_output: cut(output.stdout, RAW_SHOWN),
     })
   return { kind: 'output', output: { status: 'completed', output: output.stdout } }
@@ -60,9 +60,9 @@ function failed(
 }
 
 function crashText({ exit, signal, stderr }: CommandOutput): string {
-  const how = exit === null ? `was ended by ${signal ?? 'a signal'}` : `ended with exit code ${exit}`
+  const how = exit === null ? `was killed by ${signal ?? 'a signal'}` : `exited with code ${exit}`
   const end = cutStart(stderr.trim(), STDERR_SHOWN)
-  return end === '' ? `the command ${how} and said nothing on stderr` : `the command ${how}: ${end}`
+  return end === '' ? `the command ${how} and wrote nothing to stderr` : `the command ${how}: ${end}`
 }
 
 const REFUSED = /read-only file system|\bEROFS\b/i

@@ -11,11 +11,11 @@ function logging(mode: 'human' | 'jsonl') {
   return { log, told, began }
 }
 
-const error = { code: 'E014', message: 'the output is larger than a message may be' } as const
+const error = { code: 'E014', message: 'the output is larger than the maximum message size' } as const
 const ends: { event: WorkerEvent; how: string }[] = [
   { event: { kind: 'returned', text: '', pass: key, attempt: 1, status: 'partial' }, how: 'partial' },
-  { event: { kind: 'failed', text: '', pass: key, attempt: 1, error }, how: 'E014 the output is larger than a message may be' },
-  { event: { kind: 'discarded', text: '', pass: key, attempt: 1, why: 'lost' }, how: 'lost: another attempt answers' },
+  { event: { kind: 'failed', text: '', pass: key, attempt: 1, error }, how: 'E014 the output is larger than the maximum message size' },
+  { event: { kind: 'discarded', text: '', pass: key, attempt: 1, why: 'lost' }, how: 'lost: another attempt returned' },
   {
     event: { kind: 'discarded', text: '', pass: key, attempt: 1, why: 'ended', error: { code: 'E043', message: 'cancelled' } },
     how: 'E043 cancelled',
@@ -46,7 +46,7 @@ describe('what `work` says of attempts', () => {
     log.happened({ kind: 'failed', text: '', pass: key, attempt: 3, error })
     expect(told.slice(2)).toMatchObject([
       { event: 'ended', how: 'completed', duration_ms: expect.any(Number) },
-      { event: 'ended', how: 'lost: another attempt answers', duration_ms: expect.any(Number) },
+      { event: 'ended', how: 'lost: another attempt returned', duration_ms: expect.any(Number) },
       { event: 'ended', how: expect.stringMatching(/^E014/), duration_ms: undefined },
     ])
   })

@@ -9,10 +9,10 @@ type Attempt = Pick<Pass, 'id' | 'originator' | 'attempt'>
 type Sum = 'completed' | 'failed' | 'discarded'
 
 const DISCARDED: Record<Extract<AttemptEvent, { kind: 'discarded' }>['why'], string> = {
-  ended: 'discarded: the pass had ended',
-  lost: 'lost: another attempt answers',
-  gave_up: 'discarded: the server did not take its return',
-  handed_back: 'handed back',
+  ended: 'discarded: the pass has already ended',
+  lost: 'lost: another attempt returned',
+  gave_up: 'discarded: the server did not accept its return',
+  handed_back: 'returned to the queue',
 }
 
 /** Logs work on stderr (human mode) or stdout (--jsonl). Reports how an attempt ended only after the end of its pass is confirmed. */

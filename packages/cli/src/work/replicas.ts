@@ -24,7 +24,7 @@ export async function runReplicas(context: Context, request: WorkerRequest, repl
   using signals = stopSignals(() => group.signal('SIGTERM'))
   group.start()
   const failed = await group.failedOr(signals)
-  if (failed === undefined) terminal.note(`Stopping ${count(replicas, 'worker')}. Ctrl-C again stops at once.`)
+  if (failed === undefined) terminal.note(`Stopping ${count(replicas, 'worker')}. Press Ctrl-C again to stop immediately.`)
   await group.stop()
   if (failed !== undefined) return failed
   if (terminal.mode === 'json') terminal.show({ agent: request.agent, replicas, restarts: group.restarts, ...group.sums }, () => '')
@@ -104,7 +104,7 @@ class Replicas {
       if (performance.now() - began > RESTART_MS.well_after) replica.deaths = 0
       const pause = Math.min(RESTART_MS.most, RESTART_MS.first * 2 ** replica.deaths++)
       this.restarts += 1
-      this.#tell(replica.number, `ended (${signal ?? `exit code ${code}`}); starting it again in ${duration(pause)}`)
+      this.#tell(replica.number, `ended (${signal ?? `exit code ${code}`}); restarting it in ${duration(pause)}`)
       replica.timer = setTimeout(() => this.#spawn(replica), pause)
     })
     child.once('error', (error) => this.#tell(replica.number, error.message))

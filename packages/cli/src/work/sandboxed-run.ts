@@ -118,16 +118,15 @@ function exceededIn(cgroup: Cgroup, limit_bytes: number): MemoryExceeded | undef
 function tooMuchMemory({ limit_bytes, measured_bytes }: MemoryExceeded): WorkError {
   const [limit_mb, measured_mb] = [limit_bytes / MB, Math.ceil(measured_bytes / MB)]
   const details = { field: 'max_memory_mb', limit_mb, measured_mb }
-  return new WorkError('E014', `the command held ${measured_mb} MB of memory, and may hold ${limit_mb}`, details)
+  return new WorkError('E014', `the command used ${measured_mb} MB of memory; its limit is ${limit_mb} MB`, details)
 }
 
 function changedFiles(files: string[], end: ChildEnd): WorkError {
   const shown = files.slice(0, FILES_SHOWN)
   const more = files.length > shown.length ? ` and ${files.length - shown.length} more` : ''
-  return new WorkError('E013', `this pass may not modify files, and these changed while its command ran: ${shown.join(', ')}${more}`, {
-    field: 'can_modify_files',
-    files: shown,
-    changed: files.length,
-    raw_output: cut(end.stdout, RAW_SHOWN),
-  })
+  return new WorkError(
+    'E013',
+    `this pass may not modify files, but these files changed while its command ran: ${shown.join(', ')}${more}`,
+    { field: 'can_modify_files', files: shown, changed: files.length, raw_output: cut(end.stdout, RAW_SHOWN) },
+  )
 }

@@ -43,7 +43,7 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   await using _agent = agent
   using signals = stopSignals(() => {
     killAllGroups()
-    terminal.note('Stopped at once.')
+    terminal.note('Stopped immediately.')
   })
   process.once('exit', killAllGroups)
   const log = new WorkLog(terminal)
@@ -57,14 +57,15 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
     log: (event) => log.happened(event),
   })
   terminal.note(
-    `Working as ${request.agent}: ${request.command.join(' ')}${request.concurrency > 1 ? ` (${request.concurrency} at a time)` : ''}. Ctrl-C stops.`,
+    `Working as ${request.agent}: ${request.command.join(' ')}${request.concurrency > 1 ? ` (up to ${request.concurrency} at a time)` : ''}. Press Ctrl-C to stop.`,
   )
   if (!request.brief) terminal.note(describeSandbox(sandbox))
   await using _health = await tellHealth(context, () => agent.health())
   // Tells the parent of several workers (replicas.ts), if there is one, that this worker works.
   process.send?.({ works: true })
   const why = await Promise.race([signals.first, worker.closed.then(() => 'closed' as const)])
-  if (worker.running > 0) terminal.note(`Stopping: ${count(worker.running, 'pass', 'passes')} running. Ctrl-C again stops at once.`)
+  if (worker.running > 0)
+    terminal.note(`Stopping: ${count(worker.running, 'pass', 'passes')} running. Press Ctrl-C again to stop immediately.`)
   await worker.drain()
   if (terminal.mode === 'json') terminal.show({ agent: request.agent, ...log.sums, sandbox: sandbox.guarantees }, () => '')
   else terminal.note(`Stopped after ${count(log.sums.passes, 'pass', 'passes')}.`)
@@ -143,7 +144,7 @@ function requestOf(pass: Pass): Record<string, unknown> {
 export function requireProgram(context: Pick<Context, 'env' | 'directory'>, { command: [name = ''] }: WorkerRequest): string {
   const program = findProgram(name, context)
   if (program) return program
-  throw usage(`there is no command ${name}`, 'the command after -- is run as it stands; a pipe or a shell word needs sh -c "…"')
+  throw usage(`command not found: ${name}`, 'the command after -- runs without a shell; to use pipes or shell syntax: sh -c "…"')
 }
 
 function findProgram(name: string, { env, directory }: Pick<Context, 'env' | 'directory'>): string | undefined {

@@ -77,7 +77,7 @@ describe('admission by the policy', () => {
     expect(refusal(pair({ max_context_size_bytes: 1_000 }, { parts }))).toEqual({
       code: 'E012',
       message:
-        'The context has 1015 bytes, 15 more than the 1000 allowed. What weighs most (bytes): file:b 700, file:a 300, context 10, file:c0 1, file:c1 1',
+        'The context has 1015 bytes, 15 more than the 1000 allowed. Its largest parts (bytes): file:b 700, file:a 300, context 10, file:c0 1, file:c1 1',
       details: {
         size_bytes: 1_015,
         limit_bytes: 1_000,
@@ -150,7 +150,7 @@ describe('admission by the policy', () => {
       kind: 'refuse',
       error: {
         code: 'E014',
-        message: "1000 passes of alice wait for a person's approval; at most 1000 may (max_held)",
+        message: "1000 passes of alice wait for a person's approval; the limit is 1000 (max_held)",
         details: {
           field: 'max_held',
           scope: 'originator',
@@ -178,13 +178,13 @@ describe('admission by the policy', () => {
       kind: 'refuse',
       error: {
         code: 'E014',
-        message: '10000 passes from alice to audit are open; at most 10000 may be (max_open)',
+        message: '10000 passes from alice to audit are open; the limit is 10000 (max_open)',
         details: {
           field: 'max_open',
           scope: 'pair',
           limit: 10_000,
           count: 10_000,
-          mend: 'ask again later, cancel some (passover cancel --from alice --to audit --all), or raise max_open',
+          mend: 'try again later, cancel some passes (passover cancel --from alice --to audit --all), or raise max_open',
         },
       },
     })

@@ -162,7 +162,7 @@ describe('admit', () => {
 
     it('refuses a request that a revoked agent stored before, also one within a pass', () => {
       const revoked = (name: string) => ({ ...agent(name, { originates: 'always' }), revoked_at: T0 - 1 })
-      const why = { code: 'E013', details: { mend: 'let it in again: passover auth add agent alice' } }
+      const why = { code: 'E013', details: { mend: 'to give it access again: passover auth add agent alice' } }
       expect(refusal({ agents: { originator: revoked('alice'), subagent: agent('audit'), open: true } })).toMatchObject(why)
       const child = childInput({ agents: { originator: revoked('audit'), subagent: agent('scout'), open: true } })
       expect(refusal(child)).toMatchObject({ code: 'E013', message: 'The credentials of audit were revoked' })

@@ -23,10 +23,10 @@ describe('validateChain', () => {
 
   // opencode#18100 (self-pass), openclaw#37842 (A→B→C→A)
   it.each([
-    ['a pass to itself', [], 'a', 'a', 'a may not pass to itself: a → [a]'],
-    ['ping-pong', ['a'], 'b', 'a', 'Ping-pong, a is waiting for this very agent: a → b → [a]'],
-    ['a long loop', ['a', 'b'], 'c', 'a', 'Cycle, a already waits in this chain: a → b → c → [a]'],
-    ['a loop in its middle', ['a', 'b', 'c'], 'd', 'b', 'Cycle, b already waits in this chain: a → b → c → d → [b]'],
+    ['a pass to itself', [], 'a', 'a', 'a may not pass work to itself: a → [a]'],
+    ['ping-pong', ['a'], 'b', 'a', 'Ping-pong, a is already waiting for this agent: a → b → [a]'],
+    ['a long loop', ['a', 'b'], 'c', 'a', 'Cycle, a is already waiting in this chain: a → b → c → [a]'],
+    ['a loop in its middle', ['a', 'b', 'c'], 'd', 'b', 'Cycle, b is already waiting in this chain: a → b → c → d → [b]'],
   ])('refuses %s with E003', (_, ancestors, originator, subagent, message) => {
     const verdict = validateChain({ originator, subagent, ancestors, max_chain_depth: 3 })
     const details = { chain: [...ancestors, originator, subagent], offender: subagent }

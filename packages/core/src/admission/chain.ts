@@ -48,7 +48,7 @@ export function firstRevoked(chain: readonly string[], revoked: ReadonlyMap<stri
 }
 
 function loopName(above: readonly string[], subagent: string): string {
-  if (above.at(-1) === subagent) return `${subagent} may not pass to itself`
-  if (above.at(-2) === subagent) return `Ping-pong, ${subagent} is waiting for this very agent`
-  return `Cycle, ${subagent} already waits in this chain`
+  if (above.at(-1) === subagent) return `${subagent} may not pass work to itself`
+  if (above.at(-2) === subagent) return `Ping-pong, ${subagent} is already waiting for this agent`
+  return `Cycle, ${subagent} is already waiting in this chain`
 }

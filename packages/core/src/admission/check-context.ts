@@ -38,6 +38,6 @@ function overflow(parts: readonly SizedPart[], sizes: Record<string, number>, un
     .map(({ name, size }) => ({ name, size_bytes: size }))
   const weighs = heaviest.map(({ name, size_bytes }) => `${name} ${size_bytes}`).join(', ')
   const [size, limit, over] = ['size', 'limit', 'over'].map((which) => sizes[`${which}_${unit}`])
-  const message = `The context has ${size} ${unit}, ${over} more than the ${limit} allowed. What weighs most (bytes): ${weighs}`
+  const message = `The context has ${size} ${unit}, ${over} more than the ${limit} allowed. Its largest parts (bytes): ${weighs}`
   return passError('E012', message, { ...sizes, heaviest })
 }

@@ -18,11 +18,11 @@ export function parentFault({ request, parent, now }: AdmitInput): PassError | u
   if (!named) return undefined
   const deny = (why: string) =>
     passError('E013', `Parent refused: ${why}`, { parent: `${named.originator}/${named.subagent}/${named.id}`, why })
-  if (named.subagent !== request.originating_agent_id) return deny('only its subagent may pass over within it')
-  if (!parent || !isNamed(parent, named)) return deny('there is no such pass')
+  if (named.subagent !== request.originating_agent_id) return deny('only its subagent may request child passes')
+  if (!parent || !isNamed(parent, named)) return deny('it does not exist')
   if (parent.journal.state !== 'open') return deny('it is not open')
   if (parent.control.return_id !== named.return_id) return deny('wrong return_id')
-  if (parent.journal.valid !== named.proof) return deny('the proof is not of its newest attempt')
+  if (parent.journal.valid !== named.proof) return deny('the proof does not belong to its newest attempt')
   if (parent.journal.deadline <= now) return deny('its deadline has passed')
   return undefined
 }

@@ -25,7 +25,7 @@ function idFault({ request, requested_at, now, id_window_ms }: AdmitInput): Pass
   const details = { id: request.id, server_time: now, id_time: made ?? requested_at, id_window_ms }
   if (age > id_window_ms) {
     const { originating_agent_id: originator, subagent_id: subagent } = request
-    const message = `The id ${request.id} is expired: it is ${age} ms old, at most ${id_window_ms} count. If a pass had it, \`passover show ${request.id}\` has its result`
+    const message = `The id ${request.id} has expired: it is ${age} ms old, and the id window is ${id_window_ms} ms. If a pass has this id, \`passover show ${request.id}\` shows its result`
     return passError('E005', message, {
       ...details,
       expired: true,
@@ -33,7 +33,7 @@ function idFault({ request, requested_at, now, id_window_ms }: AdmitInput): Pass
     })
   }
   if (made !== undefined && -age > FUTURE_MS) {
-    return passError('E005', `The id ${request.id} is ${-age} ms ahead of the server's time; take the time from the server`, details)
+    return passError('E005', `The id ${request.id} is ${-age} ms ahead of the server's clock; create ids with the server's time`, details)
   }
   return undefined
 }
@@ -42,18 +42,18 @@ function idFault({ request, requested_at, now, id_window_ms }: AdmitInput): Pass
 export function originatorFault({ request, agents }: AdmitInput): PassError | undefined {
   const originator = request.originating_agent_id
   if (!agents.originator && !agents.open) {
-    const mend = `let it begin passes: passover agents add ${originator} --originates always --no-subagent`
+    const mend = `to let it originate passes: passover agents add ${originator} --originates always --no-subagent`
     return passError('E013', `${originator} is not registered`, { agent: originator, mend })
   }
   if (agents.originator?.revoked_at !== undefined) {
-    const mend = `let it in again: passover auth add agent ${originator}`
+    const mend = `to give it access again: passover auth add agent ${originator}`
     return passError('E013', `The credentials of ${originator} were revoked`, { agent: originator, mend })
   }
   const originates = agents.originator?.roles.originates ?? 'always'
-  const mend = `let it begin passes by itself: passover agents set ${originator} --originates always`
-  if (originates === 'never') return passError('E013', `${originator} may not pass over`, { agent: originator, originates, mend })
+  const mend = `to let it originate passes: passover agents set ${originator} --originates always`
+  if (originates === 'never') return passError('E013', `${originator} may not originate passes`, { agent: originator, originates, mend })
   if (originates === 'within_a_pass' && !request.parent) {
-    return passError('E013', `${originator} may pass over only within a pass, and the request names no parent`, {
+    return passError('E013', `${originator} may originate passes only while it works on one, and the request names no parent`, {
       agent: originator,
       originates,
       mend,
@@ -65,9 +65,9 @@ export function originatorFault({ request, agents }: AdmitInput): PassError | un
 /** Returns E001 for a subagent that does not exist or takes no passes. */
 export function subagentFault({ request, agents }: AdmitInput): PassError | undefined {
   const subagent = request.subagent_id
-  if (!agents.subagent) return passError('E001', `There is no agent ${subagent}`, { agent: subagent })
+  if (!agents.subagent) return passError('E001', `Agent ${subagent} is not registered`, { agent: subagent })
   if (!agents.subagent.roles.subagent) {
-    const mend = `let it receive passes: passover agents set ${subagent} --subagent`
+    const mend = `to let it receive passes: passover agents set ${subagent} --subagent`
     return passError('E001', `${subagent} is not a subagent`, { agent: subagent, mend })
   }
   return undefined

@@ -60,7 +60,7 @@ describe('releaseOf', () => {
   })
 
   it('keeps the rest, and says why', () => {
-    expect(evaluateRelease(CRITICAL, NONE, false)).toEqual({ deliver: false, why: 'something critical was found' })
+    expect(evaluateRelease(CRITICAL, NONE, false)).toEqual({ deliver: false, why: 'the output has a critical finding' })
     expect(evaluateRelease(REJECTED, NONE, false)).toEqual({ deliver: false, why: 'the subagent decided rejected' })
     expect(evaluateRelease(PARTIAL, NONE, false)).toEqual({ deliver: false, why: 'the work is only partly done' })
   })

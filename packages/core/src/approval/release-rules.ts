@@ -42,7 +42,7 @@ export function evaluateRelease(
 }
 
 function holdReason(output: ReleasableOutput): string {
-  if (hasCritical(output)) return 'something critical was found'
+  if (hasCritical(output)) return 'the output has a critical finding'
   if (hasBlocker(output)) return `the subagent decided ${output.summary.decision}`
   return 'the work is only partly done'
 }
@@ -55,7 +55,7 @@ export function releaseDenied({ person, reason }: Pick<RecordedDecision, 'person
 
 /** Returns the error that the originator gets if the output was not released in time. */
 export function releaseExpired(why: string): PassError {
-  return passError('E013', `nobody released the output in time (${why})`, { approval: 'expired' })
+  return passError('E013', `the output was not released in time (${why})`, { approval: 'expired' })
 }
 
 /** Returns true if the originator gets a notification in addition to the return itself. */

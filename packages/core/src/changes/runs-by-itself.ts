@@ -13,11 +13,11 @@ export function foldCase(name: string): string {
 const WHY = {
   git: 'git reads it as configuration or runs it as a hook',
   ci: 'CI or a deployment runs it',
-  packages: 'the package manager runs its scripts, or installs and runs what it names',
-  editor: 'an editor runs it, or is configured by it, when the folder is opened',
+  packages: 'the package manager runs its scripts, or installs and runs packages that it lists',
+  editor: 'an editor runs it or reads its configuration when the folder is opened',
   shell: 'a shell, a debugger or another tool loads it when it starts in the folder',
-  tool: 'a build, test or lint tool runs it, or loads code that it names',
-  agent: 'coding agents follow it as instructions or start what it names',
+  tool: 'a build, test or lint tool runs it, or loads code that it refers to',
+  agent: 'coding agents follow it as instructions or start programs that it lists',
   passover: 'Passover reads it as configuration',
 } as const
 

@@ -31,7 +31,7 @@ export function warningsOf(change: Warned): ChangeWarning[] {
   const added = change.added.join('').slice(0, MAX_SEARCHED)
   const runs = runsByItself(path)
   return [
-    ...(runs === undefined ? [] : [{ kind: 'runs_by_itself' as const, message: `this file runs by itself: ${runs}` }]),
+    ...(runs === undefined ? [] : [{ kind: 'runs_by_itself' as const, message: `this file runs automatically: ${runs}` }]),
     ...hidden('the path', path, /[\n\t]/.test(path) ? [visible('\n\t')] : []),
     ...change.reasons.flatMap((reason) => hidden('the reason', reason)),
     ...hidden('the new content', added),

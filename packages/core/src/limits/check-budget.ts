@@ -3,7 +3,7 @@ import { passError } from '../errors.js'
 import { smallerBudget } from '../policy/narrowing.js'
 import type { ChargeResult } from './budget-ledger.js'
 
-const ANOTHER_TREE = 'pass it over outside of this tree of passes, or begin the tree anew with a larger budget'
+const ANOTHER_TREE = 'request it outside of this tree, or start a new tree with a larger budget'
 
 /** Budget limits of a pass: its own allowance, and what the passes below it are granted. */
 export interface Budgeted {
@@ -32,13 +32,12 @@ export function budgeted(own: (Budget | undefined)[], parent: Budget | undefined
 /** Returns E014 if a budget is used up. */
 export function budgetFault({ allowance }: Budgeted, charged: ChargeResult | undefined): PassError | undefined {
   if (charged?.ok === false && 'lost' in charged) {
-    const message =
-      'What its tree took of its budget is not known any more (the bucket of budgets was lost), so nothing more is granted of it'
+    const message = 'The budget that its tree has used is unknown because the bucket of budgets was lost, so no more of it is granted'
     return spent(message, { field: 'budget', lost: true })
   }
   if (charged?.ok === false) {
     const { field, limit, count } = charged.used_up
-    return spent(`The ${field} of ${limit} has not enough left for it (${count} taken)`, { field, limit, count })
+    return spent(`The ${field} of ${limit} does not have enough left (${count} used)`, { field, limit, count })
   }
   if (allowance?.passes !== undefined && allowance.passes < 0) return spent('The budget of passes is used up', { field: 'budget.passes' })
   if (allowance?.time_ms === 0) return spent('The budget of time is used up', { field: 'budget.time_ms' })

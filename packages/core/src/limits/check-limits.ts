@@ -6,8 +6,8 @@ import type { LimitReached, PassCounts, RateField } from './limit-counters.js'
 import type { RateScope } from './sliding-window.js'
 
 const FIELDS = ['max_passes_per_minute', 'max_active'] as const
-const ANOTHER_SESSION = 'pass it over in another session, or raise max_passes_per_session'
-const FEWER = 'ask for fewer passes within one, or raise max_passes_per_session'
+const ANOTHER_SESSION = 'request it in another session, or raise max_passes_per_session'
+const FEWER = 'request fewer passes within one tree, or raise max_passes_per_session'
 
 /** Input of {@link limitFault}. */
 export interface Limited {
@@ -75,32 +75,32 @@ export function limitFault({ counts, limits, policy, key, root, counted, now }: 
   if (!reached) return undefined
   const { count } = reached
   const message = root
-    ? `${key.originator} asked for ${count} passes within pass ${root.id} already; at most ${limit} may be made in one tree (max_passes_per_session)`
-    : `The session had ${count} passes already; at most ${limit} may be made in one (max_passes_per_session)`
+    ? `${key.originator} already requested ${count} passes within the tree of ${root.id}; the limit is ${limit} in one tree (max_passes_per_session)`
+    : `The session already has ${count} passes; the limit is ${limit} in one session (max_passes_per_session)`
   const details = { field: 'max_passes_per_session', scope: root ? 'tree' : 'session', limit, count }
   // Waiting never helps: a session keeps its count as long as it is used.
   return passError('E014', message, { ...details, recoverable: false, mend: root ? FEWER : ANOTHER_SESSION })
 }
 
 function openError({ originator, subagent }: PassKey, limit: number, reached: LimitReached): PassError {
-  const message = `${reached.count} passes from ${originator} to ${subagent} are open; at most ${limit} may be (max_open)`
-  const mend = `ask again later, cancel some (passover cancel --from ${originator} --to ${subagent} --all), or raise max_open`
+  const message = `${reached.count} passes from ${originator} to ${subagent} are open; the limit is ${limit} (max_open)`
+  const mend = `try again later, cancel some passes (passover cancel --from ${originator} --to ${subagent} --all), or raise max_open`
   return passError('E014', message, { field: 'max_open', scope: 'pair', limit, ...reached, mend })
 }
 
 function heldError({ originator }: PassKey, limit: number, reached: LimitReached): PassError {
-  const message = `${reached.count} passes of ${originator} wait for a person's approval; at most ${limit} may (max_held)`
-  const mend = `decide about some or cancel them (passover list --from ${originator} --status held), or raise max_held`
+  const message = `${reached.count} passes of ${originator} wait for a person's approval; the limit is ${limit} (max_held)`
+  const mend = `approve, deny or cancel some of them (passover list --from ${originator} --status held), or raise max_held`
   return passError('E014', message, { field: 'max_held', scope: 'originator', limit, ...reached, mend })
 }
 
 function rateError({ originator, subagent }: PassKey, { scope, field, limit, of }: Bound, reached: LimitReached): PassError {
   const whose = scope === 'subagent' ? `to ${subagent}` : `from ${originator} to ${subagent}`
-  const what = field === 'max_active' ? 'are open at a time' : 'began within the last minute'
+  const what = field === 'max_active' ? 'are open' : 'were admitted within the last minute'
   const counted = `${reached.count} passes ${whose} ${what}`
   if (of === undefined)
-    return passError('E014', `${counted}; at most ${limit} may (${field} of the ${scope})`, { field, scope, limit, ...reached })
-  const bound = `one agent may have at most ${limit} of the ${of} that ${field} of ${subagent} allows`
-  const mend = `ask again later, or have a person give ${originator}->${subagent} a ${field} of its own in the policy`
+    return passError('E014', `${counted}; the limit is ${limit} (${field} of the ${scope})`, { field, scope, limit, ...reached })
+  const bound = `one originator may use at most ${limit} of the ${of} that ${field} of ${subagent} allows`
+  const mend = `try again later, or set ${field} for the pair ${originator}->${subagent} in the policy`
   return passError('E014', `${counted}; ${bound}`, { field, scope, limit, of, ...reached, mend })
 }

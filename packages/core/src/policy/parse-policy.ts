@@ -76,7 +76,7 @@ function faultsOf(issue: Issue, value: unknown): PolicyFault[] {
   if (name === PROTO) return [protoFault(at, value)]
   if (issue.code === 'too_big' && level && (name === 'approval_expires_ms' || name === 'timeout_ms' || name === 'max_timeout_ms')) {
     const bound = placeOf(undefined, Number(issue.maximum))
-    return [fault({ code: 'E031', at, value, expected: `at most ${issue.maximum}, the bound of the system`, other: bound })]
+    return [fault({ code: 'E031', at, value, expected: `at most ${issue.maximum}, the upper limit of the system`, other: bound })]
   }
   const found = valueAt(value, at)
   const suggestion = suggestRewrite(found, name) ?? ('values' in issue ? closestMatch(found, issue.values as unknown[]) : undefined)
@@ -87,7 +87,7 @@ function protoFault(at: PathSegment[], value: unknown): PolicyFault {
   const place = placeOf(at, valueAt(value, at))
   const { path } = place
   const message = `${path}: this name is not allowed`
-  return { code: 'E030', severity: 'error', message, path, places: [place], found: formatValue(place.value), expected: 'another name' }
+  return { code: 'E030', severity: 'error', message, path, places: [place], found: formatValue(place.value), expected: 'use another name' }
 }
 
 interface Found {
@@ -128,11 +128,11 @@ function unknownKey(at: PathSegment[], value: unknown): PolicyFault {
   const common = { path: place.path, found: JSON.stringify(key), severity: 'error' as const }
   const elsewhere = level ? levelsOf(key) : []
   if (level && elsewhere.length > 0) {
-    const expected = `${key} stands ${elsewhere.map((one) => WHERE[one]).join(' or ')}`
+    const expected = `${key} belongs ${elsewhere.map((one) => WHERE[one]).join(' or ')}`
     const others = elsewhere.map((one) => ({ level: one, path: EXAMPLE[one](key), value: undefined }))
-    const message = `${place.path} may not stand ${WHERE[level]}: ${expected}`
+    const message = `${place.path} is not allowed ${WHERE[level]}: ${expected}`
     const suggestion =
-      key === 'require_user_approval' && level === 'global' ? 'among the defaults it is called require_confirmation' : undefined
+      key === 'require_user_approval' && level === 'global' ? 'in the defaults it is called require_confirmation' : undefined
     return { ...common, code: 'E031', message, expected, places: [place, ...others], ...(suggestion ? { suggestion } : {}) }
   }
   const known = keysAt(at.slice(0, -1))
@@ -146,7 +146,7 @@ const WHERE: Record<PolicyLevel, string> = {
   override: 'in a request’s override',
   pair: 'in a pair',
   subagent: 'in a subagent’s entry',
-  global: 'among the defaults',
+  global: 'in the defaults',
 }
 const EXAMPLE: Record<PolicyLevel, (key: string) => string> = {
   override: (key) => `override.${key}`,

@@ -100,15 +100,15 @@ function winners(inline: [string, unknown][], own: [string, unknown][]): Asked[]
 
 function fieldFault(name: string, asked: unknown, base: Readonly<EffectivePolicy>): PassError | undefined {
   const field: PolicyField | undefined = Object.hasOwn(POLICY_FIELDS, name) ? POLICY_FIELDS[name as PolicyFieldName] : undefined
-  if (!field?.levels.includes('override')) return refusal(name, 'no request may set it', { asked })
+  if (!field?.levels.includes('override')) return refusal(name, 'requests may not set it', { asked })
   const limit = base.max_timeout_ms
   if (name === 'timeout_ms' && isWider('smaller', asked, limit)) {
-    return refusal(name, `it may be at most ${limit}`, { asked, allowed: limit })
+    return refusal(name, `its limit is ${limit}`, { asked, allowed: limit })
   }
   const allowed = base[name as PolicyFieldName]
   const widens = isWider(field.narrower, asked, allowed) && !base.allow_widening.some((widenable) => widenable === name)
   if (!widens) return undefined
-  return refusal(name, `the policy says ${JSON.stringify(allowed)}, which a request may not widen to ${JSON.stringify(asked)}`, {
+  return refusal(name, `the policy sets ${JSON.stringify(allowed)}, and a request may not widen it to ${JSON.stringify(asked)}`, {
     asked,
     allowed,
   })

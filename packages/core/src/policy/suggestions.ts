@@ -37,7 +37,7 @@ export function describeExpected(issue: Issue): string {
     case 'invalid_value':
       return `one of ${(issue.values ?? []).map((value) => JSON.stringify(value)).join(', ')}`
     case 'invalid_key':
-      return 'a name: 1 to 64 of A-Z a-z 0-9 _ -, a letter or digit first, not "passover"'
+      return 'a name: 1 to 64 characters of A-Z a-z 0-9 _ -, starting with a letter or digit, not "passover"'
     default:
       return issue.message
   }

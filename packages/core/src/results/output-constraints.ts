@@ -36,7 +36,7 @@ function firstForbidden(
 
 /** Returns E013 unless a pass with these rights may run the tool: `can_run_tools`, and `tools` if it lists any. */
 export function toolFault(tool: string, rights: NonNullable<OutputConstraints['rights']>): PassError | undefined {
-  if (!rights.can_run_tools) return passError('E013', `This pass may run no tools, and ${tool} was`, { field: 'can_run_tools', tool })
+  if (!rights.can_run_tools) return passError('E013', `This pass may not run tools, but it ran ${tool}`, { field: 'can_run_tools', tool })
   if (!rights.tools || rights.tools.includes(tool)) return undefined
   return passError('E013', `This pass may not run the tool ${tool}`, { field: 'tools', tool, allowed: rights.tools })
 }

@@ -172,7 +172,7 @@ describe('acceptError', () => {
   it.each(['E001', 'E005', 'E013', 'E043'])('lets only the system say %s', (code) => {
     const error = { code, message: 'm' }
     expect(acceptError(error, 'passover')).toEqual({ ok: true, error })
-    expect(acceptError(error, KEY.subagent)).toEqual({ ok: false, error: { code: 'E021', message: `A worker may not say ${code}: m` } })
+    expect(acceptError(error, KEY.subagent)).toEqual({ ok: false, error: { code: 'E021', message: `A worker may not return ${code}: m` } })
   })
 
   it.each(['tools', 'can_run_tools', 'can_modify_files', 'return_to'])('lets a worker say that %s was broken', (field) => {
@@ -190,7 +190,7 @@ describe('acceptError', () => {
     ['nothing', undefined],
   ])('reads %s as E021', (_, error) => {
     for (const by of [KEY.subagent, 'passover']) {
-      expect(acceptError(error, by)).toEqual({ ok: false, error: { code: 'E021', message: 'The return tells an error that is none' } })
+      expect(acceptError(error, by)).toEqual({ ok: false, error: { code: 'E021', message: 'The error in the return is malformed' } })
     }
   })
 

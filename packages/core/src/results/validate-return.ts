@@ -32,10 +32,7 @@ export function acceptReturn(output: unknown, pass: PassKey, terms: OutputConstr
     const base = isBody(output) ? output.unknown_base : undefined
     // A worker may send any value here; only a number is a base.
     if (typeof base === 'number')
-      return {
-        ok: false,
-        error: passError('E021', `The return is written for base ${base}, which is not known here: it is of a newer version`),
-      }
+      return { ok: false, error: passError('E021', `The return uses base ${base}, which is unknown here: it comes from a newer version`) }
     const issues = issueTexts(parsed.error.issues, ISSUES_SHOWN)
     return { ok: false, error: passError('E021', `Not a WorkOutput: ${issues.join('; ')}`, { issues }) }
   }
@@ -68,11 +65,11 @@ export function isWorkersError({ code, details }: Pick<PassError, 'code' | 'deta
  */
 export function acceptError(error: unknown, by: string): { ok: boolean; error: PassError } {
   const parsed = passErrorSchema.safeParse(error)
-  if (!parsed.success) return { ok: false, error: passError('E021', 'The return tells an error that is none') }
+  if (!parsed.success) return { ok: false, error: passError('E021', 'The error in the return is malformed') }
   const { code, message } = parsed.data
   if (by === SYSTEM) return { ok: true, error: parsed.data }
   if (isWorkersError(parsed.data)) return { ok: true, error: attributed(parsed.data, by) }
-  return { ok: false, error: passError('E021', `A worker may not say ${code}: ${message}`) }
+  return { ok: false, error: passError('E021', `A worker may not return ${code}: ${message}`) }
 }
 
 /**

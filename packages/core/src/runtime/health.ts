@@ -35,9 +35,9 @@ export function healthLog(log: Log): HealthOptions['onChange'] {
   return ({ check, was }) => {
     const { name, state, what, since, did } = check
     const fields = { check: name, state, ...(was !== undefined && { was }), since: new Date(since).toISOString() }
-    if (was === state) log.warn({ ...fields, did: did?.what, times: did?.times }, 'health: something was done')
-    else if (state === 'ok') log.info(fields, 'health: it is well again')
-    else log[state === 'failed' ? 'error' : 'warn']({ ...fields, what }, 'health: it is not well')
+    if (was === state) log.warn({ ...fields, did: did?.what, times: did?.times }, 'health check repaired something')
+    else if (state === 'ok') log.info(fields, 'health check recovered')
+    else log[state === 'failed' ? 'error' : 'warn']({ ...fields, what }, 'health check failed')
   }
 }
 
@@ -125,7 +125,7 @@ function looked(look: () => Finding): Finding {
   try {
     return look()
   } catch (error) {
-    return { state: 'failed', what: `cannot be looked at: ${error instanceof Error ? error.message : String(error)}`, restart_helps: true }
+    return { state: 'failed', what: `cannot be checked: ${error instanceof Error ? error.message : String(error)}`, restart_helps: true }
   }
 }
 
@@ -160,12 +160,12 @@ interface Connected {
 export function watchConnection(health: Health, bus: Connected, clock: HealthCheck['weight'] = 'needed'): void {
   health.watch('connection', 'needed', () => unhealthyIf(bus.connected ? undefined : unconnected(bus)))
   health.watch('clock', clock, () =>
-    unhealthyIf(bus.clockMeasured ? undefined : 'the server’s time is not measured since the last connect'),
+    unhealthyIf(bus.clockMeasured ? undefined : 'the server’s clock has not been measured since the last connect'),
   )
 }
 
 function unconnected({ denied }: Connected): string {
-  if (denied === undefined) return 'the server cannot be reached; connecting again'
+  if (denied === undefined) return 'the server cannot be reached; reconnecting'
   return `the server refuses its credentials${denied === 'refused' ? '' : `, which ${denied === 'revoked' ? 'were revoked' : 'have expired'}`}`
 }
 
@@ -176,5 +176,5 @@ export function watchStorage(health: Health, bus: { readonly refusing: string | 
 
 /** Records reconnects, for processes that live as long as their connection: reports show them even if no check ran while the connection was lost. */
 export function tellReconnects(health: Health, bus: { onReconnect(listener: () => void): unknown }): void {
-  bus.onReconnect(() => health.did('connection', 'connected again'))
+  bus.onReconnect(() => health.did('connection', 'reconnected'))
 }

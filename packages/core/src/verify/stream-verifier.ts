@@ -122,7 +122,7 @@ export class StreamVerifier {
     pass.journal = journal
     if (ignored !== undefined) {
       const rule: VerifyRule = step.kind === 'return' ? 'one_return' : 'journal'
-      if (!pass.partial) this.find('remark', { rule, what: `${ignored}: every reader passes it over` }, step)
+      if (!pass.partial) this.find('remark', { rule, what: `${ignored}: readers ignore it` }, step)
       else if (guardedBefore(step) > 0) this.options.onCounted?.(recorded)
       return
     }
@@ -144,7 +144,7 @@ export class StreamVerifier {
   }
 
   private untrusted(what: string, why: string, fact: Found): void {
-    this.find('remark', { rule: 'trust', what: `${what} is not believed: ${why}` }, fact)
+    this.find('remark', { rule: 'trust', what: `${what} is not trusted: ${why}` }, fact)
   }
 
   /** Marks a pass as erased if an entry was erased since its request that may have belonged to it. */
@@ -159,14 +159,14 @@ export class StreamVerifier {
       // After a pass is deleted from the stream, a request for it is answered as expired. Every reader ignores other steps.
       const expired = step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
       if (expired) this.answered(step)
-      else this.find('remark', { rule: 'one_return', what: `a ${step.kind} after the return: every reader passes it over` }, step)
+      else this.find('remark', { rule: 'one_return', what: `a ${step.kind} after the return: readers ignore it` }, step)
       return undefined
     }
     const before = guardedBefore(step)
     const isFirst = before === 0 || this.beforeFirst.get(keyText(step.key)) === before
     const unseen = !isFirst && this.erasures.unseen(before)
     if (!isFirst && !unseen) {
-      this.find('fault', { rule: 'journal', what: `comes after step ${before} of its pass, which is not here` }, step)
+      this.find('fault', { rule: 'journal', what: `comes after step ${before} of its pass, which is missing` }, step)
       return undefined
     }
     this.counts.passes++
@@ -188,7 +188,7 @@ export class StreamVerifier {
       const named = requestNamed(step)?.sequence
       if (named === undefined) this.find('fault', { rule: 'journal', what: `a ${step.kind} that answers no request` }, step)
       else if (!this.erasures.unseen(named))
-        this.find('fault', { rule: 'digest', what: `answers request ${named}, which is not here` }, step)
+        this.find('fault', { rule: 'digest', what: `answers request ${named}, which is missing` }, step)
     } else {
       this.counts.digests++
       const named = parentNamedBy(pass, asked)

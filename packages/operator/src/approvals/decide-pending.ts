@@ -60,7 +60,7 @@ export async function decidePending(bus: Bus, options: DecideOptions): Promise<D
   const modifications = takes ? chooseShown(shown, only) : undefined
   const returned: ShownReturn | undefined = takes ? { ...shown, review: reviewShown(shown, due, { only, accepts }) } : shown
   if (takes && !confirm)
-    throw usage(`the changes of ${due.id} were not shown, and cannot be approved`, `passover approve ${due.id} --item apply`)
+    throw usage(`the changes of ${due.id} were not shown, so they cannot be approved`, `passover approve ${due.id} --item apply`)
   if (confirm && !(await confirm(due, returned))) {
     return { document: { id: pass.row.id, item: due.item, decided: false, status: pass.status }, sentence: 'Nothing was decided.', exit: 1 }
   }
@@ -88,8 +88,8 @@ export function refuseOwnDecision({ key, row, control }: Pick<AnsweredPass, 'key
   const { ancestors, policy, local_person } = (control ?? {}) as Partial<WorkControl>
   const parties = { key, ancestors, approvers: policy?.approvers, local_person }
   if (!takesPart(person, parties) || decidesOwn(person, parties)) return
-  throw new Failure('E013', `${person} takes part in ${row.id} and cannot decide about it`, {
-    hint: `another person approves or denies it, under their own name: passover approve ${row.id}; to end it: passover cancel ${row.id}`,
+  throw new Failure('E013', `${person} takes part in ${row.id} and cannot approve or deny it`, {
+    hint: `another person must decide, under their own name: passover approve ${row.id}; to cancel the pass: passover cancel ${row.id}`,
     exit: 4,
   })
 }
@@ -98,7 +98,7 @@ export function refuseOwnDecision({ key, row, control }: Pick<AnsweredPass, 'key
 function refuseNonApprover({ id, approvers }: InboxItem, person: string): void {
   if (!approvers || approvers.includes(person)) return
   const named = approvers.length === 0 ? 'nobody' : approvers.join(', ')
-  throw new Failure('E013', `${person} may not decide about ${id}: its policy names as approvers ${named}`, {
+  throw new Failure('E013', `${person} may not decide about ${id}: the approvers in its policy are ${named}`, {
     hint: approvers[0] ? `ask one of them to run: passover approve ${id}` : 'name approvers in the policy',
     exit: 4,
   })
@@ -106,7 +106,7 @@ function refuseNonApprover({ id, approvers }: InboxItem, person: string): void {
 
 function notToChoose({ id, item }: InboxItem): Failure {
   const first = { dispatch: 'its start', return: 'the release of its result', apply: '' }[item]
-  return usage(`--only chooses among changes, and ${id} waits for ${first}`, `decide that first: passover approve ${id} --item ${item}`)
+  return usage(`--only selects changes, but ${id} waits for ${first}`, `decide that item first: passover approve ${id} --item ${item}`)
 }
 
 /** Returns true if a stored decision is valid. Asks the audit service until it has read that far. */
@@ -139,8 +139,8 @@ async function settled(bus: Bus, pass: AnsweredPass, made: StoredByUs): Promise<
   const document = modifications ? { ...decided, modifications } : decided
   if (counts(now) || now.row.last_sequence < sequence)
     return { document, sentence: sentenceOf(now, { ...made, by: `${bus.identity}${nameMarks(marks)}` }), exit: 0 }
-  const why = `${bus.identity} is no person to this server, or it came too late`
-  return { document, sentence: `Stored, but it does not count: ${why}. passover show ${id} says why.`, exit: 4 }
+  const why = `${bus.identity} is not a registered approver, or the decision came too late`
+  return { document, sentence: `Your decision was stored but is not valid: ${why}. passover show ${id} shows why.`, exit: 4 }
 }
 
 /** Returns a sentence with the decision and the next step. */
@@ -150,16 +150,18 @@ function sentenceOf({ row, status, due: next }: AnsweredPass, made: StoredByUs &
   const yes = verdict === 'approve'
   const what = { dispatch: 'the start', return: 'the release', apply: 'the changes' }[due.item]
   const done = `${yes ? 'Approved' : 'Denied'} ${what} of ${id} as ${by}`
-  if (due.item === 'dispatch') return `${done}; it is now ${status}.${yes ? ` What comes of it: passover show ${id}` : ''}`
+  if (due.item === 'dispatch') return `${done}; it is now ${status}.${yes ? ` To see the result: passover show ${id}` : ''}`
   if (due.item === 'return') {
     const then =
-      next?.item === 'apply' ? ` Its changes wait: passover approve ${id} --item apply --from ${originator} --to ${subagent}` : ''
-    return yes ? `${done}; ${originator} gets it now.${then}` : `${done}; ${originator} gets E013 in its place.`
+      next?.item === 'apply'
+        ? ` Its changes wait for a decision: passover approve ${id} --item apply --from ${originator} --to ${subagent}`
+        : ''
+    return yes ? `${done}; ${originator} receives the result.${then}` : `${done}; ${originator} receives E013 instead of the result.`
   }
-  if (!yes) return `${done}; none is applied.`
+  if (!yes) return `${done}; no change is applied.`
   const all = Object.values(modifications)
   const taken = all.filter((one) => one === 'taken').length
-  return `${done}: ${taken} of ${count(all.length, 'change')} taken. Write them: passover apply ${id}`
+  return `${done}: ${taken} of ${count(all.length, 'change')} approved. To write the changes: passover apply ${id}`
 }
 
 async function until(bus: Bus, pass: AnsweredPass, done: (pass: AnsweredPass) => boolean): Promise<AnsweredPass> {

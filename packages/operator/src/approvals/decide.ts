@@ -48,7 +48,7 @@ export async function decide(
 ): Promise<DecisionResult> {
   const nonce = randomUUID()
   let after = 0
-  let why = 'too many people decide at the same time'
+  let why = 'too many people are deciding at the same time'
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     const outcome = await bus.publish(decisionMessage(bus, verdict, { nonce, after }))
     if (outcome.kind === 'stored') {
@@ -57,7 +57,7 @@ export async function decide(
     }
     if (outcome.kind === 'refused' && outcome.reason === 'permission') {
       throw new Failure('E013', `${bus.identity} may not decide: ${outcome.description}`, {
-        hint: 'a person does this, with credentials of their own',
+        hint: 'a person must do this with their own credentials',
       })
     }
     if (outcome.kind !== 'lost') why = outcome.description

@@ -24,7 +24,7 @@ describe('a decision that came too late', () => {
 
   it('is not if it takes others, and says how many were taken', () => {
     const all = decidedByOther(bus, pass, took('taken', 'rejected', 'rejected'))
-    expect(all).toMatchObject({ exit: 1, sentence: expect.stringContaining('maria was faster: approved, with 1 of 3 changes taken, ') })
+    expect(all).toMatchObject({ exit: 1, sentence: expect.stringContaining('maria already decided: approved 1 of 3 changes, ') })
     expect(all.document).toMatchObject({ decided: false, modifications: { m0: 'taken', m1: 'rejected', m2: 'rejected' } })
     expect(decidedByOther(bus, pass, { ...took('taken', 'rejected'), only: [2] }).exit).toBe(1)
   })
@@ -32,14 +32,14 @@ describe('a decision that came too late', () => {
   it('says where nobody checked the name of who was faster', () => {
     const before = { ...took('taken'), standing: { ...took('taken').standing, unverified: true as const } }
     expect(decidedByOther(bus, pass, before)).toMatchObject({
-      sentence: expect.stringMatching(/^maria \(unverified\) was faster/),
+      sentence: expect.stringMatching(/^maria \(unverified\) already decided/),
       document: { by: 'maria', unverified: true },
     })
   })
 
   it('is one`s own where it was: nobody was faster', () => {
     const own = { ...bus, identity: 'maria' } as Bus
-    expect(decidedByOther(own, pass, took('taken')).sentence).toMatch(/^maria decided before: approved, with 1 of 1 change taken, 4 s/)
+    expect(decidedByOther(own, pass, took('taken')).sentence).toMatch(/^maria already decided: approved 1 of 1 change, 4 s/)
   })
 
   it('of another verdict exits by what stands', () => {

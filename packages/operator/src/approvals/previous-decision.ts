@@ -29,14 +29,16 @@ export function nothingPending(bus: Bus, pass: AnsweredPass, query: DecisionQuer
   const last = pass.decisions.filter((one) => (item === undefined ? ITEMS.includes(one.item) : one.item === item)).at(-1)
   if (last) return decidedByOther(bus, pass, { item: last.item, verdict, only, standing: last })
   if (due) {
-    throw new Failure('E041', `nothing of item ${item} waits in ${row.id}: it waits for item ${due.item}`, {
+    throw new Failure('E041', `${row.id} does not wait for a decision on item ${item}, but on item ${due.item}`, {
       hint: `passover ${verdict} ${row.id} --item ${due.item}`,
     })
   }
   if (row.code === 'E013' || expired(pass, bus.now())) {
-    throw new Failure('E013', `${row.id} was not approved in time, or was refused`, { hint: `passover show ${row.id} says why`, exit: 6 })
+    throw new Failure('E013', `${row.id} was not approved in time, or was refused`, { hint: `passover show ${row.id} shows why`, exit: 6 })
   }
-  throw new Failure('E041', `${row.id} waits for no decision: it is ${pass.status}`, { hint: 'passover inbox shows what waits' })
+  throw new Failure('E041', `${row.id} does not wait for a decision: its status is ${pass.status}`, {
+    hint: 'passover inbox lists pending items',
+  })
 }
 
 /** Returns true if the record shows a pending item whose time is over. */
@@ -73,7 +75,7 @@ export function decidedByOther(bus: Bus, pass: AnsweredPass, previous: PreviousD
   }
   return {
     document: standing.modifications ? { ...document, modifications: standing.modifications } : document,
-    sentence: `${standing.person}${nameMarks(marks)} ${standing.person === bus.identity ? 'decided before' : 'was faster'}: ${done} ${ago(standing.time, bus.now())}${reason}.`,
+    sentence: `${standing.person}${nameMarks(marks)} already decided: ${done} ${ago(standing.time, bus.now())}${reason}.`,
     exit: same ? 0 : standing.verdict === 'deny' ? 6 : 1,
   }
 }
@@ -87,5 +89,5 @@ function sameChanges({ only, standing }: PreviousDecision): boolean {
 function takenOf({ modifications }: PreviousDecision['standing']): string {
   if (!modifications) return ''
   const choices = Object.values(modifications)
-  return `, with ${choices.filter((choice) => choice === 'taken').length} of ${count(choices.length, 'change')} taken,`
+  return ` ${choices.filter((choice) => choice === 'taken').length} of ${count(choices.length, 'change')},`
 }

@@ -32,7 +32,7 @@ export async function loadShownReturn(
   const modifications = reviewable(output?.artifacts ?? [])
   if (takes && !(output?.artifacts && modifications)) {
     const why = result && 'unreadable' in result ? `: ${result.unreadable}` : ''
-    throw new Failure('E021', `the changes of ${due.id} cannot be read${why}`, { hint: `passover show ${due.id} says why`, exit: 1 })
+    throw new Failure('E021', `the changes of ${due.id} cannot be read${why}`, { hint: `passover show ${due.id} shows why`, exit: 1 })
   }
   return { result, modifications: modifications ?? [] }
 }
@@ -48,7 +48,7 @@ export function reviewShown(
   const hidden = notShown(review.files, accepts)
   if (!hidden) return review
   const numbers = only ? ` --only ${only.join(',')}` : ''
-  throw usage(oneLine(hidden.why), `approve it anyway: passover approve ${due.id} --item apply${numbers} --${hidden.flag}`)
+  throw usage(oneLine(hidden.why), `to approve it anyway: passover approve ${due.id} --item apply${numbers} --${hidden.flag}`)
 }
 
 /** Returns the choice of changes for an approval. Throws Failure E042 for numbers that do not exist. */
@@ -56,7 +56,7 @@ export function chooseShown({ modifications }: ShownReturn, only: readonly numbe
   const chosen = chooseModifications(modifications, only)
   if (chosen.unknown.length === 0) return chosen.modifications
   const range = modifications.length === 1 ? 'there is only change 1' : `its changes are 1 to ${modifications.length}`
-  throw usage(`--only ${only?.join(',')}: there is no change ${chosen.unknown.join(', ')}; ${range}`, 'passover show lists them')
+  throw usage(`--only ${only?.join(',')}: there is no change ${chosen.unknown.join(', ')}; ${range}`, 'passover show lists the changes')
 }
 
 /** Verifies that the decision refers to the return in the stream. Throws Failure E013 if not. */
@@ -68,8 +68,8 @@ export async function verifyStored(bus: Bus, pass: AnsweredPass, due: Pick<Inbox
 }
 
 function otherReturnError({ id }: Pick<InboxItem, 'id'>): Failure {
-  return new Failure('E013', `the return of ${id} that was shown is not the stored one`, {
-    hint: 'look again: passover inbox; passover doctor tells whether the audit service is the right one',
+  return new Failure('E013', `the return of ${id} that was shown differs from the stored one`, {
+    hint: 'to see the current item: passover inbox; passover doctor checks the audit service',
     exit: 4,
   })
 }

@@ -14,13 +14,13 @@ function silent(why?: NoReply) {
 
 describe('a question that nobody answers', () => {
   it('tells an audit that is not there from one that did not answer in time', async () => {
-    const none = { code: 'E040', message: 'the server is there, but no audit service answers' }
+    const none = { code: 'E040', message: 'the server is running, but no audit service answers' }
     await expect(askList(silent('no_responders').bus, { limit: 1 })).rejects.toMatchObject(none)
     await expect(askList(silent().bus, { limit: 1 })).rejects.toMatchObject(none)
     await expect(askList(silent('timeout').bus, { limit: 1 })).rejects.toMatchObject({
       code: 'E040',
       message: 'the audit service did not answer within 5 s',
-      hint: expect.stringContaining('ask again'),
+      hint: expect.stringContaining('try again'),
     })
   })
 

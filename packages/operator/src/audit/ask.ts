@@ -44,7 +44,7 @@ export async function ask<Answer extends { ok: boolean }>(
   if (given === undefined) throw unanswered(why, timeout_ms)
   const parsed = answer.safeParse(given)
   if (!parsed.success)
-    throw new Failure('E040', 'the audit service answered in a form that this version does not know', {
+    throw new Failure('E040', 'the answer of the audit service has a format that this version does not know', {
       hint: 'run the same version of passover on both sides',
     })
   if (!parsed.data.ok) {
@@ -56,11 +56,11 @@ export async function ask<Answer extends { ok: boolean }>(
 
 function unanswered(why: NoReply | undefined, timeout_ms: number): Failure {
   if (why !== 'timeout')
-    return new Failure('E040', 'the server is there, but no audit service answers', {
-      hint: 'start one with `passover up`; `passover doctor` tells more',
+    return new Failure('E040', 'the server is running, but no audit service answers', {
+      hint: 'to start one: `passover up`; `passover doctor` shows details',
     })
   return new Failure('E040', `the audit service did not answer within ${timeout_ms / 1_000} s`, {
-    hint: 'it is busy, or does not run: ask again; `passover doctor` tells more',
+    hint: 'it is busy or not running: try again; `passover doctor` shows details',
   })
 }
 
@@ -121,7 +121,7 @@ async function askNamed(
 
 /** Returns true if the id is complete and not a prefix. Throws Failure E042 (exit 2) for an empty id, which would be a prefix of every id. */
 export function isWholeId({ id }: PassRef): boolean {
-  if (id === '') throw new Failure('E042', 'the id is empty', { hint: '`passover list` shows the passes', exit: 2 })
+  if (id === '') throw new Failure('E042', 'the id is empty', { hint: '`passover list` lists passes', exit: 2 })
   return WHOLE_ID.test(id)
 }
 
@@ -151,7 +151,7 @@ export async function findPass(bus: Bus, ref: PassRef, details: PassDetails = {}
   if (found[0]) return found[0]
   const erased = isWhole ? await erasedError(bus, ref) : undefined
   if (erased) throw erased
-  throw new Failure('E041', `there is no pass ${ref.id}`, { hint: '`passover list` shows the passes' })
+  throw new Failure('E041', `pass ${ref.id} does not exist`, { hint: '`passover list` lists passes' })
 }
 
 /** Returns the audit service's error for a pass that was erased. */
@@ -171,7 +171,7 @@ export function ambiguousId(id: string, rows: (PassKey & { status?: string })[],
   const more = rows.length + left_out - shown.length
   const rest = more > 0 ? [`  … and ${more} more`] : []
   return new Failure('E042', `several passes have the id ${id}:\n${[...shown, ...rest].join('\n')}`, {
-    hint: 'say which: the whole id, with --from <agent> and --to <agent>',
+    hint: 'name the pass by its whole id, with --from <agent> and --to <agent>',
     exit: 2,
   })
 }

@@ -24,9 +24,9 @@ export async function publishCustodyEvent(bus: Bus, request: CustodyRequest): Pr
   if (outcome.kind === 'stored') return outcome.sequence
   if (outcome.kind === 'refused' && outcome.reason === 'permission') {
     throw new Failure('E013', `${bus.identity} may not hold or erase: ${outcome.description}`, {
-      hint: 'a custodian does this, with credentials of their own (docs/reference/permissions.md)',
+      hint: 'a custodian must do this with their own credentials (docs/reference/permissions.md)',
     })
   }
   const why = 'description' in outcome ? outcome.description : outcome.kind
-  throw new Failure('E040', `it was not stored, as far as is known: ${why}`, { hint: 'see what stands: passover audit hold list' })
+  throw new Failure('E040', `it was probably not stored: ${why}`, { hint: 'to see the current holds: passover audit hold list' })
 }

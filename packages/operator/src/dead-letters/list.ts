@@ -45,7 +45,7 @@ export async function findDeadLetter(bus: Bus, ref: PassRef): Promise<DeadLetter
   const [row] = rows
   const detail = found[0] ?? (row && (await deadLettersOf(bus, { id: row.id, from: row.originator, to: row.subagent }))[0])
   if (detail) return detail
-  throw new Failure('E041', `there is no dead letter ${ref.id}`, { hint: '`passover dlq list` shows what is dead' })
+  throw new Failure('E041', `dead letter ${ref.id} does not exist`, { hint: '`passover dlq list` lists dead letters' })
 }
 
 async function deadLettersOf(bus: Bus, { id, from, to }: PassRef): Promise<DeadLetterDetail[]> {

@@ -78,14 +78,16 @@ async function refuseLostParts(
   const moved = parts.filter(({ data }) => !data)
   const bytes = moved.reduce((sum, { size }) => sum + size, 0)
   if (!admits(bytes))
-    throw new Failure('E041', `the context of ${id} has ${bytes} bytes, too many to check here`, { hint: `passover dlq requeue ${id}` })
+    throw new Failure('E041', `the context of ${id} has ${bytes} bytes, which is too large to check here`, {
+      hint: `passover dlq requeue ${id}`,
+    })
   for (const part of moved) {
     try {
       await bus.parts.fetch(part)
     } catch (error) {
       if (!(error instanceof PartError)) throw error
-      throw new Failure('E041', `${id} cannot be requeued: its part "${part.name}" is no longer there: ${error.message}`, {
-        hint: 'ask for it anew, with the context at hand: passover request',
+      throw new Failure('E041', `${id} cannot be requeued: its part "${part.name}" is no longer stored: ${error.message}`, {
+        hint: 'send a new request with its context: passover request',
       })
     }
   }
@@ -99,8 +101,8 @@ export async function refuseEndedParent(
 ): Promise<void> {
   const [above] = await askPasses(bus, { id: parent.id, from: parent.originator, to: parent.subagent })
   if (above && isOpen(above.row)) return
-  throw new Failure('E013', `${id} was asked for within ${keyText(parent)}, which has ended`, {
-    hint: `what asked for it must be asked for again: passover show ${parent.id}`,
+  throw new Failure('E013', `${id} is a child of ${keyText(parent)}, which has ended`, {
+    hint: `request the parent again: passover show ${parent.id}`,
     exit: 4,
   })
 }
@@ -118,8 +120,8 @@ async function publish(bus: Bus, message: PublishMessage, id: string): Promise<v
     }
     await new Promise((again) => setTimeout(again, POLL_MS))
   }
-  throw new Failure(code, `it is recorded that it is requeued as ${id}, but the request was not stored: ${why}`, {
-    hint: `requeue it once more, with credentials that may ask as ${bus.identity}: it goes on from here`,
+  throw new Failure(code, `the dead letter is recorded as requeued as ${id}, but the request was not stored: ${why}`, {
+    hint: `run the command again with credentials that may publish requests as ${bus.identity}: it continues from here`,
   })
 }
 
@@ -144,5 +146,5 @@ function requeued(
   if (pass?.status === 'refused') {
     return { document, sentence: `Requeued ${letter.id} as ${id}, which was refused: ${statusLabel(pass.row)}.`, exit: 4 }
   }
-  return { document, sentence: `Requeued ${letter.id} as ${id} (${status}) by ${who}. What comes of it: passover show ${id}`, exit: 0 }
+  return { document, sentence: `Requeued ${letter.id} as ${id} (${status}) by ${who}. To see the result: passover show ${id}`, exit: 0 }
 }

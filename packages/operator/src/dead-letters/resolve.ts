@@ -29,7 +29,7 @@ export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBod
   const nonce = randomUUID()
   const body: SettledBody = { v: WIRE_VERSION, ...what }
   let now = letter
-  let why = 'the audit service has not read so far'
+  let why = 'the audit service has not processed it yet'
   // The audit ignores messages that the server published on a client's behalf; the guard counts them.
   let passed = 0
   for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -43,7 +43,7 @@ export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBod
     if (outcome.kind === 'stored') return { kind: 'mine' }
     if (outcome.kind === 'refused' && outcome.reason === 'permission') {
       throw new Failure('E013', `${bus.identity} may not settle dead letters: ${outcome.description}`, {
-        hint: 'a person does this, with credentials of their own',
+        hint: 'a person must do this with their own credentials',
       })
     }
     if (outcome.kind !== 'lost') why = outcome.description
@@ -53,7 +53,7 @@ export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBod
     await new Promise((again) => setTimeout(again, RETRY_DELAY_MS))
     now = (await findDeadLetter(bus, deadLetterRef(letter))).letter
   }
-  throw new Failure('E040', `it was not stored what becomes of ${letter.id}: ${why}`, { hint: 'try again' })
+  throw new Failure('E040', `the decision about ${letter.id} was not stored: ${why}`, { hint: 'try again' })
 }
 
 export function keyOf({ originator, subagent, id }: DeadLetter) {
@@ -82,8 +82,8 @@ export function alreadySettled(
 /** Throws if the dead letter cannot be resolved yet. */
 export function refusePending({ letter }: DeadLetterDetail): void {
   if (letter.state !== 'pending') return
-  throw new Failure('E040', `${letter.id} was given up by the server, and no dispatcher has ended it yet`, {
-    hint: 'start one: passover up; then it has its return, and can be requeued or dropped',
+  throw new Failure('E040', `the server gave up delivering ${letter.id}, and no dispatcher has closed it yet`, {
+    hint: 'to start a dispatcher: passover up; it ends the pass, which can then be requeued or dropped',
   })
 }
 

@@ -21,18 +21,20 @@ export interface StoredRequest {
  */
 export function readStoredRequest({ letter, request }: DeadLetterDetail): StoredRequest {
   if (letter.what === 'notice') {
-    throw new Failure('E031', `what died of ${letter.id} is a notice that nobody took; the pass itself stands`, {
-      hint: `passover show ${letter.id}; put the notice aside: passover dlq drop ${letter.id}`,
-    })
+    throw new Failure(
+      'E031',
+      `the dead letter of ${letter.id} is a notification that could not be delivered; the pass itself is not affected`,
+      { hint: `to see the pass: passover show ${letter.id}; to drop the notification: passover dlq drop ${letter.id}` },
+    )
   }
   if (letter.code === 'E005') {
-    throw new Failure('E005', `${letter.id} is no request that can be repeated: ${letter.message}`, {
-      hint: `see its bytes: passover dlq show ${letter.id}; mend what sent it, and drop it: passover dlq drop ${letter.id}`,
+    throw new Failure('E005', `${letter.id} is not a request that can be sent again: ${letter.message}`, {
+      hint: `to see its bytes: passover dlq show ${letter.id}; fix its sender, then drop it: passover dlq drop ${letter.id}`,
     })
   }
   if (!request) {
-    throw new Failure('E041', `the request of ${letter.id} is no longer there, or too large for an answer`, {
-      hint: 'ask for it anew: passover request',
+    throw new Failure('E041', `the request of ${letter.id} is no longer stored, or too large for an answer`, {
+      hint: 'send a new request: passover request',
     })
   }
   const form = bodyType(request.data, request.content_type)

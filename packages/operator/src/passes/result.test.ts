@@ -67,7 +67,7 @@ describe('what came back', () => {
 
   it('is unreadable where it is neither', async () => {
     expect(await readResult(bus, pass(new Uint8Array([0xc1])))).toMatchObject({ unreadable: expect.any(String) })
-    expect(await readResult(bus, pass(['a list']))).toMatchObject({ unreadable: 'it is no record' })
+    expect(await readResult(bus, pass(['a list']))).toMatchObject({ unreadable: 'it is not an object' })
     expect(await readResult(bus, pass({ v: 1, output: { artifacts: [{ part: 'artifact:0' }] } }))).toMatchObject({
       unreadable: expect.stringContaining('missing'),
     })

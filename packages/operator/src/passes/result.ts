@@ -17,22 +17,22 @@ export async function readResult(
   admits: (bytes: number) => boolean = () => true,
 ): Promise<PassResult | undefined> {
   const stored = pass.return
-  if (!stored) return pass.return_left_out ? { unreadable: 'it is too large for an answer and stands in the stream' } : undefined
+  if (!stored) return pass.return_left_out ? { unreadable: 'it is too large for an answer; it is stored in the stream' } : undefined
   const decoded = decode(stored.data, stored.content_type)
   if (!decoded.ok) return { unreadable: decoded.error.message }
   const body = decoded.value
-  if (!isBody(body)) return { unreadable: 'it is no record' }
+  if (!isBody(body)) return { unreadable: 'it is not an object' }
   if ('error' in body) return errorOf(body)
   const output = outputIn(body, pass.key)
   const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
   const bytes = outputBytes(stored.data, parts)
-  if (!admits(bytes)) return { unreadable: `its output has ${bytes} bytes, too many to load here: passover show` }
+  if (!admits(bytes)) return { unreadable: `its output has ${bytes} bytes, which is too large to load here; to see it: passover show` }
   return join(bus, { output, parts, key: pass.key })
 }
 
 function errorOf(body: Record<string, unknown>): PassResult {
   const parsed = passError.safeParse(body.error)
-  if (!parsed.success) return { unreadable: 'it tells an error that is none' }
+  if (!parsed.success) return { unreadable: 'its error is malformed' }
   return { error: parsed.data, ...(body.raw_output === undefined ? {} : { raw_output: body.raw_output }) }
 }
 

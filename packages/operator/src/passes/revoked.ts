@@ -34,7 +34,7 @@ export function revokedText({ agent, at }: RevokedAgent): string {
 export function refuseRevoked({ row: { id }, revoked }: Pick<AnsweredPass, 'row' | 'revoked'>, command: 'approve' | 'apply'): void {
   if (!revoked) return
   throw new Failure('E013', `${revokedText(revoked)}, and it takes part in ${id}: nothing was approved`, {
-    hint: `look at it: passover show ${id}; to ${command} it all the same: passover ${command} ${id} --despite-revocation (over HTTP: "despite_revocation": true); to end all that ${revoked.agent} asked for: passover cancel --from ${revoked.agent} --all`,
+    hint: `to see the pass: passover show ${id}; to ${command} it anyway: passover ${command} ${id} --despite-revocation (over HTTP: "despite_revocation": true); to cancel all passes from ${revoked.agent}: passover cancel --from ${revoked.agent} --all`,
     exit: 4,
   })
 }

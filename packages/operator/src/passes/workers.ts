@@ -114,5 +114,5 @@ export function waitsForWorker({ status }: Pick<PassRow, 'status'>): boolean {
 
 /** Returns the reason why a pass waits, and the command that helps. */
 export function noWorkersText(subagent: string): string {
-  return `Queued: 0 workers on \`${subagent}\`, start one with: passover work ${subagent} -- <command>`
+  return `Queued: no workers on \`${subagent}\`; to start one: passover work ${subagent} -- <command>`
 }

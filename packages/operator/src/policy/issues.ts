@@ -15,8 +15,8 @@ export interface FileIssue extends PolicyFault {
 export function invalidPolicyError(what: string, faults: FileIssue[]): Failure {
   const errors = faults.filter(({ severity }) => severity === 'error')
   const code = errors.every((fault) => fault.code === 'E031') ? 'E031' : 'E030'
-  return new Failure(code, `${what} has ${count(errors.length, 'fault')}`, {
-    hint: `nothing was changed; ${errors.every(isMissing) ? REGISTER_HINT : 'mend it'} and try again`,
+  return new Failure(code, `${what} has ${count(errors.length, 'error')}`, {
+    hint: `nothing was changed; ${errors.every(isMissing) ? REGISTER_HINT : 'fix the policy'} and try again`,
     faults: faults.map(jsonFault),
     lines: [
       ...faults.slice(0, MAX_ISSUES_SHOWN).map(faultText),
@@ -29,7 +29,7 @@ export function invalidPolicyError(what: string, faults: FileIssue[]): Failure {
 const MAX_ISSUES_SHOWN = 50
 
 /** Hint for a document that is valid itself: a project's policy is often written before its agents are registered. */
-const REGISTER_HINT = 'register who is missing, or say that they come later (--allow-missing),'
+const REGISTER_HINT = 'register the missing agents, or allow them to be missing (--allow-missing),'
 
 /** Returns true if the only fault is that no agent with the name is registered. */
 export function isMissing({ places }: Pick<PolicyFault, 'places'>): boolean {

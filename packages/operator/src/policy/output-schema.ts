@@ -2,7 +2,7 @@ import { formatValue, isBody, type PolicyFault, pathText } from '@passover/core'
 import { type OutputSchemas, outputSchemas } from '@passover/validation'
 import { Failure } from '../errors.js'
 
-const EXPECTED = 'a JSON Schema (2020-12, or 07 where $schema says so) that refers to nothing outside itself'
+const EXPECTED = 'a JSON Schema (2020-12, or draft 07 with that $schema) without external references'
 
 /** Throws E030 for a schema that does not compile, since it would reject every output. `where` names the schema in the error. */
 export async function requireCompiling(schema: unknown, where: string): Promise<void> {

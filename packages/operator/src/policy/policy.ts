@@ -42,7 +42,7 @@ export async function activePolicy({ store }: Pick<PolicySession, 'store'>): Pro
 export async function versionOf({ store }: Pick<PolicySession, 'store'>, version: number): Promise<ActivePolicy> {
   if (version === 0) return { version, document: {} }
   const value = await store.version(version)
-  if (!value) throw new Failure('E041', `there is no policy version ${version}`, { hint: 'passover policy history lists them' })
+  if (!value) throw new Failure('E041', `there is no policy version ${version}`, { hint: 'passover policy history lists the versions' })
   return { version, document: value.document, value }
 }
 
@@ -95,9 +95,9 @@ export function versionConflict(
   { now, base, keptIn, names }: { now: number; base: number; keptIn?: string | undefined; names?: NameVerification | undefined },
 ): Failure {
   const who = winner
-    ? `${winner.by}${nameMarks({ ...names })} was faster: version ${winner.version} came ${ago(winner.time, now)} (${dateTime(winner.time)})${winner.reason ? `, "${winner.reason}"` : ''}`
+    ? `${winner.by}${nameMarks({ ...names })} published version ${winner.version} ${ago(winner.time, now)} (${dateTime(winner.time)})${winner.reason ? `, "${winner.reason}"` : ''}`
     : 'the policy was reset'
-  const kept = keptIn ? ` What you wrote is still in ${keptIn}.` : ''
+  const kept = keptIn ? ` Your text is still in ${keptIn}.` : ''
   const hint = `passover policy diff ${base}${winner ? ` ${winner.version}` : ''} shows what changed; then try again`
-  return new Failure('E031', `${who}; yours, made upon version ${base}, was not published.${kept}`, { hint, exit: 1 })
+  return new Failure('E031', `${who}; your change is based on version ${base} and was not published.${kept}`, { hint, exit: 1 })
 }

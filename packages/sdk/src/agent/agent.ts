@@ -261,8 +261,8 @@ class ConnectedAgent implements Agent {
   async onDurableReturn(listener: DurableReturnListener): Promise<AsyncDisposable> {
     checkListener(listener)
     if (!this.#durable && !(await hasDurableReturns(this.#deps))) {
-      const how = `connect with durable_returns: true, or let a person say so: passover agents set ${this.name} --durable-returns`
-      throw new PassOverError('E005', `returns wait only for who asks for it: ${how}`, { field: 'durable_returns' })
+      const how = `connect with durable_returns: true, or run: passover agents set ${this.name} --durable-returns`
+      throw new PassOverError('E005', `returns are kept only for agents with durable returns: ${how}`, { field: 'durable_returns' })
     }
     await registerDurableReturns(this.#deps)
     const waiting = await DurableReturns.start({ deps: this.#deps, returns: this.#origin.returns }, listener)

@@ -68,7 +68,7 @@ describe('resolveSettings', () => {
     expect(() => resolveSettings({ agent: 'scout' }, isolated)).toThrow(
       expect.objectContaining({
         code: 'E013',
-        message: expect.stringMatching(/^agent scout was not added: .* passover auth add agent scout$/),
+        message: expect.stringMatching(/^agent scout has no credentials, .* passover auth add agent scout$/),
       }),
     )
     expect(resolveSettings({ agent: 'scout', credentials: { token: 't' } }, isolated)).toMatchObject({ credentials: { token: 't' }, tls })

@@ -221,8 +221,8 @@ function resolveAccess(
     const mend = `passover auth add agent ${agent}`
     const why =
       isolated.revoked_at === undefined
-        ? `agent ${agent} was not added: this installation lets in only agents that have credentials. Run: ${mend}`
-        : `credentials of agent ${agent} were revoked. To let it in again, run: ${mend}`
+        ? `agent ${agent} has no credentials, and this installation accepts only agents with credentials. Run: ${mend}`
+        : `credentials of agent ${agent} were revoked. To give it access again, run: ${mend}`
     throw new PassOverError('E013', why, { mend })
   }
   const { user, password: pass } = project.file

@@ -85,7 +85,7 @@ function workingDirectory({ directory }: ConnectOptions): string {
     return process.cwd()
   } catch {
     if (directory !== undefined) return directory
-    throw invalidOption('directory', 'the working directory does not exist any more; give another one')
+    throw invalidOption('directory', 'the working directory no longer exists; set another one')
   }
 }
 
@@ -111,7 +111,7 @@ function reportServer({ source, from, servers }: Settings): void {
 /** Returns a hint for the case that no server was named: the project may be in another directory. */
 function noProjectHint({ agent, directory, source }: Settings): string {
   if (source !== 'default') return ''
-  return ` (There is no project in ${directory} or above it in its repository; of one elsewhere: connect('${agent}', { directory: '<its path>' }).)`
+  return ` (No project was found in ${directory} or above it in its repository. To use a project elsewhere: connect('${agent}', { directory: '<its path>' }).)`
 }
 
 async function openConnection(settings: Settings) {

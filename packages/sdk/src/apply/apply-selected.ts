@@ -104,7 +104,7 @@ async function applyTaken(home: ApplyHome, todo: ToApply): Promise<Applied> {
 /** Opens the apply journal of the directory and locks the directory for changes. */
 async function enter({ deps, directory }: ApplyHome): Promise<{ folder: DirectoryHandle; lock: AsyncDisposable }> {
   const folder = await openHome(directory, 'make')
-  if (!folder) throw new Error('.passover/apply was made and is not there')
+  if (!folder) throw new Error('.passover/apply was created but has disappeared')
   try {
     return { folder, lock: await lockDirectory(deps, folder) }
   } catch (error) {
@@ -168,7 +168,7 @@ function refuseAll(todo: ToApply, error: unknown): Applied {
   const coded = error instanceof PassOverError
   if (coded && error.code !== 'E013') throw error
   const code = codeOf(error)
-  const why = coded ? error.message : code.startsWith('E') ? `nothing can be written into the directory (${code})` : String(error)
+  const why = coded ? error.message : code.startsWith('E') ? `cannot write to the directory (${code})` : String(error)
   const conflicts = todo.taken.map(({ number, modification }) => ({ number, path: modification.path, kind: 'refused' as const, why }))
   return { ...report(todo, { items: [] }, []), conflicts }
 }

@@ -120,8 +120,8 @@ async function readPass(deps: Deps, about: About, until: number): Promise<{ pass
     const found = pass && ((pass.return as StoredReturn | undefined) ?? (pass.return_left_out ? await storedReturn(deps, pass) : undefined))
     if (pass && found) return { pass, found }
     if (deps.clock.monotonic() > until) {
-      if (!pass) throw new PassOverError('E041', `there is no pass ${about.id} of ${deps.bus.identity}`, { id: about.id })
-      throw new PassOverError('E041', `${about.id} has returned nothing to apply: it is ${pass.status}`, { id: about.id })
+      if (!pass) throw new PassOverError('E041', `${deps.bus.identity} has no pass ${about.id}`, { id: about.id })
+      throw new PassOverError('E041', `${about.id} has no output to apply: its status is ${pass.status}`, { id: about.id })
     }
     await sleep(deps.clock, RETRY_DELAY_MS)
   }
@@ -130,13 +130,13 @@ async function readPass(deps: Deps, about: About, until: number): Promise<{ pass
 async function askOwn({ bus }: Deps, { id, subagent }: About): Promise<AnsweredPass | undefined> {
   const question = { op: 'pass' as const, originator: bus.identity, id, ...(subagent !== undefined && { subagent }) }
   const answer = passAnswer.safeParse(await bus.ask(question).catch(() => undefined))
-  if (!answer.success) throw new PassOverError('E040', 'nobody answers who knows what was decided (no audit service)', { id })
+  if (!answer.success) throw new PassOverError('E040', 'no audit service answers, so the decision on the changes cannot be read', { id })
   if (!answer.data.ok) {
     if (answer.data.error.code === 'E041') return undefined
     throw PassOverError.from(answer.data.error)
   }
   const own = answer.data.passes.filter(({ key }) => key.originator === bus.identity)
-  if (own.length > 1) throw new PassOverError('E042', `several passes have the id ${id}: say which subagent's`, { id })
+  if (own.length > 1) throw new PassOverError('E042', `several passes have the id ${id}: name the subagent`, { id })
   return own[0]
 }
 

@@ -43,7 +43,7 @@ export function applyBlockedReason({
   if (withheld) return new PassOverError('E013', 'the output was not released', { ...key, approval: 'denied' })
   if (unacceptable) return PassOverError.from(unacceptable)
   if (status !== 'awaiting_release') return undefined
-  return new PassOverError('E013', 'the output awaits its release, and is not applied before', { ...key })
+  return new PassOverError('E013', 'the output cannot be applied before it is released', { ...key })
 }
 
 /**
@@ -62,7 +62,7 @@ export function authorizeApply(input: AuthorizationInput, only?: readonly number
     const reason = decision.reason ? `: ${decision.reason}` : ''
     return no(`${decision.person}${nameMarks(decision)} denied the application${reason}`, { approval: 'denied', person: decision.person })
   }
-  if (!decision && control?.policy.require_user_approval !== false) return no('nobody approved the application of this output')
+  if (!decision && control?.policy.require_user_approval !== false) return no('the application of this output has no approval')
   const taken = decision ? takenModifications(all, decision) : [...all]
   const unknown = only?.filter((number) => !all.some((one) => one.number === number)) ?? []
   if (unknown.length > 0) return { ok: false, error: new PassOverError('E005', `there is no modification ${unknown.join(', ')}`, { only }) }

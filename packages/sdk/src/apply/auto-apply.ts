@@ -29,12 +29,12 @@ export async function autoApply(home: ApplyHome, key: PassKey, output: WorkOutpu
   const say = (what: string) => report(`${key.id} of ${key.subagent} was not applied automatically: ${what}`)
   try {
     const told = await readThrough(home, key)
-    if (!told) return say('nobody answers who knows its policy')
+    if (!told) return say('no audit service answers, so its policy cannot be read')
     const input = authorizationInput(told.pass, told.found, output)
     const taken = told.pass.record?.application ? [] : authorizeAutoApply(input, output)
     if (taken.length === 0) return
     const running = taken.flatMap(({ modification: { path } }) => runsByItself(path)?.replace(/^/, `${visible(path)}: `) ?? [])
-    if (running.length > 0) return say(`${running.join('; ')}. Review it: passover apply ${key.id}`)
+    if (running.length > 0) return say(`${running.join('; ')}. To review it: passover apply ${key.id}`)
     const applied_by = input.decision?.person ?? deps.bus.identity
     const done = await applySelected(home, { key, all: input.all, taken, applied_by, binary: false })
     noteApplied(output, done)

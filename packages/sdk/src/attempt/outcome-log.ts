@@ -10,10 +10,10 @@ export interface AttemptEnd {
 }
 
 const DISCARD_REASONS: Record<Discarded, string> = {
-  ended: 'the pass had ended',
-  lost: 'another attempt answers',
-  gave_up: 'the server did not take its return',
-  handed_back: 'the worker shut down and handed the work back',
+  ended: 'the pass has already ended',
+  lost: 'another attempt returned',
+  gave_up: 'the server did not accept its return',
+  handed_back: 'the worker shut down and returned the work to the queue',
 }
 
 /** Logs the end of an attempt, once. Only now is it known whether the pass ended with the result of this attempt. */
@@ -42,7 +42,7 @@ function logDiscarded(worker: { logger: WorkerLogger }, run: Run, { end, thrown 
   const isSame = own !== undefined && own.code === found?.code
   const error = isSame ? own : found
   const ending = error ? `: ${error.code} ${error.message}` : ''
-  const failing = own && !isSame ? `; its own was ${own.code} ${own.message}` : ''
+  const failing = own && !isSame ? `; its own error was ${own.code} ${own.message}` : ''
   const text = attemptText({ pass, attempt, what: `discarded, ${DISCARD_REASONS[why]}${ending}${failing}`, ...(!isSame && { thrown }) })
   worker.logger({ kind: 'discarded', pass, attempt, why, ...(error && { error }), text })
 }

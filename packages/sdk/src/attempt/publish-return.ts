@@ -34,7 +34,7 @@ const MAX_LATE_BYTES = 262_144
 const MAX_TRIES_BY_READ = 4
 /** Length to which the raw output beside an error is cut if the body would exceed four times as many bytes. */
 const MAX_RAW_TEXT = 65_536
-const SAY_LESS = 'return less beside artifacts and text, which travel apart where they are large: a shorter summary, or fewer artifacts'
+const SAY_LESS = 'return a shorter summary or fewer artifacts; large artifacts and texts are stored separately'
 
 /**
  * Publishes the return of this attempt after its last step (docs/architecture/worker.md#giving-back). If the guard refuses it, reads the journal to
@@ -99,7 +99,7 @@ async function publishWithRetries(
     }
     const { outcome } = advanced
     if (outcome.kind === 'refused' && outcome.reason === 'too_large' && 'output' in result) {
-      const error = tooLargeError(`the output is larger than a message may be: ${outcome.description}`, SAY_LESS)
+      const error = tooLargeError(`the output is larger than the maximum message size: ${outcome.description}`, SAY_LESS)
       run.result = { error, raw_output: result.output }
       return publishReturn(context, run, run.result)
     }

@@ -87,7 +87,7 @@ export function stopAtDeadline(run: Run): PassError {
 
 /** Describes how a return that is not from this run ended the pass. */
 export function terminationBy({ by, code }: Step): Run['ended'] {
-  return { by, error: code && passError(code, 'the pass had ended') }
+  return { by, error: code && passError(code, 'the pass has already ended') }
 }
 
 export interface RunStart {

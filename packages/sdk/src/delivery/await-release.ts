@@ -119,5 +119,5 @@ function expiredError(held: HeldReturn): PassOverError {
 }
 
 function closedError(key: PassKey): PassOverError {
-  return new PassOverError('E040', 'the agent was closed while its output awaited release; ask for its id again', { ...key })
+  return new PassOverError('E040', 'the agent was closed while the output waited for its release; request the same id again', { ...key })
 }

@@ -57,6 +57,6 @@ describe('ReturnNotices', () => {
     expect(timers.map(({ ms }) => ms)).toEqual([10_000])
     timers[0]?.fn()
     await drained
-    expect(said).toEqual(['the agent closes, though after 10000 ms its listeners are not done with 1 of their returns'])
+    expect(said).toEqual(['the agent closes although its listeners have not finished 1 returns after 10000 ms'])
   })
 })

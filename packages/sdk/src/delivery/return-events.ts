@@ -54,8 +54,7 @@ export class ReturnEvents {
     if (this.#telling.size === 0) return
     await withTimeout(this.#deps.clock, DRAIN_TIMEOUT_MS, this.#settled())
     const left = this.#telling.size
-    if (left > 0)
-      this.#deps.say?.(`the agent closes, though after ${DRAIN_TIMEOUT_MS} ms its listeners are not done with ${left} of their returns`)
+    if (left > 0) this.#deps.say?.(`the agent closes although its listeners have not finished ${left} returns after ${DRAIN_TIMEOUT_MS} ms`)
   }
 
   async #settled(): Promise<void> {

@@ -154,7 +154,7 @@ export class DurableReturns implements AsyncDisposable {
       if (await this.#ackLookup.has(sequence)) return { ok: true }
       await this.#listener(outcome.ok ? { pass: key, output: outcome.output } : { pass: key, error: outcome.error })
     } catch (error) {
-      this.#deps.say?.(`a listener of waiting returns failed for ${key.id}, which it will be told again: ${describeThrown(error).message}`)
+      this.#deps.say?.(`a listener of durable returns failed for ${key.id}, which is delivered again: ${describeThrown(error).message}`)
       return this.#again()
     } finally {
       this.#free()
@@ -207,7 +207,7 @@ export async function registerDurableReturns(deps: Deps): Promise<void> {
     if (deps.clock.monotonic() >= until) break
     await sleep(deps.clock, REGISTER_RETRY_MS)
   }
-  throw new PassOverError('E040', `no dispatcher answered: returns do not wait for "${deps.bus.identity}"`, {
+  throw new PassOverError('E040', `no dispatcher answered, so returns are not kept for "${deps.bus.identity}"`, {
     connected: deps.bus.connected,
   })
 }

@@ -19,7 +19,7 @@ export interface WorkerContext extends ReturnContext {
 }
 
 function returnedTwiceError(): PassOverError {
-  return new PassOverError('E013', 'this pass has been returned already')
+  return new PassOverError('E013', 'this pass has already been returned')
 }
 
 /** The view of a run that its handler gets. */
@@ -130,8 +130,8 @@ export class HandlerPass implements Pass, Scoped {
       throw PassOverError.from(answered.error)
     }
     if (given === 'returned') return
-    const why = { ended: 'the pass had ended before', lost: 'a newer attempt has begun', gave_up: 'the server did not answer' }[given]
-    throw new PassOverError(given === 'gave_up' ? 'E040' : 'E013', `the return does not count: ${why}`, { outcome: given })
+    const why = { ended: 'the pass had already ended', lost: 'a newer attempt has started', gave_up: 'the server did not answer' }[given]
+    throw new PassOverError(given === 'gave_up' ? 'E040' : 'E013', `the return was not accepted: ${why}`, { outcome: given })
   }
 
   scope(): Scope {

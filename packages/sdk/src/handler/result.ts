@@ -29,7 +29,7 @@ import { tooLargeError, toSendableError } from '../errors/sendable-error.js'
 import { WorkError } from './pass.js'
 
 const MAX_ISSUES_SHOWN = 3
-const AS_FILES = 'return a shorter text, or what it says as file modifications'
+const AS_FILES = 'return a shorter text, or return the content as file modifications'
 
 /**
  * Publishes the return of a run, once. A second call gets the outcome of the first. Past the deadline the return is E010 whatever the output, because

@@ -118,7 +118,7 @@ function contextOf(parts: () => LoadedPart[]): () => WorkContext {
   return () => {
     if (context) return context
     const joined = joinContext(parts())
-    if (!joined.ok) throw new PassOverError('E011', `the context cannot be put together: ${joined.error}`)
+    if (!joined.ok) throw new PassOverError('E011', `the context cannot be assembled: ${joined.error}`)
     context = joined.value
     return context
   }
@@ -131,7 +131,7 @@ function answerOf(worker: WorkerContext, run: Run, outcome: HandlerOutcome): Run
     case 'threw':
       return thrownAnswer(outcome.error, run)
     default:
-      return { error: passError('E021', 'the handler returned nothing, and did not call return()') }
+      return { error: passError('E021', 'the handler returned nothing and did not call return()') }
   }
 }
 

@@ -42,7 +42,7 @@ describe('connectHttp', () => {
     [{ url: 'localhost:7731' }, 'url: must be an address such as http://127.0.0.1:7420'],
     [{ url: 'http://x:6000' }, 'url: has a port that fetch does not connect to: 6000'],
     [{ url: 'nats://x' }, 'url: must be an address such as http://127.0.0.1:7420'],
-    [{ url: 'http://me:s3cret@x' }, 'url: must not include a user or password; give a token'],
+    [{ url: 'http://me:s3cret@x' }, 'url: must not include a user or password; use a token'],
     [{ url: 'http://x', token: 's3cret\n' }, 'token: must be printable ASCII without spaces'],
     [{ uri: 'http://x', url: 'http://x' }, 'uri: unknown option; did you mean url?'],
     [{}, 'url: is missing: text is needed'],

@@ -42,7 +42,7 @@ export function checkHttp(options: HttpOptions): void {
   const parsed = URL.canParse(url) ? new URL(url) : undefined
   if (parsed?.protocol !== 'http:' && parsed?.protocol !== 'https:')
     throw invalidOption('url', 'must be an address such as http://127.0.0.1:7420')
-  if (parsed.username || parsed.password) throw invalidOption('url', 'must not include a user or password; give a token')
+  if (parsed.username || parsed.password) throw invalidOption('url', 'must not include a user or password; use a token')
   if (blockedPort(url) !== undefined) throw invalidOption('url', `has a port that fetch does not connect to: ${blockedPort(url)}`)
   if (parsed.search || parsed.hash) throw invalidOption('url', 'must not include a query or a fragment')
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) throw invalidOption('token', 'must be printable ASCII without spaces')
@@ -109,7 +109,10 @@ export async function call<T>(options: HttpOptions, path: string, asked: Ask = {
   try {
     return (await response.json()) as T
   } catch {
-    throw new PassOverError('E040', `what answers at ${options.url} is not a gateway; below a path of a proxy, the url includes that path`)
+    throw new PassOverError(
+      'E040',
+      `the server at ${options.url} is not a gateway; behind a proxy with a path, the url must include that path`,
+    )
   }
 }
 

@@ -16,7 +16,7 @@ export async function readPassStatus(home: { deps: Deps; window: IdWindow }, key
   }
   const steps = await home.deps.bus.journal.glimpse(key).catch(() => undefined)
   if (steps?.length) return passStatus(foldJournal(steps, home.window).journal)
-  if (asked.kind === 'unknown') throw new PassOverError('E041', `there is no pass ${key.id} to ${key.subagent}`, { ...key })
+  if (asked.kind === 'unknown') throw new PassOverError('E041', `no pass ${key.id} to ${key.subagent} exists`, { ...key })
   if (steps) return 'requested'
   throw new PassOverError('E040', 'the server cannot be reached', { ...key })
 }

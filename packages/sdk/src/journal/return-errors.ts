@@ -13,7 +13,7 @@ export function unreachableError(why: string, key?: PassKey): PassOverError {
  * another.
  */
 export function unconfirmedReturnError(key: PassKey, returned: number): PassOverError {
-  const message = `a return of the pass is stored (sequence ${returned}), and the audit, which confirms that it counts, does not answer; do not ask for the work again, ask for its id when the audit is back`
+  const message = `a return of the pass is stored (sequence ${returned}), but the audit service, which confirms that it is valid, does not answer; do not request the work again, but request the same id when the audit service is back`
   // Not recoverable: a retry would repeat the work under another id.
   return new PassOverError('E040', message, { ...key, returned, recoverable: false })
 }
@@ -28,13 +28,13 @@ export function subscribeError(error: unknown): PassOverError {
 }
 
 export function idReusedError(key: PassKey): PassOverError {
-  return new PassOverError('E005', `id: ${key.id} is the id of another request to ${key.subagent}`, { field: 'id', ...key })
+  return new PassOverError('E005', `id: ${key.id} was already used for another request to ${key.subagent}`, { field: 'id', ...key })
 }
 
 export function passNotFoundError(key: PassKey): PassOverError {
-  return new PassOverError('E041', `there is no pass ${key.id} to ${key.subagent}`, { ...key })
+  return new PassOverError('E041', `no pass ${key.id} to ${key.subagent} exists`, { ...key })
 }
 
 export function agentClosedError(): PassOverError {
-  return new PassOverError('E040', 'the agent was closed while the pass was waited for; ask for its id again')
+  return new PassOverError('E040', 'the agent was closed while it waited for the pass; request the same id again')
 }

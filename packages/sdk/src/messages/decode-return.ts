@@ -24,9 +24,9 @@ export function decodeReturn(
   const decoded = decode(found.data, found.content_type)
   if (!decoded.ok) return invalidReturn('E021', `the return cannot be decoded: ${decoded.error.message}`)
   const body = decoded.value
-  if (!isBody(body)) return invalidReturn('E021', 'the return is no record')
+  if (!isBody(body)) return invalidReturn('E021', 'the return is not an object')
   if ('error' in body) return errorOf(body, found.by)
-  if (found.by === SYSTEM) return invalidReturn('E021', 'the system returned no error')
+  if (found.by === SYSTEM) return invalidReturn('E021', 'the return of the dispatcher contains no error')
   const output = outputIn(body, key)
   const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
   const bytes = outputBytes(found.data, parts)
@@ -58,7 +58,7 @@ export function outputBytes(data: Uint8Array, parts: readonly Part[]): number {
 /** Returns the error for an output above the limit. Not recoverable: a retry would repeat the work, and its output would not be smaller. */
 function outputTooLarge(bytes: number, most: number): DecodedReturn {
   const details = { output_bytes: bytes, limit_bytes: most, recoverable: false }
-  return { ok: false, error: passError('E021', `its output has ${bytes} bytes, and at most ${most} are loaded here`, details) }
+  return { ok: false, error: passError('E021', `its output has ${bytes} bytes; the limit here is ${most} bytes`, details) }
 }
 
 function accept(key: PassKey, output: Json): DecodedReturn {

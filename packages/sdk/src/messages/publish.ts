@@ -57,7 +57,7 @@ async function refusalError(
   const { key } = about
   if (outcome.reason === 'too_large') {
     const size = about.message.data?.byteLength ?? 0
-    return new PassOverError('E012', `the request is larger than a message may be (${size} bytes): ${outcome.description}`, {
+    return new PassOverError('E012', `the request is larger than the maximum message size (${size} bytes): ${outcome.description}`, {
       ...key,
       size,
     })
@@ -65,7 +65,7 @@ async function refusalError(
   if (outcome.reason === 'permission') return new PassOverError('E013', `not permitted: ${outcome.description}`, { ...key })
   const full = (why: string) => new PassOverError('E014', why, { ...key, retry_after_ms: RETRY_AFTER_MS })
   if (outcome.reason === 'full') return full(`the stream is full: ${outcome.description}`)
-  return outcome.reason === 'closed' && (await areRequestsClosed(deps)) ? full('no requests are taken now') : undefined
+  return outcome.reason === 'closed' && (await areRequestsClosed(deps)) ? full('no requests are accepted at the moment') : undefined
 }
 
 /**
@@ -79,6 +79,6 @@ async function areRequestsClosed({ bus }: Deps): Promise<boolean> {
 
 function noAnswerError(deps: Deps, outcome: PublishResult, key: PassKey): PassOverError {
   const description = 'description' in outcome ? outcome.description : outcome.kind
-  const what = deps.bus.connected ? 'the server does not take it' : 'the server cannot be reached'
+  const what = deps.bus.connected ? 'the server does not accept it' : 'the server cannot be reached'
   return new PassOverError('E040', `${what} (${description})`, { ...key })
 }

@@ -76,7 +76,7 @@ function bucketFullError(
   usage: { bytes: number; max_bytes?: number | undefined } | undefined,
 ): PassOverError {
   const used = usage?.max_bytes === undefined ? '' : `; ${mib(usage.bytes)} of ${mib(usage.max_bytes)} MiB are used`
-  const mend = `send smaller parts, or have a person raise the limit: passover agents set ${owner} --parts-bytes <bytes>; parts are deleted when the archive no longer keeps their passes`
+  const mend = `send smaller parts, or raise the limit: passover agents set ${owner} --parts-bytes <bytes>; parts are deleted when the archive no longer keeps their passes`
   return new PassOverError('E014', `${message}${used}`, { owner, ...usage, mend, retry_after_ms: FULL_RETRY_AFTER_MS })
 }
 

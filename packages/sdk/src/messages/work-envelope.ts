@@ -30,10 +30,10 @@ export function decodeWork(delivery: Delivery, key: PassKey, slot: Slot): WorkCo
   // Fields of a later version may have another meaning. Earlier versions stay readable.
   const version: unknown = envelope.v
   if (Number(version) > WIRE_VERSION)
-    return `its version is ${oneLine(String(version))}, and this worker reads versions up to ${WIRE_VERSION}`
+    return `it has version ${oneLine(String(version))}, but this worker reads only versions up to ${WIRE_VERSION}`
   const control = frame?.policy && openControl(frame, framedStep(headers, key, slot))
-  if (!control) return 'this worker does not know the policy that it is based on, as of a later version'
-  if (control.id !== key.id || control.subagent_id !== key.subagent || !Array.isArray(parts)) return 'it is not the work of its pass'
+  if (!control) return 'this worker does not know the policy that it is based on, which is from a newer version'
+  if (control.id !== key.id || control.subagent_id !== key.subagent || !Array.isArray(parts)) return 'it does not belong to its pass'
   return { control, parts }
 }
 

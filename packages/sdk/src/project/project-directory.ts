@@ -67,8 +67,8 @@ export function folderFault(folder: string): TrustIssue | undefined {
   const tracked = trackedByGit(folder, root)
   if (tracked === undefined) return undefined
   return {
-    why: `git tracks ${join(PROJECT_FOLDER, tracked)}: a pull could replace what is in ${folder}`,
-    hint: `git rm -r --cached ${PROJECT_FOLDER}; then commit`,
+    why: `git tracks ${join(PROJECT_FOLDER, tracked)}: a pull could replace the content of ${folder}`,
+    hint: `run git rm -r --cached ${PROJECT_FOLDER}, then commit`,
   }
 }
 
@@ -77,8 +77,8 @@ function foreign(folder: string): TrustIssue {
   const missing = existsSync(join(folder, MARK)) ? missingKeyFault(folder) : undefined
   if (missing) return missing
   return {
-    why: `${folder} was not made here by you: it may have come with a repository or an archive`,
-    hint: 'remove it; if the project is yours and was moved, restored, or made under another HOME or by an older version: passover up --adopt',
+    why: `${folder} was not created here by you: it may have come with a repository or an archive`,
+    hint: 'remove it; if the project is yours and was moved, restored, or created under another HOME or by an older version: passover up --adopt',
   }
 }
 

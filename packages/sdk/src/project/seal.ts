@@ -65,8 +65,8 @@ export function missingKeyFault(folder: string): { why: string; hint: string } |
     if (!(error instanceof NoSealingKey)) throw error
     if (canWrite(state)) return undefined
     return {
-      why: `whether ${folder} was made by you cannot be checked: ${error.message}, and ${state} cannot be written`,
-      hint: 'use the HOME or XDG_STATE_HOME under which you made it; else set XDG_STATE_HOME and XDG_CACHE_HOME to folders that you can write, and adopt it: passover up --adopt',
+      why: `cannot check whether you created ${folder}: ${error.message}, and ${state} cannot be written`,
+      hint: 'use the HOME or XDG_STATE_HOME under which you created it; otherwise set XDG_STATE_HOME and XDG_CACHE_HOME to folders that you can write, and run: passover up --adopt',
     }
   }
 }
@@ -98,7 +98,7 @@ function ownKey(missing: 'create' | 'read'): Buffer {
   const known = keys.get(path)
   if (known) return known
   const key = readKey(path, () => (missing === 'create' ? createKey(folder, path) : undefined))
-  if (key.length !== KEY_BYTES) throw new NoSealingKey(path, 'holds no key: delete it, and another is made')
+  if (key.length !== KEY_BYTES) throw new NoSealingKey(path, 'does not contain a key: delete it, and a new key is created')
   keys.set(path, key)
   return key
 }
@@ -134,7 +134,7 @@ function createKey(folder: string, path: string): Buffer {
 }
 
 function unusable(path: string, error: unknown): NoSealingKey {
-  return new NoSealingKey(path, `can be neither read nor made (${codeOf(error)})`)
+  return new NoSealingKey(path, `can be neither read nor created (${codeOf(error)})`)
 }
 
 function codeOf(error: unknown): string {

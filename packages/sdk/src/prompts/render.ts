@@ -24,14 +24,14 @@ const BLOCK = /\{\{(\w+)\}\}/g
  */
 export function renderPrompt(template: string, agent: string, sources: PromptSources): string {
   const facts = promptContext(agent, sources)
-  if (!facts) throw new PassOverError('E041', `there is no agent ${agent}`, { agent })
+  if (!facts) throw new PassOverError('E041', `agent ${agent} is not registered`, { agent })
   return fill(template, blocksOf(facts))
 }
 
 /** Returns the template with the agent's name, else the one that fits its roles. Throws E041 if the registry does not know the agent. */
 export function templateFor(agent: string, sources: PromptSources): PromptTemplate {
   const facts = promptContext(agent, sources)
-  if (!facts) throw new PassOverError('E041', `there is no agent ${agent}`, { agent })
+  if (!facts) throw new PassOverError('E041', `agent ${agent} is not registered`, { agent })
   const own = PROMPT_TEMPLATES.find((template) => template === agent)
   if (own) return own
   if (!facts.agent.roles.subagent) return 'alice'
@@ -58,7 +58,7 @@ function blocksOf({ agent, subagents, originators, errors, endings }: PromptCont
 function fill(template: string, blocks: Blocks): string {
   const blockOf = (name: string): string => {
     const text = Object.hasOwn(blocks, name) ? blocks[name] : undefined
-    if (text === undefined) throw new Error(`a prompt template names the block ${name}, which there is not`)
+    if (text === undefined) throw new Error(`a prompt template refers to the block ${name}, which does not exist`)
     return text
   }
   const choose = (text: string): string =>

@@ -41,7 +41,7 @@ describe('judgeAnswer', () => {
   it('says of a return that cannot be confirmed that it is stored, and not that nobody ended the pass', () => {
     const error = {
       code: 'E040',
-      message: expect.stringMatching(/is stored \(sequence 9\).*do not ask for the work again/),
+      message: expect.stringMatching(/is stored \(sequence 9\).*do not request the work again/),
       context: { returned: 9 },
     }
     for (const asked of [{ kind: 'unanswered' }, answered({ deadline: -5_000 })] as const)

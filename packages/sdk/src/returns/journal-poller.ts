@@ -103,7 +103,7 @@ export class JournalPoller implements Disposable {
   #overdue(awaited: PendingReturn, now: number): void {
     awaited.overdue_since ??= now
     if (now - awaited.overdue_since >= OVERDUE_TIMEOUT_MS) {
-      this.#handlers.end(awaited, { ok: false, error: unreachableError('it could not be read in time how the pass ended', awaited.key) })
+      this.#handlers.end(awaited, { ok: false, error: unreachableError('the end of the pass could not be read in time', awaited.key) })
     } else if (awaited.nextPollAt <= now || awaited.overdue_since === now) this.#polls.hurry(awaited)
   }
 

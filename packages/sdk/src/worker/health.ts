@@ -15,8 +15,8 @@ interface Watched {
 }
 
 const DENIED: Record<NonNullable<Bus['denied']>, (agent: string) => string> = {
-  revoked: (agent) => `credentials of agent ${agent} were revoked. To let it in again: passover auth add agent ${agent}`,
-  expired: (agent) => `credentials of agent ${agent} have expired. Renew them: passover auth rotate ${agent}`,
+  revoked: (agent) => `credentials of agent ${agent} were revoked. To give it access again: passover auth add agent ${agent}`,
+  expired: (agent) => `credentials of agent ${agent} have expired. To renew them: passover auth rotate ${agent}`,
   refused: (agent) =>
     `the server refuses the credentials of agent ${agent}: they were revoked or rotated, or belong to another installation`,
 }
@@ -36,7 +36,7 @@ export class WorkerHealth {
     this.#registration = new RegistrationCheck(deps)
     this.#health = new Health({ process: 'worker', clock: deps.clock, onChange: (change) => this.#changed(change) })
     watchConnection(this.#health, deps.bus, 'told')
-    this.#health.watch('consumers', 'needed', () => unhealthyIf(trouble() ?? (deps.bus.connected ? undefined : 'no work can be taken')))
+    this.#health.watch('consumers', 'needed', () => unhealthyIf(trouble() ?? (deps.bus.connected ? undefined : 'no work can be received')))
     this.#health.watch('registered', 'needed', () => this.#registration.finding)
     this.#health.watch('presence', 'told', () => unhealthyIf(heartbeat.trouble))
   }
@@ -48,7 +48,7 @@ export class WorkerHealth {
   begin(concurrency: number): void {
     this.#health.begin()
     this.#registration.begin()
-    this.#tell('waits', `waits for work (${concurrency} at a time)`)
+    this.#tell('waits', `is waiting for work (up to ${concurrency} at a time)`)
   }
 
   stop(): void {
@@ -62,18 +62,18 @@ export class WorkerHealth {
     if (connected) this.#denied = false
     else if (this.#lost && denied !== undefined && !this.#denied) {
       this.#denied = true
-      this.#tell('health', `works no more: ${DENIED[denied](identity)}`)
+      this.#tell('health', `has stopped working: ${DENIED[denied](identity)}`)
     }
     if (connected !== this.#lost) return
     this.#lost = !connected
-    this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the server' : 'found the server again')
+    this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the connection to the server' : 'reconnected to the server')
   }
 
   /** Logs a change of health. Losing the server and a failing heartbeat have their own log entries. */
   #changed({ check: { name, weight, state, what } }: HealthChange): void {
     this.noticeServer()
     if (weight === 'told' || this.#lost) return
-    this.#tell('health', `is ${state === 'ok' ? 'well again' : 'not well'}: ${name} ${what}`.trimEnd())
+    this.#tell('health', `is ${state === 'ok' ? 'healthy again' : 'unhealthy'}: ${name}: ${what}`.trimEnd())
   }
 
   #tell(kind: 'waits' | 'lost' | 'found' | 'health', what: string): void {

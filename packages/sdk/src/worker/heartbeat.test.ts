@@ -61,5 +61,5 @@ it('tells that it cannot be seen, but not while the server is lost, which is tol
   bus.connected = true
   now = 10_000
   presence.tick(0)
-  await expect.poll(() => told).toEqual(['audit works, but cannot say so: refused'])
+  await expect.poll(() => told).toEqual(['audit is working, but its heartbeat cannot be written: refused'])
 })

@@ -68,11 +68,11 @@ export class Heartbeat {
       await this.#put({ ...this.#record, running, seen_at: this.#deps.clock.now() })
       this.#unseen = undefined
     } catch (error) {
-      this.#unseen = `it cannot say that it is up: ${messageOf(error)}`
+      this.#unseen = `its heartbeat cannot be written: ${messageOf(error)}`
       // Losing the server and refused credentials are logged elsewhere.
       if (this.#failed || !this.#deps.bus.connected) return
       this.#failed = true
-      this.#logger({ kind: 'unseen', text: `${this.#record.agent} works, but cannot say so: ${messageOf(error)}` })
+      this.#logger({ kind: 'unseen', text: `${this.#record.agent} is working, but its heartbeat cannot be written: ${messageOf(error)}` })
     } finally {
       this.#writing = undefined
     }
@@ -92,7 +92,7 @@ export class Heartbeat {
       const created = await this.#table.update(key, record, 0)
       if (created !== undefined) this.#place = { key, revision: created }
     }
-    if (!this.#place) throw new Error(`all places for workers of ${record.agent} are taken`)
+    if (!this.#place) throw new Error(`the maximum number of workers of ${record.agent} is running`)
   }
 
   async #remove(): Promise<void> {

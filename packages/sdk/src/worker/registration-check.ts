@@ -20,7 +20,7 @@ export class RegistrationCheck {
   get finding(): Finding {
     if (!this.#gone) return healthy()
     const { identity } = this.#deps.bus
-    const what = `no longer: passes to it are refused. Register it again (passover agents add ${identity}), or stop it`
+    const what = `it was removed from the registry, and passes to it are refused. Register it again (passover agents add ${identity}), or stop this worker`
     return { state: 'failed', what, restart_helps: false }
   }
 

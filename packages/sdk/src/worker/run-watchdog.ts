@@ -27,7 +27,7 @@ export async function checkSuperseded(context: WorkerContext, run: Run, leases: 
   } else if (since.kind === 'newer_attempt') {
     // Released even if the handler keeps running: the lease belongs to the newer attempt.
     leases.release(run.delivery)
-    stopRun(run, 'lost', new PassOverError('E011', 'a newer attempt has begun'))
+    stopRun(run, 'lost', new PassOverError('E011', 'a newer attempt has started'))
   } else leases.renew(run.delivery)
 }
 

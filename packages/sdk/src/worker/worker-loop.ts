@@ -278,7 +278,8 @@ export class WorkerLoop implements Worker {
     await this.#pull.stop()
     await this.#idleWithin(ms)
     for (const active of this.#active.all()) {
-      if (active.run) stopRun(active.run, 'drain', new PassOverError('E043', 'the worker shuts down; the work is handed back'))
+      if (active.run)
+        stopRun(active.run, 'drain', new PassOverError('E043', 'the worker is shutting down; the work is returned to the queue'))
       else this.#notBegun(active, 'drained')
     }
     await this.#idleWithin(ABORT_GRACE_MS)

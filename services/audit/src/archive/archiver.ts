@@ -215,9 +215,9 @@ export class Archiver {
     if ((await custody.erasedIn(k)).size !== erased.size) {
       await objects.delete(object, 'overwrite')
       await objects.delete(index, 'overwrite')
-      throw new Error('entries of it were erased meanwhile')
+      throw new Error('entries of it were erased in the meantime')
     }
-    if (this.broken) throw new Error('the stream lost what it was made of')
+    if (this.broken) throw new Error('the stream lost the messages of this segment')
     const resume = Math.min(needed() ?? Number.POSITIVE_INFINITY, segmentRange(k).last + 1)
     const entry: ManifestEntry = { v: 1, k, object, index, compression, ...packed, index_sha256: sha256(indexed), chain_before, resume }
     if (await manifest.claim(entry)) {
@@ -238,7 +238,7 @@ export class Archiver {
     const missed = await mapInBatches(gaps, ({ from, to }) => this.missedIn(from, to), GAP_CONCURRENCY)
     const sequence = missed.find((one) => one !== undefined)
     if (sequence === undefined) return
-    const what = `segment ${k} was read without message ${sequence}, which the stream has: the server that was read from lacks it`
+    const what = `segment ${k} was read without message ${sequence}, which is in the stream: the replica that was read lacks it`
     this.onMissed(what)
     throw new Error(what)
   }
@@ -261,7 +261,7 @@ export class Archiver {
   private async yieldTo(ours: Pick<ManifestEntry, 'k' | 'object' | 'index'>): Promise<ManifestEntry> {
     const { manifest, objects, log } = this.deps
     const theirs = await manifest.entry(ours.k)
-    if (!theirs) throw new Error(`manifest entry of segment ${ours.k} vanished`)
+    if (!theirs) throw new Error(`manifest entry of segment ${ours.k} disappeared`)
     if (theirs.object === ours.object) return theirs
     this.turn = 'theirs'
     if (!this.stored.has(ours.k)) return theirs
@@ -279,7 +279,7 @@ export class Archiver {
 }
 
 const RECOVERY_HINT =
-  'Nothing is archived over that: stop the services and restore the stream and all buckets from one backup, or delete the archive (KV_archive, OBJ_archive)'
+  'Archiving is stopped. Stop the services and restore the stream and all buckets from one backup, or delete the archive (KV_archive, OBJ_archive)'
 
 /**
  * Returns where archiving continues: after the newest sealed segment, or in the first gap that the stream can still fill. Such a gap remains if an
@@ -293,7 +293,7 @@ export async function archivePosition(bus: Bus, manifest: Manifest): Promise<{ n
   const archived = entries.at(-1)
   if (!archived) return { newest: undefined, from: segmentRange(begin).first }
   const why = await differsFromStream(bus, archived, last)
-  if (why !== undefined) throw new Error(`${why}: it is another stream, or lost its end. ${RECOVERY_HINT}`)
+  if (why !== undefined) throw new Error(`${why}: this is a different stream, or it lost its newest messages. ${RECOVERY_HINT}`)
   const whole_from = Math.max(begin, (await deletedTo(bus)) ?? 0)
   for (const k of findGaps(entries)) {
     if (k >= whole_from && (await manifest.isFree(k)))
@@ -310,9 +310,9 @@ export async function forgetLostSegments(bus: Bus): Promise<void> {
 
 /** Returns how the stream differs from the archived one at the newest archived message, or `undefined` if it does not. */
 async function differsFromStream(bus: Bus, { last: archived, last_time }: ManifestEntry, last: number): Promise<string | undefined> {
-  if (last < archived) return `the archive holds sequence ${archived}, but the stream ends at ${last}`
+  if (last < archived) return `the archive contains sequence ${archived}, but the stream ends at ${last}`
   const stored = archived > 0 ? await bus.journal.message(archived) : undefined
-  return stored && stored.time !== last_time ? `at sequence ${archived} the stream has another message than the archive` : undefined
+  return stored && stored.time !== last_time ? `at sequence ${archived}, stream and archive have different messages` : undefined
 }
 
 /** Adds the id to a request from a shell: it has no headers, its id is in its body, and the index must contain it. */

@@ -69,7 +69,7 @@ it('deletes nothing by a clock that was not measured at the server', async () =>
   const bus = { clockMeasured: false, table: async () => ({ ...bucket(), get: async (key: string) => void taken.push(key) }) }
   const deleter = await Deleter.open({ bus, log: pino({ level: 'silent' }), holder: 'one' } as unknown as DeleterDeps)
   await deleter.look()
-  expect([deleter.trouble, taken]).toEqual(['the server’s clock is not known: nothing is deleted until it is', []])
+  expect([deleter.trouble, taken]).toEqual(['the server’s clock has not been measured; nothing is deleted until then', []])
 })
 
 // Fails where it goes on as wide as before: a server that answers late already would be asked for as much again.

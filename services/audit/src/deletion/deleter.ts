@@ -66,7 +66,7 @@ export class Deleter {
       () => this.work(),
       (error) => {
         this.segments.pace.restart()
-        deps.log.warn({ err: error, segment: state.next }, 'not deleted')
+        deps.log.warn({ err: error, segment: state.next }, 'messages not deleted')
       },
     )
   }
@@ -104,7 +104,7 @@ export class Deleter {
 
   private async work(): Promise<void> {
     // With an unsynchronized clock, recent messages could look old and another process's lease expired.
-    if (!this.deps.bus.clockMeasured) throw new Error('the server’s clock is not known: nothing is deleted until it is')
+    if (!this.deps.bus.clockMeasured) throw new Error('the server’s clock has not been measured; nothing is deleted until then')
     if (!(await this.holds())) {
       this.later = undefined
       return
@@ -121,7 +121,7 @@ export class Deleter {
   private async makeRoom(k: number): Promise<void> {
     const stored = await padSegment(this.deps, k)
     if (stored > 0)
-      this.deps.log.warn({ segment: k, stored }, 'the stream takes no requests: its last segment was filled up, to be deleted')
+      this.deps.log.warn({ segment: k, stored }, 'the stream accepts no requests; filled up its last segment so that it can be deleted')
   }
 
   /** True if this process holds the lease. Acquires or renews it if possible. */

@@ -111,7 +111,7 @@ export class SegmentDeleter {
     const looked = [messages[0], messages[messages.length >> 1], messages.at(-1)].map(async (archived) => {
       const stored = archived && (await this.deps.bus.journal.message(archived.sequence))
       if (!stored || (stored.time === archived.time && stored.subject === archived.subject)) return
-      throw new Error(`sequence ${stored.sequence} of the stream is not what was archived: nothing is deleted`)
+      throw new Error(`sequence ${stored.sequence} of the stream differs from the archive; nothing is deleted`)
     })
     await Promise.all(looked)
   }

@@ -28,7 +28,7 @@ async function erasing(...there: string[]) {
 
 // Fails where such a segment counts as gone: the erasure is done then, and what was erased can be read there.
 it('waits where a segment that is marked as removed stands, since nobody knows what of the session it holds', async () => {
-  const why = 'segment 3 is marked as removed and its objects are there: what it holds of the session would stay'
+  const why = 'segment 3 is marked as removed, but its objects still exist; messages of the session in it would not be erased'
   expect(await erasing('2.frames', '2.index', '3.frames')).toBe(why)
   expect(await erasing('3.index')).toBe(why)
   expect(await erasing('2.frames', '2.index')).toBe('it begins')

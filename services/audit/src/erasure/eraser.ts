@@ -84,7 +84,7 @@ export class Eraser {
         failed ??= { error }
         const times = (again?.failed?.times ?? 0) + 1
         this.again.set(erasure.erase, { at: clock.monotonic() + retryDelay(times), failed: { error, times } })
-        log.warn({ err: error, erase: erasure.erase }, 'an erasure is not done yet')
+        log.warn({ err: error, erase: erasure.erase }, 'erasure not finished yet')
       })
     }
     if (failed) throw failed.error
@@ -150,13 +150,13 @@ export class Eraser {
     if (this.deps.agents.has(by)) return `${by} is an agent`
     if (originator === undefined && originators.length > 1) {
       const more = originators.length > MAX_NAMED_ORIGINATORS ? ` and ${originators.length - MAX_NAMED_ORIGINATORS} others` : ''
-      return `${originators.slice(0, MAX_NAMED_ORIGINATORS).join(', ')}${more} have a session of this name: name the originator`
+      return `${originators.slice(0, MAX_NAMED_ORIGINATORS).join(', ')}${more} have a session with this name: name the originator`
     }
     const [hold] = passes.flatMap(({ held }) => held)
-    if (hold !== undefined) return `hold ${hold} stands`
+    if (hold !== undefined) return `the session is under legal hold ${hold}`
     const open = passes.filter((pass) => pass.open !== undefined)
     const [first] = open
-    return first && `${open.length} of its passes are not done with; ${first.key.id}: ${first.open}`
+    return first && `${open.length} of its passes are still open; ${first.key.id}: ${first.open}`
   }
 
   /** Replaces the messages everywhere: in records, segments, stream and parts. Returns how many parts were deleted. */
@@ -192,7 +192,8 @@ export class Eraser {
     const going = await sweepOrphanChunks(this.deps.bus, this.deps.objects)
     const begun = this.begun.get(erase) ?? new Set(going)
     this.begun.set(erase, begun)
-    if (going.some((id) => begun.has(id))) throw new Error('an object of the archive is being written, or was given up some minutes ago')
+    if (going.some((id) => begun.has(id)))
+      throw new Error('an object of the archive is being written, or its writer stopped a few minutes ago')
     this.begun.delete(erase)
   }
 
@@ -214,7 +215,7 @@ export class Eraser {
       const stored = await journal.message(sequence)
       if (!stored) continue
       if (Buffer.from(encodeFrame(eventOf(stored)).digest).toString('latin1') !== digests.get(sequence)) {
-        throw new Error(`sequence ${sequence} of the stream is not what its tombstone stands for: it is not erased`)
+        throw new Error(`sequence ${sequence} of the stream does not match its tombstone; it is not erased`)
       }
       await journal.deleteMessage(sequence, 'overwrite')
     }
@@ -231,14 +232,18 @@ export class Eraser {
         if (goes({ value }) && !(await indexing.erase(key, goes))) kept++
       }
     }
-    if (kept > 0) log.warn({ records: kept }, 'records of an older bucket: their bytes lie on disk until the server compacts')
+    if (kept > 0)
+      log.warn(
+        { records: kept },
+        'the bucket of records was created by an older version: erased bytes stay on disk until the server compacts it',
+      )
   }
 
   /**
    * Publishes a custody event and returns its sequence. Returns `undefined` if another one came after `position`: the erasure is then checked again.
    */
   private say(event: Extract<SystemCustodyEvent, { erase: number }>, position: number): Promise<number | undefined> {
-    return publishCustodyEvent(this.deps, event, { position, failure: `what was done about erasure ${event.erase} was not stored` })
+    return publishCustodyEvent(this.deps, event, { position, failure: `the event about erasure ${event.erase} was not stored` })
   }
 }
 
@@ -272,5 +277,7 @@ async function assertNoRemovedSegments(manifest: Pick<Manifest, 'all'>, objects:
   const there = new Set(await objects.list())
   const standing = (await manifest.all()).find(({ removed, object, index }) => removed && (there.has(object) || there.has(index)))
   if (standing)
-    throw new Error(`segment ${standing.k} is marked as removed and its objects are there: what it holds of the session would stay`)
+    throw new Error(
+      `segment ${standing.k} is marked as removed, but its objects still exist; messages of the session in it would not be erased`,
+    )
 }

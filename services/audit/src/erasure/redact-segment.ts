@@ -58,7 +58,7 @@ export async function redactSegment(deps: RedactDeps, k: number, erased: Readonl
     await objects.delete(next.object, 'overwrite')
     await objects.delete(next.index, 'overwrite')
   }
-  throw new Error(`segment ${k} was changed by others ${MAX_TRIES} times while it was written anew`)
+  throw new Error(`segment ${k} was changed by other processes ${MAX_TRIES} times while it was being rewritten`)
 }
 
 async function written(
@@ -68,7 +68,7 @@ async function written(
 ): Promise<ManifestEntry> {
   // A digest index built from changed frames would hide which entry was changed.
   const damage = checkFrames(entry, frames)
-  if (damage !== undefined) throw new SegmentDamaged(`segment ${entry.k} ${damage}: passover verify says more`, 0)
+  if (damage !== undefined) throw new SegmentDamaged(`segment ${entry.k} ${damage}: passover verify shows details`, 0)
   const next = frames.map((frame) => withoutErased(frame, erased))
   const raw = Buffer.concat(next.map(bytesOf))
   const data = entry.compression === 'gzip' ? await gzipAsync(raw, { level: 1 }) : raw
@@ -92,7 +92,7 @@ function withoutErased(frame: Frame, erased: ReadonlyMap<number, string>): Frame
   const digest = frame.kind === 'event' ? erased.get(sequence) : undefined
   if (digest === undefined) return frame
   if (Buffer.from(frame.digest).toString('latin1') !== digest) {
-    throw new Error(`sequence ${sequence} of the archive is not what its tombstone stands for: it is not erased`)
+    throw new Error(`sequence ${sequence} of the archive does not match its tombstone; it is not erased`)
   }
   return { kind: 'erased', sequence, digest: frame.digest }
 }

@@ -195,12 +195,12 @@ function frameOf(stored: StoredMessage | undefined): ErasedFrame[] {
 const isHeld = async () => false
 
 async function whyOpen(deps: SessionDeps, { memory, asks }: IdUse): Promise<string | undefined> {
-  if (asks) return asks === 'waits' ? 'it has no answer yet' : undefined
-  if (memory.journal.state !== 'done') return 'it has no end yet'
+  if (asks) return asks === 'waits' ? 'it has not been processed yet' : undefined
+  if (memory.journal.state !== 'done') return 'it has not ended yet'
   const standing = await deletionEligibility(memory, deps.bus.now(), { ...deps, isHeld })
   if (standing.may === 'go') return undefined
-  if (standing.may === 'later') return 'it waits for a person'
-  return standing.why === 'dead_letter' ? 'its dead letter is not settled' : 'its return was not taken yet'
+  if (standing.may === 'later') return 'it waits for a decision'
+  return standing.why === 'dead_letter' ? 'its dead letter is neither requeued nor dropped' : 'its return has not been acknowledged yet'
 }
 
 /** Returns the segments that hold the given messages. */

@@ -28,7 +28,7 @@ const MAX_ANSWER_CHARACTERS = 500_000
 export async function answerInbox(deps: InboxDeps, asker: string, question: InboxQuestion): Promise<InboxAnswer> {
   const { root_originator, approver, limit = DEFAULT_LIMIT, after } = question
   const place = after === undefined ? undefined : parseInboxCursor(after)
-  if (after !== undefined && !place) return { ok: false, error: passError('E005', 'The cursor is none that a page of the inbox gave') }
+  if (after !== undefined && !place) return { ok: false, error: passError('E005', 'The cursor does not come from a page of the inbox') }
   const filter = { root_originator, ...(deps.seesAll(asker) ? {} : { originator: asker }) }
   const pages = new InboxPages(deps.inbox.queues(filter), place, MAX_CHECKED)
   const { items, looked } = await checkEntries(deps, pages.entries, { approver, limit })

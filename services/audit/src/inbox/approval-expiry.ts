@@ -34,7 +34,7 @@ export class ApprovalExpiry {
       try {
         if (await this.say(entry)) this.said.add(entry)
       } catch (error) {
-        this.deps.log.debug({ pass: keyText(entry.key), err: error }, 'the end of its approval is not recorded yet')
+        this.deps.log.debug({ pass: keyText(entry.key), err: error }, 'expiry of the approval not recorded yet')
       }
     }
     this.looking = false

@@ -77,7 +77,7 @@ it('is shared: of too many it leaves out the newest of the agent that has most, 
   const again = open()
   await again.load()
   expect(told(again)).toEqual(left)
-  expect(again.trouble).toContain('does not list all that waits of mallory')
+  expect(again.trouble).toContain('does not list all pending items of mallory')
   expect([again.leftOut({ originator: 'bob' }), again.leftOut({ root_originator: 'alice' })]).toEqual([[], []])
   // Everything that was left out has expired.
   now = 100_000

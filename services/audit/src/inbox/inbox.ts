@@ -143,7 +143,7 @@ export class Inbox {
     const names = [...new Set(this.leftOut().map(({ originator }) => originator))].sort()
     if (names.length === 0) return undefined
     const some = names.slice(0, MAX_NAMED_ORIGINATORS).join(', ')
-    return `the inbox is full: it does not list all that waits of ${some}${names.length > MAX_NAMED_ORIGINATORS ? ` and ${names.length - MAX_NAMED_ORIGINATORS} more` : ''}; see \`passover list --from ${names[0]} --status held\``
+    return `the inbox is full and does not list all pending items of ${some}${names.length > MAX_NAMED_ORIGINATORS ? ` and ${names.length - MAX_NAMED_ORIGINATORS} more` : ''}; to see them: \`passover list --from ${names[0]} --status held\``
   }
 
   /**
@@ -232,7 +232,7 @@ export class Inbox {
   private leave({ key: { originator }, root_originator, expires_at }: WaitingEntry): void {
     const name = markKey({ originator, root_originator })
     const known = this.marks.get(name)
-    if (!known) this.log.warn({ originator, root_originator, most: this.most }, 'inbox is full; newest items of this originator left out')
+    if (!known) this.log.warn({ originator, root_originator, most: this.most }, 'inbox is full; newest items of this originator omitted')
     const mark = known ?? { originator, root_originator, until: 0, written: Number.NEGATIVE_INFINITY }
     this.marks.set(name, mark)
     mark.until = Math.max(mark.until, expires_at)
@@ -242,7 +242,7 @@ export class Inbox {
     mark.written = mark.until
     this.table.put(name, { v: 1, left_out: true, originator, root_originator, until: mark.until }).catch((error: unknown) => {
       mark.written = Number.NEGATIVE_INFINITY
-      this.log.warn({ originator, err: error }, 'inbox does not remember what it left out')
+      this.log.warn({ originator, err: error }, 'list of omitted inbox items is full')
     })
   }
 

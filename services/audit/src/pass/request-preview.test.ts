@@ -27,14 +27,14 @@ describe('what a held pass asks for', () => {
     const part = (name: string, data: Uint8Array) => ({ name, hash: '', size: data.length, data })
     const of = (parts: object[]) => asked({ v: 1, request: {}, parts })
     const text = (value: string) => part('context', Buffer.from(value))
-    expect(await of([text('{"objective":["delete","everything"]}')])).toMatchObject({ objective_left_out: 'it is no text' })
+    expect(await of([text('{"objective":["delete","everything"]}')])).toMatchObject({ objective_left_out: 'it is not text' })
     expect(await of([text('{')])).toMatchObject({ objective_left_out: 'it cannot be read' })
     expect(await of([])).toMatchObject({ objective_left_out: 'it cannot be read' })
     expect(await of([part('context', new Uint8Array(1024 * 1024 + 1))])).toMatchObject({
-      objective_left_out: 'the context that it stands in has more than 1048576 bytes',
+      objective_left_out: 'its context has more than 1048576 bytes',
     })
     const long = await of([text(JSON.stringify({ objective: 'x'.repeat(4_100) }))])
-    expect(long).toMatchObject({ objective: expect.stringMatching(/^x{3999}/), objective_left_out: 'it goes on for 100 characters' })
+    expect(long).toMatchObject({ objective: expect.stringMatching(/^x{3999}/), objective_left_out: '100 more characters follow' })
     expect(await of(parts('a'))).not.toHaveProperty('objective_left_out')
   })
 

@@ -29,7 +29,7 @@ function told(objective: Objective): Pick<AskedFor, 'objective' | 'objective_lef
   if ('why' in objective) return { objective_left_out: objective.why }
   const shown = cut(objective.text, MAX_OBJECTIVE)
   const more = objective.text.length - MAX_OBJECTIVE
-  return { objective: shown, ...(more > 0 ? { objective_left_out: `it goes on for ${more} characters` } : {}) }
+  return { objective: shown, ...(more > 0 ? { objective_left_out: `${more} more characters follow` } : {}) }
 }
 
 /** Returns the objective of a stored request, or `undefined` if it cannot be read. */
@@ -63,7 +63,7 @@ async function contextOf(bus: Bus, body: Json): Promise<Context> {
 }
 
 async function objectiveIn(bus: Bus, part: Part): Promise<Objective> {
-  if (sizeOf(part.size) > MAX_CONTEXT) return { why: `the context that it stands in has more than ${MAX_CONTEXT} bytes` }
+  if (sizeOf(part.size) > MAX_CONTEXT) return { why: `its context has more than ${MAX_CONTEXT} bytes` }
   try {
     return textOf(JSON.parse(new TextDecoder().decode(await bus.parts.fetch(part))))
   } catch {
@@ -80,7 +80,7 @@ function plainContext(context: unknown): Context {
 }
 
 function textOf(context: unknown): Objective {
-  return isJson(context) && typeof context.objective === 'string' ? { text: context.objective } : { why: 'it is no text' }
+  return isJson(context) && typeof context.objective === 'string' ? { text: context.objective } : { why: 'it is not text' }
 }
 
 function isEnvelope(body: Json): boolean {

@@ -116,7 +116,7 @@ export class DeliveryDeadlines {
       try {
         await this.scanOf(name, durable_returns.from, until)
       } catch (error) {
-        this.deps.log.warn({ agent: name, err: error }, 'returns that wait were not looked for')
+        this.deps.log.warn({ agent: name, err: error }, 'durable returns not checked')
         this.overflowed.add(name)
       }
     }
@@ -196,7 +196,7 @@ export class DeliveryDeadlines {
       if (again === undefined) this.forget(sequence)
       else delivery.due = again
     } catch (error) {
-      this.deps.log.warn({ pass: keyText(delivery.key), err: error }, 'a return that was late is not recorded yet')
+      this.deps.log.warn({ pass: keyText(delivery.key), err: error }, 'late return not recorded yet')
       delivery.due = this.deps.clock.now() + RETRY_DELAY_MS
     }
     this.running.delete(sequence)

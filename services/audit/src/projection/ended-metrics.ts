@@ -14,9 +14,9 @@ export class EndedMetrics {
 
   constructor() {
     const registers = [this.registry]
-    const ended = 'Passes seen to end, by state, and by the status of the output or the error code'
+    const ended = 'Passes that ended, by state and by status of the output or error code'
     this.#ended = new Counter({ name: 'passover_passes_ended_total', help: ended, labelNames: ['status', 'how'], registers })
-    const took = 'From the request to the return, as the server stored them'
+    const took = 'Time from request to return, by their times in the stream'
     this.#took = new Histogram({ name: 'passover_pass_duration_seconds', help: took, buckets: BUCKETS, registers })
   }
 

@@ -221,7 +221,7 @@ export class PassReloader {
         if (await deps.onLoaded(loaded)) return
       } catch (error) {
         if (!isTransient(error) && ++tries >= MAX_TRIES) {
-          deps.log.error({ pass: keyText(reload.key), err: error }, 'pass given up: no record can be made of it')
+          deps.log.error({ pass: keyText(reload.key), err: error }, 'pass skipped: no record can be built from its messages')
           return
         }
         deps.log.warn({ pass: keyText(reload.key), err: error }, 'pass not read')
@@ -251,7 +251,7 @@ export class PassReloader {
     for (const step of steps) {
       const { ignored } = next(EMPTY_JOURNAL, step, this.deps.rules)
       if (ignored !== undefined) this.deps.onImpossible(step, ignored)
-      else this.deps.log.error({ pass: text, sequence: step.sequence }, 'a step that can begin a pass was taken for one that cannot')
+      else this.deps.log.error({ pass: text, sequence: step.sequence }, 'first step of a pass was mistaken for a later step')
     }
   }
 }

@@ -177,7 +177,7 @@ export class Projector {
       deps.violations.report(fact.key, fact.sequence, `a decision by the agent ${fact.person}`)
     }
     if (fact.type === 'event' && fact.kind === 'settled' && deps.isAgent(fact.sender)) {
-      deps.violations.report(fact.key, fact.sequence, `a dead letter settled by the agent ${fact.sender}`)
+      deps.violations.report(fact.key, fact.sequence, `a dead letter resolved by the agent ${fact.sender}`)
     }
     const request = fact.type === 'step' ? this.answeredBy(fact) : undefined
     const text = keyText(fact.key)

@@ -141,7 +141,7 @@ export class RecordWriter {
     try {
       return make(memory)
     } catch (error) {
-      this.deps.log.error({ pass: keyText(memory.key), err: error }, 'no record can be made')
+      this.deps.log.error({ pass: keyText(memory.key), err: error }, 'no record can be built')
       return undefined
     }
   }

@@ -79,7 +79,7 @@ export class Violations {
 
   /** Records that a message about a pass without a first step is impossible. */
   reportOfNone(key: PassKey, sequence: number, what: string): void {
-    this.report(key, sequence, what.startsWith('a return') ? `E020: a return for a pass that the stream does not know (${what})` : what)
+    this.report(key, sequence, what.startsWith('a return') ? `E020: a return for an unknown pass (${what})` : what)
   }
 
   /** Returns the key for the violation of a message that belongs to no pass. */

@@ -10,7 +10,7 @@ export async function waitForPosition(
   sequence: number,
 ): Promise<void> {
   for (let waited = 0; projector.position < sequence; waited += POLL_INTERVAL_MS) {
-    if (waited >= TIMEOUT_MS) throw new Error(`the audit has read up to ${projector.position}, not ${sequence}`)
+    if (waited >= TIMEOUT_MS) throw new Error(`the audit service has read up to sequence ${projector.position}, but not ${sequence}`)
     await new Promise<void>((done) => deps.clock.after(POLL_INTERVAL_MS, done))
   }
 }

@@ -16,7 +16,7 @@ export async function answerCustody(
   asker: string,
   asked: Extract<Question, { op: 'custody' }>,
 ): Promise<CustodyAnswer> {
-  if (!deps.seesAll(asker)) return { ok: false, error: passError('E013', 'Only people are told what is held and what was erased') }
+  if (!deps.seesAll(asker)) return { ok: false, error: passError('E013', 'Only people may list holds and erasures') }
   const current = await deps.custody.current()
   const marked = <T extends object>(all: readonly T[]) =>
     all.map((one) => ({ ...one, ...(deps.rules.names && { unverified: true as const }) }))

@@ -73,7 +73,7 @@ export async function answerDeadLetter(
   asker: string,
   asked: Extract<Question, { op: 'dead_letter' }>,
 ): Promise<DeadLetterAnswer> {
-  const none: DeadLetterAnswer = { ok: false, error: passError('E041', `No dead letter ${asked.id} is known`) }
+  const none: DeadLetterAnswer = { ok: false, error: passError('E041', `Dead letter ${asked.id} does not exist`) }
   // An invalid id matches nothing, and must not be used as a filter.
   if (!storedId.safeParse(asked.id).success) return none
   await deps.dead.caughtUp
@@ -217,7 +217,7 @@ async function pendingDeadLetter({ bus, rules }: DeadLetterDeps, advisory: Deliv
   const { sequence, time, dead_sequence, deliveries } = advisory
   const attempts = journal.state === 'open' ? { attempts: journal.attempt } : {}
   const code = isWork ? ('E011' as const) : ('E014' as const)
-  const message = 'the server gave it up, and no dispatcher has ended it yet'
+  const message = 'the server gave up delivering it, and no dispatcher has closed it yet'
   return {
     ...key,
     what: isWork ? 'work' : 'request',

@@ -24,7 +24,7 @@ export interface QueryAnswerDeps {
 export async function answerQuery(deps: QueryAnswerDeps, asker: string, asked: Extract<Question, { op: 'query' }>): Promise<QueryAnswer> {
   const { op: _, ...query } = asked
   const page = await deps.search.page({ ...query, ...own(deps, asker) }, query.limit ?? DEFAULT_PAGE)
-  return page ? { ok: true, ...page } : { ok: false, error: passError('E005', 'The cursor is none that a page of this query gave') }
+  return page ? { ok: true, ...page } : { ok: false, error: passError('E005', 'The cursor does not come from a page of this query') }
 }
 
 export async function answerStats(deps: QueryAnswerDeps, asker: string, asked: Extract<Question, { op: 'stats' }>): Promise<StatsAnswer> {
@@ -39,7 +39,7 @@ export async function answerIndex(
   asker: string,
   { mend }: Extract<Question, { op: 'index' }>,
 ): Promise<IndexAnswer> {
-  if (!deps.seesAll(asker)) return { ok: false, error: passError('E013', 'Only people have the index compared') }
+  if (!deps.seesAll(asker)) return { ok: false, error: passError('E013', 'Only people may compare the index') }
   if (!deps.indexing.complete) return { ok: true, complete: false, records: 0, wrong: 0, mended: 0, shown: [] }
   // A replica may have written records of messages that this process has not read yet.
   await deps.untilRead((await deps.bus.bounds()).last)

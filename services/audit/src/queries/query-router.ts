@@ -102,8 +102,8 @@ export function serveQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption>
     try {
       return (await limits.take(asker, () => answerQuestion(deps, asker, asked))) ?? tooMany(asker)
     } catch (error) {
-      deps.log.warn({ asker, err: error }, 'question not answered')
-      return refuse('E040', 'The stream could not be read just now')
+      deps.log.warn({ asker, err: error }, 'query not answered')
+      return refuse('E040', 'The stream cannot be read at the moment')
     }
   })
 }
@@ -117,7 +117,7 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
   const parsed = question.safeParse(rest)
   const allowed = own === undefined ? known : { ...known, seesAll: () => false }
   const deps = allowed.seesAll(asker) ? allowed : { ...allowed, revoked: undefined }
-  if (!parsed.success) return refuse('E005', `Not a question: ${issueTexts(parsed.error.issues, 1, 'it').join('')}`)
+  if (!parsed.success) return refuse('E005', `Not a valid query: ${issueTexts(parsed.error.issues, 1, 'it').join('')}`)
   const { data } = parsed
   switch (data.op) {
     case 'time':
@@ -164,7 +164,7 @@ async function answerList(deps: AnswerDeps, asker: string, asked: Extract<Questi
 }
 
 async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Question, { op: 'pass' }>): Promise<PassAnswer> {
-  const none = refuse('E041', `No pass ${asked.id} is known`)
+  const none = refuse('E041', `Pass ${asked.id} does not exist`)
   // An invalid id names no pass, and must not be used as a filter.
   if (!storedId.safeParse(asked.id).success) return none
   const { last } = await deps.bus.bounds()
@@ -191,12 +191,12 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
   }
   const left_out = keys.length - looked
   if (passes.length > 0) return { ok: true, passes, ...(left_out > 0 && { left_out }) }
-  if (left_out > 0) return refuse('E040', `More than ${looked} passes have the id ${asked.id}: say which originator's and subagent's`)
+  if (left_out > 0) return refuse('E040', `More than ${looked} passes have the id ${asked.id}: name originator and subagent`)
   const erased = erasedOf(deps, asker, asked.id)
   if (erased) return erased
   // Reports that the pass does not exist only if every index of the archive was searched.
   if (await deps.archive.findsAll()) return none
-  return refuse('E040', `No pass ${asked.id} is known so far: what is archived of long ago is still being read, ask again in a moment`)
+  return refuse('E040', `Pass ${asked.id} was not found so far: old parts of the archive are still being loaded, so try again in a moment`)
 }
 
 /** True if the pass was erased, and all that is left are events that an agent stored after the erasure. */
@@ -208,7 +208,7 @@ function isErased({ custody }: AnswerDeps, { memory: { key, journal, request } }
 function erasedOf({ custody, seesAll }: AnswerDeps, asker: string, id: string): ReturnType<typeof refuse> | undefined {
   const erasure = custody.custody.erasureOf(sha256(id))
   if (!erasure || !seesAll(asker)) return undefined
-  return refuse('E041', `Pass ${id} was erased on ${new Date(erasure.time).toISOString()}, asked for by ${erasure.by}: ${erasure.reason}`)
+  return refuse('E041', `Pass ${id} was erased on ${new Date(erasure.time).toISOString()}, requested by ${erasure.by}: ${erasure.reason}`)
 }
 
 /** Returns where to start reading a pass, so that the server skips older messages. A cancel event may be stored slightly before the request. */
@@ -281,7 +281,7 @@ function countingDecisions({ decisions }: PassRecord): AnsweredDecision[] {
 }
 
 function tooMany(asker: string): Refusal {
-  const message = `Too many questions of ${asker}, or of all, are being answered: ask again later`
+  const message = `Too many queries of ${asker}, or of all clients, are being answered: try again later`
   return { ok: false, error: passError('E014', message, { retry_after_ms: BUSY_RETRY_MS }) }
 }
 

@@ -88,7 +88,7 @@ export class IndexesLost extends Error {
 
   constructor(lost: RepairedIndexes['lost']) {
     const each = lost.map(({ k, why }) => `of segment ${k} (${why})`)
-    super(`indexes of the archive cannot be made anew: ${each.join(', ')}; no record is touched`)
+    super(`indexes of the archive cannot be rebuilt: ${each.join(', ')}; no record was changed`)
   }
 }
 

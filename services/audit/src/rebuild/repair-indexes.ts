@@ -13,7 +13,7 @@ import { type Bus, ObjectError, type ObjectStore } from '@passover/bus'
 import { sha256 } from '@passover/schemas'
 import { buildSegmentIndex } from '../archive/rebuild-index.js'
 
-const CHANGED_MESSAGE = 'somebody else changed the segment at the same time: try again'
+const CHANGED_MESSAGE = 'another process changed the segment at the same time; try again'
 
 export interface RepairDeps {
   bus: Bus

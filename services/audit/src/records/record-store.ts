@@ -194,7 +194,10 @@ export class RecordStore {
       if (standing && found) this.listener.found(found.data as Uint8Array, found.revision)
       if (standing && !supersedes(record.stored, standing)) return this.end(writing, true)
       // The write that won is not visible yet, or the replica that answered lags behind. Retried later, because that record may know more.
-      if (slot.revision === over) throw new TableError(`${slot.key} was not written: what was faster is not found yet`, { kind: 'lost' })
+      if (slot.revision === over)
+        throw new TableError(`${slot.key} was not written: another process wrote it first, and its entry is not visible yet`, {
+          kind: 'lost',
+        })
       this.attempt(writing)
     } catch (error) {
       this.onFailed(writing, error)
@@ -208,7 +211,7 @@ export class RecordStore {
       return
     }
     if (!isTransient(error) && ++writing.tries >= MAX_TRIES) {
-      this.log.error({ key, err: error }, 'record given up: it cannot be written')
+      this.log.error({ key, err: error }, 'record skipped: it cannot be written')
       this.end(writing, true)
       return
     }

@@ -50,7 +50,7 @@ export class ArchiveRetention {
     this.cleanup = new SegmentCleanup(deps, this.announcer)
     this.task = new SingleFlightTask(
       () => this.work(),
-      (error) => deps.log.warn({ err: error }, 'not all that is due leaves the archive'),
+      (error) => deps.log.warn({ err: error }, 'some segments that are due were not removed from the archive'),
     )
   }
 
@@ -222,7 +222,7 @@ export class ArchiveRetention {
     }
     await this.cleanup.clean({ ...entry, removed })
     this.removed++
-    log.info({ segment: k, entries: entry.count, retention_days }, 'segment removed: it is older than the archive keeps')
+    log.info({ segment: k, entries: entry.count, retention_days }, 'segment removed: its retention is over')
     return true
   }
 

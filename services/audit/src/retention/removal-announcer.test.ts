@@ -64,5 +64,5 @@ it('looks at all that was said before it says that nothing tells of a segment', 
 
 it('is not begun where another was faster, and not known where nobody answers', async () => {
   expect((await begun({ segments: [{ k: 0 }], outcome: { kind: 'lost' } })).is).toBe(false)
-  await expect(begun({ segments: [{ k: 0 }], outcome: { kind: 'unknown' } })).rejects.toThrow('not told: unknown')
+  await expect(begun({ segments: [{ k: 0 }], outcome: { kind: 'unknown' } })).rejects.toThrow('removal not recorded: unknown')
 })

@@ -33,7 +33,7 @@ export class RemovalAnnouncer {
     const all = await manifest.all()
     const untold = segmentRanges(all.filter(({ removed }) => removed))
     if (untold.length > MAX_RANGES)
-      log.warn({ runs: untold.length }, 'more was removed before removals were told than can be said: verify will name the rest')
+      log.warn({ runs: untold.length }, 'too many segments were removed before removals were recorded; verify reports the rest')
     return await this.say({ kind: 'removals', begins: all[0]?.k ?? 0, untold: untold.slice(0, MAX_RANGES) }, position)
   }
 
@@ -54,12 +54,12 @@ export class RemovalAnnouncer {
   async tell(entries: readonly ManifestEntry[], { days, policy }: RetentionLimits, position: number): Promise<boolean> {
     const segments = segmentRanges(entries)
     const told = await this.say({ kind: 'removed', segments, policy, retention_days: days }, position)
-    if (told) this.deps.log.info({ segments: segments.map(({ from, to }) => [from, to]), policy, retention_days: days }, 'removal told')
+    if (told) this.deps.log.info({ segments: segments.map(({ from, to }) => [from, to]), policy, retention_days: days }, 'removal recorded')
     return told
   }
 
   /** Publishes a custody event. Throws if it is unknown whether the event was stored. */
   private async say(event: SystemCustodyEvent, position: number): Promise<boolean> {
-    return (await publishCustodyEvent(this.deps, event, { position, failure: 'what leaves the archive was not told' })) !== undefined
+    return (await publishCustodyEvent(this.deps, event, { position, failure: 'removal not recorded' })) !== undefined
   }
 }

@@ -60,7 +60,7 @@ export class SegmentCleanup {
     archive.forget(entry.k)
     if (!(await this.announcer.tells(entry.k))) {
       // No audit of this stream marked it, so the objects may be needed to find out what was removed.
-      log.error({ segment: entry.k }, 'segment is marked as removed, and no event tells of it: its objects stay')
+      log.error({ segment: entry.k }, 'segment is marked as removed but has no removal event; keeping its objects')
       return
     }
     const index = await objects.get(entry.index)

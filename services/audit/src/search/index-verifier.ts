@@ -83,7 +83,7 @@ export class IndexVerifier {
       const entry = decodeIndexEntry(standing.data, revision)
       const place = entry && index.find(entry.key)
       if (!entry || !isWrong(index, place, entry)) continue
-      tell(told, { pass: keyText(entry.key), what: (place && index.differenceAt(place, entry)) ?? 'no entry for it' })
+      tell(told, { pass: keyText(entry.key), what: (place && index.differenceAt(place, entry)) ?? 'no entry for this pass' })
       if (place) marks.set(place)
       if (!mend) continue
       index.put(entry, 'mended')

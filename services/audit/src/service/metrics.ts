@@ -28,14 +28,14 @@ export interface AuditStats {
 export function auditMetrics(stats: AuditStats): Registry {
   const registry = new Registry()
   gauge(registry, { name: 'passover_audit_open', help: 'Open passes in memory' }, stats.open)
-  gauge(registry, { name: 'passover_audit_requests', help: 'Requests in memory that nothing answered yet' }, stats.requests)
+  gauge(registry, { name: 'passover_audit_requests', help: 'Requests in memory without an answer' }, stats.requests)
   gauge(registry, { name: 'passover_audit_position', help: 'Sequence of the last message read' }, stats.position)
-  gauge(registry, { name: 'passover_audit_lag_messages', help: 'Messages stored and not read yet, looked at once a second' }, stats.lag)
+  gauge(registry, { name: 'passover_audit_lag_messages', help: 'Messages stored but not read yet, measured once per second' }, stats.lag)
   counter(registry, { name: 'passover_audit_records_total', help: 'Records written' }, stats.kv_writes)
   counter(registry, { name: 'passover_audit_segments_total', help: 'Archive segments sealed' }, stats.segments)
   counter(registry, { name: 'passover_audit_violations_total', help: 'Violations recorded' }, stats.violations)
   counter(registry, { name: 'passover_audit_deleted_total', help: 'Archived messages deleted from the stream' }, stats.deleted)
-  const unchecked = 'Outputs whose output_schema was not applied: the budget of its agent was spent'
+  const unchecked = 'Outputs not checked against their output_schema because the budget of the agent was used up'
   counter(registry, { name: 'passover_audit_schema_unchecked_total', help: unchecked }, stats.schema_unchecked)
   return registry
 }

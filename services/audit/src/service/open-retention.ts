@@ -87,7 +87,7 @@ export function forgetErased(parts: AuditComponents, memory: MemoryOfPasses): ()
   let early: Set<number> | undefined = new Set()
   const gone = (sequences: ReadonlySet<number>) =>
     void forgetEverywhere(parts, memory.archive, sequences).catch((error: unknown) =>
-      parts.deps.log.warn({ err: error }, 'what was erased is not forgotten everywhere: a large part of it may stay'),
+      parts.deps.log.warn({ err: error }, 'erased passes not cleared everywhere; a large part may remain'),
     )
   parts.custody.onErased = (sequences, said) => {
     forget(parts, memory, sequences)

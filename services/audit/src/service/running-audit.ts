@@ -26,7 +26,7 @@ export class StallDetector {
     }
     const stalled = now - this.since
     if (stalled < STALLED_MS) return undefined
-    return `it has not advanced beyond message ${position} for ${Math.round(stalled / 1_000)} s, and ${lag} more are stored`
+    return `it has not advanced beyond message ${position} for ${Math.round(stalled / 1_000)} s, although ${lag} more are stored`
   }
 }
 
@@ -108,7 +108,7 @@ export class RunningAudit {
     if (reader.trouble !== undefined) return reader.trouble
     const stalled = this.stall.trouble(this.stats(), this.parts.deps.clock.monotonic())
     if (stalled !== undefined) return stalled
-    return this.caughtUp ? undefined : `it still reads the stream, ${this.stats().lag} messages behind`
+    return this.caughtUp ? undefined : `it is still reading the stream, ${this.stats().lag} messages behind`
   }
 
   /** Reason why questions do not reach this process; `undefined` if they do. */
@@ -234,7 +234,7 @@ export class RunningAudit {
     try {
       this.last = (await this.parts.deps.bus.bounds()).last
     } catch (error) {
-      this.parts.deps.log.debug({ err: error }, 'the server does not say where the stream ends')
+      this.parts.deps.log.debug({ err: error }, 'the server does not report the end of the stream')
     }
   }
 
@@ -245,7 +245,7 @@ export class RunningAudit {
       await this.parts.inbox.markBuilt()
       await this.parts.manifest.endRebuild()
     } catch (error) {
-      this.parts.deps.log.warn({ err: error }, 'the end of the rebuild is not recorded: the next start rebuilds again')
+      this.parts.deps.log.warn({ err: error }, 'end of the rebuild not recorded; the next start rebuilds again')
     }
   }
 

@@ -45,11 +45,9 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const { agents, revoked, watch } = await watchAgents(bus)
   const logging = await LoggingPolicy.open(bus, options.log_all_passes)
   const swept = await sweepOrphanObjects(manifest, objects)
-  if (swept > 0) log.info({ objects: swept }, 'objects of a crash swept')
+  if (swept > 0) log.info({ objects: swept }, 'incomplete objects of a crash deleted')
   // A failure is only logged, because each erasure does the same sweep before it completes.
-  await sweepOrphanChunks(bus, objects).catch((error: unknown) =>
-    log.warn({ err: error }, 'pieces of objects that a crash left are not swept now'),
-  )
+  await sweepOrphanChunks(bus, objects).catch((error: unknown) => log.warn({ err: error }, 'incomplete objects of a crash not deleted now'))
   const archive = new Archive(manifest, objects)
   const back = new RollbackDetector(deps)
   const custody = await CustodyWatcher.open({ bus, clock: deps.clock, log, sealed: start.newest?.k ?? -1, back })
@@ -77,7 +75,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name), back.onRollback) : undefined
   void Promise.all([indexed, seeded, dead?.caughtUp]).then(allRead)
   const answering = dead && (await openQueries(parts, { archive, dead, seeded }))
-  log.info({ from, segment: parts.archiver.from, rebuild }, 'audit reads')
+  log.info({ from, segment: parts.archiver.from, rebuild }, 'audit service started')
   const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
   const removal = options.deletes ? openRemovalTasks(parts, { archive, objects }) : undefined
   const { finder } = archive

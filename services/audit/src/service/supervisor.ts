@@ -16,7 +16,7 @@ import { beginAudit } from './start-audit.js'
 
 const DRAIN_MS = 10_000
 const RETRY_DELAY_MS = 1_000
-const NO_PEOPLE = 'it was started without people (PASSOVER_PEOPLE): lists and inboxes are empty for everybody'
+const NO_PEOPLE = 'it was started without people (PASSOVER_PEOPLE): lists and inboxes are empty for every person'
 /** Stores that projection and archive are built on. If one of them is replaced, everything is rebuilt. */
 const ARCHIVE_STORES = [ARCHIVE_BUCKET, `objects ${ARCHIVE_BUCKET}`]
 const REQUIRED_STORES = ['stream', PASSES_BUCKET, INBOX_BUCKET, ACKNOWLEDGED_BUCKET, ...ARCHIVE_STORES]
@@ -70,7 +70,7 @@ class AuditSupervisor implements AuditRunning {
       bus: deps.bus,
       clock: deps.clock,
       every_ms: options.stores_ms,
-      onMade: (names) => health.did('buckets', `made ${names.join(', ')} anew`),
+      onMade: (names) => health.did('buckets', `recreated ${names.join(', ')}`),
       onRenewed: (names) => this.onRenewed(names),
     })
     this.stores = stores
@@ -135,7 +135,7 @@ class AuditSupervisor implements AuditRunning {
   /** Restarts the audit after a stream rollback, as if the stream were a new one: the current state is built on messages that no longer exist. */
   private onWentBack(inner: RunningAudit, what: string): void {
     if (this.inner !== inner) return
-    this.deps.log.error({ what }, 'the stream went back: the audit begins anew')
+    this.deps.log.error({ what }, 'stream rolled back; restarting audit from the beginning')
     this.lost = what
     this.onRenewed(['stream'])
   }
@@ -153,7 +153,7 @@ class AuditSupervisor implements AuditRunning {
   /** Restarts the audit after a store was replaced, and rebuilds everything from what the stream holds. */
   private async restart(): Promise<void> {
     const { deps, inner } = this
-    this.trouble = 'it begins anew: what it rests on was lost'
+    this.trouble = 'it is restarting from the beginning: buckets or messages that it needs were lost'
     this.inner = undefined
     await inner?.drain(RETRY_DELAY_MS)
     while (!this.draining) {
@@ -163,7 +163,7 @@ class AuditSupervisor implements AuditRunning {
         if (renewed.some((name) => ARCHIVE_STORES.includes(name))) await forgetLostSegments(deps.bus)
         const begun = await beginAudit(deps, this.options, { rebuild: renewed.length > 0 })
         this.take(begun)
-        this.health_.did('reading', `began anew, since ${this.lost ?? `another was found of: ${renewed.join(', ')}`}`)
+        this.health_.did('reading', `restarted from the beginning: ${this.lost ?? `recreated by another process: ${renewed.join(', ')}`}`)
         this.lost = undefined
         if (this.renewed.size === 0) {
           this.trouble = undefined
@@ -175,7 +175,7 @@ class AuditSupervisor implements AuditRunning {
       } catch (error) {
         for (const name of renewed) this.renewed.add(name)
         this.trouble = error instanceof Error ? error.message : String(error)
-        deps.log.error({ err: error }, 'the audit cannot begin anew yet')
+        deps.log.error({ err: error }, 'audit cannot restart yet')
         await new Promise<void>((done) => deps.clock.after(RETRY_DELAY_MS, done))
       }
     }

@@ -44,7 +44,7 @@ test('waits by the clock that it is given until it knows what was said, and not 
     await tick()
   }
   await current
-  expect(why).toBe('what was said about custody at 9 is not read yet')
+  expect(why).toBe('the custody event at sequence 9 has not been read yet')
 })
 
 // Fails where only what comes after what was read counts: a hold that was stored since, below it, would not be heard, and what is held be removed.
@@ -54,7 +54,7 @@ test('what was said and is no longer in the stream makes it know nothing', async
   expect((await watch.current()).position).toBe(9)
   expect(lost).toEqual([])
   hear(12)
-  const why = 'what was said about custody at sequence 12 is no longer in the stream'
+  const why = 'the custody event at sequence 12 is no longer in the stream'
   await expect(watch.current()).rejects.toThrow(why)
   expect(lost).toEqual([why])
 })

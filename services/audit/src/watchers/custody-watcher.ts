@@ -53,12 +53,12 @@ export class CustodyWatcher implements AsyncDisposable {
     const newest = await bus.journal.newest(bus.subjects.all('custody'))
     // Custody events never leave the stream. If the stream lost some, it may have lost holds too, so nothing here is reliable any more.
     if ((newest?.sequence ?? 0) < position) {
-      const what = `what was said about custody at sequence ${position} is no longer in the stream`
+      const what = `the custody event at sequence ${position} is no longer in the stream`
       this.deps.back.lose(what)
       throw new Error(what)
     }
     for (let waited = 0; newest && this.custody.position < newest.sequence; waited += POLL_INTERVAL_MS) {
-      if (waited >= TIMEOUT_MS) throw new Error(`what was said about custody at ${newest.sequence} is not read yet`)
+      if (waited >= TIMEOUT_MS) throw new Error(`the custody event at sequence ${newest.sequence} has not been read yet`)
       await new Promise<void>((done) => clock.after(POLL_INTERVAL_MS, done))
     }
     return this.custody
@@ -96,7 +96,7 @@ export class CustodyWatcher implements AsyncDisposable {
     const says = body.ok && subjects.isTrusted(stored) ? body.value : undefined
     const counted = this.custody.take({ sequence, time, sender: parsed.person, body: says })
     if (!counted) {
-      log.warn({ sequence, by: parsed.person }, 'what was said about custody does not count')
+      log.warn({ sequence, by: parsed.person }, 'custody event is not valid; ignored')
       return
     }
     if (counted.kind === 'erased') this.erased(counted)

@@ -31,8 +31,12 @@ function reading(now: { time: number | undefined; last: number }) {
 
 // Fails where what comes after a reconnect is taken at once: a segment would be sealed of what was read before and of what stands there now.
 it.each([
-  ['has another message there: nothing more is taken', { time: 91, last: 20 }, /^the stream lost its end and went on: at sequence 9 /],
-  ['ends before it', { time: undefined, last: 4 }, /went back to sequence 4, and 5 to 9 of it were read$/],
+  [
+    'has another message there: nothing more is taken',
+    { time: 91, last: 20 },
+    /^the stream lost its newest messages and continued: at sequence 9 /,
+  ],
+  ['ends before it', { time: undefined, last: 4 }, /rolled back to sequence 4, although its messages 5 to 9 had been read$/],
 ])('after a reconnect a stream that %s', async (_, now, what) => {
   const { back, done, take, reconnect, answer } = reading(now)
   reconnect()
@@ -64,6 +68,9 @@ it('what is lost is told once, and nothing when nobody reads any more', async ()
   other.back[Symbol.dispose]()
   other.back.onRollback(3)
   await new Promise(setImmediate)
-  expect(one.done).toEqual(['abandoned', 'the stream lost its end: it went back to sequence 3, and 4 to 9 of it were read'])
+  expect(one.done).toEqual([
+    'abandoned',
+    'the stream lost its newest messages: it rolled back to sequence 3, although its messages 4 to 9 had been read',
+  ])
   expect(other.done).toEqual([])
 })

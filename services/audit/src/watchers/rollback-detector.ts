@@ -45,8 +45,8 @@ export class RollbackDetector implements Disposable {
   /** Callback for readers; `last` is the current last sequence of the stream. */
   readonly onRollback = (last: number): void => {
     const read = this.source?.position ?? 0
-    const gone = read > last ? `${last + 1} to ${read} of it were read` : 'more of it was read'
-    this.lose(`the stream lost its end: it went back to sequence ${last}, and ${gone}`)
+    const gone = read > last ? `its messages ${last + 1} to ${read} had been read` : 'later messages had been read'
+    this.lose(`the stream lost its newest messages: it rolled back to sequence ${last}, although ${gone}`)
   }
 
   /** Processes a message, unless messages before it were lost. Waits for a comparison in progress. */
@@ -77,7 +77,7 @@ export class RollbackDetector implements Disposable {
       try {
         return await this.lookAt(position, time)
       } catch (error) {
-        log.warn({ err: error }, 'what was read cannot be compared with the stream yet')
+        log.warn({ err: error }, 'position not compared with the stream yet')
         await new Promise<void>((done) => clock.after(RETRY_DELAY_MS, done))
       }
     }
@@ -87,7 +87,9 @@ export class RollbackDetector implements Disposable {
     const { bus } = this.deps
     const stored = await bus.journal.message(position)
     if (stored && stored.time !== time) {
-      return this.lose(`the stream lost its end and went on: at sequence ${position} it has another message than was read`)
+      return this.lose(
+        `the stream lost its newest messages and continued: at sequence ${position} it has a different message than the one that was read`,
+      )
     }
     const { last } = await bus.bounds()
     if (last < position) this.onRollback(last)

@@ -92,7 +92,7 @@ function advance(
   const too_long = (steps: Step[]): Plan<JournalOutcome> => {
     const { journal } = foldJournal(steps, context.rules)
     if (journal.state !== 'none') return { done: { by: 'other', journal } }
-    const error = passError('E013', 'the journal of this id holds more steps than a pass can have', { id: begin.key.id })
+    const error = passError('E013', 'the journal of this id has more steps than a pass can have', { id: begin.key.id })
     return { publish: refusal(context, begin, error), stored: () => ({ by: 'me', admission: { kind: 'refuse', error } }) }
   }
   const deadline_ms = context.options.step_deadline_ms
@@ -184,10 +184,10 @@ async function answerOtherOwner(
 }
 
 function retry(context: Context, outcome: PublishResult): AckDecision {
-  context.deps.log.warn({ outcome }, 'first step not stored, trying again')
+  context.deps.log.warn({ outcome }, 'first step not stored; retrying')
   return { retry: true, delay_ms: RETRY_MS }
 }
 
 function tooLarge(): PassError {
-  return passError('E012', 'what travels with the request is larger than a message may be')
+  return passError('E012', 'the data sent with the request is larger than the maximum message size')
 }

@@ -87,7 +87,7 @@ async function readHeld(context: Context, key: PassKey): Promise<HeldPass | 'mov
     if (what === 'steps') cut = true
   })
   if (cut) {
-    log.warn({ ...key }, 'a held journal is too long to be read')
+    log.warn({ ...key }, 'journal of a held pass is too long to read')
     return 'moved on'
   }
   const { journal } = foldJournal(stepsOf(context, history), context.rules)
@@ -97,7 +97,7 @@ async function readHeld(context: Context, key: PassKey): Promise<HeldPass | 'mov
   const held = body?.ok ? (body.value as HeldEnvelope) : undefined
   const control = held?.control?.policy && openControl(held.control, journal.held)
   if (!held || !control) {
-    log.error({ ...key, base: held?.control?.policy?.base }, 'the policy of a held pass cannot be read: is it of a newer version?')
+    log.error({ ...key, base: held?.control?.policy?.base }, 'policy of a held pass cannot be read; it may be of a newer version')
     return 'unreadable'
   }
   const { traceparent } = journal.held
@@ -130,7 +130,7 @@ async function firstThatCounts(context: Context, pass: HeldPass): Promise<Counte
     // The registry of this process may not have an agent yet that another dispatcher has just registered, so the bucket is asked.
     if (judged.counts && !(await registry.load(judged.person))) return judged
     const why = judged.counts ? 'not a person' : judged.why
-    deps.log.warn({ ...key, person: fact.person, sequence: fact.sequence, why }, 'decision does not count')
+    deps.log.warn({ ...key, person: fact.person, sequence: fact.sequence, why }, 'decision is not valid; ignored')
   }
   return undefined
 }
@@ -189,7 +189,7 @@ async function publish(context: Context, pass: HeldPass, decided: DecidedPass): 
   }
   const known = stepsOf(context, pass.history)
   const advanced = await bus.journal.advance(pass.key, plan, { read: 'leader', known, deadline_ms: context.options.step_deadline_ms })
-  if (!advanced.ok) log.warn({ ...pass.key, outcome: advanced.outcome }, 'decided step not stored, trying again')
+  if (!advanced.ok) log.warn({ ...pass.key, outcome: advanced.outcome }, 'decided step not stored; retrying')
   return advanced.ok
 }
 

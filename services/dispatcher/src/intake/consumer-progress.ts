@@ -62,7 +62,7 @@ export class ConsumerProgress {
     else if (stalled >= STALLED_MS)
       this.#troubles.set(
         durable,
-        `the consumer ${durable} delivered nothing for ${Math.round(stalled / 1_000)} s, and ${standing?.pending ?? 0} wait`,
+        `the consumer ${durable} delivered nothing for ${Math.round(stalled / 1_000)} s, although ${standing?.pending ?? 0} messages are pending`,
       )
     else this.#troubles.delete(durable)
   }

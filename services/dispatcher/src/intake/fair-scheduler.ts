@@ -136,7 +136,7 @@ export class FairScheduler {
       this.#context.stats.out_of_turn++
       return true
     } catch (error) {
-      log.debug({ err: error, sequence }, 'not admitted out of turn')
+      log.debug({ err: error, sequence }, 'request not admitted out of order')
       return false
     }
   }

@@ -53,7 +53,7 @@ export class BudgetStore {
     await this.#change(root, (ledger) => {
       charged = ledger?.charge(request) ?? { ok: false, lost: true }
     })
-    if (!charged) throw new TypeError('a change that was made was not run')
+    if (!charged) throw new TypeError('a stored change of the budget was not applied')
     if (charged !== 'taken' && charged.ok) this.#unsure.set(keyText(root), root)
     return charged
   }
@@ -128,7 +128,7 @@ export class BudgetStore {
 
   #later(): void {
     this.#timer = this.#context.deps.clock.after(this.#context.options.budgets_ms, () => {
-      void this.#round().catch((error: unknown) => this.#context.deps.log.warn({ err: error }, 'budgets not looked after'))
+      void this.#round().catch((error: unknown) => this.#context.deps.log.warn({ err: error }, 'budgets not cleaned up'))
     })
   }
 

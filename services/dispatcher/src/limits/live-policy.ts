@@ -121,7 +121,7 @@ export class LivePolicy implements AsyncDisposable {
    * found.
    */
   async #startOver({ version }: PolicyVersion): Promise<void> {
-    this.#deps.log.warn({ version }, 'the stream lost the version in force: the policy is read anew')
+    this.#deps.log.warn({ version }, 'the stream lost the version in force; reading the policy again')
     this.#heard = { sequence: 0, at: 0 }
     this.#settled = 0
     const value = await this.#find()
@@ -167,7 +167,7 @@ export class LivePolicy implements AsyncDisposable {
     if (current.kind !== 'invalid' || current.why === this.#complaint) return
     this.#complaint = current.why
     const { version } = this.#current
-    this.#deps.log.error({ why: current.why, version }, 'the live policy is not valid: the last good one stays in force')
+    this.#deps.log.error({ why: current.why, version }, 'the live policy is not valid; the last valid version stays in force')
   }
 
   /** Puts a newer version in force. A lagging replica may show an older version than one seen before, which is ignored. */

@@ -153,10 +153,10 @@ export class StorageBackpressure {
     try {
       await bus.setRequests(wanted)
       this.state = wanted
-      const text = wanted === 'closed' ? 'stream nearly full: no requests are taken' : 'requests are taken again'
+      const text = wanted === 'closed' ? 'stream nearly full; no requests are accepted' : 'requests are accepted again'
       log.warn({ bytes, max_bytes, requests: wanted }, text)
     } catch (error) {
-      log.warn({ err: error, wanted }, 'whether requests are taken was not changed')
+      log.warn({ err: error, wanted }, 'subjects of the stream not changed')
     }
   }
 }

@@ -57,7 +57,7 @@ export function parseRequest(raw: RawRequest, parties: Parties): ParseResult {
     ...(id !== undefined && { id }),
   })
   const untrusted = distrust('request', raw)
-  if (untrusted !== undefined) return bad(`the request is not believed: ${untrusted}`)
+  if (untrusted !== undefined) return bad(`the request is not trusted: ${untrusted}`)
   try {
     const decoded = decode(raw.data, reply_type)
     id = claimedId(raw.headers, decoded.ok ? decoded.value : undefined, parties)
@@ -73,7 +73,7 @@ export function parseRequest(raw: RawRequest, parties: Parties): ParseResult {
     const digest = requestDigest(form.request, form.parts)
     const claimed = raw.headers.get(HEADER.digest)
     if (claimed !== undefined && claimed !== digest) {
-      return bad('the digest in the header is not the digest of the request', { field: HEADER.digest })
+      return bad('the digest in the header does not match the request', { field: HEADER.digest })
     }
     const traceparent = soundTraceparent(raw.headers.get(HEADER.traceparent))
     const { request, parts, session_id } = form
@@ -105,7 +105,7 @@ function versionFault(body: unknown): { message: string; details: Record<string,
   const { v } = body
   if (typeof v !== 'number' || !Number.isSafeInteger(v) || v === WIRE_VERSION) return undefined
   const side = v > WIRE_VERSION ? 'upgrade the dispatcher' : 'upgrade the agent that sent the request'
-  const message = `the request has wire version ${v}, this dispatcher reads version ${WIRE_VERSION}: ${side}, then ask with a new id`
+  const message = `the request has wire version ${v}, this dispatcher reads version ${WIRE_VERSION}: ${side}, then send it with a new id`
   return { message, details: { reason: 'wire_version', version: v, reads: WIRE_VERSION } }
 }
 
@@ -136,14 +136,17 @@ function contradictionIn(
 ): { field: string; message: string } | undefined {
   if (request.originating_agent_id !== parties.originator) {
     const field = 'originating_agent_id'
-    return { field, message: `the body names "${request.originating_agent_id}" as originator, the subject "${parties.originator}"` }
+    return { field, message: `the originator is "${request.originating_agent_id}" in the body, but "${parties.originator}" in the subject` }
   }
   if (request.subagent_id !== parties.subagent) {
-    return { field: 'subagent_id', message: `the body names "${request.subagent_id}" as subagent, the subject "${parties.subagent}"` }
+    return {
+      field: 'subagent_id',
+      message: `the subagent is "${request.subagent_id}" in the body, but "${parties.subagent}" in the subject`,
+    }
   }
   const id = headers.get(HEADER.id)
   if (id !== undefined && id !== request.id)
-    return { field: HEADER.id, message: `the header names the id "${clip(id)}", the body "${request.id}"` }
+    return { field: HEADER.id, message: `the id is "${clip(id)}" in the header, but "${request.id}" in the body` }
   return undefined
 }
 
@@ -160,13 +163,13 @@ function sameName(parts: Part[]): string | undefined {
 function brokenPart(parts: Part[], originator: string): string | undefined {
   for (const { name, data, owner, size, hash } of parts) {
     if (!data) {
-      if (owner === undefined) return `part "${clip(name)}" has neither bytes nor an owner to get them from`
+      if (owner === undefined) return `part "${clip(name)}" has neither bytes nor an owner`
       // Parts are kept only for the passes of their owner (docs/architecture/isolation.md#large-parts).
-      if (owner !== originator) return `part "${clip(name)}" is in the bucket of "${clip(owner)}": store its bytes in your own`
+      if (owner !== originator) return `part "${clip(name)}" is in the bucket of "${clip(owner)}": store its bytes in your own bucket`
       continue
     }
     if (data.byteLength !== size) return `part "${clip(name)}" has ${data.byteLength} bytes, not ${size}`
-    if (sha256(data) !== hash) return `the bytes of part "${clip(name)}" are not those that its hash names`
+    if (sha256(data) !== hash) return `the bytes of part "${clip(name)}" do not match its hash`
   }
   return undefined
 }

@@ -26,7 +26,7 @@ export interface BadRequest {
  * Returns the E005 for an id that belongs to another request, open or closed. That pass is not changed (docs/architecture/protocol.md#idempotency).
  */
 export function idConflict(id: string): PassError {
-  return passError('E005', `the id "${id}" was used before, for a different request`, { id, reason: 'id_used' })
+  return passError('E005', `the id "${id}" was already used for a different request`, { id, reason: 'id_used' })
 }
 
 export function streamFull(): PassError {

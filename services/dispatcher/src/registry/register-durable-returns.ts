@@ -18,7 +18,10 @@ export async function registerDurableReturns(context: RegistryContext, name: str
     const own = !present || present.registered_by === name
     if (options.registration === 'closed' || !own) {
       return refusedAnswer(
-        passError('E013', `returns do not wait for "${name}": a person lets them by \`passover agents set ${name} --durable-returns\``),
+        passError(
+          'E013',
+          `returns are not kept for "${name}"; a person enables that with \`passover agents set ${name} --durable-returns\``,
+        ),
       )
     }
     const from = (await deps.bus.bounds()).last + 1

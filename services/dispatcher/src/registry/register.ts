@@ -40,7 +40,9 @@ export async function register(
     return options.registration === 'open' ? describe(context, name.data, question.data) : { ok: true }
   }
   if (options.registration === 'closed') {
-    return refusedAnswer(passError('E013', `"${name.data}" is not registered: a person adds it with \`passover agents add ${name.data}\``))
+    return refusedAnswer(
+      passError('E013', `"${name.data}" is not registered; a person registers it with \`passover agents add ${name.data}\``),
+    )
   }
   const record = {
     ...newRecord(name.data, question.data, deps.clock.now()),
@@ -78,12 +80,12 @@ function known(
 ): RegisterAnswer {
   const record = entry?.value
   if (question.durable_returns)
-    return record?.durable_returns ? { ok: true } : refusedAnswer(passError('E041', `returns do not wait for "${name}"`))
+    return record?.durable_returns ? { ok: true } : refusedAnswer(passError('E041', `returns are not kept for "${name}"`))
   return record?.roles.subagent ? { ok: true } : refusedAnswer(passError('E001', `"${name}" is not registered as a subagent`))
 }
 
 function notSubagent(agent: string): PassError {
-  const mend = `a person lets it receive passes: passover agents set ${agent} --subagent`
+  const mend = `to let it receive passes: passover agents set ${agent} --subagent`
   return passError('E001', `"${agent}" is registered, but not as a subagent`, { agent, mend })
 }
 
@@ -113,6 +115,6 @@ async function describe(context: RegistryContext, name: string, question: Regist
     if ((await storeRecord(context, { record, over })) === 'kept') return { ok: true }
   }
   // The agent is registered in any case and may work.
-  deps.log.warn({ agent: name }, 'its workers say different things of it at the same time: the last one stands')
+  deps.log.warn({ agent: name }, 'workers register this agent with different settings at the same time; the last registration applies')
   return { ok: true }
 }

@@ -43,7 +43,7 @@ export class Registry implements AsyncDisposable {
     const registry = new Registry(deps, table, await VerifiedAgents.open(deps.bus, timingOf(deps)))
     await registry.#verified.watch(table, (name, record) => registry.#changed(name, record))
     const made = await registry.rebuild()
-    if (made > 0) deps.log.warn({ agents: made }, 'agents put back from their events')
+    if (made > 0) deps.log.warn({ agents: made }, 'agents restored from their events')
     return registry
   }
 
@@ -124,7 +124,7 @@ export class Registry implements AsyncDisposable {
       return
     }
     if (record.name !== name || !agentName.safeParse(name).success) {
-      this.#log.warn({ name }, 'agent record left out: it stands under another name')
+      this.#log.warn({ name }, 'agent record ignored: it is stored under another name')
       return
     }
     this.#records.set(name, record)

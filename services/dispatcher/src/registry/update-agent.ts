@@ -24,7 +24,7 @@ export async function publishRecordEvent({ registry }: RegistryContext, record: 
 export async function storeRecord({ deps, registry }: RegistryContext, change: { record: AgentRecord; over: number }): Promise<AgentKept> {
   const kept = await registry.writes.keep(change)
   if (kept === 'untold')
-    deps.log.warn({ agent: change.record.name }, 'the stream may tell of another record than stands: change the agent once more')
+    deps.log.warn({ agent: change.record.name }, 'the event in the stream may differ from the stored record; change the agent again')
   return kept
 }
 

@@ -139,7 +139,7 @@ export class WorkConsumers {
         for (const name of await deps.bus.listReturnConsumers()) if (!registry.get(name)?.durable_returns) this.#leaves(name)
         this.#compared = true
       } catch (error) {
-        deps.log.warn({ err: error }, 'consumers of returns not compared with the agents')
+        deps.log.warn({ err: error }, 'consumers of returns not checked')
       }
     })
   }
@@ -161,7 +161,7 @@ export class WorkConsumers {
         if (!(await this.#context.registry.table.get(name))?.value.durable_returns) await bus.removeReturns(name)
         this.#leaving.delete(name)
       } catch (error) {
-        log.warn({ err: error, agent: name }, 'the consumer of its returns was not removed')
+        log.warn({ err: error, agent: name }, 'consumer of returns not removed')
       }
     })
   }
@@ -184,7 +184,7 @@ export class WorkConsumers {
     }
     if (clock.monotonic() - since < this.#context.options.missing_ms || this.#workStart(record.name) === 'unknown') return
     await this.make(record)
-    log.warn({ agent: record.name }, 'work consumers made again')
+    log.warn({ agent: record.name }, 'work consumers recreated')
   }
 
   /**

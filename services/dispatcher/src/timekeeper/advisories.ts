@@ -62,7 +62,7 @@ async function workDied(
 
 function lostWork(journal: Extract<JournalState, { state: 'open' }>, deliveries: number): PassError {
   const { attempt } = journal
-  return passError('E011', `no worker finished it: the last of ${attempt} attempts was lost`, { attempts: attempt, deliveries })
+  return passError('E011', `no worker finished the pass: the last of ${attempt} attempts was lost`, { attempts: attempt, deliveries })
 }
 
 async function requestDied(

@@ -130,11 +130,11 @@ describe('endPass', () => {
       ...change,
     })
     expect(await errorWith([load()])).toMatchObject({
-      message: 'no return within 1000 ms: no worker of audit asks for work',
-      details: { attempts: 0, mend: 'start a worker: passover work audit -- <command>' },
+      message: 'no return within 1000 ms: no worker of audit is connected',
+      details: { attempts: 0, mend: 'to start a worker: passover work audit -- <command>' },
     })
     const busy = await errorWith([load(), load({ slot: 'high', running: 1 })])
-    expect(busy).toMatchObject({ message: 'no worker of audit took it within 1000 ms', details: { attempts: 0 } })
+    expect(busy).toMatchObject({ message: 'no worker of audit received the pass within 1000 ms', details: { attempts: 0 } })
     expect(busy).not.toHaveProperty('details.mend')
     // It was handed out, perhaps by a consumer before this one, it was tried, or nobody can tell.
     const again = load({ created: step('work', 2).time + 1 })

@@ -50,7 +50,7 @@ export async function endPass(keeper: TimekeeperContext, due: DueEnd, answered?:
   const advanced = await deps.bus.journal.advance(due.key, plan, how)
   await deps.faults?.at('ending:after-publish')
   if (advanced.ok) return advanced.value
-  deps.log.warn({ ...due.key, outcome: advanced.outcome }, 'ending not stored, trying again')
+  deps.log.warn({ ...due.key, outcome: advanced.outcome }, 'end of the pass not stored; retrying')
   return { kind: 'failed', outcome: advanced.outcome }
 }
 
@@ -104,7 +104,7 @@ function errorOf(due: DueEnd, keeper: TimekeeperContext, untried: UntriedWork | 
     case 'earlier attempt':
       return passError(
         code,
-        why === 'parent ended' ? 'the pass above it ended' : 'the pass above it went on without it',
+        why === 'parent ended' ? 'its parent ended' : 'its parent continued with a later attempt',
         cascadeDetails(journal),
       )
     case 'cancelled':

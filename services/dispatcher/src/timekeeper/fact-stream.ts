@@ -95,7 +95,7 @@ export class FactStream implements AsyncDisposable {
 
   async #again(): Promise<void> {
     const { log, clock } = this.#deps
-    log.warn({ position: this.#position }, 'the stream went back: reading it from its start')
+    log.warn({ position: this.#position }, 'stream rolled back; reading it from the beginning')
     this.#reader++
     this.#position = 0
     this.#handler.wentBack()
@@ -104,7 +104,7 @@ export class FactStream implements AsyncDisposable {
       try {
         return await this.#follow()
       } catch (error) {
-        log.error({ err: error }, 'the timekeeper cannot read the stream, trying again')
+        log.error({ err: error }, 'timekeeper cannot read the stream; retrying')
         await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve))
       }
     }
@@ -120,7 +120,7 @@ export class FactStream implements AsyncDisposable {
       const isOther = stored ? stored.time !== time : (await bus.bounds()).last < position
       if (isOther && reader === this.#reader) await this.#startOver()
     } catch (error) {
-      log.warn({ err: error }, 'the stream cannot be compared yet')
+      log.warn({ err: error }, 'position not compared with the stream yet')
       clock.after(RETRY_MS, () => void this.#verify())
     }
   }

@@ -57,7 +57,7 @@ export class Timekeeper implements AsyncDisposable {
     const store = await bus.objects('snapshots')
     const known = await loadSnapshot(bus, store, rules)
     const timekeeper = new Timekeeper({ ...context, open: known?.open ?? new OpenPasses(rules) }, store, known)
-    log.info({ from: known?.position ?? 0, open: known?.open.size ?? 0 }, 'timekeeper starts')
+    log.info({ from: known?.position ?? 0, open: known?.open.size ?? 0 }, 'timekeeper started')
     await timekeeper.#begin(known)
     return timekeeper
   }
@@ -106,7 +106,7 @@ export class Timekeeper implements AsyncDisposable {
   get trouble(): string | undefined {
     const { trouble } = this.#facts
     if (trouble !== undefined) return trouble
-    return this.#acting ? undefined : `it still reads the stream, at ${this.#facts.position}`
+    return this.#acting ? undefined : `it is still reading the stream, at sequence ${this.#facts.position}`
   }
 
   /** Resolves when everything stored at its start has been read. */
@@ -222,7 +222,7 @@ export class Timekeeper implements AsyncDisposable {
       try {
         if (!this.#stopped && busy === this.#busy) await job()
       } catch (error) {
-        this.#keeper.deps.log.error({ err: error, name }, 'ending failed')
+        this.#keeper.deps.log.error({ err: error, name }, 'end of the pass failed')
       } finally {
         busy.delete(name)
         this.#arm()

@@ -51,7 +51,7 @@ export function untriedError(
   { timeout_ms, untried }: { timeout_ms: number | undefined; untried: UntriedWork },
 ): PassError {
   const details = { timeout_ms, attempts: 0 }
-  if (untried.workers) return passError(code, `no worker of ${subagent} took it within ${timeout_ms} ms`, details)
-  const mend = `start a worker: passover work ${subagent} -- <command>`
-  return passError(code, `no return within ${timeout_ms} ms: no worker of ${subagent} asks for work`, { ...details, mend })
+  if (untried.workers) return passError(code, `no worker of ${subagent} received the pass within ${timeout_ms} ms`, details)
+  const mend = `to start a worker: passover work ${subagent} -- <command>`
+  return passError(code, `no return within ${timeout_ms} ms: no worker of ${subagent} is connected`, { ...details, mend })
 }

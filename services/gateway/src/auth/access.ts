@@ -17,14 +17,16 @@ export type Access = 'public' | 'own' | 'people'
 /** Refuses an agent's token (403) if only people have access. */
 export function requireAccess({ kind, name }: Caller, access: Access): void {
   if (access !== 'people' || kind === 'person') return
-  const detail = `"${name}" is an agent, and this is for people`
-  throw new HttpProblem(createProblem(403, { code: 'E013', detail, hint: 'use a token of a person: passover gateway token add' }))
+  const detail = `"${name}" is an agent, but only people may do this`
+  throw new HttpProblem(
+    createProblem(403, { code: 'E013', detail, hint: 'use the token of a person; to create one: passover gateway token add' }),
+  )
 }
 
 /** Refuses (403) an agent that takes part in a pass but is not its originator. */
 export function requireOriginator({ kind, name }: Caller, { originator }: { originator: string }): void {
   if (kind === 'person' || name === originator) return
-  const detail = `"${name}" did not ask for this pass, and an agent ends only passes that it asked for`
+  const detail = `"${name}" is not the originator of this pass, and an agent may cancel only passes that it originated`
   throw new HttpProblem(createProblem(403, { code: 'E013', detail, hint: `${originator} or a person can cancel it` }))
 }
 
@@ -34,7 +36,7 @@ export function requireOriginator({ kind, name }: Caller, { originator }: { orig
  */
 export function requireConnected({ connected, identity }: Pick<Bus, 'connected' | 'identity'>): void {
   if (connected) return
-  const detail = `"${identity}" is not connected: the server is away, or does not let it in`
+  const detail = `"${identity}" is not connected: the server is unreachable or refuses its credentials`
   throw new HttpProblem(createProblem(503, { code: 'E040', detail, hint: 'try again', retry_after_ms: 1_000 }))
 }
 
@@ -85,7 +87,7 @@ function boundedParts(parts: PartStore, most: number): PartStore {
   const budget = new OutputBudget(most)
   const fetch: PartStore['fetch'] = async (part) => {
     if (budget.takes(part.size)) return parts.fetch(part)
-    throw new PartError(`part ${part.name} has ${part.size} bytes, and one request loads at most ${most}`, 'too_large')
+    throw new PartError(`part ${part.name} has ${part.size} bytes, but one request may load at most ${most}`, 'too_large')
   }
   return withMembers(parts, { fetch })
 }

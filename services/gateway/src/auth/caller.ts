@@ -29,12 +29,12 @@ export interface Tokens {
 export async function callerOf(header: string | undefined, tokens: Tokens, open: Caller | undefined): Promise<Caller> {
   if (header === undefined) {
     if (open && !(await tokens.ever())) return open
-    throw unauthorized('this needs a token')
+    throw unauthorized('a token is required')
   }
   const [, bearer] = /^Bearer ([\x21-\x7e]{1,512})$/i.exec(header) ?? []
-  if (!bearer) throw unauthorized('Authorization is not "Bearer <token>"')
+  if (!bearer) throw unauthorized('the Authorization header does not have the form "Bearer <token>"')
   const caller = await tokens.find(bearer)
-  if (!caller) throw unauthorized('this token is not known, was revoked, or has expired')
+  if (!caller) throw unauthorized('the token is unknown, was revoked, or has expired')
   return caller
 }
 
@@ -49,12 +49,12 @@ export function requireScope(caller: Caller, scope: Scope): void {
   if (caller.scopes.includes(scope)) return
   const hint =
     caller.token === 'open'
-      ? 'without tokens this gateway only reads; passover gateway token add makes one'
-      : `passover gateway token add --scope ${scope} makes one that has it`
-  throw new HttpProblem(createProblem(403, { code: 'E013', detail: `this token has not the scope "${scope}"`, hint }))
+      ? 'this gateway has no tokens and allows only reads; to create a token: passover gateway token add'
+      : `to create a token with this scope: passover gateway token add --scope ${scope}`
+  throw new HttpProblem(createProblem(403, { code: 'E013', detail: `the token does not have the scope "${scope}"`, hint }))
 }
 
 function unauthorized(detail: string): HttpProblem {
-  const hint = 'send "Authorization: Bearer <token>"; passover gateway token add makes one'
+  const hint = 'send "Authorization: Bearer <token>"; to create a token: passover gateway token add'
   return new HttpProblem(createProblem(401, { code: 'E013', detail, hint }), { 'www-authenticate': 'Bearer realm="passover"' })
 }

@@ -102,7 +102,7 @@ export class ConnectionPool implements AsyncDisposable {
       throw new HttpProblem(
         createProblem(503, {
           code: 'E040',
-          detail: `the server does not let in "${name}": ${error.message}`,
+          detail: `the server refuses the connection of "${name}": ${error.message}`,
           hint: error.hint,
           retry_after_ms: 1_000,
         }),
@@ -114,8 +114,8 @@ export class ConnectionPool implements AsyncDisposable {
     if (this.#held.size >= this.limits.identities) this.#close(this.#oldestIdle())
     const bus = this.connect(name)
     if (!bus) {
-      const hint = 'add them to the file that PASSOVER_GATEWAY_CREDENTIALS names'
-      throw new HttpProblem(createProblem(403, { code: 'E013', detail: `this gateway holds no credentials for "${name}"`, hint }))
+      const hint = 'add them to the file in PASSOVER_GATEWAY_CREDENTIALS'
+      throw new HttpProblem(createProblem(403, { code: 'E013', detail: `this gateway has no credentials for "${name}"`, hint }))
     }
     const held: PooledConnection = { bus, users: 0, idle_since: this.clock.monotonic(), closed: false }
     this.#held.set(name, held)
@@ -128,7 +128,7 @@ export class ConnectionPool implements AsyncDisposable {
     const idle = [...this.#held].filter(([, { users }]) => users === 0).sort(([, a], [, b]) => a.idle_since - b.idle_since)
     const [oldest] = idle
     if (oldest) return oldest[0]
-    const detail = 'too many people and agents use this gateway at a time'
+    const detail = 'too many people and agents are using this gateway'
     throw new HttpProblem(createProblem(503, { code: 'E014', detail, hint: 'try again', retry_after_ms: 5_000 }))
   }
 

@@ -115,7 +115,7 @@ export class TokenFile implements Tokens {
   async #tokens(): Promise<KeptToken[]> {
     const found = await stat(this.path).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return undefined
-      throw this.#failed('cannot be looked at', error)
+      throw this.#failed('cannot be accessed', error)
     })
     if (!found) return []
     if (this.#read?.mtime === found.mtimeMs && this.#read.size === found.size) return this.#read.tokens
@@ -123,7 +123,7 @@ export class TokenFile implements Tokens {
       throw this.#failed('cannot be read', error)
     })
     const tokens = keptIn(text)
-    if (!tokens) throw new TokenFileError(this.path, 'is no file of tokens')
+    if (!tokens) throw new TokenFileError(this.path, 'is not a token file')
     this.#read = { mtime: found.mtimeMs, size: found.size, tokens }
     return tokens
   }
@@ -175,7 +175,7 @@ export class TokenFile implements Tokens {
     } catch (error) {
       throw this.#failed('cannot be written', error)
     }
-    throw new TokenFileError(this.path, 'is being written by another process for long; try again')
+    throw new TokenFileError(this.path, 'has been locked by another process for too long; try again')
   }
 }
 

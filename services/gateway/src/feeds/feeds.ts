@@ -80,7 +80,7 @@ export class Feeds {
     const own = [...this.#open].filter((feed) => feed.token === token).length
     if (this.#open.size < this.limits.feeds && own < this.limits.feeds_a_token) return
     const detail = own < this.limits.feeds_a_token ? 'too many feeds are open' : 'this token has too many open feeds'
-    throw new HttpProblem(createProblem(503, { code: 'E014', detail, hint: 'close one, or try again', retry_after_ms: 5_000 }))
+    throw new HttpProblem(createProblem(503, { code: 'E014', detail, hint: 'close a feed, or try again later', retry_after_ms: 5_000 }))
   }
 
   async close(): Promise<void> {

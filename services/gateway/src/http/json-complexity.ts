@@ -25,7 +25,7 @@ export function tooComplex(bytes: Uint8Array): string | undefined {
     else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
       depth += 1
       values += 1
-      if (depth > MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} deep`
+      if (depth > MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} levels deep`
     } else if (byte === CLOSE_LIST || byte === CLOSE_OBJECT) depth -= 1
     if (values > MAX_VALUES) return `it has more than ${MAX_VALUES} values`
   }

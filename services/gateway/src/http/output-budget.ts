@@ -30,7 +30,9 @@ export function requireFewLines(artifacts: unknown): void {
   let lines = 0
   for (const one of valuesIn(artifacts)) if (typeof one === 'string') lines += linesIn(one)
   if (lines <= MAX_WHOLE_LINES) return
-  throw new Failure('E041', `its changes have ${lines} lines, too many to show here`, { hint: 'passover approve --whole shows them' })
+  throw new Failure('E041', `its changes have ${lines} lines, which are too many to show here`, {
+    hint: 'passover approve --whole shows them',
+  })
 }
 
 function linesIn(text: string): number {

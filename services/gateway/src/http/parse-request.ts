@@ -40,7 +40,7 @@ interface Uploading {
 export async function readJsonBody(request: Request, most: number, { uploads, token, charge }: Uploading): Promise<unknown> {
   const type = request.headers.get('content-type') ?? ''
   if (!/^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i.test(type)) {
-    const detail = type === '' ? 'the body has no Content-Type' : `a body of type ${oneLine(type, 80)} is not taken`
+    const detail = type === '' ? 'the body has no Content-Type' : `a body of type ${oneLine(type, 80)} is not accepted`
     throw new HttpProblem(createProblem(415, { code: 'E005', detail, hint: 'send JSON, with "Content-Type: application/json"' }))
   }
   const told = request.headers.get('content-length')
@@ -48,7 +48,7 @@ export async function readJsonBody(request: Request, most: number, { uploads, to
   const bytes = await uploads.take(token, expected, () => readUpTo(request, most, uploads.stall_ms))
   charge(bytes.length)
   const complex = tooComplex(bytes)
-  if (complex) throw new HttpProblem(createProblem(400, { code: 'E005', detail: `the body is not read: ${complex}` }))
+  if (complex) throw new HttpProblem(createProblem(400, { code: 'E005', detail: `the body is too complex: ${complex}` }))
   let text: string
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -60,7 +60,7 @@ export async function readJsonBody(request: Request, most: number, { uploads, to
   } catch (error) {
     if (error instanceof HttpProblem) throw error
     const why = error instanceof Error ? error.message : String(error)
-    throw new HttpProblem(createProblem(400, { code: 'E005', detail: `the body is no JSON: ${oneLine(why, 200)}` }))
+    throw new HttpProblem(createProblem(400, { code: 'E005', detail: `the body is not JSON: ${oneLine(why, 200)}` }))
   }
 }
 
@@ -109,7 +109,7 @@ async function* chunksOf(body: Request['body'], stall_ms: number): AsyncGenerato
 }
 
 function tooLarge(most: number): HttpProblem {
-  const hint = 'pass fewer or smaller files; @passover/sdk takes larger contexts over NATS'
+  const hint = 'send fewer or smaller files, or use @passover/sdk, which sends larger contexts over NATS'
   return new HttpProblem(createProblem(413, { code: 'E005', detail: `the body has more than ${most} bytes`, hint }), {
     connection: 'close',
   })

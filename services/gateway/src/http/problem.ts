@@ -53,14 +53,14 @@ export function problemOf(error: unknown): { problem: Problem; headers: Record<s
   if (error instanceof BusUnreachable)
     return answered(createProblem(ERRORS.E040.http, { code: 'E040', detail: error.message, hint: error.hint }))
   if (error instanceof BusReadError || error instanceof TableError) {
-    return answered(createProblem(ERRORS.E040.http, { code: 'E040', detail: 'the server could not be read just now', hint: 'try again' }))
+    return answered(createProblem(ERRORS.E040.http, { code: 'E040', detail: 'the server cannot be read at the moment', hint: 'try again' }))
   }
   if (error instanceof TokenFileError) {
     // The client does not see the path of the file.
-    const detail = 'the tokens of this gateway cannot be read just now; its log says more'
+    const detail = 'the tokens of this gateway cannot be read at the moment; see its log'
     return { ...answered(createProblem(503, { code: 'E040', detail })), bug: true }
   }
-  return { ...answered(createProblem(500, { code: 'INTERNAL', detail: 'this is a fault of the gateway; its log says more' })), bug: true }
+  return { ...answered(createProblem(500, { code: 'INTERNAL', detail: 'this is a bug in the gateway; see its log' })), bug: true }
 }
 
 function answered(problem: Problem): { problem: Problem; headers: Record<string, string> } {

@@ -46,12 +46,12 @@ export class Uploads {
 }
 
 function busy(detail: string): HttpProblem {
-  const hint = 'send fewer at a time, or try again'
+  const hint = 'send fewer requests at the same time, or try again'
   return new HttpProblem(createProblem(503, { code: 'E014', detail, hint, retry_after_ms: RETRY_MS }), { connection: 'close' })
 }
 
 /** Creates a 408 problem: the sender stopped sending. */
 export function stalled(ms: number): HttpProblem {
-  const detail = `nothing of the body came for ${ms / 1_000} s`
+  const detail = `no data of the body arrived for ${ms / 1_000} s`
   return new HttpProblem(createProblem(408, { code: 'E005', detail, hint: 'send the whole body without a pause' }), { connection: 'close' })
 }

@@ -9,12 +9,12 @@ export async function findOnePass(bus: Bus, ref: PassRef, wants: { history?: tru
   const found = storedId.safeParse(ref.id).success ? await askPasses(bus, ref, wants) : []
   const [pass] = found
   if (found.length > 1) {
-    const hint = `say which by from and to: ${found
+    const hint = `name the pass with from and to: ${found
       .slice(0, 5)
       .map(({ key }) => `${key.originator} → ${key.subagent}`)
       .join(', ')}`
     throw new HttpProblem(createProblem(409, { code: 'E042', detail: `several passes have the id ${ref.id}`, hint }))
   }
   if (pass) return pass
-  throw new Failure('E041', `there is no pass ${oneLine(ref.id, 64)}`, { hint: 'GET /api/pass-over/passes lists them' })
+  throw new Failure('E041', `pass ${oneLine(ref.id, 64)} does not exist`, { hint: 'GET /api/pass-over/passes lists passes' })
 }

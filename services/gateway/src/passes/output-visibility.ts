@@ -15,7 +15,7 @@ export function hiddenReason(
   if (kind === 'person' || originator !== name) return undefined
   const denied = decisions.some(({ item, verdict, counts }) => item === 'return' && verdict === 'deny' && counts !== false)
   const released = status !== 'awaiting_release' && status !== 'expired' && !denied
-  return released ? undefined : `the output is not released: it is ${denied ? 'denied' : status}`
+  return released ? undefined : `the output is not released: its status is ${denied ? 'denied' : status}`
 }
 
 /** Same as {@link hiddenReason}, for an answered pass. */

@@ -7,10 +7,10 @@ export const listAgents = route({
   method: 'get',
   path: '/api/pass-over/agents',
   name: 'listAgents',
-  summary: 'Registered agents by name, with their open passes and their workers',
+  summary: 'List registered agents by name, with their open passes and workers',
   scope: 'read',
   access: 'people',
-  answers: { 200: { what: 'All of them', schema: agentsPage } },
+  answers: { 200: { what: 'All registered agents', schema: agentsPage } },
   handle({ actor }) {
     return actor.as(async (bus) => {
       const [rows, up] = await Promise.all([askAgents(bus), readPresence(bus)])
@@ -27,7 +27,7 @@ export const listInbox = route({
   method: 'get',
   path: '/api/pass-over/inbox',
   name: 'listInbox',
-  summary: 'What waits for a person: agents take turns on a page, oldest first',
+  summary: 'List items that wait for a decision, oldest first; each agent gets a share of the page',
   scope: 'read',
   access: 'own',
   query: inboxParameters,

@@ -13,7 +13,7 @@ export const getApplyPlan = route({
   path: '/api/pass-over/passes/{id}/plan',
   name: 'showPlan',
   summary:
-    'What applying an output would change, file by file with warnings, and what was decided. Its digest is what an approval of the changes names. Files are changed where they are: passover apply',
+    'Get the changes that applying an output would make, file by file with warnings, and the decision on them. An approval of the changes needs the digest of this plan. The gateway does not change files; `passover apply` does, on the machine that has them',
   scope: 'read',
   access: 'own',
   params: idPath,
@@ -27,9 +27,13 @@ export const getApplyPlan = route({
       const budget = new OutputBudget(caller.kind === 'agent' ? Math.min(output_bytes, AGENT_BYTES) : output_bytes)
       const { output, withheld } = await visibleOutcome(bus, caller, pass, budget)
       if (withheld !== undefined)
-        throw new Failure('E041', `${params.id} has no plan here: ${withheld}`, { hint: 'passover approve shows it' })
+        throw new Failure('E041', `the plan of ${params.id} cannot be shown here: ${withheld}`, {
+          hint: 'passover approve shows the changes',
+        })
       if (!output || !Array.isArray(output.artifacts)) {
-        throw new Failure('E041', `${params.id} has no output to apply: it is ${pass.status}`, { hint: 'GET /api/pass-over/passes/{id}' })
+        throw new Failure('E041', `${params.id} has no output to apply: its status is ${pass.status}`, {
+          hint: 'GET /api/pass-over/passes/{id}',
+        })
       }
       if (!reviewable(output.artifacts))
         throw new Failure('E041', `the changes of ${params.id} cannot be read`, { hint: 'GET /api/pass-over/passes/{id}' })
@@ -59,7 +63,8 @@ function planOf({ row, status, return: returned }: AnsweredPass, input: Authoriz
   const allowed = authorizeApply(input)
   const { decision, all } = input
   const unknown = only?.filter((number) => !all.some((one) => one.number === number)) ?? []
-  if (unknown.length > 0) throw new Failure('E005', `only: there is no change ${unknown.join(', ')}; there are ${all.length}`)
+  if (unknown.length > 0)
+    throw new Failure('E005', `only: there is no change ${unknown.join(', ')}; the pass has changes 1 to ${all.length}`)
   const candidates = decision ? takenModifications(all, decision) : all
   const taken = only ? candidates.filter(({ number }) => only.includes(number)) : candidates
   const review = reviewReturn(sha256(returned?.data ?? new Uint8Array()), taken, options)

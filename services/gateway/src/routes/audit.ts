@@ -8,11 +8,11 @@ export const listAudit = route({
   method: 'get',
   path: '/api/pass-over/audit',
   name: 'listAudit',
-  summary: 'Audit entries of ended passes, newest first',
+  summary: 'List audit entries of ended passes, newest first',
   scope: 'read',
   access: 'own',
   query: auditParameters,
-  answers: { 200: { what: 'A page; with a cursor there may be more, also when it is not full', schema: auditPage } },
+  answers: { 200: { what: 'A page of entries; if it has a cursor there may be more, even if the page is not full', schema: auditPage } },
   async handle({ query, caller, actor }) {
     const { entries, cursor, complete, scanned } = await actor.as((bus) => askQuery(bus, toPassQuery(query)))
     const ended = entries.map((one) => visibleEntry(caller, one)).filter((entry) => entry !== undefined)

@@ -22,12 +22,12 @@ export const createPassRoute = route({
   method: 'post',
   path: '/api/pass-over/passes',
   name: 'createPass',
-  summary: 'Pass work over, as the agent that the token names. "Prefer: wait=30" waits for what comes back',
+  summary: 'Request a pass as the agent of the token. With "Prefer: wait=30", wait up to 30 seconds for the return',
   scope: 'create',
   access: 'own',
   headers,
   body: createPass,
-  answers: { 200: { what: 'It came back', schema: createdPass }, 202: { what: 'The stream has taken it', schema: createdPass } },
+  answers: { 200: { what: 'The pass has returned', schema: createdPass }, 202: { what: 'The request is stored', schema: createdPass } },
   problems: [404, 409, 413, 422, 502, 503, 504],
   handle({ body, headers: given, caller, inside, request, actor }) {
     const wait_ms = parsePreferWait(request.headers.get('prefer'), inside.options.most_wait_ms)
@@ -43,9 +43,9 @@ export const createPassRoute = route({
 
 /** Refuses an agent with too many awaited returns (503). The gateway waits for each return, so that it is acknowledged even if the request ends. */
 function awaitsTooMany(awaited: number, name: string): HttpProblem {
-  const detail = `this gateway waits for ${awaited} returns for ${name} already`
+  const detail = `this gateway is already waiting for ${awaited} returns for ${name}`
   return new HttpProblem(
-    createProblem(503, { code: 'E014', detail, hint: 'ask again once some of these passes have ended', retry_after_ms: 1_000 }),
+    createProblem(503, { code: 'E014', detail, hint: 'try again when some of these passes have ended', retry_after_ms: 1_000 }),
   )
 }
 
@@ -78,7 +78,7 @@ async function taken(handle: PassHandle, { originator, wait_ms }: { originator: 
 /** Returns why a returned output was not loaded, or `undefined` if the error has another cause. */
 function overlarge(error: unknown): string | undefined {
   const bytes = error instanceof PassOverError && error.code === 'E021' ? error.context?.output_bytes : undefined
-  return typeof bytes === 'number' ? `its output has ${bytes} bytes, too many to load here: passover show` : undefined
+  return typeof bytes === 'number' ? `its output has ${bytes} bytes, which is too large to load here; to see it: passover show` : undefined
 }
 
 type Found = { output: WorkOutput } | { error: unknown }

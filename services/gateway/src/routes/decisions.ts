@@ -24,14 +24,14 @@ export const cancelPassRoute = route({
   method: 'post',
   path: '/api/pass-over/passes/{id}/cancel',
   name: 'cancelPass',
-  summary: 'Ask for the end of a pass and of all below it, and wait a moment for it',
+  summary: 'Cancel a pass and all its descendants, and wait a moment for its end',
   scope: 'create',
   access: 'own',
   params: idPath,
   body: cancelPass,
   answers: {
-    200: { what: 'It is cancelled, now or before', schema: cancelledPass },
-    202: { what: 'Asked for, and not ended yet', schema: cancelledPass },
+    200: { what: 'The pass is cancelled, by this request or earlier', schema: cancelledPass },
+    202: { what: 'The cancellation is requested; the pass has not ended yet', schema: cancelledPass },
   },
   problems: [404, 409],
   handle({ params, body, caller, actor }) {
@@ -52,8 +52,8 @@ type By = NameVerification & { by?: string }
 
 function ended({ row, status }: AnsweredPass, by: By = {}): Reply {
   if (status === 'cancelled') return { status: 200, body: { id: row.id, cancelled: true, status, ...by } }
-  const hint = 'what has ended stays as it ended'
-  throw new HttpProblem(createProblem(409, { code: 'E043', detail: `${row.id} has ended before: ${status}`, hint }))
+  const hint = 'a pass that has ended cannot be cancelled'
+  throw new HttpProblem(createProblem(409, { code: 'E043', detail: `${row.id} has already ended: ${status}`, hint }))
 }
 
 function decisionRoute(verdict: 'approve' | 'deny'): Route {
@@ -61,12 +61,12 @@ function decisionRoute(verdict: 'approve' | 'deny'): Route {
     method: 'post',
     path: `/api/pass-over/passes/{id}/${verdict}`,
     name: `${verdict}Pass`,
-    summary: `Say ${verdict === 'approve' ? 'yes' : 'no'} to what a pass waits for: its start, the release of its result, its changes`,
+    summary: `${verdict === 'approve' ? 'Approve' : 'Deny'} the item a pass waits for: its start, the release of its result, or its changes`,
     scope: 'decide',
     access: 'people',
     params: idPath,
     body: decidePass,
-    answers: { 200: { what: 'Decided, or decided so before', schema: decidedPass } },
+    answers: { 200: { what: 'The decision is stored, or the same decision was stored earlier', schema: decidedPass } },
     problems: [404, 409, 412],
     handle: ({ params, body, actor, inside }) =>
       actor.as(async (bus) => {
@@ -118,14 +118,16 @@ async function changesOf(
 function noDigest(id: string) {
   return {
     code: 'E005' as const,
-    detail: 'changes are approved with the digest of the plan that shows them',
-    hint: `GET /api/pass-over/passes/${id}/plan, then approve with its digest`,
+    detail: 'an approval of changes needs the digest of their plan',
+    hint: `GET /api/pass-over/passes/${id}/plan, then approve with the digest of that plan`,
   }
 }
 
 /** Throws 412 if the shown digest differs from that of the pending item. */
 function same(waits: string, shown: string): true {
   if (waits === shown) return true
-  const hint = 'look at it again: GET /api/pass-over/passes/{id}, and of changes …/plan'
-  throw new HttpProblem(createProblem(412, { code: 'E031', detail: 'something else waits than was shown, and nothing was decided', hint }))
+  const hint = 'get the current item: GET /api/pass-over/passes/{id}, or for changes …/plan'
+  throw new HttpProblem(
+    createProblem(412, { code: 'E031', detail: 'nothing was decided: the pending item differs from the one that was shown', hint }),
+  )
 }

@@ -21,11 +21,11 @@ export const listDeadLettersRoute = route({
   method: 'get',
   path: '/api/pass-over/dlq',
   name: 'listDeadLetters',
-  summary: 'What died, newest first',
+  summary: 'List dead letters, newest first',
   scope: 'read',
   access: 'own',
   query: deadLettersParameters,
-  answers: { 200: { what: 'A page; next is the before of what comes after', schema: deadLettersPage } },
+  answers: { 200: { what: 'A page of dead letters; use its `next` as `before` to get the following page', schema: deadLettersPage } },
   async handle({ query: { from, to, ...filter }, actor }) {
     const wanted = { ...filter, ...(from ? { originator: from } : {}), ...(to ? { subagent: to } : {}) }
     const { letters, next } = await actor.as((bus) => listDeadLetters(bus, wanted))
@@ -41,9 +41,9 @@ interface Ref {
 
 /** Accepts whole ids only, so that a decision cannot hit the wrong dead letter. */
 async function letterOf(bus: Bus, ref: Ref) {
-  if (!storedId.safeParse(ref.id).success) throw new Failure('E041', `there is no dead letter ${oneLine(ref.id, 64)}`)
+  if (!storedId.safeParse(ref.id).success) throw new Failure('E041', `dead letter ${oneLine(ref.id, 64)} does not exist`)
   const detail = await findDeadLetter(bus, ref)
-  if (detail.letter.id !== ref.id) throw new Failure('E041', `there is no dead letter ${ref.id}`, { hint: 'give the whole id' })
+  if (detail.letter.id !== ref.id) throw new Failure('E041', `dead letter ${ref.id} does not exist`, { hint: 'use the whole id' })
   return detail
 }
 
@@ -51,7 +51,7 @@ export const getDeadLetter = route({
   method: 'get',
   path: '/api/pass-over/dlq/{id}',
   name: 'showDeadLetter',
-  summary: 'One dead letter: why, what was tried, its bytes',
+  summary: 'Get one dead letter: cause, attempts and stored bytes',
   scope: 'read',
   access: 'own',
   params: idPath,
@@ -77,12 +77,12 @@ export const requeueDeadLetterRoute = route({
   method: 'post',
   path: '/api/pass-over/dlq/{id}/requeue',
   name: 'requeueDeadLetter',
-  summary: 'Ask for the work again, as its originator: a new pass that names the dead one, once, whoever is first',
+  summary: 'Request the work again as its originator: a new pass that refers to the dead one. Repeated requests return the same new pass',
   scope: 'admin',
   access: 'people',
   params: idPath,
   body: settleLetter,
-  answers: { 200: { what: 'Requeued, now or before', schema: settledLetter } },
+  answers: { 200: { what: 'Requeued, by this request or earlier', schema: settledLetter } },
   problems: [404, 409, 422],
   handle({ params, body, caller, actor, inside }) {
     const connectAs = async (name: string) => leased(await actor.holdFor(name))
@@ -101,12 +101,12 @@ export const dropDeadLetterRoute = route({
   method: 'post',
   path: '/api/pass-over/dlq/{id}/drop',
   name: 'dropDeadLetter',
-  summary: 'Put a dead letter aside: an event says who, when and why; nothing is deleted',
+  summary: 'Close a dead letter: an event records who, when and why, and nothing is deleted',
   scope: 'admin',
   access: 'people',
   params: idPath,
   body: settleLetter,
-  answers: { 200: { what: 'Dropped, now or before', schema: settledLetter } },
+  answers: { 200: { what: 'Dropped, by this request or earlier', schema: settledLetter } },
   problems: [404, 409],
   handle({ params, body, caller, actor }) {
     return actor.as(async (bus) => {

@@ -15,7 +15,7 @@ export const followEvents = route({
   method: 'get',
   path: '/api/pass-over/events',
   name: 'followEvents',
-  summary: 'What is stored, as server-sent events; ids are sequences of the stream, and Last-Event-ID goes on after one',
+  summary: 'Stream stored messages as server-sent events; ids are sequences of the stream, and Last-Event-ID continues after one',
   scope: 'read',
   access: 'own',
   query: eventsParameters,

@@ -17,11 +17,11 @@ export const listPasses = route({
   method: 'get',
   path: '/api/pass-over/passes',
   name: 'listPasses',
-  summary: 'Passes, open ones too, newest first',
+  summary: 'List passes, including open ones, newest first',
   scope: 'read',
   access: 'own',
   query: auditParameters,
-  answers: { 200: { what: 'A page; with a cursor there may be more', schema: passesPage } },
+  answers: { 200: { what: 'A page of passes; if it has a cursor there may be more', schema: passesPage } },
   async handle({ query, actor }) {
     const { entries, cursor, complete, scanned } = await actor.as((bus) => askQuery(bus, toPassQuery(query)))
     return { status: 200, body: { passes: entries.map(({ row }) => row), cursor, complete, scanned } }
@@ -32,7 +32,8 @@ export const getPass = route({
   method: 'get',
   path: '/api/pass-over/passes/{id}',
   name: 'showPass',
-  summary: 'One pass: where it stands, what came back, what waits for a person. "Prefer: wait=30" waits for its end',
+  summary:
+    'Get one pass: status, return, and the item that waits for a decision. With "Prefer: wait=30", wait up to 30 seconds for its end',
   scope: 'read',
   access: 'own',
   params: idPath,

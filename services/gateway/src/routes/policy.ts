@@ -18,7 +18,7 @@ export const getPolicy = route({
   method: 'get',
   path: '/api/pass-over/policy',
   name: 'getPolicy',
-  summary: 'The policy in force; its ETag is what a change of it must name',
+  summary: 'Get the policy in force; a change must send its ETag',
   scope: 'read',
   access: 'people',
   answers: { 200: { what: 'The policy', schema: policyInForce } },
@@ -35,11 +35,11 @@ export const explainPolicyRoute = route({
   method: 'get',
   path: '/api/pass-over/policy/explain',
   name: 'explainPolicy',
-  summary: 'Every setting for a pair of agents, and the level that it comes from',
+  summary: 'Get every setting of a pair and the level that sets it',
   scope: 'read',
   access: 'people',
   query: explainParameters,
-  answers: { 200: { what: 'Field by field', schema: explainedPolicy } },
+  answers: { 200: { what: 'The settings, field by field', schema: explainedPolicy } },
   handle({ query: { from, to }, actor }) {
     return actor.as(async (bus) => {
       const session = await openPolicySession(bus)
@@ -61,13 +61,13 @@ export const putPolicy = route({
   method: 'put',
   path: '/api/pass-over/policy',
   name: 'putPolicy',
-  summary: 'Put the next version into force, made upon the version that If-Match names',
+  summary: 'Publish the next version of the policy, based on the version in If-Match',
   scope: 'admin',
   access: 'people',
   query: putPolicyParameters,
   headers,
   body: passOverPreferences as z.ZodType<z.output<typeof passOverPreferences>>,
-  answers: { 200: { what: 'It is in force', schema: publishedPolicy } },
+  answers: { 200: { what: 'The version is in force', schema: publishedPolicy } },
   problems: [409, 412, 422, 428],
   handle({ query, headers: given, body, actor }) {
     const base = baseOf(given['if-match'])
@@ -92,7 +92,7 @@ async function put(bus: Bus, body: unknown, { base, reason, allow_missing }: Put
     allowMissing: allow_missing === 'true',
   })
   const live = await activePolicy(session)
-  if (live.version !== base) throw overtaken(`version ${live.version} is in force, and yours was made upon ${base}`)
+  if (live.version !== base) throw overtaken(`version ${live.version} is in force, but your change is based on version ${base}`)
   if (sameDocument(document, live.document)) return published(live.version, { changed: false, warnings })
   const { version } = await publish(session, { document, base, reason }).catch((error: unknown) => {
     const { problem } = problemOf(error)
@@ -108,14 +108,14 @@ function published(version: number, { changed, warnings }: { changed: boolean; w
 
 function overtaken(detail: string): HttpProblem {
   return new HttpProblem(
-    createProblem(412, { code: 'E031', detail, hint: 'GET it again, make the change upon that, and PUT with its ETag' }),
+    createProblem(412, { code: 'E031', detail, hint: 'GET the policy again, apply your change to it, and PUT it with its ETag' }),
   )
 }
 
 function baseOf(etag: string | undefined): number {
   // If-Match compares strongly: a weak tag matches no version.
-  if (etag?.startsWith('W/')) throw overtaken(`${etag} is a weak tag, and If-Match takes the tag of one version`)
+  if (etag?.startsWith('W/')) throw overtaken(`${etag} is a weak tag, but If-Match needs the ETag of one version`)
   if (etag !== undefined) return Number(/\d+/.exec(etag)?.[0])
-  const hint = 'GET /api/pass-over/policy, and send its ETag as If-Match'
-  throw new HttpProblem(createProblem(428, { code: 'E005', detail: 'If-Match does not say which version was changed', hint }))
+  const hint = 'GET /api/pass-over/policy and send its ETag as If-Match'
+  throw new HttpProblem(createProblem(428, { code: 'E005', detail: 'If-Match does not name the version that was changed', hint }))
 }

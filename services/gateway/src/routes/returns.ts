@@ -16,11 +16,11 @@ export const listReturns = route({
   method: 'get',
   path: '/api/pass-over/returns',
   name: 'listReturns',
-  summary: 'Return contexts (ReturnToContext) of passes that were admitted or held, newest first',
+  summary: 'List return contexts (ReturnToContext) of passes that were admitted or held, newest first',
   scope: 'read',
   access: 'own',
   query: returnsParameters,
-  answers: { 200: { what: 'A page; with a cursor there may be more', schema: returnsPage } },
+  answers: { 200: { what: 'A page of return contexts; if it has a cursor there may be more', schema: returnsPage } },
   handle({ query, caller, actor, inside }) {
     return actor.as(async (bus) => {
       const { entries, cursor, complete, scanned } = await askQuery(bus, { limit: DEFAULT_LIMIT, ...toPassQuery(query) })

@@ -6,9 +6,12 @@ export const livez = route({
   method: 'get',
   path: '/livez',
   name: 'livez',
-  summary: 'Whether a restart would help',
+  summary: 'Check whether the process needs a restart',
   access: 'public',
-  answers: { 200: { what: 'It lives', schema: healthReport }, 503: { what: 'A restart would help', schema: healthReport } },
+  answers: {
+    200: { what: 'The process is alive', schema: healthReport },
+    503: { what: 'The process needs a restart', schema: healthReport },
+  },
   handle({ inside }) {
     const report = inside.health()
     return Promise.resolve({ status: report.live ? 200 : 503, body: report })
@@ -19,9 +22,12 @@ export const readyz = route({
   method: 'get',
   path: '/readyz',
   name: 'readyz',
-  summary: 'Whether it can do its work now',
+  summary: 'Check whether the gateway can serve requests',
   access: 'public',
-  answers: { 200: { what: 'It can', schema: healthReport }, 503: { what: 'It cannot', schema: healthReport } },
+  answers: {
+    200: { what: 'The gateway can serve requests', schema: healthReport },
+    503: { what: 'The gateway cannot serve requests', schema: healthReport },
+  },
   handle({ inside }) {
     const report = inside.health()
     return Promise.resolve({ status: report.ready ? 200 : 503, body: report })
@@ -32,10 +38,10 @@ export const metrics = route({
   method: 'get',
   path: '/metrics',
   name: 'metrics',
-  summary: 'Numbers for Prometheus',
+  summary: 'Get metrics for Prometheus',
   scope: 'read',
   access: 'people',
-  answers: { 200: { what: 'In the text format of Prometheus', media: 'text/plain' } },
+  answers: { 200: { what: 'Metrics in the text format of Prometheus', media: 'text/plain' } },
   async handle({ inside, actor }) {
     const { text, type } = await actor.as((bus) => {
       requireConnected(bus)
@@ -49,7 +55,7 @@ export const openapi = route({
   method: 'get',
   path: '/openapi.json',
   name: 'openapi',
-  summary: 'This document',
+  summary: 'Get this OpenAPI document',
   access: 'public',
   answers: { 200: { what: 'OpenAPI 3.1' } },
   // The document is public, so it is generated once.

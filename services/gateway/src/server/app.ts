@@ -111,7 +111,7 @@ const NO_CALLER: Caller = { name: '', kind: 'person', scopes: [], token: '' }
 /** Refuses a request URL (400) without a valid host, or with a path that is not percent-encoded UTF-8. */
 function requireReadable(address: string): void {
   if (!URL.canParse(address)) {
-    throw new HttpProblem(createProblem(400, { code: 'E005', detail: 'the header Host names no host' }))
+    throw new HttpProblem(createProblem(400, { code: 'E005', detail: 'the Host header contains no host' }))
   }
   try {
     decodeURIComponent(new URL(address).pathname)
@@ -125,7 +125,7 @@ function refuseForeign(request: Request): void {
   const { host } = new URL(request.url)
   const origin = request.headers.get('origin')
   if (origin !== null && (!URL.canParse(origin) || new URL(origin).host !== host)) {
-    throw new HttpProblem(createProblem(403, { code: 'E013', detail: 'a page of another site may not ask here' }))
+    throw new HttpProblem(createProblem(403, { code: 'E013', detail: 'requests from pages of other sites are not allowed' }))
   }
 }
 
@@ -133,14 +133,14 @@ function refuseForeign(request: Request): void {
 function refuseNamed(request: Request): void {
   const { hostname } = new URL(request.url)
   if (!isLoopbackName(hostname)) {
-    const detail = `without tokens this is for programs on this machine, by the name localhost or 127.0.0.1, and not "${oneLine(hostname, 80)}"`
-    throw new HttpProblem(createProblem(403, { code: 'E013', detail, hint: 'passover gateway token add makes a token' }))
+    const detail = `without tokens, only programs on this machine may connect, using the name localhost or 127.0.0.1, not "${oneLine(hostname, 80)}"`
+    throw new HttpProblem(createProblem(403, { code: 'E013', detail, hint: 'to create a token: passover gateway token add' }))
   }
 }
 
 function tooMany(retry_after_ms: number): HttpProblem {
   const detail = 'too many requests with this token'
-  return new HttpProblem(createProblem(429, { code: 'E014', detail, hint: 'wait as long as Retry-After says', retry_after_ms }))
+  return new HttpProblem(createProblem(429, { code: 'E014', detail, hint: 'wait for the time in Retry-After', retry_after_ms }))
 }
 
 function respond({ status, headers = {} }: Reply, text: string | undefined): Response {
@@ -166,11 +166,11 @@ function logUnexpected(context: Context, error: unknown, inside?: HandlerContext
 function noRoute(context: Context): HttpProblem {
   const { path, method } = context.req
   const here = ROUTES.filter((route) => new RegExp(`^${route.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path))
-  const hint = 'GET /openapi.json says what there is'
+  const hint = 'GET /openapi.json lists all paths'
   if (here.length === 0) {
-    return new HttpProblem(createProblem(404, { code: 'E042', detail: `there is no ${oneLine(path, 200)}`, hint }))
+    return new HttpProblem(createProblem(404, { code: 'E042', detail: `path ${oneLine(path, 200)} does not exist`, hint }))
   }
   const allow = here.map((route) => route.method.toUpperCase()).join(', ')
-  const detail = `${oneLine(method, 20)} is not for ${oneLine(path, 200)}`
-  return new HttpProblem(createProblem(405, { code: 'E042', detail, hint: `it takes ${allow}` }), { allow })
+  const detail = `${oneLine(method, 20)} is not allowed for ${oneLine(path, 200)}`
+  return new HttpProblem(createProblem(405, { code: 'E042', detail, hint: `allowed methods: ${allow}` }), { allow })
 }

@@ -82,7 +82,7 @@ class RunningGateway implements Gateway {
     const { host, port } = this.#inside.options
     if (!isLoopbackName(host) && !(await this.#deps.tokens.any())) throw new NeedsTokensError(host)
     this.#listening = await listen(this.app, { host, port })
-    this.#deps.log.info({ url: this.#listening.url }, 'gateway listens')
+    this.#deps.log.info({ url: this.#listening.url }, 'gateway started')
     return this.#listening
   }
 

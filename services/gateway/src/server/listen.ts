@@ -15,7 +15,7 @@ export class PortTakenError extends Error {
     readonly host: string,
     readonly port: number,
   ) {
-    super(`port ${port} on ${host} is taken by another program`)
+    super(`port ${port} on ${host} is in use by another program`)
   }
 }
 
@@ -91,7 +91,7 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   const [status, text, detail] =
     error.code === 'HPE_HEADER_OVERFLOW'
       ? [431, 'Request Header Fields Too Large', `the headers have more than ${HEADER_BYTES} bytes`]
-      : [400, 'Bad Request', 'this is no HTTP request']
+      : [400, 'Bad Request', 'this is not an HTTP request']
   const body = `${JSON.stringify(createProblem(Number(status), { code: 'E005', detail: String(detail) }))}\n`
   const head = `HTTP/1.1 ${status} ${text}\r\ncontent-type: application/problem+json; charset=utf-8\r\nx-content-type-options: nosniff\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
   socket.end(head + body)

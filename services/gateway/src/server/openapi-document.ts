@@ -41,21 +41,21 @@ const COMPONENTS: Record<string, z.ZodType> = {
 }
 
 const SHARED_PROBLEMS: Record<number, string> = {
-  400: 'What was sent is not what this document says',
-  401: 'No token, or none that is known',
+  400: 'The request does not match this document',
+  401: 'The token is missing or unknown',
   403: 'Not allowed',
-  404: 'No such pass, agent or version',
-  409: 'It contradicts what stands',
-  412: 'Something else stands by now',
+  404: 'The pass, agent or version does not exist',
+  409: 'Conflict with the current state',
+  412: 'The version was changed in the meantime',
   413: 'Too large',
   415: 'Not JSON',
-  422: 'Refused by chain or policy, or a document that cannot come into force',
-  428: 'The version that was changed must be said',
+  422: 'Refused by chain or policy, or the policy document is not valid',
+  428: 'If-Match with the version that was changed is required',
   429: 'Too many requests with this token',
-  500: 'A fault of the gateway',
+  500: 'Internal error of the gateway',
   502: 'The subagent failed',
-  503: 'Not now: Retry-After says when',
-  504: 'Not in time',
+  503: 'Temporarily unavailable; retry after the time in Retry-After',
+  504: 'Timed out',
 }
 
 /** Generates the OpenAPI 3.1 document from the same schemas that parse the requests. */
@@ -140,7 +140,7 @@ function problemsOf({ scope, body, params, query, headers }: Route, more: readon
 }
 
 function problemResponse(status: number): Json {
-  const description = SHARED_PROBLEMS[status] ?? 'It failed'
+  const description = SHARED_PROBLEMS[status] ?? 'The request failed'
   return { description, content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } } }
 }
 

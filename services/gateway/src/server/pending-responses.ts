@@ -27,8 +27,8 @@ export class PendingResponses {
     const fills = (waiting: number, most: number) => waiting > 0 && waiting + bytes > most
     const fillsOwn = fills(own, answers_bytes_a_token)
     if (bytes > ALWAYS_SENT_BYTES && (fillsOwn || fills(this.#bytes, answers_bytes))) {
-      const detail = fillsOwn ? 'answers to this token wait to be read' : 'too many answers wait to be read'
-      throw new HttpProblem(createProblem(503, { code: 'E014', detail, hint: 'read them, or ask again later', retry_after_ms: RETRY_MS }))
+      const detail = fillsOwn ? 'unread responses to this token are pending' : 'too many unread responses are pending'
+      throw new HttpProblem(createProblem(503, { code: 'E014', detail, hint: 'read them, or try again later', retry_after_ms: RETRY_MS }))
     }
     if (outgoing.closed || outgoing.destroyed) return
     this.#tokens.set(token, own + bytes)

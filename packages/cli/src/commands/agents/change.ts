@@ -29,7 +29,7 @@ interface ChangeOptions {
 
 /** `passover agents add <name>` */
 export function addCommand(): Command {
-  return described(new Command('add').description('register an agent, or change what is registered'))
+  return described(new Command('add').description('register an agent or replace its registration'))
     .addHelpText(
       'after',
       `
@@ -44,48 +44,48 @@ Examples:
 
 /** `passover agents set <name>` */
 export function setCommand(): Command {
-  return described(new Command('set').description('change a registered agent; what is not named stays'))
-    .option('--unset <field>', 'take a default back; may be given several times', repeatableOption)
+  return described(new Command('set').description('change settings of a registered agent; other settings stay'))
+    .option('--unset <field>', 'remove a default (repeatable)', repeatableOption)
     .addHelpText('after', '\nExamples:\n  passover agents set builder --max-active 8\n  passover agents set builder --unset max_active')
     .action(action<ChangeOptions, [string]>((context, options, name) => change(context, { options, name, must_exist: true })))
 }
 
 function described(command: Command): Command {
   return command
-    .argument('<name>', 'the agent', nameOption)
+    .argument('<name>', 'agent name', nameOption)
     .addOption(
-      new Option('--originates <when>', 'whether it may pass over by itself (default: within_a_pass for a subagent, else always)').choices([
+      new Option('--originates <when>', 'when it may originate passes (default: within_a_pass for a subagent, else always)').choices([
         'always',
         'within_a_pass',
         'never',
       ]),
     )
-    .option('--subagent', 'passes may go to it (default for a new one)')
-    .option('--no-subagent', 'passes may not go to it')
-    .option('--durable-returns', 'returns wait for it while it is away')
-    .option('--no-durable-returns', 'returns wait for it no longer')
-    .option('--description <text>', 'what it is for')
-    .option('--skill <word>', 'what it can do; may be given several times', repeatableOption)
-    .option('--output-schema <file>', 'a JSON Schema (2020-12) that its output must fit')
-    .option('--max-active <n>', 'open passes to it at a time', integerOption('--max-active', 1, MAX_COUNT))
+    .option('--subagent', 'it receives passes (default for a new agent)')
+    .option('--no-subagent', 'it receives no passes')
+    .option('--durable-returns', 'keep returns until the agent acknowledges them')
+    .option('--no-durable-returns', 'do not keep returns while the agent is offline')
+    .option('--description <text>', 'description for other agents and people')
+    .option('--skill <word>', 'skill of the agent (repeatable)', repeatableOption)
+    .option('--output-schema <file>', 'file with the JSON Schema (2020-12) of its output')
+    .option('--max-active <n>', 'maximum number of open passes to it', integerOption('--max-active', 1, MAX_COUNT))
     .option(
       '--max-passes-per-minute <n>',
-      'passes to it that may begin within a minute',
+      'maximum number of passes to it admitted per minute',
       integerOption('--max-passes-per-minute', 1, MAX_COUNT),
     )
     .option(
       '--max-compute-time <time>',
-      "what its handler may take: 30s, 5m (default: the pass's timeout)",
+      "time limit of its handler: 30s, 5m (default: the pass's timeout)",
       durationOption('--max-compute-time'),
     )
-    .option('--max-memory <mb>', 'what a command worker of it may use, MiB', integerOption('--max-memory', 1, MAX_MEMORY_MB))
+    .option('--max-memory <mb>', 'memory limit of its command workers in MiB', integerOption('--max-memory', 1, MAX_MEMORY_MB))
     .option(
       '--parts-bytes <n>',
-      'most bytes that its bucket of large parts may hold',
+      'size limit of its bucket of large parts',
       integerOption('--parts-bytes', MIN_PARTS_BYTES, MAX_PARTS_BYTES),
     )
-    .option('--default <field=value>', 'any other default preference of a subagent; may be given several times', repeatableOption)
-    .option('--file <path>', 'a JSON file with its record; flags win over it')
+    .option('--default <field=value>', 'another default preference of the subagent (repeatable)', repeatableOption)
+    .option('--file <path>', 'JSON file with its record; flags override it')
 }
 
 interface Change {
@@ -124,7 +124,7 @@ function changedText(
   const done = `${before ? 'Changed' : 'Registered'} ${name} as ${by}: ${receives}, originates ${roles.originates.replaceAll('_', ' ')}.`
   const unsaid = originates === undefined && roles.originates === 'within_a_pass' && before?.roles.originates !== 'within_a_pass'
   if (!unsaid) return done
-  return `${done}\n${formatCommands(`  It passes over only while it works on a pass. To let it begin passes by itself: passover agents set ${name} --originates always`)}`
+  return `${done}\n${formatCommands(`  It can originate passes only while it works on one. To let it originate passes at any time: passover agents set ${name} --originates always`)}`
 }
 
 async function changeOf(context: Context, name: string, options: ChangeOptions): Promise<AgentChange> {

@@ -10,7 +10,7 @@ import { showAgentCommand } from './show.js'
 /** `passover agents [add|set|show|remove|prompt]` */
 export function agentsCommand(): Command {
   return new Command('agents')
-    .description('show the registered agents and what waits for them')
+    .description('list registered agents, their workers and queued passes')
     .addCommand(addCommand())
     .addCommand(setCommand())
     .addCommand(showAgentCommand())
@@ -21,7 +21,7 @@ export function agentsCommand(): Command {
     .action(async (...given) => {
       const [surplus] = (given.at(-1) as Command).args
       if (surplus !== undefined)
-        throw usage(`agents has no subcommand ${surplus}`, '`passover agents` lists them, `passover agents add <name>` registers one')
+        throw usage(`agents has no subcommand ${surplus}`, '`passover agents` lists agents, `passover agents add <name>` registers one')
       await action<object, []>(list)(...given)
     })
 }

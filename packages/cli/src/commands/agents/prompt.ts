@@ -9,14 +9,13 @@ interface PromptOptions {
 /** `passover agents prompt <agent>` */
 export function promptCommand(): Command {
   return new Command('prompt')
-    .description('print what an agent has to know of passing over, as registry and policy are now')
-    .argument('<agent>', 'the agent', nameOption)
+    .description('print prompt text that tells a model how to use Passover, based on the current registry and policy')
+    .argument('<agent>', 'agent name', nameOption)
     .addOption(
-      new Option('--template <name>', 'who passes over (alice), works (audit) or does both (scout); default: what fits its roles').choices([
-        'alice',
-        'audit',
-        'scout',
-      ]),
+      new Option(
+        '--template <name>',
+        'template: alice originates passes, audit works on them, scout does both (default: by the roles of the agent)',
+      ).choices(['alice', 'audit', 'scout']),
     )
     .addHelpText(
       'after',

@@ -13,10 +13,10 @@ interface RemoveOptions {
 /** `passover agents remove <name>` */
 export function removeCommand(): Command {
   return new Command('remove')
-    .description('take an agent out of the registry: passes to it are refused from then on')
-    .argument('<name>', 'the agent', nameOption)
-    .option('--dry-run', 'say what would be removed, and remove nothing')
-    .option('--yes', 'also while passes to it are open; those go on until a worker returns or their time is up')
+    .description('remove an agent from the registry; later passes to it are refused')
+    .argument('<name>', 'agent name', nameOption)
+    .option('--dry-run', 'show what would be removed without removing it')
+    .option('--yes', 'also if passes to it are open (they continue until a worker returns or their deadline) and do not ask')
     .addHelpText('after', '\nExample:\n  passover agents remove builder')
     .action(action<RemoveOptions, [string]>(remove))
 }
@@ -37,8 +37,8 @@ async function remove(context: Context, options: RemoveOptions, name: string): P
     return 0
   }
   if (passes.length > 0 && !options.yes && !(await confirmIfAsked(context.terminal, `Remove ${name}, with ${open} to it open?`))) {
-    throw new CliFailure('E031', `${open} to ${name} open: it is not removed`, {
-      hint: `passover list --to ${name} shows them; --yes removes it all the same`,
+    throw new CliFailure('E031', `${open} to ${name} open: the agent was not removed`, {
+      hint: `passover list --to ${name} lists them; --yes removes the agent anyway`,
     })
   }
   await removeAgent(bus, name)
@@ -55,9 +55,9 @@ async function remove(context: Context, options: RemoveOptions, name: string): P
 /** Warns about workers that are still running. They cannot be stopped from here, and one that restarts may register the agent again. */
 function stillUp(name: string, up: number): string[] {
   if (up === 0) return []
-  const workers = `${count(up, 'worker')} of it ${up === 1 ? 'is' : 'are'} still up and will get no passes`
+  const workers = `${count(up, 'worker')} of it ${up === 1 ? 'is' : 'are'} still running and will get no passes`
   return [
-    `  ${workers}: stop ${up === 1 ? 'it' : 'them'} (one that starts anew registers ${name} again where registration is open),`,
-    formatCommands(`  or take it back: passover agents add ${name}`),
+    `  ${workers}: stop ${up === 1 ? 'it' : 'them'} (a worker that restarts registers ${name} again if registration is open),`,
+    formatCommands(`  or register it again: passover agents add ${name}`),
   ]
 }

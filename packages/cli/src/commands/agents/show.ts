@@ -5,8 +5,8 @@ import { nameOption } from '../../input/options.js'
 /** `passover agents show <name>` */
 export function showAgentCommand(): Command {
   return new Command('show')
-    .description('show one agent: its roles, defaults, and who works as it')
-    .argument('<name>', 'the agent', nameOption)
+    .description('show one agent: roles, defaults and workers')
+    .argument('<name>', 'agent name', nameOption)
     .addHelpText('after', '\nExample:\n  passover agents show builder --json > builder.json')
     .action(action<object, [string]>(show))
 }

@@ -6,14 +6,14 @@ import { action } from '../../connection/context.js'
 export function registerErase(group: Command): void {
   group
     .command('erase')
-    .description('erase what is stored of a session, everywhere; a tombstone says who, when and why, and the chain stays whole')
-    .option('--session <id>', 'the session; without one: what was erased so far')
-    .option('--originator <agent>', 'whose session it is, where several agents have one of this name')
-    .option('--reason <text>', 'why; it stands in the stream')
-    .option('--yes', 'do not ask')
+    .description('erase all stored data of a session; a tombstone records who, when and why, so that the archive can still be verified')
+    .option('--session <id>', 'session to erase (without it: list erasures)')
+    .option('--originator <agent>', 'originator of the session, if several agents have a session with this name')
+    .option('--reason <text>', 'reason, stored in the stream')
+    .option('--yes', 'do not ask for confirmation')
     .addHelpText(
       'after',
-      '\nA session is that of the agent that began it: its passes, and all below them. What other agents asked for under the same name is not touched.\nMessages, segments of the archive, records, and large parts that no other pass of the same agent carries. Passes that are open, or held, refuse it. What was taken elsewhere is not\nreached: exports, saved archives, evidence bundles, what agents keep. A pass can leave the stream two id windows after its last message: until then the erasure waits.\n\nExamples:\n  passover audit erase --session abc123 --reason "request of 28 November"\n  passover audit erase',
+      '\nA session belongs to the originator that started it and consists of its root passes and all their descendants. Sessions of other\noriginators with the same name are not affected.\nThe command erases messages, archive segments, records, and large parts that no other pass of the same agent uses. It fails if a\npass of the session is open or under legal hold. It does not reach exports, saved archives, evidence bundles, or data that agents\nkeep themselves. The erasure starts two id windows after the last message of the session.\n\nExamples:\n  passover audit erase --session abc123 --reason "request of 28 November"\n  passover audit erase',
     )
     .action(
       action<EraseFlags, []>(async (context, flags) => {

@@ -6,16 +6,16 @@ import { durationOption } from '../../input/options.js'
 /** `passover evidence <id>`, `passover evidence verify <file>`, `passover evidence key` */
 export function evidenceCommand(): Command {
   return new Command('evidence')
-    .description('write all that is stored of a pass into one signed file, which can be verified anywhere')
-    .argument('<id>', 'its id, or the beginning of it')
-    .option('--out <file>', 'where to (default: evidence-<id>.json)')
-    .option('--sign-with <file>', "an Ed25519 key in PEM form (default: the project's own, made at first use)")
-    .option('--from <agent>', 'of this originator, where several passes share the id')
-    .option('--to <agent>', 'of this subagent')
-    .option('--id-window <time>', 'the id window of the installation (default: as its stream says)', durationOption('--id-window'))
+    .description('write everything stored about a pass to one signed file that can be verified without a server')
+    .argument('<id>', 'pass id, or its first characters')
+    .option('--out <file>', 'output file (default: evidence-<id>.json)')
+    .option('--sign-with <file>', "Ed25519 key in PEM format (default: the project's key, created at first use)")
+    .option('--from <agent>', 'originator, if several passes have this id')
+    .option('--to <agent>', 'subagent, if several passes have this id')
+    .option('--id-window <time>', 'id window of the installation (default: read from its stream)', durationOption('--id-window'))
     .addHelpText(
       'after',
-      '\nIt holds every message of the pass and of those above it, the versions of the policy and the records of the agents that it was decided by, and the digests\nof the archived segments that it stands in; of parts that lie apart, the bytes.\nThe key that signs stays in .passover/evidence.key (or --sign-with); whoever verifies gets its fingerprint, or its public half, by another way than the file:\n  passover evidence key\n\nExamples:\n  passover evidence 0abcdef1 --out pass.json\n  passover evidence verify pass.json --key SHA256:…',
+      '\nThe file contains every message of the pass and its ancestors, the policy versions and agent records that applied to it, the digests\nof the archive segments that contain it, and the bytes of its large parts.\nThe signing key stays in .passover/evidence.key (or --sign-with). Send its fingerprint or public key to the verifier separately:\n  passover evidence key\n\nExamples:\n  passover evidence 0abcdef1 --out pass.json\n  passover evidence verify pass.json --key SHA256:…',
     )
     .addCommand(verifyFile())
     .addCommand(keyCommand())
@@ -29,8 +29,8 @@ export function evidenceCommand(): Command {
 
 function keyCommand(): Command {
   return new Command('key')
-    .description('print the public half of the key that signs, and its fingerprint; it is made at its first use')
-    .option('--sign-with <file>', "an Ed25519 key in PEM form (default: the project's own)")
+    .description('print the public key and fingerprint of the signing key; the key is created at first use')
+    .option('--sign-with <file>', "Ed25519 key in PEM format (default: the project's key)")
     .action(
       action<EvidenceFlags, []>(async (context, flags) => {
         const { runEvidenceKey } = await import('../../evidence/run.js')
@@ -41,9 +41,9 @@ function keyCommand(): Command {
 
 function verifyFile(): Command {
   return new Command('verify')
-    .description('check such a file: signature, every entry, and that it holds together; needs no server')
-    .argument('<file>', 'the file')
-    .option('--key <key>', 'the key that it must be signed with: its fingerprint, or a file with the public key')
+    .description('verify an evidence file: signature, every entry, and consistency; needs no server')
+    .argument('<file>', 'evidence file')
+    .option('--key <key>', 'required signing key: its fingerprint, or a file with the public key')
     .action(
       action<EvidenceVerifyFlags, [string]>(async (context, flags, file) => {
         const { runEvidenceVerify } = await import('../../evidence/run.js')

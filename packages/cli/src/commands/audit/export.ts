@@ -8,13 +8,17 @@ export function registerExport(group: Command): void {
   group
     .command('export')
     .description('write the audit log as files: <YYYY-MM>/session-<id>-passes.jsonl and audit-summary.json')
-    .option('--out <folder>', "where to (default: the policy's audit.log_directory, else .opencode/pass-over-logs)")
-    .option('--csv', 'also <YYYY-MM>/passes.csv of each month')
-    .option('--since <time>', 'asked for since then: 2h, 30m, 7d ago, or 2026-11-28[T14:30[:05]]; older lines stay', timeOption('--since'))
-    .option('--session <id>', 'only those of this session')
+    .option('--out <folder>', "output folder (default: the policy's audit.log_directory, else .opencode/pass-over-logs)")
+    .option('--csv', 'also write <YYYY-MM>/passes.csv for each month')
+    .option(
+      '--since <time>',
+      'requested since this time: 2h, 30m, 7d ago, or 2026-11-28[T14:30[:05]]; older lines stay',
+      timeOption('--since'),
+    )
+    .option('--session <id>', 'only passes of this session')
     .addHelpText(
       'after',
-      '\nReads the archive and the stream, not the records; where names are enforced, as an auditor. A file is replaced as a whole; run again, it says the same.\nThe summary is written where nothing is left out.\n\nExamples:\n  passover audit export\n  passover audit export --csv --since 30d --out /srv/logs',
+      '\nReads the archive and the stream, not the records. On an isolated installation this needs the rights of an auditor.\nEach file is replaced atomically; running the command again gives the same files. The summary is written only by an export without filters.\n\nExamples:\n  passover audit export\n  passover audit export --csv --since 30d --out /srv/logs',
     )
     .action(
       action<ExportFlags, []>(async (context, flags) => {

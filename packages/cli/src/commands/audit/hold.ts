@@ -7,25 +7,25 @@ import { nameOption } from '../../input/options.js'
 export function registerHold(group: Command): void {
   group.addCommand(
     new Command('hold')
-      .description('keep a session or a pass whatever the retention says: it leaves neither stream nor archive, and cannot be erased')
+      .description('legal holds: keep a session or a pass in stream and archive regardless of retention, and refuse to erase it')
       .addCommand(addHold())
       .addCommand(removeHold())
       .addCommand(listHolds())
       .addHelpText(
         'after',
-        '\nWho held what, when and why is an event in the stream. Where names are enforced, a custodian may do it (docs/reference/permissions.md).\n\nExamples:\n  passover audit hold add --session abc123 --reason "dispute 17"\n  passover audit hold list\n  passover audit hold remove 4711 --reason "settled"',
+        '\nEach hold and release is stored as an event with person, time and reason. On an isolated installation this needs a custodian\n(docs/reference/permissions.md).\n\nExamples:\n  passover audit hold add --session abc123 --reason "dispute 17"\n  passover audit hold list\n  passover audit hold remove 4711 --reason "settled"',
       ),
   )
 }
 
 function addHold(): Command {
   return new Command('add')
-    .description('hold a session, with all that is added to it, or one pass')
-    .option('--session <id>', 'this session')
-    .option('--pass <id>', 'this pass, or the beginning of its id')
-    .option('--from <agent>', 'of this originator, where several passes share the id', nameOption)
-    .option('--to <agent>', 'of this subagent', nameOption)
-    .requiredOption('--reason <text>', 'why; it stands in the stream')
+    .description('hold a session, including passes that are added later, or one pass')
+    .option('--session <id>', 'session to hold')
+    .option('--pass <id>', 'pass to hold: its id, or its first characters')
+    .option('--from <agent>', 'originator, if several passes have this id', nameOption)
+    .option('--to <agent>', 'subagent, if several passes have this id', nameOption)
+    .requiredOption('--reason <text>', 'reason, stored in the stream')
     .action(
       action<HoldFlags, []>(async (context, flags) => {
         const { runHold } = await import('../../audit/hold.js')
@@ -37,8 +37,8 @@ function addHold(): Command {
 function removeHold(): Command {
   return new Command('remove')
     .description('release a hold')
-    .argument('<hold>', 'its number, as `hold list` shows it', sequence)
-    .option('--reason <text>', 'why; it stands in the stream')
+    .argument('<hold>', 'number of the hold, from `hold list`', sequence)
+    .option('--reason <text>', 'reason, stored in the stream')
     .action(
       action<{ reason?: string }, [number]>(async (context, { reason }, hold) => {
         const { runRelease } = await import('../../audit/hold.js')
@@ -48,7 +48,7 @@ function removeHold(): Command {
 }
 
 function listHolds(): Command {
-  return new Command('list').description('show what is held: by whom, since when, why').action(
+  return new Command('list').description('list holds: person, time, reason').action(
     action(async (context) => {
       const { runHolds } = await import('../../audit/hold.js')
       return runHolds(context)
@@ -57,6 +57,6 @@ function listHolds(): Command {
 }
 
 function sequence(text: string): number {
-  if (!/^[1-9]\d{0,15}$/.test(text)) throw new InvalidArgumentError('It is named by the number that `hold list` shows.')
+  if (!/^[1-9]\d{0,15}$/.test(text)) throw new InvalidArgumentError('Expected the number of a hold, from `hold list`.')
   return Number(text)
 }

@@ -9,9 +9,7 @@ import { registerTail } from './tail.js'
 
 /** `passover audit query|stats|…`: registers each subcommand from its own file. */
 export function auditCommand(): Command {
-  const command = new Command('audit').description(
-    'find passes of any age, count and export them, hold them, erase them, make their records anew',
-  )
+  const command = new Command('audit').description('search, count, export, hold and erase passes of any age, and rebuild their records')
   registerQuery(command)
   registerTail(command)
   registerStats(command)

@@ -6,11 +6,11 @@ import { integerOption } from '../../input/options.js'
 
 /** `passover audit query` */
 export function registerQuery(group: Command): void {
-  addFilterOptions(group.command('query').description('find recorded passes of any age, newest first'))
-    .option('--text <words>', 'in its reason, objective or summary; case does not matter')
-    .option('--limit <n>', 'at most so many', integerOption('--limit', 1, 1_000_000), 50)
-    .option('--cursor <cursor>', 'go on where the page before ended (same filters)')
-    .option('--all', 'every one, page by page; with --jsonl as they come')
+  addFilterOptions(group.command('query').description('search recorded passes of any age, newest first'))
+    .option('--text <words>', 'case-insensitive text search in reason, objective and summary')
+    .option('--limit <n>', 'maximum number of results', integerOption('--limit', 1, 1_000_000), 50)
+    .option('--cursor <cursor>', 'continue after the previous page (same filters)')
+    .option('--all', 'fetch all pages; with --jsonl results are printed as they arrive')
     .addHelpText(
       'after',
       '\nExamples:\n  passover audit query --from alice --to audit --since 7d\n  passover audit query --denied --decided-by carol --json\n  passover audit query --text "login flow" --all --jsonl',

@@ -7,16 +7,16 @@ import { durationOption } from '../../input/options.js'
 export function registerRebuild(group: Command): void {
   group
     .command('rebuild')
-    .description('make the records of passes what the stored messages say, byte for byte, while work goes on')
+    .description('rebuild the records of passes from the stored messages, while the services keep running')
     .addOption(
-      new Option('--source <source>', 'archive: sealed segments, and the stream for the rest; stream: only what it still holds')
+      new Option('--source <source>', 'archive: sealed segments plus the stream; stream: only messages that are still in the stream')
         .choices(['archive', 'stream'])
         .default('archive'),
     )
-    .option('--id-window <time>', 'the id window of the installation (default: as its stream says)', durationOption('--id-window'))
+    .option('--id-window <time>', 'id window of the installation (default: read from its stream)', durationOption('--id-window'))
     .addHelpText(
       'after',
-      '\nMissing and changed records are written anew, records of no pass are deleted; the others are left as they are.\nIndexes of the archive that were lost or damaged are made anew first, from segments that are what was sealed.\nIt needs the rights of the audit service; the server of a project gives them.\n\nExample:\n  passover audit rebuild --json',
+      '\nMissing and wrong records are rewritten, records without a pass are deleted, and correct records are not touched.\nLost or damaged indexes of the archive are rebuilt first, from segments whose digests are valid.\nThe command needs the rights of the audit service; the server of a project grants them.\n\nExample:\n  passover audit rebuild --json',
     )
     .action(
       action<RebuildFlags, []>(async (context, flags) => {

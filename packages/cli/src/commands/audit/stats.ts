@@ -4,7 +4,7 @@ import { action } from '../../connection/context.js'
 
 /** `passover audit stats` */
 export function registerStats(group: Command): void {
-  addFilterOptions(group.command('stats').description('count passes, and how long they took, by month, session, pair, status and error'))
+  addFilterOptions(group.command('stats').description('count passes and show their durations by month, session, pair, status or error'))
     .addHelpText('after', '\nExample:\n  passover audit stats --since 7d')
     .action(
       action<FilterFlags, []>(async (context, flags) => {

@@ -6,12 +6,12 @@ import { integerOption } from '../../input/options.js'
 
 /** `passover audit tail` */
 export function registerTail(group: Command): void {
-  addFilterOptions(group.command('tail').description('follow passes as they end, each as its audit entry has it'))
-    .option('--count <n>', 'end after so many', integerOption('--count', 1, 1_000_000))
-    .option('--custody', 'also what is held, erased, and removed from the archive')
+  addFilterOptions(group.command('tail').description('print the audit entry of each pass when it ends'))
+    .option('--count <n>', 'exit after this many passes', integerOption('--count', 1, 1_000_000))
+    .option('--custody', 'also print holds, erasures, and removals from the archive')
     .addHelpText(
       'after',
-      '\nBegins with those that end from now on (with --since: from then). Goes on after a lost connection without a gap.\nEnds with Ctrl-C. With --jsonl one document a line as it comes; with --json one list at the end.\n\nExamples:\n  passover audit tail --to audit --jsonl\n  passover audit tail --custody --since 7d',
+      '\nStarts with passes that end from now on (with --since: from that time on). After a lost connection it continues without a gap.\nPress Ctrl-C to stop. --jsonl prints one document per line as it arrives; --json prints one list at the end.\n\nExamples:\n  passover audit tail --to audit --jsonl\n  passover audit tail --custody --since 7d',
     )
     .action(
       action<TailFlags, []>(async (context, flags) => {

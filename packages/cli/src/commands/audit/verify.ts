@@ -6,27 +6,27 @@ import type { VerifyFlags } from '../../verify/run.js'
 /** `passover verify` */
 export function verifyCommand(): Command {
   return new Command('verify')
-    .description('check that everything stored holds together: chain, digests, returns, ancestry, policy, approvals')
-    .option('--archive <folder>', 'an archive that was saved, instead of the installation; needs no server')
-    .option('--save <folder>', 'also save archive and stream there, to be verified elsewhere')
-    .option('--pass <id>', 'only this pass, and those above it')
-    .option('--from <agent>', 'of this originator, where several passes share the id')
-    .option('--to <agent>', 'of this subagent')
+    .description('verify all stored data: archive chain, digests, returns, ancestry, policy, approvals')
+    .option('--archive <folder>', 'verify a saved archive instead of the installation; needs no server')
+    .option('--save <folder>', 'also save archive and stream to this folder, so that they can be verified elsewhere')
+    .option('--pass <id>', 'only this pass and its ancestors')
+    .option('--from <agent>', 'originator, if several passes have this id')
+    .option('--to <agent>', 'subagent, if several passes have this id')
     .option(
       '--since <sequence>',
-      'only from this sequence on; what began before is not judged',
+      'start at this sequence; passes that began earlier are not verified',
       integerOption('--since', 1, Number.MAX_SAFE_INTEGER),
     )
-    .option('--expect <value>', 'a chain value of an earlier run: it must be met again', chainValue)
+    .option('--expect <value>', 'chain value of an earlier run, which the chain must contain', chainValue)
     .option(
       '--id-window <time>',
-      'the id window of the installation (default: as its stream says; of a saved archive: as it was saved with, else 1h)',
+      'id window of the installation (default: read from its stream; for a saved archive: the saved value, else 1h)',
       durationOption('--id-window'),
     )
-    .option('--strict', 'fail also where there are entries that readers ignore')
+    .option('--strict', 'also fail on entries that readers ignore')
     .addHelpText(
       'after',
-      '\nThe line `Chain at sequence …` has the chain value, which covers every entry before it; with --json it is head.hash. Keep a value elsewhere, or an\nevidence bundle: whoever rewrites the whole archive can rewrite its chain, and only a value from before shows it. Exit 0 only if nothing is wrong.\n\nExamples:\n  passover verify\n  passover verify --save ./archive\n  passover verify --archive ./archive --expect 5f2c…\n  passover verify --json | jq -r .head.hash',
+      '\nThe line `Chain at sequence …` shows the chain value, a hash over every entry up to it; with --json it is head.hash. Keep a value or an\nevidence bundle elsewhere: an attacker who rewrites the whole archive can also rewrite its chain, and only an earlier value reveals\nthat. The exit code is 0 only if no fault is found.\n\nExamples:\n  passover verify\n  passover verify --save ./archive\n  passover verify --archive ./archive --expect 5f2c…\n  passover verify --json | jq -r .head.hash',
     )
     .action(
       action<VerifyFlags, []>(async (context, flags) => {

@@ -16,20 +16,20 @@ interface ApplyFlags {
 /** `passover apply <id>` */
 export function applyCommand(): Command {
   return new Command('apply')
-    .description('apply the changes that a pass proposes: all that are approved, or none')
-    .argument('<id>', 'the pass, or the beginning of its id')
-    .option('--only <numbers>', 'these changes, as 1,3; the others are rejected')
-    .option('--from <agent>', 'of this originator, where several passes share the id')
-    .option('--to <agent>', 'of this subagent')
-    .option('--dry-run', 'show what would be changed, and change nothing')
-    .option('--yes', 'do not ask, and approve changes that have no decision yet (needed without a terminal)')
-    .option('--binary', 'also binary content, which cannot be shown')
-    .option('--despite-revocation', 'approve them even if credentials of an agent in the chain were revoked')
-    .option('--whole', 'show all old and new lines of files with too many changes for a diff, and approve them')
+    .description('apply the approved file changes of a pass: all of them or none')
+    .argument('<id>', 'pass id, or its first characters')
+    .option('--only <numbers>', 'only these changes, such as 1,3; the others are rejected')
+    .option('--from <agent>', 'originator, if several passes have this id')
+    .option('--to <agent>', 'subagent, if several passes have this id')
+    .option('--dry-run', 'show what would be changed without changing it')
+    .option('--yes', 'do not ask for confirmation, and approve changes without a decision (required without a terminal)')
+    .option('--binary', 'allow binary content, which cannot be shown')
+    .option('--despite-revocation', 'approve even if credentials of an agent in the chain were revoked')
+    .option('--whole', 'allow files with too many changed lines for a diff; all their old and new lines are shown')
     .addHelpText(
       'after',
-      '\nChanges files below the working directory (--directory) only, and only where they are as the subagent saw them. Where no decision\n' +
-        'stands, one is stored under your name (--as). Exit 1: conflicts, and nothing was written.\n\n' +
+      '\nChanges only files in the working directory (--directory) that have not changed since the subagent saw them. If the changes have no\n' +
+        'decision yet, your approval is stored under your name (--as). Exit code 1: there were conflicts, and nothing was written.\n\n' +
         'Example:\n  passover apply 0abcdef1 --dry-run\n  passover apply 0abcdef1 --only 1,3',
     )
     .action(
@@ -56,10 +56,10 @@ interface UndoFlags {
 /** `passover undo <id>` */
 export function undoCommand(): Command {
   return new Command('undo')
-    .description('put back what apply changed here, where nothing was changed since')
-    .argument('<id>', 'the pass, or the beginning of its id')
-    .option('--dry-run', 'say what would be put back, and change nothing')
-    .option('--yes', 'do not ask')
+    .description('undo an apply in this directory; files that were changed since then stay as they are')
+    .argument('<id>', 'pass id, or its first characters')
+    .option('--dry-run', 'show what would be restored without changing it')
+    .option('--yes', 'do not ask for confirmation')
     .addHelpText('after', '\nExample:\n  passover undo 0abcdef1')
     .action(
       action<UndoFlags, [string]>(async (context, options, id) => {

@@ -18,31 +18,34 @@ interface DecideOptions {
 
 /** `passover approve <id>` */
 export function approveCommand(): Command {
-  return decisionCommand('approve', 'say yes to what a pass waits for: its start, the release of its result, its changes')
-    .option('--only <numbers>', 'take only these changes, by the numbers that inbox and show print; the others are rejected', numbers)
-    .option('--digest <digest>', 'approve only what this digest names, as approve and apply --dry-run print it; without a question')
-    .option('--binary', 'also changes of binary content, which cannot be shown')
+  return decisionCommand('approve', 'approve the item a pass waits for: its start, the release of its result, or its changes')
+    .option('--only <numbers>', 'approve only these changes, by their numbers in inbox and show; the others are rejected', numbers)
+    .option('--digest <digest>', 'approve only if the digest is this one (printed by approve and apply --dry-run); do not ask')
+    .option('--binary', 'allow changes of binary content, which cannot be shown')
     .option('--despite-revocation', 'approve even if credentials of an agent in the chain were revoked')
-    .option('--whole', 'also files with too many changes for a diff: all their old and new lines are shown')
+    .option('--whole', 'allow files with too many changed lines for a diff; all their old and new lines are shown')
 }
 
 /** `passover deny <id>` */
 export function denyCommand(): Command {
-  return decisionCommand('deny', 'say no to what a pass waits for')
+  return decisionCommand('deny', 'deny the item a pass waits for')
 }
 
 /** Added to the help of `approve` only, because a denial writes no changes. */
-const APPROVING = '\nChanges are shown whole before you approve them. Without a terminal, approving changes needs --digest or --yes.'
+const APPROVING = '\nAll changes are shown before you approve them. Without a terminal, approving changes needs --digest or --yes.'
 
 function decisionCommand(verdict: 'approve' | 'deny', description: string): Command {
   return new Command(verdict)
     .description(description)
-    .argument('<id>', 'the pass, or the beginning of its id')
-    .option('--from <agent>', 'of this originator, where several passes share the id')
-    .option('--to <agent>', 'of this subagent')
-    .addOption(new Option('--item <item>', 'only if this is what waits').choices(['dispatch', 'return', 'apply']))
-    .option('--reason <text>', 'why; the audit trail keeps it')
-    .option('--yes', verdict === 'approve' ? 'do not ask; what is approved is printed on stderr' : 'do not ask')
+    .argument('<id>', 'pass id, or its first characters')
+    .option('--from <agent>', 'originator, if several passes have this id')
+    .option('--to <agent>', 'subagent, if several passes have this id')
+    .addOption(new Option('--item <item>', 'only if the pass waits for this item').choices(['dispatch', 'return', 'apply']))
+    .option('--reason <text>', 'reason, stored in the audit trail')
+    .option(
+      '--yes',
+      verdict === 'approve' ? 'do not ask for confirmation; the approved item is printed on stderr' : 'do not ask for confirmation',
+    )
     .addHelpText(
       'after',
       `\nThe decision is stored under your name (--as) and bound to what was shown.${verdict === 'approve' ? APPROVING : ''}\nIf two people decide, the first decision counts, and the second person is told who decided and when.\n\nExample:\n  passover inbox\n  passover ${verdict} 0abcdef1 --reason "looked at it"`,
@@ -53,15 +56,16 @@ function decisionCommand(verdict: 'approve' | 'deny', description: string): Comm
 /** Parses change numbers such as `1,3`. */
 function numbers(text: string): number[] {
   const found = text.split(',').map((one) => one.trim())
-  if (!found.every((one) => /^[1-9]\d{0,5}$/.test(one))) throw new InvalidArgumentError('It takes numbers from 1 on, by commas: 1,3.')
+  if (!found.every((one) => /^[1-9]\d{0,5}$/.test(one)))
+    throw new InvalidArgumentError('Expected numbers from 1 on, separated by commas, such as 1,3.')
   return found.map(Number)
 }
 
 /** Refuses decisions from a command that `passover work` runs: otherwise an agent could approve its own work under its user's name. */
 export function requireOutsideWork({ env }: Pick<Context, 'env'>): void {
   if (!env.PASSOVER_PARENT) return
-  throw new CliFailure('E013', 'a command that works on a pass cannot decide about passes', {
-    hint: 'a person decides, in a terminal of their own: passover inbox',
+  throw new CliFailure('E013', 'a command that works on a pass cannot approve or deny items', {
+    hint: 'a person must decide, in their own terminal: passover inbox',
     exit: 4,
   })
 }

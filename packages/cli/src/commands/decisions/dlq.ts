@@ -22,22 +22,22 @@ type SettleOptions = Omit<LetterSelection, 'ids'> & { reason?: string }
 /** `passover dlq list|show|requeue|drop` */
 export function dlqCommand(): Command {
   return new Command('dlq')
-    .description('show what died (lost work, poisoned requests), ask for it again, or put it aside')
+    .description('list, requeue or drop dead letters: work lost with its worker, and unreadable requests')
     .addCommand(listLetters())
     .addCommand(showLetter())
-    .addCommand(settling('requeue', 'ask for the work again: a new pass, linked to the one that died'))
-    .addCommand(settling('drop', 'put it aside: an event says who, when and why; nothing is deleted'))
+    .addCommand(settling('requeue', 'request the work again as a new pass that refers to the dead one'))
+    .addCommand(settling('drop', 'close a dead letter; an event records who, when and why, and nothing is deleted'))
     .addHelpText(
       'after',
-      '\nWork is dead when its last attempt was lost with its worker, or when nobody could read it. A handler that throws ends its pass at once\n(E011, told to its originator, which may ask again): that is an answer, and no dead letter. passover audit query --code E011 has them.\n\nExamples:\n  passover dlq list\n  passover dlq show 0abcdef1\n  passover dlq requeue 0abcdef1 --reason "worker is mended"',
+      '\nA pass becomes a dead letter when its last attempt was lost with its worker, or when its message cannot be read. An error thrown by a\nhandler is a result, not a dead letter: the pass ends with E011, and its originator may request it again.\nTo find such passes: passover audit query --code E011\n\nExamples:\n  passover dlq list\n  passover dlq show 0abcdef1\n  passover dlq requeue 0abcdef1 --reason "worker is mended"',
     )
 }
 
 function listLetters(): Command {
-  return parties(new Command('list').description('show what is dead, newest first'))
-    .addOption(new Option('--state <state>', 'only those that stand there').choices([...STATES]))
-    .option('--limit <n>', 'at most so many', integerOption('--limit', 1, 10_000), 50)
-    .option('--before <sequence>', 'go on after the last one shown', sequence)
+  return parties(new Command('list').description('list dead letters, newest first'))
+    .addOption(new Option('--state <state>', 'only dead letters in this state').choices([...STATES]))
+    .option('--limit <n>', 'maximum number of results', integerOption('--limit', 1, 10_000), 50)
+    .option('--before <sequence>', 'continue after the last result shown', sequence)
     .action(
       action<ListOptions, []>(async (context, options) => {
         const { runDlqList } = await import('../../dead-letters/list.js')
@@ -49,8 +49,8 @@ function listLetters(): Command {
 function showLetter(): Command {
   return parties(
     new Command('show')
-      .description('show one dead letter: cause, attempts, its bytes')
-      .argument('<id>', 'its pass, or the beginning of the id'),
+      .description('show one dead letter: cause, attempts and stored bytes')
+      .argument('<id>', 'pass id, or its first characters'),
   )
     .addHelpText('after', '\nExample:\n  passover dlq show bad-000000012')
     .action(
@@ -62,14 +62,14 @@ function showLetter(): Command {
 }
 
 function settling(verb: 'requeue' | 'drop', description: string): Command {
-  return parties(new Command(verb).description(description).argument('[ids...]', 'the passes, or the beginnings of their ids'))
-    .option('--all', 'all that are open (with --from, --to: of these)')
-    .option('--reason <text>', 'why; it stands in the audit trail')
-    .option('--dry-run', 'say which, and do nothing')
-    .option('--yes', 'do not ask where it is more than one')
+  return parties(new Command(verb).description(description).argument('[ids...]', 'pass ids, or their first characters'))
+    .option('--all', 'all open dead letters (that match --from and --to)')
+    .option('--reason <text>', 'reason, stored in the audit trail')
+    .option('--dry-run', 'list them without changing anything')
+    .option('--yes', 'do not ask for confirmation if there are several')
     .addHelpText(
       'after',
-      `\nIt is stored under your name (--as). Of two people one is first; the other sees who and when.\n\nExamples:\n  passover dlq ${verb} 0abcdef1 --reason "looked at it"\n  passover dlq ${verb} --all --to audit --dry-run`,
+      `\nThe decision is stored under your name (--as). If two people decide, the first decision counts, and the second person is told who\ndecided and when.\n\nExamples:\n  passover dlq ${verb} 0abcdef1 --reason "looked at it"\n  passover dlq ${verb} --all --to audit --dry-run`,
     )
     .action(action<SettleOptions, [string[]]>((context, options, ids) => settle(context, verb, { ...options, ids })))
 }
@@ -92,11 +92,11 @@ async function settle(context: Context, verb: 'requeue' | 'drop', options: Settl
 
 function parties(command: Command): Command {
   return command
-    .option('--from <agent>', 'of passes that this agent asked for', nameOption)
-    .option('--to <agent>', 'of passes to this subagent', nameOption)
+    .option('--from <agent>', 'only passes from this originator', nameOption)
+    .option('--to <agent>', 'only passes to this subagent', nameOption)
 }
 
 function sequence(text: string): number {
-  if (!/^[1-9]\d{0,15}$/.test(text)) throw new InvalidArgumentError('--before takes the number that the list ended with.')
+  if (!/^[1-9]\d{0,15}$/.test(text)) throw new InvalidArgumentError('--before takes the number that the previous list ended with.')
   return Number(text)
 }

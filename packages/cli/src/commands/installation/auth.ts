@@ -5,26 +5,26 @@ import type { AuthAddOptions, PrincipalKind } from '../../auth/manage-principals
 import { action } from '../../connection/context.js'
 import { durationOption, integerOption, nameOption } from '../../input/options.js'
 
-export const TLS_HELP = 'encrypt connections, with a certificate of an own authority (for development)'
-export const TLS_CERT_HELP = 'certificate of the server, PEM'
-export const TLS_KEY_HELP = 'its private key, PEM'
-export const TLS_CA_HELP = 'the authority that signed it, PEM (default: one that the system trusts)'
+export const TLS_HELP = 'encrypt connections with a self-created certificate authority (for development)'
+export const TLS_CERT_HELP = 'server certificate, PEM'
+export const TLS_KEY_HELP = 'private key of the server certificate, PEM'
+export const TLS_CA_HELP = 'certificate of the authority that signed it, PEM (default: an authority that the system trusts)'
 
 const EXPIRES = 'validity, such as 12h or 30d'
-const CONNECTIONS = 'connections that an agent may have at a time'
+const CONNECTIONS = 'maximum number of concurrent connections of the agent'
 const MAX_CONNECTIONS = 65_536
-const OUT = 'where to write the credentials besides, mode 0600'
+const OUT = 'also write the credentials to this file, mode 0600'
 /** Names of services in the records. Names of agents and people contain no dot. */
 const SERVICE = /^passover\.(?:dispatcher|audit|notifier|gateway)$/
 
 /** `passover auth …` */
 export function authCommand(): Command {
   const command = new Command('auth')
-    .description('keys and credentials of agents, people and services; check that agents are isolated')
+    .description('manage keys and credentials of agents, people and services, and check that agents are isolated')
     .addHelpText(
       'after',
       `
-Each agent gets an account of its own at the server, people and services are users of the core account. Keys and
+Each agent gets its own account at the server; people and services are users of the core account. Keys and
 credentials are kept in .passover/auth. Keep keys.json private: it can issue any right. More: docs/operations/security.md.
 
 Examples:
@@ -43,26 +43,19 @@ function init(): Command {
     .option('--tls-cert <file>', TLS_CERT_HELP)
     .option('--tls-key <file>', TLS_KEY_HELP)
     .option('--tls-ca <file>', TLS_CA_HELP)
-    .addHelpText(
-      'after',
-      '\nRefuses where there are keys already. Writes the part of a nats-server configuration that isolation needs, too.',
-    )
+    .addHelpText('after', '\nFails if keys already exist. Also writes the part of a nats-server configuration that isolation needs.')
     .action(action<TlsOptions, []>(async (context, options) => (await import('../../auth/init.js')).runAuthInit(context, options)))
 }
 
 function add(): Command {
   return new Command('add')
     .description('issue credentials for an agent, a person or a service')
-    .addArgument(new Argument('<kind>', 'what it is').choices(['agent', 'person', 'auditor', 'custodian', 'service']))
-    .argument('<name>', 'its name; of a service: dispatcher, audit, notifier or gateway', nameOption)
+    .addArgument(new Argument('<kind>', 'kind of principal').choices(['agent', 'person', 'auditor', 'custodian', 'service']))
+    .argument('<name>', 'name; for a service: dispatcher, audit, notifier or gateway', nameOption)
     .addOption(
-      new Option('--originates <when>', 'whether it may pass over by itself (default: always)').choices([
-        'always',
-        'within_a_pass',
-        'never',
-      ]),
+      new Option('--originates <when>', 'when it may originate passes (default: always)').choices(['always', 'within_a_pass', 'never']),
     )
-    .option('--no-subagent', 'passes may not go to it')
+    .option('--no-subagent', 'it receives no passes')
     .option('--expires <time>', EXPIRES, durationOption('--expires'))
     .option('--connections <n>', `${CONNECTIONS} (default: 256)`, integerOption('--connections', 1, MAX_CONNECTIONS))
     .option('--out <file>', OUT)
@@ -90,12 +83,15 @@ Examples:
 
 function rotate(): Command {
   return new Command('rotate')
-    .description('issue new credentials in place, and revoke the ones before at once')
-    .argument('<name>', 'as list shows it', recordName)
-    .option('--expires <time>', `${EXPIRES} (default: as long as the ones before)`, durationOption('--expires'))
-    .option('--connections <n>', `${CONNECTIONS} (default: as before)`, integerOption('--connections', 1, MAX_CONNECTIONS))
+    .description('issue new credentials and revoke the previous ones immediately')
+    .argument('<name>', 'name, from auth list', recordName)
+    .option('--expires <time>', `${EXPIRES} (default: as for the previous credentials)`, durationOption('--expires'))
+    .option('--connections <n>', `${CONNECTIONS} (default: unchanged)`, integerOption('--connections', 1, MAX_CONNECTIONS))
     .option('--out <file>', OUT)
-    .addHelpText('after', '\nProcesses that read the credentials file by its path reconnect with the new ones by themselves.')
+    .addHelpText(
+      'after',
+      '\nProcesses that were started with the path of the credentials file reconnect with the new credentials automatically.',
+    )
     .action(
       action<AuthAddOptions, [string]>(async (context, options, name) =>
         (await import('../../auth/manage-principals.js')).runAuthRotate(context, options, name),
@@ -105,8 +101,8 @@ function rotate(): Command {
 
 function revoke(): Command {
   return new Command('revoke')
-    .description('close the connections of an agent, person or service, and let it in no more')
-    .argument('<name>', 'as list shows it', recordName)
+    .description('close the connections of an agent, person or service, and refuse its credentials from now on')
+    .argument('<name>', 'name, from auth list', recordName)
     .action(
       action<object, [string]>(async (context, _options, name) =>
         (await import('../../auth/manage-principals.js')).runAuthRevoke(context, name),
@@ -116,21 +112,21 @@ function revoke(): Command {
 
 function list(): Command {
   return new Command('list')
-    .description('show who has credentials: role, key, expiry, revoked')
+    .description('list credentials: role, key, expiry, revocation')
     .action(action<object, []>(async (context) => (await import('../../auth/manage-principals.js')).runAuthList(context)))
 }
 
 function check(): Command {
   return new Command('check')
-    .description('try, harmlessly, what an agent must not be able to do on this installation')
-    .argument('<agent>', 'the agent to connect as', nameOption)
-    .option('--credentials <file>', "the agent's credentials: a .creds file, or a file with user:password (default: those of the project)")
+    .description('test that an agent cannot act outside of its rights on this installation; the test changes nothing')
+    .argument('<agent>', 'agent to connect as', nameOption)
+    .option('--credentials <file>', "the agent's credentials: a .creds file, or a file with user:password (default: the project's)")
     .addHelpText(
       'after',
       `
 Connects as the agent and tries to publish, read and listen outside of its rights, directly and by making the server
 publish for it. Your own connection (--as) watches what arrives. Nothing is stored in the stream, deleted or changed.
-Exits 0 when nothing is possible, 1 when something is, or could not be tried.
+Exit code 0: the server refused every attempt; 1: an attempt succeeded or could not be tested.
 
 Examples:
   passover auth check alice
@@ -148,6 +144,6 @@ function recordName(text: string): string {
   try {
     return nameOption(text)
   } catch {
-    throw new InvalidArgumentError('A name as `passover auth list` shows it, such as alice or passover.audit.')
+    throw new InvalidArgumentError('Expected a name from `passover auth list`, such as alice or passover.audit.')
   }
 }

@@ -10,11 +10,11 @@ const WORD = /^[A-Za-z0-9_-]+$/
 /** `passover completion bash|zsh|fish`, and `agents|ids`, which the scripts call. */
 export function completionCommand(program: () => Command): Command {
   return new Command('completion')
-    .description('print the completion script of a shell')
+    .description('print the completion script for a shell')
     .argument('<shell>', 'bash, zsh or fish', wantedOption)
     .addHelpText(
       'after',
-      '\nIt completes passover and npx passover. The scripts themselves call passover completion agents and passover completion ids:\nthese print the names of agents, and the ids of the newest passes.\n\nExample, in a project that has the command installed:\n  eval "$(npx passover completion bash)"\nA shell starts outside of the project, so its start-up file needs a saved copy:\n  npx passover completion bash > ~/.passover-completion.bash',
+      '\nThe script completes passover and npx passover. It calls `passover completion agents` and `passover completion ids`, which\nprint the names of agents and the ids of the newest passes.\n\nExample, in a project that has the command installed:\n  eval "$(npx passover completion bash)"\nA shell starts outside of the project, so its start-up file needs a saved copy:\n  npx passover completion bash > ~/.passover-completion.bash',
     )
     .action(
       action<object, ['bash' | 'zsh' | 'fish' | CompletedValues]>(async (context, _options, wanted) => {

@@ -4,10 +4,10 @@ import { action, type Context } from '../../connection/context.js'
 /** `passover config show` */
 export function configCommand(): Command {
   return new Command('config')
-    .description('the settings that commands use')
+    .description('show the settings that commands use')
     .addCommand(
       new Command('show')
-        .description('show each setting and where it comes from; credentials are never shown')
+        .description('show each setting and its source; credentials are never shown')
         .addHelpText(
           'after',
           '\nThe server: --server > PASSOVER_SERVER > .passover/server.json upward within the repository, if your own `passover up` wrote it > NATS_URL.\nYour own settings are in $XDG_CONFIG_HOME/passover/config.json (else ~/.config): "auto_apply": true, or a list of directories.',

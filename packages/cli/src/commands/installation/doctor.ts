@@ -4,10 +4,10 @@ import { action } from '../../connection/context.js'
 /** `passover doctor` */
 export function doctorCommand(): Command {
   return new Command('doctor')
-    .description('look at everything that passes depend on, and say what mends it')
-    .option('--monitor <url>', 'the server’s monitoring address, which shows settings that no client can see (or PASSOVER_MONITOR_URL)')
-    .option('--gateway <url>', 'the address of a gateway to be looked at (or PASSOVER_GATEWAY_URL)')
-    .addHelpText('after', '\n✓ as it should be   ! works, but look at it   ✗ broken (exit 1; 5 when the server cannot be reached)')
+    .description('check everything that passes depend on, and print how to fix each problem')
+    .option('--monitor <url>', 'monitoring address of the server, which shows settings that clients cannot see (or PASSOVER_MONITOR_URL)')
+    .option('--gateway <url>', 'address of a gateway to check (or PASSOVER_GATEWAY_URL)')
+    .addHelpText('after', '\n✓ fine   ! warning   ✗ broken (exit code 1; 5 if the server cannot be reached)\n\nExample:\n  passover doctor')
     .action(
       action<{ monitor?: string; gateway?: string }, []>(async (context, { monitor, gateway }) => {
         const { runDoctor } = await import('../../doctor/run.js')

@@ -10,19 +10,19 @@ interface GatewayFlags {
   tokens?: string
 }
 
-const TOKENS = 'the file with the tokens (default: PASSOVER_GATEWAY_TOKENS, or the one of the project)'
+const TOKENS = 'token file (default: PASSOVER_GATEWAY_TOKENS, or the token file of the project)'
 
 /** `passover gateway`, `passover gateway token add|list|revoke` */
 export function gatewayCommand(): Command {
   return new Command('gateway')
     .description('serve the HTTP API (OpenAPI document, events feed, metrics) until Ctrl-C')
-    .option('--port <n>', 'where it listens (default: 7420; 0: any free one)', integerOption('--port', 0, 65_535))
-    .option('--host <address>', 'who can reach it (default: 127.0.0.1, this machine only); others need tokens')
+    .option('--port <n>', 'port to listen on (default: 7420; 0: any free port)', integerOption('--port', 0, 65_535))
+    .option('--host <address>', 'address to listen on (default: 127.0.0.1, this machine only); other addresses require tokens')
     .option('--tokens <file>', TOKENS)
     .addCommand(tokenCommand())
     .addHelpText(
       'after',
-      '\nBefore the first token is made it only reads, for programs on this machine; where agents are isolated it always needs a token. A token acts under its owner’s name, and may do what its owner may.\nPASSOVER_GATEWAY_CREDENTIALS names a JSON file of the owners’ own credentials, where the server tells them apart.\n\nExamples:\n  passover gateway\n  passover gateway token add --scope read,decide --note laptop\n  passover gateway token add --agent alice',
+      '\nUntil the first token is created, programs on this machine have read access without a token; an isolated installation always requires\na token. A token acts under the name of its owner and has at most the rights of its owner.\nOn an isolated installation, PASSOVER_GATEWAY_CREDENTIALS names a JSON file with the credentials of the owners.\n\nExamples:\n  passover gateway\n  passover gateway token add --scope read,decide --note laptop\n  passover gateway token add --agent alice',
     )
     .action(action<GatewayFlags, []>(run))
 }
@@ -43,25 +43,25 @@ async function run(context: Context, { port, host, tokens }: GatewayFlags): Prom
 
 function tokenCommand(): Command {
   const add = new Command('add')
-    .description('make a token that acts as you (--as), or as an agent')
-    .option('--agent <name>', 'as this agent, which may pass work over', nameOption)
-    .option('--scope <scopes>', 'read, create, decide, admin (default: read,decide; of an agent: read,create)', repeatableOption)
-    .option('--expires <time>', 'for so long: 12h, 30d', durationOption('--expires'))
-    .option('--note <text>', 'what it is for')
+    .description('create a token that acts as you (--as) or as an agent')
+    .option('--agent <name>', 'act as this agent, which may originate passes', nameOption)
+    .option('--scope <scopes>', 'read, create, decide, admin (default: read,decide; for an agent: read,create)', repeatableOption)
+    .option('--expires <time>', 'validity, such as 12h or 30d', durationOption('--expires'))
+    .option('--note <text>', 'purpose of the token')
     .option('--tokens <file>', TOKENS)
     .action(action<TokenOptions, []>(async (context, options) => (await import('../../gateway/tokens.js')).addToken(context, options)))
   const list = new Command('list')
-    .description('show who has one, and for what; never the tokens themselves')
+    .description('list tokens: owner, scopes and purpose; the tokens themselves are not shown')
     .option('--tokens <file>', TOKENS)
     .action(action<TokenOptions, []>(async (context, options) => (await import('../../gateway/tokens.js')).listTokens(context, options)))
   const revoke = new Command('revoke')
-    .description('take one back')
-    .argument('<id>', 'as list shows it')
+    .description('revoke a token')
+    .argument('<id>', 'token id, from token list')
     .option('--tokens <file>', TOKENS)
     .action(
       action<TokenOptions, [string]>(async (context, options, id) =>
         (await import('../../gateway/tokens.js')).revokeToken(context, options, id),
       ),
     )
-  return new Command('token').description('who may use the HTTP API, and for what').addCommand(add).addCommand(list).addCommand(revoke)
+  return new Command('token').description('manage the tokens of the HTTP API').addCommand(add).addCommand(list).addCommand(revoke)
 }

@@ -8,9 +8,9 @@ interface InitOptions {
 /** `passover init [directory]` */
 export function initCommand(): Command {
   return new Command('init')
-    .description('create a small project: two agents in TypeScript, a policy, and what they need')
-    .argument('[directory]', 'the directory (default: this one); it is created if it does not exist')
-    .option('--packages <folder>', 'install from the tarballs that `npm run pack` made there, not from the registry')
+    .description('create a small project: two agents in TypeScript, a policy, and their configuration')
+    .argument('[directory]', 'directory of the project (default: the working directory); created if it does not exist')
+    .option('--packages <folder>', 'install from the tarballs that `npm run pack` wrote to this folder, instead of the registry')
     .addHelpText(
       'after',
       `

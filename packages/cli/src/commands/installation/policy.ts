@@ -8,9 +8,9 @@ import type { PolicyPullOptions } from '../../policy/pull.js'
 import type { PolicyCheckOptions, PolicyPushOptions } from '../../policy/push.js'
 import type { PairOptions, SetOptions } from '../../policy/set.js'
 
-const FILE = 'the file (default: PASSOVER_CONFIG, else .opencode/pass-over.json or pass_over in .opencode/config.json, upward)'
-const REASON = 'why; it stands in the history'
-const MISSING = 'agents that are not registered yet are no error'
+const FILE = 'policy file (default: PASSOVER_CONFIG, else .opencode/pass-over.json or pass_over in .opencode/config.json, searched upward)'
+const REASON = 'reason, shown in the history'
+const MISSING = 'accept names of agents that are not registered yet'
 const MAX_VERSIONS = 1_000_000_000
 
 const version = (name: string) => integerOption(name, 0, MAX_VERSIONS)
@@ -18,10 +18,10 @@ const version = (name: string) => integerOption(name, 0, MAX_VERSIONS)
 /** `passover policy …` */
 export function policyCommand(): Command {
   const command = new Command('policy')
-    .description('who may pass what to whom: check, publish, change, explain')
+    .description('check, publish, change and explain the policy: which agent may pass which work to which subagent')
     .addHelpText(
       'after',
-      '\nThe live policy is versioned: every dispatcher follows it, each pass records the version it ran under.\n\nExamples:\n  passover policy check\n  passover policy push --reason "audit may take longer"\n  passover policy explain alice audit\n  passover policy disable scout audit --reason "conflicting specializations"',
+      '\nThe live policy is versioned. Every dispatcher follows it, and each pass records the version that it ran under.\n\nExamples:\n  passover policy check\n  passover policy push --reason "audit may take longer"\n  passover policy explain alice audit\n  passover policy disable scout audit --reason "conflicting specializations"',
     )
   for (const child of [check(), push(), pull(), edit(), diff(), history(), rollback(), explain(), set(), enable(), disable()])
     command.addCommand(child)
@@ -30,9 +30,9 @@ export function policyCommand(): Command {
 
 function check(): Command {
   return new Command('check')
-    .description('say everything that is wrong with the policy file, at once')
+    .description('report all errors in the policy file')
     .argument('[file]', FILE)
-    .option('--offline', 'do not ask a server which agents there are')
+    .option('--offline', 'do not check agent names against the registry')
     .option('--allow-missing', MISSING)
     .action(
       action<PolicyCheckOptions, [string?]>(async (context, options, file) =>
@@ -46,8 +46,8 @@ function push(): Command {
     .description('publish the policy file as the next version')
     .argument('[file]', FILE)
     .option('--reason <text>', REASON)
-    .option('--dry-run', 'show what would change')
-    .option('--base <version>', 'only if this version is in force', version('--base'))
+    .option('--dry-run', 'show what would change without changing it')
+    .option('--base <version>', 'publish only if this version is in force', version('--base'))
     .option('--allow-missing', MISSING)
     .action(
       action<PolicyPushOptions, [string?]>(async (context, options, file) =>
@@ -58,10 +58,10 @@ function push(): Command {
 
 function pull(): Command {
   return new Command('pull')
-    .description('write the live policy into the file; comments stay')
+    .description('write the live policy to the file; comments are kept')
     .argument('[file]', FILE)
-    .option('--dry-run', 'show what would change')
-    .option('--yes', 'write over what was never pushed')
+    .option('--dry-run', 'show what would change without changing it')
+    .option('--yes', 'overwrite changes that were never pushed')
     .action(
       action<PolicyPullOptions, [string?]>(async (context, options, file) =>
         (await import('../../policy/pull.js')).runPolicyPull(context, options, file),
@@ -71,7 +71,7 @@ function pull(): Command {
 
 function edit(): Command {
   return new Command('edit')
-    .description('change the live policy in $VISUAL or $EDITOR')
+    .description('edit the live policy in $VISUAL or $EDITOR')
     .option('--reason <text>', REASON)
     .option('--allow-missing', MISSING)
     .action(action<EditOptions, []>(async (context, options) => (await import('../../policy/edit.js')).runPolicyEdit(context, options)))
@@ -79,10 +79,10 @@ function edit(): Command {
 
 function diff(): Command {
   return new Command('diff')
-    .description('show how the file differs from the live policy, or one version from another')
-    .argument('[from]', 'a version (0: the defaults); without one the live policy is compared with the file', version('<from>'))
+    .description('compare the file with the live policy, or two versions')
+    .argument('[from]', 'a version (0: the defaults); without it, the live policy is compared with the file', version('<from>'))
     .argument('[to]', 'another version (default: the live one)', version('<to>'))
-    .option('--file <path>', 'the policy file')
+    .option('--file <path>', 'policy file')
     .action(
       action<{ file?: string }, [number?, number?]>(async (context, options, from, to) =>
         (await import('../../policy/history.js')).runPolicyDiff(context, options, [from, to]),
@@ -92,8 +92,8 @@ function diff(): Command {
 
 function history(): Command {
   return new Command('history')
-    .description('the versions: who published them, when, why, and what they changed')
-    .option('--limit <n>', 'how many at most', integerOption('--limit', 1, 10_000), 20)
+    .description('list policy versions: person, time, reason and changes')
+    .option('--limit <n>', 'maximum number of versions', integerOption('--limit', 1, 10_000), 20)
     .action(
       action<{ limit: number }, []>(async (context, options) =>
         (await import('../../policy/history.js')).runPolicyHistory(context, options),
@@ -103,8 +103,8 @@ function history(): Command {
 
 function rollback(): Command {
   return new Command('rollback')
-    .description('publish an earlier version anew, as the next one')
-    .argument('<version>', 'the version to go back to (0: the defaults)', version('<version>'))
+    .description('publish an earlier version again as the next version')
+    .argument('<version>', 'version to publish again (0: the defaults)', version('<version>'))
     .option('--reason <text>', REASON)
     .action(
       action<{ reason?: string }, [number]>(async (context, options, to) =>
@@ -115,12 +115,12 @@ function rollback(): Command {
 
 function explain(): Command {
   return new Command('explain')
-    .description('every setting of a pair with the level that it comes from')
-    .argument('<from>', 'the originator', nameOption)
-    .argument('<to>', 'the subagent', nameOption)
-    .option('--override <json>', 'what an inline override would give, or why it is refused')
-    .option('--request <json>', "a request's own timeout_ms and auto_apply_on_success")
-    .option('--file <path>', 'explain this file instead of the live policy')
+    .description('show every setting of a pair and the level that sets it')
+    .argument('<from>', 'originator', nameOption)
+    .argument('<to>', 'subagent', nameOption)
+    .option('--override <json>', 'show the result of an inline override, or why it is refused')
+    .option('--request <json>', "show the result of a request's own timeout_ms and auto_apply_on_success")
+    .option('--file <path>', 'use this file instead of the live policy')
     .addHelpText('after', `\nExample:\n  passover policy explain alice audit --override '{"timeout_ms": 90000}'`)
     .action(
       action<ExplainOptions, [string, string]>(async (context, options, from, to) =>
@@ -132,12 +132,12 @@ function explain(): Command {
 function set(): Command {
   return new Command('set')
     .description('change one setting of the live policy')
-    .argument('<field>', 'the setting, such as timeout_ms or budget.passes')
-    .argument('[value]', 'JSON, a time such as 30s, words with commas for a list, or a text')
-    .option('--pair <from->to>', 'for this pair')
-    .option('--to <agent>', 'for all passes to this subagent', nameOption)
-    .option('--global', 'among the defaults')
-    .option('--remove', 'leave it to the next level')
+    .argument('<field>', 'name of the setting, such as timeout_ms or budget.passes')
+    .argument('[value]', 'value: JSON, a duration such as 30s, a comma-separated list, or text')
+    .option('--pair <from->to>', 'set it for this pair')
+    .option('--to <agent>', 'set it for all passes to this subagent', nameOption)
+    .option('--global', 'set it in the defaults')
+    .option('--remove', 'remove the setting, so that the next level applies')
     .option('--reason <text>', REASON)
     .option('--allow-missing', MISSING)
     .addHelpText(
@@ -152,19 +152,19 @@ function set(): Command {
 }
 
 function enable(): Command {
-  return pairSwitch('enable', 'let passes of a pair through again')
+  return pairSwitch('enable', 'admit passes of a disabled pair again')
 }
 
 function disable(): Command {
-  return pairSwitch('disable', 'refuse every pass of a pair, telling the reason (E004)')
+  return pairSwitch('disable', 'refuse every pass of a pair with E004 and the reason')
 }
 
 function pairSwitch(name: 'enable' | 'disable', description: string): Command {
   return new Command(name)
     .description(description)
-    .argument('<from>', 'the originator', nameOption)
-    .argument('<to>', 'the subagent', nameOption)
-    .option('--reason <text>', name === 'disable' ? 'why; whoever is refused is told (needed)' : REASON)
+    .argument('<from>', 'originator', nameOption)
+    .argument('<to>', 'subagent', nameOption)
+    .option('--reason <text>', name === 'disable' ? 'reason, shown in each refusal (required)' : REASON)
     .option('--allow-missing', MISSING)
     .action(
       action<PairOptions, [string, string]>((context, options, from, to) =>
@@ -174,6 +174,6 @@ function pairSwitch(name: 'enable' | 'disable', description: string): Command {
 }
 
 async function runSwitch(context: Context, options: PairOptions, pair: { from: string; to: string; enabled: boolean }): Promise<number> {
-  if (!pair.enabled && !options.reason) throw usage('a pair is disabled for a reason', 'say it: --reason "…"')
+  if (!pair.enabled && !options.reason) throw usage('a reason is required to disable a pair', 'add --reason "…"')
   return (await import('../../policy/set.js')).runPolicyPair(context, options, pair)
 }

@@ -80,12 +80,14 @@ export async function runChaosCommand({ terminal, directory }: Context, flags: C
 }
 
 async function carriedOut(terminal: Terminal, options: ChaosOptions): Promise<ChaosReport> {
-  using signals = stopSignals(() => terminal.note('Stopped at once; nothing is checked.'))
+  using signals = stopSignals(() => terminal.note('Stopped; nothing was checked.'))
   const progress = terminal.progress()
   terminal.note(
-    `Seed ${options.seed}, ${options.length_ms / 60_000} min, servers: ${options.nodes}, kinds of trouble: ${options.faults.length}.`,
+    `Seed ${options.seed}, ${options.length_ms / 60_000} min, servers: ${options.nodes}, kinds of faults: ${options.faults.length}.`,
   )
-  void signals.first.then(() => terminal.note('Ending load and trouble; what was asked for is checked. Ctrl-C again stops at once.'))
+  void signals.first.then(() =>
+    terminal.note('Ending load and faults, then checking the requests made so far. Press Ctrl-C again to stop immediately.'),
+  )
   try {
     return await runChaos(options, {
       say: (text) => progress.say(text),
@@ -96,7 +98,7 @@ async function carriedOut(terminal: Terminal, options: ChaosOptions): Promise<Ch
     })
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    throw new CliFailure('E011', `the run failed: ${why.split('\n')[0]}`, { hint: `what it left is in ${options.dir}`, exit: 1 })
+    throw new CliFailure('E011', `the run failed: ${why.split('\n')[0]}`, { hint: `its data is in ${options.dir}`, exit: 1 })
   } finally {
     progress.stop()
   }
@@ -106,7 +108,7 @@ function faultsOf(given: string | undefined): readonly FaultName[] {
   if (given === undefined) return FAULTS
   const names = given.split(',').map((name) => name.trim())
   const unknown = names.find((name) => !(FAULTS as readonly string[]).includes(name))
-  if (unknown !== undefined) throw usage(`--faults does not know "${unknown}"`, `it takes some of: ${FAULTS.join(', ')}`)
+  if (unknown !== undefined) throw usage(`--faults does not accept "${unknown}"`, `use one or more of: ${FAULTS.join(', ')}`)
   return FAULTS.filter((fault) => names.includes(fault))
 }
 
@@ -131,10 +133,10 @@ function summary(report: ChaosReport, { terminal, paths, kept }: Shown): string 
     `Faults: ${countsText(report.faults)}`,
     `${report.verify.ok ? green('✓') : red('✗')} passover verify: ${verifyText(report.verify)}`,
     ...report.failures.map((what) => red(`✗ ${what}`)),
-    ...report.voided.map((what) => red(`✗ says nothing, for or against a promise: ${what}`)),
-    ...report.left_out.map((what) => dim(`left out: ${what}`)),
+    ...report.voided.map((what) => red(`✗ the run is inconclusive: ${what}`)),
+    ...report.left_out.map((what) => dim(`skipped: ${what}`)),
     `${report.ok ? green('No violation') : red(outcomeText(report))} in ${report.seconds} s, seed ${report.seed}. Report: ${paths.markdown}`,
-    ...(kept ? [`What it left: ${kept}`] : []),
-    dim(`Again: ${report.again}`),
+    ...(kept ? [`Data of the run: ${kept}`] : []),
+    dim(`To repeat it: ${report.again}`),
   ].join('\n')
 }

@@ -27,28 +27,28 @@ interface UpOptions {
 /** `passover up` */
 export function upCommand(): Command {
   return new Command('up')
-    .description("run this project's server, dispatcher and audit until Ctrl-C")
-    .option('--port <n>', 'port of the server (default: the one it had, else a free one)', integerOption('--port', 1, 65_535))
-    .option('--http [port]', 'the HTTP API too, on this machine only (default port: 7420)', integerOption('--http', 0, 65_535))
+    .description("run this project's server, dispatcher and audit service until Ctrl-C")
+    .option('--port <n>', 'port of the server (default: its last port, else a free one)', integerOption('--port', 1, 65_535))
+    .option('--http [port]', 'also serve the HTTP API, on this machine only (default port: 7420)', integerOption('--http', 0, 65_535))
     .addOption(
-      new Option('--log <level>', 'how much goes into .passover/passover.log').choices(['error', 'warn', 'info', 'debug']).default('info'),
+      new Option('--log <level>', 'log level of .passover/passover.log').choices(['error', 'warn', 'info', 'debug']).default('info'),
     )
-    .option('--isolated', 'give each agent an account of its own, so that agents cannot act outside of their rights')
+    .option('--isolated', 'give each agent its own account, so that agents cannot act outside of their rights')
     .option('--tls', TLS_HELP)
     .option('--tls-cert <file>', TLS_CERT_HELP)
     .option('--tls-key <file>', TLS_KEY_HELP)
     .option('--tls-ca <file>', TLS_CA_HELP)
-    .option('--adopt', 'use the data of a .passover/ that you did not make here: it was moved, restored or made by an older version')
+    .option('--adopt', 'use a .passover/ that was moved, restored, or created by an older version')
     .addHelpText(
       'after',
-      '\nData, address and credentials are kept in .passover/ of the project. Where --server or NATS_URL names a server, the\nservices run on that one. Ctrl-C finishes what is under way and stops; a second one stops at once.\n\nExample:\n  passover up',
+      '\nData, address and credentials are kept in .passover/ of the project. If --server or NATS_URL names a server,\nthe services use that one. Ctrl-C finishes current work and stops; a second Ctrl-C stops immediately.\n\nExample:\n  passover up',
     )
     .action(action<UpOptions, []>(run))
 }
 
 async function run(context: Context, options: UpOptions): Promise<number> {
   const { terminal } = context
-  using signals = stopSignals(() => terminal.note('Stopping at once.'))
+  using signals = stopSignals(() => terminal.note('Stopping immediately.'))
   const progress = terminal.progress()
   const slow = (await looksUp(context)) ? undefined : setTimeout(() => progress.say('starting'), 100)
   const started = await start(context, options, (text) => progress.say(text)).finally(() => {
@@ -80,15 +80,15 @@ async function alreadyUp({ terminal }: Context, { url, pid, project, started_at 
   const at = http === undefined ? '' : ` HTTP API at ${http}/openapi.json.`
   terminal.show(document, () =>
     starting
-      ? `Process ${pid} is just starting the server of ${project}.`
-      : `Already up: ${url} (process ${pid}), data in ${project}.${at}`,
+      ? `Process ${pid} is starting the server of ${project} right now.`
+      : `Already running: ${url} (process ${pid}), data in ${project}.${at}`,
   )
   if (wanted === undefined && wanted_http === undefined) return 0
   if (terminal.mode === 'human' && wanted !== undefined)
-    terminal.note(`It is not at port ${wanted}: to move it, stop process ${pid}, then passover up --port ${wanted}`)
+    terminal.note(`It does not use port ${wanted}. To change the port, stop process ${pid}, then run: passover up --port ${wanted}`)
   if (terminal.mode === 'human' && wanted_http !== undefined)
     terminal.note(
-      `It serves no HTTP API${http === undefined ? '' : ' there'}: passover gateway${typeof wanted_http === 'number' ? ` --port ${wanted_http}` : ''} does, beside it`,
+      `It serves no HTTP API${http === undefined ? '' : ' on that port'}. To serve one, run: passover gateway${typeof wanted_http === 'number' ? ` --port ${wanted_http}` : ''}`,
     )
   return 1
 }
@@ -128,15 +128,16 @@ async function start(context: Context, options: UpOptions, progress: (text: stri
   const found = context.flags.directory ? undefined : project?.folder
   const external = await externalServer(context)
   if (external && options.isolated)
-    throw usage('--isolated is for a server of the project’s own', 'passover auth init makes the keys for another server')
+    throw usage('--isolated works only with the project’s own server', 'for another server, create keys with passover auth init')
   const above = project || external || context.flags.directory ? undefined : findProjectAbove(context.directory)
   if (above && context.terminal.mode === 'human')
     context.terminal.note(
-      `Starting a project of its own in ${context.directory}. The one in ${above} is another, since no repository holds both; to use that: passover up --directory ${shellWord(above)}`,
+      `Starting a new project in ${context.directory}. The project in ${above} is separate, because the two folders are not in one repository. To use that one: passover up --directory ${shellWord(above)}`,
     )
   const tls = options.tls || options.tlsCert || options.tlsKey || options.tlsCa
-  if (tls && !options.isolated) throw usage('--tls goes with --isolated', 'passover up --isolated --tls')
-  if (external && options.port) throw usage('--port is for a server of the project’s own', 'leave out --port, or --server and NATS_URL')
+  if (tls && !options.isolated) throw usage('--tls needs --isolated', 'passover up --isolated --tls')
+  if (external && options.port)
+    throw usage('--port works only with the project’s own server', 'remove --port, or remove --server and NATS_URL')
   const beforeRequests = async (server: ServerSetting) => {
     const line = await publishInitialPolicy(context, server)
     if (line && context.terminal.mode === 'human') context.terminal.note(line)
@@ -170,8 +171,8 @@ async function webhookOf({ env }: Context) {
     return settings
   } catch (error) {
     throw usage(
-      `the webhook cannot be told: ${error instanceof Error ? error.message : String(error)}`,
-      'PASSOVER_WEBHOOK_URL is an http(s) address, PASSOVER_WEBHOOK_SECRET has at least 16 characters',
+      `webhook notifications cannot be sent: ${error instanceof Error ? error.message : String(error)}`,
+      'PASSOVER_WEBHOOK_URL must be an http(s) address, and PASSOVER_WEBHOOK_SECRET must have at least 16 characters',
     )
   }
 }
@@ -182,7 +183,10 @@ function idWindowOf({ env }: Context): number | undefined {
   if (!text) return undefined
   const window = Number(text)
   if (Number.isSafeInteger(window) && window >= MIN_ID_WINDOW_MS) return window
-  throw usage(`PASSOVER_ID_WINDOW_MS does not take "${text}"`, 'it takes a whole number of milliseconds, 1000 or more: 3600000 is an hour')
+  throw usage(
+    `PASSOVER_ID_WINDOW_MS does not accept "${text}"`,
+    'expected a whole number of milliseconds, 1000 or more: 3600000 is an hour',
+  )
 }
 
 /** Returns the server that is named explicitly, for which `up` starts no server, or `undefined`. */
@@ -268,17 +272,17 @@ async function serve({ terminal, env }: Context, local: LocalInstallation, { sig
         'Next, in another terminal:',
         ...nextSteps(isIsolatedProject(project)).map((line) => formatCommands(`  ${line}`, env)),
         '',
-        dim('Ctrl-C stops it.'),
+        dim('Press Ctrl-C to stop.'),
       ].join('\n'),
   )
   const why = await Promise.race([signals.first, local.failed])
   if (why !== 'stop') {
-    terminal.note(`${terminal.noteColors.red('✗')} ${why}; start it again: passover up`)
+    terminal.note(`${terminal.noteColors.red('✗')} ${why}; to start it again: passover up`)
     terminal.note(`  the logs are ${project}/passover.log and ${project}/nats/nats-server.log`)
     await local.stop()
     return 1
   }
-  terminal.note('Stopping: what is under way is finished first. Ctrl-C again stops at once.')
+  terminal.note('Stopping after current work has finished. Press Ctrl-C again to stop immediately.')
   await local.stop()
   terminal.note('Stopped.')
   return 0

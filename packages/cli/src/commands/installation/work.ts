@@ -15,21 +15,21 @@ interface WorkOptions {
 export function workCommand(): Command {
   return (
     new Command('work')
-      .description('be a subagent: run a command for every pass')
-      .argument('<agent>', 'the name to work under', nameOption)
-      .argument('[command...]', 'the command and its arguments, after --')
-      .option('--concurrency <n>', 'passes at a time', integerOption('--concurrency', 1, 1000), 1)
-      .option('--replicas <n>', 'worker processes, each with --concurrency passes at a time', integerOption('--replicas', 1, 100), 1)
+      .description('work as a subagent: run a command for every pass')
+      .argument('<agent>', 'name of the subagent', nameOption)
+      .argument('[command...]', 'command and its arguments, after --')
+      .option('--concurrency <n>', 'maximum number of concurrent passes', integerOption('--concurrency', 1, 1000), 1)
+      .option('--replicas <n>', 'number of worker processes, each with --concurrency passes', integerOption('--replicas', 1, 100), 1)
       // For the worker processes of --replicas.
       .addOption(new Option('--brief', 'print one line at start').hideHelp())
       .addOption(
-        new Option('--kill-after <time>', 'SIGKILL so long after SIGTERM, when a pass is ended')
+        new Option('--kill-after <time>', 'time between SIGTERM and SIGKILL when a pass ends early')
           .argParser(durationOption('--kill-after'))
           .default(5_000, '5s'),
       )
       .option(
         '--writable <directory>',
-        'directory that a command can write although its pass is read-only (repeatable)',
+        'directory that stays writable for read-only passes (repeatable)',
         (value: string, all: string[]) => [...all, value],
         [],
       )
@@ -37,9 +37,9 @@ export function workCommand(): Command {
         'after',
         `
 The command gets the request as JSON on stdin, and PASSOVER_PASS_ID, PASSOVER_ORIGINATOR, PASSOVER_REASON,
-PASSOVER_ATTEMPT, PASSOVER_DEADLINE, PASSOVER_PARENT and others in its environment. Its end is the pass's:
+PASSOVER_ATTEMPT, PASSOVER_DEADLINE, PASSOVER_PARENT and others in its environment. Its exit ends the pass:
   exit 0, text                      completed, with the text
-  exit 0, JSON with a status        that WorkOutput; E021 where it is none
+  exit 0, JSON with a status        that WorkOutput; E021 if it is not a valid one
   not 0, JSON that is a WorkOutput  that WorkOutput
   not 0, anything else              E011, with the end of stderr
 What its pass may do is in its environment and in the request's "rights": PASSOVER_CAN_MODIFY_FILES, PASSOVER_CAN_RUN_TOOLS,
@@ -49,8 +49,8 @@ PASSOVER_TOOLS (unset: all), PASSOVER_CONSTRAINTS. PASSOVER_ENFORCED names the c
                      Without namespaces, a command that changes files there ends its pass with E013
   no_external_calls  no network and no UNIX sockets, not even to this server: the command cannot pass over
 A policy's max_memory_mb (E014) and max_compute_time_ms (E010) apply to the command with all processes it starts. When a
-pass ends, all of them end. The worker prints at start how far each constraint holds here; so does passover doctor.
-Ctrl-C finishes what runs and stops; a second one stops at once.
+pass ends, all of them end. At start, the worker prints how each constraint is enforced on this machine; so does passover doctor.
+Ctrl-C finishes running commands and stops; a second Ctrl-C stops immediately.
 With --replicas, a worker that dies is started again after a pause that doubles from 0.5 to 30 s. The output of each worker is prefixed
 with its number; passover agents counts the workers. They end when this command ends or is killed. With PASSOVER_HEALTH_PORT, worker 1
 serves its health at that port, worker 2 at the next one, and so on.
@@ -61,7 +61,7 @@ Examples:
       )
       .action(
         action<WorkOptions, [string, string[]]>(async (context, options, agent, command) => {
-          if (command.length === 0) throw usage('which command?', `passover work ${agent} -- <command> [arguments]`)
+          if (command.length === 0) throw usage('the command is missing', `passover work ${agent} -- <command> [arguments]`)
           const { concurrency, killAfter: kill_after_ms, writable, replicas, brief = false } = options
           const request = { agent, command, concurrency, kill_after_ms, writable, brief }
           if (replicas > 1) return (await import('../../work/replicas.js')).runReplicas(context, request, replicas)

@@ -17,20 +17,20 @@ interface CancelOptions {
 /** `passover cancel <id>`, `passover cancel --from <agent> --all` */
 export function cancelCommand(): Command {
   return new Command('cancel')
-    .description('end a pass, or all open passes of an agent, and every pass below')
-    .argument('[id]', 'the pass, or the beginning of its id')
-    .option('--from <agent>', 'of this originator; with an id, needed only if several passes share it', nameOption)
-    .option('--to <agent>', 'of this subagent', nameOption)
-    .option('--all', 'every open pass that the agent of --from asked for')
-    .option('--session <id>', 'every open pass that the agent of --from asked for in this session')
-    .option('--reason <text>', 'why; it stands in the audit trail')
-    .option('--dry-run', 'say what would be ended, and end nothing')
-    .option('--yes', 'do not ask, even if more than one pass would end')
+    .description('cancel a pass, or all open passes of an agent, and all their descendants')
+    .argument('[id]', 'pass id, or its first characters')
+    .option('--from <agent>', 'originator; with an id, needed only if several passes have it', nameOption)
+    .option('--to <agent>', 'subagent', nameOption)
+    .option('--all', 'every open pass of the originator in --from')
+    .option('--session <id>', 'every open pass of the originator in --from that belongs to this session')
+    .option('--reason <text>', 'reason, stored in the audit trail')
+    .option('--dry-run', 'show what would be cancelled without cancelling it')
+    .option('--yes', 'do not ask for confirmation, even if several passes would end')
     .addHelpText(
       'after',
       `
-With --all or --session it also ends passes that are admitted in the meantime, and waits until all have ended. Exit 0: none is
-open any more; 1: some are still open, or you said no; 2: more than one would end, without a terminal to ask at and without --yes.
+With --all or --session, passes that are admitted in the meantime are cancelled too, and the command waits until all have ended. Exit code 0: none is
+open any more; 1: some are still open, or you declined; 2: several passes would end, and there is neither a terminal to ask on nor --yes.
 
 Examples:
   passover cancel 0abcdef1 --reason "no longer needed"
@@ -58,11 +58,11 @@ function manyOf({ all, session, from, ...options }: CancelOptions, id: string | 
   const examples = 'passover cancel --help shows examples'
   const several = all || session !== undefined
   if (id !== undefined) {
-    if (several) throw usage('an id excludes --all and --session', examples)
+    if (several) throw usage('an id cannot be combined with --all or --session', examples)
     return undefined
   }
-  if (!several) throw usage('say which: an id, or --from <agent> with --all or --session', examples)
-  if (all && session !== undefined) throw usage('--all and --session exclude one another', examples)
-  if (from === undefined) throw usage('--all and --session need the agent that asked: --from <agent>', examples)
+  if (!several) throw usage('name the passes: an id, or --from <agent> with --all or --session', examples)
+  if (all && session !== undefined) throw usage('--all and --session cannot be combined', examples)
+  if (from === undefined) throw usage('--all and --session need the originator: --from <agent>', examples)
   return { ...options, from, session }
 }

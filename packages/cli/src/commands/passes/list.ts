@@ -4,19 +4,19 @@ import { action } from '../../connection/context.js'
 import { integerOption, PASS_STATUSES } from '../../input/options.js'
 
 const LEGEND = `
-STATUS, where a pass stands:
-  requested           no dispatcher has taken it yet
-  held                a person decides whether it starts (passover inbox)
-  waiting_for_return  its subagent works on it, or it waits for a worker
-  returned            it has its result; after "returned:" stands how that ended
-  awaiting_release    a person decides whether the result is delivered
-  expired             nobody released its result in time
-  processed           its originator has said that it has the result
-  refused             chain, policy or a limit did not let it start
-  timed_out           its time was up first
-  cancelled           by its originator, a person, or with the pass above it
-SEND, how far it is for who asked:
-  stored → dispatched → delivered → acknowledged; undelivered: not taken in time (E022), still to be had by its id
+STATUS, the state of a pass:
+  requested           no dispatcher has processed it yet
+  held                waits for a person to approve its start (passover inbox)
+  waiting_for_return  a worker runs it, or it waits for a worker
+  returned            it has a result; "returned:" is followed by the outcome
+  awaiting_release    waits for a person to release the result
+  expired             the result was not released in time
+  processed           the originator acknowledged the result
+  refused             chain, policy or a limit refused the request
+  timed_out           it reached its deadline
+  cancelled           by its originator, a person, or together with its parent
+SEND, the delivery to the originator:
+  stored → dispatched → delivered → acknowledged; undelivered: not acknowledged in time (E022), can still be fetched by its id
 
 Examples:
   passover list --status held
@@ -33,12 +33,12 @@ interface ListOptions {
 /** `passover list` */
 export function listCommand(): Command {
   return new Command('list')
-    .description('show passes, newest first')
-    .option('--from <agent>', 'only those that this agent asked for')
-    .option('--to <agent>', 'only those that this subagent was asked for')
-    .addOption(new Option('--status <status>', 'only those that stand there').choices(PASS_STATUSES))
-    .option('--session <id>', 'only those of this session')
-    .option('--limit <n>', 'at most so many', integerOption('--limit', 1, 1000), 50)
+    .description('list passes, newest first')
+    .option('--from <agent>', 'only passes from this originator')
+    .option('--to <agent>', 'only passes to this subagent')
+    .addOption(new Option('--status <status>', 'only passes with this status').choices(PASS_STATUSES))
+    .option('--session <id>', 'only passes of this session')
+    .option('--limit <n>', 'maximum number of results', integerOption('--limit', 1, 1000), 50)
     .addHelpText('after', LEGEND)
     .action(
       action<ListOptions, []>(async (context, options) => {
@@ -69,6 +69,6 @@ export function listCommand(): Command {
 
 function moreText(shown: number, limit: number): string {
   const narrow = 'narrow with --from, --to, --status, --session'
-  if (shown >= limit) return `More than ${limit}: see further with --limit, or ${narrow}.`
-  return `There may be more: the audit did not look at every pass in the time of one answer: see "passover audit query", or ${narrow}.`
+  if (shown >= limit) return `There are more than ${limit}: raise --limit, or ${narrow}.`
+  return `There may be more: the audit service could not examine every pass in time. Use "passover audit query", or ${narrow}.`
 }

@@ -11,14 +11,14 @@ interface LogsOptions {
 /** `passover logs <id>` */
 export function logsCommand(): Command {
   return new Command('logs')
-    .description('what happened with one pass, line by line: the timeline of `show`, and the whole error')
-    .argument('<id>', 'its id, or the beginning of it')
-    .option('--from <agent>', 'of this originator, where several passes share the id', nameOption)
-    .option('--to <agent>', 'of this subagent', nameOption)
-    .option('--follow', 'print entries as they come, until the pass has ended')
+    .description('print the timeline of one pass line by line, with the complete error')
+    .argument('<id>', 'pass id, or its first characters')
+    .option('--from <agent>', 'originator, if several passes have this id', nameOption)
+    .option('--to <agent>', 'subagent, if several passes have this id', nameOption)
+    .option('--follow', 'print entries as they arrive, until the pass has ended')
     .addHelpText(
       'after',
-      '\nIf a command of `passover work` fails, the error of the pass contains the end of its stderr.\nWith --jsonl, each entry is a document.\n\nExample:\n  passover logs 0abcdef1 --follow',
+      '\nIf a command of `passover work` fails, the error of the pass contains the end of its stderr.\nWith --jsonl, each entry is one document.\n\nExample:\n  passover logs 0abcdef1 --follow',
     )
     .action(
       action<LogsOptions, [string]>(async (context, { from, to, follow }, id) => {

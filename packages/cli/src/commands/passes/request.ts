@@ -12,27 +12,27 @@ const MAX_TIMEOUT_MS = 86_400_000
 /** `passover request` */
 export function requestCommand(): Command {
   return new Command('request')
-    .description('pass work to a subagent, wait, and print what comes back')
-    .argument('[agent]', 'the subagent', nameOption)
-    .argument('[objective]', 'what is to be done; - reads it from stdin')
-    .option('--from <agent>', 'who asks (default: you)', nameOption)
-    .option('--to <agent>', 'the subagent, in place of the first argument', nameOption)
-    .option('--objective <text>', 'what is to be done, in place of the second argument')
-    .option('--reason <text>', 'why it is passed over', 'request')
-    .option('--background <text>', 'what the subagent should know besides')
-    .option('--file <path...>', 'files to pass along, binary ones as base64 (several, or several times)', repeatableOption)
+    .description('hand work to a subagent, wait, and print the result')
+    .argument('[agent]', 'subagent', nameOption)
+    .argument('[objective]', 'objective of the work; - reads it from stdin')
+    .option('--from <agent>', 'originator (default: you)', nameOption)
+    .option('--to <agent>', 'subagent, instead of the first argument', nameOption)
+    .option('--objective <text>', 'objective, instead of the second argument')
+    .option('--reason <text>', 'reason for the request', 'request')
+    .option('--background <text>', 'background information for the subagent')
+    .option('--file <path...>', 'files to include, binary files as base64 (repeatable)', repeatableOption)
     .option(
       '--timeout <time>',
-      'how long it may take in all, a hold not counted: 500ms, 30s, 5m (at most 24h; default: the policy’s, 30s)',
+      'time limit for the whole pass, without the time it is held: 500ms, 30s, 5m (at most 24h; default: from the policy, 30s)',
       durationOption('--timeout', MAX_TIMEOUT_MS),
     )
-    .addOption(new Option('--priority <slot>', 'how urgent').choices(['high', 'medium', 'low']).default('medium'))
-    .option('--constraint <word>', 'what the subagent must not do, such as read_only (several times)', repeatableOption)
-    .option('--session <id>', 'the session it belongs to')
-    .option('--id <id>', 'its id, so that asking again gets the same result (9 to 64 of A-Z a-z 0-9 _ -)')
-    .option('--hold', 'a person must approve before the work starts')
-    .option('--auto-return', 'deliver the result also where something critical was found')
-    .option('--no-wait', 'print the id and do not wait')
+    .addOption(new Option('--priority <slot>', 'priority').choices(['high', 'medium', 'low']).default('medium'))
+    .option('--constraint <word>', 'constraint on the subagent, such as read_only (repeatable)', repeatableOption)
+    .option('--session <id>', 'session of the pass')
+    .option('--id <id>', 'pass id; repeating the request with the same id returns the same result (9 to 64 characters of A-Z a-z 0-9 _ -)')
+    .option('--hold', 'hold the pass until a person approves its start')
+    .option('--auto-return', 'deliver the result even if it has critical findings')
+    .option('--no-wait', 'print the id without waiting')
     .addHelpText(
       'after',
       `
@@ -55,7 +55,7 @@ Examples:
 function oneOf(name: string, argument: string | undefined, { flag, value }: { flag: string; value: string | undefined }): string {
   const given = argument ?? value
   if (argument !== undefined && value !== undefined)
-    throw usage(`the ${name} is given twice: ${argument}, and ${flag} ${value}`, 'give it once')
+    throw usage(`the ${name} is given twice: as ${argument} and as ${flag} ${value}`, 'remove one of them')
   if (given === undefined) throw usage(`the ${name} is missing`, 'passover request <agent> "<objective>"')
   return given
 }

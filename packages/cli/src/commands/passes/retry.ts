@@ -11,17 +11,17 @@ interface RetryOptions {
 /** `passover retry <id>` */
 export function retryCommand(): Command {
   return new Command('retry')
-    .description('ask again for a pass that failed: the same request and context, under a new id')
-    .argument('<id>', 'its id, or the beginning of it')
-    .option('--from <agent>', 'of this originator, where several passes share the id', nameOption)
-    .option('--to <agent>', 'of this subagent', nameOption)
-    .option('--no-wait', 'print the new id and do not wait')
+    .description('request a failed pass again with the same context and a new id')
+    .argument('<id>', 'pass id, or its first characters')
+    .option('--from <agent>', 'originator, if several passes have this id', nameOption)
+    .option('--to <agent>', 'subagent, if several passes have this id', nameOption)
+    .option('--no-wait', 'print the new id without waiting')
     .addHelpText(
       'after',
       `
-passover show names the old pass in the new one (retry of). The new pass has the same originator; if the server checks names,
-you need that agent's credentials. A pass that has not ended, or that completed, is refused (E031).
-A dead letter stays in passover dlq; passover dlq requeue asks for its work once, however often it is called.
+passover show prints the id of the failed pass as "retry of". The new pass has the same originator; on an isolated installation
+you need that agent's credentials. A pass that is still open or that completed cannot be retried (E031).
+A dead letter stays in passover dlq; passover dlq requeue requests its work once, even if it is called several times.
 
 Example:
   passover retry 0abcdef1`,

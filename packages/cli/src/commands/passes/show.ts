@@ -11,9 +11,9 @@ interface ShowOptions {
 export function showCommand(): Command {
   return new Command('show')
     .description('show one pass: chain, timeline, result, decisions')
-    .argument('<id>', 'its id, or the beginning of it')
-    .option('--from <agent>', 'of this originator, where several passes share the id')
-    .option('--to <agent>', 'of this subagent')
+    .argument('<id>', 'pass id, or its first characters')
+    .option('--from <agent>', 'originator, if several passes have this id')
+    .option('--to <agent>', 'subagent, if several passes have this id')
     .addHelpText('after', '\nExample:\n  passover show 0abcdef1 --json')
     .action(
       action<ShowOptions, [string]>(async (context, options, id) => {

@@ -14,17 +14,17 @@ interface WatchOptions {
 /** `passover watch` */
 export function watchCommand(): Command {
   return new Command('watch')
-    .description('follow what happens, as it happens')
-    .argument('[id]', 'only this pass')
-    .option('--from <agent>', 'only what this agent asked for')
-    .option('--to <agent>', 'only what this subagent was asked for')
-    .option('--count <n>', 'end after so many', integerOption('--count', 1, 1_000_000))
-    .option('--all', 'begin with everything that is stored')
-    .option('--notifications', 'only returns that policy wants told, and what waits for a person')
-    .option('--bell', 'ring at each notification, on a terminal')
+    .description('print events of passes as they happen')
+    .argument('[id]', 'only events of this pass')
+    .option('--from <agent>', 'only passes from this originator')
+    .option('--to <agent>', 'only passes to this subagent')
+    .option('--count <n>', 'exit after this many events', integerOption('--count', 1, 1_000_000))
+    .option('--all', 'start with all stored events')
+    .option('--notifications', 'only notifications: returns selected by the policy, and items that wait for a person')
+    .option('--bell', 'ring the terminal bell at each notification')
     .addHelpText(
       'after',
-      '\nEnds with Ctrl-C. With --jsonl one document a line as it comes; with --json one list at the end.\n\nExample:\n  passover watch --to audit',
+      '\nPress Ctrl-C to stop. --jsonl prints one document per line as it arrives; --json prints one list at the end.\n\nExample:\n  passover watch --to audit',
     )
     .action(
       action<WatchOptions, [string | undefined]>(async (context, options, id) => {

@@ -42,7 +42,7 @@ function missing(name: string, at: PathSegment[], { agents, as }: Missing): Poli
   if (agents.has(name)) return []
   const close = closestMatch(name, [...agents.keys()])
   const second: PolicyPlace = { level: 'registry', path: REGISTRY, value: undefined }
-  const why = `there is no agent ${name}`
+  const why = `agent ${name} is not registered`
   const suggestion = close ? `did you mean ${close}?` : REGISTERING[as](name)
   return [conflict({ severity, first: entryPlace({ at }), second, why, suggestion })]
 }
@@ -54,12 +54,12 @@ function roles(pair: ReturnType<typeof pairEntries>[number], agents: NonNullable
   const suggestion = (name: string, role: string) => `disable the pair, or change the role: passover agents set ${name} ${role}`
   const faults: PolicyFault[] = []
   if (to && !to.roles.subagent) {
-    const why = `${pair.to} is no subagent`
+    const why = `${pair.to} is not a subagent`
     const second = registered(to, 'roles.subagent', false)
     faults.push(conflict({ severity: 'error', first, second, why, suggestion: suggestion(pair.to, '--subagent') }))
   }
   if (from?.roles.originates === 'never') {
-    const why = `${pair.from} may not pass over`
+    const why = `${pair.from} may not originate passes`
     const second = registered(from, 'roles.originates', 'never')
     faults.push(conflict({ severity: 'error', first, second, why, suggestion: suggestion(pair.from, '--originates within_a_pass') }))
   }
@@ -80,5 +80,5 @@ function approvers(entry: Entry<object>, agents: NonNullable<KnownAgents>): Poli
   const severity = named.every((name) => agents.has(name)) ? 'error' : 'warning'
   const second: PolicyPlace = { level: 'registry', path: `agent ${agent}`, value: undefined }
   const why = `${agent} is an agent, and only a person can approve`
-  return [conflict({ severity, first, second, why, suggestion: 'name persons' })]
+  return [conflict({ severity, first, second, why, suggestion: 'name people' })]
 }

@@ -41,16 +41,16 @@ function neverAppliedByItself(entry: Entry<object>): PolicyFault[] {
   const first = said(entry, 'auto_apply')
   const second = said(entry, 'require_user_approval') ?? said(entry, 'require_confirmation')
   if (first?.value !== true || second?.value !== true) return []
-  const why = 'approval wins, so that nothing is applied by itself'
-  return [conflict({ severity: 'warning', first, second, why, suggestion: 'leave one of them out' })]
+  const why = 'approval takes precedence, so no change is applied automatically'
+  return [conflict({ severity: 'warning', first, second, why, suggestion: 'remove one of them' })]
 }
 
 function noTools(entry: Entry<object>): PolicyFault[] {
   const first = said(entry, 'tools')
   const second = said(entry, 'can_run_tools')
   if (!Array.isArray(first?.value) || first.value.length === 0 || second?.value !== false) return []
-  const why = 'no tool may be run, these neither'
-  return [conflict({ severity: 'warning', first, second, why, suggestion: 'leave tools out, or set can_run_tools to true' })]
+  const why = 'no tool may be run, so this list has no effect'
+  return [conflict({ severity: 'warning', first, second, why, suggestion: 'remove tools, or set can_run_tools to true' })]
 }
 
 /** Reports a lease that is longer than the deadline: a lost worker is only noticed after the pass has ended, so there is no further attempt. */
@@ -61,8 +61,8 @@ function leases(document: PassOverPreferences, defaults: Entry<object>): PolicyF
     const attempts = firstSaid('max_attempts', [entry, defaults], SYSTEM_DEFAULTS.max_attempts)
     const second = firstSaid('timeout_ms', [entry, defaults], SYSTEM_DEFAULTS.timeout_ms)
     if (attempts.value === 1 || Number(first.value) < Number(second.value)) return []
-    const why = 'a lost worker is noticed only when time is up, too late for another attempt'
-    return [conflict({ severity: 'error', first, second, why, suggestion: 'a lease shorter than the timeout, or max_attempts 1' })]
+    const why = 'a lost worker is detected only at the deadline, too late for another attempt'
+    return [conflict({ severity: 'error', first, second, why, suggestion: 'set a lease shorter than the timeout, or max_attempts to 1' })]
   })
 }
 
@@ -70,7 +70,7 @@ function neverChecked(entry: Entry<object>): PolicyFault[] {
   const first = said(entry, 'output_schema')
   const second = said(entry, 'validate_output')
   if (!first || second?.value !== false) return []
-  return [conflict({ severity: 'warning', first, second, why: 'the schema is never used', suggestion: 'leave one of them out' })]
+  return [conflict({ severity: 'warning', first, second, why: 'the schema is never used', suggestion: 'remove one of them' })]
 }
 
 /** Reports a required decision without anyone who may make it: the pass could only expire. */
@@ -83,6 +83,6 @@ export function nobodyMayDecide(owner: Entry<object>, levels: (Entry<object> | u
   const approval = system.level === 'system' ? (globally ?? system) : system
   const second = hold.value === true ? hold : approval
   if (second.value !== true) return []
-  const suggestion = 'name somebody in approvers, or leave it out so that everybody may decide'
-  return [conflict({ severity: 'error', first, second, why: 'an approval is required and nobody may give it', suggestion })]
+  const suggestion = 'name a person in approvers, or remove approvers so that every person may decide'
+  return [conflict({ severity: 'error', first, second, why: 'an approval is required, but nobody may give it', suggestion })]
 }

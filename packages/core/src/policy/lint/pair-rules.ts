@@ -21,7 +21,7 @@ export function pairRules(document: PassOverPreferences): PolicyFault[] {
 
 function toItself(pair: PairEntry): PolicyFault[] {
   if (pair.from !== pair.to) return []
-  const why = 'an agent cannot pass to itself, every such pass is a loop (E003)'
+  const why = 'an agent cannot pass work to itself: every such pass is a loop (E003)'
   return [conflict({ severity: 'error', first: entryPlace(pair), why, suggestion: 'remove the pair' })]
 }
 
@@ -29,7 +29,7 @@ function mayNotReceive(document: PassOverPreferences, pair: PairEntry): PolicyFa
   const second = said(towards(document, pair), 'can_receive_passes')
   if (second?.value !== false) return []
   const first = said(pair, 'enabled') ?? entryPlace(pair)
-  const why = `${pair.name} is enabled, and ${pair.to} may not receive passes`
+  const why = `${pair.name} is enabled, but ${pair.to} may not receive passes`
   return [conflict({ severity: 'error', first, second, why, suggestion: 'disable the pair, or set can_receive_passes to true' })]
 }
 
@@ -40,7 +40,7 @@ function toolsInCommon(document: PassOverPreferences, pair: PairEntry): PolicyFa
   if (!Array.isArray(first?.value) || !Array.isArray(second?.value)) return []
   const [mine, theirs]: unknown[][] = [first.value, second.value]
   if (mine?.length === 0 || theirs?.length === 0 || mine?.some((tool) => theirs?.includes(tool))) return []
-  const why = 'both bind and have no tool in common, so that none may be run'
+  const why = 'both apply and have no tool in common, so no tool may be run'
   return [conflict({ severity: 'error', first, second, why, suggestion: 'name a tool in both, or set can_run_tools to false' })]
 }
 
@@ -52,8 +52,8 @@ function leaseOfSubagent(document: PassOverPreferences, pair: PairEntry): Policy
   const first = said(subagent, 'lease_ms') ?? said(defaults, 'lease_ms')
   const attempts = firstSaid('max_attempts', [subagent, defaults], SYSTEM_DEFAULTS.max_attempts)
   if (!first || !second || attempts.value === 1 || Number(first.value) < Number(second.value)) return []
-  const why = 'a lost worker is noticed only when time is up, too late for another attempt'
-  return [conflict({ severity: 'error', first: second, second: first, why, suggestion: 'a shorter lease, or max_attempts 1' })]
+  const why = 'a lost worker is detected only at the deadline, too late for another attempt'
+  return [conflict({ severity: 'error', first: second, second: first, why, suggestion: 'set a shorter lease, or max_attempts to 1' })]
 }
 
 function approversOf(document: PassOverPreferences, pair: PairEntry): PolicyFault[] {
@@ -66,8 +66,8 @@ function onlyParties(pair: PairEntry): PolicyFault[] {
   const first = said(pair, 'approvers')
   if (!Array.isArray(first?.value) || first.value.length === 0) return []
   if (!first.value.every((name) => name === pair.from || name === pair.to)) return []
-  const why = 'who takes part in a pass cannot approve it, so that nobody can'
-  return [conflict({ severity: 'error', first, second: entryPlace(pair), why, suggestion: 'name a person who takes no part' })]
+  const why = 'an agent that takes part in a pass cannot approve it, so nobody can'
+  return [conflict({ severity: 'error', first, second: entryPlace(pair), why, suggestion: 'name a person who does not take part' })]
 }
 
 /** Reports max_open together with max_active: a pair's own max_active replaces max_open. */
@@ -75,6 +75,6 @@ function twoBounds(pair: PairEntry): PolicyFault[] {
   const first = said(pair, 'max_open')
   const second = said(pair, 'max_active')
   if (!first || !second) return []
-  const why = 'a pair with a max_active is bound by that alone, so that max_open never applies'
-  return [conflict({ severity: 'warning', first, second, why, suggestion: 'leave one of them out' })]
+  const why = 'max_active of a pair replaces max_open, so max_open has no effect'
+  return [conflict({ severity: 'warning', first, second, why, suggestion: 'remove one of them' })]
 }

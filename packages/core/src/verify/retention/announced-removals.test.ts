@@ -11,5 +11,5 @@ it('what lies within the earliest and the latest time of a run is of no other ti
   expect([told(2, [50, 90]), told(3, [20, 30]), told(4, [40, 60])]).toEqual([undefined, undefined, undefined])
   // And within one.
   expect(told(3, [90, 20])).toBeUndefined()
-  expect([told(3, [19, 30]), told(3, [20, 91])]).toEqual(['messages of other times', 'messages of other times'])
+  expect([told(3, [19, 30]), told(3, [20, 91])]).toEqual(['messages with different times', 'messages with different times'])
 })

@@ -60,9 +60,9 @@ export class AnnouncedRemovals {
 
 /** Returns how the entry of a removed segment differs from the announcement, or `undefined`. */
 export function differs({ k, chain_before, chain_after, times }: RemovedSegmentEntry, run: SegmentRun): string | undefined {
-  if (k === run.from && chain_before !== run.chain_before) return 'another value of the chain before it'
-  if (k === run.to && chain_after !== run.chain_after) return 'another value of the chain after it'
-  return times && (times.first < run.first_time || times.last > run.last_time) ? 'messages of other times' : undefined
+  if (k === run.from && chain_before !== run.chain_before) return 'a different chain value before it'
+  if (k === run.to && chain_after !== run.chain_after) return 'a different chain value after it'
+  return times && (times.first < run.first_time || times.last > run.last_time) ? 'messages with different times' : undefined
 }
 
 /** Returns the removed segments that belong to a run. `removed` must be sorted, oldest first. */

@@ -100,7 +100,7 @@ describe('Removals: how old', () => {
         .faults(),
     ).toEqual([])
     expect(new Archive().removed(0, 29).faults()).toEqual([
-      [0, 'was removed when its newest message was 29 days old: the defaults, which were in force then, keep 30 days'],
+      [0, 'was removed when its newest message was 29 days old: the defaults, in force at that time, keep 30 days'],
     ])
     // Published long after the segment was sealed.
     const shorter = () => new Archive().removed(0, 10).policy(1, 7, START + 5 * DAY)
@@ -109,7 +109,7 @@ describe('Removals: how old', () => {
       shorter()
         .policy(2, 90, START + 6 * DAY)
         .faults(),
-    ).toEqual([[0, 'was removed when its newest message was 10 days old: version 2 of the policy, in force then, keeps 90 days']])
+    ).toEqual([[0, 'was removed when its newest message was 10 days old: policy version 2, in force at that time, keeps 90 days']])
     // In force a moment before: an audit may not have read the newer one yet.
     expect(
       shorter()
@@ -130,23 +130,20 @@ describe('Removals: how old', () => {
       .see({ time: START + 40 * DAY })
       .removed(5, 34, { times: { first: START, last: START + DAY }, at: START + 40 * DAY })
     expect(fresh.faults()).toEqual([
-      [
-        5,
-        'says that its newest message was of 2026-01-02T00:00:00.000Z, though one that stands before its end is of 2026-02-10T00:00:00.000Z',
-      ],
-      [5, 'was removed when its newest message was 0 hours old: the defaults, which were in force then, keep 30 days'],
+      [5, 'records 2026-01-02T00:00:00.000Z as the time of its newest message, but an earlier message is of 2026-02-10T00:00:00.000Z'],
+      [5, 'was removed when its newest message was 0 hours old: the defaults, in force at that time, keep 30 days'],
     ])
     const stored = START + 3 * DAY
     expect(new Archive().removed(0, 40, { stored }).faults()).toEqual([
-      [0, 'says that it was removed 2026-02-11T00:00:00.000Z, and that was written down before, 2026-01-04T00:00:00.000Z'],
-      [0, 'was removed when its newest message was 2 days old: the defaults, which were in force then, keep 30 days'],
+      [0, 'records its removal on 2026-02-11T00:00:00.000Z, but that record was stored earlier, on 2026-01-04T00:00:00.000Z'],
+      [0, 'was removed when its newest message was 2 days old: the defaults, in force at that time, keep 30 days'],
     ])
     // It was written again since.
     expect(new Archive().removed(0, 40, { stored: FOREVER }).faults()).toEqual([])
     expect(new Archive().removed(0, 40).faults(START + 20 * DAY)).toEqual([
-      [0, 'says that it was removed 2026-02-11T00:00:00.000Z, which is yet to come'],
+      [0, 'records its removal on 2026-02-11T00:00:00.000Z, which is in the future'],
     ])
-    expect(new Archive().removed(0, 40, { at: 1e300 }).faults()[0]?.[1]).toContain('says that it was removed 1e+300')
+    expect(new Archive().removed(0, 40, { at: 1e300 }).faults()[0]?.[1]).toContain('records its removal on 1e+300')
   })
 
   it('says nothing of one that held nothing, nor where it is not known what was in force', () => {
@@ -170,7 +167,7 @@ describe('Removals: what was open', () => {
     const archive = new Archive().removed(0, 31).see({ ...step(100, START + 50 * DAY), sequence: 5_000 })
     archive.see({ ...step(200, START + 51 * DAY), sequence: 5_001 })
     expect(archive.faults()).toEqual([
-      [0, 'was removed 2026-02-02T00:00:00.000Z, while a pass in it was open: its next step, 5000, was stored later'],
+      [0, 'was removed on 2026-02-02T00:00:00.000Z while a pass in it was open: the next step of that pass, 5000, was stored later'],
     ])
   })
 
@@ -277,10 +274,12 @@ describe('Removals: what events tell', () => {
     const archive = new Archive().removed(0, 31).removed(1, 31)
     expect(archive.faults()).toEqual([])
     expect(archive.remarks()).toEqual([
-      '0 was removed, and 1 more, and no event tells of it: an audit did it that did not tell of removals yet, or somebody else',
+      '0 was removed, and 1 more, but no event records it: an older version of the audit service removed it, or another program did',
     ])
     expect(archive.removals.untold).toBe(2)
-    expect(new Archive().removed(3, 31).remarks()).toEqual([expect.stringMatching(/^3 was removed, and no event tells of it: an audit/)])
+    expect(new Archive().removed(3, 31).remarks()).toEqual([
+      expect.stringMatching(/^3 was removed, but no event records it: an older version/),
+    ])
   })
 
   it('from the event on that says so each is told, and what had been removed before is told once', () => {
@@ -290,7 +289,7 @@ describe('Removals: what events tell', () => {
       .removed(2, 31)
       .begins(T, run(0))
       .tells(T, [run(1)])
-    expect(archive.faults()).toEqual([[2, 'was removed, and no event tells of it']])
+    expect(archive.faults()).toEqual([[2, 'was removed, but no event records it']])
     expect(archive.remarks()).toEqual([])
     expect(archive.removals.untold).toBe(1)
     // Whoever says it again changes nothing.
@@ -300,7 +299,7 @@ describe('Removals: what events tell', () => {
       .removed(0, 31)
       .begins(T)
       .custody(T, { kind: 'removed', segments: [run(0)], policy: 0, retention_days: 30 })
-    expect(forged.faults()).toEqual([[0, 'was removed, and no event tells of it']])
+    expect(forged.faults()).toEqual([[0, 'was removed, but no event records it']])
   })
 
   it('what was removed while a folder was saved may be told behind its end; what had been before is not', () => {
@@ -308,7 +307,7 @@ describe('Removals: what events tell', () => {
       const archive = new Archive({ whole: true, ends: 'saved' }).removed(0, after_days).begins(T)
       return [archive.faults().length, archive.remarks()]
     }
-    expect(saved(39)).toEqual([0, ['0 was removed while this was saved: what tells of it lies behind its end']])
+    expect(saved(39)).toEqual([0, ['0 was removed while this archive was saved: its removal event is after the saved end']])
     expect(saved(38)).toEqual([1, []])
   })
 
@@ -326,19 +325,15 @@ describe('Removals: what events tell', () => {
         .tells(T, [{ ...run(0, 1), ...more }])
         .faults()
     expect(told({})).toEqual([])
-    expect(told({ chain_before: chain(7) })).toEqual([
-      [0, 'has another value of the chain before it than event 2 tells, by which it was removed'],
-    ])
-    expect(told({ chain_after: chain(7) })).toEqual([
-      [1, 'has another value of the chain after it than event 2 tells, by which it was removed'],
-    ])
-    const times = 'has messages of other times than event 2 tells, by which it was removed'
+    expect(told({ chain_before: chain(7) })).toEqual([[0, 'has a different chain value before it compared with its removal event 2']])
+    expect(told({ chain_after: chain(7) })).toEqual([[1, 'has a different chain value after it compared with its removal event 2']])
+    const times = 'has messages with different times compared with its removal event 2'
     expect(told({ last_time: START + DAY })).toContainEqual([1, times])
     expect(told({ first_time: START + DAY })).toContainEqual([0, times])
     expect(told({}, { at: START + 39 * DAY })).toEqual([
-      [1, expect.stringMatching(/^says that it was removed .*, and event 2 told of it /)],
+      [1, expect.stringMatching(/^records its removal on .*, but removal event 2 is of /)],
     ])
-    expect(told({ entries: 19 })).toEqual([[0, 'and those up to 1 had 20 entries: event 2, which told that they leave, says 19']])
+    expect(told({ entries: 19 })).toEqual([[0, 'and the segments up to 1 had 20 entries, but their removal event 2 records 19']])
     // One of the two stands: it is held, or the audit died.
     expect(
       new Archive()
@@ -368,7 +363,7 @@ describe('Removals: what events tell', () => {
         .begins(early)
         .tells(early, [run(0)])
         .faults(),
-    ).toEqual([[0, 'was removed when its newest message was 20 days old: the defaults, which were in force then, keep 30 days']])
+    ).toEqual([[0, 'was removed when its newest message was 20 days old: the defaults, in force at that time, keep 30 days']])
     const by = (retention_days: number) =>
       new Archive()
         .removed(0, 40)
@@ -377,7 +372,7 @@ describe('Removals: what events tell', () => {
         .tells(T, [run(0)], { policy: 1, retention_days })
         .faults()
     expect(by(7)).toEqual([])
-    expect(by(8)).toEqual([[0, 'was removed as event 3 tells by version 1 of the policy, which keeps 7 days and not 8']])
+    expect(by(8)).toEqual([[0, 'was removed by policy version 1 according to event 3, but that version keeps 7 days and not 8']])
     // Nobody knows that version.
     expect(
       new Archive()
@@ -433,7 +428,7 @@ describe('Removals: what events tell', () => {
     const archive = (begins = 0) =>
       new Archive().custody(T, { kind: 'removals', begins, untold: [run(begins)] }, 'passover').tells(T, [run(2, 3)])
     const missing = (k: number, begins: number) => [
-      [k, `is missing, before segment ${begins}, with which the archive begins: no event tells of its removal`],
+      [k, `is missing before segment ${begins}, the first in the archive: no event records its removal`],
     ]
     expect(archive().faults(FOREVER, 1)).toEqual([])
     expect(archive().faults(FOREVER, 2)).toEqual(missing(1, 2))
@@ -448,6 +443,6 @@ describe('Removals: what events tell', () => {
     const ahead = { sequence: 1, time: FOREVER }
     archive.removals.hear(recorded({ ...ahead } as never, { version: 'custody', sender: 'passover', said }))
     archive.removed(0, 40).tells(T, [run(0)])
-    expect(archive.faults()).toEqual([[0, 'was removed, and no event tells of it']])
+    expect(archive.faults()).toEqual([[0, 'was removed, but no event records it']])
   })
 })

@@ -96,7 +96,7 @@ export class RemovalChecker {
   *faults(now: number, begins = 0): Generator<RemovalFault> {
     const missing = this.announced.missingBefore(begins)
     if (missing !== undefined)
-      yield fault(missing, `is missing, before segment ${begins}, with which the archive begins: no event tells of its removal`)
+      yield fault(missing, `is missing before segment ${begins}, the first in the archive: no event records its removal`)
     const tellings = this.announced.of(this.removed)
     for (const telling of new Set(tellings.values())) {
       const what = this.saidWrong(telling, tellings)
@@ -123,11 +123,11 @@ export class RemovalChecker {
   ): string | undefined {
     const kept = this.retentions.daysOf(policy)
     if (kept !== undefined && kept !== days)
-      return `was removed as event ${sequence} tells by version ${policy} of the policy, which keeps ${kept} days and not ${days}`
+      return `was removed by policy version ${policy} according to event ${sequence}, but that version keeps ${kept} days and not ${days}`
     const segments = within(this.removed, run).filter(({ k }) => tellings.get(k)?.run === run)
     const entries = segments.reduce((sum, { count }) => sum + count, 0)
     return segments.length === run.to - run.from + 1 && entries !== run.entries
-      ? `and those up to ${run.to} had ${entries} entries: event ${sequence}, which told that they leave, says ${run.entries}`
+      ? `and the segments up to ${run.to} had ${entries} entries, but their removal event ${sequence} records ${run.entries}`
       : undefined
   }
 
@@ -138,14 +138,14 @@ export class RemovalChecker {
       if (tellings.has(told.k)) continue
       if (!this.announced.begun || this.announced.wasBefore(told)) before.push(told)
       else if (this.options.ends === 'saved' && told.at + SLACK_MS > this.newest)
-        yield { severity: 'remark', k: told.k, what: 'was removed while this was saved: what tells of it lies behind its end' }
-      else yield fault(told.k, 'was removed, and no event tells of it')
+        yield { severity: 'remark', k: told.k, what: 'was removed while this archive was saved: its removal event is after the saved end' }
+      else yield fault(told.k, 'was removed, but no event records it')
     }
     this.untold = before.length
     const [first] = this.announced.begun ? [] : before
     if (!first) return
     const more = before.length > 1 ? `, and ${before.length - 1} more` : ''
-    const what = `was removed${more}, and no event tells of it: an audit did it that did not tell of removals yet, or somebody else`
+    const what = `was removed${more}, but no event records it: an older version of the audit service removed it, or another program did`
     yield { severity: 'remark', k: first.k, what }
   }
 
@@ -181,10 +181,10 @@ export class RemovalChecker {
 
   private unlikely({ at, stored, times, after }: Told, now: number): string | undefined {
     if (stored !== undefined && at > stored + SLACK_MS)
-      return `says that it was removed ${day(at)}, and that was written down before, ${day(stored)}`
-    if (at > now + SLACK_MS) return `says that it was removed ${day(at)}, which is yet to come`
+      return `records its removal on ${day(at)}, but that record was stored earlier, on ${day(stored)}`
+    if (at > now + SLACK_MS) return `records its removal on ${day(at)}, which is in the future`
     return times && times.last < after - SLACK_MS
-      ? `says that its newest message was of ${day(times.last)}, though one that stands before its end is of ${day(after)}`
+      ? `records ${day(times.last)} as the time of its newest message, but an earlier message is of ${day(after)}`
       : undefined
   }
 
@@ -197,7 +197,7 @@ export class RemovalChecker {
     const age = at - newest
     if (!least || age + SLACK_MS >= least.days * DAY_MS) return undefined
     const by =
-      least.version === 0 ? 'the defaults, which were in force then, keep' : `version ${least.version} of the policy, in force then, keeps`
+      least.version === 0 ? 'the defaults, in force at that time, keep' : `policy version ${least.version}, in force at that time, keeps`
     return `was removed when its newest message was ${days(age)} old: ${by} ${least.days} days`
   }
 
@@ -205,7 +205,7 @@ export class RemovalChecker {
     const sequence = this.open.get(k)
     return sequence === undefined
       ? undefined
-      : `was removed ${day(at)}, while a pass in it was open: its next step, ${sequence}, was stored later`
+      : `was removed on ${day(at)} while a pass in it was open: the next step of that pass, ${sequence}, was stored later`
   }
 
   /**
@@ -225,7 +225,7 @@ export class RemovalChecker {
       const made = idTime(key.id)
       if (made === undefined || made <= from || made > times.last || !stoodAt(one, told.at, telling)) continue
       if (!this.names.has(keyText(key)) && !this.cameTooLate(one))
-        return `was removed while ${by} held ${keyText(key)} (hold ${hold}), which began in it: nothing of that is left`
+        return `was removed while ${by} held ${keyText(key)} (hold ${hold}), which began in it: none of its messages is left`
     }
     return undefined
   }
@@ -243,8 +243,8 @@ function fault(k: number, what: string): RemovalFault {
 
 function unlikeTold(told: RemovedSegmentEntry, { sequence, time, run }: RemovalAnnouncement): string | undefined {
   const what = differs(told, run)
-  if (what !== undefined) return `has ${what} than event ${sequence} tells, by which it was removed`
-  return told.at < time - SLACK_MS ? `says that it was removed ${day(told.at)}, and event ${sequence} told of it ${day(time)}` : undefined
+  if (what !== undefined) return `has ${what} compared with its removal event ${sequence}`
+  return told.at < time - SLACK_MS ? `records its removal on ${day(told.at)}, but removal event ${sequence} is of ${day(time)}` : undefined
 }
 
 /**

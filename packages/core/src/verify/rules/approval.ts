@@ -27,11 +27,11 @@ export function dispatchFault(pass: PassState, held: Step, versions: VersionHist
     const judged = judgeDecision(decision, decision.body, rules)
     if (judged.counts) {
       if (judged.body.verdict === 'approve') return undefined
-      return `was dispatched though ${judged.person} had denied it`
+      return `was dispatched although ${judged.person} denied it`
     }
-    why = `the decision of ${decision.person} at ${decision.sequence} does not count: ${judged.why}`
+    why = `the decision of ${decision.person} at ${decision.sequence} is not valid: ${judged.why}`
   }
-  return why === undefined ? 'was dispatched though nobody had approved it' : `was dispatched without an approval that counts; ${why}`
+  return why === undefined ? 'was dispatched although nobody approved it' : `was dispatched without a valid approval; ${why}`
 }
 
 /** Returns true if there is a denial of the dispatch by this person. */
@@ -49,8 +49,8 @@ export function heldDiffers(pass: PassState): string | undefined {
   if (!control || !held_control) return undefined
   const { timeout_ms, ...rest } = control
   const { timeout_ms: shown, ...before } = held_control
-  if (timeout_ms > shown) return `may take ${timeout_ms} ms, ${shown} were shown to who approved it`
-  return same(rest, before) ? undefined : 'runs under another control frame than was shown to who approved it'
+  if (timeout_ms > shown) return `has a timeout of ${timeout_ms} ms, but the approver was shown ${shown}`
+  return same(rest, before) ? undefined : 'has a different control frame from the one that the approver was shown'
 }
 
 function same(one: unknown, other: unknown): boolean {
@@ -66,12 +66,12 @@ export function appliedFault(
   if (applied.undone || applied.applied.length === 0 || !output || !control || !pass.whole) return undefined
   const known = new Set(modificationsIn(output).map(({ digest }) => digest))
   const stranger = applied.digests?.find((digest) => !known.has(digest))
-  if (stranger !== undefined) return `applied ${stranger.slice(0, 12)}…, which is no modification of the output`
+  if (stranger !== undefined) return `applied ${stranger.slice(0, 12)}…, which is not a modification of the output`
   if (pass.erased || !control.policy.require_user_approval || mayAutoApply(output, control)) return undefined
   const taken = decisionsOf(pass).find(({ item, counts, verdict }) => item === 'apply' && counts !== false && verdict === 'approve')
-  if (!taken) return 'applied changes that nobody had approved'
+  if (!taken) return 'applied changes that nobody approved'
   const untaken = applied.digests?.find((digest) => taken.modifications?.[digest] !== 'taken')
-  return untaken === undefined ? undefined : `applied ${untaken.slice(0, 12)}…, which ${taken.person} had not taken`
+  return untaken === undefined ? undefined : `applied ${untaken.slice(0, 12)}…, which ${taken.person} did not approve`
 }
 
 /** Maximum number of modifications per pass that are remembered as applied by a person. */
@@ -100,7 +100,7 @@ export function undoneRemark(
   const people = undone ? [...new Set(named.flatMap((digest) => applied_by.get(digest) ?? []))] : []
   if (people.length === 0) return undefined
   const who = people.length > 1 ? `${people[0]} and ${people.length - 1} more` : people[0]
-  return `${sender} says that changes which ${who} applied were put back; the record still has them as applied`
+  return `${sender} reports that changes applied by ${who} were undone; the record still shows them as applied`
 }
 
 /** Returns the decisions of a pass, judged by the same rules as in every reader. */

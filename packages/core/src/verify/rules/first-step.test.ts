@@ -37,14 +37,14 @@ const never: PassError = { code: 'E010', message: 'x', details: { admitted: fals
 const bad: PassError = { code: 'E005', message: 'x' }
 
 test.each<[string, Told, string]>([
-  ['nothing that is an error', {}, 'something that is no error'],
-  ['another code in its header', { error: bad, header: 'E001' }, 'says E001 in its header, and E005 in its body'],
+  ['nothing that is an error', {}, 'with a malformed error'],
+  ['another code in its header', { error: bad, header: 'E001' }, 'has code E001 in its header, but E005 in its body'],
   ['a refusal of what is malformed', { error: { code: 'E004', message: 'x' }, read: malformed }, 'request 3 is malformed'],
   ['malformed, and said so', { error: bad, id: 'bad-3', read: malformed }, 'recomputed'],
   ['well-formed, and called malformed', { error: bad, id: 'bad-3' }, 'request 3 is well-formed'],
   ['asked for under an id that another request had', { error: bad, id: 'bad-3', other: true }, 'as recorded'],
   ['asked for under a used id', { error: { ...bad, details: { reason: 'id_used' } }, id: 'bad-3' }, 'as recorded'],
-  ['never admitted, before its time', { error: never, at: ASKED_AT + 10_000 }, 'as never admitted 20000 ms before its time'],
+  ['never admitted, before its time', { error: never, at: ASKED_AT + 10_000 }, 'as never admitted 20000 ms before its deadline'],
   ['never admitted', { error: never, at: ASKED_AT + 30_000 }, 'as recorded'],
   ['a parent of that moment', { error: { code: 'E013', message: 'x', details: { parent: 'closed' } } }, 'as recorded'],
   ['an approval of that moment', { error: { code: 'E013', message: 'x', details: { approval: 'expired' } } }, 'as recorded'],
@@ -55,7 +55,7 @@ test.each<[string, Told, string]>([
 
 test.each([
   ['is a loop', 'alice', 'recomputed'],
-  ['is none', 'scout', 'was refused with E003, but version 0 of the policy'],
+  ['is none', 'scout', 'was refused with E003, but policy version 0'],
 ])("a refusal as a loop that was stored after its parent's deadline, where the request %s", (_, subagent, what) => {
   const request = childRequest({ subagent_id: subagent })
   const child = { originator: 'audit', subagent, id: request.id }

@@ -32,7 +32,7 @@ export function judgeBeginning(begin: FirstStep): Judged {
   const wrong = answerFault(begin)
   if (wrong) return { kind: 'fault', objection: wrong }
   if (step.kind === 'return') return judgeRefusal(begin, reading.ok ? reading.value : undefined)
-  if (!reading.ok) return fault('digest', `begins a pass though its request is none: ${reading.error.message}`)
+  if (!reading.ok) return fault('digest', `begins a pass although its request is not valid: ${reading.error.message}`)
   const control = begin.pass.control
   if (!control) return fault('policy', 'its control frame cannot be read')
   return judgeAdmitted(begin, reading.value, control)
@@ -44,15 +44,15 @@ function answerFault({ step, asked }: FirstStep): RuleViolation | undefined {
   if (step.requested_at !== undefined && step.requested_at !== fact.time) {
     return {
       rule: 'digest',
-      what: `says that its request was stored at ${step.requested_at}, but request ${fact.sequence} was at ${fact.time}`,
+      what: `records ${step.requested_at} as the time of its request, but request ${fact.sequence} was stored at ${fact.time}`,
     }
   }
   const reading = recorded.reading()
   if (step.digest !== undefined && step.digest !== requestDigest(recorded)) {
-    return { rule: 'digest', what: `carries the digest of another request than ${fact.sequence}, which it answers` }
+    return { rule: 'digest', what: `has a digest that does not match request ${fact.sequence}, which it answers` }
   }
   if (reading.ok && !isBad(step) && reading.value.request.id !== step.key.id) {
-    return { rule: 'digest', what: `answers request ${fact.sequence}, which asks for the id ${reading.value.request.id}` }
+    return { rule: 'digest', what: `answers request ${fact.sequence}, which has the id ${reading.value.request.id}` }
   }
   return undefined
 }
@@ -62,7 +62,7 @@ function judgeAdmitted(begin: FirstStep, reading: ParsedRequest, control: WorkCo
   const document = versions.document(control.policy_version, step.sequence)
   if (!document) {
     if (!versions.whole) return { kind: 'as recorded' }
-    return fault('policy', `was decided by version ${control.policy_version} of the policy, which was not published before it`)
+    return fault('policy', `was decided by policy version ${control.policy_version}, which had not been published`)
   }
   const parts = recorded.partFault(partsIn(recorded))
   if (parts) return fault('parts', parts)
@@ -88,19 +88,19 @@ function judgeAdmitted(begin: FirstStep, reading: ParsedRequest, control: WorkCo
 
 function admittedFault(step: Step, control: WorkControl, again: Admission): RuleViolation | undefined {
   const named = policyNamed(control.policy_version)
-  if (again.kind === 'refuse') return { rule: 'policy', what: `was admitted, but by ${named} it is refused: ${outcomeText(again)}` }
+  if (again.kind === 'refuse') return { rule: 'policy', what: `was admitted, but ${named} refuses it: ${outcomeText(again)}` }
   if (again.kind === 'later') return undefined
   if (step.kind === 'work' && again.kind === 'hold')
-    return { rule: 'policy', what: `was dispatched, but by ${named} a person has to approve it first` }
-  if (step.kind === 'held' && again.kind === 'admit') return { rule: 'policy', what: `is held, but ${named} asks nobody` }
+    return { rule: 'policy', what: `was dispatched, but ${named} requires approval by a person first` }
+  if (step.kind === 'held' && again.kind === 'admit') return { rule: 'policy', what: `is held, but ${named} does not require approval` }
   const differs = controlDiffers(control, again.control)
-  return differs === undefined ? undefined : { rule: 'policy', what: `is not what ${named} makes of its request: ${differs}` }
+  return differs === undefined ? undefined : { rule: 'policy', what: `does not match its request under ${named}: ${differs}` }
 }
 
 /** Describes a policy version. Settings local to a dispatcher are not recorded, so decisions by them cannot be distinguished from arbitrary ones. */
 function policyNamed(version: number): string {
-  if (version > 0) return `version ${version} of the policy`
-  return 'version 0 of the policy (the defaults: none was published, and one that PASSOVER_POLICY alone gives to a dispatcher cannot be verified)'
+  if (version > 0) return `policy version ${version}`
+  return 'policy version 0 (the defaults: no policy was published, and a policy from PASSOVER_POLICY cannot be verified)'
 }
 
 /** Refusals that depend only on policy, chain and registry. They can be recomputed. */
@@ -111,8 +111,8 @@ const CLOCK_MS = 60_000
 function judgeRefusal(begin: FirstStep, reading: ParsedRequest | undefined): Judged {
   const { step, asked, recorded } = begin
   const error = errorIn(recorded)
-  if (!error) return fault('return', 'ends the pass with something that is no error')
-  if (step.code !== error.code) return fault('return', `says ${step.code ?? 'nothing'} in its header, and ${error.code} in its body`)
+  if (!error) return fault('return', 'ends the pass with a malformed error')
+  if (step.code !== error.code) return fault('return', `has code ${step.code ?? 'none'} in its header, but ${error.code} in its body`)
   if (error.code === 'E005') return judgeBad(begin, reading, error)
   if (!reading) return fault('digest', `was refused with ${error.code}, but request ${asked.fact.sequence} is malformed`)
   if (error.code === 'E010' && error.details?.admitted === false) return neverAdmitted(begin, reading)
@@ -137,7 +137,10 @@ function judgeRefusal(begin: FirstStep, reading: ParsedRequest | undefined): Jud
     if (again.kind === 'refuse' && (again.error.code === error.code || again.error.code === 'E010')) return { kind: 'recomputed' }
     first ??= again
   }
-  return fault('policy', `was refused with ${error.code}, but ${policyNamed(version)} says otherwise: ${outcomeText(first as Admission)}`)
+  return fault(
+    'policy',
+    `was refused with ${error.code}, but ${policyNamed(version)} gives a different decision: ${outcomeText(first as Admission)}`,
+  )
 }
 
 /**
@@ -173,14 +176,14 @@ function judgeBad(begin: FirstStep, reading: ParsedRequest | undefined, error: P
     return again.kind === 'refuse' && again.error.code === 'E005'
   }
   if ([step.time, step.time + CLOCK_MS, asked.fact.time].some(isRefused)) return { kind: 'recomputed' }
-  return fault('policy', `was refused as an id that is expired or not yet valid, but ${step.key.id} was neither`)
+  return fault('policy', `was refused because its id was expired or not yet valid, but ${step.key.id} was neither`)
 }
 
 /** Judges the end of a request that was never admitted. The timekeeper must not end it before its timeout. */
 function neverAdmitted({ step, asked }: FirstStep, { request }: ParsedRequest): Judged {
   const due = asked.fact.time + (request.timeout_ms ?? 0)
   if (step.time + CLOCK_SKEW_MS >= due) return { kind: 'as recorded' }
-  return fault('policy', `was ended as never admitted ${due - step.time} ms before its time`)
+  return fault('policy', `was ended as never admitted ${due - step.time} ms before its deadline`)
 }
 
 function candidates({ step, versions, asked }: FirstStep): { originator: AgentRecord | undefined; subagent: AgentRecord | undefined }[] {

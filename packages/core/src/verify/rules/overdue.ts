@@ -26,7 +26,7 @@ export function* overdue(
     const { originator, subagent, id, sequence } = fact
     yield {
       ...finding,
-      what: 'was never answered: no step names it',
+      what: 'was never answered: no step refers to it',
       sequence,
       by: originator,
       ...(id === undefined ? {} : { key: { originator, subagent, id } }),

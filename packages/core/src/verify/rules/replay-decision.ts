@@ -52,7 +52,7 @@ export function outcomeText(admission: Admission): string {
     case 'hold':
       return 'held for a person'
     case 'later':
-      return 'not to be told'
+      return 'unknown'
     case 'refuse':
       return `${admission.error.code}: ${admission.error.message}`
   }
@@ -67,7 +67,7 @@ export function controlDiffers(recorded: WorkControl, again: WorkControl): strin
   for (const name of names) {
     if (OWN.has(name) || isSame(recorded[name], again[name])) continue
     const inner = name === 'policy' || name === 'rights' ? innerDifference(recorded[name], again[name]) : undefined
-    return inner ? `${name}.${inner}` : `${name} is ${shown(recorded[name])}, by the policy and the request it is ${shown(again[name])}`
+    return inner ? `${name}.${inner}` : `${name} is ${shown(recorded[name])}, but policy and request give ${shown(again[name])}`
   }
   return timeoutDiffers(recorded, again) ?? budgetDiffers(recorded, again)
 }
@@ -76,7 +76,7 @@ function innerDifference(recorded: unknown, again: unknown): string | undefined 
   const one = recorded as Record<string, unknown>
   const other = again as Record<string, unknown>
   for (const name of new Set([...Object.keys(other), ...Object.keys(one)])) {
-    if (!isSame(one[name], other[name])) return `${name} is ${shown(one[name])}, by the policy and the request it is ${shown(other[name])}`
+    if (!isSame(one[name], other[name])) return `${name} is ${shown(one[name])}, but policy and request give ${shown(other[name])}`
   }
   return undefined
 }
@@ -88,14 +88,14 @@ function innerDifference(recorded: unknown, again: unknown): string | undefined 
 function timeoutDiffers(recorded: WorkControl, again: WorkControl): string | undefined {
   const bounded = recorded.parent !== undefined || recorded.budget !== undefined || again.budget !== undefined
   const fine = bounded ? recorded.timeout_ms <= again.timeout_ms : recorded.timeout_ms === again.timeout_ms
-  return fine ? undefined : `timeout_ms is ${recorded.timeout_ms}, by the policy and the request it is ${again.timeout_ms}`
+  return fine ? undefined : `timeout_ms is ${recorded.timeout_ms}, but policy and request give ${again.timeout_ms}`
 }
 
 function budgetDiffers({ budget }: WorkControl, again: WorkControl): string | undefined {
   for (const name of ['passes', 'tokens', 'time_ms'] as const) {
     const granted = budget?.[name] ?? Number.POSITIVE_INFINITY
     const allowed = again.budget?.[name] ?? Number.POSITIVE_INFINITY
-    if (granted > allowed) return `budget.${name} is ${shown(budget?.[name])}, at most ${allowed} may be granted`
+    if (granted > allowed) return `budget.${name} is ${shown(budget?.[name])}, but at most ${allowed} may be granted`
   }
   return undefined
 }

@@ -56,13 +56,13 @@ describe('what the system says ended a pass', () => {
     ['a cancel that may have been erased', ended({ code: 'E043', message: 'x' }, { told: { erased: true } }), undefined],
     ['the end of its parent', ended({ code: 'E043', message: 'x', details: { because: 'parent' } }), undefined],
     ['a crash', ended({ code: 'E011', message: 'x' }), undefined],
-    ['something that is no error', judgeReturn(recorded({}), step({}), pass({})).fault, 'something that is no error'],
+    ['something that is no error', judgeReturn(recorded({}), step({}), pass({})).fault, 'ends the pass with a malformed error'],
     [
       'another code in its header',
       judgeReturn(recorded({ error: late }), step({ code: 'E011' }), pass({})).fault,
-      'says E011 in its header, and E010 in its body',
+      'has code E011 in its header, but E010 in its body',
     ],
-    ['no code in its header', judgeReturn(recorded({ error: late }), step({}), pass({})).fault, 'says nothing in its header'],
+    ['no code in its header', judgeReturn(recorded({ error: late }), step({}), pass({})).fault, 'has code none in its header'],
   ])('%s', (_, fault, what) => {
     if (what === undefined) expect(fault).toBeUndefined()
     else expect(fault).toContain(what)
@@ -71,15 +71,19 @@ describe('what the system says ended a pass', () => {
   const denial = { code: 'E013', message: 'denied', details: { approval: 'denied', person: 'carol' } } as const
   const expiry = { code: 'E013', message: 'expired', details: { approval: 'expired' } } as const
   test.each([
-    ['a denial that nobody gave', ended(denial, { told: { journal: HELD } }), 'says that carol denied it, who did not'],
+    ['a denial that nobody gave', ended(denial, { told: { journal: HELD } }), 'records a denial by carol, who did not deny it'],
     [
       'a denial by somebody else',
       ended(denial, { told: { journal: HELD, decisions: [decided('dora', 'deny')] } }),
-      'says that carol denied it, who did not',
+      'records a denial by carol, who did not deny it',
     ],
     ['a denial', ended(denial, { told: { journal: HELD, decisions: [decided('carol', 'deny')] } }), undefined],
     ['an approval told as a denial', ended(denial, { told: { journal: HELD, decisions: [decided('carol', 'approve')] } }), 'who did not'],
-    ['an expiry before its time', ended(expiry, { told: { journal: HELD } }), 'had expired 60000 ms before it did'],
+    [
+      'an expiry before its time',
+      ended(expiry, { told: { journal: HELD } }),
+      'as not approved in time 60000 ms before its approval expired',
+    ],
     ['an expiry', ended(expiry, { told: { journal: HELD }, time: HELD_AT + EXPIRES_MS }), undefined],
     [
       'an expiry with its parent',
@@ -105,11 +109,11 @@ describe('a step after a hold', () => {
   const faultOf = (...decisions: PassState['decisions']) => dispatchFault(pass({ decisions }), held, versions)
   test('wants the approval of somebody who may, about what was shown, and in time', () => {
     expect(faultOf(decided('carol', 'approve'))).toBeUndefined()
-    expect(faultOf()).toBe('was dispatched though nobody had approved it')
-    expect(faultOf(decided('carol', 'deny'))).toBe('was dispatched though carol had denied it')
-    expect(faultOf(decided('alice', 'approve'))).toContain('alice at 7 does not count: takes part in the pass')
+    expect(faultOf()).toBe('was dispatched although nobody approved it')
+    expect(faultOf(decided('carol', 'deny'))).toBe('was dispatched although carol denied it')
+    expect(faultOf(decided('alice', 'approve'))).toContain('alice at 7 is not valid: takes part in the pass')
     expect(faultOf(decided('carol', 'approve', 'e'.repeat(64)))).toContain('about something else')
-    expect(faultOf({ ...decided('carol', 'approve'), item: 'return' })).toBe('was dispatched though nobody had approved it')
+    expect(faultOf({ ...decided('carol', 'approve'), item: 'return' })).toBe('was dispatched although nobody approved it')
     expect(dispatchFault(pass({ erased: true }), held, versions)).toBeUndefined()
     expect(faultOf({ ...decided('carol', 'approve'), time: HELD_AT + EXPIRES_MS })).toContain('too late')
     const endless = step({ kind: 'held', sequence: 5, digest: DIGEST })
@@ -119,8 +123,10 @@ describe('a step after a hold', () => {
   test('runs under what was shown, with no more time', () => {
     const control = { timeout_ms: 10, chain_depth: 1 } as WorkControl
     expect(heldDiffers(pass({ control, held_control: control }))).toBeUndefined()
-    expect(heldDiffers(pass({ control, held_control: { ...control, timeout_ms: 9 } }))).toContain('may take 10 ms, 9 were shown')
-    expect(heldDiffers(pass({ control, held_control: { ...control, chain_depth: 2 } }))).toContain('another control frame')
+    expect(heldDiffers(pass({ control, held_control: { ...control, timeout_ms: 9 } }))).toContain(
+      'has a timeout of 10 ms, but the approver was shown 9',
+    )
+    expect(heldDiffers(pass({ control, held_control: { ...control, chain_depth: 2 } }))).toContain('a different control frame')
     expect(heldDiffers(pass({ control }))).toBeUndefined()
   })
 })

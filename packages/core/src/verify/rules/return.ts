@@ -33,8 +33,8 @@ export function judgeReturn(recorded: RecordedMessage, step: Step, pass: PassSta
 /** Checks that the end of a pass by the system is justified. */
 function systemEnd(recorded: RecordedMessage, step: Step, pass: PassState): { fault?: string } {
   const error = errorIn(recorded)
-  if (!error) return { fault: 'ends the pass with something that is no error' }
-  if (step.code !== error.code) return { fault: `says ${step.code ?? 'nothing'} in its header, and ${error.code} in its body` }
+  if (!error) return { fault: 'ends the pass with a malformed error' }
+  if (step.code !== error.code) return { fault: `has code ${step.code ?? 'none'} in its header, but ${error.code} in its body` }
   const what = endFault(step, error, pass)
   return what === undefined ? {} : { fault: what }
 }
@@ -45,14 +45,14 @@ function endFault(step: Step, { code, details }: PassError, pass: PassState): st
     return `ends the pass as timed out ${journal.deadline - step.time} ms before its deadline`
   }
   if (code === 'E043' && !pass.cancelled && !pass.erased && details?.because !== 'parent' && !pass.control?.parent)
-    return 'ends the pass as cancelled, and nobody cancelled it'
+    return 'ends the pass as cancelled, but nobody cancelled it'
   if (code !== 'E013' || journal.state !== 'held') return undefined
   if (details?.approval === 'denied' && !pass.erased && !deniedBy(pass, details.person))
-    return `says that ${String(details.person)} denied it, who did not`
+    return `records a denial by ${String(details.person)}, who did not deny it`
   const { held } = journal
   const bound = Math.min(held.time + (held.expires_ms ?? 0), pass.held_control?.parent_deadline ?? Number.POSITIVE_INFINITY)
   if (details?.approval === 'expired' && !('person' in details) && step.time + CLOCK_SKEW_MS < bound) {
-    return `says that its approval had expired ${bound - step.time} ms before it did`
+    return `ends the pass as not approved in time ${bound - step.time} ms before its approval expired`
   }
   return undefined
 }

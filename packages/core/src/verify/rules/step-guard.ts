@@ -11,10 +11,10 @@ export function guardFault({ key, journal, partial }: PassState, step: Step, era
   const { guard } = step
   if (!guard || guard.subject !== journalFilter(key)) return undefined
   if (guard.sequence === journal.last || partial || erasures.unseen(guard.sequence)) return undefined
-  if (guard.sequence === 0) return `was stored as the first step of its pass, but step ${journal.last} is here before it`
+  if (guard.sequence === 0) return `was stored as the first step of its pass, but step ${journal.last} precedes it`
   return journal.last === 0
-    ? `comes after step ${guard.sequence} of its pass, which is not here`
-    : `comes after step ${guard.sequence} of its pass, but the step before it here is ${journal.last}`
+    ? `comes after step ${guard.sequence} of its pass, which is missing`
+    : `comes after step ${guard.sequence} of its pass, but the stored step before it is ${journal.last}`
 }
 
 /**

@@ -20,7 +20,7 @@ describe('erased entries', () => {
     erasures.erased({ sequence: 5, digest: DIGEST }, 'nameless')
     expect(erasures.unseen(5)).toBe(true)
     expect([...erasures.missing()]).toEqual([
-      { severity: 'fault', rule: 'erasure', sequence: 5, what: 'was erased, and no tombstone says so' },
+      { severity: 'fault', rule: 'erasure', sequence: 5, what: 'was erased, but no tombstone records it' },
     ])
   })
 

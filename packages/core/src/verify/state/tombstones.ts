@@ -33,7 +33,7 @@ export class Tombstones {
 
   *missing(): Generator<VerifyFinding> {
     for (const sequence of this.unnamed.keys()) {
-      yield { severity: 'fault', rule: 'erasure', sequence, what: 'was erased, and no tombstone says so' }
+      yield { severity: 'fault', rule: 'erasure', sequence, what: 'was erased, but no tombstone records it' }
     }
   }
 }

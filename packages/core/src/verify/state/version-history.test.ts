@@ -16,7 +16,7 @@ function said(whole: boolean, ...versions: number[]) {
 
 it('a jump in the numbers of versions is a fault, but where what was before is not read', () => {
   expect(said(true, 1, 2)).toEqual([{}, {}])
-  expect(said(true, 3)).toEqual([{ fault: 'version 3 of the policy comes after version 0' }])
-  expect(said(false, 3, 5)).toEqual([{}, { fault: 'version 5 of the policy comes after version 3' }])
-  expect(said(true, 1, 1)).toEqual([{}, { remark: 'version 1 of the policy was published already' }])
+  expect(said(true, 3)).toEqual([{ fault: 'policy version 3 comes after version 0' }])
+  expect(said(false, 3, 5)).toEqual([{}, { fault: 'policy version 5 comes after version 3' }])
+  expect(said(true, 1, 1)).toEqual([{}, { remark: 'policy version 1 was already published' }])
 })

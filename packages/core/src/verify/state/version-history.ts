@@ -26,13 +26,13 @@ export class VersionHistory {
   /** Reads a version of the policy. Returns a fault or a remark; neither if the version is in force. */
   policy(recorded: RecordedMessage): { fault?: string; remark?: string } {
     const parsed = policyBody.safeParse(recorded.body())
-    if (!parsed.success) return { remark: 'is no version of a policy: everybody passes it over' }
+    if (!parsed.success) return { remark: 'is not a valid policy version: readers ignore it' }
     const { version, document, digest } = parsed.data
-    if (digest !== policyDigest(document)) return { fault: `version ${version} of the policy is not the document that its digest names` }
+    if (digest !== policyDigest(document)) return { fault: `the document of policy version ${version} does not match its digest` }
     const expected = this.newest + 1
-    if (version < expected) return { remark: `version ${version} of the policy was published already` }
+    if (version < expected) return { remark: `policy version ${version} was already published` }
     if (version > expected && (this.whole || this.newest > 0))
-      return { fault: `version ${version} of the policy comes after version ${this.newest}` }
+      return { fault: `policy version ${version} comes after version ${this.newest}` }
     this.newest = version
     this.policies.set(version, { document, sequence: recorded.fact.sequence })
     return {}

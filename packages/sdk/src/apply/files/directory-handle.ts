@@ -71,13 +71,13 @@ export class DirectoryHandle implements AsyncDisposable {
       const made = await mkdir(this.at(name)).then(() => true, ignoreExisting)
       if (made) make()
     }
-    if (found?.isSymbolicLink()) return { kind: 'refused', why: `${name} on its way is a symbolic link` }
-    if (found && !found.isDirectory()) return { kind: 'refused', why: `${name} on its way is not a directory` }
+    if (found?.isSymbolicLink()) return { kind: 'refused', why: `${name} in its path is a symbolic link` }
+    if (found && !found.isDirectory()) return { kind: 'refused', why: `${name} in its path is not a directory` }
     try {
       const handle = await open(this.at(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
       return { kind: 'folder', folder: new DirectoryHandle(handle, join(this.path, name)) }
     } catch (error) {
-      return { kind: 'refused', why: `${name} on its way cannot be entered (${codeOf(error)})` }
+      return { kind: 'refused', why: `${name} in its path cannot be opened (${codeOf(error)})` }
     }
   }
 }

@@ -26,7 +26,7 @@ async function readState(directory: string, path: string): Promise<FileState> {
   try {
     const names = path.split('/')
     const twin = await twinOf(directory, names)
-    if (twin !== undefined) return { kind: 'refused', why: `${twin} is there, which differs only in how it is written` }
+    if (twin !== undefined) return { kind: 'refused', why: `${twin} exists, whose name differs only in case or Unicode form` }
     const name = names.pop() ?? ''
     const reached = await DirectoryHandle.reach(directory, names)
     if (reached.kind !== 'folder') return reached
@@ -49,7 +49,7 @@ export async function readStateIn(folder: DirectoryHandle, name: string): Promis
     () => true,
     () => false,
   )
-  if (!writable) return { kind: 'refused', why: 'it may not be written' }
+  if (!writable) return { kind: 'refused', why: 'it is not writable' }
   await using file = await open(folder.at(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   const opened = await file.stat()
   if (!opened.isFile()) return { kind: 'refused', why: 'it is not a file' }

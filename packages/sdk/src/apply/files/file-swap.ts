@@ -78,8 +78,10 @@ export function stage(swap: Swap): Promise<void> {
 export function swapIn(swap: Swap): Promise<void> {
   return inFolder(swap, async (folder, name) => {
     const { from, to, temp } = swap
-    if ((await hashIn(folder, name)) !== from?.hash) throw new SwapError(swap.path, 'changed', 'it was changed while this was applied')
-    if (!(await folder.unmoved())) throw new SwapError(swap.path, 'changed', 'its folder was moved while this was applied')
+    if ((await hashIn(folder, name)) !== from?.hash)
+      throw new SwapError(swap.path, 'changed', 'it was changed by another process during the application')
+    if (!(await folder.unmoved()))
+      throw new SwapError(swap.path, 'changed', 'its folder was moved by another process during the application')
     if (!to) await unlink(folder.at(name))
     else if (from) await rename(folder.at(temp), folder.at(name))
     else await linkNew(folder, temp, name)
@@ -113,10 +115,10 @@ export async function unstage(swap: Pick<Swap, 'directory' | 'path' | 'temp'>): 
 export async function makeFolders(directory: string, made: readonly string[]): Promise<void> {
   for (const path of made) {
     const reached = await DirectoryHandle.reach(directory, path.split('/'), () => undefined).catch((error: unknown) => {
-      throw new SwapError(path, 'failed', `its folder ${path} could not be made (${codeOf(error)})`)
+      throw new SwapError(path, 'failed', `its folder ${path} could not be created (${codeOf(error)})`)
     })
     if (reached.kind !== 'folder')
-      throw new SwapError(path, 'failed', reached.kind === 'refused' ? reached.why : `its folder ${path} could not be made`)
+      throw new SwapError(path, 'failed', reached.kind === 'refused' ? reached.why : `its folder ${path} could not be created`)
     await reached.folder[Symbol.asyncDispose]()
   }
 }
@@ -139,7 +141,7 @@ async function inFolder(swap: Swap, work: (folder: DirectoryHandle, name: string
   try {
     const reached = await DirectoryHandle.reach(swap.directory, names)
     if (reached.kind !== 'folder')
-      throw new SwapError(swap.path, 'changed', reached.kind === 'refused' ? reached.why : 'its folder is gone')
+      throw new SwapError(swap.path, 'changed', reached.kind === 'refused' ? reached.why : 'its folder no longer exists')
     await using folder = reached.folder
     await work(folder, name)
   } catch (error) {

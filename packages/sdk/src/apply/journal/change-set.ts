@@ -107,7 +107,7 @@ export async function throwUnfinished(directory: string, set: StoredSet, error: 
 export async function bytesBefore(directory: string, set: StoredSet, index: number): Promise<Buffer> {
   await using folder = await openSet(directory, set)
   const bytes = await readFile(folder.at(bytesName(index)))
-  if (sha256(bytes) !== set.intent?.files[index]?.before?.hash) throw new Error(`what was kept of ${set.id} is damaged`)
+  if (sha256(bytes) !== set.intent?.files[index]?.before?.hash) throw new Error(`the stored data of ${set.id} is damaged`)
   return bytes
 }
 
@@ -128,7 +128,7 @@ async function begin(directory: string, todo: ChangeSet): Promise<{ intent: Inte
       ok: false,
       path: todo.changes[0]?.path ?? '',
       kind: 'failed',
-      why: `what stands there could not be kept first (${code})`,
+      why: `the current content could not be saved before writing (${code})`,
       left: [],
     }
   }

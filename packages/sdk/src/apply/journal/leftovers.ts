@@ -44,6 +44,6 @@ async function hasBytes(directory: string, set: StoredSet, index: number): Promi
 /** Returns a text to append to the reason why a set was not completed. */
 export function leftoversText(left: readonly LeftoverFile[]): string {
   if (left.length === 0) return ''
-  const names = left.map(({ path, kept }) => (kept === undefined ? path : `${path} (what stood there before: ${kept})`))
-  return `; ${names.join(', ')} was changed by somebody else meanwhile and left alone`
+  const names = left.map(({ path, kept }) => (kept === undefined ? path : `${path} (previous content: ${kept})`))
+  return `; ${names.join(', ')} was changed by another process in the meantime and was not touched`
 }

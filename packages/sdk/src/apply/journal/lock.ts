@@ -20,9 +20,9 @@ export async function lockDirectory(deps: Pick<Deps, 'clock' | 'random'>, folder
 }
 
 function unwritable(error: unknown): never {
-  throw new PassOverError('E013', `nothing can be written into .passover/apply (${codeOf(error)})`)
+  throw new PassOverError('E013', `cannot write to .passover/apply (${codeOf(error)})`)
 }
 
 function busy(pid: number): PassOverError {
-  return new PassOverError('E014', `process ${pid} applies changes in this directory; try again when it is done`, { pid })
+  return new PassOverError('E014', `process ${pid} is applying changes in this directory; try again when it has finished`, { pid })
 }

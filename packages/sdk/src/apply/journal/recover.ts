@@ -107,7 +107,7 @@ export async function publishApplied(home: ApplyHome, set: StoredSet): Promise<b
     const subject = deps.bus.subjects.event(key, 'applied', deps.bus.identity)
     await publishUnguarded(deps, { subject, headers: eventHeaders(traceparent), data: encode(intent.event) }, key)
   } catch (error) {
-    deps.say?.(`${keyText(key)} was applied, which could not be recorded yet: ${error instanceof Error ? error.message : String(error)}`)
+    deps.say?.(`${keyText(key)} was applied, but this could not be recorded yet: ${error instanceof Error ? error.message : String(error)}`)
     return false
   }
   await deps.faults?.at('apply:after-event', key)

@@ -102,7 +102,7 @@ async function readSet(directory: string, { id, nonce }: { id: string; nonce: st
   const foreign = seal !== undefined && !isSealed(directory, text, seal)
   const parsed = seal === undefined || foreign ? undefined : intent.parse(JSON.parse(text))
   if (parsed && (parsed.nonce !== nonce || parsed.key.id !== id))
-    throw new Error(`the record in .passover/apply/${id} is of something else`)
+    throw new Error(`the record in .passover/apply/${id} belongs to another pass`)
   const has = (mark: Mark) => names.includes(mark)
   return { id, nonce, intent: parsed, foreign, applied: has('applied'), told: has('told'), left: has('left') }
 }
@@ -166,6 +166,6 @@ function sealIntent(directory: string, text: string): string {
     return sealOf(directory, text)
   } catch (error) {
     if (!(error instanceof NoSealingKey)) throw error
-    throw new PassOverError('E030', `${error.message}: without it nothing is applied`, { path: error.path })
+    throw new PassOverError('E030', `${error.message}; changes cannot be applied without it`, { path: error.path })
   }
 }

@@ -105,7 +105,7 @@ function operationOf({ operation, old_content }: FileModificationArtifact, state
 
 function objection(path: string, modification: FileModificationArtifact, { set, now, options }: Around): string | undefined {
   const twin = set.twins.get(path)
-  if (twin !== undefined) return `it differs from ${twin} only in how it is written, which is the same file elsewhere`
+  if (twin !== undefined) return `its name differs from ${twin} only in case or Unicode form, which is the same file on other systems`
   const names = path.split('/')
   for (let length = 1; length < names.length; length += 1) {
     const above = names.slice(0, length).join('/')
@@ -115,7 +115,7 @@ function objection(path: string, modification: FileModificationArtifact, { set, 
   const state = now.get(path)
   const contents = [contentBytes(modification.old_content, modification), contentBytes(modification.new_content, modification)]
   if (state?.kind === 'file') contents.push(state.bytes)
-  return contents.some(isBinary) ? 'it is binary, and those are applied only on request' : undefined
+  return contents.some(isBinary) ? 'it is binary, and binary content is applied only on request' : undefined
 }
 
 type Readable = Exclude<FileState, { kind: 'refused' }>

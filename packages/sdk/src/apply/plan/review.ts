@@ -79,7 +79,7 @@ function effectOn(path: string, { effects }: Plan): Plan['effects'][number] | un
   return effects.find((effect) => effect.path === path)
 }
 
-const NOT_TOGETHER = 'the changes of this file do not follow one another, so that they are never applied together'
+const NOT_TOGETHER = 'the changes of this file do not build on each other, so they cannot be applied together'
 
 function inconsistent(file: ShownFile, message = NOT_TOGETHER): ShownFile {
   return { ...file, warnings: [...file.warnings, { kind: 'inconsistent', message }] }
@@ -94,7 +94,7 @@ export function reviewReturn(return_digest: string, taken: readonly NumberedModi
 export function notShown(files: readonly ShownFile[], { binary, whole }: Accepts): { why: string; flag: 'binary' | 'whole' } | undefined {
   const find = (omitted: ShownFile['omitted']) => files.filter((file) => file.omitted === omitted).map(({ path }) => path)
   const [large, opaque] = [find('too_many_changes'), find('binary')]
-  if (large.length > 0 && !whole) return { why: `too many changes to show as a diff: ${large.join(', ')}`, flag: 'whole' }
+  if (large.length > 0 && !whole) return { why: `too many changed lines for a diff: ${large.join(', ')}`, flag: 'whole' }
   if (opaque.length > 0 && !binary) return { why: `binary content, which cannot be shown: ${opaque.join(', ')}`, flag: 'binary' }
   return undefined
 }

@@ -18,9 +18,9 @@ const MAX_NAME_BYTES = 255
 export function checkPath(given: string): PathCheck {
   const out = (why: string): PathCheck => ({ ok: false, why })
   if (hasControls(given)) return out('the path has a control character')
-  if (given.includes('\\')) return out('the path has a backslash, which is a separator elsewhere')
+  if (given.includes('\\')) return out('the path has a backslash, which is a separator on Windows')
   if (given.startsWith('/') || /^[A-Za-z]:/.test(given)) return out('the path is absolute')
-  if (given.includes(':')) return out('the path has a colon, which names a drive or a stream elsewhere')
+  if (given.includes(':')) return out('the path has a colon, which names a drive or a stream on Windows')
   if (given.endsWith('/')) return out('the path names a directory')
   const names = given.split('/').filter((name) => name !== '' && name !== '.')
   if (names.includes('..')) return out('the path leads out of the directory')
@@ -33,11 +33,11 @@ export function checkPath(given: string): PathCheck {
 }
 
 function judgeName(name: string): string | undefined {
-  if (/[. ]$/.test(name)) return `"${name}" ends in a dot or a space, which is lost elsewhere`
+  if (/[. ]$/.test(name)) return `"${name}" ends in a dot or a space, which Windows removes`
   if (Buffer.byteLength(name) > MAX_NAME_BYTES) return 'a name in the path is too long'
   const folded = foldCase(name)
-  if (RESERVED.test(folded)) return `"${name}" is a device elsewhere`
-  if (NEVER.has(folded) || SHORT_NAME.test(folded)) return `nothing is written into ${NEVER.has(folded) ? folded : name}`
+  if (RESERVED.test(folded)) return `"${name}" is a device name on Windows`
+  if (NEVER.has(folded) || SHORT_NAME.test(folded)) return `Passover never writes to ${NEVER.has(folded) ? folded : name}`
   return undefined
 }
 

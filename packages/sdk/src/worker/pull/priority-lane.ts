@@ -66,6 +66,6 @@ export function troubleOf({ trouble, pulls, pulled_at }: PriorityLane, now: numb
  */
 export function endTrouble(end: PullEnd, slot: Slot, gone: number): string | undefined {
   if (end === 'gone' && gone < GONE_CONFIRMATIONS) return undefined
-  if (end === 'gone') return `its consumer of ${slot} work is gone; the dispatcher makes it anew`
-  return end === 'failed' ? `no ${slot} work can be taken now` : undefined
+  if (end === 'gone') return `its consumer of ${slot} work was deleted; the dispatcher recreates it`
+  return end === 'failed' ? `no ${slot} work can be received at the moment` : undefined
 }

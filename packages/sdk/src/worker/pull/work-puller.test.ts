@@ -164,7 +164,7 @@ describe('WorkPull', () => {
     expect(pull.trouble).toBeUndefined()
     await clock.advance(600)
     expect(sources.high.pulls).toHaveLength(2)
-    expect(pull.trouble).toContain('consumer of high work is gone')
+    expect(pull.trouble).toContain('consumer of high work was deleted')
     sources.high.gone = false
     for (let round = 0; round < 15; round++) await clock.advance(100)
     expect(pull.trouble).toBeUndefined()

@@ -64,7 +64,8 @@ export class Indexer implements RecordListener {
   private async read(finder: Pick<IdIndex, 'prepare' | 'damaged'>): Promise<void> {
     await finder.prepare()
     const { damaged } = finder
-    if (damaged.length > 0) this.deps.log.error({ segments: damaged }, 'indexes of the archive are damaged: what they say is not found')
+    if (damaged.length > 0)
+      this.deps.log.error({ segments: damaged }, 'indexes of the archive are damaged; their passes are not found by queries')
   }
 
   /** Starts reading indexes of newly sealed segments, unless that is in progress, so that later questions need not wait for it. */
@@ -75,7 +76,7 @@ export class Indexer implements RecordListener {
       .follow()
       .then(() => {
         if (finder.trouble !== undefined && finder.trouble !== this.told)
-          log.warn({ trouble: finder.trouble }, 'memory grows with the archive')
+          log.warn({ trouble: finder.trouble }, 'index memory grows with the archive')
         this.told = finder.trouble
       })
       .catch((error: unknown) => log.debug({ err: error }, 'newer indexes of the archive not read'))
@@ -104,7 +105,7 @@ export class Indexer implements RecordListener {
       if (this.complete) this.revisions.reach(last)
       log.info({ passes: index.size, ms: Math.round(clock.monotonic() - begun) }, 'index of passes is ready')
     } catch (error) {
-      log.warn({ err: error }, 'index of passes not read: queries tell only what is new')
+      log.warn({ err: error }, 'index of passes not read; queries return only new passes')
     }
     return this.complete
   }
@@ -194,7 +195,7 @@ export class Indexer implements RecordListener {
     const outcome = await new Promise<PublishResult>((settle) => table.send(key, data, revision, settle))
     if (outcome.kind === 'stored') this.found(data, outcome.sequence)
     // If the write is lost, another process wrote the record, which has the same effect.
-    else if (outcome.kind !== 'lost') throw new TableError(`${key} was not written again: ${outcome.kind}`, outcome)
+    else if (outcome.kind !== 'lost') throw new TableError(`${key} was not rewritten: ${outcome.kind}`, outcome)
   }
 
   /** Forgets passes that begin at one of these sequences and whose record is gone, because another audit erased it. */
@@ -230,7 +231,7 @@ export class Indexer implements RecordListener {
       // In a bucket with room, an entry below the lowest revision was overwritten by a replica a moment ago, or erased; it is left alone here.
       if (full) this.deps.index.forgetBelow(first)
     } catch (error) {
-      this.deps.log.debug({ err: error }, 'not seen what fell out of the bucket')
+      this.deps.log.debug({ err: error }, 'deletions from the bucket not read')
     }
   }
 
