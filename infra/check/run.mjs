@@ -19,6 +19,7 @@ const CHECKS = [
   ['links of the documentation', process.execPath, ['infra/check/links.mjs']],
   ['the API reports are what the packages export', process.execPath, ['infra/setup/api-report.mjs', '--check']],
   ['packed packages resolve and have their files', process.execPath, ['infra/check/packages.mjs']],
+  ['plain English', process.execPath, ['infra/check/prose.mjs']],
   ['environment variables are documented', process.execPath, ['infra/check/variables.mjs']],
 ]
 

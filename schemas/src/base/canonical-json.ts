@@ -9,7 +9,7 @@ export function canonicalJson(value: unknown): string {
 }
 
 const MAX_DEPTH = 100
-/** Cache of serialized field names: names repeat, values do not. */
+/** Cache of serialised field names: names repeat, values do not. */
 const names = new Map<string, string>()
 const MAX_NAMES = 512
 /** Up to this number, insertion sort is faster than the library's sort. */

@@ -17,7 +17,7 @@ export const HEADER = {
   /** Sequence of the parent's last counted step as the child knew it. */
   proof: 'Passover-Proof',
   attempt: 'Passover-Attempt',
-  /** New value for each attempt to publish a step. A publisher uses it to recognize its own step if the outcome was unknown. */
+  /** New value for each attempt to publish a step. A publisher uses it to recognise its own step if the outcome was unknown. */
   nonce: 'Passover-Nonce',
   policy: 'Passover-Policy',
   code: 'Passover-Code',

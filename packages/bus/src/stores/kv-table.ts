@@ -235,7 +235,7 @@ export class KvTable<T> implements Table<T> {
   }
 
   /**
-   * Returns the reason if the server wrote the value. Our values have no headers either, so an answer without headers is recognized by its body,
+   * Returns the reason if the server wrote the value. Our values have no headers either, so an answer without headers is recognised by its body,
    * which no schema accepts.
    */
   #whyBounced({ headers, data }: StoredMessage): string | undefined {

@@ -42,7 +42,7 @@ export const corruptBlock: Fault = async (topology, { target, for_ms, salt }, st
   if (led && missing > REPLICA_LAG_MESSAGES)
     throw new InvalidRunError(`the damaged replica led the stream, with ${missing} messages missing (decision 86)`)
   return {
-    done: `${bytes} bytes flipped in ${block.split('/').slice(-3).join('/')} of server ${target}, which left out ${missing} messages and copied all anew after ${for_ms} ms`,
+    done: `${bytes} bytes flipped in ${block.split('/').slice(-3).join('/')} of server ${target}, which was missing ${missing} messages and copied all of them again after ${for_ms} ms`,
   }
 }
 

@@ -56,7 +56,7 @@ export function soakReport(series: readonly Series[], samples: number): SoakRepo
   const lines = [`${names.length} processes and servers watched for ${minutes.toFixed(1)} min: ${said}`]
   if (grows.length > 0) lines.push(grows.map(line).join('\n'))
   if (grows.length > 0 && minutes < MIN_MINUTES) lines.push(`In less than ${MIN_MINUTES} minutes what rises may be warming up.`)
-  lines.push(table(names, series), 'Of each the longest life, first → last; who is killed and started again begins anew.')
+  lines.push(table(names, series), 'For each process, its longest life, first → last. A restarted process counts as a new one.')
   return { samples, minutes, lines, grows, trends }
 }
 

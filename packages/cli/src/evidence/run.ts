@@ -58,7 +58,7 @@ export async function runEvidence({ terminal, directory, person, ...context }: C
   return verdict.ok ? 0 : 1
 }
 
-/** `passover evidence key`: prints the public key and fingerprint that others need in order to trust bundles signed here. */
+/** `passover evidence key`: prints the public key and fingerprint that others need to trust bundles signed here. */
 export async function runEvidenceKey({ terminal, directory }: Context, { signWith }: Pick<EvidenceFlags, 'signWith'>): Promise<number> {
   const { key, path } = loadSigningKey({ file: signWith && resolve(directory, signWith), directory })
   const public_key = publicKeyPem(key)

@@ -2,12 +2,12 @@ import { type Colors, createColors } from './colors.js'
 import { cutColumns, formatCommands, oneLine } from './text.js'
 import { write, writeJson } from './writer.js'
 
-/** Output and input of a command. With `--json` and `--jsonl`, stdout has only the result, and there are no colors, questions or progress. */
+/** Output and input of a command. With `--json` and `--jsonl`, stdout has only the result, and there are no colours, questions or progress. */
 export interface Terminal {
   readonly mode: 'human' | 'json' | 'jsonl'
-  /** Colors for stdout. */
+  /** Colours for stdout. */
   readonly colors: Colors
-  /** Colors for stderr. */
+  /** Colours for stderr. */
   readonly noteColors: Colors
   /** True if the command may ask questions. */
   readonly interactive: boolean
@@ -39,7 +39,7 @@ export interface TerminalOptions {
   input: boolean
 }
 
-/** True if color is wanted: on a terminal, without NO_COLOR, TERM=dumb or --no-color. */
+/** True if colour is wanted: on a terminal, without NO_COLOR, TERM=dumb or --no-color. */
 export function wantsColor(options: { color: boolean; tty: boolean; env: NodeJS.ProcessEnv }): boolean {
   return options.color && options.tty && !options.env.NO_COLOR && options.env.TERM !== 'dumb'
 }
