@@ -30,7 +30,7 @@ function planned(all: NumberedModification[], files: Record<string, string>, tak
 }
 
 describe('a plan', () => {
-  it('shows each file with its diff, a conflict with what happened meanwhile, and what is not taken', () => {
+  it('shows each file with its diff, a conflict with the later changes, and rejected changes', () => {
     const { text } = planned(all, { one: 'a\n', two: 'c\n', three: 'b\n', four: 'a\n' }, all.slice(0, 3))
     expect(text).toMatch(/1 {2}one {2}modify[\s\S]*-a\n\+b/)
     expect(text).toMatch(/conflict: it was changed since[\s\S]*-a\n\+b[\s\S]*saw it:[\s\S]*-a\n\+c/)
@@ -41,7 +41,7 @@ describe('a plan', () => {
     )
   })
 
-  it('says so where everything is in the way', () => {
+  it('says that nothing was written if every change conflicts', () => {
     const { text } = planned([change(1, '/one')], {})
     expect(text).toContain('refused: the path is absolute')
     expect(text).not.toContain('--only')
@@ -63,7 +63,7 @@ describe('a plan', () => {
     expect(text).toMatch(/refused: it is binary[\s\S]*after {2}PNG image, 9 bytes, sha256 [0-9a-f]{64}/)
   })
 
-  it('shows what all changes of a file do to it together', () => {
+  it('shows the combined effect of all changes of a file', () => {
     const two = [change(1, 'f', { old_content: 'a\n', new_content: 'b\n' }), change(2, 'f', { old_content: 'b\n', new_content: 'c\n' })]
     const { text, plan } = planned(two, { f: 'a\n' })
     expect(plan.changes[0]?.after?.bytes.toString()).toBe('c\n')
@@ -102,7 +102,7 @@ describe('a plan', () => {
   })
 })
 
-describe('what was done', () => {
+describe('the result of an application', () => {
   const nothing: Applied = {
     applied: [],
     already: [],
@@ -116,7 +116,7 @@ describe('what was done', () => {
   const say = (applied: Partial<Applied>) =>
     renderApplied({ ...nothing, ...applied }, { colors, all, id: 'the-pass', by: 'maria (unverified)' })
 
-  it('names each file, who approved and how it is put back', () => {
+  it('names each file, the approver and the undo command', () => {
     const text = say({ applied: ['one'], already: ['two'], rejected: ['four'], recorded: false })
     expect(text).toMatch(/✓ one[\s\S]*= two already had this content[\s\S]*– four rejected/)
     expect(text).toContain('Applied 1 change, approved by maria (unverified). To undo: passover undo the-pass')
@@ -124,7 +124,7 @@ describe('what was done', () => {
     expect(say({})).toBe('Nothing to do.')
   })
 
-  it('says that nothing was applied where something was in the way', () => {
+  it('says that nothing was applied if a change conflicts', () => {
     const gone = { old_content: 'a\n', new_content: 'b\n', encoding: 'utf8' as const }
     const conflicts: Applied['conflicts'] = [
       { ...of(1, 'one'), kind: 'conflict', why: 'it is not there', sides: gone },
@@ -139,7 +139,7 @@ describe('what was done', () => {
     expect(text).toMatch(/Nothing was applied\. To compare the files with the changes: passover apply the-pass --dry-run$/)
   })
 
-  it('tells what a killed process had left', () => {
+  it('reports the recovery of an application whose process was killed', () => {
     const settled: Applied['settled'] = [
       { id: 'old', kind: 'apply', outcome: 'finished' },
       { id: 'older', kind: 'undo', outcome: 'put_back' },
@@ -147,7 +147,7 @@ describe('what was done', () => {
     expect(say({ settled })).toMatch(/an application of old was interrupted and has been finished\n.*an undo of older .* rolled back/)
   })
 
-  it('tells what a killed process had changed and could not be put back, and where its original is', () => {
+  it('names files that could not be rolled back, and where their original content is', () => {
     const kept = '.passover/apply/old/n/before-0'
     const settled: Applied['settled'] = [{ id: 'old', kind: 'apply', outcome: 'put_back', left: [{ path: 'a', kept }, { path: 'new' }] }]
     const told = `rolled back, except files that were changed since then: a (previous content: ${kept}; delete it when you no longer need it), new`
@@ -156,7 +156,7 @@ describe('what was done', () => {
     expect(renderUndone({ key, undone: ['one'], conflicts: [], recorded: true, settled }, colors)).toContain(told)
   })
 
-  it('tells what was put back, and what was not', () => {
+  it('lists restored files and conflicts of an undo', () => {
     const key = { originator: 'alice', subagent: 'audit', id: 'the-pass' }
     const undone = { key, undone: ['one'], conflicts: [{ path: 'two', why: 'it was changed since' }], recorded: false, settled: [] }
     const text = renderUndone(undone, colors)

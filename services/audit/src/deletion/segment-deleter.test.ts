@@ -76,13 +76,13 @@ async function gone(archived: StoredMessage[], stored: StoredMessage[]): Promise
 
 const archived = [1, 2, 3].map((sequence) => message(sequence, 100 + sequence))
 
-it('deletes what was archived, what of it is gone already included', async () => {
+it('deletes archived messages, and accepts that some are already deleted', async () => {
   expect(await gone(archived, archived)).toEqual([1, 2, 3])
   expect(await gone(archived, archived.slice(1, 2))).toEqual([1, 2, 3])
 })
 
 // A server that lost its newest messages gives their sequences to others.
-it('deletes nothing where the stream has something else at those sequences', async () => {
+it('deletes nothing if the stream has different messages at those sequences', async () => {
   const others = [...archived.slice(0, 2), message(3, 999)]
   await expect(gone(archived, others)).rejects.toThrow('sequence 3 of the stream differs from the archive')
 })
@@ -112,7 +112,7 @@ it('takes along what is older than the request, of a segment that it did not rea
   expect(await deletedFrom({ k: 3, first_time: 400 - EARLY_MESSAGE_MS }, [asked, ended], [cancel, asked, ended])).toEqual([5, 6])
 })
 
-describe('what is stored of a pass after its end', () => {
+describe('a message of a pass after its end', () => {
   const key = 'alice.audit.given-id-1'
   const guard = `Nats-Expected-Last-Subject-Sequence: 0\r\nNats-Expected-Last-Subject-Sequence-Subject: *.${key}.*\r\n`
   const asked = message(1, 100, 'request.audit.alice', 'Passover-Id: given-id-1\r\n')
@@ -145,12 +145,12 @@ describe('what is stored of a pass after its end', () => {
     expect(await younger(`return.${key}.audit`)).toEqual([1, 2])
   })
 
-  it('keeps what may go on in a later segment', async () => {
+  it('keeps passes that may continue in a later segment', async () => {
     expect(await deletedFrom({ k: 0 }, [asked], [...pass, told], { younger: [2] })).toEqual([])
   })
 })
 
-describe('what agents stored under an id that nothing began', () => {
+describe('messages of agents under an id without a pass', () => {
   const key = 'alice.audit.given-id-1'
   const stored = [1, 2, 3].map((sequence) => message(sequence, 100 + sequence, `event.${key}.cancel.alice`))
   const later = message(5_000, 300, `event.${key}.cancel.alice`)
@@ -166,7 +166,7 @@ describe('what agents stored under an id that nothing began', () => {
     expect([await deleted([later], { younger: [5_000] }), read]).toEqual([[1, 2, 3], []])
   })
 
-  it('stays where people hold it', async () => {
+  it('is kept under a legal hold', async () => {
     expect([await deleted([], { held: true }), read]).toEqual([[], []])
   })
 

@@ -68,7 +68,7 @@ test.each([
   expect(nextIntakeState(requests, used)).toBe(expected)
 })
 
-test('a stream that fills up is looked at more often', () => {
+test('checks the usage of the stream more often as it fills up', () => {
   expect([0, 0.69, 0.7, 0.95].map((used) => nextCheckDelay(used, 2_000))).toEqual([2_000, 2_000, 250, 250])
 })
 
@@ -87,7 +87,7 @@ test.each([
 })
 
 // Fails where what was on its way when a look began is counted against the room that it found.
-test('what is stored during a look is not counted twice: what fits is admitted by the next one', async () => {
+test('does not count messages stored during a usage check twice', async () => {
   const stream = { bytes: 4 * MIB, max_bytes: 10 * MIB }
   const { mark } = markOn(stream)
   expect(await mark.reserve(3 * MIB)).toBe(true)
@@ -98,13 +98,13 @@ test('what is stored during a look is not counted twice: what fits is admitted b
 })
 
 // Fails where the share is a quarter of what is left.
-test('ten that admit at once stay below the mark together, but for one message each', async () => {
+test('keeps ten concurrent dispatchers below the mark, except for one message each', async () => {
   const stream = { bytes: 40 * MIB, max_bytes: 100 * MIB }
   const admitted = await Promise.all(Array.from({ length: 10 }, () => markOn(stream).fill(100_000, { at_a_time: 100, late: 1 })))
   expect(admitted.reduce((sum, one) => sum + one)).toBeLessThanOrEqual(50 * MIB + 10 * 100_000)
 })
 
-test('who stops still admits what fits, also where it has to wait for its share', async () => {
+test('admits requests that fit while it stops, even if they wait for its share', async () => {
   const { mark } = markOn({ bytes: 4 * MIB, max_bytes: 10 * MIB })
   mark.stop()
   expect(await Promise.all(Array.from({ length: 20 }, () => mark.reserve(100_000)))).not.toContain(false)
@@ -124,7 +124,7 @@ test('nobody waits until requests are closed, nor again for a server that did no
 })
 
 // Fails where only what is stored counts: a backlog of small requests is answered by returns that together are more than what is left above the mark.
-test('a return is kept room for, of each pass that is open', async () => {
+test('reserves space for the return of each open pass', async () => {
   const { mark, asked } = markOn({ bytes: 4 * MIB, max_bytes: 10 * MIB, open: 5 * 1_024 })
   expect(await mark.reserve(MIB)).toBe(false)
   expect(asked.set).toEqual(['closed'])
@@ -138,7 +138,7 @@ test('who does not know what is open lets requests in no more and admits none: a
   expect([unknowing.asked.set, unknowing.mark.state, knowing.asked.set]).toEqual([[], 'closed', ['open']])
 })
 
-test('what others store is seen, and what is deleted makes room', async () => {
+test('counts messages stored by others, and space freed by deletions', async () => {
   const stream = { bytes: 0, max_bytes: 10 * MIB }
   const { mark, asked } = markOn(stream)
   expect(await mark.reserve(MIB)).toBe(true)

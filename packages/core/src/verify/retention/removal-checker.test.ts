@@ -89,8 +89,8 @@ class Archive {
   }
 }
 
-describe('Removals: how old', () => {
-  it('is held against the policy that was in force at the time, not against what the entry says', () => {
+describe('Removals: age of the segment', () => {
+  it('checks the age against the policy in force at that time, not against the entry', () => {
     expect(new Archive().removed(0, 30).faults()).toEqual([])
     // Clocks differ.
     expect(
@@ -125,7 +125,7 @@ describe('Removals: how old', () => {
     ).toHaveLength(1)
   })
 
-  it('is told by what stands before its end, and by when the entry was written, where that says otherwise', () => {
+  it('takes the age from earlier messages and from the time of the entry if they contradict it', () => {
     const fresh = new Archive()
       .see({ time: START + 40 * DAY })
       .removed(5, 34, { times: { first: START, last: START + DAY }, at: START + 40 * DAY })
@@ -146,7 +146,7 @@ describe('Removals: how old', () => {
     expect(new Archive().removed(0, 40, { at: 1e300 }).faults()[0]?.[1]).toContain('records its removal on 1e+300')
   })
 
-  it('says nothing of one that held nothing, nor where it is not known what was in force', () => {
+  it('reports nothing for an empty segment or an unknown policy', () => {
     expect(new Archive().removed(0, 0, { times: undefined, at: START }).faults()).toEqual([])
     const some = new RemovalChecker({ whole: false })
     const chains = { chain_before: chain(3), chain_after: chain(4) }
@@ -155,7 +155,7 @@ describe('Removals: how old', () => {
   })
 })
 
-describe('Removals: what was open', () => {
+describe('Removals: open passes', () => {
   const step = (guard: number | undefined, time: number, subject = journalFilter(keyOf(START))): Partial<Fact> => ({
     type: 'step',
     key: keyOf(START),
@@ -163,7 +163,7 @@ describe('Removals: what was open', () => {
     ...(guard === undefined ? {} : { guard: { sequence: guard, subject } }),
   })
 
-  it('a pass that went on later was, where its next step says on what it follows', () => {
+  it('reports a removal while a pass was open if its next step names the removed one', () => {
     const archive = new Archive().removed(0, 31).see({ ...step(100, START + 50 * DAY), sequence: 5_000 })
     archive.see({ ...step(200, START + 51 * DAY), sequence: 5_001 })
     expect(archive.faults()).toEqual([
@@ -171,7 +171,7 @@ describe('Removals: what was open', () => {
     ])
   })
 
-  it('one that went on before it was removed was not, nor one that follows on what is here, or on nothing', () => {
+  it('accepts a pass that continued before the removal, or whose next step names a present step or none', () => {
     const archive = new Archive().removed(1, 31)
     for (const [guard, time] of [
       [5_000, START + 3 * DAY],
@@ -189,12 +189,12 @@ describe('Removals: what was open', () => {
   })
 })
 
-describe('Removals: what was held', () => {
+describe('Removals: legal holds', () => {
   const key = keyOf(START + DAY / 2)
   const hold = { kind: 'hold', scope: { pass: key }, reason: 'dispute' }
   const held = 'was removed while maria held'
 
-  it('a pass whose id is as old as the segment, and of which nothing is left', () => {
+  it('reports a held pass whose id is as old as the segment and that has no messages left', () => {
     expect(
       new Archive()
         .removed(0, 31)
@@ -207,7 +207,7 @@ describe('Removals: what was held', () => {
     expect(others.faults()).toEqual([[1, expect.stringContaining(held)]])
   })
 
-  it('not one that was released before, held later, is still here, or is of another time', () => {
+  it('accepts a pass that was released before, held later, is still present, or is of another time', () => {
     const release = { kind: 'release', hold: 1 }
     const clean = (make: (archive: Archive) => unknown) => {
       const archive = new Archive()
@@ -244,7 +244,7 @@ describe('Removals: what was held', () => {
     clean((archive) => archive.removed(0, 31, { times: undefined }).custody(START + 2 * DAY, hold))
   })
 
-  it('not one that was held when its erasure had begun; one that was held before is, whatever a tombstone says', () => {
+  it('accepts a hold after the start of the erasure, and reports an earlier one regardless of tombstones', () => {
     const frames = [[1, START + DAY / 2, Buffer.alloc(32)]]
     const erased = (...ids: string[]) => ({ kind: 'erased', erase: 1, passes: ids.map((id) => ({ pass: sha256(id), frames, parts: [] })) })
     const other = keyOf(START + DAY / 3)
@@ -260,17 +260,17 @@ describe('Removals: what was held', () => {
     expect(said(erased(other.id), hold)).toEqual([expect.stringContaining(held)])
   })
 
-  it('a request that names no id, or what is of no pass, is nobody', () => {
+  it('ignores requests without an id and messages without a pass', () => {
     const archive = new Archive().removed(0, 31).see({ type: 'request', originator: 'alice', subagent: 'audit', time: START + 2 * DAY })
     archive.see({ type: 'other', time: START + 2 * DAY }).custody(START + 2 * DAY, hold)
     expect(archive.faults()).toHaveLength(1)
   })
 })
 
-describe('Removals: what events tell', () => {
+describe('Removals: removal events', () => {
   const T = START + 40 * DAY
 
-  it('who tells of no removal is one of before, where nothing tells of any: a remark for all of them together', () => {
+  it('gives one remark for all removals of an archive without removal events', () => {
     const archive = new Archive().removed(0, 31).removed(1, 31)
     expect(archive.faults()).toEqual([])
     expect(archive.remarks()).toEqual([
@@ -282,7 +282,7 @@ describe('Removals: what events tell', () => {
     ])
   })
 
-  it('from the event on that says so each is told, and what had been removed before is told once', () => {
+  it('requires an event for each removal after the first removals event, which lists the earlier ones', () => {
     const archive = new Archive()
       .removed(0, 31)
       .removed(1, 40)
@@ -302,7 +302,7 @@ describe('Removals: what events tell', () => {
     expect(forged.faults()).toEqual([[0, 'was removed, but no event records it']])
   })
 
-  it('what was removed while a folder was saved may be told behind its end; what had been before is not', () => {
+  it('accepts a removal event after the saved end only for removals during the save', () => {
     const saved = (after_days: number) => {
       const archive = new Archive({ whole: true, ends: 'saved' }).removed(0, after_days).begins(T)
       return [archive.faults().length, archive.remarks()]
@@ -311,12 +311,12 @@ describe('Removals: what events tell', () => {
     expect(saved(38)).toEqual([1, []])
   })
 
-  it('an entry that was removed before must be what it was', () => {
+  it('reports an earlier removed entry that was changed', () => {
     const other = { ...run(0), chain_after: chain(9) }
     expect(new Archive().removed(0, 31).begins(T, other).faults()).toHaveLength(1)
   })
 
-  it('an entry must say what was told: chain, times, and not that it was removed before it was told', () => {
+  it('reports an entry that differs from its removal event in chain or times, or is older than the event', () => {
     const told = (more: Partial<SegmentRun>, entry: Partial<RemovedSegmentEntry> = {}) =>
       new Archive()
         .removed(0, 40)
@@ -344,7 +344,7 @@ describe('Removals: what events tell', () => {
     ).toEqual([])
   })
 
-  it('of an archive that was lost and sealed anew what was told last counts', () => {
+  it('uses the newest removal event of an archive that was lost and sealed again', () => {
     const before = { ...run(0, 1), entries: 9_000, chain_before: chain(77), chain_after: chain(78) }
     const archive = () => new Archive().removed(0, 40).removed(1, 40).begins(T).tells(T, [before])
     expect(archive().faults().length).toBeGreaterThan(0)
@@ -355,7 +355,7 @@ describe('Removals: what events tell', () => {
     ).toEqual([])
   })
 
-  it('its age is that of the moment in which it was told, whatever the entry says, by the version that the event names', () => {
+  it('checks the age at the time of the event by the policy version in the event, not by the entry', () => {
     const early = START + 21 * DAY
     expect(
       new Archive()
@@ -383,7 +383,7 @@ describe('Removals: what events tell', () => {
     ).toEqual([])
   })
 
-  it('of a hold and a removal the one that was stored first counts', () => {
+  it('lets the event stored first win between a hold and a removal', () => {
     const key = keyOf(START + DAY / 2)
     const hold = { kind: 'hold', scope: { pass: key }, reason: 'dispute' }
     const archive = () => new Archive().removed(0, 40).begins(T)
@@ -424,7 +424,7 @@ describe('Removals: what events tell', () => {
     ).toEqual([])
   })
 
-  it('what is missing before the archive begins must have been removed, if it was ever there', () => {
+  it('requires a removal event for segments before the start of the archive', () => {
     const archive = (begins = 0) =>
       new Archive().custody(T, { kind: 'removals', begins, untold: [run(begins)] }, 'passover').tells(T, [run(2, 3)])
     const missing = (k: number, begins: number) => [
@@ -437,7 +437,7 @@ describe('Removals: what events tell', () => {
     expect(new Archive().faults(FOREVER, 6)).toEqual([])
   })
 
-  it('what was read ahead is not taken twice, and stands before no segment', () => {
+  it('does not count custody events that were read ahead', () => {
     const archive = new Archive()
     const said = { v: 1, kind: 'removals', begins: 0, untold: [] }
     const ahead = { sequence: 1, time: FOREVER }
