@@ -51,6 +51,7 @@ export { acquireFileLock, type LockDirectory, type LockOptions } from './service
 export { type HealthEndpoint, healthPort, serveHealth } from './service/health-endpoint.js'
 export { counter, gauge, metricsText, processMetrics } from './service/metrics.js'
 export { QuestionLimits } from './service/question-limits.js'
+export { FileRefused, type RegularFileOptions, readRegularFile, readRegularFileSync } from './service/regular-file.js'
 export { closingOnFailure, runService, startService } from './service/run-service.js'
 export { TableError } from './stores/kv-table.js'
 export { ObjectError } from './stores/object-stream.js'

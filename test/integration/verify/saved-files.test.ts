@@ -1,8 +1,12 @@
+import { execFileSync } from 'node:child_process'
+import { symlinkSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ArchiveUnreadable, folderArchive, type InMemorySegment } from '@passover/archive'
+import { gzipSync } from 'node:zlib'
+import { ArchiveUnreadable, folderArchive, type InMemorySegment, type ManifestEntry, readSegment } from '@passover/archive'
 import { verifyArchive } from '@passover/cli'
+import { sha256 } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { randomOf } from '../../support/attacks/tampered-archive.js'
 import { saveSegments } from '../../support/builders/recorded-archive.js'
@@ -116,6 +120,28 @@ describe('the files of a saved archive', () => {
     await rm(join(folder, 'notes.txt'))
     await rm(join(folder, `${'a'.repeat(64)}.part`))
     await writeFile(join(folder, 'archive.json'), files.get('archive.json') as Buffer)
+  })
+
+  it('a segment that unpacks to far more than its manifest says is not unpacked to its end', async () => {
+    const entry = JSON.parse(lines()[0] as string) as ManifestEntry
+    const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024))
+    const said = `its packed bytes are far more than the ${entry.raw_size} bytes that its manifest says`
+    expect(await judged(entry.object, bomb)).toMatch(new RegExp(`^0 cannot be read: ${said}$`))
+    const sealed = { ...entry, size: bomb.length, sha256: sha256(bomb) }
+    await expect(readSegment({ get: async () => bomb } as never, sealed)).rejects.toThrow(said)
+  })
+
+  it.each([
+    ['a FIFO', (path: string) => execFileSync('mkfifo', [path])],
+    ['a link to a device', (path: string) => symlinkSync('/dev/zero', path)],
+  ])('%s in place of a file is refused, whichever it is', async (_, put) => {
+    for (const [name, bytes] of files) {
+      await rm(join(folder, name))
+      put(join(folder, name))
+      await expect(verifyArchive(folderArchive(folder), CHAIN)).rejects.toThrow(`${name} is not a regular file`)
+      await rm(join(folder, name))
+      await writeFile(join(folder, name), bytes)
+    }
   })
 
   it(

@@ -1,15 +1,17 @@
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { constants } from 'node:buffer'
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ObjectStore } from '@passover/bus'
+import { FileRefused, type ObjectStore, readRegularFile } from '@passover/bus'
 import { sha256 } from '@passover/schemas'
 import { z } from 'zod'
+import { MAX_RAW_BYTES } from '../segment/unpack.js'
 import { type Manifest, type ManifestEntry, manifestEntry, removedSegment } from './manifest.js'
 
 /** Read access to an archive, independent of where it is stored. */
 export interface ArchiveSource {
   /** Returns the manifest entries, oldest first. Throws ArchiveUnreadable. */
   entries(): Promise<ManifestEntry[]>
-  /** Returns an object, or `undefined` if it is missing or incomplete. */
+  /** Returns an object, or `undefined` if it is missing or incomplete. Throws ArchiveUnreadable for a file that is not read. */
   object(name: string): Promise<Uint8Array | undefined>
   /** Returns the current entry of a segment. Absent if the archive cannot change any more. */
   again?(k: number): Promise<ManifestEntry | undefined>
@@ -52,6 +54,8 @@ const about = z.object({
   /** SHA-256 of each line of the manifest, which has fields that the chain does not cover. Archives saved by earlier versions have none. */
   manifest: z.array(z.string()).optional(),
 })
+/** Maximum size in bytes of these two files: JavaScript has no longer text. */
+const MAX_TEXT_BYTES = constants.MAX_STRING_LENGTH
 /** Allowed object names. They come from a manifest that may have been written by an attacker. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 
@@ -62,18 +66,35 @@ export function folderArchive(folder: string): ArchiveSource {
     entries: async () => (await manifestLines(folder)).map((line, at) => entryIn(line, at + 1)),
     object: async (name) => {
       own.add(name)
-      return NAME.test(name) ? readFile(join(folder, name)).catch(() => undefined) : undefined
+      return NAME.test(name) ? read(folder, name, MAX_RAW_BYTES).catch(ignoreUnreadable) : undefined
     },
     filesFaults: async () => filesFaults(await manifestLines(folder), await aboutOf(folder)),
     strays: async () => (await readdir(folder)).filter((name) => !own.has(name)).sort(),
   }
 }
 
+/** Reads a file of a saved archive, which may come from somebody else. Throws ArchiveUnreadable if it is not a regular file or is too large. */
+async function read(folder: string, name: string, max = MAX_TEXT_BYTES): Promise<Buffer> {
+  try {
+    return await readRegularFile(join(folder, name), { max, links: 'followed' })
+  } catch (error) {
+    throw error instanceof FileRefused ? new ArchiveUnreadable(error.message) : error
+  }
+}
+
+function ignoreUnreadable(error: unknown): undefined {
+  if (error instanceof ArchiveUnreadable) throw error
+  return undefined
+}
+
 async function manifestLines(folder: string): Promise<string[]> {
-  const text = await readFile(join(folder, MANIFEST_FILE), 'utf8').catch((error: NodeJS.ErrnoException) => {
+  const bytes = await read(folder, MANIFEST_FILE).catch((error: NodeJS.ErrnoException) => {
     throw new ArchiveUnreadable(error.code === 'ENOENT' ? `there is no ${MANIFEST_FILE} in ${folder}` : error.message)
   })
-  return text.split('\n').filter((line) => line !== '')
+  return bytes
+    .toString()
+    .split('\n')
+    .filter((line) => line !== '')
 }
 
 function filesFaults(lines: readonly string[], saved: z.infer<typeof about> | undefined): FileFault[] {
@@ -114,13 +135,13 @@ export async function savedWindow(folder: string): Promise<number | undefined> {
 }
 
 async function aboutOf(folder: string): Promise<z.infer<typeof about> | undefined> {
-  const text = await readFile(join(folder, ABOUT_FILE), 'utf8').catch((error: NodeJS.ErrnoException) => {
+  const text = await read(folder, ABOUT_FILE).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined
     throw new ArchiveUnreadable(error.message)
   })
   if (text === undefined) return undefined
   try {
-    return about.parse(JSON.parse(text))
+    return about.parse(JSON.parse(text.toString()))
   } catch {
     throw new ArchiveUnreadable(`${ABOUT_FILE} in ${folder} does not contain the settings of an archive`)
   }

@@ -1,16 +1,14 @@
-import { promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
 import { ObjectError, type ObjectStore, type StoredMessage, type Subjects } from '@passover/bus'
 import { idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
 import { storedOf } from '../segment/buffer.js'
 import { Chain, decodeFrames, type Frame, GENESIS, SegmentDamaged, segmentOf, segmentRange } from '../segment/format.js'
 import { ownedParts } from '../segment/part-references.js'
 import { decodeIndex, type IndexedPass } from '../segment/pass-index.js'
+import { unpackSegment } from '../segment/unpack.js'
 import { hasHash, hashesOf, hashOf, IdIndex } from './id-index.js'
 import type { Manifest, ManifestEntry } from './manifest.js'
 import { ReadCache } from './read-cache.js'
 
-const gunzipAsync = promisify(gunzip)
 /** Number of decoded segments and indexes kept in the cache. */
 const CACHED_SEGMENTS = 2
 const CACHED_INDEXES = 16
@@ -322,8 +320,10 @@ export async function framesIn(objects: ObjectStore, entry: ManifestEntry): Prom
   const stored = await objects.get(entry.object)
   if (!stored) throw new SegmentDamaged(`object ${entry.object} is missing`, 0)
   if (sha256(stored) !== entry.sha256) throw new SegmentDamaged(`object ${entry.object} differs from the sealed one`, 0)
-  const raw = entry.compression === 'gzip' ? await gunzipAsync(stored) : stored
-  return decodeFrames(raw)
+  if (entry.compression !== 'gzip') return decodeFrames(stored)
+  const { bytes, damage } = await unpackSegment(stored, entry)
+  if (damage) throw damage
+  return decodeFrames(bytes)
 }
 
 export type Verified = { ok: true; segments: number; events: number } | { ok: false; k: number; what: string }

@@ -1,7 +1,7 @@
-import { createGunzip } from 'node:zlib'
 import { keyText, type PassKey, sha256 } from '@passover/schemas'
 import { Chain, decodeFrames, type Frame, SegmentDamaged, segmentRange, sequenceOf } from '../segment/format.js'
 import { decodeIndex, digestPrefix, readDigestIndex } from '../segment/pass-index.js'
+import { unpackSegment } from '../segment/unpack.js'
 import type { ManifestEntry } from './manifest.js'
 
 /** A defect of an archived entry, or of a whole segment if no entry can be named. */
@@ -130,29 +130,16 @@ interface Read {
 }
 
 async function framesIn(entry: ManifestEntry, object: Uint8Array): Promise<Read> {
-  const raw = entry.compression === 'gzip' ? await unpacked(object) : { bytes: object, broken: undefined }
+  const raw = entry.compression === 'gzip' ? await unpackSegment(object, entry) : { bytes: object, damage: undefined, exceeds: false }
   const frames: Frame[] = []
   const raw_size = raw.bytes.length
   try {
     for (const frame of decodeFrames(raw.bytes)) frames.push(frame)
   } catch (error) {
     if (!(error instanceof SegmentDamaged)) throw error
-    return { frames, broken: error, raw_size }
+    return { frames, broken: raw.exceeds ? raw.damage : error, raw_size }
   }
-  return { frames, broken: raw.broken, raw_size }
-}
-
-/** Decompresses as much of the object as possible. */
-function unpacked(object: Uint8Array): Promise<{ bytes: Uint8Array; broken: SegmentDamaged | undefined }> {
-  return new Promise((done) => {
-    const chunks: Buffer[] = []
-    const gunzip = createGunzip()
-    const end = (broken: SegmentDamaged | undefined) => done({ bytes: Buffer.concat(chunks), broken })
-    gunzip.on('data', (chunk: Buffer) => chunks.push(chunk))
-    gunzip.on('end', () => end(undefined))
-    gunzip.on('error', (error) => end(new SegmentDamaged(`its packed bytes are damaged (${error.message})`, 0)))
-    gunzip.end(object)
-  })
+  return { frames, broken: raw.damage, raw_size }
 }
 
 function factsFault(entry: ManifestEntry, frames: readonly Frame[]): string | undefined {

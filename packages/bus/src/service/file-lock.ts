@@ -1,5 +1,5 @@
 import { readlinkSync } from 'node:fs'
-import { open, stat, unlink } from 'node:fs/promises'
+import { lstat, open, unlink } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { isAlive, processStarted } from '@passover/nats-server/process-liveness'
 
@@ -52,18 +52,20 @@ async function livingOthers(options: LockOptions, own: string | undefined): Prom
   let living: number | undefined
   for (const name of await folder.names()) {
     if (!name.startsWith(prefix) || name === own) continue
+    const found = await lstat(folder.at(name)).catch(ignoreMissing)
+    // Contenders create files. Links and folders may have come with a repository.
+    if (!found?.isFile()) continue
     const [pid = ''] = name.slice(prefix.length).split('.')
-    if (await lives(options, name)) living ??= Number(pid)
+    if (lives(options, name, found)) living ??= Number(pid)
     else await unlink(folder.at(name)).catch(ignoreMissing)
   }
   return living
 }
 
-async function lives({ folder, prefix, foreign_ms = FOREIGN_MS }: LockOptions, name: string): Promise<boolean> {
+function lives({ prefix, foreign_ms = FOREIGN_MS }: LockOptions, name: string, { mtimeMs }: { mtimeMs: number }): boolean {
   const [pid = '', started = '', , where] = name.slice(prefix.length).split('.')
   if (where === here()) return isAlive(Number(pid), decodeURIComponent(started))
-  const found = await stat(folder.at(name)).catch(ignoreMissing)
-  return found !== undefined && Date.now() - found.mtimeMs < foreign_ms
+  return Date.now() - mtimeMs < foreign_ms
 }
 
 function began(pid: number): string {
