@@ -1,4 +1,5 @@
-import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { cp, lstat, mkdir, readdir, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { modificationsIn } from '@passover/core'
 import { type PassKey, sha256 } from '@passover/schemas'
@@ -75,6 +76,33 @@ it('what is no record at all keeps nobody from applying', async () => {
   await hostile(of, { half: true })
   await writeFile(place.in('.passover', 'apply', of.id, NONCE, 'intent'), '{')
   expect(await apply('b')).toMatchObject({ applied: ['b'], settled: [{ outcome: 'ignored' }] })
+})
+
+it.each<[string, (intent: string, folder: string) => Promise<unknown> | unknown]>([
+  ['is a link to a device', (intent) => symlink('/dev/zero', intent)],
+  ['is a link to another file', (intent) => symlink('../../../../a', intent)],
+  ['is a FIFO', (intent) => execFileSync('mkfifo', [intent])],
+  ['is a folder', (intent) => mkdir(intent)],
+  ['is too large', (intent) => writeFile(intent, '').then(() => truncate(intent, 2 ** 30))],
+  ['stands in a folder that is a link', (_, folder) => rm(folder, { recursive: true }).then(() => symlink(place.root, folder))],
+  ['stands in a folder that is a file', (_, folder) => rm(folder, { recursive: true }).then(() => writeFile(folder, ''))],
+])('a record that %s is named, and keeps nobody from applying and undoing', async (_, put) => {
+  await writeFile(place.in('a'), 'mine')
+  const folder = place.in('.passover', 'apply', 'theirs', NONCE)
+  await mkdir(folder, { recursive: true })
+  await put(join(folder, 'intent'), folder)
+  const of = key()
+  expect(await apply('b', of)).toMatchObject({ applied: ['b'], settled: [{ id: 'theirs', outcome: 'ignored' }] })
+  expect(await undoApplied(home(), { id: of.id, undone_by: 'maria' })).toMatchObject({ undone: ['b'] })
+  expect(await lstat(folder)).toBeDefined()
+})
+
+it('a link and a folder with the name of a lock keep nobody from applying', async () => {
+  const home = place.in('.passover', 'apply')
+  await mkdir(join(home, 'lock-1.2.3.elsewhere', 'full'), { recursive: true })
+  // What it leads to was changed just now, whenever one looks.
+  await symlink('/proc/self', join(home, 'lock-4.5.6.elsewhere'))
+  expect(await apply('b')).toMatchObject({ applied: ['b'] })
 })
 
 it("one's own record counts in its own directory alone, and for nobody with another key", async () => {

@@ -1,7 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Credentials, TlsFiles } from '../connection/credentials.js'
 import type { Principal } from '../permissions/permissions.js'
+import { readRegularFileSync } from '../service/regular-file.js'
 
 /** Identifies a principal's credentials file. Services are named by their role alone. */
 export interface AccessFor {
@@ -39,10 +40,13 @@ export function projectAccess(project: string, who: AccessFor): ProjectAccess | 
   return { ...tls, ...(revoked_at === undefined ? {} : { revoked_at }) }
 }
 
+/** Maximum size of `keys.json` in bytes. */
+const MAX_KEYS_BYTES = 64 * 1024 * 1024
+
 /** Returns when a principal's credentials were revoked (ms), or `undefined` if they were not or the records cannot be read. */
 function revokedAt(auth: string, { role, name }: AccessFor): number | undefined {
   try {
-    const { principals } = JSON.parse(readFileSync(join(auth, 'keys.json'), 'utf8')) as {
+    const { principals } = JSON.parse(readRegularFileSync(join(auth, 'keys.json'), { max: MAX_KEYS_BYTES }).toString()) as {
       principals: { role: string; name: string; revoked_at?: unknown }[]
     }
     const found = principals.find((one) => one.name === name && fileName(one.role as Principal['role'], name) === fileName(role, name))

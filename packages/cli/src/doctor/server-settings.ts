@@ -1,7 +1,8 @@
 import { lookup } from 'node:dns/promises'
-import { readFileSync, statfsSync } from 'node:fs'
+import { statfsSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
+import { readRegularFileSync } from '@passover/bus/settings'
 
 /** Visible settings of a server: from its monitoring address, or for a project's own server from its configuration. */
 export interface ServerSettings {
@@ -98,11 +99,14 @@ export async function isLocalAddress(address: string): Promise<boolean> {
   return found.length > 0 && found.every((one) => one.address === '::1' || one.address.startsWith('127.') || own.includes(one.address))
 }
 
+/** Maximum size of a configuration in bytes. It grows with the number of agents. */
+const MAX_CONFIG_BYTES = 64 * 1024 * 1024
+
 /** Reads settings from the configuration that `passover up` wrote. */
 export function projectServerSettings(project: string): ServerSettings {
   const folder = join(project, 'nats')
   try {
-    const config = JSON.parse(readFileSync(join(folder, 'nats-server.conf'), 'utf8')) as {
+    const config = JSON.parse(readRegularFileSync(join(folder, 'nats-server.conf'), { max: MAX_CONFIG_BYTES }).toString()) as {
       jetstream?: { sync_interval?: unknown; max_file_store?: unknown }
     }
     const { sync_interval, max_file_store } = config.jetstream ?? {}

@@ -1,17 +1,7 @@
 import { spawnSync } from 'node:child_process'
-import {
-  accessSync,
-  chmodSync,
-  constants,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  writeFileSync,
-} from 'node:fs'
+import { accessSync, chmodSync, constants, existsSync, lstatSync, mkdirSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import { readRegularFileSync } from '@passover/bus/settings'
 import { ownershipFault, type TrustIssue } from './ownership.js'
 import { isSealed, missingKeyFault, sealOf } from './seal.js'
 import { PROJECT_FOLDER, searchRoot } from './search.js'
@@ -26,6 +16,8 @@ const MARK_TEXT = 'made-here'
 /** Files that are not trusted in a folder that this user did not create. */
 const OWN = ['server.json', 'nats', 'auth', 'evidence.key', 'gateway-tokens.json']
 const GIT_MS = 5_000
+/** Maximum size of the mark in bytes. The file may come from a repository. */
+const MAX_MARK_BYTES = 1_024
 
 export type OwnFolder = { ok: true; folder: string } | { ok: false; fault: TrustIssue }
 
@@ -45,7 +37,8 @@ export function ownFolder(directory: string, adopt = false): OwnFolder {
   const before = existsSync(folder)
   if (!before) mkdirSync(folder, { recursive: true, mode: 0o700 })
   const ignore = join(folder, '.gitignore')
-  if (!existsSync(ignore)) writeFileSync(ignore, '*\n')
+  // Not through a link to a file that does not exist.
+  if (!existsSync(ignore)) writeFileSync(ignore, '*\n', { flag: 'wx' })
   accessSync(folder, constants.W_OK | constants.X_OK)
   const isOwn = !before || isMarked(folder)
   if (!isOwn && !adopt && OWN.some((name) => existsSync(join(folder, name)))) return { ok: false, fault: foreign(folder) }
@@ -84,7 +77,7 @@ function foreign(folder: string): TrustIssue {
 
 function isMarked(folder: string): boolean {
   try {
-    return isSealed(folder, MARK_TEXT, readFileSync(join(folder, MARK), 'utf8').trim())
+    return isSealed(folder, MARK_TEXT, readRegularFileSync(join(folder, MARK), { max: MAX_MARK_BYTES }).toString().trim())
   } catch {
     return false
   }

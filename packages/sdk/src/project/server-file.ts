@@ -1,5 +1,6 @@
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { FileRefused, readRegularFileSync } from '@passover/bus/settings'
 import type { TrustIssue } from './ownership.js'
 import { isSealed, missingKeyFault, sealOf } from './seal.js'
 
@@ -21,6 +22,8 @@ export interface ServerFile {
 export type ServerFileRead = { kind: 'ok'; file: ServerFile } | { kind: 'absent' } | { kind: 'refused'; fault: TrustIssue }
 
 const NAME = 'server.json'
+/** Maximum size in bytes. The file may come from a repository. */
+const MAX_BYTES = 64 * 1024
 
 export function serverFilePath(folder: string): string {
   return join(folder, NAME)
@@ -31,8 +34,9 @@ export function readSealed(folder: string): ServerFileRead {
   const path = serverFilePath(folder)
   let text: string
   try {
-    text = readFileSync(path, 'utf8')
+    text = readText(path)
   } catch (error) {
+    if (error instanceof FileRefused) return refused(error.message, 'remove it and run `passover up` again')
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return { kind: 'absent' }
     return refused(`${path} cannot be read (${code})`, 'run the command as the user who ran `passover up`, or name a server with --server')
@@ -65,12 +69,16 @@ export function writeServerFile(folder: string, file: ServerFile): void {
 export function adoptServerFile(folder: string): void {
   let text: string
   try {
-    text = readFileSync(serverFilePath(folder), 'utf8')
+    text = readText(serverFilePath(folder))
   } catch {
     return
   }
   const parsed = parse(text)
   if (parsed) writeServerFile(folder, parsed)
+}
+
+function readText(path: string): string {
+  return readRegularFileSync(path, { max: MAX_BYTES }).toString()
 }
 
 function refused(why: string, hint: string): ServerFileRead {

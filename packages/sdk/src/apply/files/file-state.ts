@@ -12,7 +12,7 @@ export type FileState =
   | { kind: 'refused'; why: string }
 
 /** Maximum size in bytes. Contents in messages are never larger (LIMITS.content), so a larger file cannot equal one. */
-const MAX_BYTES = 256 * 1024 * 1024
+export const MAX_FILE_BYTES = 256 * 1024 * 1024
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY, W_OK } = constants
 
 /** Reads the state of files below a directory. The paths must have passed `checkPath`. */
@@ -43,7 +43,7 @@ export async function readStateIn(folder: DirectoryHandle, name: string): Promis
   if (!found) return { kind: 'absent' }
   if (found.isSymbolicLink()) return { kind: 'refused', why: 'it is a symbolic link' }
   if (!found.isFile()) return { kind: 'refused', why: found.isDirectory() ? 'it is a directory' : 'it is not a file' }
-  if (found.size > MAX_BYTES) return { kind: 'refused', why: 'it is too large' }
+  if (found.size > MAX_FILE_BYTES) return { kind: 'refused', why: 'it is too large' }
   if ((found.mode & 0o222) === 0) return { kind: 'refused', why: 'it is read-only' }
   const writable = await access(folder.at(name), W_OK).then(
     () => true,

@@ -1,9 +1,9 @@
-import { readFile } from 'node:fs/promises'
+import { readRegularFile } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { type AppliedBody, type PassKey, sha256 } from '@passover/schemas'
 import type { Deps } from '../../runtime/dependencies.js'
 import { codeOf, DirectoryHandle } from '../files/directory-handle.js'
-import { ownerOf } from '../files/file-state.js'
+import { MAX_FILE_BYTES, ownerOf } from '../files/file-state.js'
 import { makeFolders, removeFolders, type Swap, SwapError, stage, swapIn, unstage, versionOf } from '../files/file-swap.js'
 import type { Change } from '../plan/plan.js'
 import { forgetExcept, type LeftoverFile, remainingLeftovers } from './leftovers.js'
@@ -106,7 +106,7 @@ export async function throwUnfinished(directory: string, set: StoredSet, error: 
 /** Returns the content of a file from before a set. */
 export async function bytesBefore(directory: string, set: StoredSet, index: number): Promise<Buffer> {
   await using folder = await openSet(directory, set)
-  const bytes = await readFile(folder.at(bytesName(index)))
+  const bytes = await readRegularFile(folder.at(bytesName(index)), { max: MAX_FILE_BYTES })
   if (sha256(bytes) !== set.intent?.files[index]?.before?.hash) throw new Error(`the stored data of ${set.id} is damaged`)
   return bytes
 }

@@ -1,4 +1,5 @@
-import { open, readFile, rename, rm, rmdir } from 'node:fs/promises'
+import { open, rename, rm, rmdir } from 'node:fs/promises'
+import { FileRefused, readRegularFile } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { appliedBody, passKey, storedId } from '@passover/schemas'
 import { z } from 'zod'
@@ -43,7 +44,7 @@ export interface StoredSet {
   nonce: string
   /** Intent of the set. `undefined` if the set is `foreign`, or if its process was killed before the intent was complete, so that nothing changed. */
   intent: Intent | undefined
-  /** True if this user did not write the intent for this directory. Such a set is never acted upon. */
+  /** True if this user did not write the intent for this directory, or if it is not a regular file in a folder. Such a set is never acted upon. */
   foreign: boolean
   /** True if every file is in place. */
   applied: boolean
@@ -55,6 +56,8 @@ export interface StoredSet {
 
 /** Name of the intent file: a line with the seal, then JSON. */
 const INTENT = 'intent'
+/** Maximum size of that file in bytes, far above that of an output's list of files. The list may come from a repository. */
+const MAX_INTENT_BYTES = 64 * 1024 * 1024
 export type Mark = 'applied' | 'told' | 'left'
 
 /** Opens the journal folder of a directory. Returns `undefined` if there is none yet. Throws if it cannot be created or is not trusted. */
@@ -95,10 +98,12 @@ export async function listSets(directory: string, home: DirectoryHandle, only?: 
 }
 
 async function readSet(directory: string, { id, nonce }: { id: string; nonce: string }): Promise<StoredSet> {
-  await using folder = await openSet(directory, { id, nonce })
+  const reached = await DirectoryHandle.reach(directory, [...HOME, id, nonce])
+  if (reached.kind !== 'folder') return { id, nonce, intent: undefined, foreign: true, applied: false, told: false, left: false }
+  await using folder = reached.folder
   const names = await folder.names()
-  const sealed = await readFile(folder.at(INTENT), 'utf8').catch(ignoreUnreadable)
-  const [seal, text = ''] = sealed?.split('\n', 2) ?? []
+  const sealed = await readRegularFile(folder.at(INTENT), { max: MAX_INTENT_BYTES }).catch(ignoreUnreadable)
+  const [seal, text = ''] = sealed?.toString().split('\n', 2) ?? []
   const foreign = seal !== undefined && !isSealed(directory, text, seal)
   const parsed = seal === undefined || foreign ? undefined : intent.parse(JSON.parse(text))
   if (parsed && (parsed.nonce !== nonce || parsed.key.id !== id))
@@ -107,9 +112,9 @@ async function readSet(directory: string, { id, nonce }: { id: string; nonce: st
   return { id, nonce, intent: parsed, foreign, applied: has('applied'), told: has('told'), left: has('left') }
 }
 
-/** Treats a file that only another user can read as a file without a valid seal. */
+/** Treats a file that only another user can read, a symbolic link and a device as a file without a valid seal. */
 function ignoreUnreadable(error: unknown): string | undefined {
-  return codeOf(error) === 'EACCES' ? '' : ignoreMissing(error)
+  return error instanceof FileRefused || codeOf(error) === 'EACCES' ? '' : ignoreMissing(error)
 }
 
 /** Writes a sealed intent. From now on a kill can be recovered. */
