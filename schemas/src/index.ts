@@ -96,6 +96,8 @@ export {
   answeredPass,
   type ListAnswer,
   listAnswer,
+  type OtherAgentRow,
+  otherAgentRow,
   type PassAnswer,
   type PassRow,
   passAnswer,

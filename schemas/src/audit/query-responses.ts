@@ -167,6 +167,10 @@ export const agentRow = z.object({
 })
 export type AgentRow = z.infer<typeof agentRow>
 
-/** Answer to `{ op: 'agents' }`, sorted by name. */
-export const agentsAnswer = z.union([z.object({ ok: z.literal(true), agents: z.array(agentRow) }), refusal])
+/** What an agent is told of another one. */
+export const otherAgentRow = z.object({ agent: agentRecord.pick({ name: true, roles: true }) })
+export type OtherAgentRow = z.infer<typeof otherAgentRow>
+
+/** Answer to `{ op: 'agents' }`, sorted by name. An asker that may not see every pass gets its own row, and names and roles of the others. */
+export const agentsAnswer = z.union([z.object({ ok: z.literal(true), agents: z.array(z.union([agentRow, otherAgentRow])) }), refusal])
 export type AgentsAnswer = z.infer<typeof agentsAnswer>

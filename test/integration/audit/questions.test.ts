@@ -1,7 +1,7 @@
 import { ARCHIVE_BUCKET, Archive, Manifest, SEGMENT_SIZE } from '@passover/archive'
 import { type AuditRunning, deletePass } from '@passover/audit'
 import { type Bus, decode, encode } from '@passover/bus'
-import { findPass } from '@passover/operator'
+import { askAgents, findPass } from '@passover/operator'
 import {
   type AgentsAnswer,
   agentsAnswer,
@@ -197,9 +197,19 @@ describe('audit: asking', () => {
     const answer: AgentsAnswer = agentsAnswer.parse(await maria.ask({ op: 'agents' }))
     const rows = answer.ok ? answer.agents : []
     expect(rows.map(({ agent }) => agent.name)).toEqual(['alice', 'audit', 'mallory', 'scout'])
+    expect(await askAgents(maria)).toEqual(rows)
     expect(rows.find(({ agent }) => agent.name === 'scout')).toMatchObject({ open: 1, waiting: 0 })
     expect(rows.find(({ agent }) => agent.name === 'audit')).toMatchObject({ open: 0, waiting: 1 })
     expect(rows.find(({ agent }) => agent.name === 'alice')).toMatchObject({ originated: 2 })
+  })
+
+  it('an agent is told the names and roles of others, and the rest of itself alone', async () => {
+    const full = await askAgents(maria)
+    const expected = full.map((row) => (row.agent.name === 'alice' ? row : { agent: { name: row.agent.name, roles: row.agent.roles } }))
+    expect(await alice.ask({ op: 'agents' })).toEqual({ ok: true, agents: expected })
+    expect(await maria.ask({ op: 'agents', own: true })).toMatchObject({ agents: full.map(() => ({ agent: {} })) })
+    expect(JSON.stringify(await maria.ask({ op: 'agents', own: true }))).not.toContain('originated')
+    await expect(askAgents(alice)).rejects.toMatchObject({ code: 'E013' })
   })
 
   it('what is no question, and what nobody knows, is answered as an error', async () => {

@@ -156,8 +156,11 @@ beforeAll(async () => {
   )
   entry = record.entry as Record<string, unknown>
   metadata = record.metadata as Record<string, unknown>
-  const answer = agentsAnswer.parse(await asker?.ask({ op: 'agents' }))
-  agents = answer.ok ? answer.agents.map(({ agent }) => agent) : []
+  // An agent is told its own record alone.
+  const answers = await Promise.all(
+    [lead, helper].map(async (one) => agentsAnswer.parse(await world.buses.get(one)?.ask({ op: 'agents' }))),
+  )
+  agents = answers.flatMap((answer) => (answer.ok ? answer.agents : [])).flatMap((row) => ('open' in row ? [row.agent] : []))
 })
 afterAll(async () => {
   await world?.[Symbol.asyncDispose]()

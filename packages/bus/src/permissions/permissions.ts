@@ -104,7 +104,7 @@ export function usersFor(principals: Principal[], subjects: Subjects, passwordOf
 function agentGrants({ name, originates, subagent }: Extract<Principal, { role: 'agent' }>, context: PermissionContext): Grant[] {
   const { subjects } = context
   return [
-    publish(subjects.ask(name), 'query its own passes, and the time'),
+    publish(subjects.ask(name), 'query its own passes, the names and roles of agents, and the time'),
     publish(subjects.register(name), 'register itself where registration is open'),
     ...(originates ? originatorGrants(name, subjects) : []),
     ...(subagent ? subagentGrants(name, subjects) : []),

@@ -78,9 +78,13 @@ export async function askInbox(bus: Bus, filter: InboxFilter): Promise<Omit<Extr
   return page
 }
 
-/** Returns the registered agents with their open passes. */
+/** Returns the registered agents with their open passes. Throws Failure E013 if the asker may not see every pass. */
 export async function askAgents(bus: Bus): Promise<AgentRow[]> {
-  return (await ask(bus, { op: 'agents' }, agentsAnswer)).agents
+  const { agents } = await ask(bus, { op: 'agents' }, agentsAnswer)
+  return agents.map((row) => {
+    if ('open' in row) return row
+    throw new Failure('E013', `${bus.identity} is told the names and roles of other agents alone: the rest is for people`)
+  })
 }
 
 export interface PassRef {

@@ -2,6 +2,7 @@ import { type Bus, type Consumption, QuestionLimits } from '@passover/bus'
 import { type CheckSchema, isBody, passError } from '@passover/core'
 import {
   type AcknowledgedAnswer,
+  type AgentRow,
   type AgentsAnswer,
   type AnsweredDecision,
   type AnsweredPass,
@@ -135,7 +136,7 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
     case 'list':
       return await answerList(deps, asker, data)
     case 'agents':
-      return { ok: true, agents: await deps.lists.agents() }
+      return await answerAgents(deps, asker)
     case 'acknowledged':
       return { ok: true, returns: await acknowledgedOf(deps, asker, data.returns) }
     case 'inbox':
@@ -161,6 +162,14 @@ async function answerList(deps: AnswerDeps, asker: string, asked: Extract<Questi
   const { op: _, limit = DEFAULT_LIMIT, ...filter } = asked
   const own = deps.seesAll(asker) ? {} : { party: asker }
   return { ok: true, ...(await deps.lists.list({ ...filter, ...own }, limit)) }
+}
+
+/** Lists the registered agents. Limits, load and revocations of an agent are for people and for the agent itself. */
+async function answerAgents({ lists, seesAll }: AnswerDeps, asker: string): Promise<AgentsAnswer> {
+  const rows = await lists.agents()
+  if (seesAll(asker)) return { ok: true, agents: rows }
+  const own = ({ agent }: AgentRow) => agent.name === asker
+  return { ok: true, agents: rows.map((row) => (own(row) ? row : { agent: { name: row.agent.name, roles: row.agent.roles } })) }
 }
 
 async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Question, { op: 'pass' }>): Promise<PassAnswer> {
