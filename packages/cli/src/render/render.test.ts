@@ -1,5 +1,5 @@
 import { type PassResult, statusLabel } from '@passover/operator'
-import type { AnsweredPass, PassRow } from '@passover/schemas'
+import type { AnsweredPass, PassRow, WorkOutput } from '@passover/schemas'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
 import { renderPassRows, statusColor } from './pass-rows.js'
@@ -83,7 +83,7 @@ describe('one pass', () => {
   it('tells chain, times between, decisions, and what is ignored', () => {
     const text = renderPass(
       pass,
-      { output: { status: 'completed', subagent_id: 'audit' } },
+      { output: { status: 'completed', subagent_id: 'audit' } as WorkOutput },
       { colors, columns: undefined, person: 'maria', now: 5_000 },
     )
     expect(text).toContain('root → alice → audit (depth 1 of 3)')
@@ -126,7 +126,11 @@ describe('one pass', () => {
   it('shows a message to its originator alone to that one, and to nobody else', () => {
     const message = { type: 'message', role: 'internal', content: 'between us', visibility: 'originator_only' } as const
     const shownTo = (person: string) =>
-      renderPass(pass, { output: { status: 'completed', artifacts: [message] } }, { colors, columns: undefined, person, now: 5_000 })
+      renderPass(
+        pass,
+        { output: { status: 'completed', artifacts: [message] } as unknown as WorkOutput },
+        { colors, columns: undefined, person, now: 5_000 },
+      )
     expect(shownTo('alice')).toContain('between us')
     expect(shownTo('maria')).toContain('(a message that only the originator can read)')
     expect(shownTo('maria')).not.toContain('between us')

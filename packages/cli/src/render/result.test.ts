@@ -1,4 +1,4 @@
-import type { WorkArtifact } from '@passover/schemas'
+import type { WorkArtifact, WorkOutput } from '@passover/schemas'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
 import { renderOutput, renderResult } from './result.js'
@@ -32,6 +32,8 @@ describe('an artifact', () => {
     expect(shown({ ...SECRET, visibility: 'user_visible' })).toEqual(['  between us'])
     expect(shown(SECRET, { as: 'originator' })).toEqual(['  between us'])
     expect(shown(SECRET)).toEqual(['  (a message that only the originator can read)'])
-    expect(renderResult({ output: { status: 'completed', artifacts: [SECRET], summary } }, { colors })).not.toContain('between us')
+    expect(
+      renderResult({ output: { status: 'completed', artifacts: [SECRET], summary } as unknown as WorkOutput }, { colors }),
+    ).not.toContain('between us')
   })
 })
