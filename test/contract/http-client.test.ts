@@ -63,8 +63,8 @@ const CALLS: Record<string, (client: HttpClient) => Promise<unknown>> = {
   listAudit: (client) => all(client.audit(ALL)),
   listReturns: (client) => all(client.returns(FILTER)),
   listPasses: (client) => all(client.passes.list(ALL)),
-  createPass: (client) => client.passes.create(PASS, { wait_s: 5, key: 'k', traceparent: '00-x' }),
-  showPass: (client) => client.passes.get(ID, { ...PARTIES, history: true, wait_s: 2.5 }),
+  createPass: (client) => client.passes.create(PASS, { waitSeconds: 5, key: 'k', traceparent: '00-x' }),
+  showPass: (client) => client.passes.get(ID, { ...PARTIES, history: true, waitSeconds: 2.5 }),
   cancelPass: (client) => client.passes.cancel(ID, { ...PARTIES, reason: 'r' }),
   approvePass: (client) => client.passes.approve(ID, { ...PARTIES, item: 'apply', only: [1], digest: 'd', reason: 'r' }),
   denyPass: (client) => client.passes.deny(ID),
@@ -121,6 +121,17 @@ describe('the client of the HTTP API', () => {
     expect([...first.headers.keys()].filter((header) => !COMMON.has(header)).sort()).toEqual(documented('header').sort())
     expect(first.body !== undefined).toBe(operation?.requestBody !== undefined)
     if (documented('path').length > 0) expect(first.path).toContain(`/${encodeURIComponent(ID)}`)
+  })
+
+  it('refuses options with the names that they had before, and sends nothing', async () => {
+    const { asked, client } = asking()
+    await expect(client.passes.create(PASS, { wait_s: 5 } as never)).rejects.toMatchObject({
+      code: 'E005',
+      message: 'wait_s is waitSeconds now',
+    })
+    await expect(client.passes.get(ID, { wait_s: 5 } as never)).rejects.toMatchObject({ message: 'wait_s is waitSeconds now' })
+    expect(() => connectHttp({ url: 'http://gateway:8080', most_wait_ms: 0 } as never)).toThrow('most_wait_ms is maxWaitMs now')
+    expect(asked).toEqual([])
   })
 
   it('goes from page to page, waits in whole seconds, and goes on after the event that it is told', async () => {

@@ -41,7 +41,7 @@ describe('busFromEnvironment', () => {
     }
     expect(signIn([])).toEqual({ user: 'x', pass: 'y' })
     expect(signIn(['NATS_URL'])).toEqual({ user: 'a', pass: 'b' })
-    expect(signIn(['NATS_URL', 'PASSOVER_CREDENTIALS'])).toEqual({ creds_file: '/c' })
+    expect(signIn(['NATS_URL', 'PASSOVER_CREDENTIALS'])).toEqual({ credsFile: '/c' })
     expect(signIn(['NATS_URL', 'PASSOVER_CREDENTIALS', 'NATS_CREDS'])).toEqual({ user: 'u', pass: 'p' })
     expect(signIn(['NATS_URL', 'PASSOVER_CREDENTIALS', 'NATS_CREDS', 'NATS_USER'])).toEqual({ token: 't' })
     expect(busFromEnvironment({ PASSOVER_SERVER: 'a:1', NATS_URL: 'b:2' }, none).servers).toEqual(['nats://a:1'])

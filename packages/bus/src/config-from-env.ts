@@ -65,7 +65,7 @@ export function signInFromEnvironment(env: Environment, readFile: ReadText): Cre
   if (given) return namedCredentials(given, readFile, 'PASSOVER_CREDENTIALS')
   if (file) {
     if (readFile(file) === undefined) throw unreadable(file, 'NATS_CREDS')
-    return { creds_file: file }
+    return { credsFile: file }
   }
   if (user && pass) return { user, pass }
   return token ? { token } : undefined
@@ -83,7 +83,7 @@ export function namedCredentials(given: string, readFile: ReadText, by: string):
   // Otherwise the path would be sent as a token, and the server would refuse it without mentioning the file.
   if (text === undefined && /^[^\s:]+\.creds$/.test(given)) throw unreadable(given, by)
   const credentials = parseCredentials(text ?? given)
-  return text !== undefined && 'creds' in credentials ? { creds_file: given } : credentials
+  return text !== undefined && 'creds' in credentials ? { credsFile: given } : credentials
 }
 
 /** Reads the path of the certificate authority's PEM file from PASSOVER_CA, else NATS_CA. */

@@ -27,7 +27,7 @@ export interface SignedWebhook {
  * Verifies that a webhook was sent with the secret, and within the last five minutes, so that an old one cannot be replayed. The header may contain
  * several `v1` while the secret is being changed. Throws a TypeError if the body is neither text nor bytes.
  */
-export function verifyWebhook({ body, signature, secret }: SignedWebhook, now = Date.now(), tolerance_ms = TOLERANCE_MS): WebhookVerdict {
+export function verifyWebhook({ body, signature, secret }: SignedWebhook, now = Date.now(), toleranceMs = TOLERANCE_MS): WebhookVerdict {
   if (typeof body !== 'string' && !(body instanceof Uint8Array))
     throw new TypeError('body: must be the text or bytes of the request as received, not the parsed value')
   // Some frameworks turn a repeated header into a list.
@@ -39,7 +39,7 @@ export function verifyWebhook({ body, signature, secret }: SignedWebhook, now = 
   const wanted = mac(secret, Number(seconds), text)
   if (!given.some((one) => equal(one, wanted))) return { ok: false, why: 'another secret or another body' }
   const sent_at = Number(seconds) * 1000
-  return Math.abs(now - sent_at) > tolerance_ms ? { ok: false, why: 'too old or from the future' } : { ok: true, sent_at }
+  return Math.abs(now - sent_at) > toleranceMs ? { ok: false, why: 'too old or from the future' } : { ok: true, sent_at }
 }
 
 function mac(secret: string, seconds: number, body: string): string {

@@ -24,7 +24,7 @@ describe('readEnvironment', () => {
   test('keeps the path of a credentials file, which is read again at each connection', () => {
     const creds = '-----BEGIN NATS USER JWT-----\nabc\n------END NATS USER JWT------'
     const { credentials } = readEnvironment({ PASSOVER_CREDENTIALS: '/etc/dispatcher.creds' }, () => creds).bus
-    expect(credentials).toEqual({ creds_file: '/etc/dispatcher.creds' })
+    expect(credentials).toEqual({ credsFile: '/etc/dispatcher.creds' })
   })
 
   test('passes on prefix, stream, registration, window and policy', () => {

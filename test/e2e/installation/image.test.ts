@@ -61,7 +61,7 @@ function ask(client: HttpClient, index: number): Promise<string> {
   const pass = { subagent: 'echo', reason: 'test', work_context: { objective: objectiveOf(index) }, timeout_ms: 120_000 }
   return until(
     async () => {
-      const { output } = await client.passes.create(pass, { key: `pass-${index}`, wait_s: 60 })
+      const { output } = await client.passes.create(pass, { key: `pass-${index}`, waitSeconds: 60 })
       return typeof output?.output === 'string' ? output.output : undefined
     },
     { what: `pass ${index} is answered`, deadline_ms: 180_000 },

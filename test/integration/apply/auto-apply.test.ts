@@ -53,9 +53,9 @@ beforeEach(async () => {
   }
 })
 
-async function inDirectory(auto_apply: boolean, say?: (line: string) => void): Promise<Agent> {
+async function inDirectory(autoApply: boolean, say?: (line: string) => void): Promise<Agent> {
   const bus = await openBus({ servers: world.world.nats.servers, identity: 'alice', onError: () => undefined })
-  return createAgent({ bus, clock: clockOf(bus), random, ...(say && { say }) }, { directory: place.directory, auto_apply })
+  return createAgent({ bus, clock: clockOf(bus), random, ...(say && { say }) }, { directory: place.directory, autoApply })
 }
 
 /** Passes a change of `file` over, under these conditions. */

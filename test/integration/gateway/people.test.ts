@@ -49,7 +49,7 @@ describe('people at the HTTP API', () => {
       unverified: true,
       item: 'dispatch',
     })
-    expect(await ann.passes.get(id, { wait_s: 20 })).toMatchObject({ output: { status: 'completed' } })
+    expect(await ann.passes.get(id, { waitSeconds: 20 })).toMatchObject({ output: { status: 'completed' } })
     expect(await ann.passes.plan(id)).toMatchObject({
       may_apply: false,
       changes: [{ number: 1, verdict: 'undecided', modification: { path: 'a.ts' } }],
@@ -74,7 +74,7 @@ describe('people at the HTTP API', () => {
     const new_content = `${lines.map((line) => `${line} changed`).join('\n')}\n`
     const artifacts = [{ ...CHANGE, old_content, new_content }]
     await (await world.agents.agent('rewriter')).onPass(async () => ({ summary: 'all of it', artifacts, output: 'done' }))
-    const { id } = await client('agent~alice').passes.create({ ...request, subagent: 'rewriter' }, { wait_s: 20 })
+    const { id } = await client('agent~alice').passes.create({ ...request, subagent: 'rewriter' }, { waitSeconds: 20 })
     const [people, agents] = await Promise.all([client('ann').passes.plan(id), client('agent~alice').passes.plan(id)])
     expect(people.files).toMatchObject([{ added: 700, removed: 700, diff: expect.any(String) }])
     expect(agents.files).toMatchObject([{ omitted: 'too_many_changes' }])
@@ -85,10 +85,10 @@ describe('people at the HTTP API', () => {
 
   it('are asked twice for one pass by its id or key, and cancel', async () => {
     const alice = client('agent~alice')
-    const first = await alice.passes.create(request, { key: 'build 7', wait_s: 20 })
-    const again = await alice.passes.create(request, { key: 'build 7', wait_s: 20 })
+    const first = await alice.passes.create(request, { key: 'build 7', waitSeconds: 20 })
+    const again = await alice.passes.create(request, { key: 'build 7', waitSeconds: 20 })
     expect(again.id).toBe(first.id)
-    await expect(alice.passes.create({ ...request, reason: 'another' }, { key: 'build 7', wait_s: 20 })).rejects.toMatchObject({
+    await expect(alice.passes.create({ ...request, reason: 'another' }, { key: 'build 7', waitSeconds: 20 })).rejects.toMatchObject({
       code: 'E005',
     })
     const { id } = await alice.passes.create({ ...request, override: { hold_before_dispatch: true } })
@@ -106,7 +106,7 @@ describe('people at the HTTP API', () => {
     const other = await alice.passes.create({ ...request, override: { hold_before_dispatch: true } })
     expect(await client('ann').passes.cancel(other.id)).toMatchObject({ id: other.id, by: 'ann', unverified: true })
     await expect(alice.passes.cancel(first.id)).rejects.toMatchObject({ code: 'E043', context: { status: 409 } })
-    await expect(alice.passes.create({ ...request, subagent: 'nobody' }, { wait_s: 20 })).rejects.toMatchObject({
+    await expect(alice.passes.create({ ...request, subagent: 'nobody' }, { waitSeconds: 20 })).rejects.toMatchObject({
       code: 'E001',
       context: { status: 404 },
     })

@@ -67,7 +67,7 @@ describe.each(PERMITTED_MODES)('a gateway on a server that enforces who may do w
     const request = { subagent: 'judge', reason: 'r', work_context: { objective: 'o' } }
     const client = (token: string) => connectHttp({ url, token })
 
-    const { id } = await client('agent~alice').passes.create(request, { wait_s: 20 })
+    const { id } = await client('agent~alice').passes.create(request, { waitSeconds: 20 })
     expect(await client('maria').passes.get(id)).toMatchObject({ output: { output: 'judged' } })
     const mine: unknown[] = []
     await until(

@@ -97,7 +97,7 @@ describe('an output_schema', () => {
   it('is applied by originator and audit where the worker did not', async () => {
     const alice = await world.agent('alice')
     await using bus = await openBus({ servers: world.world.nats.servers, identity: 'liar' })
-    await using liar = createAgent({ bus, clock: clockOf(bus), random }, { directory: '/', session_id: 's' })
+    await using liar = createAgent({ bus, clock: clockOf(bus), random }, { directory: '/', sessionId: 's' })
     await using _worker = await liar.onPass(() => 'no score')
     for (let n = 0; n < 2; n++) {
       const handle = alice.passOver({ subagent: 'liar', reason: 'x', work_context: { objective: 'y' } })

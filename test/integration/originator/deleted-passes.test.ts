@@ -20,7 +20,7 @@ describe('a pass that the stream has deleted', () => {
     const plain = await world.agent('alice')
     const own = world.buses.get(plain)
     if (!own) throw new Error('no bus')
-    await using alice = createAgent({ bus: own, clock: clockOf(own), random }, { directory: '/', session_id: 's', id_window_ms: WINDOW_MS })
+    await using alice = createAgent({ bus: own, clock: clockOf(own), random }, { directory: '/', sessionId: 's', idWindowMs: WINDOW_MS })
     const id = world.world.id()
     const ask = (reason: string) => alice.passOver({ subagent: 'counter', reason, work_context, id })
     expect((await ask('once')).output).toBe('run 1')

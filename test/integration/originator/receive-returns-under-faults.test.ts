@@ -34,7 +34,7 @@ const asks = (reason: string) => ({ subagent: 'echo', reason, work_context: { ob
 async function agentOn(name: string, session_id: string, hear?: (heard: ReceivedReturn, on: (heard: ReceivedReturn) => void) => void) {
   const bus = await openBus({ servers: all.world.nats.servers, identity: name, onError: () => undefined })
   const deps = { bus: hear ? hearing(bus, hear) : bus, clock: clockOf(bus), random: { bytes: (n: number) => randomBytes(n) } }
-  return createAgent(deps, { directory: '/p', session_id })
+  return createAgent(deps, { directory: '/p', sessionId: session_id })
 }
 
 function hearing(bus: Bus, hear: (heard: ReceivedReturn, on: (heard: ReceivedReturn) => void) => void): Bus {

@@ -77,7 +77,7 @@ describe.each(PERMITTED_MODES)('with permissions enforced, $mode', ({ start }) =
     const process = async () => {
       const bus = await fixture.bus(PRINCIPALS.alice)
       const random = { bytes: (n: number) => randomBytes(n) }
-      return { bus, agent: createAgent({ bus, clock: clockOf(bus), random }, { directory: '/p', durable_returns: true }) }
+      return { bus, agent: createAgent({ bus, clock: clockOf(bus), random }, { directory: '/p', durableReturns: true }) }
     }
     const before = await process()
     await expect(before.agent.onDurableReturn(() => undefined)).rejects.toMatchObject({ code: 'E013' })

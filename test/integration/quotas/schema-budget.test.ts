@@ -31,8 +31,8 @@ it('goes on projecting when an agent’s schema is catastrophic, and marks its r
   await using alice = await agentOf('alice')
   await using evil = await agentOf('evil')
   await using good = await agentOf('good')
-  await using _e = await evil.onPass(() => Promise.resolve(`${'a'.repeat(30)}!`), { concurrency: 64, output_schema: CATASTROPHIC })
-  await using _g = await good.onPass(() => Promise.resolve('fine'), { output_schema: { properties: { output: { minLength: 10 } } } })
+  await using _e = await evil.onPass(() => Promise.resolve(`${'a'.repeat(30)}!`), { concurrency: 64, outputSchema: CATASTROPHIC })
+  await using _g = await good.onPass(() => Promise.resolve('fine'), { outputSchema: { properties: { output: { minLength: 10 } } } })
   const work_context = { objective: 'x' }
   const passes = Array.from({ length: RESULTS }, () =>
     alice.passOver({ subagent: 'evil', reason: 'r', work_context, return_required: false }),

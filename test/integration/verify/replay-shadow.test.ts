@@ -48,7 +48,7 @@ async function shadowInstallation(): Promise<string[]> {
   opened.unshift(await startDispatcher({ ...deps, bus: await shadowBus('passover'), random }, {}))
   opened.unshift(await startAudit({ ...deps, bus: await shadowBus('passover') }, { open: true }))
   const bus = await shadowBus('audit')
-  const agent = createAgent({ bus, clock: clockOf(bus), random: deps.random }, { directory: '/project', session_id: 'of-the-shadow' })
+  const agent = createAgent({ bus, clock: clockOf(bus), random: deps.random }, { directory: '/project', sessionId: 'of-the-shadow' })
   opened.unshift(agent)
   const seen: string[] = []
   await agent.onPass((pass) => {

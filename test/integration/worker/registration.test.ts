@@ -46,7 +46,7 @@ test('returns wait for whom a person let them wait, without a word in connect();
   const refused = alice.onDurableReturn(() => undefined)
   await expect(refused).rejects.toMatchObject({
     code: 'E005',
-    message: expect.stringMatching(/durable_returns: true.*passover agents set alice --durable-returns/),
+    message: expect.stringMatching(/durableReturns: true.*passover agents set alice --durable-returns/),
   })
   const from = (await world.world.bus.bounds()).last + 1
   await world.world.agentRecord('alice', { originates: 'always', subagent: false, durable_returns: { from } })

@@ -167,6 +167,13 @@ describe('a worker', () => {
     await expect(agent.onPass(() => 'x', { concurency: 1 } as never)).rejects.toMatchObject({
       message: 'concurency: unknown option; did you mean concurrency?',
     })
+    await expect(agent.onPass(() => 'x', { drain_ms: 1 } as never)).rejects.toMatchObject({
+      code: 'E005',
+      message: 'drain_ms is drainMs now',
+    })
+    await expect(agent.apply('some-given-id', { applied_by: 'x' } as never)).rejects.toMatchObject({
+      message: 'applied_by is appliedBy now',
+    })
     await expect(agent.onPass('x' as never)).rejects.toMatchObject({ code: 'E005', context: { field: 'handler' } })
   })
 })

@@ -63,7 +63,7 @@ export async function keeper(simulation: Simulation, process: Process): Promise<
 async function agent(simulation: Simulation, process: Process, name: string): Promise<Agent> {
   const bus = await simulation.connect(process, name)
   const deps = { bus, clock: clockOf(bus), random: randomOf(process) }
-  return createAgent(deps, { directory: '/p', id_window_ms: simulation.plan.id_window_ms })
+  return createAgent(deps, { directory: '/p', idWindowMs: simulation.plan.id_window_ms })
 }
 
 export async function worker(simulation: Simulation, process: Process): Promise<void> {

@@ -64,7 +64,7 @@ export class AgentWorld implements AsyncDisposable {
       tracing: await openTracing({ env: {}, service: name, say: () => undefined }),
       ...(faults && { faults }),
     }
-    const agent = createAgent(deps, { directory: '/project', session_id: session_id || undefined })
+    const agent = createAgent(deps, { directory: '/project', sessionId: session_id || undefined })
     this.buses.set(agent, bus)
     this.#opened.unshift(agent)
     return agent

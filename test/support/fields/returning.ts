@@ -29,7 +29,7 @@ async function autoApplied(bench: Bench): Promise<{ ended: string; file: string 
   const directory = await mkdtemp(join(tmpdir(), 'fields-'))
   const bus = await openBus({ servers: bench.all.world.nats.servers, identity: 'alice', onError: () => undefined })
   const random = { bytes: (n: number) => randomBytes(n) }
-  await using alice = createAgent({ bus, clock: clockOf(bus), random }, { directory, auto_apply: true })
+  await using alice = createAgent({ bus, clock: clockOf(bus), random }, { directory, autoApply: true })
   await using _worker = await bench.works(() => ({
     auto_apply_allowed: true,
     artifacts: [{ type: 'file_modification', path: 'a', old_content: 'old', new_content: 'new', reason: 'r', confidence: 'high' }],

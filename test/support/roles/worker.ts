@@ -86,7 +86,7 @@ await agent.onPass(
     if (does === 'propose') return { output, artifacts: [PROPOSED] }
     return does === 'partly' ? { status: 'partial' as const, output } : output
   },
-  { drain_ms: Number(process.env.DRAIN_MS ?? 10_000) },
+  { drainMs: Number(process.env.DRAIN_MS ?? 10_000) },
 )
 drainOnSignals(agent)
 await say('ready')

@@ -35,7 +35,7 @@ export function projectAccess(project: string, who: AccessFor): ProjectAccess | 
   const file = credentialsPath(auth, who)
   const authority = authorityPath(auth)
   const tls = existsSync(authority) ? { tls: { ca: authority } } : {}
-  if (existsSync(file)) return { credentials: { creds_file: file }, ...tls }
+  if (existsSync(file)) return { credentials: { credsFile: file }, ...tls }
   const revoked_at = revokedAt(auth, who)
   return { ...tls, ...(revoked_at === undefined ? {} : { revoked_at }) }
 }

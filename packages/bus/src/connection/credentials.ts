@@ -3,10 +3,10 @@ import type { ConnectionOptions } from '@nats-io/transport-node'
 import { credsAuthenticator, nkeyAuthenticator } from '@nats-io/transport-node'
 
 /**
- * Credentials of a connection. `nkey` is a seed (`SU…`), `creds` the text of a credentials file. `creds_file` is the path of one, read at each
+ * Credentials of a connection. `nkey` is a seed (`SU…`), `creds` the text of a credentials file. `credsFile` is the path of one, read at each
  * connection attempt: a process whose credentials were rotated reconnects with the new ones.
  */
-export type Credentials = { user: string; pass: string } | { token: string } | { nkey: string } | { creds: string } | { creds_file: string }
+export type Credentials = { user: string; pass: string } | { token: string } | { nkey: string } | { creds: string } | { credsFile: string }
 
 /** Claims of a credentials file. */
 export interface CredentialsFacts {
@@ -29,7 +29,7 @@ export function authentication(credentials: Credentials | undefined): Pick<Conne
   if ('nkey' in credentials) return { authenticator: nkeyAuthenticator(bytes.encode(credentials.nkey)) }
   // The client's parser requires a newline after the last line, which may have been trimmed.
   if ('creds' in credentials) return { authenticator: credsAuthenticator(bytes.encode(`${credentials.creds}\n`)) }
-  return { authenticator: credsAuthenticator(rereading(credentials.creds_file)) }
+  return { authenticator: credsAuthenticator(rereading(credentials.credsFile)) }
 }
 
 /** Paths of PEM files. */
@@ -50,9 +50,9 @@ export function tlsOptions(files: TlsFiles | undefined): Pick<ConnectionOptions,
 
 /** Reads the claims of credentials without verifying them. Returns `undefined` for other kinds and for unreadable files. */
 export function credentialsFacts(credentials: Credentials | undefined): CredentialsFacts | undefined {
-  if (!credentials || !('creds' in credentials || 'creds_file' in credentials)) return undefined
+  if (!credentials || !('creds' in credentials || 'credsFile' in credentials)) return undefined
   try {
-    const text = 'creds' in credentials ? credentials.creds : readFileSync(credentials.creds_file, 'utf8')
+    const text = 'creds' in credentials ? credentials.creds : readFileSync(credentials.credsFile, 'utf8')
     const token = /-----BEGIN NATS USER JWT-----\s*(\S+)/.exec(text)?.[1]
     const claims = JSON.parse(Buffer.from(token?.split('.')[1] ?? '', 'base64url').toString('utf8')) as Record<string, unknown>
     const {

@@ -96,5 +96,5 @@ export class ClusterAccess {
 
 /** Returns the credentials of a user in a folder, or none if there is no folder. */
 export function credentialsIn(folder: string | undefined, user: string): { credentials?: Credentials } {
-  return folder === undefined ? {} : { credentials: { creds_file: join(folder, `${user}.creds`) } }
+  return folder === undefined ? {} : { credentials: { credsFile: join(folder, `${user}.creds`) } }
 }

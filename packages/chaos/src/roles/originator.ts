@@ -31,7 +31,7 @@ const stopping = new AbortController()
 process.on('message', (message) => {
   if ((message as { stop?: boolean }).stop) stopping.abort()
 })
-const agent = await retryUntilDone(() => connect({ agent: name, servers, ...credentialsIn(folder, name), durable_returns: durable }))
+const agent = await retryUntilDone(() => connect({ agent: name, servers, ...credentialsIn(folder, name), durableReturns: durable }))
 // Takes the returns that arrived while it was away. Results for the log come from `tell` below.
 if (durable) await retryUntilDone(() => agent.onDurableReturn(() => undefined))
 const under = new Set<Promise<void>>()

@@ -54,7 +54,7 @@ export async function openIsolatedProject(
     },
     tls: records.tls?.ca ? { ca: auth.authority } : undefined,
     people,
-    credentials: (role) => ({ creds_file: auth.credentials({ role, name: serviceName(role) }) }),
+    credentials: (role) => ({ credsFile: auth.credentials({ role, name: serviceName(role) }) }),
     [Symbol.dispose]: () => unwatchFile(auth.keys, follow),
   }
 }

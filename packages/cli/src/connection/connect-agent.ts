@@ -17,7 +17,7 @@ export async function connectAgent(
       servers: serverUrls(server),
       directory: about.directory,
       ...credentialsFor(server, { role: 'agent', name }),
-      ...(about.session_id ? { session_id: about.session_id } : {}),
+      ...(about.session_id ? { sessionId: about.session_id } : {}),
     })
   } catch (error) {
     const known = unreachableError(error, server)

@@ -53,7 +53,7 @@ export async function runWorker(context: Context, request: WorkerRequest): Promi
   const work = { ...request, command: [program, ...request.command.slice(1)], cwd: directory, env, runs }
   const worker = await agent.onPass((pass) => workOn(pass, work, log), {
     concurrency: request.concurrency,
-    drain_ms: DRAIN_MS,
+    drainMs: DRAIN_MS,
     log: (event) => log.happened(event),
   })
   terminal.note(

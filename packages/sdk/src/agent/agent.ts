@@ -96,7 +96,7 @@ export interface Agent extends AsyncDisposable {
    *
    * @param listener - Called for each return.
    * @returns An object that removes the listener when it is disposed.
-   * @throws PassOverError with code E005: durable returns were enabled neither by `durable_returns` nor by a person. E013: the agent may not
+   * @throws PassOverError with code E005: durable returns were enabled neither by `durableReturns` nor by a person. E013: the agent may not
    * register. E040: the server or the dispatcher cannot be reached.
    */
   onDurableReturn(listener: DurableReturnListener): Promise<AsyncDisposable>
@@ -148,24 +148,24 @@ export interface AgentOptions {
    * Session for contexts that name none.
    * @defaultValue A new session for this connection; for a pass with a given `id`, a session named after that id.
    */
-  session_id?: string | undefined
+  sessionId?: string | undefined
   /** Directory for contexts that name none, and the directory in which modifications are applied. */
   directory: string
   /**
    * True if outputs that need no confirmation are applied in the directory automatically.
    * @defaultValue `false`
    */
-  auto_apply?: boolean | undefined
+  autoApply?: boolean | undefined
   /**
    * Time in milliseconds for which the id of a pass stays reserved.
    * @defaultValue The id window of the stream.
    */
-  id_window_ms?: number | undefined
+  idWindowMs?: number | undefined
   /**
    * Id window in milliseconds that is used until the stream's own is known.
    * @defaultValue 3,600,000 (one hour)
    */
-  unknown_window_ms?: number | undefined
+  unknownWindowMs?: number | undefined
   /** Description of the agent in the registry, stored when it starts a worker. */
   describes?: AgentDescription | undefined
   /** A listener as for `onReturn`, registered when the agent is created. */
@@ -174,7 +174,7 @@ export interface AgentOptions {
    * True if returns are kept for the agent while it is away.
    * @defaultValue `false`
    */
-  durable_returns?: boolean | undefined
+  durableReturns?: boolean | undefined
   /** Crash isolation that all agents of the process share. If absent, each worker isolates only its own passes. */
   isolation?: CrashIsolation | undefined
 }
@@ -205,8 +205,8 @@ class ConnectedAgent implements Agent {
 
   constructor(deps: Deps, options: AgentOptions) {
     const instance = makeInstance(deps.random)
-    const window = idWindow(deps.bus, { given: options.id_window_ms, environment: options.unknown_window_ms })
-    const { directory, session_id } = options
+    const window = idWindow(deps.bus, { given: options.idWindowMs, environment: options.unknownWindowMs })
+    const { directory, sessionId: session_id } = options
     const name = deps.bus.identity
     this.name = name
     this.#deps = deps
@@ -215,11 +215,11 @@ class ConnectedAgent implements Agent {
     this.#health = new Health({ process: 'agent', clock: deps.clock, onChange: () => undefined })
     watchConnection(this.#health, deps.bus, 'told')
     tellReconnects(this.#health, deps.bus)
-    this.#durable = options.durable_returns === true
+    this.#durable = options.durableReturns === true
     const events = new ReturnEvents(deps)
     this.#events = events
     if (options.notify) events.add(options.notify)
-    const returns = new ReturnWaiter(deps, { name, instance, window, events, apply_in: options.auto_apply ? directory : undefined })
+    const returns = new ReturnWaiter(deps, { name, instance, window, events, apply_in: options.autoApply ? directory : undefined })
     this.#origin = { deps, name, instance, returns, traces: new TraceHistory(), events, session_id, directory, window }
   }
 
@@ -261,8 +261,8 @@ class ConnectedAgent implements Agent {
   async onDurableReturn(listener: DurableReturnListener): Promise<AsyncDisposable> {
     checkListener(listener)
     if (!this.#durable && !(await hasDurableReturns(this.#deps))) {
-      const how = `connect with durable_returns: true, or run: passover agents set ${this.name} --durable-returns`
-      throw new PassOverError('E005', `returns are kept only for agents with durable returns: ${how}`, { field: 'durable_returns' })
+      const how = `connect with durableReturns: true, or run: passover agents set ${this.name} --durable-returns`
+      throw new PassOverError('E005', `returns are kept only for agents with durable returns: ${how}`, { field: 'durableReturns' })
     }
     await registerDurableReturns(this.#deps)
     const waiting = await DurableReturns.start({ deps: this.#deps, returns: this.#origin.returns }, listener)

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { checkOptions } from '../errors/option-errors.js'
-import { type ConnectEnvironment, connectOptions, resolveSettings } from './connect-options.js'
+import { type ConnectEnvironment, checkConnectOptions, resolveSettings } from './connect-options.js'
 
 const around: ConnectEnvironment = { env: {}, cwd: '/work', readFile: () => undefined }
 const file = { url: 'nats://127.0.0.1:4333', user: 'u', password: 'p' }
@@ -9,12 +8,17 @@ const project = () => ({ folder: '/work/.passover', path: '/work/.passover/serve
 describe('the options of connect', () => {
   it.each<[object, string]>([
     [{ server: 'nats://x:1' }, 'server: unknown option; did you mean servers?'],
+    [{ durable_returns: true }, 'durable_returns is durableReturns now'],
+    [{ credentials: { creds_file: 'x' } }, 'credentials.creds_file is credentials.credsFile now'],
+    [{ auto_apply: true }, 'auto_apply is autoApply now'],
+    [{ session_id: 's' }, 'session_id is sessionId now'],
+    [{ durble_returns: true }, 'durble_returns: unknown option; did you mean durableReturns?'],
     [{ servers: 4222 }, 'servers: must be text or a list, not a number'],
     [{ notify: 'me' }, 'notify: must be a function'],
-    [{ durable_returns: 'yes' }, 'durable_returns: must be true or false, not text'],
+    [{ durableReturns: 'yes' }, 'durableReturns: must be true or false, not text'],
     [Object.defineProperty({}, 'prefix', { enumerable: true, get: () => JSON.parse('no') }), 'prefix: cannot be read'],
   ])('are refused where they are wrong (%#)', (options, message) => {
-    expect(() => checkOptions(connectOptions, options)).toThrow(message)
+    expect(() => checkConnectOptions(options)).toThrow(message)
   })
 })
 
@@ -26,7 +30,7 @@ describe('resolveSettings', () => {
       servers: ['nats://arg:1'],
       credentials: { user: 'me', pass: 'secret' },
       directory: '/work',
-      auto_apply: false,
+      autoApply: false,
       source: 'argument',
       from: 'connect()',
     })
@@ -45,12 +49,12 @@ describe('resolveSettings', () => {
 
   it('applies automatically only where the code or the user allows it', () => {
     const allowing = { ...around, mayAutoApply: (directory: string) => directory === '/p' }
-    expect(resolveSettings({ agent: 'alice', directory: '/p' }, around).auto_apply).toBe(false)
-    expect(resolveSettings({ agent: 'alice', directory: '/p' }, allowing).auto_apply).toBe(true)
-    expect(resolveSettings({ agent: 'alice', directory: '/q' }, allowing).auto_apply).toBe(false)
-    expect(resolveSettings({ agent: 'alice', directory: '/p', auto_apply: false }, allowing).auto_apply).toBe(false)
-    expect(resolveSettings({ agent: 'alice' }, { ...allowing, cwd: '/p' }).auto_apply).toBe(false)
-    expect(resolveSettings({ agent: 'alice', auto_apply: true }, around)).toMatchObject({ auto_apply: true, directory: '/work' })
+    expect(resolveSettings({ agent: 'alice', directory: '/p' }, around).autoApply).toBe(false)
+    expect(resolveSettings({ agent: 'alice', directory: '/p' }, allowing).autoApply).toBe(true)
+    expect(resolveSettings({ agent: 'alice', directory: '/q' }, allowing).autoApply).toBe(false)
+    expect(resolveSettings({ agent: 'alice', directory: '/p', autoApply: false }, allowing).autoApply).toBe(false)
+    expect(resolveSettings({ agent: 'alice' }, { ...allowing, cwd: '/p' }).autoApply).toBe(false)
+    expect(resolveSettings({ agent: 'alice', autoApply: true }, around)).toMatchObject({ autoApply: true, directory: '/work' })
   })
 
   it('does not sign in at another server with the project`s password', () => {
@@ -61,10 +65,10 @@ describe('resolveSettings', () => {
     const tls = { ca: '/work/.passover/auth/ca.pem' }
     const access = (folder: string, agent: string) => ({
       tls,
-      ...(agent === 'alice' ? { credentials: { creds_file: `${folder}/alice` } } : {}),
+      ...(agent === 'alice' ? { credentials: { credsFile: `${folder}/alice` } } : {}),
     })
     const isolated = { ...around, project, access }
-    expect(resolveSettings({ agent: 'alice' }, isolated)).toMatchObject({ credentials: { creds_file: '/work/.passover/alice' }, tls })
+    expect(resolveSettings({ agent: 'alice' }, isolated)).toMatchObject({ credentials: { credsFile: '/work/.passover/alice' }, tls })
     expect(() => resolveSettings({ agent: 'scout' }, isolated)).toThrow(
       expect.objectContaining({
         code: 'E013',
@@ -76,7 +80,7 @@ describe('resolveSettings', () => {
 
   it('takes the id window that the services are told for as long as the stream says none, and no shorter one than they do', () => {
     const of = (PASSOVER_ID_WINDOW_MS?: string) =>
-      resolveSettings({ agent: 'alice' }, { ...around, env: { PASSOVER_ID_WINDOW_MS } }).unknown_window_ms
+      resolveSettings({ agent: 'alice' }, { ...around, env: { PASSOVER_ID_WINDOW_MS } }).unknownWindowMs
     expect([of('5000'), of('999'), of('soon'), of()]).toEqual([5000, undefined, undefined, undefined])
   })
 
@@ -91,7 +95,7 @@ describe('resolveSettings', () => {
     const readFile = (path: string) => (path === '/a.creds' ? `${creds}\n` : undefined)
     // The path, so that credentials that were rotated are read again.
     expect(resolveSettings({ agent: 'a' }, { ...around, readFile, env: { PASSOVER_CREDENTIALS: '/a.creds' } }).credentials).toEqual({
-      creds_file: '/a.creds',
+      credsFile: '/a.creds',
     })
     expect(resolveSettings({ agent: 'a' }, { ...around, env: { PASSOVER_CREDENTIALS: creds } }).credentials).toEqual({ creds })
     expect(resolveSettings({ agent: 'a' }, { ...around, env: { PASSOVER_CREDENTIALS: 'user:pass' } }).credentials).toEqual({

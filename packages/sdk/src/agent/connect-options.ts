@@ -14,6 +14,7 @@ import { PassOverError } from '@passover/core'
 import { agentName, firstIssue, LIMITS } from '@passover/schemas'
 import { z } from 'zod'
 import type { ReturnListener } from '../delivery/return-events.js'
+import { checkOptions, renamedOption } from '../errors/option-errors.js'
 import type { FoundProject } from '../project/index.js'
 import type { AgentDescription } from '../worker/start-worker.js'
 
@@ -51,13 +52,13 @@ export interface ConnectOptions {
    * @defaultValue `auto_apply` of the user's own `config.json` for `directory` if `directory` is given, else `false`. Server and policy cannot turn
    * it on.
    */
-  auto_apply?: boolean | undefined
+  autoApply?: boolean | undefined
   /**
    * Session for contexts that name none. Its passes count towards `max_passes_per_session`.
    * @defaultValue `PASSOVER_SESSION`, else a new session for this connection (for a pass with a given `id`, one named after that id), whose root
    * passes are not counted.
    */
-  session_id?: string | undefined
+  sessionId?: string | undefined
   /**
    * Listener for returns, registered when the agent connects. See `Agent.onReturn`.
    * @defaultValue No listener.
@@ -68,7 +69,7 @@ export interface ConnectOptions {
    * `return_deadline_ms` (a policy field, milliseconds) is recorded as E022 and can still be read by its id.
    * @defaultValue `false`
    */
-  durable_returns?: boolean | undefined
+  durableReturns?: boolean | undefined
   /**
    * Description of the agent in the registry, stored when it starts a worker, if registration is open.
    * @defaultValue The registry is not changed.
@@ -85,7 +86,7 @@ const filled = z.string().min(1)
 const callback = z.custom<ReturnListener>((value) => typeof value === 'function', 'must be a function')
 
 /** Schema of the options of `connect`. The name and the credentials are validated where they are resolved. */
-export const connectOptions = z.strictObject({
+const connectOptions = z.strictObject({
   agent: z.unknown().optional(),
   servers: z.union([z.string(), z.array(z.string())]).optional(),
   credentials: z
@@ -94,18 +95,25 @@ export const connectOptions = z.strictObject({
       z.strictObject({ token: filled }),
       z.strictObject({ nkey: filled }),
       z.strictObject({ creds: filled }),
-      z.strictObject({ creds_file: filled }),
+      z.strictObject({ credsFile: filled }),
     ])
     .optional(),
   tls: z.strictObject({ ca: z.string().optional(), cert: z.string().optional(), key: z.string().optional() }).optional(),
   directory: filled.optional(),
-  auto_apply: z.boolean().optional(),
-  session_id: z.string().max(LIMITS.short).optional(),
+  autoApply: z.boolean().optional(),
+  sessionId: z.string().max(LIMITS.short).optional(),
   notify: callback.optional(),
-  durable_returns: z.boolean().optional(),
+  durableReturns: z.boolean().optional(),
   describes: z.looseObject({}).optional(),
   prefix: z.string().optional(),
 } satisfies Record<keyof ConnectOptions, z.ZodType>)
+
+/** Validates the options of `connect`. Throws E005 with the name of the option. */
+export function checkConnectOptions(options: ConnectOptions): void {
+  const { credentials } = options
+  if (credentials instanceof Object && 'creds_file' in credentials) throw renamedOption('credentials.creds_file', 'credentials.credsFile')
+  checkOptions(connectOptions, options)
+}
 
 export interface Settings {
   agent: string
@@ -113,11 +121,11 @@ export interface Settings {
   credentials?: Credentials
   tls?: TlsFiles
   directory: string
-  auto_apply: boolean
-  session_id?: string
+  autoApply: boolean
+  sessionId?: string
   prefix?: string
   /** Value of `PASSOVER_ID_WINDOW_MS`, used until the stream's own id window is known (decision 92). */
-  unknown_window_ms?: number
+  unknownWindowMs?: number
   /** Source of the server address, for error messages. */
   source: 'argument' | 'environment' | 'project' | 'default'
   /** The option, variable or file that names the address. */
@@ -157,7 +165,7 @@ export function resolveSettings(options: ConnectOptions, around: ConnectEnvironm
   }
   const { servers, source, from, project, credentials } = withSettingErrors(() => resolveAddress(options, around))
   const access = withSettingErrors(() => resolveAccess(options, around, { agent: checked.data, project, credentials }))
-  const session_id = options.session_id ?? env.PASSOVER_SESSION
+  const sessionId = options.sessionId ?? env.PASSOVER_SESSION
   const prefix = options.prefix ?? env.PASSOVER_PREFIX
   const window = Number(env.PASSOVER_ID_WINDOW_MS)
   return {
@@ -166,20 +174,20 @@ export function resolveSettings(options: ConnectOptions, around: ConnectEnvironm
     source,
     from,
     directory: options.directory ?? around.cwd,
-    auto_apply: autoApply(options, around),
+    autoApply: resolveAutoApply(options, around),
     ...access,
-    ...(session_id && { session_id }),
+    ...(sessionId && { sessionId }),
     ...(prefix && { prefix }),
-    ...(window >= MIN_ID_WINDOW_MS && { unknown_window_ms: window }),
+    ...(window >= MIN_ID_WINDOW_MS && { unknownWindowMs: window }),
   }
 }
 
 /**
- * Resolves `auto_apply`. The user's configuration counts only for an explicit `directory`: that a process runs in a directory does not mean that its
+ * Resolves `autoApply`. The user's configuration counts only for an explicit `directory`: that a process runs in a directory does not mean that its
  * files may be changed.
  */
-function autoApply({ auto_apply, directory }: ConnectOptions, { mayAutoApply }: ConnectEnvironment): boolean {
-  if (auto_apply !== undefined) return auto_apply
+function resolveAutoApply({ autoApply, directory }: ConnectOptions, { mayAutoApply }: ConnectEnvironment): boolean {
+  if (autoApply !== undefined) return autoApply
   return directory !== undefined && mayAutoApply?.(directory) === true
 }
 

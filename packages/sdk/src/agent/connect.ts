@@ -4,13 +4,13 @@ import { PassOverError } from '@passover/core'
 import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
 import { registerDurableReturns } from '../durable-returns/durable-returns.js'
-import { checkOptions, invalidOption, readSafely } from '../errors/option-errors.js'
+import { invalidOption, readSafely } from '../errors/option-errors.js'
 import { findProjectServer } from '../project/find-project-server.js'
 import { mayAutoApplyIn } from '../project/user-config.js'
 import { say } from '../runtime/stderr.js'
 import { CrashIsolation } from '../worker/crash-isolation.js'
 import { type Agent, createAgent } from './agent.js'
-import { type ConnectOptions, connectOptions, resolveSettings, type Settings } from './connect-options.js'
+import { type ConnectOptions, checkConnectOptions, resolveSettings, type Settings } from './connect-options.js'
 
 const REGISTRATION_CHECK_MS = 10_000
 /** Shared by all agents of the process, because a crash of the process ends the passes of all of them. */
@@ -61,19 +61,19 @@ export async function connect(options: string | ConnectOptions = {}, more: Omit<
     schemas: outputSchemas(),
   }
   try {
-    if (given.durable_returns) await registerDurableReturns(deps)
+    if (given.durableReturns) await registerDurableReturns(deps)
   } catch (error) {
     await bus[Symbol.asyncDispose]()
     await tracing[Symbol.asyncDispose]()
     throw error
   }
   return createAgent(deps, {
-    durable_returns: given.durable_returns,
+    durableReturns: given.durableReturns,
     directory: settings.directory,
-    auto_apply: settings.auto_apply,
+    autoApply: settings.autoApply,
     describes: given.describes,
-    session_id: settings.session_id,
-    unknown_window_ms: settings.unknown_window_ms,
+    sessionId: settings.sessionId,
+    unknownWindowMs: settings.unknownWindowMs,
     notify: given.notify,
     isolation,
   })
@@ -95,7 +95,7 @@ function mergeOptions(options: string | ConnectOptions, more: Omit<ConnectOption
   const given = readSafely([options, more], 'options', () =>
     typeof options === 'string' ? { ...more, agent: options } : { ...more, ...options },
   )
-  checkOptions(connectOptions, given)
+  checkConnectOptions(given)
   return given
 }
 

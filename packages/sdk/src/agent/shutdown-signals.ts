@@ -6,7 +6,7 @@ const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
 /**
  * Drains an agent or a worker at the first SIGTERM or SIGINT. For the main module of a process. The agent takes no more passes, waits for running
- * handlers (each worker up to its `drain_ms`, then it aborts them and hands their work back), closes the connection and exits with
+ * handlers (each worker up to its `drainMs`, then it aborts them and hands their work back), closes the connection and exits with
  * `process.exitCode`. A second signal ends the process at once, as if there were no listener.
  *
  * @param agent - The agent or worker to dispose at the signal.

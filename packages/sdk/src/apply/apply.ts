@@ -1,5 +1,7 @@
 import { modificationsIn, PassOverError } from '@passover/core'
 import { type AnsweredPass, HEADER, passAnswer, passError, type WorkControl, type WorkOutput } from '@passover/schemas'
+import { z } from 'zod'
+import { checkOptions } from '../errors/option-errors.js'
 import type { StoredReturn } from '../journal/poll.js'
 import { decodeReturn } from '../messages/decode-return.js'
 import { type Deps, sleep } from '../runtime/dependencies.js'
@@ -33,8 +35,16 @@ export interface ApplyOptions {
    * Name recorded as the one who applied the output, if no approval was required.
    * @defaultValue The name of the agent.
    */
-  applied_by?: string | undefined
+  appliedBy?: string | undefined
 }
+
+const applyOptions = z.strictObject({
+  directory: z.string().optional(),
+  only: z.array(z.number()).readonly().optional(),
+  binary: z.boolean().optional(),
+  subagent: z.string().optional(),
+  appliedBy: z.string().optional(),
+} satisfies Record<keyof ApplyOptions, z.ZodType>)
 
 /** Milliseconds for which a return is awaited from the audit service, which follows the stream with a short delay. */
 const READ_TIMEOUT_MS = 3_000
@@ -48,6 +58,7 @@ const RETRY_DELAY_MS = 50
  * answer.
  */
 export async function applyOutput(home: ApplyHome, given: WorkOutput | string, options: ApplyOptions = {}): Promise<Applied> {
+  checkOptions(applyOptions, options)
   const { deps } = home
   const name = deps.bus.identity
   if (typeof given !== 'string' && given.originating_agent_id !== name)
@@ -62,7 +73,7 @@ export async function applyOutput(home: ApplyHome, given: WorkOutput | string, o
     throw allowed.error
   }
   await deps.faults?.at('apply:after-decision', input.key)
-  const applied_by = allowed.by ?? options.applied_by ?? name
+  const applied_by = allowed.by ?? options.appliedBy ?? name
   const todo: ToApply = { key: input.key, all: input.all, taken: allowed.taken, applied_by, binary: options.binary ?? false }
   const applied = await applySelected(there, todo)
   for (const one of typeof given === 'string' ? [output] : [output, given]) noteApplied(one, applied)

@@ -12,7 +12,7 @@ export type ReturnedPass =
 
 export type ReturnListener = (returned: ReturnedPass) => void | Promise<void>
 
-/** Milliseconds for which a closing agent waits for its listeners. Equals the default `drain_ms` of a worker. */
+/** Milliseconds for which a closing agent waits for its listeners. Equals the default `drainMs` of a worker. */
 const DRAIN_TIMEOUT_MS = 10_000
 /** Number of passes that are remembered so that several handles of a pass cause one event only. */
 const MAX_REMEMBERED = 10_000

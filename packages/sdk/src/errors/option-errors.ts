@@ -15,7 +15,7 @@ export function checkOptions<S extends z.ZodObject>(schema: S, given: unknown, w
   const unknown = error.issues.find((issue) => issue.code === 'unrecognized_keys' && issue.path.length === 0)
   if (unknown?.code === 'unrecognized_keys') {
     const [name = what] = unknown.keys
-    throw invalidOption(name, unknownOption(name, Object.keys(schema.shape)))
+    throw unknownOption(name, Object.keys(schema.shape))
   }
   const { field, why } = firstIssue(error)
   throw invalidOption(field || what, why)
@@ -32,10 +32,30 @@ export function readSafely<T>(given: unknown, what: string, work: () => T): T {
   }
 }
 
-/** Returns the message for an unknown option, with the most similar known one. */
-export function unknownOption(name: string, known: readonly string[]): string {
-  const meant = closestMatch(name, known)
-  return meant === undefined ? 'unknown option' : `unknown option; did you mean ${meant}?`
+/** Options whose new name differs in more than its spelling. */
+const NEW_NAMES = new Map([
+  ['most_wait_ms', 'maxWaitMs'],
+  ['wait_s', 'waitSeconds'],
+])
+
+/** Returns the error for an unknown option. It says the option's new name if it was renamed, else the most similar known option. */
+export function unknownOption(name: string, known: readonly string[]): PassOverError {
+  const meant = known.find((one) => one === NEW_NAMES.get(name) || lettersOf(one) === lettersOf(name)) ?? closestMatch(name, known)
+  if (meant !== undefined && isOldSpelling(name, meant)) return renamedOption(name, meant)
+  return invalidOption(name, meant === undefined ? 'unknown option' : `unknown option; did you mean ${meant}?`)
+}
+
+export function renamedOption(field: string, now: string): PassOverError {
+  return new PassOverError('E005', `${field} is ${now} now`, { field })
+}
+
+function lettersOf(name: string): string {
+  return name.replaceAll('_', '').toLowerCase()
+}
+
+/** Returns true if `name` is the snake_case name that the option `now` had before it became camelCase. */
+function isOldSpelling(name: string, now: string): boolean {
+  return name.includes('_') && !now.includes('_') && (lettersOf(name) === lettersOf(now) || NEW_NAMES.get(name) === now)
 }
 
 export function invalidOption(field: string, why: string): PassOverError {

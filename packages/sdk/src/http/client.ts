@@ -23,6 +23,8 @@ import type {
   ShownLetter,
   ShownPass,
 } from '@passover/schemas/http'
+import { z } from 'zod'
+import { checkOptions } from '../errors/option-errors.js'
 import { type EventsOptions, events } from './events.js'
 import { call, checkHttp, type HttpOptions } from './request.js'
 
@@ -30,21 +32,57 @@ interface Parties {
   from?: string
   to?: string
 }
-interface Waits {
-  /** Seconds to wait for the return. */
-  wait_s?: number
+/** Options of `passes.create`. */
+export interface CreatePassOptions {
+  /**
+   * Seconds to wait for the return, rounded down.
+   * @defaultValue Does not wait.
+   */
+  waitSeconds?: number
+  /** Idempotency key: repeating a request with the same key returns the same pass. */
+  key?: string
+  /** W3C traceparent that the pass continues. */
+  traceparent?: string
+}
+/** Options of `passes.get`. */
+export interface GetPassOptions extends Parties {
+  /**
+   * Seconds to wait for the return, rounded down.
+   * @defaultValue Does not wait.
+   */
+  waitSeconds?: number
+  /** True to get the steps of the pass, too. */
+  history?: true
 }
 type Filter<P> = Omit<P, 'cursor'>
+
+const waitSeconds = z.number().min(0).optional()
+const createOptions = z.strictObject({ waitSeconds, key: z.string().optional(), traceparent: z.string().optional() } satisfies Record<
+  keyof CreatePassOptions,
+  z.ZodType
+>)
+const getOptions = z.strictObject({
+  waitSeconds,
+  from: z.string().optional(),
+  to: z.string().optional(),
+  history: z.literal(true).optional(),
+} satisfies Record<keyof GetPassOptions, z.ZodType>)
 
 /** API of a gateway. Every request is made on behalf of the owner of the token. */
 export interface HttpClient {
   passes: {
     /**
-     * Without `wait_s` it resolves when the stream has stored the request. `key`: idempotency key; repeating a request with the same key returns the
-     * same pass. `traceparent`: W3C traceparent that the pass continues.
+     * Asks for a pass. Without `waitSeconds` it resolves when the stream has stored the request.
+     *
+     * @throws PassOverError with code E005: an option is unknown or has a wrong value. Nothing was sent.
      */
-    create(pass: CreatePass, options?: Waits & { key?: string; traceparent?: string }): Promise<CreatedPass>
-    get(id: string, options?: Parties & Waits & { history?: true }): Promise<ShownPass>
+    create(pass: CreatePass, options?: CreatePassOptions): Promise<CreatedPass>
+    /**
+     * Reads a pass.
+     *
+     * @throws PassOverError with code E005: an option is unknown or has a wrong value. E041: there is no such pass.
+     */
+    get(id: string, options?: GetPassOptions): Promise<ShownPass>
     /** Yields passes, newest first. Fetches page by page. */
     list(filter?: Filter<AuditParameters>): AsyncIterable<PassRow>
     cancel(id: string, options?: Parties & { reason?: string }): Promise<CancelledPass>
@@ -75,7 +113,14 @@ export interface HttpClient {
 /**
  * Creates a client for a gateway. Sends nothing.
  *
- * @throws PassOverError E005 if an option is wrong.
+ * @param options - Address and token.
+ * @returns The client.
+ * @throws PassOverError with code E005: an option is unknown or has a wrong value.
+ * @example
+ * ```ts
+ * const passover = connectHttp({ url: 'http://127.0.0.1:7420', token: process.env.TOKEN })
+ * const { output } = await passover.passes.create({ subagent: 'greeter', reason: 'politeness', work_context: { objective: 'HTTP' } }, { waitSeconds: 30 })
+ * ```
  */
 export function connectHttp(options: HttpOptions): HttpClient {
   checkHttp(options)
@@ -112,13 +157,20 @@ export function connectHttp(options: HttpOptions): HttpClient {
 
 function passesOf(options: HttpOptions): HttpClient['passes'] {
   const at = (id: string, what = '') => `/passes/${encodeURIComponent(id)}${what}`
-  const prefer = (wait_s: number | undefined) => (wait_s === undefined ? undefined : `wait=${Math.floor(wait_s)}`)
+  const prefer = (seconds: number | undefined) => (seconds === undefined ? undefined : `wait=${Math.floor(seconds)}`)
   const act = <T>(path: string, body: object = {}) => call<T>(options, path, { body })
   return {
-    create: (body, { wait_s, key, traceparent } = {}) =>
-      call(options, '/passes', { body, headers: { prefer: prefer(wait_s), 'idempotency-key': key, traceparent } }),
-    get: (id, { wait_s, history, ...query } = {}) =>
-      call(options, at(id), { query: { ...query, ...(history ? { history: 'true' } : {}) }, headers: { prefer: prefer(wait_s) } }),
+    create: async (body, given = {}) => {
+      const { waitSeconds, key, traceparent } = checkOptions(createOptions, given)
+      return call(options, '/passes', { body, headers: { prefer: prefer(waitSeconds), 'idempotency-key': key, traceparent } })
+    },
+    get: async (id, given = {}) => {
+      const { waitSeconds, history, ...query } = checkOptions(getOptions, given)
+      return call(options, at(id), {
+        query: { ...query, ...(history ? { history: 'true' } : {}) },
+        headers: { prefer: prefer(waitSeconds) },
+      })
+    },
     list: (filter = {}) =>
       pages<PassesPage, PassRow>(
         (cursor) => call(options, '/passes', { query: { ...filter, cursor } }),

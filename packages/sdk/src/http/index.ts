@@ -6,6 +6,6 @@
  * I3 `events()` yields every event once, across reconnections: it resumes after the last id it received.
  */
 
-export { connectHttp, type HttpClient } from './client.js'
+export { type CreatePassOptions, connectHttp, type GetPassOptions, type HttpClient } from './client.js'
 export type { EventsOptions } from './events.js'
 export type { HttpOptions } from './request.js'

@@ -12,7 +12,7 @@ function answering(...answers: { status: number; body?: unknown; headers?: Recor
   }) as typeof globalThis.fetch
   return {
     times: () => asked,
-    ask: (how: Ask = {}, most_wait_ms?: number) => call({ url: 'http://gateway', fetch, most_wait_ms }, '/passes', how),
+    ask: (how: Ask = {}, maxWaitMs?: number) => call({ url: 'http://gateway', fetch, maxWaitMs }, '/passes', how),
   }
 }
 

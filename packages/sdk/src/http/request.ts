@@ -5,14 +5,25 @@ import { z } from 'zod'
 import { describeThrown } from '../errors/describe-thrown.js'
 import { checkOptions, invalidOption, readSafely } from '../errors/option-errors.js'
 
+/** Options of `connectHttp`. */
 export interface HttpOptions {
   /** URL of the gateway: `http://127.0.0.1:7420`, or a path of a reverse proxy: `https://example.com/passover/`. */
   url: string
+  /**
+   * Token of the agent or person on whose behalf requests are made.
+   * @defaultValue None. A gateway on the same machine may answer reads without a token.
+   */
   token?: string | undefined
-  /** Function that sends requests. Default: the global `fetch`. */
+  /**
+   * Function that sends requests.
+   * @defaultValue The global `fetch`.
+   */
   fetch?: typeof fetch | undefined
-  /** Maximum total time in milliseconds that a request waits because of `Retry-After` (default 30,000; 0: never). */
-  most_wait_ms?: number | undefined
+  /**
+   * Maximum total time in milliseconds that a request waits because of `Retry-After`. With 0 it never waits.
+   * @defaultValue `30_000`
+   */
+  maxWaitMs?: number | undefined
 }
 
 export interface Ask {
@@ -24,8 +35,8 @@ export interface Ask {
 }
 
 const API = 'api/pass-over'
-const MOST_WAIT_MS = 30_000
-const LEAST_WAIT_MS = 50
+const MAX_WAIT_MS = 30_000
+const MIN_WAIT_MS = 50
 const TOO_MANY = 429
 const NOT_NOW = 503
 
@@ -33,7 +44,7 @@ const httpOptions = z.strictObject({
   url: z.string(),
   token: z.string().optional(),
   fetch: z.custom<typeof fetch>((value) => typeof value === 'function', 'must be a function').optional(),
-  most_wait_ms: z.number().min(0).optional(),
+  maxWaitMs: z.number().min(0).optional(),
 } satisfies Record<keyof HttpOptions, z.ZodType>)
 
 /** Validates the options before anything is sent. Throws E005, which names the option and never contains a secret. */
@@ -68,7 +79,7 @@ function bodyText(body: unknown): string {
  * answer.
  */
 export async function send(options: HttpOptions, path: string, asked: Ask = {}): Promise<Response> {
-  let left_ms = options.most_wait_ms ?? MOST_WAIT_MS
+  let left_ms = options.maxWaitMs ?? MAX_WAIT_MS
   for (;;) {
     const response = await sendOnce(options, path, asked)
     if (response.ok) return response
@@ -76,7 +87,7 @@ export async function send(options: HttpOptions, path: string, asked: Ask = {}):
     const { retry_after_ms, pass_id } = error.context ?? {}
     // An error with a pass id is the end of that pass: repeating the request would create another pass.
     if (typeof retry_after_ms !== 'number' || pass_id !== undefined || !mayAskAgain(response.status, asked)) throw error
-    const wait_ms = Math.max(retry_after_ms, LEAST_WAIT_MS)
+    const wait_ms = Math.max(retry_after_ms, MIN_WAIT_MS)
     if (wait_ms > left_ms) throw error
     left_ms -= wait_ms
     await pause(wait_ms, asked.signal)

@@ -31,6 +31,15 @@ describe('buildRequest', () => {
     expect(built.control).not.toHaveProperty('signal')
   })
 
+  it('suggests the field of the request for an option in camelCase', () => {
+    for (const [name, field] of [
+      ['timeoutMs', 'timeout_ms'],
+      ['workContext', 'work_context'],
+      ['autoApplyOnSuccess', 'auto_apply_on_success'],
+    ])
+      expect(() => buildRequest({ ...options, [`${name}`]: 1 }, filling)).toThrow(`${name}: unknown option; did you mean ${field}?`)
+  })
+
   it('names the field of what is wrong, in the words of the options', () => {
     const field = (change: object) => {
       try {

@@ -17,7 +17,10 @@ import { invalidOption as invalid, unknownOption } from '../errors/option-errors
 
 type GivenContext = z.input<typeof workContext>
 
-/** Options of `Agent.passOver`. All durations are in milliseconds. */
+/**
+ * Options of `Agent.passOver`: the fields of the request, which keep the names that they have in the specification and in the stream. All durations
+ * are in milliseconds.
+ */
 export interface PassOverOptions {
   /** The agent that does the work, by its registered name. */
   subagent: string
@@ -167,7 +170,7 @@ export function buildRequest(options: PassOverOptions, defaults: RequestDefaults
     return_required: options.return_required ?? true,
   }
   for (const name in options) {
-    if (!Object.hasOwn(OPTIONS, name)) throw invalid(name, unknownOption(name, Object.keys(OPTIONS)))
+    if (!Object.hasOwn(OPTIONS, name)) throw unknownOption(name, Object.keys(OPTIONS))
     const value = options[name as keyof PassOverOptions]
     if (value !== undefined && !RENAMED_OPTIONS.has(name)) request[name] = value
   }

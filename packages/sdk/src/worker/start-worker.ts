@@ -29,7 +29,7 @@ export interface AgentDescription {
    * JSON Schema (2020-12) for the outputs of the agent. A pass whose output does not match it ends with E021.
    * @defaultValue Outputs are not checked against a schema.
    */
-  output_schema?: Record<string, unknown> | undefined
+  outputSchema?: Record<string, unknown> | undefined
   /**
    * Limits that the agent sets itself: number of open passes, number of passes that begin within a minute, time of a handler (milliseconds), memory
    * of a command (MiB).
@@ -49,7 +49,7 @@ export interface WorkerOptions extends AgentDescription {
    * Time in milliseconds for which a drain waits for running handlers before it aborts them and hands their work back, at most 86,400,000 (24 hours).
    * @defaultValue `10_000`
    */
-  drain_ms?: number | undefined
+  drainMs?: number | undefined
   /**
    * Receives the events of the worker: it waits for work, the server is lost or found again, its health changes, and each attempt ends. The end of an
    * attempt is reported once the server has stored it.
@@ -74,7 +74,7 @@ export interface Worker extends AsyncDisposable {
    * Stops taking passes, waits for running handlers, then aborts those that still run and hands their work back. A second call waits for the same
    * drain.
    *
-   * @param ms - Time to wait for handlers, in milliseconds (default: `drain_ms`).
+   * @param ms - Time to wait for handlers, in milliseconds (default: `drainMs`).
    * @returns A promise that settles when the worker is drained.
    */
   drain(ms?: number): Promise<void>
@@ -84,10 +84,11 @@ export interface Worker extends AsyncDisposable {
 
 const workerOptions = z.strictObject({
   concurrency: z.int().positive().max(LIMITS.handlers).default(8),
-  drain_ms: z.number().min(0).max(86_400_000).default(10_000),
-  ...registerQuestion.omit({ parts_only: true }).shape,
+  drainMs: z.number().min(0).max(86_400_000).default(10_000),
+  ...registerQuestion.pick({ description: true, skills: true, limits: true }).shape,
+  outputSchema: registerQuestion.shape.output_schema,
   log: z.custom<WorkerLogger>((value) => typeof value === 'function', 'must be a function').optional(),
-})
+} satisfies Record<keyof WorkerOptions, z.ZodType>)
 
 /** Everything that starting a worker needs from its agent. */
 export interface WorkerHome {
@@ -104,17 +105,17 @@ export async function startWorker(home: WorkerHome, handler: Handler, options: W
   if (typeof handler !== 'function') throw invalidOption('handler', 'must be a function')
   if (typeof options !== 'object' || options === null) throw invalidOption('options', 'must be an object')
   const given = readSafely(options, 'options', () => ({ ...home.describes, ...options }))
-  const { concurrency, drain_ms, log, ...question } = checkOptions(workerOptions, given)
+  const { concurrency, drainMs, log, outputSchema, ...described } = checkOptions(workerOptions, given)
   const { bus, clock } = home.deps
   const sources = sourcesOf(bus)
   let subscription: LiveSubscription | undefined
   try {
-    await register(home.deps, question, sources)
+    await register(home.deps, { ...described, ...(outputSchema && { output_schema: outputSchema }) }, sources)
     const consumers = new ConsumerAges(sources, () => clock.monotonic())
     await Promise.all(SLOTS.map((slot) => consumers.ask(slot).catch(() => undefined)))
     const logger = createWorkerLogger(home.deps, log)
     const presence = await Heartbeat.start(home.deps, { concurrency, logger })
-    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drain_ms, logger, heartbeat: presence })
+    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drainMs, logger, heartbeat: presence })
     subscription = await bus.subscribeTerminations(bus.identity, (heard) => loop.onEnding(heard))
     loop.begin(subscription)
     return loop

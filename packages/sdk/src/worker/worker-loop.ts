@@ -33,7 +33,7 @@ export interface LoopOptions {
   consumers: ConsumerAges
   sources: Record<Slot, WorkSource>
   concurrency: number
-  drain_ms: number
+  drainMs: number
   logger: WorkerLogger
   heartbeat: Heartbeat
 }
@@ -123,7 +123,7 @@ export class WorkerLoop implements Worker {
     this.#health.begin(this.#options.concurrency)
   }
 
-  drain(ms = this.#options.drain_ms): Promise<void> {
+  drain(ms = this.#options.drainMs): Promise<void> {
     this.#draining ??= this.#drain(ms)
     return this.#draining
   }
