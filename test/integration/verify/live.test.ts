@@ -115,7 +115,7 @@ describe('what a real installation stored', () => {
     })
     expect(open(({ entries }) => entries.shift())).toEqual({ ok: false, what: `entry ${first?.sequence} is missing` })
     expect(open(({ entries }) => entries.reverse())).toMatchObject({ what: expect.stringContaining('out of order') })
-    expect(open(({ entries }) => entries.splice(1, 0, entries[0]!))).toMatchObject({ what: expect.stringContaining('twice') })
+    expect(open(({ entries }) => entries.splice(1, 0, entries[0]!))).toMatchObject({ what: expect.stringContaining('duplicated') })
     expect(open(({ entries }) => entries.push({ ...entries[0]!, sequence: 999_999 }))).toMatchObject({
       what: expect.stringContaining('was added'),
     })

@@ -95,8 +95,8 @@ describe('the files of a saved archive', () => {
       [joined([renamed, two, three]), /line 1 of manifest.jsonl is not a manifest entry/],
       [joined([one, bare, three]), /^1 has no digest of its index/],
       // Neither the chain nor the entries of a segment cover these.
-      [joined([one.replace(/,"index_sha256":"[0-9a-f]{64}"/, ''), two, three]), /^0 its entry in manifest.jsonl is not the one/],
-      [joined([one, two.replace(/"resume":\d+/, '"resume":4000'), three]), /^1 its entry in manifest.jsonl is not the one/],
+      [joined([one.replace(/,"index_sha256":"[0-9a-f]{64}"/, ''), two, three]), /^0 its entry in manifest.jsonl does not match its digest/],
+      [joined([one, two.replace(/"resume":\d+/, '"resume":4000'), three]), /^1 its entry in manifest.jsonl does not match its digest/],
       [joined([one, two.replace(/"resume":\d+/, '"resume":9000'), three]), /^1 has the resume position 9000, which is after its own end/],
       [joined([one, two]), /^undefined manifest.jsonl has 2 entries, but archive.json has 3 digests/],
     ]
@@ -113,7 +113,7 @@ describe('the files of a saved archive', () => {
     await writeFile(join(folder, 'notes.txt'), 'x')
     const { remarked } = await verifyArchive(folderArchive(folder), RULES)
     expect(remarked.filter(({ rule }) => rule === 'archive').map(({ what }) => what)).toEqual([
-      expect.stringContaining("archive.json has no digests of the manifest's entries"),
+      expect.stringContaining('archive.json has no digests of the manifest entries'),
       `the file "${'a'.repeat(64)}.part" does not belong to this archive: nothing refers to it`,
       'the file "notes.txt" does not belong to this archive: nothing refers to it',
     ])
