@@ -88,8 +88,8 @@ describe('an application that was killed', () => {
   })
 
   it.each([
-    ['apply:after-intent', 0, /put back$/],
-    ['apply:before-file#120', 119, /put back \(119 files\)/],
+    ['apply:after-intent', 0, /rolled back$/],
+    ['apply:before-file#120', 119, /rolled back \(119 files\)/],
   ])('at %s, with no edit: undo restores everything, and apply then applies it', async (at, done, says) => {
     const { id } = await killed(at)
     expect(await written()).toBe(done)

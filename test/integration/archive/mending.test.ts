@@ -97,7 +97,7 @@ describe('an archive that somebody wrote to', () => {
       return (await verifyLive(bus, RULES)).shown.filter(({ rule }) => rule === 'retention').map(({ what }) => what)
     }
     const removed = { why: 'retention' as const, retention_days: 30 }
-    const untold = 'was removed, and no event tells of it'
+    const untold = 'was removed, but no event records it'
     const now = bus.now()
     // In time to come; with days that no policy said; with messages as old as need be.
     expect(await forge({ removed: { ...removed, at: now + 31 * DAY_MS } })).toEqual([

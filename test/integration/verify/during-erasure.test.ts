@@ -118,6 +118,6 @@ describe('verify while a session is erased', () => {
     const { faults } = await verified(replaced(bus, { parts: replaced(bus.parts, { fetch }) }))
     expect(fetched).toBe(1)
     expect(faults).toEqual([])
-    await expect(bus.parts.fetch(named)).rejects.toThrow('not there')
+    await expect(bus.parts.fetch(named)).rejects.toThrow('is missing')
   }, 120_000)
 })
