@@ -17,6 +17,7 @@ export { machineTiming, type Timing } from './clock/timing.js'
 export { waitForTime } from './clock/wait-for-time.js'
 export type { BodyType, CodecError, Decoded } from './codec/codec.js'
 export { bodyType, CONTENT_TYPE, decode, decodeTrusted, encode } from './codec/codec.js'
+export { findFieldBytes } from './codec/find-field.js'
 export { intern } from './codec/interned-values.js'
 export { type IndexedItem, IndexedSet } from './collections/indexed-set.js'
 export {

@@ -34,6 +34,18 @@ export function frameFault(bytes: Uint8Array, most: number): FrameFault {
   return undefined
 }
 
+/** Returns the index after the value that begins at `at`, or `undefined` if the bytes end within it. */
+export function endOfValue(bytes: Uint8Array, at: number): number | undefined {
+  let end = at
+  for (let owed = 1; owed > 0; ) {
+    const head = bytes[end]
+    if (head === undefined) return undefined
+    owed += valuesIn(bytes, end, head) - 1
+    end += 1 + bytesAfter(bytes, end, head)
+  }
+  return end <= bytes.length ? end : undefined
+}
+
 /** Counts one value in the innermost list or map, and closes those that are complete. */
 function closeFull(missing: number[]): void {
   for (let last = missing.length - 1; last >= 0; last--) {
@@ -45,7 +57,7 @@ function closeFull(missing: number[]): void {
 }
 
 /** Returns the number of values in the list or map that begins here. Keys count as values. */
-function valuesIn(bytes: Uint8Array, at: number, head: number): number {
+export function valuesIn(bytes: Uint8Array, at: number, head: number): number {
   if (head >= 0x80 && head <= 0x8f) return (head & 0x0f) * 2
   if (head >= 0x90 && head <= 0x9f) return head & 0x0f
   if (head === 0xdc) return sizeAt(bytes, at + 1, 2)

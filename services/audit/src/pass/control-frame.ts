@@ -1,6 +1,5 @@
-import { decode, type StoredMessage } from '@passover/bus'
+import { decode, findFieldBytes, type StoredMessage } from '@passover/bus'
 import type { ControlFrame, Fact } from '@passover/schemas'
-import { findFieldBytes } from './msgpack-slice.js'
 
 /** Maximum bytes of a control frame, together with the body of its return, for a compact record. Above that the full record is hardly longer. */
 export const MAX_COMPACT_BYTES = 1_024

@@ -1,7 +1,7 @@
 import { encode } from '@msgpack/msgpack'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { findFieldBytes } from './msgpack-slice.js'
+import { findFieldBytes } from './find-field.js'
 
 const leaf = fc.oneof(
   fc.constant(null),
@@ -22,7 +22,7 @@ const value = fc.letrec((tie) => ({
   ),
 })).node
 
-describe('sliceOf', () => {
+describe('findFieldBytes', () => {
   it('cuts out exactly the bytes of a value, whatever stands before and after it', () => {
     fc.assert(
       fc.property(value, value, value, (before, wanted, after) => {
