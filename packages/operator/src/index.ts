@@ -10,7 +10,7 @@ export { type DecisionResult, decide, type StoredDecision } from './approvals/de
 export { decidePending, refuseOwnDecision, shownDigest } from './approvals/decide-pending.js'
 export type { DecisionReport } from './approvals/previous-decision.js'
 export { type ShownReturn, verifyStored } from './approvals/reviewed-return.js'
-export { ambiguousId, ask, askAgents, askInbox, askList, askPasses, findPass, type ListFilter, type PassRef } from './audit/ask.js'
+export { ambiguousId, ask, askAgents, askInbox, askList, askPasses, findPass, type ListFilter, meantBy, type PassRef } from './audit/ask.js'
 export { askCustody, type CustodyRequest, publishCustodyEvent } from './audit/custody.js'
 export { askNameVerification, type NameVerification } from './audit/name-verification.js'
 export { askIndex, askQuery, askStats, queryPages } from './audit/queries.js'

@@ -1,5 +1,5 @@
 import { type ArchiveSource, decodeIndex } from '@passover/archive'
-import { ambiguousId } from '@passover/operator'
+import { ambiguousId, meantBy } from '@passover/operator'
 import { keyText, type PassKey } from '@passover/schemas'
 
 export interface PassIdFilter {
@@ -48,15 +48,9 @@ export class PassIdResolver {
   }
 
   private only(id: string): string | undefined {
-    const all = [...(this.found.get(id) ?? [])]
-    const exact = all.filter(([, key]) => key.id === id)
-    const close = exact.length > 0 ? exact : all
-    if (close.length > 1)
-      throw ambiguousId(
-        id,
-        close.map(([, key]) => key),
-      )
-    return close[0]?.[0]
+    const meant = meantBy(id, [...(this.found.get(id)?.values() ?? [])])
+    if (meant.length > 1) throw ambiguousId(id, meant)
+    return meant[0] && keyText(meant[0])
   }
 }
 

@@ -19,6 +19,8 @@ const SEARCH_TIMEOUT_MS = 60_000
 const LIST_LIMIT = 1_000
 /** Pattern of a complete id. Anything else is treated as a prefix. */
 const WHOLE_ID = /^[A-Za-z0-9_-]{9,64}$/
+/** Number of characters of a generated id. A shorter id may be the prefix of one. */
+const GENERATED_LENGTH = 32
 
 export type ListFilter = Omit<Extract<Question, { op: 'list' }>, 'op'>
 
@@ -129,6 +131,21 @@ export function isWholeId({ id }: PassRef): boolean {
   return WHOLE_ID.test(id)
 }
 
+/** Returns true if the id cannot be meant as the prefix of another originator's. */
+export function isUnmistakable({ id, from }: PassRef): boolean {
+  return from !== undefined || id.length >= GENERATED_LENGTH
+}
+
+/**
+ * Returns those of the rows with this prefix that the text may mean: the rows with exactly this id, and, besides those, the rows of other originators
+ * with a longer one. Otherwise an agent could choose the beginning of another's id as its own, and a person who types it would decide about that pass.
+ */
+export function meantBy<Row extends PassKey>(id: string, rows: readonly Row[]): Row[] {
+  const exact = rows.filter((row) => row.id === id)
+  if (exact.length === 0) return [...rows]
+  return [...exact, ...rows.filter((row) => row.id !== id && !exact.some(({ originator }) => originator === row.originator))]
+}
+
 /**
  * Finds the pass with an id or a unique prefix of one. Throws Failure E041 if there is none, and E042 (exit 2) if there are several, which it lists,
  * or if the id is empty. `timeout_ms`: milliseconds to wait for the audit service's answer about a complete id.
@@ -136,7 +153,7 @@ export function isWholeId({ id }: PassRef): boolean {
 export async function findPass(bus: Bus, ref: PassRef, details: PassDetails = {}, timeout_ms?: number): Promise<AnsweredPass> {
   const isWhole = isWholeId(ref)
   const { passes: exact, left_out } = isWhole ? await askNamed(bus, ref, details, timeout_ms) : { passes: [] }
-  if (exact.length === 1 && exact[0]) return exact[0]
+  if (exact.length === 1 && exact[0] && isUnmistakable(ref)) return exact[0]
   if (exact.length > 1)
     throw ambiguousId(
       ref.id,
@@ -148,9 +165,11 @@ export async function findPass(bus: Bus, ref: PassRef, details: PassDetails = {}
     ...(ref.from ? { originator: ref.from } : {}),
     ...(ref.to ? { subagent: ref.to } : {}),
   })
-  const close = passes.filter(({ id }) => id.startsWith(ref.id))
-  if (close.length > 1) throw ambiguousId(ref.id, close)
-  const [only] = close
+  const close = passes.filter(({ id }) => id.startsWith(ref.id) && id !== ref.id)
+  const meant = meantBy(ref.id, [...exact.map(({ row }) => row), ...close])
+  if (meant.length > 1) throw ambiguousId(ref.id, meant)
+  if (exact[0]) return exact[0]
+  const [only] = meant
   const found = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, details) : []
   if (found[0]) return found[0]
   const erased = isWhole ? await erasedError(bus, ref) : undefined

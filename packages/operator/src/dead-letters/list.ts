@@ -7,7 +7,7 @@ import {
   deadLettersAnswer,
   type Question,
 } from '@passover/schemas'
-import { ambiguousId, ask, isWholeId, type PassRef } from '../audit/ask.js'
+import { ambiguousId, ask, isUnmistakable, isWholeId, meantBy, type PassRef } from '../audit/ask.js'
 import { Failure } from '../errors.js'
 
 export type DeadLetterFilter = Omit<Extract<Question, { op: 'dead_letters' }>, 'op'>
@@ -39,8 +39,8 @@ export async function allDeadLetters(bus: Bus, filter: DeadLetterFilter, most: n
  */
 export async function findDeadLetter(bus: Bus, ref: PassRef): Promise<DeadLetterDetail> {
   const found = isWholeId(ref) ? await deadLettersOf(bus, ref) : []
-  const close = found.length > 0 ? [] : await deadLettersLike(bus, ref)
-  const rows = found.length > 0 ? found.map(({ letter }) => letter) : close
+  const close = found.length > 0 && isUnmistakable(ref) ? [] : await deadLettersLike(bus, ref)
+  const rows = meantBy(ref.id, [...found.map(({ letter }) => letter), ...close])
   if (rows.length > 1) throw ambiguousLetters(ref.id, rows)
   const [row] = rows
   const detail = found[0] ?? (row && (await deadLettersOf(bus, { id: row.id, from: row.originator, to: row.subagent }))[0])
@@ -60,7 +60,7 @@ async function deadLettersOf(bus: Bus, { id, from, to }: PassRef): Promise<DeadL
 
 async function deadLettersLike(bus: Bus, { id, from, to }: PassRef): Promise<DeadLetter[]> {
   const { letters } = await allDeadLetters(bus, { ...(from ? { originator: from } : {}), ...(to ? { subagent: to } : {}) }, 1_000)
-  return letters.filter((letter) => letter.id.startsWith(id))
+  return letters.filter((letter) => letter.id.startsWith(id) && letter.id !== id)
 }
 
 function ambiguousLetters(id: string, letters: DeadLetter[]): Failure {

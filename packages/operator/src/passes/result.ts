@@ -4,7 +4,7 @@ import { type AnsweredPass, type Part, type PassError, type PassKey, passError, 
 import { outputBytes } from '@passover/sdk/internal'
 
 /** Result of a pass: the output of a worker, an error, or bytes that are neither. */
-export type PassResult = { output: WorkOutput } | { error: PassError; raw_output?: unknown } | { unreadable: string }
+export type PassResult = { output: Partial<WorkOutput> } | { error: PassError; raw_output?: unknown } | { unreadable: string }
 
 /**
  * Reads the stored return of a pass and fetches its large artifacts. Returns `undefined` if there is none yet.
