@@ -86,7 +86,7 @@ describe('audit: erasure', () => {
     expect(kept).toEqual([...before].filter(([key]) => kept.some(([other]) => other === key)))
     expect(kept.length).toBe(2 + 2)
     for (const part of shared) await bus.parts.fetch(part)
-    for (const part of to.alone) await expect(bus.parts.fetch(part)).rejects.toThrow('not there')
+    for (const part of to.alone) await expect(bus.parts.fetch(part)).rejects.toThrow('is missing')
     for (const one of [other, after]) expect(passAnswer.parse(await bus.ask({ op: 'pass', ...one.key })).ok).toBe(true)
     const verdict = await verifyLive(bus, { id_window_ms: WINDOW_MS })
     // A story's digest is none.

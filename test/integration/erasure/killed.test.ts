@@ -70,7 +70,7 @@ describe('audit: erasure, killed', () => {
       expect(await told(fixture.bus, { session_id: SESSION, text: MARKER })).toEqual([])
       expect(await verified()).toEqual({ faults: [], erased: 18 })
       for (const part of shared) await fixture.bus.parts.fetch(part)
-      for (const part of to.alone) await expect(fixture.bus.parts.fetch(part)).rejects.toThrow('not there')
+      for (const part of to.alone) await expect(fixture.bus.parts.fetch(part)).rejects.toThrow('is missing')
       expect([...(await fixture.records()).values()].map(({ key }) => key.id)).toEqual([other.key.id])
     },
     180_000,

@@ -44,7 +44,7 @@ it.each(PERMITTED_MODES)(
     const erase = await new Erasable(await fixture.bus(CORA)).says({ kind: 'erase', session: 'gone', reason: 'asked for' }, 'cora')
     expect(await to.ended(erase)).toMatchObject({ state: 'done', by: 'cora', passes: 6, entries: 18, parts: 2 })
     expect(await told(bus, { session_id: 'gone', text: MARKER })).toEqual([])
-    for (const part of to.alone) await expect(bus.parts.fetch(part)).rejects.toThrow('not there')
+    for (const part of to.alone) await expect(bus.parts.fetch(part)).rejects.toThrow('is missing')
     expect(passAnswer.parse(await bus.ask({ op: 'pass', ...other.key })).ok).toBe(true)
     expect(fixture.reported).toEqual([])
   },

@@ -188,7 +188,7 @@ describe('audit: archive retention', () => {
     await until(async () => (await objects.list()).length === 0, { what: 'its objects are gone', deadline_ms: 30_000 })
     await next.settled()
     expect([...(await fixture.records()).values()].map(({ key }) => key.id)).toEqual([young.key.id])
-    await expect(bus.parts.fetch(lone)).rejects.toThrow('not there')
+    await expect(bus.parts.fetch(lone)).rejects.toThrow('is missing')
     expect(await bus.parts.fetch(shared)).toHaveLength(shared.size)
   }, 180_000)
 })
