@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Credentials, TlsFiles } from '../connection/credentials.js'
+import { readRegularFileSync } from '../connection/regular-file.js'
 import type { Principal } from '../permissions/permissions.js'
-import { readRegularFileSync } from '../service/regular-file.js'
 
 /** Identifies a principal's credentials file. Services are named by their role alone. */
 export interface AccessFor {
