@@ -13,7 +13,7 @@ import {
   storedOf,
 } from '@passover/archive'
 import type { ObjectStore, StoredMessage, Table } from '@passover/bus'
-import { type PassRecord, sha256 } from '@passover/schemas'
+import { keyText, type PassRecord, sha256 } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { type OrphanPartsDeps, removeOrphanParts } from '../archive/orphan-parts.js'
 import { groupByPass } from '../deletion/segment-contents.js'
@@ -93,13 +93,16 @@ export class SegmentCleanup {
     const { contents, add } = groupByPass({ bus, rules, known: () => undefined, since: Number.NEGATIVE_INFINITY })
     for (const event of events) add(event)
     const keys = new Set<string>()
+    const known = new Set<string>()
     for (const { memory, whole } of contents.passes.values()) {
-      if (!whole) continue
+      // Only the request of a refused pass names its session, which is part of the key, and its body is not kept here.
+      if (!whole || !(memory.step('work') ?? memory.step('held'))) continue
       const { record } = buildRecord(memory, rules)
       keys.add(recordKey(memory.key, createdAt(record), record.session_id))
+      known.add(keyText(memory.key))
     }
     for (const { key, begins } of passes) {
-      if (!begins) for await (const found of table.entries(recordFilter(key))) keys.add(found.key)
+      if (!begins || !known.has(keyText(key))) for await (const found of table.entries(recordFilter(key))) keys.add(found.key)
     }
     // An older pass with the same id may have to stay, for example a held one in an earlier segment.
     const goes = ({ key, value }: { key: string; value: PassRecord }) => keys.has(key) && value.sequences.last <= segmentRange(entry.k).last
