@@ -97,6 +97,7 @@ export {
   type ListAnswer,
   listAnswer,
   type OtherAgentRow,
+  type OverdueArchive,
   otherAgentRow,
   type PassAnswer,
   type PassRow,

@@ -12,9 +12,28 @@ import { inboxItem, revokedAgent } from './inbox.js'
 const refusal = z.object({ ok: z.literal(false), error: passError })
 
 /**
+ * Archived segments that are older than the policy's retention and have to stay: `count` of them, and the oldest ones. `stream`: the message with
+ * this sequence is still in the stream, because its pass is open, undelivered or a dead letter. `hold`: a legal hold or a pending erasure.
+ */
+const overdueArchive = z.object({
+  count: z.int().positive(),
+  segments: z.array(
+    z.object({
+      segment: z.int(),
+      why: z.enum(['stream', 'hold']),
+      sequence: z.int().optional(),
+      originator: z.string().optional(),
+      subagent: z.string().optional(),
+      id: z.string().optional(),
+    }),
+  ),
+})
+export type OverdueArchive = z.infer<typeof overdueArchive>
+
+/**
  * Answer to `{ op: 'time' }`: the server's time and the id window, both in ms, and, if asked, whether requests are accepted. `sees_all`: the asker
  * sees every pass, not only its own. `has_people`: the audit service knows at least one person. `trouble`: failing health checks of the audit
- * service, for an asker that sees all.
+ * service, for an asker that sees all. `overdue`: for such an asker, what the archive keeps longer than the policy says.
  */
 export const timeAnswer = z.union([
   z.object({
@@ -25,6 +44,7 @@ export const timeAnswer = z.union([
     sees_all: z.boolean().optional(),
     has_people: z.boolean().optional(),
     trouble: z.array(z.string()).optional(),
+    overdue: overdueArchive.optional(),
     /** Set if the installation does not check names: any process can claim one. */
     names: z.literal('unverified').optional(),
   }),

@@ -4,7 +4,7 @@ import { ARCHIVE_BUCKET, Manifest, SEGMENT_SIZE, segmentRanges, verifyChain } fr
 import type { AuditRunning, AuditSettings } from '@passover/audit'
 import { type Bus, encode, PolicyStore } from '@passover/bus'
 import { verifyLive } from '@passover/cli'
-import { PART_INLINE_BYTES, type Part, type PassOverAuditEntry, passAnswer, sha256 } from '@passover/schemas'
+import { PART_INLINE_BYTES, type Part, type PassOverAuditEntry, passAnswer, sha256, timeAnswer } from '@passover/schemas'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { fillTo } from '../../support/assertions/stream.js'
 import { Story, type StoryOptions } from '../../support/builders/story.js'
@@ -48,6 +48,10 @@ describe('audit: archive retention', () => {
     const audit = await start()
     const old = await story('long-ago').whole()
     const open = story('still-open')
+    const dead = story('dead-letter')
+    await dead.request()
+    await dead.event('dead_letter', 'passover', { what: 'request', dead_sequence: 1, error: { code: 'E005', message: 'malformed' } })
+    await dead.ends({ code: 'E005', message: 'malformed' })
     await fillTo(bus, SEGMENT_SIZE - 1)
     await open.request()
     await open.work()
@@ -55,6 +59,8 @@ describe('audit: archive retention', () => {
     await doneTo(audit, 2)
     // Thirty days are not over.
     expect(await removed()).toEqual([])
+    expect(await bus.journal.message(dead.sequences[0] ?? 0)).toBeDefined()
+    // A dead letter that nobody settles keeps the messages of others no longer than the policy does.
     await keeps(1_000 / DAY_MS)
     await until(async () => (await removed()).includes(0), { what: 'segment 0 is removed', deadline_ms: 30_000 })
     const objects = await bus.objects(ARCHIVE_BUCKET)
@@ -66,6 +72,11 @@ describe('audit: archive retention', () => {
     expect(ids).not.toContain(old.key.id)
     // What is open keeps its segment, though that is as old.
     expect(await removed()).toEqual([0])
+    const overdue = async () => timeAnswer.parse(await bus.ask({ op: 'time' }))
+    const isTold = async () => JSON.stringify(await overdue()).includes('"overdue"')
+    await until(isTold, { what: 'it is said what keeps segment 1' })
+    expect(await overdue()).toMatchObject({ overdue: { count: 1, segments: [{ segment: 1, why: 'stream', originator: 'alice' }] } })
+    expect(await (await fixture.connect('alice')).ask({ op: 'time' })).not.toHaveProperty('overdue')
     const told = passAnswer.parse(await bus.ask({ op: 'pass', ...old.key }))
     expect(told).toMatchObject({ ok: false, error: { code: 'E041' } })
 
@@ -86,6 +97,7 @@ describe('audit: archive retention', () => {
     const again = await start()
     const young = await story('young').whole()
     await again.settled()
+    // That of the refused one went with its segment, too.
     expect((await fixture.records()).size).toBe(1)
     expect(passAnswer.parse(await bus.ask({ op: 'pass', ...young.key })).ok).toBe(true)
   }, 180_000)

@@ -1,6 +1,7 @@
 import type { Bus, NoReply } from '@passover/bus'
-import { timeAnswer } from '@passover/schemas'
+import { type OverdueArchive, timeAnswer } from '@passover/schemas'
 import type { Terminal } from '../terminal/terminal.js'
+import { count } from '../terminal/text.js'
 import { broken, type Check, ok, warning } from './check.js'
 
 const PERMISSIONS_DOC = 'docs/reference/permissions.md'
@@ -21,10 +22,23 @@ export async function checkAudit(bus: Bus): Promise<Check[]> {
   if (!answer.success)
     return [warning('audit', 'its answer has a format that this version does not know', 'run the same version on both sides')]
   if (!answer.data.ok) return [broken('audit', `it refuses to answer: ${answer.data.error.message}`, 'try again in a few seconds')]
-  const { sees_all, has_people, trouble = [] } = answer.data
+  const { sees_all, has_people, trouble = [], overdue } = answer.data
   const checks = trouble.map((text) => broken('audit', text, 'see the log of the audit service'))
   if (sees_all === false) checks.push(unknownPerson(bus.identity, has_people))
+  if (overdue) checks.push(overdueSegments(overdue))
   return checks.length > 0 ? checks : [ok('audit', 'answers')]
+}
+
+/** Reports segments that are older than the retention and stay, with what keeps the oldest ones. */
+export function overdueSegments({ count: all, segments }: OverdueArchive): Check {
+  const shown = segments.map(({ segment, why, sequence, originator, subagent, id }) => {
+    if (why === 'hold') return `segment ${segment} by a legal hold or a pending erasure`
+    const pass = originator === undefined ? 'a message' : `a pass of ${originator} to ${subagent}${id === undefined ? '' : ` (${id})`}`
+    return `segment ${segment} by ${pass} in the stream (sequence ${sequence})`
+  })
+  const more = all > segments.length ? `, and ${all - segments.length} more` : ''
+  const text = `${count(all, 'archived segment is', 'archived segments are')} older than audit.retention_days and kept: ${shown.join(', ')}${more}`
+  return warning('retention', text, 'passover show <id> tells whether the pass is open or a dead letter; passover audit hold list')
 }
 
 /** Prints on stderr why a list is empty if the audit service does not know the person who asks. */

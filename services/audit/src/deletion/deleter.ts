@@ -213,7 +213,7 @@ export class Deleter {
     const still: DeferredSegment = { passes: [], advisories: [] }
     await forEachConcurrent(waiting.passes, width, async (pass) => {
       const crowded = how.crowded.has(pass)
-      const isDue = crowded || pass.due <= this.deps.bus.now() || (await this.isTaken(pass))
+      const isDue = crowded || this.dueAt(pass) <= this.deps.bus.now() || (await this.isTaken(pass))
       const again = isDue ? await segments.again(pass.key, { next: state.next, isYounger: how.isYounger, crowded }) : pass
       if (again) still.passes.push(again)
     })
@@ -222,6 +222,11 @@ export class Deleter {
     })
     const gone = waiting.passes.length + waiting.advisories.length - still.passes.length - still.advisories.length
     if (gone > 0) await this.deferred.put(k, still)
+  }
+
+  /** Returns when a pass has to be checked again. For a dead letter this depends on the policy, which may have changed since. */
+  private dueAt({ letter, due }: DeferredPass): number {
+    return letter === undefined ? due : letter + this.deps.deadLettersMs()
   }
 
   private async isTaken({ key, returned }: DeferredPass): Promise<boolean> {

@@ -15,7 +15,8 @@ export type DeletionEligibility =
   | { may: 'go' }
   | { may: 'later' }
   | { may: 'wait'; why: 'delivery'; returned: number; due: number }
-  | { may: 'wait'; why: 'dead_letter' | 'hold'; due: number }
+  | { may: 'wait'; why: 'dead_letter'; letter: number; due: number }
+  | { may: 'wait'; why: 'hold'; due: number }
 
 /** A pass that may be deleted. */
 export interface PassToDelete {
@@ -30,8 +31,8 @@ export interface EligibilityDeps {
   rules: JournalRules
   agents: ReadonlyMap<string, AgentRecord>
   acknowledged: Pick<AckIndex, 'has'>
-  /** Milliseconds for which an unsettled dead letter is kept. */
-  dead_letters_ms: number
+  /** Returns the milliseconds for which an unsettled dead letter is kept. */
+  deadLettersMs: () => number
   /** True if a legal hold or a pending erasure keeps the pass (decision 87). */
   isHeld: (pass: PassToDelete) => Promise<boolean>
 }
@@ -66,9 +67,8 @@ async function eligibilityWithoutHold(memory: PassMemory, now: number, deps: Eli
   // The decision, or the event that it expired, is stored as a further message.
   if (!compactRecordOf(memory) && buildRecord(memory, deps.rules).record.status === 'awaiting_release') return { may: 'later' }
   const letter = unsettledSince(memory, deps)
-  if (letter !== undefined && letter + deps.dead_letters_ms > now) {
-    return { may: 'wait', why: 'dead_letter', due: letter + deps.dead_letters_ms }
-  }
+  const kept_until = letter === undefined ? now : letter + deps.deadLettersMs()
+  if (letter !== undefined && kept_until > now) return { may: 'wait', why: 'dead_letter', letter, due: kept_until }
   const due = deliveryDeadline(memory, deps)
   const { sequence } = journal.return
   if (due === undefined || due <= now || (await deps.acknowledged.has(memory.key.originator, sequence))) return { may: 'go' }

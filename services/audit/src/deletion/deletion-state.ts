@@ -15,6 +15,8 @@ const deferredPass = z.object({
   key: passKey.extend({ id: z.string().max(64) }),
   why: z.enum(['delivery', 'dead_letter', 'hold']),
   returned: z.int().positive().optional(),
+  /** Server time (ms) of the dead letter. It is due by the retention that is in force then. Missing in entries of earlier versions. */
+  letter: z.number().optional(),
   due: z.number(),
 })
 const deferredAdvisory = z.object({ advisory: z.int().positive(), names: z.int().positive() })

@@ -141,7 +141,7 @@ export class SegmentDeleter {
     const candidate = found.whole ? found : mergeCandidates(found, await this.read(key))
     if (segmentOf(lastThatCounts(candidate)) > k || (await this.isUnanswered(candidate))) return 'later'
     if (isYoungerThere && (await this.mayBeginAnew(candidate, k))) return 'later'
-    const deps = crowded ? { ...this.deps, dead_letters_ms: 0 } : this.deps
+    const deps = crowded ? { ...this.deps, deadLettersMs: () => 0 } : this.deps
     const standing = await deletionEligibility(candidate.memory, this.deps.bus.now(), deps)
     if (standing.may === 'later') return 'later'
     if (standing.may === 'wait') return deferredPassOf(key, standing)
@@ -331,7 +331,8 @@ function mergeCandidates(found: DeletionCandidate, whole: DeletionCandidate): De
 
 function deferredPassOf(key: PassKey, standing: Extract<DeletionEligibility, { may: 'wait' }>): DeferredPass {
   const { why, due } = standing
-  return why === 'delivery' ? { key, why, due, returned: standing.returned } : { key, why, due }
+  if (why === 'delivery') return { key, why, due, returned: standing.returned }
+  return why === 'dead_letter' ? { key, why, due, letter: standing.letter } : { key, why, due }
 }
 
 function messageNamedBy(stored: StoredMessage): number | undefined {

@@ -39,6 +39,7 @@ import { type LoadDeps, type LoadedPass, loadPass } from '../pass/load-pass.js'
 import type { PassMemory } from '../pass/pass-memory.js'
 import { buildCheckedRecord } from '../records/build-record.js'
 import { controlOf } from '../records/pass-history.js'
+import type { OverdueSegment } from '../retention/archive-retention.js'
 import { type RevokedAgents, revokedOf } from '../watchers/agent-watcher.js'
 import { answerCustody, type CustodyAnswerDeps } from './answer-custody.js'
 import { answerDeadLetter, answerDeadLetters } from './answer-dead-letters.js'
@@ -51,6 +52,8 @@ export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps
   log: Logger
   /** Returns the health checks of this process that are failing. */
   trouble?: (() => string[]) | undefined
+  /** Returns the archived segments that are older than the retention and have to stay. */
+  overdue?: (() => OverdueSegment[]) | undefined
   /** True if anyone other than a service may see every pass. */
   hasPeople?: boolean | undefined
   /** Applies output schemas. */
@@ -95,6 +98,8 @@ const MAX_BELOW = 50
 /** Maximum number of bytes of returns in one answer, which travels as one message. */
 const MAX_RETURN_BYTES = 600 * 1024
 const BUSY_RETRY_MS = 1_000
+/** Maximum number of overdue segments of the archive in an answer. */
+const MAX_OVERDUE = 5
 
 /** Answers questions on `ask.<name>` (docs/architecture/audit-archive.md#answers). Answers E040 if the stream could not be read. */
 export function serveQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption> {
@@ -131,6 +136,7 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
         has_people: deps.hasPeople,
         ...(deps.rules.names && { names: deps.rules.names }),
         ...(deps.seesAll(asker) && deps.trouble && { trouble: deps.trouble() }),
+        ...(deps.seesAll(asker) && overdueOf(deps)),
         ...(data.requests && { requests: (await deps.bus.usage()).requests }),
       }
     case 'list':
@@ -156,6 +162,12 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
     case 'custody':
       return await answerCustody(deps, asker, data)
   }
+}
+
+/** Returns the number of overdue segments and the oldest of them, or nothing if there are none. */
+function overdueOf({ overdue }: AnswerDeps): Pick<Extract<TimeAnswer, { ok: true }>, 'overdue'> {
+  const segments = overdue?.() ?? []
+  return segments.length > 0 ? { overdue: { count: segments.length, segments: segments.slice(0, MAX_OVERDUE) } } : {}
 }
 
 async function answerList(deps: AnswerDeps, asker: string, asked: Extract<Question, { op: 'list' }>): Promise<ListAnswer> {

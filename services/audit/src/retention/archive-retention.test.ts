@@ -140,6 +140,15 @@ it('hears before each segment that more is kept, or that nobody knows how much',
   expect(await lookedAt(undefined, 7)).toEqual([])
 })
 
+it('reports due segments that have to stay, with the message that keeps them, until they leave or are no longer due', async () => {
+  const kept = [7, 7, 7, 7, 7, 1_000]
+  const { aging: retention } = agingOf({ kept, standing: [2] })
+  await retention.look()
+  expect(retention.overdue()).toEqual([{ segment: 2, why: 'stream', sequence: 8_192 }])
+  await retention.look()
+  expect(retention.overdue()).toEqual([])
+})
+
 it('tells all that leave by one event, guarded on what was said before, and what stays is not among them', async () => {
   const { looked, said } = await aged({ standing: [2] })
   const run = (from: number, to: number) => ({

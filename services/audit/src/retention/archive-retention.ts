@@ -1,5 +1,7 @@
 import { GapTracker, type IndexedPass, type Manifest, type ManifestEntry, readSegment, segmentRange } from '@passover/archive'
+import type { Bus } from '@passover/bus'
 import type { Clock, CustodyLog } from '@passover/core'
+import type { OverdueArchive } from '@passover/schemas'
 import type { IdLookupDeps } from '../erasure/id-lookup.js'
 import { isHeld } from '../erasure/legal-hold.js'
 import { SingleFlightTask } from '../runtime/single-flight-task.js'
@@ -25,6 +27,8 @@ const MAX_BATCH_WAIT_MS = 3_600_000
 /** Kinds of messages that the stream keeps for good; the archive keeps those of a removed segment too. */
 const KEPT_KINDS = new Set(['policy', 'agent', 'custody'])
 
+export type OverdueSegment = OverdueArchive['segments'][number]
+
 type SegmentSpan = Pick<ManifestEntry, 'k' | 'last_time' | 'count'>
 
 /**
@@ -38,6 +42,8 @@ export class ArchiveRetention {
   private newest = -1
   private readonly missing = new GapTracker()
   private readonly again = new Map<number, number>()
+  /** What keeps segments that are due. */
+  private readonly staying = new Map<number, OverdueSegment>()
   private readonly damaged = new DamagedSegments()
   private readonly task: SingleFlightTask
   private readonly announcer: RemovalAnnouncer
@@ -57,6 +63,11 @@ export class ArchiveRetention {
   /** Reason why segments that are due are not removed. */
   get trouble(): string | undefined {
     return this.task.trouble
+  }
+
+  /** Returns the due segments that had to stay when they were last checked, oldest first. */
+  overdue(): OverdueSegment[] {
+    return [...this.staying.values()].sort((a, b) => a.segment - b.segment)
   }
 
   /** Removes what is due, or joins the run in progress. */
@@ -141,12 +152,15 @@ export class ArchiveRetention {
   private async mayGo(k: number): Promise<boolean> {
     const { archive, watch } = this.deps
     if ((await this.inStream(k)) === undefined) return false
-    return !(await this.isAnyHeld(await archive.passesIn(k), await watch.current()))
+    if (!(await this.isAnyHeld(await archive.passesIn(k), await watch.current()))) return true
+    this.staying.set(k, { segment: k, why: 'hold' })
+    return false
   }
 
   private done(k: number): void {
     this.kept = this.kept?.filter((one) => one.k !== k)
     this.again.delete(k)
+    this.staying.delete(k)
   }
 
   private putOff(k: number, { days }: RetentionLimits): void {
@@ -156,6 +170,7 @@ export class ArchiveRetention {
   private dueBefore(before: number): SegmentSpan[] {
     const aged = this.agedBefore(before)
     this.damaged.keep(aged)
+    for (const k of this.staying.keys()) if (!aged.some((one) => one.k === k)) this.staying.delete(k)
     return aged.filter(({ k }) => (this.again.get(k) ?? 0) <= this.deps.clock.monotonic())
   }
 
@@ -234,7 +249,11 @@ export class ArchiveRetention {
     for (let from = first; from <= last; from++) {
       const stored = await journal.first('>', from)
       if (!stored || stored.sequence > last) return found
-      if (!KEPT_KINDS.has(subjects.parse(stored.subject).kind)) return undefined
+      const subject = subjects.parse(stored.subject)
+      if (!KEPT_KINDS.has(subject.kind)) {
+        this.staying.set(k, { segment: k, why: 'stream', sequence: stored.sequence, ...partiesOf(subject) })
+        return undefined
+      }
       found.add(stored.sequence)
       from = stored.sequence
     }
@@ -247,6 +266,12 @@ export class ArchiveRetention {
     }
     return false
   }
+}
+
+/** Returns the parties of the pass that a message belongs to, as far as its subject names them. */
+function partiesOf(subject: ReturnType<Bus['subjects']['parse']>): Pick<OverdueSegment, 'originator' | 'subagent' | 'id'> {
+  if (subject.kind === 'request') return { originator: subject.originator, subagent: subject.subagent }
+  return 'key' in subject ? subject.key : {}
 }
 
 function spanOf({ k, last_time, count }: ManifestEntry): SegmentSpan {

@@ -3,13 +3,14 @@ import type { ObjectStore } from '@passover/bus'
 import { makeInstance } from '@passover/schemas'
 import { Deleter } from '../deletion/deleter.js'
 import { isHeld } from '../erasure/legal-hold.js'
+import { deadLettersMs } from './open-retention.js'
 import type { AuditComponents } from './parts.js'
 
 /** Opens the deleter, using the parts of an audit. */
 export function openDeleter(parts: AuditComponents, { archive, objects }: { archive: Archive; objects: ObjectStore }): Promise<Deleter> {
   const { deps, options, manifest, agents, acknowledged, archiver, custody, reloader } = parts
   const { bus, clock, log, random } = deps
-  const { dead_letters_ms, delete_lease_ms: lease_ms, id_window_ms } = options
+  const { delete_lease_ms: lease_ms, id_window_ms } = options
   const rules = { id_window_ms }
   return Deleter.open({
     bus,
@@ -20,7 +21,7 @@ export function openDeleter(parts: AuditComponents, { archive, objects }: { arch
     objects,
     agents,
     acknowledged,
-    dead_letters_ms,
+    deadLettersMs: () => deadLettersMs(parts),
     isHeld: (pass) => isHeld(custody.custody, { bus, archive, rules, unsealedOf: (key) => archiver.unsealedOf(key) }, pass),
     rules,
     unsealed: () => archiver.unsealed(),

@@ -5,6 +5,7 @@ import { waitForPosition } from '../projection/wait-for-position.js'
 import type { DeadLetters } from '../queries/dead-letters.js'
 import { PassLists } from '../queries/pass-lists.js'
 import { serveQuestions } from '../queries/query-router.js'
+import type { OverdueSegment } from '../retention/archive-retention.js'
 import { ArchiveSearch } from '../search/archive-search.js'
 import { IndexVerifier } from '../search/index-verifier.js'
 import { PassSearch } from '../search/pass-search.js'
@@ -16,11 +17,11 @@ import type { AuditComponents, AuditDeps } from './parts.js'
 /** Starts answering questions from the parts of an audit. */
 export function openQueries(
   parts: AuditComponents,
-  found: { archive: Archive; dead: DeadLetters; seeded: Promise<void> },
+  found: { archive: Archive; dead: DeadLetters; seeded: Promise<void>; overdue: () => OverdueSegment[] },
 ): Promise<Consumption> {
   const { deps, options, agents, acknowledged, index, indexing, projector, rows, listing, table } = parts
   const { bus, clock, log } = deps
-  const { archive, dead, seeded } = found
+  const { archive, dead, seeded, overdue } = found
   const rules = rulesOf(options)
   const { check } = parts.schemas
   const older = new ArchiveSearch({ bus, clock, archive, rules, has: (key) => index.has(key), check })
@@ -48,6 +49,7 @@ export function openQueries(
     bus,
     log,
     trouble: deps.trouble,
+    overdue,
     inbox: parts.inbox,
     custody: parts.custody,
     sessions: sessionDeps(parts, archive),

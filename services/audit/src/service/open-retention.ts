@@ -6,9 +6,19 @@ import type { SessionDeps } from '../erasure/session-passes.js'
 import { checkEntry } from '../inbox/answer-inbox.js'
 import { waitForPosition } from '../projection/wait-for-position.js'
 import type { DeadLetters } from '../queries/dead-letters.js'
-import { ArchiveRetention } from '../retention/archive-retention.js'
+import { ArchiveRetention, type OverdueSegment } from '../retention/archive-retention.js'
 import { rulesOf } from './options.js'
 import type { AuditComponents } from './parts.js'
+
+const DAY_MS = 86_400_000
+
+/**
+ * Returns the milliseconds for which an unsettled dead letter keeps its pass in the stream. Never longer than the archive keeps its segment: a
+ * single dead letter, which any agent can cause, would otherwise keep the messages of all agents in that segment.
+ */
+export function deadLettersMs({ options, logging }: Pick<AuditComponents, 'options' | 'logging'>): number {
+  return Math.min(options.dead_letters_ms, (logging.retention?.days ?? Number.POSITIVE_INFINITY) * DAY_MS)
+}
 
 /** Removes data from the archive: segments older than the policy's retention, and what people erased (decisions 87 and 100). */
 export class RemovalTasks {
@@ -19,6 +29,11 @@ export class RemovalTasks {
 
   get trouble(): string | undefined {
     return this.retention.trouble ?? this.eraser.trouble
+  }
+
+  /** Returns the segments that are older than the retention and have to stay. */
+  overdue(): OverdueSegment[] {
+    return this.retention.overdue()
   }
 
   look(): void {
@@ -64,7 +79,7 @@ export function sessionDeps(parts: AuditComponents, archive: Archive): SessionDe
     agents,
     acknowledged,
     table,
-    dead_letters_ms: options.dead_letters_ms,
+    deadLettersMs: () => deadLettersMs(parts),
     holdsOn: (key, session) => custody.holdsOn(key, session).map(({ hold }) => hold),
     unsealedRows: () => archiver.unsealedRows(),
     unsealedOf: (key) => archiver.unsealedOf(key),

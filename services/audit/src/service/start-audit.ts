@@ -74,10 +74,10 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   const indexed = parts.indexing.prepare(archive.finder)
   dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name), back.onRollback) : undefined
   void Promise.all([indexed, seeded, dead?.caughtUp]).then(allRead)
-  const answering = dead && (await openQueries(parts, { archive, dead, seeded }))
+  const removal = options.deletes ? openRemovalTasks(parts, { archive, objects }) : undefined
+  const answering = dead && (await openQueries(parts, { archive, dead, seeded, overdue: () => removal?.overdue() ?? [] }))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit service started')
   const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
-  const removal = options.deletes ? openRemovalTasks(parts, { archive, objects }) : undefined
   const { finder } = archive
   return new RunningAudit(parts, { reader, behind, back, answering, watch, dead, deleter, removal, finder, rebuild: rebuild || !built })
 }
