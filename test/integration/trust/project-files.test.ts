@@ -1,8 +1,9 @@
+import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect, PassOverError } from '@passover/sdk'
-import { ownFolder, readUserConfig, searchProject, userConfigPath, writeServerFile } from '@passover/sdk/internal/project'
+import { ownFolder, readSealed, readUserConfig, searchProject, userConfigPath, writeServerFile } from '@passover/sdk/internal/project'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 
 /** Which project files a user believes: each case would name the server that contexts are sent to. */
@@ -137,7 +138,7 @@ describe('the server file of a project', () => {
     project()
     writeFileSync(join(place, 'file'), '')
     vi.stubEnv('XDG_STATE_HOME', join(place, 'file', 'state'))
-    const fault = { why: expect.stringContaining('cannot be checked'), hint: expect.stringMatching(/XDG_STATE_HOME and XDG_CACHE_HOME/) }
+    const fault = { why: expect.stringContaining('cannot check whether'), hint: expect.stringMatching(/XDG_STATE_HOME and XDG_CACHE_HOME/) }
     expect(searchProject(repo()).ignored).toMatchObject([fault])
     expect(ownFolder(repo())).toMatchObject({ ok: false, fault })
   })
@@ -165,6 +166,18 @@ describe('the folder of a project', () => {
       expect(found(repo())).toBe(name === 'server.json' ? 'nats://127.0.0.1:6666' : undefined)
     },
   )
+
+  it('is refused where its files are a FIFO and a device, and nothing is written through a link', () => {
+    mkdirSync(repo('.passover'))
+    execFileSync('mkfifo', [repo('.passover', 'made-here')])
+    symlinkSync('/dev/zero', repo('.passover', 'server.json'))
+    expect(ownFolder(repo())).toMatchObject({ ok: false, fault: { why: expect.stringContaining('was not created here by you') } })
+    expect(readSealed(repo('.passover'))).toMatchObject({ kind: 'refused', fault: { why: expect.stringContaining('is a symbolic link') } })
+    rmSync(repo('.passover', '.gitignore'))
+    symlinkSync(join(place, 'elsewhere'), repo('.passover', '.gitignore'))
+    expect(() => ownFolder(repo())).toThrow('EEXIST')
+    expect(existsSync(join(place, 'elsewhere'))).toBe(false)
+  })
 
   it('that only apply has used becomes a project', () => {
     mkdirSync(repo('.passover', 'apply'), { recursive: true, mode: 0o775 })

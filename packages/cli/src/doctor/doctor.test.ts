@@ -2,6 +2,7 @@ import type { Bus, Inspection } from '@passover/bus'
 import picocolors from 'picocolors'
 import { describe, expect, it } from 'vitest'
 import { sandboxGuarantees } from '../sandbox/guarantees.js'
+import { overdueSegments } from './audit.js'
 import type { Check } from './check.js'
 import { checkDurability } from './durability.js'
 import { checkClocks, checkDomain, checkLimits } from './limits.js'
@@ -284,4 +285,18 @@ describe('the server', () => {
     const clocks = (...skews: number[]) => states(checkClocks(skews.map((skew_ms, n) => ({ server: `n${n}`, skew_ms }))))
     expect([clocks(5_000), clocks(3, 9), clocks(0, 400), clocks(-900, 400)]).toEqual([[], ['ok'], ['look'], ['broken']])
   })
+})
+
+it('names archived segments that are older than the retention, and what keeps each', () => {
+  const segments = [
+    { segment: 2, why: 'stream' as const, sequence: 8_200, originator: 'mallory', subagent: 'audit', id: 'bad-000008199' },
+    { segment: 3, why: 'stream' as const, sequence: 12_300, originator: 'alice', subagent: 'audit' },
+    { segment: 4, why: 'hold' as const },
+  ]
+  const { state, text } = overdueSegments({ count: 5, segments })
+  expect(state).toBe('look')
+  expect(text).toBe(
+    '5 archived segments are older than audit.retention_days and kept: segment 2 by a pass of mallory to audit (bad-000008199) in the stream (sequence 8200), ' +
+      'segment 3 by a pass of alice to audit in the stream (sequence 12300), segment 4 by a legal hold or a pending erasure, and 2 more',
+  )
 })
