@@ -1,5 +1,5 @@
 import { SegmentDamaged } from '@passover/archive'
-import { BusReadError } from '@passover/bus'
+import { BusReadError, ObjectError, TableError } from '@passover/bus'
 import { PassOverError } from '@passover/core'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -64,9 +64,15 @@ describe('a failure', () => {
       document: { error: { code: 'E040' } },
       exit: 5,
     })
-    expect(await describeFailure(new BusReadError('not allowed', 'permission'))).toMatchObject({
-      document: { error: { code: 'INTERNAL' } },
-    })
+    const writes = (reason: 'permission' | 'full') => new TableError('not written', { kind: 'refused', reason, description: '' })
+    for (const [error, code] of [
+      [new BusReadError('not allowed', 'permission'), 'E013'],
+      [writes('permission'), 'E013'],
+      [writes('full'), 'E014'],
+      [new TableError('not written', { kind: 'unknown', description: '' }), 'E040'],
+      [new ObjectError('not written', { kind: 'refused', reason: 'permission', description: '' }), 'E013'],
+    ] as const)
+      expect(await describeFailure(error), code).toMatchObject({ document: { error: { code } } })
     expect(await describeFailure(new SegmentDamaged('object 1.index is missing', 0))).toMatchObject({
       document: {
         error: { code: 'E041', message: 'the archive is damaged: object 1.index is missing', hint: expect.stringContaining('rebuild') },

@@ -142,6 +142,12 @@ async function describeForeignError(error: unknown, message: string): Promise<Fo
     const { ERRORS, exitCode } = await import('@passover/core')
     return { document: failureDocument('E040', message, ERRORS.E040.action), exit: exitCode({ code: 'E040' }) }
   }
+  const write = failedWrite(error)
+  if (write) {
+    const { ERRORS, exitCode } = await import('@passover/core')
+    const hint = write === 'E013' ? 'use credentials that may: passover auth list' : ERRORS[write].action
+    return { document: failureDocument(write, message, hint), exit: exitCode({ code: write }) }
+  }
   const { SegmentDamaged } = await import('@passover/archive')
   if (!(error instanceof SegmentDamaged)) return undefined
   const hint = '`passover verify` shows the damage; `passover audit rebuild` rebuilds an index'
@@ -150,4 +156,24 @@ async function describeForeignError(error: unknown, message: string): Promise<Fo
 
 function failureDocument(code: string, message: string, hint: string | undefined): FailureDocument {
   return { error: { code, message, ...(hint === undefined ? {} : { hint }) } }
+}
+
+/** True if the server refused a read or a write because the connection's user may not do it. */
+export function isPermissionError(error: unknown): boolean {
+  const { reason } = (error ?? {}) as { reason?: unknown }
+  return error instanceof Error && ((error.name === 'BusReadError' && reason === 'permission') || outcomeOf(error)?.reason === 'permission')
+}
+
+/** Returns the code of a read or write that the server refused or did not confirm. Recognised by name, so that the bus is not loaded for it. */
+function failedWrite(error: unknown): 'E013' | 'E014' | 'E040' | undefined {
+  if (isPermissionError(error)) return 'E013'
+  const outcome = error instanceof Error ? outcomeOf(error) : undefined
+  if (!outcome) return undefined
+  return outcome.reason === 'full' ? 'E014' : 'E040'
+}
+
+/** Returns why an entry or an object was not written (`PublishResult`). */
+function outcomeOf(error: Error): { kind?: unknown; reason?: unknown } | undefined {
+  if (error.name !== 'TableError' && error.name !== 'ObjectError') return undefined
+  return (error as { outcome?: { kind?: unknown; reason?: unknown } }).outcome
 }

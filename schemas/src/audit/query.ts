@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { filled, text, time } from '../base/bounded-types.js'
 import { errorCode, passError } from '../base/errors.js'
-import { agentName } from '../base/identifiers.js'
+import { agentName, storedId } from '../base/identifiers.js'
 import { LIMITS } from '../base/limits.js'
 import { PASS_STATUSES } from '../pass/return-context.js'
 import { auditStatus, passOverAuditEntry, recordedDecision } from './audit-record.js'
@@ -107,10 +107,56 @@ export const indexAnswer = z.union([
 ])
 export type IndexAnswer = z.infer<typeof indexAnswer>
 
+/** Name in a subject. Wider than `agentName`, because messages with reserved names may be stored too. */
+const keyToken = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/)
+
+/** Maximum number of passes, or records, that one `repair` question names. */
+export const MAX_REPAIRS = 64
+
+/**
+ * Answer to `{ op: 'repair' }`: how many of the named records were correct, were written, were deleted because nothing of their pass is stored, or were
+ * left because their pass is older than what can be read or is not to have one. `lost`: why the named segment's index could not be repaired.
+ */
+export const repairAnswer = z.union([
+  z.object({
+    ok: z.literal(true),
+    unchanged: z.int(),
+    rewritten: z.int(),
+    removed: z.int(),
+    kept: z.int(),
+    unlogged: z.int(),
+    lost: z.string().optional(),
+  }),
+  z.object({ ok: z.literal(false), error: passError }),
+])
+export type RepairAnswer = z.infer<typeof repairAnswer>
+
 /** Questions about recorded passes. An agent gets its own only. Statistics accept neither text nor cursor. */
 export const queryQuestions = [
   passQuery.extend({ op: z.literal('query') }),
   passQuery.omit({ text: true, limit: true, cursor: true }).extend({ op: z.literal('stats') }),
   /** Compares the audit service's index with the records. `mend`: corrects the lines that differ. For people only. */
   z.object({ op: z.literal('index'), mend: z.literal(true).optional() }),
+  /**
+   * Makes records what the stored messages say: of `passes` (`request`: the sequence of a request that nothing answered), and under the keys `records`
+   * in the bucket. `index`: the segment of the archive whose index to repair. The audit service reads everything itself, so an asker cannot put
+   * anything into a record. For people only.
+   */
+  z.object({
+    op: z.literal('repair'),
+    passes: z
+      .array(z.object({ originator: keyToken, subagent: keyToken, id: storedId, request: z.int().positive().optional() }))
+      .max(MAX_REPAIRS)
+      .optional(),
+    records: z
+      .array(
+        z
+          .string()
+          .max(512)
+          .regex(/^[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*$/),
+      )
+      .max(MAX_REPAIRS)
+      .optional(),
+    index: z.int().min(0).optional(),
+  }),
 ] as const

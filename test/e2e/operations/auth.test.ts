@@ -1,5 +1,6 @@
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { connect, credsAuthenticator } from '@nats-io/transport-node'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { cli, Folder, json, ROOT, run, type Spawned, serverFile, until } from '../../support/fixtures/cli.js'
 import { startProcess, type TestProcess } from '../../support/processes/processes.js'
@@ -259,6 +260,38 @@ describe('passover auth, and up --isolated', () => {
     expect(await auth('revoke', 'ann')).toMatchObject({ code: 0 })
     expect(await run(['list', '--as', 'ann'], { cwd })).toMatchObject({ code: 4 })
   })
+
+  it('has records and an index rebuilt by the audit service for an auditor or a custodian, and for nobody else', async () => {
+    for (const [role, name] of [
+      ['person', 'paul'],
+      ['auditor', 'aud'],
+    ] as const)
+      expect(await auth('add', role, name)).toMatchObject({ code: 0 })
+    const isKnown = async () => (await run(['list', '--as', 'aud'], { cwd })).stdout.includes('greeter')
+    await until('the audit service knows the auditor', isKnown)
+    const rebuild = (...args: string[]) => json<Record<string, unknown>>(['audit', 'rebuild', ...args], { cwd })
+    const { url } = serverFile(cwd)
+    const creds = readFileSync(credentials('passover.audit'))
+    const nc = await connect({
+      servers: url,
+      authenticator: credsAuthenticator(creds),
+      inboxPrefix: '_INBOX_passover',
+      tls: { caFile: join(cwd, '.passover', 'auth', 'tls', 'ca.pem') },
+    })
+    const purge = async () => expect((await nc.request('$JS.API.STREAM.PURGE.KV_passes')).string()).toContain('"success":true')
+    for (const person of ['root', 'aud']) {
+      await purge()
+      const { code, document } = await rebuild('--as', person)
+      expect({ code, document }).toMatchObject({ code: 0, document: { unchanged: 0, removed: 0 } })
+      expect(document.rewritten).toBeGreaterThan(3)
+    }
+    await nc.close()
+    expect((await rebuild()).document).toMatchObject({ rewritten: 0 })
+    expect(await rebuild('--as', 'paul')).toMatchObject({
+      code: 4,
+      document: { error: { code: 'E013', message: expect.stringContaining('paul may not'), hint: expect.stringContaining('auditor') } },
+    })
+  }, 120_000)
 
   it('ends credentials at their time, and says so', async () => {
     const { document } = await auth('add', 'agent', 'brief', '--expires', '1s')

@@ -1,11 +1,12 @@
 import { SEGMENT_SIZE } from '@passover/archive'
 import { type AuditRunning, deletePass, PASSES_BUCKET, type Rebuilt, rebuildRecords, storedRecord } from '@passover/audit'
 import { encode, PolicyStore } from '@passover/bus'
+import { HEADER } from '@passover/schemas'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { publishUpon } from '../../support/builders/policies.js'
 import { Story, type StoryOptions } from '../../support/builders/story.js'
-import { type AuditFixture, auditFixture } from '../../support/fixtures/audit.js'
+import { type AuditFixture, auditFixture, replaced } from '../../support/fixtures/audit.js'
 
 const RULES = { id_window_ms: 3_600_000, names: 'unverified' as const }
 
@@ -88,6 +89,37 @@ describe('audit: rebuilding the records', () => {
       expect(await rebuild(source)).toMatchObject({ passes: 5, unchanged: 2, rewritten: 3, removed: 2, kept: 0 })
       const after = await fixture.recordBytes()
       expect(new Map([...after].sort())).toEqual(new Map([...before].sort()))
+    },
+  )
+
+  it.each(['archive', 'stream'] as const)(
+    'writes no record of an id whose request was refused as malformed, and deletes one that was written, from the %s',
+    async (source) => {
+      const { bus } = fixture
+      const refused = story({ session_id: 's1' })
+      const sequence = await refused.request()
+      const key = { ...refused.key, id: bus.subjects.badId(sequence) }
+      const outcome = await bus.publish({
+        subject: bus.subjects.return(key, 'passover'),
+        headers: { [HEADER.request]: String(sequence), [HEADER.code]: 'E005', [HEADER.attempt]: '0' },
+        data: encode({ v: 1, error: { code: 'E005', message: 'malformed' } }),
+        guard: { subject: bus.subjects.journal(key), sequence: 0 },
+      })
+      expect(outcome.kind).toBe('stored')
+      await audit.settled()
+      if (source === 'archive') await seal()
+      const before = await fixture.recordBytes()
+      expect([...before.keys()]).toEqual([expect.stringContaining(key.id)])
+      // Later than the time for which a rebuild leaves open passes to the audit.
+      const later = replaced(bus, { now: () => Date.now() + 60_000 })
+      const again = () => rebuildRecords(later, { source, rules: RULES })
+      expect(await again()).toMatchObject({ passes: 1, unchanged: 1, rewritten: 0, removed: 0 })
+
+      const table = await bus.table(PASSES_BUCKET, storedRecord)
+      for await (const { key: own, value } of table.entries())
+        await table.put(own.replace(key.id, refused.key.id), { ...value, key: refused.key } as never)
+      expect(await again()).toMatchObject({ passes: 1, rewritten: 0, removed: 1 })
+      expect(await fixture.recordBytes()).toEqual(before)
     },
   )
 

@@ -40,6 +40,12 @@ export interface Mark {
 /** An object could not be written, or its data does not match its digest. */
 export class ObjectError extends Error {
   override readonly name = 'ObjectError'
+  /** The reason, if a write was refused. */
+  readonly outcome: PublishResult | undefined
+  constructor(message: string, outcome?: PublishResult) {
+    super(message)
+    this.outcome = outcome
+  }
 }
 
 /** Milliseconds to wait for a lagging replica. */
@@ -173,5 +179,5 @@ function storedAt(outcome: PublishResult): number {
   if (outcome.kind === 'stored') return outcome.sequence
   const why = 'description' in outcome ? outcome.description : outcome.kind
   if (outcome.kind === 'unknown') throw new BusReadError(`object: ${why}`, 'timeout')
-  throw new ObjectError(`object was not written: ${why}`)
+  throw new ObjectError(`object was not written: ${why}`, outcome)
 }

@@ -1,11 +1,12 @@
-import { IndexesLost, rebuildRecords } from '@passover/audit'
-import { askIndex } from '@passover/operator'
+import { IndexesLost, type Repair, rebuildRecords } from '@passover/audit'
+import type { Bus } from '@passover/bus'
+import { askIndex, askRepair } from '@passover/operator'
 import { outputSchemas } from '@passover/validation'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { readIdWindow } from '../connection/id-window.js'
 import { readNameVerification } from '../connection/verified-names.js'
-import { CliFailure } from '../errors.js'
+import { CliFailure, isPermissionError } from '../errors.js'
 import { dateTime } from '../terminal/duration.js'
 import { count } from '../terminal/text.js'
 
@@ -26,12 +27,14 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
   // Marks unverified names in records, as the audit service does when it writes them.
   const rules = { ...window, ...((await readNameVerification(bus, context)).unverified && { names: 'unverified' as const }) }
   await using schemas = outputSchemas()
+  const writer = await auditRepair(bus)
   const progress = terminal.progress()
   const begun = Date.now()
   try {
     const rebuilt = await rebuildRecords(bus, {
       source,
       rules,
+      repair: writer.repair,
       log_all_passes: env.PASSOVER_LOG_ALL_PASSES !== 'false',
       check: (schema, value, subagent) => schemas.checkFor(subagent, schema, value),
       onProgress: ({ passes, back_to, rewritten }) => {
@@ -59,10 +62,38 @@ export async function runRebuild(context: Context, { source, idWindow }: Rebuild
       ].join('\n'),
     )
   } catch (error) {
+    if (isPermissionError(error)) throw notPermitted(context.person, writer.why)
     if (!(error instanceof IndexesLost)) throw error
     throw new CliFailure('E041', error.message, { hint: 'passover verify shows the damage', exit: 1 })
   } finally {
     progress.stop()
   }
   return 0
+}
+
+/**
+ * Returns the audit service as the writer, which has the rights that people do not need: it reads what it writes itself. Returns the reason if no
+ * audit service answers, or not this person: then this process writes, if the server lets it.
+ */
+async function auditRepair(bus: Bus): Promise<{ repair?: Repair; why?: CliFailure }> {
+  try {
+    await askRepair(bus)
+  } catch (error) {
+    if (error instanceof CliFailure) return { why: error }
+    throw error
+  }
+  const repair: Repair = {
+    passes: (passes) => askRepair(bus, { passes: [...passes] }),
+    records: (keys) => askRepair(bus, { records: [...keys] }),
+    index: async (k) => (await askRepair(bus, { index: k })).lost,
+  }
+  return { repair }
+}
+
+/** Describes a read or write that the server refused, by what the audit service said before. */
+function notPermitted(person: string, why: CliFailure | undefined): CliFailure {
+  if (why && why.code !== 'E013') return why
+  return new CliFailure('E013', `${person} may not have the records of passes rebuilt`, {
+    hint: 'an auditor or a custodian may, if the audit service knows them as a person: passover auth add auditor <name>',
+  })
 }

@@ -4,7 +4,10 @@ import {
   indexAnswer,
   type PassFilter,
   type PassQuery,
+  type Question,
   queryAnswer,
+  type RepairAnswer,
+  repairAnswer,
   type StatsAnswer,
   statsAnswer,
 } from '@passover/schemas'
@@ -32,6 +35,23 @@ export async function askStats(bus: Bus, { text: _, ...filter }: PassFilter): Pr
 export async function askIndex(bus: Bus, { mend }: { mend?: true } = {}): Promise<Extract<IndexAnswer, { ok: true }> | undefined> {
   const answer = indexAnswer.safeParse(await bus.ask({ op: 'index', ...(mend ? { mend } : {}) }, { timeout_ms: COMPARE_TIMEOUT_MS }))
   return answer.success && answer.data.ok ? answer.data : undefined
+}
+
+/** Milliseconds to wait for a repair, which reads each named pass, if need be from the archive. */
+const REPAIR_TIMEOUT_MS = 120_000
+
+/**
+ * Has the audit service make records what the stored messages say. A person may ask for it who may write no records. Without a field it repairs
+ * nothing, and tells whether it would.
+ *
+ * @throws Failure E013 if the person may not ask for it, E040 if no audit service answers, E005 if one of a version without this question does
+ */
+export async function askRepair(
+  bus: Bus,
+  what: Omit<Extract<Question, { op: 'repair' }>, 'op'> = {},
+): Promise<Omit<Extract<RepairAnswer, { ok: true }>, 'ok'>> {
+  const { ok: _, ...answer } = await ask(bus, { op: 'repair', ...what }, repairAnswer, REPAIR_TIMEOUT_MS)
+  return answer
 }
 
 /** Yields pages from the query's cursor on, until the last one. */

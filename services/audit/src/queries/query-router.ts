@@ -22,6 +22,7 @@ import {
   type QueryAnswer,
   type Question,
   question,
+  type RepairAnswer,
   type StatsAnswer,
   type StoredReturn,
   sha256,
@@ -43,12 +44,13 @@ import type { OverdueSegment } from '../retention/archive-retention.js'
 import { type RevokedAgents, revokedOf } from '../watchers/agent-watcher.js'
 import { answerCustody, type CustodyAnswerDeps } from './answer-custody.js'
 import { answerDeadLetter, answerDeadLetters } from './answer-dead-letters.js'
+import { answerRepair, type RepairAnswerDeps } from './answer-repair.js'
 import { answerIndex, answerQuery, answerStats, type QueryAnswerDeps } from './answer-search.js'
 import type { DeadLetters } from './dead-letters.js'
 import type { PassLists } from './pass-lists.js'
 import { timelineOf } from './timeline.js'
 
-export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, CustodyAnswerDeps {
+export interface AnswerDeps extends LoadDeps, QueryAnswerDeps, RepairAnswerDeps, CustodyAnswerDeps {
   log: Logger
   /** Returns the health checks of this process that are failing. */
   trouble?: (() => string[]) | undefined
@@ -84,6 +86,7 @@ export type Answer =
   | QueryAnswer
   | StatsAnswer
   | IndexAnswer
+  | RepairAnswer
   | CustodyAnswer
 
 const DEFAULT_LIMIT = 50
@@ -159,6 +162,8 @@ export async function answerQuestion(known: AnswerDeps, asker: string, asked: un
       return await answerStats(deps, asker, data)
     case 'index':
       return await answerIndex(deps, asker, data)
+    case 'repair':
+      return await answerRepair(deps, asker, data)
     case 'custody':
       return await answerCustody(deps, asker, data)
   }

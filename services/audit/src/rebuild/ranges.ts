@@ -16,13 +16,26 @@ export interface Range {
   messages: StoredMessage[]
 }
 
-/** Reads segment by segment, from the newest to the oldest. Leaves out erased messages. Throws SegmentDamaged. */
-export async function* ranges(deps: RangeDeps, source: WalkSource, up_to: number): AsyncGenerator<Range> {
-  const { bus, manifest, objects } = deps
+/** The segments that can be read: sealed ones from the archive, the others from the stream, none below `oldest`. */
+export interface ReadableSegments {
+  sealed: ReadonlyMap<number, ManifestEntry>
+  oldest: number
+}
+
+export async function readableSegments(
+  { bus, manifest }: Pick<RangeDeps, 'bus' | 'manifest'>,
+  source: WalkSource,
+): Promise<ReadableSegments> {
   const { first } = await bus.bounds()
   const sealed = new Map<number, ManifestEntry>()
   if (source === 'archive') for (const entry of await manifest.all()) sealed.set(entry.k, entry)
-  const oldest = Math.min(segmentOf(Math.max(1, first)), ...sealed.keys())
+  return { sealed, oldest: Math.min(segmentOf(Math.max(1, first)), ...sealed.keys()) }
+}
+
+/** Reads segment by segment, from the newest to the oldest. Leaves out erased messages. Throws SegmentDamaged. */
+export async function* ranges(deps: RangeDeps, source: WalkSource, up_to: number): AsyncGenerator<Range> {
+  const { bus, objects } = deps
+  const { sealed, oldest } = await readableSegments(deps, source)
   for (let k = segmentOf(up_to); k >= oldest; k--) {
     const entry = sealed.get(k)
     if (entry?.removed) continue

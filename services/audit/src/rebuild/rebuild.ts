@@ -1,18 +1,17 @@
 import { randomBytes } from 'node:crypto'
 import { ARCHIVE_BUCKET, Archive, Manifest } from '@passover/archive'
-import { type Bus, decode, encode, type Table, TableError } from '@passover/bus'
+import { type Bus, decode, encode, type Table } from '@passover/bus'
 import type { CheckSchema, JournalRules } from '@passover/core'
-import type { PassKey, PassRecord } from '@passover/schemas'
-import { loadPass } from '../pass/load-pass.js'
+import { MAX_REPAIRS, type PassRecord } from '@passover/schemas'
 import type { PassMemory } from '../pass/pass-memory.js'
-import { buildCheckedRecord, createdAt } from '../records/build-record.js'
-import { compactRecordOf, decodeRecord, type StoredRecord, storedRecord } from '../records/compact-record.js'
+import { decodeRecord, storedRecord } from '../records/compact-record.js'
 import { firstSequence } from '../records/list-cursor.js'
-import { PASSES_BUCKET, recordKey } from '../records/record-store.js'
+import { PASSES_BUCKET } from '../records/record-store.js'
 import { mapInBatches } from '../runtime/concurrency.js'
 import { hashPass, type PassHash } from '../runtime/pass-hash.js'
 import { LoggingHistory } from './logging-history.js'
 import type { WalkSource } from './ranges.js'
+import { REPAIR_RESULTS, RecordRepair, type Repair, type RepairCounts, type RepairedPass, recordOf } from './record-repair.js'
 import { type RepairedIndexes, repairIndexes } from './repair-indexes.js'
 import { ReverseSpool } from './reverse-spool.js'
 import { type WalkDeps, walkPasses } from './walk-passes.js'
@@ -24,6 +23,8 @@ export interface RebuildOptions {
   log_all_passes?: boolean | undefined
   /** Applies output schemas, because records contain the schema faults of an output. */
   check?: CheckSchema | undefined
+  /** Writes what is missing or wrong, such as an audit service that is asked to; without it, this process writes. */
+  repair?: Repair | undefined
   /** Called from time to time. */
   onProgress?: (told: RebuildProgress) => void
 }
@@ -51,15 +52,14 @@ export interface Rebuilt {
 
 /** Open passes younger than this many milliseconds are skipped, because the audit may not have written their records yet. */
 const OPEN_MS = 30_000
-/** Number of passes compared, or records written, concurrently. */
+/** Number of passes compared concurrently. */
 const CONCURRENCY = 64
-const MAX_TRIES = 8
 const KEYS_PER_BLOCK = 1_024
 
 /**
  * Rebuilds the records of the bucket `passes` from the stored messages, byte for byte, while audits continue to write
  * (docs/architecture/audit-archive.md#records). First repairs lost or damaged indexes of the archive. Then builds each pass again and compares: a
- * missing or different record is written by compare-and-set, oldest first; a record without a pass is deleted.
+ * missing or different record is written by compare-and-set, oldest first; a record without a pass is deleted. Only `options.repair` writes.
  *
  * @returns the counts, and in `indexes` the segments whose indexes were repaired
  * @throws IndexesLost if an index cannot be repaired; no record is changed then
@@ -68,13 +68,16 @@ export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise
   const manifest = await Manifest.open(bus)
   const objects = await bus.objects(ARCHIVE_BUCKET)
   const table = await bus.table(PASSES_BUCKET, storedRecord)
-  const { mended, lost } = await repairIndexes({ bus, manifest, objects })
+  const { rules, check, source } = options
+  const archive = new Archive(manifest, objects)
+  const logged = await LoggingHistory.read(bus, options.log_all_passes ?? true)
+  const deps = { bus, manifest, objects, archive, table, rules, check }
+  const repair = options.repair ?? new RecordRepair({ ...deps, logged: () => Promise.resolve(logged) }, source)
+  const { mended, lost } = await repairIndexes({ manifest, objects }, (k) => repair.index(k))
   // Without the index, records of existing passes would look like records without a pass.
   if (lost.length > 0) throw new IndexesLost(lost)
-  const archive = new Archive(manifest, objects)
   await archive.finder.prepare()
-  const logged = await LoggingHistory.read(bus, options.log_all_passes ?? true)
-  const rebuild = new Rebuild({ bus, manifest, objects, archive, table, logged, rules: options.rules }, options)
+  const rebuild = new Rebuild({ ...deps, logged, repair }, options)
   try {
     return { ...(await rebuild.run()), indexes: mended }
   } finally {
@@ -92,15 +95,11 @@ export class IndexesLost extends Error {
   }
 }
 
-interface WrongRecord {
-  key: PassKey
-  asked: number | undefined
-}
-
 interface Deps extends WalkDeps {
   archive: Archive
   table: Table<PassRecord>
   logged: LoggingHistory
+  repair: Repair
 }
 
 class Rebuild {
@@ -125,7 +124,8 @@ class Rebuild {
     }
     for await (const block of spool.backwards()) {
       const decoded = decode(block)
-      await mapInBatches(decoded.ok ? (decoded.value as WrongRecord[]) : [], (one) => this.mend(one), CONCURRENCY)
+      const wrong = decoded.ok ? (decoded.value as RepairedPass[]) : []
+      for (let at = 0; at < wrong.length; at += MAX_REPAIRS) this.count(await this.deps.repair.passes(wrong.slice(at, at + MAX_REPAIRS)))
       this.options.onProgress?.({ passes: this.told.passes, rewritten: this.told.rewritten })
     }
     await this.judgeUnseen(oldest)
@@ -133,7 +133,7 @@ class Rebuild {
   }
 
   /** Returns the pass if its record is missing or wrong. */
-  private async compare(memory: PassMemory): Promise<WrongRecord | undefined> {
+  private async compare(memory: PassMemory): Promise<RepairedPass | undefined> {
     const { bus, table, rules } = this.deps
     if (memory.journal.state === 'none' && !memory.request) return undefined
     const { key, stored } = await recordOf(memory, rules, this.options.check)
@@ -146,31 +146,9 @@ class Rebuild {
       this.told.unlogged++
       return undefined
     }
-    if (!standing || Buffer.compare(standing, encode(stored)) !== 0) return { key: memory.key, asked: askedOf(memory) }
+    if (!standing || Buffer.compare(standing, encode(stored)) !== 0) return { ...memory.key, request: requestOf(memory) }
     this.told.unchanged++
     return undefined
-  }
-
-  /** Loads the pass again, with messages stored since the comparison, and writes its record. Tries again if another process writes concurrently. */
-  private async mend({ key, asked }: WrongRecord): Promise<void> {
-    const { bus, table, rules } = this.deps
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const { last } = await bus.bounds()
-      const { memory } = await loadPass(this.deps, key, { up_to: last, ...(asked === undefined ? {} : { request: asked }) })
-      const wanted = await recordOf(memory, rules, this.options.check)
-      const standing = await table.bytesOf(wanted.key)
-      const bytes = encode(wanted.stored)
-      if (standing?.data && Buffer.compare(standing.data, bytes) === 0) {
-        this.told.unchanged++
-        return
-      }
-      const known = standing?.data && decodeRecord(standing.data)?.sequences.last
-      // An audit may have read further meanwhile.
-      if (known !== undefined && known > last && known <= (await bus.bounds()).last) continue
-      if (!(await written(table, { key: wanted.key, bytes, revision: standing?.revision ?? 0 }))) continue
-      this.told.rewritten++
-      return
-    }
   }
 
   /** Checks records for which the walk found no pass: written since, older than what can be read, or without a pass. */
@@ -191,56 +169,19 @@ class Rebuild {
     if (keys.length > 0) await keep()
     for await (const block of spool.backwards()) {
       const decoded = decode(block)
-      await mapInBatches(decoded.ok ? (decoded.value as string[]) : [], (key) => this.judge(key), CONCURRENCY)
+      const keys = decoded.ok ? (decoded.value as string[]) : []
+      for (let at = 0; at < keys.length; at += MAX_REPAIRS) this.count(await this.deps.repair.records(keys.slice(at, at + MAX_REPAIRS)))
     }
   }
 
-  private async judge(key: string): Promise<void> {
-    const { table } = this.deps
-    const standing = (await table.bytesOf(key))?.data
-    const record = standing && decodeRecord(standing)
-    const real = record && (await this.keyNow(record))
-    if (record && real === key) return await this.mend({ key: record.key, asked: record.sequences.requests[0] })
-    if (!standing) return
-    await table.delete(key)
-    this.told.removed++
-  }
-
-  /** Returns the key that the record of a pass should have by its stored messages; `undefined` if there are none. */
-  private async keyNow({ key, sequences }: PassRecord): Promise<string | undefined> {
-    const [request] = sequences.requests
-    const asked = request === undefined || sequences.work !== undefined ? {} : { request }
-    const { memory, messages } = await loadPass(this.deps, key, { up_to: (await this.deps.bus.bounds()).last, ...asked })
-    if (messages.length === 0 || (memory.journal.state === 'none' && !memory.request)) return undefined
-    return (await recordOf(memory, this.deps.rules, this.options.check)).key
+  private count(done: RepairCounts): void {
+    for (const result of REPAIR_RESULTS) this.told[result] += done[result]
   }
 }
 
 /** Returns the sequence of the request of a pass without steps, since no step names it. */
-function askedOf({ journal, request }: PassMemory): number | undefined {
+function requestOf({ journal, request }: PassMemory): number | undefined {
   return journal.state === 'none' ? request?.sequence : undefined
-}
-
-function written(
-  table: Table<PassRecord>,
-  { key, bytes, revision }: { key: string; bytes: Uint8Array; revision: number },
-): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    table.send(key, bytes, revision, (outcome) => {
-      if (outcome.kind === 'stored') resolve(true)
-      else if (outcome.kind === 'lost') resolve(false)
-      else reject(new TableError(`${key} was not written: ${outcome.kind}`, outcome))
-    })
-  })
-}
-
-async function recordOf(
-  memory: PassMemory,
-  rules: JournalRules,
-  check: CheckSchema | undefined,
-): Promise<{ key: string; stored: StoredRecord }> {
-  const { record } = await buildCheckedRecord(memory, rules, check)
-  return { key: recordKey(memory.key, createdAt(record), record.session_id), stored: compactRecordOf(memory)?.stored ?? record }
 }
 
 /** Set of record keys, stored as 53 bits of a hash each. A bucket has at most a million keys. */

@@ -27,15 +27,15 @@ export interface RepairedIndexes {
   lost: { k: number; why: string }[]
 }
 
-/**
- * Builds missing or damaged indexes again from their segments, if hash and chain show that a segment is intact. Usually the result has the bytes
- * that were sealed. Otherwise, for example after an erasure, the manifest entry is updated to the new index by compare-and-set.
- */
-export async function repairIndexes(deps: RepairDeps): Promise<RepairedIndexes> {
+/** Finds missing and damaged indexes, and has `repair` build each again, which returns the reason if that is not possible. */
+export async function repairIndexes(
+  deps: Pick<RepairDeps, 'manifest' | 'objects'>,
+  repair: (k: number) => Promise<string | undefined>,
+): Promise<RepairedIndexes> {
   const told: RepairedIndexes = { mended: [], lost: [] }
   for (const entry of await deps.manifest.all()) {
     if (entry.removed || (await isWhole(deps.objects, entry))) continue
-    const why = await repairIndex(deps, entry.k)
+    const why = await repair(entry.k)
     if (why === undefined) told.mended.push(entry.k)
     else told.lost.push({ k: entry.k, why })
   }
@@ -54,10 +54,14 @@ async function isWhole(objects: ObjectStore, { index, index_sha256 }: ManifestEn
   }
 }
 
-/** Repairs the index of a segment. Returns the reason if that is not possible. */
-async function repairIndex({ bus, manifest, objects }: RepairDeps, k: number): Promise<string | undefined> {
+/**
+ * Builds a missing or damaged index again from its segment, if hash and chain show that the segment is intact. Usually the result has the bytes that
+ * were sealed. Otherwise, for example after an erasure, the manifest entry is updated to the new index by compare-and-set. Returns the reason if that
+ * is not possible.
+ */
+export async function repairIndex({ bus, manifest, objects }: RepairDeps, k: number): Promise<string | undefined> {
   const standing = await manifest.standing(k)
-  if (!standing || standing.entry.removed) return undefined
+  if (!standing || standing.entry.removed || (await isWhole(objects, standing.entry))) return undefined
   const { entry, revision } = standing
   const frames = await wholeFrames(objects, entry)
   if (typeof frames === 'string') return frames

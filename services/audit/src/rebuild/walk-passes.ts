@@ -1,7 +1,7 @@
 import { keyOfFact, SEGMENT_SIZE } from '@passover/archive'
-import type { StoredMessage } from '@passover/bus'
-import { isExpiry, type JournalRules, requestNamed } from '@passover/core'
-import { type Fact, idTime, isFirst, keyText, type PassKey } from '@passover/schemas'
+import { type StoredMessage, sequenceOfBad } from '@passover/bus'
+import { isExpiry, isSystemStep, type JournalRules, requestNamed } from '@passover/core'
+import { type Fact, idTime, isFirst, keyText, type PassKey, type RequestFact } from '@passover/schemas'
 import { foldMessages } from '../pass/load-pass.js'
 import type { PassMemory } from '../pass/pass-memory.js'
 import { noteKey, noteOf } from '../pass/unanswered-requests.js'
@@ -48,18 +48,32 @@ export async function* walkPasses(deps: WalkDeps, source: WalkSource, up_to: num
 
 function collect({ bus }: WalkDeps, pending: Map<string, Pending>, messages: readonly StoredMessage[]): void {
   const found = new Map<string, Pending>()
-  for (const stored of messages) {
-    const fact = bus.subjects.toFact(stored)
-    const key = fact.type === 'request' ? noteKey(noteOf(stored, fact)) : keyOfFact(fact)
-    if (!key) continue
+  const keep = (key: PassKey, message: Pending['messages'][number]) => {
     const text = keyText(key)
     const known = found.get(text) ?? { key, messages: [] }
-    known.messages.push({ stored, fact })
+    known.messages.push(message)
     found.set(text, known)
+  }
+  const requests: { stored: StoredMessage; fact: RequestFact }[] = []
+  for (const stored of messages) {
+    const fact = bus.subjects.toFact(stored)
+    const key = keyOfFact(fact)
+    if (fact.type === 'request') requests.push({ stored, fact })
+    else if (key) keep(key, { stored, fact })
+  }
+  // A request that was refused as malformed belongs to that refusal, not to a pass of the id that it says.
+  const isRefusal = ({ fact }: Pending['messages'][number]) => fact.type === 'step' && isFirst(fact) && isSystemStep(fact)
+  for (const { stored, fact } of requests) {
+    const apart = { originator: fact.originator, subagent: fact.subagent, id: bus.subjects.badId(fact.sequence) }
+    const text = keyText(apart)
+    const isRefused = [found.get(text), pending.get(text)].some((one) => one?.messages.some(isRefusal))
+    const key = isRefused ? apart : noteKey(noteOf(stored, fact))
+    if (key) keep(key, { stored, fact })
   }
   for (const [text, { key, messages: older }] of found) {
     const known = pending.get(text)
-    pending.set(text, { key, messages: known ? [...older, ...known.messages] : older })
+    const all = known ? [...older, ...known.messages] : older
+    pending.set(text, { key, messages: all.sort((a, b) => a.stored.sequence - b.stored.sequence) })
   }
 }
 
@@ -82,7 +96,8 @@ function isWhole({ key, messages }: Pending, { sequence, time }: { sequence: num
   const made = idTime(key.id)
   if (made !== undefined && time !== undefined && time < made - ID_AHEAD_MS) return true
   for (const { fact } of messages) {
-    if (fact.type !== 'step' || !isFirst(fact) || isExpiry(fact)) continue
+    // An "expired" refusal may answer a later request for an older pass. One under the id of its request does not.
+    if (fact.type !== 'step' || !isFirst(fact) || (isExpiry(fact) && sequenceOfBad(key.id) === undefined)) continue
     return (requestNamed(fact)?.sequence ?? 0) >= sequence
   }
   return false

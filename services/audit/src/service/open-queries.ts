@@ -1,10 +1,12 @@
 import type { Archive } from '@passover/archive'
-import type { Consumption } from '@passover/bus'
+import type { Consumption, ObjectStore } from '@passover/bus'
 import { keyText, SYSTEM } from '@passover/schemas'
 import { waitForPosition } from '../projection/wait-for-position.js'
 import type { DeadLetters } from '../queries/dead-letters.js'
 import { PassLists } from '../queries/pass-lists.js'
 import { serveQuestions } from '../queries/query-router.js'
+import { LoggingHistory } from '../rebuild/logging-history.js'
+import { RecordRepair } from '../rebuild/record-repair.js'
 import type { OverdueSegment } from '../retention/archive-retention.js'
 import { ArchiveSearch } from '../search/archive-search.js'
 import { IndexVerifier } from '../search/index-verifier.js'
@@ -17,11 +19,11 @@ import type { AuditComponents, AuditDeps } from './parts.js'
 /** Starts answering questions from the parts of an audit. */
 export function openQueries(
   parts: AuditComponents,
-  found: { archive: Archive; dead: DeadLetters; seeded: Promise<void>; overdue: () => OverdueSegment[] },
+  found: { archive: Archive; objects: ObjectStore; dead: DeadLetters; seeded: Promise<void>; overdue: () => OverdueSegment[] },
 ): Promise<Consumption> {
   const { deps, options, agents, acknowledged, index, indexing, projector, rows, listing, table } = parts
   const { bus, clock, log } = deps
-  const { archive, dead, seeded, overdue } = found
+  const { archive, objects, dead, seeded, overdue } = found
   const rules = rulesOf(options)
   const { check } = parts.schemas
   const older = new ArchiveSearch({ bus, clock, archive, rules, has: (key) => index.has(key), check })
@@ -55,6 +57,17 @@ export function openQueries(
     sessions: sessionDeps(parts, archive),
     index,
     comparing: new IndexVerifier({ table, index, clock, log }),
+    repair: new RecordRepair({
+      bus,
+      archive,
+      manifest: parts.manifest,
+      objects,
+      table,
+      rules,
+      check,
+      logged: () => LoggingHistory.read(bus, options.log_all_passes),
+      isGoing: (sequence) => parts.custody.isGoing(sequence),
+    }),
     indexing,
     acknowledged,
     untilRead: (sequence) => waitForPosition(parts, sequence),

@@ -75,7 +75,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   dead = options.answers ? await DeadLetters.start(bus, (name) => agents.has(name), back.onRollback) : undefined
   void Promise.all([indexed, seeded, dead?.caughtUp]).then(allRead)
   const removal = options.deletes ? openRemovalTasks(parts, { archive, objects }) : undefined
-  const answering = dead && (await openQueries(parts, { archive, dead, seeded, overdue: () => removal?.overdue() ?? [] }))
+  const answering = dead && (await openQueries(parts, { archive, objects, dead, seeded, overdue: () => removal?.overdue() ?? [] }))
   log.info({ from, segment: parts.archiver.from, rebuild }, 'audit service started')
   const deleter = options.deletes ? await openDeleter(parts, { archive, objects }) : undefined
   const { finder } = archive
