@@ -111,6 +111,7 @@ export {
   watchConnection,
   watchStorage,
 } from './runtime/health.js'
+export { TokenBuckets } from './runtime/token-bucket.js'
 export type { Span, SpanFacts, SpanName, SpanStart, Tracing } from './runtime/tracing.js'
 export { withTimeout } from './runtime/with-timeout.js'
 export {

@@ -11,6 +11,7 @@ import { LivePolicy } from './limits/live-policy.js'
 import { StorageBackpressure } from './limits/storage-backpressure.js'
 import { register } from './registry/register.js'
 import { Registry } from './registry/registry.js'
+import { SelfChanges } from './registry/update-agent.js'
 import { WorkConsumers } from './registry/work-consumers.js'
 import type { DispatcherDeps } from './runtime/dependencies.js'
 import { type DispatcherOptions, type DispatcherSettings, dispatcherOptions } from './runtime/options.js'
@@ -83,8 +84,10 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
   backpressure.start()
   begun.push(asDisposable(consumers), asDisposable(backpressure))
   const questions = new QuestionLimits()
+  const changes = new SelfChanges()
   // An agent that exceeds its limit gets an empty answer and asks again.
-  const answer = (name: string, question: unknown) => questions.take(name, () => register(context, consumers, { name, question }))
+  const answer = (name: string, question: unknown) =>
+    questions.take(name, () => register({ ...context, changes }, consumers, { name, question }))
   const answering = await deps.bus.answer(answer, 'register')
   begun.push(answering)
   const health = new Health({ process: 'dispatcher', clock: deps.clock, onChange: healthLog(deps.log) })

@@ -1,7 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { openBus } from '@passover/bus'
-import { agentRecord, SLOTS } from '@passover/schemas'
+import { agentRecord, type RegisterAnswer, registerAnswer, SLOTS } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import { World } from '../../support/fixtures/dispatcher.js'
 import { until } from '../../support/processes/until.js'
@@ -60,6 +60,49 @@ describe('registration (decision 12)', () => {
     await world.agentRecord('audit', { description: 'a person said so' })
     expect(await registerAs(world, 'audit', { description: 'mine' })).toEqual({ ok: true })
     expect((await record())?.description).toBe('a person said so')
+  })
+
+  test('open: bounds what one agent stores of itself, of any size and at any rate, and never refuses a fleet that says the same', async () => {
+    await using world = await World.start({ dispatchers: [{}, {}] })
+    const eve = await openBus({ servers: world.nats.servers, identity: 'eve' })
+    const asks = (question: unknown) =>
+      eve.ask(question, { service: 'register', timeout_ms: 60_000 }).then((answer) => registerAnswer.parse(answer))
+    const filler = (bytes: number) => ({ description: 'y'.repeat(bytes) })
+    const events = async () => {
+      let bytes = 0
+      await using reader = await world.bus.follow({ filters: [world.bus.subjects.all('agent')] }, ({ data }) => {
+        bytes += data.byteLength
+      })
+      await Promise.race([reader.caughtUp, reader.closed])
+      return bytes
+    }
+    expect(await asks({ description: 'huge', output_schema: filler(66_000) })).toMatchObject({
+      ok: false,
+      error: { code: 'E005', message: expect.stringContaining('65536') },
+    })
+    // Two dispatchers, 8 questions at a time: more than one loses the race to change the record.
+    const answers: RegisterAnswer[] = []
+    let left = 60
+    const repeat = async () => {
+      while (left-- > 0) answers.push(await asks({ description: `number ${left}`, output_schema: filler(60_000) }))
+    }
+    await Promise.all(Array.from({ length: 8 }, repeat))
+    const stored = answers.filter(({ ok }) => ok).length
+    const refused = answers.flatMap((answer) => (answer.ok ? [] : [answer.error]))
+    expect(stored).toBeGreaterThan(0)
+    expect(new Set(refused.map(({ code }) => code))).toEqual(new Set(['E014']))
+    expect(refused[0]?.details?.retry_after_ms).toBeGreaterThan(0)
+    // Each dispatcher counts for itself. A change that lost a race left nothing.
+    expect(await events()).toBeLessThan(2 * (256 + 64) * 1_024)
+    const before = await events()
+    const agents = await Promise.all(Array.from({ length: 20 }, () => openBus({ servers: world.nats.servers, identity: 'fleet' })))
+    const same = { description: 'one of many', output_schema: { type: 'object' } }
+    for (let restarts = 0; restarts < 5; restarts++) {
+      const all = await Promise.all(agents.map((bus) => bus.ask(same, { service: 'register', timeout_ms: 60_000 })))
+      expect(all).toEqual(agents.map(() => ({ ok: true })))
+    }
+    expect(await events()).toBeLessThan(before + 1_024)
+    for (const bus of [eve, ...agents]) await bus[Symbol.asyncDispose]()
   })
 
   test('closed: who is not registered may neither work nor originate; a person adds it', async () => {

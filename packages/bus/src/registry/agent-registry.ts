@@ -1,4 +1,4 @@
-import { type AgentBody, type AgentRecord, agentRecord, canonicalJson, HEADER, WIRE_VERSION } from '@passover/schemas'
+import { type AgentBody, type AgentRecord, agentBody, agentRecord, canonicalJson, HEADER, WIRE_VERSION } from '@passover/schemas'
 import { Backoff } from '../clock/backoff.js'
 import { machineTiming, type Timing } from '../clock/timing.js'
 import { CONTENT_TYPE, decode, encode } from '../codec/codec.js'
@@ -8,6 +8,8 @@ import type { PublishResult } from '../wire/messages.js'
 
 /** Number of tries, which take some seconds: the replica that answers may lag. */
 const TRIES = 10
+/** Milliseconds after an event within which its writer stores the record, unless it crashed. */
+const UNDER_WAY_MS = 2_000
 
 /** State of an agent in the bucket. */
 export interface AgentStanding {
@@ -45,13 +47,32 @@ export class AgentRegistry {
     return { record: parsed?.data, revision: stored.revision, isUnreadable: parsed?.data === undefined }
   }
 
-  /** Publishes the event of a change; without a record, of a removal. */
-  tell(name: string, record?: AgentRecord): Promise<PublishResult> {
+  /**
+   * Returns the sequence of the newest event about any agent, 0 if there is none; it guards the next event. `underWay`: the agent's record is not yet
+   * what that event says, because its writer published it a moment ago. Not for people.
+   */
+  async position(name: string): Promise<{ sequence: number; underWay: boolean }> {
+    const newest = await this.#bus.journal.newest(this.#bus.subjects.all('agent'))
+    if (!newest) return { sequence: 0, underWay: false }
+    const { sequence, time, data, headers } = newest
+    const decoded = decode(data, headers.get(HEADER.contentType))
+    const body = decoded.ok ? agentBody.safeParse(decoded.value) : undefined
+    if (!body?.success || body.data.name !== name || this.#bus.now() - time > UNDER_WAY_MS) return { sequence, underWay: false }
+    const { record } = await this.standing(name)
+    return { sequence, underWay: canonicalJson(record ?? {}) !== canonicalJson(body.data.record ?? {}) }
+  }
+
+  /**
+   * Publishes the event of a change; without a record, of a removal. With `position` nothing is stored if another event came after it (`lost`), so
+   * that writers who decided on what is outdated by now leave nothing in the stream, where these events stay for good.
+   */
+  tell(name: string, record?: AgentRecord, position?: number): Promise<PublishResult> {
     const body: AgentBody = record ? { v: WIRE_VERSION, name, record } : { v: WIRE_VERSION, name }
     return this.#bus.publish({
       subject: this.#bus.subjects.agent(this.#bus.identity),
       headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
       data: encode(body),
+      ...(position === undefined ? {} : { guard: { subject: this.#bus.subjects.all('agent'), sequence: position } }),
     })
   }
 

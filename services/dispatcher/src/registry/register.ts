@@ -10,7 +10,7 @@ import {
 } from '@passover/schemas'
 import { partsRefusal } from './parts-bucket.js'
 import { registerDurableReturns } from './register-durable-returns.js'
-import { MAX_TRIES, notStoredAnswer, publishRecordEvent, type RegistryContext, refusedAnswer, storeRecord } from './update-agent.js'
+import { type Change, type RegistrationContext, type RegistryContext, refusedAnswer } from './update-agent.js'
 import type { WorkConsumers } from './work-consumers.js'
 
 /**
@@ -18,7 +18,7 @@ import type { WorkConsumers } from './work-consumers.js'
  * pass. Its event is stored before its record, so that the stream alone shows the rights of each agent at any time.
  */
 export async function register(
-  context: RegistryContext,
+  context: RegistrationContext,
   consumers: WorkConsumers,
   asked: { name: string; question: unknown },
 ): Promise<RegisterAnswer> {
@@ -28,36 +28,42 @@ export async function register(
   if (!name.success || !question.success) return refusedAnswer(passError('E005', 'not a registration'))
   if (question.data.known) return known(await registry.table.get(name.data), { name: name.data, question: question.data })
   if (question.data.durable_returns) return registerDurableReturns(context, name.data)
-  const { record: present, revision: over, isUnreadable } = await registry.writes.standing(name.data)
-  // A newer version of the dispatcher registered it and created its consumers.
-  if (isUnreadable) return { ok: true }
-  if (question.data.parts_only && (present || options.registration === 'open')) {
-    return makeBucket(context, name.data, present)
+  if (question.data.parts_only) {
+    const { record, isUnreadable } = await registry.writes.standing(name.data)
+    if (isUnreadable) return { ok: true }
+    if (record || options.registration === 'open') return makeBucket(context, name.data, record)
   }
-  const begins = present && !present.roles.subagent && present.registered_by === name.data && options.registration === 'open'
-  if (present && !begins) {
-    if (!present.roles.subagent) return refusedAnswer(notSubagent(name.data))
-    return options.registration === 'open' ? describe(context, name.data, question.data) : { ok: true }
-  }
-  if (options.registration === 'closed') {
-    return refusedAnswer(
-      passError('E013', `"${name.data}" is not registered; a person registers it with \`passover agents add ${name.data}\``),
-    )
-  }
-  const record = {
-    ...newRecord(name.data, question.data, deps.clock.now()),
-    ...(begins && present.durable_returns && { durable_returns: present.durable_returns }),
-  }
-  await deps.faults?.at('register:before-event')
-  const told = await publishRecordEvent(context, record)
-  if (!told) return notStoredAnswer()
-  await deps.faults?.at('register:before-record')
-  // Another dispatcher may have stored the same record first, or a person may have stored another one. That record stays.
-  await storeRecord(context, { record, over })
+  const stored = await context.changes.store(context, name.data, () => changeOf(context, name.data, question.data))
+  if ('answer' in stored) return stored.answer
   await deps.faults?.at('register:before-consumers')
-  await consumers.make(record)
-  deps.log.info({ agent: record.name }, 'agent registered itself')
+  await consumers.make(stored.record)
+  deps.log.info({ agent: name.data }, 'agent registered itself, or described itself again')
   return { ok: true }
+}
+
+/** Returns the change that a registration makes of the stored record, if any. A record written by a person is never changed. */
+async function changeOf({ registry, options, deps }: RegistryContext, name: string, question: RegisterQuestion): Promise<Change> {
+  const { record: present, revision: over, isUnreadable } = await registry.writes.standing(name)
+  // A newer version of the dispatcher registered it and created its consumers.
+  if (isUnreadable) return { answer: { ok: true } }
+  const isOpen = options.registration === 'open'
+  if (present?.roles.subagent) {
+    if (!isOpen || present.registered_by !== name) return { answer: { ok: true } }
+    const made = described(present, question)
+    if (canonicalJson(made) === canonicalJson(present)) return { answer: { ok: true } }
+    return { record: { ...made, updated_at: deps.clock.now() }, over }
+  }
+  const begins = present?.registered_by === name && isOpen
+  if (present && !begins) return { answer: refusedAnswer(notSubagent(name)) }
+  if (!isOpen)
+    return {
+      answer: refusedAnswer(passError('E013', `"${name}" is not registered; a person registers it with \`passover agents add ${name}\``)),
+    }
+  const record = {
+    ...newRecord(name, question, deps.clock.now()),
+    ...(present?.durable_returns && { durable_returns: present.durable_returns }),
+  }
+  return { record, over }
 }
 
 /** Creates the agent's parts bucket. Answers E014 if the server cannot reserve space for it. */
@@ -100,21 +106,4 @@ function described(record: AgentRecord, { description, skills, output_schema, li
   if (skills) made.skills = skills
   if (output_schema || limits) made.defaults = { ...record.defaults, ...limits, ...(output_schema && { output_schema }) }
   return made
-}
-
-/** Updates the description of an agent that registered itself. A record written by a person is never changed. */
-async function describe(context: RegistryContext, name: string, question: RegisterQuestion): Promise<RegisterAnswer> {
-  const { deps, registry } = context
-  for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const { record: present, revision: over } = await registry.writes.standing(name)
-    if (present?.registered_by !== name) return { ok: true }
-    const made = described(present, question)
-    if (canonicalJson(made) === canonicalJson(present)) return { ok: true }
-    const record = { ...made, updated_at: deps.clock.now() }
-    if (!(await publishRecordEvent(context, record))) return notStoredAnswer()
-    if ((await storeRecord(context, { record, over })) === 'kept') return { ok: true }
-  }
-  // The agent is registered in any case and may work.
-  deps.log.warn({ agent: name }, 'workers register this agent with different settings at the same time; the last registration applies')
-  return { ok: true }
 }

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { oneLine, printableJson } from '@passover/core'
+import { oneLine, printableJson, TokenBuckets } from '@passover/core'
 import { type Context, Hono } from 'hono'
 import { Actor, requireAccess } from '../auth/access.js'
 import { type Caller, callerOf, requireScope, type Tokens } from '../auth/caller.js'
@@ -10,7 +10,6 @@ import type { HandlerContext, Reply, Route } from '../route.js'
 import { ROUTES } from '../routes/index.js'
 import { isLoopbackName } from './listen.js'
 import { PendingResponses } from './pending-responses.js'
-import { TokenBuckets } from './token-bucket.js'
 
 export interface AppDeps {
   inside: HandlerContext
