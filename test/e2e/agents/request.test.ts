@@ -106,7 +106,7 @@ describe('request', () => {
     const refused: [string | Buffer, string][] = [
       ['a'.repeat(300_000), 'has more than 65536 characters'],
       [Buffer.from('ab\nc\xff', 'latin1'), 'is not UTF-8: line 2 has the byte 0xff'],
-      [Buffer.from('\ufeffhello', 'utf16le'), 'is written in UTF-16'],
+      [Buffer.from('\ufeffhello', 'utf16le'), 'is encoded as UTF-16'],
       [' \n', 'is empty'],
     ]
     for (const [input, why] of refused) expect(await asked(input)).toMatchObject({ code: 2, stderr: expect.stringContaining(why) })
@@ -263,7 +263,7 @@ describe('retry', () => {
     expect((await run(['request', 'flaky', 'mend it', '--from', 'alice', '--id', id, ...given], { cwd })).code).toBe(1)
 
     const { stdout } = await run(['logs', id], { cwd })
-    expect(stdout).toMatch(/ {2}request {6}alice asks\n.* work .*\n.* return .*E011\n/)
+    expect(stdout).toMatch(/ {2}request {6}requested by alice\n.* work .*\n.* return .*E011\n/)
     expect(stdout).toContain('E011 the command exited with code 3: broken')
     const logs = await json<Shown>(['logs', id], { cwd })
     expect(logs.document.timeline).toEqual((await shown(id)).timeline)

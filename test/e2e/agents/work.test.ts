@@ -108,7 +108,7 @@ describe('a command as a subagent', () => {
     const crashed = await ask('shell', 'echo half; echo the reason >&2; exit 7')
     expect(crashed).toMatchObject({
       code: 1,
-      document: { error: { code: 'E011', message: expect.stringMatching(/exit code 7: the reason/) } },
+      document: { error: { code: 'E011', message: expect.stringMatching(/exited with code 7: the reason/) } },
     })
     // The frames of the worker itself are not the command's.
     const [dead] = (await json<PassRow[]>(['list', '--to', 'shell', '--limit', '1'], { cwd })).document

@@ -112,6 +112,6 @@ describe.skipIf(missing)(`the product's own image${missing ? ` (left out: ${miss
     const verified = containers.command('verify', '--json')
     expect(verified, verified.stdout + verified.stderr).toMatchObject({ status: 0 })
     expect(JSON.parse(verified.stdout)).toMatchObject({ ok: true, counts: { passes: 4 * SHARE, ended: 4 * SHARE } })
-    expect(containers.command('chaos')).toMatchObject({ status: 2, stderr: expect.stringContaining('not in the container image') })
+    expect(containers.command('chaos')).toMatchObject({ status: 2, stderr: expect.stringContaining('not part of the container image') })
   })
 })

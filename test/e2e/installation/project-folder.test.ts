@@ -138,7 +138,7 @@ describe('the commands, from within', () => {
     })
     expect(await here('approve', approved)).toMatchObject({
       code: 0,
-      stdout: expect.stringContaining('ann (unverified) decided before: approved'),
+      stdout: expect.stringContaining('ann (unverified) already decided: approved'),
     })
     await until('it is with its worker', () => slow.connected)
     expect((await document('cancel', approved, '--dry-run')).value).toMatchObject({ would_cancel: [approved] })

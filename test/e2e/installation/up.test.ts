@@ -37,7 +37,7 @@ describe('passover up', () => {
     expect(await run(['up', '--port', String(port)], { cwd: project.cwd })).toMatchObject({
       code: 1,
       stdout: expect.stringContaining('Already running'),
-      stderr: expect.stringContaining(`not at port ${port}`),
+      stderr: expect.stringContaining(`does not use port ${port}`),
     })
     const { document } = await json(['up'], { cwd: project.cwd })
     expect(document).toMatchObject({ state: 'already_running', url, pid })
@@ -109,7 +109,7 @@ describe('passover up', () => {
       const port = typeof address === 'object' && address ? address.port : 0
       const refused = await run(['up', '--port', String(port)], { cwd: folder.path })
       expect({ code: refused.code, stdout: refused.stdout }).toEqual({ code: 2, stdout: '' })
-      expect(refused.stderr).toContain(`port ${port} on 127.0.0.1 is taken`)
+      expect(refused.stderr).toContain(`port ${port} on 127.0.0.1 is in use by another program`)
       writeServerFile(join(folder.path, '.passover'), { url: `nats://127.0.0.1:${port}`, user: 'passover', password: 'x'.repeat(32) })
       await using up = cli(['up'], { cwd: folder.path })
       await up.printed('is up')

@@ -163,7 +163,7 @@ describe('the command line', () => {
     expect(await run(['doctor'], { cwd: folder.path })).toMatchObject({ code: 5 })
     expect((await run(['doctor', '--help'], { cwd: folder.path })).stdout).toContain('5 if the server cannot be reached')
     expect((await run(['list', '--help'], { cwd: folder.path })).stdout).toMatch(
-      /waiting_for_return +its subagent[\s\S]*stored → dispatched/,
+      /waiting_for_return +a worker runs it[\s\S]*stored → dispatched/,
     )
     expect((await run(['work', '--help'], { cwd: folder.path })).stdout).toContain('default: 5s')
   })

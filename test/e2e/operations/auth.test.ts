@@ -113,7 +113,7 @@ describe('passover auth, and up --isolated', () => {
       code: 124,
       document: { error: { message: expect.stringContaining('no worker of greeter is connected') } },
     })
-    expect(greeting.stderr).not.toContain('cannot say so')
+    expect(greeting.stderr).not.toContain('its heartbeat cannot be written')
     // What is seen of it: that pass is over, and waits no more.
     const { document: agents } = await json<{ name: string; queued: number; revoked_at?: number }[]>(['agents'], { cwd })
     expect(agents).toContainEqual(expect.objectContaining({ name: 'greeter', queued: 0, revoked_at: expect.any(Number) }))

@@ -84,7 +84,7 @@ describe('doctor names what a really misconfigured server risks', () => {
     expect(checks).toEqual(found('account', 'look', 'streams used'))
     expect(checks).toEqual(found('account', 'broken', 'max_ack_pending is 20000'))
     // What no client can see is said to be so.
-    expect(checks).toEqual(found('durability', 'look', 'not visible from here'))
+    expect(checks).toEqual(found('durability', 'look', 'cannot be read from here'))
     expect(await doctor(tight.url, '--monitor', 'http://127.0.0.1:1')).toEqual(found('monitor', 'look', 'cannot read http://127.0.0.1:1'))
   })
 
@@ -124,9 +124,12 @@ describe('doctor of a gateway', () => {
     const port = (other.address() as AddressInfo).port
     expect(await look(`http://127.0.0.1:${port}`)).toMatchObject({
       code: 1,
-      checks: [{ state: 'broken', text: expect.stringContaining('is no gateway') }],
+      checks: [{ state: 'broken', text: expect.stringContaining('is not a Passover gateway') }],
     })
-    expect(await look('http://127.0.0.1:1')).toMatchObject({ code: 1, checks: [{ state: 'broken', mend: 'start it: passover gateway' }] })
+    expect(await look('http://127.0.0.1:1')).toMatchObject({
+      code: 1,
+      checks: [{ state: 'broken', mend: 'to start one: passover gateway' }],
+    })
   })
 })
 

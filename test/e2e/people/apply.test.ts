@@ -107,7 +107,7 @@ describe('passover apply', () => {
     expect(await run(['approve', id, '--item', 'apply', '--digest', digest, '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
     // A person who approved has been asked already.
     const again = await run(['approve', id, '--item', 'apply', '--as', 'maria'], { cwd })
-    expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('maria (unverified) decided before: approved') })
+    expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('maria (unverified) already decided: approved') })
     expect(await run(['apply', id, '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
     expect(readFileSync(join(cwd, 'a'), 'utf8')).toBe('ONE\n')
   })
@@ -259,7 +259,7 @@ describe.skipIf(!hasTerminal())('passover apply at a terminal', () => {
     expect((await show(same, cwd)).decisions).toEqual([])
     // `approve` shows the changes too before it asks.
     await using approves = atTerminal(['approve', same, '--as', 'maria'], cwd)
-    expect(await approves.printed('Approve the application of the changes, 1 of 1 change taken?')).toContain('\u001b[32m+ONE')
+    expect(await approves.printed('Approve the application of the changes, 1 of 1 change approved?')).toContain('\u001b[32m+ONE')
     approves.child.stdin?.write('y')
     expect((await approves.ended).code).toBe(0)
     await using told = atTerminal(['undo', id, '--yes', '--as', 'maria'], cwd)

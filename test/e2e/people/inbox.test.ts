@@ -109,7 +109,7 @@ describe('inbox', () => {
       { item: 'return', person: 'bob', verdict: 'approve' },
       { item: 'apply', verdict: 'approve', modifications: taken.document.modifications },
     ])
-    expect(await run(['approve', id], { cwd })).toMatchObject({ stdout: expect.stringContaining('(unverified) decided before: approved') })
+    expect(await run(['approve', id], { cwd })).toMatchObject({ stdout: expect.stringContaining('(unverified) already decided: approved') })
   })
 
   it('says no to a result, which its originator then does not get, and to changes, of which none is taken', async () => {

@@ -148,7 +148,7 @@ describe('what may not be published', () => {
     })
     expect(await passover('set', 'max_attempts', '3', '--pair', 'alice->audit')).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('set it in the defaults'),
+      stderr: expect.stringContaining('belongs in a subagent’s entry or in the defaults'),
     })
     expect(await passover('set', 'timeout_ms', '3')).toMatchObject({ code: 2, stderr: expect.stringContaining('--pair') })
     expect(await passover('set', 'approval_expires_ms', '8d', '--global')).toMatchObject({

@@ -71,7 +71,7 @@ it('finds nothing where each agent has an account of its own, though every attem
   expect(check.probes.filter(({ state }) => state !== 'refused')).toEqual([])
   expect(check.level).toBe('isolated')
   // None was refused because the agent may not even begin it: that would prove nothing.
-  expect(check.probes.filter(({ text }) => text.includes('may not begin') || text.includes('no bucket'))).toEqual([])
+  expect(check.probes.filter(({ text }) => text.includes('may not start') || text.includes('no bucket'))).toEqual([])
 })
 
 it('says at once that a server is open, and tries nothing else', async () => {

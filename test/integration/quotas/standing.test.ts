@@ -124,7 +124,7 @@ describe('doctor and health name', () => {
     }
     {
       await using deaf = await startAs('deaf')
-      await until(() => troubled(deaf.audit.health(), 'answers')?.includes('does not let it receive questions'), { what: 'the refusal' })
+      await until(() => troubled(deaf.audit.health(), 'answers')?.includes('refuses its subscription to queries'), { what: 'the refusal' })
       expect(await checkAudit(maria)).toEqual([
         expect.objectContaining({ state: 'broken', text: expect.stringContaining('may not subscribe to ask.*') }),
       ])

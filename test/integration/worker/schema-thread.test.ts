@@ -93,7 +93,7 @@ describe('output schemas in their thread', () => {
     const open_ended = [checking.check(BACKTRACKS, LONG), checking.check(SCORE, {})]
     await checking[Symbol.asyncDispose]()
     expect((await Promise.all(open_ended)).every((faults) => faults.length > 0)).toBe(true)
-    expect((await checking.check(SCORE, { score: 1 }))[0]).toContain('about to end')
+    expect((await checking.check(SCORE, { score: 1 }))[0]).toContain('is shutting down')
     expect(threads()).toBe(before)
   })
 })
