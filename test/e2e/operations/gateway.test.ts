@@ -54,5 +54,15 @@ describe('passover gateway', () => {
     const numbers = await (await fetch(`${http}/metrics`)).text()
     expect(numbers).toContain('passover_stream{what="messages"}')
     expect(numbers).toMatch(/^process_resident_memory_bytes \d+$/m)
+    // It stops before the services do, so it answers every request that it accepts.
+    const status = () =>
+      fetch(`${http}/api/pass-over/passes`).then(
+        (answer) => answer.status,
+        () => 'closed',
+      )
+    const seen = new Set([await status()])
+    project.up.kill('SIGTERM')
+    while (!seen.has('closed')) seen.add(await status())
+    expect([...seen]).toEqual([200, 'closed'])
   })
 })

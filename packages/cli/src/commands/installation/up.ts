@@ -198,23 +198,40 @@ async function externalServer({ flags, env, directory }: Context) {
   return resolveServer({ server: named, by }, env, directory)
 }
 
-/** Serves until stopped. With `--http`, starts the gateway after everything else and stops the services even if the gateway fails to start. */
+/**
+ * Serves until stopped. With `--http`, starts the gateway last and stops it first, because it can answer nothing without the services. Stops the
+ * services even if the gateway fails to start.
+ */
 async function serveAll(
   context: Context,
   local: LocalInstallation,
   { signals, http }: { signals: StopSignals; http: number | true | undefined },
 ) {
-  if (http === undefined) return await serve(context, local, { signals })
-  const { serveGateway, projectTokensFile } = await import('../../gateway/serve.js')
-  const server: ServerSetting = { ...(await serverOf(context, local)), url: local.url }
-  const port = http === true ? undefined : http
+  const { terminal } = context
   try {
-    await using gateway = await serveGateway(context, server, { port, tokens: projectTokensFile(local.project) })
-    await rememberHttp(local, gateway.url)
-    return await serve(context, local, { signals, api: gateway.url })
+    await using gateway = http === undefined ? undefined : await startHttp(context, local, http)
+    await showRunning(context, local, gateway?.url)
+    const why = await Promise.race([signals.first, local.failed])
+    if (why !== 'stop') {
+      terminal.note(`${terminal.noteColors.red('✗')} ${why}; to start it again: passover up`)
+      terminal.note(`  the logs are ${local.project}/passover.log and ${local.project}/nats/nats-server.log`)
+      return 1
+    }
+    terminal.note('Stopping after current work has finished. Press Ctrl-C again to stop immediately.')
   } finally {
     await local.stop()
   }
+  terminal.note('Stopped.')
+  return 0
+}
+
+async function startHttp(context: Context, local: LocalInstallation, http: number | true) {
+  const { serveGateway, projectTokensFile } = await import('../../gateway/serve.js')
+  const server: ServerSetting = { ...(await serverOf(context, local)), url: local.url }
+  const port = http === true ? undefined : http
+  const gateway = await serveGateway(context, server, { port, tokens: projectTokensFile(local.project) })
+  await rememberHttp(local, gateway.url)
+  return gateway
 }
 
 /** Stores the HTTP address, so that a second `up` can print it. With an external server there is no file to store it in. */
@@ -232,12 +249,6 @@ async function serverOf(context: Context, { project }: LocalInstallation): Promi
   return { url: '', ...(user ? { credentials: { user, pass: password } } : {}), origin: 'project', from: 'passover up', project }
 }
 
-interface Serving {
-  signals: StopSignals
-  /** Address of the HTTP API. */
-  api?: string
-}
-
 function nextSteps(isolated: boolean): string[] {
   if (!isolated) return ['passover work echo -- printenv PASSOVER_OBJECTIVE', 'passover request --to echo --objective "hello"']
   return [
@@ -248,7 +259,8 @@ function nextSteps(isolated: boolean): string[] {
   ]
 }
 
-async function serve({ terminal, env }: Context, local: LocalInstallation, { signals, api }: Serving): Promise<number> {
+/** @param api - address of the HTTP API, if it is served */
+async function showRunning({ terminal, env }: Context, local: LocalInstallation, api: string | undefined): Promise<void> {
   const { isIsolatedProject } = await import('../../auth/isolated-project.js')
   const { url, server, project } = local
   const { bold, dim, green } = terminal.colors
@@ -275,15 +287,4 @@ async function serve({ terminal, env }: Context, local: LocalInstallation, { sig
         dim('Press Ctrl-C to stop.'),
       ].join('\n'),
   )
-  const why = await Promise.race([signals.first, local.failed])
-  if (why !== 'stop') {
-    terminal.note(`${terminal.noteColors.red('✗')} ${why}; to start it again: passover up`)
-    terminal.note(`  the logs are ${project}/passover.log and ${project}/nats/nats-server.log`)
-    await local.stop()
-    return 1
-  }
-  terminal.note('Stopping after current work has finished. Press Ctrl-C again to stop immediately.')
-  await local.stop()
-  terminal.note('Stopped.')
-  return 0
 }
