@@ -322,6 +322,7 @@ export {
   heldEnvelope,
   type LateBody,
   lateBody,
+  noteRevocation,
   PART_INLINE_BYTES,
   PARTS_INLINE_BYTES,
   type Part,

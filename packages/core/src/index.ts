@@ -14,7 +14,15 @@ export { admit, approveHeld } from './admission/admit.js'
 export { type ChainInput, type ChainVerdict, chainText, firstRevoked, validateChain } from './admission/chain.js'
 export { tokensOf } from './admission/check-context.js'
 export type { Admission, AdmitInput, ParentPass } from './admission/types.js'
-export { countedDecisions, type DecisionRules, decidesOwn, type JudgedDecision, judgeDecision, takesPart } from './approval/decisions.js'
+export {
+  countedDecisions,
+  type DecisionRules,
+  decidesOwn,
+  type JudgedDecision,
+  judgeDecision,
+  REVOKED,
+  takesPart,
+} from './approval/decisions.js'
 export {
   chooseModifications,
   contradictionIn,

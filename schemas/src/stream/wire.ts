@@ -162,6 +162,8 @@ export const decisionBody = z.object({
   reason: text(LIMITS.line).optional(),
   /** For item `apply`: `taken` or `rejected` by the digest of each modification. One that is not named is rejected. */
   modifications: record(text(LIMITS.word), z.enum(['taken', 'rejected']), LIMITS.artifacts).optional(),
+  /** True if the person approves even if the credentials of an agent in the chain were revoked. Without it such an approval of a dispatch does not count. */
+  despite_revocation: z.boolean().optional(),
 })
 export type DecisionBody = z.infer<typeof decisionBody>
 
@@ -219,3 +221,13 @@ export type ExpiredBody = z.infer<typeof expiredBody>
 /** Body of `agent.<person>`: a new version of a registry record, published before it is written. If `record` is absent, the agent was removed. */
 export const agentBody = z.object({ v: z.literal(WIRE_VERSION), name: agentName, record: agentRecord.optional() })
 export type AgentBody = z.infer<typeof agentBody>
+
+/**
+ * Updates which agents are revoked with a version of a record. Maps each to the sequence of the first message that revoked it. A removed agent stays
+ * revoked; a record without `revoked_at` takes the revocation back.
+ */
+export function noteRevocation(revoked: Map<string, number>, { name, record }: AgentBody, sequence: number): void {
+  if (!record) return
+  if (record.revoked_at === undefined) revoked.delete(name)
+  else if (!revoked.has(name)) revoked.set(name, sequence)
+}

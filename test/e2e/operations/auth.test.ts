@@ -1,6 +1,8 @@
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect, credsAuthenticator } from '@nats-io/transport-node'
+import { openBus } from '@passover/bus'
+import { decide } from '@passover/operator'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { cli, Folder, json, ROOT, run, type Spawned, serverFile, until } from '../../support/fixtures/cli.js'
 import { startProcess, type TestProcess } from '../../support/processes/processes.js'
@@ -235,8 +237,28 @@ describe('passover auth, and up --isolated', () => {
     }
     expect(await approve({})).toMatchObject({ status: 403, body: { code: 'E013', detail: expect.stringContaining(why) } })
     expect((await json(['show', id], away)).document).toMatchObject({ status: 'held', decisions: [] })
-    expect(await json(['approve', String(ids[1]), '--yes', '--despite-revocation'], away)).toMatchObject({ code: 0 })
-    expect(await approve({ despite_revocation: true })).toMatchObject({ status: 200, body: { decided: true } })
+    // A decision of another client, which does not say that it is made despite the revocation, does not count.
+    const { digest } = (await json<{ due: { digest: string } }>(['show', id], away)).document.due
+    {
+      await using bus = await openBus({
+        servers: env.NATS_URL,
+        identity: 'maria',
+        credentials: { credsFile: env.PASSOVER_CREDENTIALS },
+        tls: { ca: env.PASSOVER_CA },
+      })
+      const key = { originator: 'mallory', subagent: 'greeter', id }
+      expect(await decide(bus, { key, item: 'dispatch', verdict: 'approve', digest }, async () => false)).toMatchObject({ kind: 'won' })
+    }
+    await until('it is recorded', async () => (await run(['show', id], away)).stdout.includes('an approval without despite_revocation'))
+    expect((await json(['show', id], away)).document).toMatchObject({
+      status: 'held',
+      decisions: [{ counts: false, why: 'a violation' }],
+      due: { item: 'dispatch' },
+    })
+    expect((await json<unknown[]>(['inbox', '--from', 'mallory'], away)).document).toHaveLength(ids.length)
+    const dispatched = { decided: true, status: expect.not.stringContaining('held') }
+    expect(await json(['approve', String(ids[1]), '--yes', '--despite-revocation'], away)).toMatchObject({ code: 0, document: dispatched })
+    expect(await approve({ despite_revocation: true })).toMatchObject({ status: 200, body: dispatched })
 
     const cancel = (...args: string[]) => json<{ would_cancel?: string[] }>(['cancel', '--from', 'mallory', ...args], away)
     expect(await cancel('--all')).toMatchObject({ code: 2, document: { error: { hint: expect.stringContaining('--yes') } } })

@@ -247,6 +247,26 @@ describe('an archive whose chain was made anew', () => {
     expect(other.first?.what).toContain('is not valid')
   })
 
+  it('is found out where an approval that overlooks a revocation was carried out', async () => {
+    const found = async ({ revoked, ...said }: { revoked: 'before' | 'after'; despite_revocation?: true; violated?: true }) => {
+      const own = openRecording()
+      const revoke = () => own.agent('guarded', undefined, { revoked_at: 1 })
+      const pass = own.begin(own.ask({ key: { originator: 'alice', subagent: 'guarded', id: 'pass-of-guarded' } }))
+      if (revoked === 'before') revoke()
+      const { sequence } = own.decide(pass, { item: 'dispatch', digest: pass.digest, ...said })
+      if (revoked === 'after') revoke()
+      if (said.violated) own.event(pass, 'violation', 'passover', { sequence, what: 'it does not count' })
+      own.return(own.dispatch(pass))
+      return (await verifyArchive(sourceOf(await sealAll(own.events)), RULES)).shown
+    }
+    expect(await found({ revoked: 'before' })).toMatchObject([
+      { rule: 'approval', what: expect.stringContaining('an agent of its chain was revoked') },
+    ])
+    expect(await found({ revoked: 'before', despite_revocation: true })).toEqual([])
+    expect(await found({ revoked: 'after' })).toEqual([])
+    expect(await found({ revoked: 'after', violated: true })).toMatchObject([{ rule: 'approval' }])
+  })
+
   it('is found out where a refusal, a cancel or the ancestry is not what the rest says', async () => {
     const cancel = stream.events.find(({ subject }) => subject.includes('.cancel.'))
     const uncancelled = await forged((events) => events.filter((event) => event !== cancel))

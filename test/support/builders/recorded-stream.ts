@@ -44,8 +44,8 @@ export class RecordedStream extends EventLog {
   /** Of the installation. */
   id_window_ms = 3_600_000
 
-  agent(name: string, roles: AgentRecord['roles'] = { originates: 'always', subagent: true }): void {
-    const record: AgentRecord = { name, roles, registered_by: 'paula', updated_at: this.time }
+  agent(name: string, roles: AgentRecord['roles'] = { originates: 'always', subagent: true }, more: Partial<AgentRecord> = {}): void {
+    const record: AgentRecord = { name, roles, registered_by: 'paula', updated_at: this.time, ...more }
     this.agents.set(name, record)
     this.put(this.subjects.agent('paula'), { body: { v: 1, name, record } })
   }
@@ -149,11 +149,12 @@ export class RecordedStream extends EventLog {
       digest,
       modifications,
       verdict = 'approve',
-    }: { item: string; digest: string; modifications?: Record<string, string>; verdict?: string },
+      despite_revocation,
+    }: { item: string; digest: string; modifications?: Record<string, string>; verdict?: string; despite_revocation?: boolean },
   ): ArchivedEvent {
     return this.put(this.subjects.decision(key, item, 'paula'), {
       headers: { [HEADER.verdict]: verdict, [HEADER.digest]: digest },
-      body: { v: 1, verdict, digest, ...(modifications ? { modifications } : {}) },
+      body: { v: 1, verdict, digest, ...(modifications ? { modifications } : {}), ...(despite_revocation ? { despite_revocation } : {}) },
       guard: [this.subjects.decisions(key, item), 0],
     })
   }
@@ -200,7 +201,7 @@ export class RecordedStream extends EventLog {
     })
   }
 
-  event(pass: BegunPass, kind: 'cancel' | 'applied', sender: string, body: object): ArchivedEvent {
+  event(pass: BegunPass, kind: 'cancel' | 'applied' | 'violation', sender: string, body: object): ArchivedEvent {
     return this.put(this.subjects.event(pass.key, kind, sender), { body: { v: 1, ...body } })
   }
 

@@ -1,4 +1,4 @@
-import { type AgentRecord, agentBody, agentRecord, canonicalJson, HEADER, sha256 } from '@passover/schemas'
+import { type AgentRecord, agentBody, agentRecord, canonicalJson, HEADER, noteRevocation, sha256 } from '@passover/schemas'
 import { machineTiming, type Timing } from '../clock/timing.js'
 import { decode } from '../codec/codec.js'
 import type { Bus } from '../types/bus.js'
@@ -22,6 +22,8 @@ export class VerifiedAgents implements AsyncDisposable {
   readonly #newest = new Map<string, AgentRecord | undefined>()
   readonly #waiting = new Map<string, AgentRecord>()
   readonly #revoked = new Map<string, number>()
+  /** Sequences of the events that revoked the agents. */
+  readonly #revokedAt = new Map<string, number>()
   readonly #opened: AsyncDisposable[] = []
   #position = 0
   #onChange: (name: string, record: AgentRecord | undefined) => void = () => undefined
@@ -66,11 +68,25 @@ export class VerifiedAgents implements AsyncDisposable {
   /** Waits until all events stored so far have been read, then checks like `has`. */
   async hasBy(name: string, record: AgentRecord): Promise<boolean> {
     if (this.has(name, record)) return true
+    await this.#readAll()
+    return this.has(name, record)
+  }
+
+  /**
+   * Returns the revoked agents, with the sequences of the events that revoked them, once all events stored so far have been read. Returns `undefined`
+   * if they did not arrive in time: a revocation may be among them.
+   */
+  async revokedBy(): Promise<ReadonlyMap<string, number> | undefined> {
+    return (await this.#readAll()) ? this.#revokedAt : undefined
+  }
+
+  /** Waits until all events that the leader has now have been read. Returns false if they did not arrive in time. */
+  async #readAll(): Promise<boolean> {
     const newest = await this.#bus.journal.newest(this.#bus.subjects.all('agent'))
     const until = this.#timing.monotonic() + BEHIND_MS
     while (newest && this.#position < newest.sequence && this.#timing.monotonic() < until)
       await new Promise<void>((done) => this.#timing.after(POLL_INTERVAL_MS, done))
-    return this.has(name, record)
+    return !newest || this.#position >= newest.sequence
   }
 
   /** Returns the agents in the stream, each with the record of its newest event. */
@@ -87,12 +103,13 @@ export class VerifiedAgents implements AsyncDisposable {
     for (const one of this.#opened.splice(0)) await one[Symbol.asyncDispose]()
   }
 
-  #take({ data, headers }: StoredMessage): void {
+  #take({ data, headers, sequence }: StoredMessage): void {
     const decoded = decode(data, headers.get(HEADER.contentType))
     const body = agentBody.safeParse(decoded.ok ? decoded.value : undefined)
     if (!body.success) return
     const { name, record } = body.data
     this.#newest.set(name, record)
+    noteRevocation(this.#revokedAt, body.data, sequence)
     if (!record) return
     if (record.revoked_at === undefined) this.#revoked.delete(name)
     else this.#revoked.set(name, record.revoked_at)

@@ -90,7 +90,7 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   const question = given.yes ? undefined : applyQuestion(ready, directory)
   if (question && terminal.interactive && !(await confirmAction(question))) return DECLINED
   if (!given.yes && !terminal.interactive && !ready.input.decision) throw undecided(ready, bus.identity)
-  const decision = await decisionOf(bus, ready)
+  const decision = await decisionOf(bus, ready, given.despiteRevocation)
   const { input, taken } = ready
   const applied_by = decision.person
   const applied = await applySelected(home, { key: input.key, all: input.all, taken, applied_by, binary: given.binary ?? false })
@@ -177,10 +177,10 @@ function decidedOn(input: AuthorizationInput, only: number[] | undefined): reado
   throw allowed.error
 }
 
-async function decisionOf(bus: Bus, { pass, input, taken }: Ready): Promise<AnsweredDecision> {
+async function decisionOf(bus: Bus, { pass, input, taken }: Ready, despite_revocation: boolean | undefined): Promise<AnsweredDecision> {
   if (input.decision) return input.decision
   const numbers = taken.map(({ number }) => number)
-  return decideApply(bus, pass, chooseModifications(input.all, numbers).modifications)
+  return decideApply(bus, pass, { ...chooseModifications(input.all, numbers), despite_revocation })
 }
 
 function brief({ person, verdict, time, sequence, self, unverified }: AnsweredDecision): object {

@@ -16,14 +16,18 @@ const POLL_INTERVAL_MS = 50
  * @throws CliFailure E013 if somebody else decided first (exit 6 if they denied), the approval came too late (6), or the decision does not
  * count (4)
  */
-export async function decideApply(bus: Bus, pass: AnsweredPass, modifications: ModificationChoice): Promise<AnsweredDecision> {
+export async function decideApply(
+  bus: Bus,
+  pass: AnsweredPass,
+  { modifications, despite_revocation }: { modifications: ModificationChoice; despite_revocation?: boolean | undefined },
+): Promise<AnsweredDecision> {
   refuseOwnDecision(pass, bus.identity)
   refuseExpired(bus, pass)
   const digest = pass.return ? sha256(pass.return.data) : ''
   await verifyStored(bus, pass, { id: pass.row.id, digest })
   const verdict = { key: pass.key, item: 'apply', verdict: 'approve' as const, digest, traceparent: pass.traceparent }
   const counts = async (standing: StoredDecision) => (await counted(bus, pass, standing.sequence))?.sequence === standing.sequence
-  const decided = await decide(bus, { ...verdict, modifications }, counts)
+  const decided = await decide(bus, { ...verdict, modifications, despite_revocation }, counts)
   if (decided.kind === 'lost') throw decidedEarlierError(bus, pass, { ...decided.standing, ...(await askNameVerification(bus)) })
   const decision = await counted(bus, pass, decided.sequence)
   if (decision?.sequence === decided.sequence) return decision

@@ -3,16 +3,16 @@ import { decision, history, RETURN, record, refused, system, WORK } from '../../
 import { control, KEY, output, RULES, step, T0 } from '../../testing/samples.js'
 import type { PassHistory } from '../journal/pass-history.js'
 import { foldJournal } from '../journal/state-machine.js'
-import { countedDecisions, judgeDecision } from './decisions.js'
+import { countedDecisions, judgeDecision, REVOKED } from './decisions.js'
 
 describe('judgeDecision', () => {
   const body = { v: 1, verdict: 'approve', digest: 'h' }
-  const fact = { person: 'bob', verdict: 'approve', digest: 'h', time: T0 } as const
+  const fact = { person: 'bob', verdict: 'approve', digest: 'h', time: T0, sequence: 5 } as const
   const rules = { key: KEY, digest: 'h' }
 
   it('goes by the body, with or without headers', () => {
     expect(judgeDecision(fact, body, rules)).toEqual({ counts: true, person: 'bob', body })
-    expect(judgeDecision({ person: 'bob', time: T0 }, { ...body, reason: 'r' }, rules)).toMatchObject({
+    expect(judgeDecision({ person: 'bob', time: T0, sequence: 5 }, { ...body, reason: 'r' }, rules)).toMatchObject({
       counts: true,
       body: { reason: 'r' },
     })
@@ -30,10 +30,24 @@ describe('judgeDecision', () => {
     ['takes part in the pass', { ...fact, person: 'root' }, body, { ...rules, ancestors: ['root', 'alice'] }],
     ['not a person', fact, body, { ...rules, isPerson: () => false }],
     ['not an approver', fact, body, { ...rules, approvers: ['carol'] }],
-    ['about something else', { person: 'bob', time: T0 }, { ...body, digest: 'x' }, rules],
+    ['about something else', { person: 'bob', time: T0, sequence: 5 }, { ...body, digest: 'x' }, rules],
     ['too late', fact, body, { ...rules, expires_at: T0 }],
   ])('says why one counts for nothing: %s', (why, stored, given, by) => {
     expect(judgeDecision(stored, given, by)).toEqual({ counts: false, why })
+  })
+
+  it('takes an approval stored after the revocation of any agent in the chain only with despite_revocation', () => {
+    const chain = { ...rules, ancestors: ['root', KEY.originator] }
+    for (const agent of ['root', KEY.originator, KEY.subagent]) {
+      const revokedAt = (sequence: number) => ({ ...chain, revoked: new Map([[agent, sequence]]) })
+      expect(judgeDecision(fact, body, revokedAt(fact.sequence - 1)), agent).toEqual({ counts: false, why: REVOKED })
+      expect(judgeDecision(fact, body, revokedAt(fact.sequence + 1)), agent).toMatchObject({ counts: true })
+      const knowing = { ...body, despite_revocation: true }
+      expect(judgeDecision(fact, knowing, revokedAt(fact.sequence - 1)), agent).toMatchObject({ counts: true })
+      const denial = { ...fact, verdict: 'deny' as const }
+      expect(judgeDecision(denial, { ...body, verdict: 'deny' }, revokedAt(fact.sequence - 1)), agent).toMatchObject({ counts: true })
+    }
+    expect(judgeDecision(fact, body, { ...chain, revoked: new Map([['other', 1]]) })).toMatchObject({ counts: true })
   })
 
   it('lets the only person of a local server decide about what they began, and no agent in it', () => {

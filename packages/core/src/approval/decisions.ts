@@ -19,7 +19,12 @@ export interface DecisionRules {
   digest?: string | undefined
   /** Server ms after which decisions no longer count. Absent if the item does not expire. */
   expires_at?: number | undefined
+  /** Agents that are revoked, with the sequence of the message in the stream that says so. Absent if that is not known. */
+  revoked?: ReadonlyMap<string, number> | undefined
 }
+
+/** Reason why an approval does not count that was stored after the revocation of an agent in the chain and does not say `despite_revocation`. */
+export const REVOKED = 'an agent of its chain was revoked'
 
 export type JudgedDecision =
   | { counts: true; person: string; body: DecisionBody }
@@ -33,6 +38,7 @@ export type JudgedDecision =
         | 'not an approver'
         | 'about something else'
         | 'too late'
+        | typeof REVOKED
     }
 
 /**
@@ -42,7 +48,7 @@ export type JudgedDecision =
  * Dispatcher and audit use the same check (P4). Each of them also has to enforce that only the first decision per item counts (`countedDecisions`).
  */
 export function judgeDecision(
-  fact: Pick<DecisionFact, 'person' | 'verdict' | 'digest' | 'time'>,
+  fact: Pick<DecisionFact, 'person' | 'verdict' | 'digest' | 'time' | 'sequence'>,
   body: unknown,
   rules: DecisionRules,
 ): JudgedDecision {
@@ -56,7 +62,13 @@ export function judgeDecision(
   if (rules.approvers && !rules.approvers.includes(fact.person)) return { counts: false, why: 'not an approver' }
   if (rules.digest !== undefined && digest !== rules.digest) return { counts: false, why: 'about something else' }
   if (rules.expires_at !== undefined && fact.time >= rules.expires_at) return { counts: false, why: 'too late' }
+  if (verdict === 'approve' && !parsed.data.despite_revocation && revokedBefore(fact.sequence, rules))
+    return { counts: false, why: REVOKED }
   return { counts: true, person: fact.person, body: parsed.data }
+}
+
+function revokedBefore(sequence: number, { key, ancestors = [key.originator], revoked }: DecisionRules): boolean {
+  return [...ancestors, key.subagent].some((agent) => (revoked?.get(agent) ?? Number.POSITIVE_INFINITY) < sequence)
 }
 
 type Parties = Pick<DecisionRules, 'key' | 'ancestors' | 'approvers' | 'local_person'>

@@ -46,13 +46,13 @@ const POLL_MS = 100
  * if the person may not decide, the return is not the stored one, or an agent of the chain was revoked. On a failure nothing is stored.
  */
 export async function decidePending(bus: Bus, options: DecideOptions): Promise<DecisionReport> {
-  const { ref, verdict, reason, item, only, accepts, read, confirm } = options
+  const { ref, verdict, reason, item, only, despite_revocation, accepts, read, confirm } = options
   const pass = markedPass(await findPass(bus, ref, { due: true }), options.revoked ?? new Map())
   const { due } = pass
   if (!due || (item !== undefined && due.item !== item)) return nothingPending(bus, pass, { verdict, item, only })
   refuseOwnDecision(pass, bus.identity)
   refuseNonApprover(due, bus.identity)
-  if (verdict === 'approve' && !options.despite_revocation) refuseRevoked(pass, 'approve')
+  if (verdict === 'approve' && !despite_revocation) refuseRevoked(pass, 'approve')
   if (only && due.item !== 'apply') throw notToChoose(due)
   const takesChanges = due.item === 'apply' && verdict === 'approve'
   const shown = due.item === 'dispatch' ? undefined : await loadShownReturn(bus, pass, { due, takes: takesChanges, read })
@@ -67,7 +67,8 @@ export async function decidePending(bus: Bus, options: DecideOptions): Promise<D
   if (returned) await verifyStored(bus, pass, due)
   const counts = (standing: StoredDecision) => decisionCounts(bus, pass, { item: due.item, standing })
   const { key, traceparent } = pass
-  const decided = await decide(bus, { key, item: due.item, digest: due.digest, verdict, reason, modifications, traceparent }, counts)
+  const made = { key, item: due.item, digest: due.digest, verdict, reason, modifications, despite_revocation, traceparent }
+  const decided = await decide(bus, made, counts)
   if (decided.kind === 'lost') {
     const standing = { ...decided.standing, ...(await askNameVerification(bus)) }
     return decidedByOther(bus, pass, { item: due.item, verdict, only, standing })
@@ -139,7 +140,7 @@ async function settled(bus: Bus, pass: AnsweredPass, made: StoredByUs): Promise<
   const document = modifications ? { ...decided, modifications } : decided
   if (counts(now) || now.row.last_sequence < sequence)
     return { document, sentence: sentenceOf(now, { ...made, by: `${bus.identity}${nameMarks(marks)}` }), exit: 0 }
-  const why = `${bus.identity} is not a registered approver, or the decision came too late`
+  const why = `${bus.identity} is not a registered approver, the decision came too late, or an agent in the chain was revoked`
   return { document, sentence: `Your decision was stored but is not valid: ${why}. passover show ${id} shows why.`, exit: 4 }
 }
 

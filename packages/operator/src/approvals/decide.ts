@@ -14,6 +14,8 @@ export interface DecisionRequest {
   /** Traceparent of the pass, if it is traced. */
   traceparent?: string | undefined
   modifications?: Record<string, 'taken' | 'rejected'> | undefined
+  /** True to approve even if the credentials of an agent in the chain were revoked. Without it such an approval of a dispatch does not count. */
+  despite_revocation?: boolean | undefined
 }
 
 export type DecisionResult =
@@ -78,6 +80,7 @@ function decisionMessage(bus: Bus, verdict: DecisionRequest, { nonce, after }: {
     digest: verdict.digest,
     ...(verdict.reason === undefined ? {} : { reason: verdict.reason }),
     ...(verdict.modifications ? { modifications: verdict.modifications } : {}),
+    ...(verdict.despite_revocation ? { despite_revocation: true } : {}),
   }
   return {
     subject: bus.subjects.decision(key, item, bus.identity),

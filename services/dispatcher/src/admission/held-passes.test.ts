@@ -29,7 +29,18 @@ function storedAs({ subject, headers = {}, data = new Uint8Array(0) }: PublishMe
 }
 
 /** A held pass and a decision about it, in a world whose clock the test moves. */
-function scene(decision: { person?: string; headers?: Record<string, string>; registered?: string[]; base?: number } = {}) {
+function scene(
+  decision: {
+    person?: string
+    headers?: Record<string, string>
+    registered?: string[]
+    base?: number
+    said?: object
+    revoked?: ReadonlyMap<string, number> | undefined
+    violated?: true
+    outcome?: 'stored' | 'lost'
+  } = {},
+) {
   const request = {
     id: KEY.id,
     originating_agent_id: 'alice',
@@ -70,7 +81,7 @@ function scene(decision: { person?: string; headers?: Record<string, string>; re
   const said = {
     subject: subjects.decision(KEY, 'dispatch', person),
     headers,
-    data: encode({ v: 1, verdict: 'approve', digest }, 'msgpack'),
+    data: encode({ v: 1, verdict: 'approve', digest, ...decision.said }, 'msgpack'),
   }
   const published: PublishMessage[] = []
   const time = { now: START + 100 }
@@ -83,15 +94,30 @@ function scene(decision: { person?: string; headers?: Record<string, string>; re
       time.now += 6_000
     }
   }
-  const journal = { history: async () => [asked, held, storedAs(said, 3)], message: async () => asked, advance }
+  const violation = { subject: subjects.event(KEY, 'violation', 'passover'), data: encode({ v: 1, sequence: 3, what: 'w' }, 'msgpack') }
+  const noted = decision.violated ? [storedAs({ ...violation, headers: { [HEADER.contentType]: 'application/msgpack' } }, 4)] : []
+  const journal = {
+    history: async () => [asked, held, storedAs(said, 3), ...noted],
+    message: async () => asked,
+    last: async () => undefined,
+    advance,
+  }
+  const publish = async (message: PublishMessage) => {
+    published.push(message)
+    return { kind: decision.outcome ?? 'stored' }
+  }
   const record = (name: string) => (registered.includes(name) ? { name } : undefined)
   const context = {
-    deps: { bus: { subjects, journal } as unknown as Bus, clock: { now: () => time.now }, log: pino({ level: 'silent' }) },
+    deps: { bus: { subjects, journal, publish } as unknown as Bus, clock: { now: () => time.now }, log: pino({ level: 'silent' }) },
     options: dispatcherOptions.parse({}),
     rules: { id_window_ms: 3_600_000 },
     stats: noStats(),
     // What its own copy knows, and what the bucket says.
-    registry: { get: () => undefined, load: async (name: string) => record(name) },
+    registry: {
+      get: () => undefined,
+      load: async (name: string) => record(name),
+      revoked: async () => ('revoked' in decision ? decision.revoked : new Map()),
+    },
     parents: {},
     nonce: () => 'n',
   } as unknown as Context
@@ -126,9 +152,35 @@ describe('driveHeld', () => {
     ['of the originator', { person: 'alice' }],
     ['whose header names another digest', { headers: { [HEADER.digest]: '0'.repeat(64) } }],
     ['whose header says the contrary', { headers: { [HEADER.verdict]: 'deny' } }],
+    ['that is recorded as a violation', { violated: true as const }],
   ])('a decision %s does not count', async (_, decision) => {
     const { context, published } = scene(decision)
     expect(await advanceHeldPass(context, KEY)).toBe('undecided')
     expect(published).toEqual([])
+  })
+
+  test.each([
+    ['made despite the revocation', { said: { despite_revocation: true }, revoked: new Map([['alice', 2]]) }],
+    ['stored before the revocation', { revoked: new Map([['alice', 4]]) }],
+  ])('an approval %s counts', async (_, decision) => {
+    expect(await advanceHeldPass(scene(decision).context, KEY)).toBe('moved on')
+  })
+
+  test.each(['alice', 'audit'])(
+    'records an approval that overlooks the revocation of %s as a violation, and leaves the pass held',
+    async (agent) => {
+      const { context, published } = scene({ revoked: new Map([[agent, 2]]) })
+      expect(await advanceHeldPass(context, KEY)).toBe('undecided')
+      const subject = subjects.event(KEY, 'violation', 'passover')
+      expect(published).toMatchObject([{ subject, guard: { subject, sequence: 0 } }])
+      expect(decode(published[0]?.data ?? new Uint8Array(0), 'msgpack')).toMatchObject({ value: { sequence: 3, what: expect.any(String) } })
+    },
+  )
+
+  test.each([
+    ['it cannot read the newest agent records, because a revocation may be among them', { revoked: undefined }],
+    ['the violation is not stored', { revoked: new Map([['alice', 2]]), outcome: 'lost' as const }],
+  ])('judges an approval again if %s', async (_, decision) => {
+    expect(await advanceHeldPass(scene(decision).context, KEY)).toBe('failed')
   })
 })

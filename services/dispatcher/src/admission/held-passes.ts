@@ -1,6 +1,17 @@
-import { type AckDecision, decode, type Plan, type PublishMessage, type StoredMessage } from '@passover/bus'
-import { type Admission, approveHeld, foldJournal, type JournalState, judgeDecision, openControl, passError } from '@passover/core'
-import { type DecisionBody, HEADER, type HeldEnvelope, type PassError, type PassKey, type Step, type WorkControl } from '@passover/schemas'
+import { type AckDecision, CONTENT_TYPE, decode, encode, type Plan, type PublishMessage, type StoredMessage } from '@passover/bus'
+import { type Admission, approveHeld, foldJournal, type JournalState, judgeDecision, openControl, passError, REVOKED } from '@passover/core'
+import {
+  type DecisionBody,
+  HEADER,
+  type HeldEnvelope,
+  type PassError,
+  type PassKey,
+  type Step,
+  SYSTEM,
+  violationBody,
+  WIRE_VERSION,
+  type WorkControl,
+} from '@passover/schemas'
 import { type RequestRef, systemReturn, workStep } from '../messages/journal-steps.js'
 import { type ParsedRequest, parseRequest } from '../messages/parse-request.js'
 import { inSpan } from '../messages/tracing.js'
@@ -54,13 +65,14 @@ export async function decideHeld(context: Context, subject: DecisionSubject): Pr
 
 /**
  * Moves a held pass on as a person decided. The first decision of an approver that names the digest of the pass counts, regardless of the order of
- * delivery (I6).
+ * delivery (I6). An approval that overlooks a revocation is recorded as a violation, so that every other reader ignores it, too.
  */
 export async function advanceHeldPass(context: Context, key: PassKey): Promise<AdvanceResult> {
   const pass = await readHeld(context, key)
   if (pass === 'moved on') return pass
   if (pass === 'unreadable') return 'failed'
   const counted = await firstThatCounts(context, pass)
+  if (counted === 'failed') return counted
   if (!counted) return 'undecided'
   const about = { key, parent: pass.traceparent, facts: { item: ITEM, decision: counted.body.verdict, person: counted.person } }
   return inSpan(context, about, () => applyDecision(context, pass, counted))
@@ -108,8 +120,13 @@ function stepsOf(context: Context, history: StoredMessage[]): Step[] {
   return history.map((stored) => context.deps.bus.subjects.toFact(stored)).filter((fact) => fact.type === 'step')
 }
 
-async function firstThatCounts(context: Context, pass: HeldPass): Promise<CountedDecision | undefined> {
+async function firstThatCounts(context: Context, pass: HeldPass): Promise<CountedDecision | 'failed' | undefined> {
   const { registry, deps } = context
+  const revoked = await registry.revoked()
+  if (!revoked) {
+    deps.log.warn({ ...pass.key }, 'the newest agent records cannot be read, trying again')
+    return 'failed'
+  }
   const { control, journal, key } = pass
   const digest = journal.held.digest ?? control.digest
   const isPerson = (name: string) => registry.get(name) === undefined
@@ -121,18 +138,46 @@ async function firstThatCounts(context: Context, pass: HeldPass): Promise<Counte
     isPerson,
     digest,
     expires_at: pass.expires_at,
+    revoked,
   }
+  const violated = violatedIn(context, pass.history)
   for (const stored of pass.history) {
     const fact = deps.bus.subjects.toFact(stored)
-    if (fact.type !== 'decision' || fact.item !== ITEM) continue
+    if (fact.type !== 'decision' || fact.item !== ITEM || violated.has(fact.sequence)) continue
     const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
     const judged = judgeDecision(fact, decoded.ok ? decoded.value : undefined, rules)
     // The registry of this process may not have an agent yet that another dispatcher has just registered, so the bucket is asked.
     if (judged.counts && !(await registry.load(judged.person))) return judged
     const why = judged.counts ? 'not a person' : judged.why
     deps.log.warn({ ...key, person: fact.person, sequence: fact.sequence, why }, 'decision is not valid; ignored')
+    if (why === REVOKED && !(await recordViolation(context, key, fact.sequence))) return 'failed'
   }
   return undefined
+}
+
+/** Returns the sequences of the messages that are recorded as violations. Such a decision does not count, even if the revocation is taken back. */
+function violatedIn({ deps }: Context, history: readonly StoredMessage[]): ReadonlySet<unknown> {
+  return new Set(
+    history.map((stored) => {
+      const fact = deps.bus.subjects.toFact(stored)
+      if (fact.type !== 'event' || fact.kind !== 'violation' || fact.sender !== SYSTEM) return undefined
+      const decoded = decode(stored.data, stored.headers.get(HEADER.contentType))
+      return decoded.ok ? violationBody.safeParse(decoded.value).data?.sequence : undefined
+    }),
+  )
+}
+
+/** Returns false if the violation could not be stored, so that the decision has to be judged again. */
+async function recordViolation({ deps: { bus } }: Context, key: PassKey, sequence: number): Promise<boolean> {
+  const subject = bus.subjects.event(key, 'violation', SYSTEM)
+  const last = await bus.journal.last(subject)
+  const outcome = await bus.publish({
+    subject,
+    headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
+    data: encode({ v: WIRE_VERSION, sequence, what: `an approval without despite_revocation: ${REVOKED}` }),
+    guard: { subject, sequence: last?.sequence ?? 0 },
+  })
+  return outcome.kind === 'stored'
 }
 
 async function gatherContext(context: Context, { key, control }: HeldPass, { person, body }: CountedDecision): Promise<DecisionContext> {

@@ -76,6 +76,14 @@ export class Registry implements AsyncDisposable {
     return loading
   }
 
+  /**
+   * Returns the revoked agents as of all events stored so far, with the sequences of the events that revoked them. Returns `undefined` if these
+   * cannot be read in time.
+   */
+  revoked(): Promise<ReadonlyMap<string, number> | undefined> {
+    return this.#verified.revokedBy()
+  }
+
   /** Yields the agents that have consumers: subagents, and agents with durable returns. */
   *consuming(): Iterable<AgentRecord> {
     for (const record of this.#records.values()) if (record.roles.subagent || record.durable_returns) yield record

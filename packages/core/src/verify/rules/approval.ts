@@ -20,10 +20,11 @@ export function dispatchFault(pass: PassState, held: Step, versions: VersionHist
     isPerson: (name: string) => !versions.isAgent(name),
     digest,
     expires_at: held.expires_ms === undefined ? undefined : held.time + held.expires_ms,
+    revoked: versions.revoked,
   }
   let why: string | undefined
   for (const decision of pass.decisions) {
-    if (decision.item !== 'dispatch') continue
+    if (decision.item !== 'dispatch' || pass.violated.includes(decision.sequence)) continue
     const judged = judgeDecision(decision, decision.body, rules)
     if (judged.counts) {
       if (judged.body.verdict === 'approve') return undefined

@@ -1,4 +1,4 @@
-import { type AgentRecord, agentBody, type PassOverPreferences, policyBody, policyDigest } from '@passover/schemas'
+import { type AgentRecord, agentBody, noteRevocation, type PassOverPreferences, policyBody, policyDigest } from '@passover/schemas'
 import type { RecordedMessage } from './recorded-message.js'
 
 /** Time within which a registration reaches every dispatcher. */
@@ -14,6 +14,8 @@ interface Registered {
 export class VersionHistory {
   private readonly policies = new Map<number, { document: PassOverPreferences; sequence: number }>()
   private readonly agents = new Map<string, Registered>()
+  /** Agents that are revoked as of the last message read, with the sequence of the message that says so. A removed agent stays revoked. */
+  readonly revoked = new Map<string, number>()
   private newest = 0
 
   /** @param whole - true if the stream is read from the beginning, so that a version that was not read does not exist. */
@@ -44,6 +46,7 @@ export class VersionHistory {
     const { name, record } = parsed.data
     const known = this.agents.get(name)
     this.agents.set(name, { record, time: recorded.fact.time, before: known && { ...known, before: undefined } })
+    noteRevocation(this.revoked, parsed.data, recorded.fact.sequence)
   }
 
   /** Returns the document of a version that was published before `sequence`. Version 0 is the system's defaults. */
