@@ -34,7 +34,7 @@ describe('passover gateway', () => {
     const below = await run(['gateway', 'token', 'add', '--tokens', join(cwd, '.passover', 'server.json', 'x')], { cwd })
     expect(below).toMatchObject({ code: 2, stderr: expect.stringContaining('cannot be written (') })
     const late = await run(['up', '--http'], { cwd })
-    expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining('It serves no HTTP API: passover gateway') })
+    expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining('It serves no HTTP API. To serve one, run: passover gateway') })
   })
 
   it('stands beside the services with passover up --http', async () => {
