@@ -91,7 +91,7 @@ it('typescript-project: it compiles, and the findings arrive; without a reviewer
   const built = await run(commandOf('typescript-project', 'run build'))
   expect(built, built.stdout).toMatchObject({ code: 0 })
   const alice = commandOf('typescript-project', 'run alice')
-  expect(await run(alice)).toMatchObject({ code: 1, stderr: expect.stringMatching(/^E001 .*reviewer.*passover agents/m) })
+  expect(await run(alice)).toMatchObject({ code: 1, stderr: expect.stringMatching(/^E001: .*reviewer.*passover agents/m) })
   await work('typescript-project', 'run reviewer')
   const { code, stdout } = await run(alice)
   expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining(outputOf('typescript-project')) })
