@@ -70,5 +70,5 @@ it('a refusal reaches the sample as code, message and what to do', async () => {
   await until(refused, { what: 'the dispatcher knows it' })
   await using alice = run(path)
   expect(await alice.exited).toEqual({ code: 0, signal: null })
-  expect(alice.stdout).toMatch(/^E001: .*Let it receive passes: (?:npx )?passover agents set scout --subagent$/m)
+  expect(alice.stdout).toMatch(/^E001: .*To let it receive passes: (?:npx )?passover agents set scout --subagent$/m)
 })

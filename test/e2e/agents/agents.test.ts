@@ -44,7 +44,10 @@ describe('who is up', () => {
       return up === 1 && busy === 0 && places === 3
     })
     const removed = await run(['agents', 'remove', 'busy', '--yes'], { cwd })
-    expect(removed).toMatchObject({ code: 0, stdout: expect.stringMatching(/1 worker of it is still running[\s\S]*passover agents add busy/) })
+    expect(removed).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/1 worker of it is still running[\s\S]*passover agents add busy/),
+    })
     two.kill('SIGTERM')
     await two.ended
     expect(await line('busy')).toBeUndefined()

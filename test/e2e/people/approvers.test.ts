@@ -34,7 +34,10 @@ describe('who may decide', () => {
     const handle = ask('vault')
     await waits(handle.id)
     const refused = await json<{ error: { message: string; hint: string } }>(['approve', handle.id, '--as', 'bob'], at())
-    expect(refused).toMatchObject({ code: 4, document: { error: { code: 'E013', message: expect.stringContaining('the approvers in its policy are maria') } } })
+    expect(refused).toMatchObject({
+      code: 4,
+      document: { error: { code: 'E013', message: expect.stringContaining('the approvers in its policy are maria') } },
+    })
     expect(refused.document.error.hint).toBe(`ask one of them to run: passover approve ${handle.id}`)
     const shown = await json<{ timeline: { kind: string }[] }>(['show', handle.id], at())
     expect(shown.document.timeline.map(({ kind }) => kind)).not.toContain('decision')
