@@ -143,7 +143,7 @@ describe('doctor of a running up', () => {
     await byHand({ servers: [url], user, pass: password }, ({ streams }) => streams.delete('KV_budgets'))
     for (let mended = false; !mended; ) {
       const up = (await look()).find(({ name }) => name === 'up')
-      mended = up?.text.includes('made budgets anew') === true
+      mended = up?.text.includes('recreated budgets') === true
     }
     const passover = (...args: string[]) => json<{ error?: object; checks: Checks }>(args, { cwd: project.cwd })
     expect((await passover('agents', 'add', 'audit')).code).toBe(0)
@@ -152,7 +152,7 @@ describe('doctor of a running up', () => {
     const queue = async () => (await look()).filter(({ name }) => name === 'queue')
     await until('the audit has indexed it', async () => (await queue()).length === 1)
     const end = 'passover cancel --from alice --to audit --all'
-    const text = expect.stringContaining('1 pass from alice to audit is open; at most 1 may be (max_open)')
+    const text = expect.stringContaining('1 pass from alice to audit is open; the limit is 1 (max_open)')
     expect(await queue()).toMatchObject([{ state: 'look', text, mend: expect.stringContaining(end) }])
     expect((await passover('request', '--from', 'alice', 'audit', 'x')).document).toMatchObject({ error: { code: 'E014' } })
     expect((await passover(...end.split(' ').slice(1), '--yes')).document).toMatchObject({ ended: 1, still_open: 0 })

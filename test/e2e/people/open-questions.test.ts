@@ -38,7 +38,7 @@ describe.skipIf(!hasTerminal())('Ctrl-C at a question', () => {
     expect(await run(['policy', 'push', file, '--as', 'maria'], { cwd })).toMatchObject({ code: 0 })
     const own = JSON.stringify({ defaults: { timeout_ms: 602_000 } })
     writeFileSync(file, own)
-    await leftAt('Write?', ['policy', 'pull', file])
+    await leftAt('Overwrite?', ['policy', 'pull', file])
     expect(readFileSync(file, 'utf8')).toBe(own)
   })
 

@@ -64,7 +64,7 @@ describe('stores', () => {
       await other.put('odd', { name: 7 })
       expect(await table.get('odd')).toBeUndefined()
       expect(String(bus.errors.at(-1))).toMatch(
-        /^BusReadError: the entry odd \(revision \d+\) of the bucket agents is ignored: name: must be text, not a number; n: is missing: a number is needed\. docs\/operations\/backup-and-recovery\.md says how it comes back$/,
+        /^BusReadError: the entry odd \(revision \d+\) of the bucket agents is ignored: name: must be text, not a number; n: is missing: a number is needed\. docs\/operations\/backup-and-recovery\.md describes how to restore it$/,
       )
       await other.delete('odd')
     })

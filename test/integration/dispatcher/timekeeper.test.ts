@@ -41,7 +41,7 @@ describe('the timekeeper ends what nobody else ends', () => {
       if (end.journal.state !== 'done' || !end.journal.work) throw new Error('not done')
       expect(end.error).toMatchObject({
         code: 'E010',
-        details: { timeout_ms, attempts: 0, mend: expect.stringMatching(/^start a worker: passover work \S+ --/) },
+        details: { timeout_ms, attempts: 0, mend: expect.stringMatching(/^to start a worker: passover work \S+ --/) },
       })
       expect(end.step).toMatchObject({ by: 'passover', attempt: 0, guard: { sequence: end.journal.work.sequence } })
       return end.step.time - (end.journal.work.time + timeout_ms)

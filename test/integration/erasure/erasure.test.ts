@@ -291,7 +291,7 @@ describe('audit: erasure', () => {
       })
     const erase = await to.says({ kind: 'erase', session: 'late', reason: 'r' })
     await fixture.audit({ id_window_ms: WINDOW_MS }, through)
-    expect(await to.ended(erase)).toMatchObject({ state: 'refused', why: expect.stringContaining('stands'), entries: 0 })
+    expect(await to.ended(erase)).toMatchObject({ state: 'refused', why: expect.stringContaining('under legal hold'), entries: 0 })
     expect(await bus.journal.message(held.sequences[0] ?? 0)).toBeDefined()
   }, 120_000)
 
@@ -307,7 +307,10 @@ describe('audit: erasure', () => {
     const disputed = await to.says({ kind: 'erase', session: 'held', reason: 'r' })
     const byAgent = await to.says({ kind: 'erase', session: 'free', reason: 'r' }, 'alice')
     expect(await to.ended(busy)).toMatchObject({ state: 'refused', why: expect.stringContaining('still open') })
-    expect(await to.ended(disputed)).toMatchObject({ state: 'refused', why: expect.stringMatching(/^hold \d+ stands$/) })
+    expect(await to.ended(disputed)).toMatchObject({
+      state: 'refused',
+      why: expect.stringMatching(/^the session is under legal hold \d+$/),
+    })
     expect(await to.ended(byAgent)).toMatchObject({ state: 'refused', why: 'alice is an agent' })
     for (const one of [open, held, free]) expect(passAnswer.parse(await bus.ask({ op: 'pass', ...one.key })).ok).toBe(true)
     const verdict = await verifyLive(bus, { id_window_ms: WINDOW_MS })

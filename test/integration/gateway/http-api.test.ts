@@ -95,7 +95,7 @@ describe('the HTTP API', () => {
     expect(shows(await all('ann'))).toEqual([true, true, false, true, true, false])
     expect(shows(await all('agent~alice'))).toEqual([false, false, false, false, false, false])
     expect((await world.ask<AuditPage>('agent~alice', '/audit?session_id=unreleased')).body.entries).toMatchObject([
-      { summary: 'the output is not released: it is awaiting_release', issues_found_count: 1 },
+      { summary: 'the output is not released: its status is awaiting_release', issues_found_count: 1 },
     ])
     const finds = async (token: string, text: string) =>
       (await world.ask<PassesPage>(token, `/passes?text=${text}`)).body.passes.map((one) => one.id)

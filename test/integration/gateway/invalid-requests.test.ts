@@ -80,7 +80,7 @@ describe('requests that the HTTP API cannot take', () => {
   })
 
   it.each([
-    ['nested more than 64 deep', '['.repeat(3_900_000) + ']'.repeat(3_900_000)],
+    ['nested more than 64 levels deep', '['.repeat(3_900_000) + ']'.repeat(3_900_000)],
     ['more than 300000 values', `{"subagent":"audit","reason":"\\"[","work_context":{"list":[${'0,'.repeat(3_900_000)}0]}}`],
   ])('refuses a body that is %s before it is parsed', async (why, body) => {
     const answer = await world.ask('agent~alice', '/passes', { body })
@@ -167,7 +167,7 @@ describe('requests that the HTTP API cannot take', () => {
     await until(async () => (await status('agent~alice')) === 200, { what: 'its reader is cut off', deadline_ms: 20_000 })
     unread.destroy()
     const told = await fetch(`${url}${path}/plan?whole=true`, { headers: { authorization: 'Bearer ann' } })
-    expect(await told.text()).toContain('600001 lines, too many to show here')
+    expect(await told.text()).toContain('600001 lines, which are too many to show here')
 
     const small = await world.another({ output_bytes: 1_024 * 1_024, ...rates })
     const ask = async (asked: string, init: RequestInit = {}) => {

@@ -101,7 +101,7 @@ describe('doctor and health name', () => {
     ])
     const notes: string[] = []
     await noteUnknownPerson(person, { note: (text) => notes.push(text) })
-    expect(notes).toEqual([expect.stringMatching(/started without people.*PASSOVER_PEOPLE=maria/)])
+    expect(notes).toEqual([expect.stringMatching(/started without PASSOVER_PEOPLE.*PASSOVER_PEOPLE=maria/)])
     expect(auditor.health().checks).toContainEqual(expect.objectContaining({ name: 'people', state: 'recovering' }))
   })
 

@@ -137,7 +137,7 @@ describe('buckets that somebody deleted', () => {
     })
     // A restart would make nothing better.
     expect(made.dispatcher.health()).toMatchObject({ live: true, ready: false })
-    await expect(made.world.world.bus.ensureTopology()).rejects.toThrow(/PASSOVER is gone.*KV_passes: \d+/)
+    await expect(made.world.world.bus.ensureTopology()).rejects.toThrow(/PASSOVER is missing.*KV_passes: \d+/)
     expect((await made.world.world.bus.stores()).has('stream')).toBe(false)
   })
 })

@@ -121,7 +121,7 @@ describe.skipIf(process.platform === 'win32')('resolveServerBinary', () => {
   it('throws away what no checksum is published of', async () => {
     publish(archive)
     site.files.set(`/v${version}/SHA256SUMS`, `${'0'.repeat(64)}  other.tar.gz\n`)
-    await expect(resolve()).rejects.toThrow(/does not name/)
+    await expect(resolve()).rejects.toThrow(/does not list/)
     expect(site.asked).toEqual([`/v${version}/SHA256SUMS`])
   })
 

@@ -28,7 +28,7 @@ export const MUTANTS: Record<string, Mutant> = {
     breaks: 'rule 1',
     file: ATTEMPT,
     find: 'if (first && view.fence)',
-    put: 'if (first && view.fence) return { kind: "run", attempt: view.attempt, guard: view.last, proof: view.valid }; if (false)',
+    put: 'if (first && view.fence) return { kind: "run", attempt: view.attempt, guard: view.valid, proof: view.valid }; if (false)',
   },
   '-find_work': {
     config: 'deleted_attempts',
@@ -73,8 +73,8 @@ export const MUTANTS: Record<string, Mutant> = {
     config: 'attempts',
     breaks: 'rule 2',
     file: ATTEMPT,
-    find: "return { kind: 'fence', attempt, guard: view.last };",
-    put: "return { kind: 'run', attempt: view.attempt, guard: view.last, proof: view.valid };",
+    find: "return { kind: 'fence', attempt, guard: view.valid };",
+    put: "return { kind: 'run', attempt: view.attempt, guard: view.valid, proof: view.valid };",
   },
   '-proof_at_seq': {
     config: 'child_attempts',
