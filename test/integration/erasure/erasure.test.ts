@@ -4,7 +4,7 @@ import { type Bus, CONTENT_TYPE, encode } from '@passover/bus'
 import { verifyLive } from '@passover/cli'
 import { HEADER, type Part, passAnswer } from '@passover/schemas'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { fillTo } from '../../support/assertions/stream.js'
+import { fillLastSegment, fillTo } from '../../support/assertions/stream.js'
 import { Story, type StoryOptions } from '../../support/builders/story.js'
 import { type AuditFixture, auditFixture, replaced } from '../../support/fixtures/audit.js'
 import { Erasable, MARKER, storedAnywhere, storedFiles, storeOf, told } from '../../support/fixtures/erasure.js'
@@ -200,7 +200,8 @@ describe('audit: erasure', () => {
       await again.request()
       await again.ends({ code: 'E013', message: 'its parent is not open' })
     }
-    await fillTo(bus, SEGMENT_SIZE)
+    // How many messages the disturbance stored depends on the machine.
+    await fillLastSegment(bus)
     const left = async () => {
       const places = (await storedAnywhere(fixture, root.key.id, asked.key.id, child.key.id, refused.key.id)).filter((place) =>
         place.startsWith('PASSOVER '),

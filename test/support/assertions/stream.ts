@@ -1,3 +1,4 @@
+import { SEGMENT_SIZE } from '@passover/archive'
 import type { Bus } from '@passover/bus'
 
 /** What the stream holds now: subject and sequence. */
@@ -20,4 +21,10 @@ export async function fillTo(bus: Bus, sequence: number): Promise<void> {
     const subject = bus.subjects.acknowledged('nobody')
     await Promise.all(Array.from({ length: Math.min(256, sequence - last) }, () => bus.publish({ subject, data: new Uint8Array(10) })))
   }
+}
+
+/** Fills the segment of the stream's last message, however many segments there are by now. */
+export async function fillLastSegment(bus: Bus): Promise<void> {
+  const { last } = await bus.bounds()
+  await fillTo(bus, Math.ceil(last / SEGMENT_SIZE) * SEGMENT_SIZE)
 }
