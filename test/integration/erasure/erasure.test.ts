@@ -178,6 +178,8 @@ describe('audit: erasure', () => {
         await to.custody()
       }
     }
+    // So that it goes beyond the first segment: passes are deferred while their erasure is pending, and their ids are asked for again in a later one.
+    await fillTo(bus, SEGMENT_SIZE - 100)
     const disturbed = disturb()
     const erase = await to.says({ kind: 'erase', session: 'shared', originator: 'alice', reason: 'asked for' })
     const [erasure] = await Promise.all([to.ended(erase).finally(() => (ended = true)), disturbed])

@@ -36,6 +36,12 @@ export class DeferredDeletions {
     return size
   }
 
+  /** Returns the deferred passes (as `keyText`) that are in memory. */
+  texts(): Set<string> {
+    const passes = [...this.segments.values()].flatMap(({ kept }) => kept?.passes ?? [])
+    return new Set(passes.map(({ key }) => keyText(key)))
+  }
+
   /** Loads the items that another process left in the bucket. */
   async load(): Promise<void> {
     this.segments.clear()

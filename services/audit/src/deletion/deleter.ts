@@ -154,7 +154,8 @@ export class Deleter {
     const segment = await this.prefetch.take(next, ({ last_time }) => last_time + 2 * rules.id_window_ms < now)
     if (!segment) return false
     await this.later?.prefetch(next)
-    const { left, texts } = await this.segments.run(segment, isYounger)
+    const deferred = this.deferred.texts()
+    const { left, texts } = await this.segments.run(segment, { isYounger, isDeferred: (text) => deferred.has(text) })
     await this.deferred.removePasses(new Set(texts))
     if (left.passes.length + left.advisories.length > 0) await this.deferred.put(next, left)
     this.later?.forget(texts, next)

@@ -24,8 +24,13 @@ function first(sequence: number, key: PassKey, how: { subject: string; request: 
 
 const ALL = Number.NEGATIVE_INFINITY
 
-function sorted(messages: StoredMessage[], known: (text: string) => DeletionCandidate | undefined = () => undefined, since = ALL) {
-  const { contents, add } = groupByPass({ bus, rules, known, since })
+function sorted(
+  messages: StoredMessage[],
+  known: (text: string) => DeletionCandidate | undefined = () => undefined,
+  since = ALL,
+  isDeferred = (_text: string) => false,
+) {
+  const { contents, add } = groupByPass({ bus, rules, known, isDeferred, since })
   for (const one of messages) add(one)
   return contents.passes
 }
@@ -52,4 +57,10 @@ it('one that was asked for soon after the first segment that was read is not all
   const messages = [request(50_000), first(50_001, KEY, { subject: subjects.work(KEY, 'medium'), request: 50_000 })]
   const isWhole = (since: number) => sorted(messages, undefined, since).get(keyText(KEY))?.whole
   expect([isWhole(50_000 - EARLY_MESSAGE_MS), isWhole(50_001 - EARLY_MESSAGE_MS)]).toEqual([true, false])
+})
+
+it('one whose earlier messages were deferred is not all of a pass, even where its id was used again after an erasure', () => {
+  const again = [request(20), first(21, KEY, { subject: subjects.work(KEY, 'medium'), request: 20 })]
+  expect(sorted(again, undefined, ALL, (text) => text === keyText(KEY)).get(keyText(KEY))?.whole).toBe(false)
+  expect(sorted(again, undefined, ALL, () => false).get(keyText(KEY))?.whole).toBe(true)
 })

@@ -11,6 +11,8 @@ export interface DeletionCandidate {
   readonly facts: Map<number, Fact>
   /** True if its first step, the request that this step names, and all messages that may be older are included. */
   whole: boolean
+  /** True if messages in an earlier segment were deferred and are not included, whatever began since. An erasure may have deleted its first steps. */
+  deferred: boolean
 }
 
 /** Contents of one segment: messages by pass, and messages of no pass. */
@@ -27,12 +29,14 @@ interface ContentsContext {
   rules: JournalRules
   /** Returns a pass from earlier segments that continues in this one. */
   known: (text: string) => DeletionCandidate | undefined
+  /** True if messages of the pass in an earlier segment were deferred. */
+  isDeferred: (text: string) => boolean
   /** Server time in milliseconds since which all segments were read. A pass requested soon after it may have older messages. */
   since: number
 }
 
 export function createCandidate(key: PassKey): DeletionCandidate {
-  return { memory: new PassMemory(key), facts: new Map(), whole: false }
+  return { memory: new PassMemory(key), facts: new Map(), whole: false, deferred: false }
 }
 
 /** Adds the next message of a pass. */
@@ -44,7 +48,7 @@ export function addMessage(
   const { stored, fact } = message
   candidate.facts.set(fact.sequence, fact)
   if (isRecorded(fact)) candidate.memory.add(stored, fact, rules)
-  candidate.whole ||= hasBegun(fact, candidate.facts, since)
+  candidate.whole ||= !candidate.deferred && hasBegun(fact, candidate.facts, since)
 }
 
 /**
@@ -89,13 +93,13 @@ function sort(stored: StoredMessage, into: { contents: SegmentContents; requests
   // Refused as malformed, or because its id was taken: the answer has an id of its own, and the request is deleted with the answer.
   if (asked && named !== undefined && keyText(asked) !== keyText(key) && isBetween(key, asked)) {
     move(named, { from: asked, to: candidate, contents })
-    candidate.whole ||= hasBegun(fact, candidate.facts, since)
+    candidate.whole ||= !candidate.deferred && hasBegun(fact, candidate.facts, since)
   }
 }
 
-function candidateOf(key: PassKey, { passes }: SegmentContents, { known }: ContentsContext): DeletionCandidate {
+function candidateOf(key: PassKey, { passes }: SegmentContents, { known, isDeferred }: ContentsContext): DeletionCandidate {
   const text = keyText(key)
-  const found = passes.get(text) ?? known(text) ?? createCandidate(key)
+  const found = passes.get(text) ?? known(text) ?? { ...createCandidate(key), deferred: isDeferred(text) }
   passes.set(text, found)
   return found
 }

@@ -61,7 +61,10 @@ async function deletedFrom(
   }
   const mine = { unsealedOf: () => [], isGhost: () => false, rules: { id_window_ms: 1_000 } }
   const deps = { bus, clock, agents, isHeld, archive, ...mine } as unknown as DeletionDeps
-  await new SegmentDeleter(deps).run({ entry: entry as ManifestEntry, messages: archived }, () => younger.length > 0)
+  await new SegmentDeleter(deps).run(
+    { entry: entry as ManifestEntry, messages: archived },
+    { isYounger: () => younger.length > 0, isDeferred: () => false },
+  )
   return deleted
 }
 
@@ -190,7 +193,7 @@ it('reads sixteen passes at once, however many deletions may be under way', asyn
   const bus = { subjects: new Subjects(), journal: { history, message: async () => undefined } }
   const deleter = new SegmentDeleter({ bus, clock, rules: { id_window_ms: 1_000 } } as unknown as DeletionDeps)
   deleter.pace.recordLatency(10_000)
-  const run = deleter.run({ entry: { k: 0 } as ManifestEntry, messages: returns }, () => false)
+  const run = deleter.run({ entry: { k: 0 } as ManifestEntry, messages: returns }, { isYounger: () => false, isDeferred: () => false })
   await expect(run).rejects.toThrow('nobody answers')
   expect(most).toBe(16)
 })

@@ -11,7 +11,7 @@ import { AdaptiveConcurrency } from './adaptive-concurrency.js'
 import { type DeletionEligibility, deletionEligibility, type EligibilityDeps } from './deletion-eligibility.js'
 import { deletionOrder } from './deletion-order.js'
 import type { DeferredAdvisory, DeferredPass, DeferredSegment } from './deletion-state.js'
-import { addMessage, type DeletionCandidate, groupByPass, isBetween } from './segment-contents.js'
+import { addMessage, createCandidate, type DeletionCandidate, groupByPass, isBetween } from './segment-contents.js'
 import type { ReadSegment } from './segment-prefetch.js'
 
 export interface DeletionDeps extends EligibilityDeps {
@@ -26,6 +26,12 @@ export interface DeletionDeps extends EligibilityDeps {
 
 /** True if a message of the pass was stored after segment k. */
 export type IsYounger = (key: PassKey, k: number) => boolean
+
+interface RunOptions {
+  isYounger: IsYounger
+  /** True if messages of the pass (a `keyText`) in an earlier segment were deferred. */
+  isDeferred: (text: string) => boolean
+}
 
 interface SettleOptions {
   k: number
@@ -72,7 +78,7 @@ export class SegmentDeleter {
   }
 
   /** Processes a segment. Throws if the server does not answer or `stop` was called; the segment can then safely be processed again. */
-  async run({ entry, messages }: ReadSegment, isYounger: IsYounger): Promise<{ left: DeferredSegment; texts: string[] }> {
+  async run({ entry, messages }: ReadSegment, { isYounger, isDeferred }: RunOptions): Promise<{ left: DeferredSegment; texts: string[] }> {
     const { bus, rules, clock } = this.deps
     if (entry.k === 0) this.since = Number.NEGATIVE_INFINITY
     // An empty segment has no time.
@@ -86,6 +92,7 @@ export class SegmentDeleter {
       rules,
       since: this.since ?? Number.POSITIVE_INFINITY,
       known: (text) => this.known.get(text),
+      isDeferred,
     })
     await forEachCooperative(messages, clock, add)
     const left: DeferredSegment = { passes: [], advisories: [] }
@@ -119,7 +126,9 @@ export class SegmentDeleter {
   /** Checks a pass again that was deferred in a segment before `next`. Returns `undefined` if it is gone, or if younger messages decide about it. */
   async again(key: PassKey, how: { next: number; isYounger: IsYounger; crowded: boolean }): Promise<DeferredPass | undefined> {
     const wait = await this.settle(await this.completed(await this.read(key)), { ...how, k: how.next - 1 })
-    return wait === 'later' ? undefined : wait
+    if (wait !== 'later') return wait
+    this.known.set(keyText(key), { ...createCandidate(key), deferred: true })
+    return undefined
   }
 
   /** True if the message that an advisory names still exists. Otherwise the advisory is deleted. */
@@ -135,7 +144,10 @@ export class SegmentDeleter {
   ): Promise<DeferredPass | 'later' | undefined> {
     const { key } = found.memory
     this.goesOn()
-    if (mayBeGhost(found) && (await this.isGhost(key))) return await this.leaveGhost(found, k)
+    if (mayBeGhost(found) && (await this.isGhost(key))) {
+      const whole = found.deferred ? mergeCandidates(found, await this.completed(await this.read(key))) : found
+      return await this.leaveGhost(whole, k)
+    }
     const isYoungerThere = isYounger(key, k)
     if (isYoungerThere && !mayHaveEnded(found)) return 'later'
     const candidate = found.whole ? found : mergeCandidates(found, await this.read(key))
@@ -188,7 +200,7 @@ export class SegmentDeleter {
       this.goesOn()
       return loadPass(this.deps, key, { up_to: Number.MAX_SAFE_INTEGER })
     })
-    return { memory, facts: new Map(messages.map(({ fact }) => [fact.sequence, fact])), whole: true }
+    return { memory, facts: new Map(messages.map(({ fact }) => [fact.sequence, fact])), whole: true, deferred: false }
   }
 
   private goesOn(): void {

@@ -90,7 +90,7 @@ export class SegmentCleanup {
     const { first_time = Number.POSITIVE_INFINITY } = await table.extent()
     // The bucket keeps only the newest records, and none as old as this segment.
     if (entry.last_time < first_time) return
-    const { contents, add } = groupByPass({ bus, rules, known: () => undefined, since: Number.NEGATIVE_INFINITY })
+    const { contents, add } = groupByPass({ bus, rules, known: () => undefined, isDeferred: () => false, since: Number.NEGATIVE_INFINITY })
     for (const event of events) add(event)
     const keys = new Set<string>()
     const known = new Set<string>()
