@@ -85,11 +85,9 @@ async function publishWithRetries(
         // A newer step may be on a subject that no exact get reads. The server reports its sequence where it knows it.
         const sequence = tries < MAX_TRIES_BY_READ ? judged : Math.max(judged, refused_by)
         const guard = { subject: context.deps.bus.subjects.journal(run.key), sequence }
-        const stored = (): PublishReturnResult => {
-          run.unproved = sequence !== run.guard
-          return 'returned'
-        }
-        return { publish: { ...message, guard }, stored }
+        // Set before the publish: without an answer, the return may be stored nevertheless and is then found by a later read.
+        run.unproved ||= sequence !== run.guard
+        return { publish: { ...message, guard }, stored: () => 'returned' }
       },
       { read: 'glimpse', known: [], deadline_ms: TIMEOUT_MS },
     )

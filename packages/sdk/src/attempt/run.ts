@@ -46,10 +46,10 @@ export interface Run {
   /** Outcome of publishing the return, once that has begun. There is only one return per run. */
   returning: Promise<PublishReturnResult> | undefined
   /**
-   * Set if the return was stored after a step that does not count. A lagging replica may have hidden a newer attempt before that step, so the return
-   * may not count, and the delivery may belong to that attempt: it is not acknowledged (rule 8).
+   * True once the return was published after a step that does not count, whatever the answer. A lagging replica may have hidden a newer attempt before
+   * that step, so the return may not count, and the delivery may belong to that attempt: it is not acknowledged (rule 8).
    */
-  unproved?: boolean
+  unproved: boolean
   startPublished: boolean
   progress: { message?: string; fraction?: number } | undefined
   /** Settles when all events published so far are stored. `undefined` if none is pending. */
@@ -119,6 +119,7 @@ export function makeRun({ key, delivery, envelope, nonce, begun, now }: RunStart
     abort: new LazyAbortController(),
     stop: undefined,
     returning: undefined,
+    unproved: false,
     startPublished: false,
     progress: undefined,
     publishing: undefined,
