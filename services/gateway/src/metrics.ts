@@ -7,6 +7,8 @@ const CACHE_MS = 2_000
 
 /** Prometheus metrics of the gateway and its process, of the stream, and of every agent. Values that cannot be read at the moment are omitted. */
 export class Metrics {
+  readonly #bus: Bus
+  readonly #own: () => { feeds: number; identities: number }
   readonly #registry = new Registry()
   readonly #requests: Counter
   readonly #seconds: Histogram
@@ -15,10 +17,9 @@ export class Metrics {
   readonly #parts: Gauge
   #read_at = Number.NEGATIVE_INFINITY
 
-  constructor(
-    private readonly bus: Bus,
-    private readonly own: () => { feeds: number; identities: number },
-  ) {
+  constructor(bus: Bus, own: () => { feeds: number; identities: number }) {
+    this.#bus = bus
+    this.#own = own
     const registers = [this.#registry]
     const labelNames = ['operation', 'status']
     this.#requests = new Counter({ name: 'passover_http_requests_total', help: 'Answered requests', labelNames, registers })
@@ -42,7 +43,7 @@ export class Metrics {
   }
 
   async text(): Promise<{ text: string; type: string }> {
-    const { feeds, identities } = this.own()
+    const { feeds, identities } = this.#own()
     this.#parts.set({ what: 'feeds' }, feeds)
     this.#parts.set({ what: 'identities' }, identities)
     if (performance.now() - this.#read_at > CACHE_MS) {
@@ -53,7 +54,7 @@ export class Metrics {
   }
 
   async #readAgents(): Promise<void> {
-    const agents = await askAgents(this.bus)
+    const agents = await askAgents(this.#bus)
     this.#open.reset()
     for (const { agent, open, waiting, originated } of agents) {
       this.#open.set({ agent: agent.name, as: 'works' }, open)
@@ -63,7 +64,7 @@ export class Metrics {
   }
 
   async #readStream(): Promise<void> {
-    const { messages, bytes } = await this.bus.usage()
+    const { messages, bytes } = await this.#bus.usage()
     this.#stream.set({ what: 'messages' }, messages)
     this.#stream.set({ what: 'bytes' }, bytes)
   }

@@ -11,15 +11,17 @@ const MAX_READS = 1_024
  * megabytes. One read therefore serves all messages stored by then, and at most one such read runs per subagent.
  */
 export class NotificationReader {
+  readonly #bus: Bus
+  readonly #rules: JournalRules
   /** Last sequence read and counting return, for passes that were read recently. */
   readonly #reads = new Map<string, Pick<ReadPass, 'seen' | 'returned'>>()
   /** Subagents with a read in progress for a return that may not count. */
   readonly #doubted = new Set<string>()
 
-  constructor(
-    private readonly bus: Bus,
-    private readonly rules: JournalRules,
-  ) {}
+  constructor(bus: Bus, rules: JournalRules) {
+    this.#bus = bus
+    this.#rules = rules
+  }
 
   /**
    * Judges whether a return that a worker stored counts, with a few small reads.
@@ -27,7 +29,7 @@ export class NotificationReader {
    * @throws BusReadError if it cannot be judged now
    */
   judged(fact: Step | DecisionFact): Promise<ReturnValidity> {
-    return countedAtLeader(this.bus, fact)
+    return countedAtLeader(this.#bus, fact)
   }
 
   /**
@@ -42,7 +44,7 @@ export class NotificationReader {
   }
 
   async #read(step: Pick<Step, 'key' | 'sequence'>): Promise<Notice[]> {
-    const { notices, ...read } = await readNotifications(this.bus, step, this.rules)
+    const { notices, ...read } = await readNotifications(this.#bus, step, this.#rules)
     this.#reads.set(keyText(step.key), read)
     for (const oldest of this.#reads.keys()) if (this.#reads.size > MAX_READS) this.#reads.delete(oldest)
     return notices

@@ -65,6 +65,8 @@ export async function startNotifier(deps: NotifierDeps, settings: NotifierSettin
 }
 
 class RunningNotifier implements Notifier {
+  readonly #deps: NotifierDeps
+  readonly #options: NotifierOptions
   readonly counts = { posted: 0, failed: 0, given_up: 0 }
   readonly #delivered = new DeliveredCache()
   readonly #reads: NotificationReader
@@ -74,10 +76,9 @@ class RunningNotifier implements Notifier {
   #refused: string | undefined
   readonly #health: Health
 
-  constructor(
-    private readonly deps: NotifierDeps,
-    private readonly options: NotifierOptions,
-  ) {
+  constructor(deps: NotifierDeps, options: NotifierOptions) {
+    this.#deps = deps
+    this.#options = options
     this.#reads = new NotificationReader(deps.bus, { id_window_ms: options.id_window_ms })
     this.#health = new Health({ process: 'notifier', clock: deps.clock, onChange: healthLog(deps.log) })
   }
@@ -87,7 +88,7 @@ class RunningNotifier implements Notifier {
   }
 
   async begin(): Promise<void> {
-    const { concurrency } = this.options
+    const { concurrency } = this.#options
     const few = Math.ceil(concurrency / MINOR_SHARE_DIVISOR)
     for (const [durable, most] of [
       [NOTIFIER, concurrency],
@@ -95,8 +96,8 @@ class RunningNotifier implements Notifier {
       [NOTIFIER_DECISIONS, few],
     ] as const)
       this.#consumptions.push(await this.#consume(durable, most))
-    watchConnection(this.#health, this.deps.bus)
-    tellReconnects(this.#health, this.deps.bus)
+    watchConnection(this.#health, this.#deps.bus)
+    tellReconnects(this.#health, this.#deps.bus)
     this.#health.watch('consumer', 'needed', () => unhealthyIf(this.#consumptions.map(({ trouble }) => trouble).find(Boolean)))
     this.#health.watch('receiver', 'told', () => unhealthyIf(this.#refused))
     this.#health.begin()
@@ -120,12 +121,12 @@ class RunningNotifier implements Notifier {
     const lane = new DeliveryLane(places, { judges: durable === NOTIFIER })
     this.#lanes.push(lane)
     const onRestored = (what: string) => this.#health.did('consumer', what)
-    return this.deps.bus.consume(durable, (delivery) => this.#handle(delivery, lane), { concurrency: lane.concurrency, onRestored })
+    return this.#deps.bus.consume(durable, (delivery) => this.#handle(delivery, lane), { concurrency: lane.concurrency, onRestored })
   }
 
   /** Handles a delivery. One beyond its agent's share is delivered again later, and delays no other agent's meanwhile (I5). */
   async #handle(delivery: Delivery, lane: DeliveryLane): Promise<AckDecision> {
-    const fact = this.deps.bus.subjects.toFact(delivery)
+    const fact = this.#deps.bus.subjects.toFact(delivery)
     if (!mayBeTold(fact)) return { ok: true }
     const known = lane.rootOf(delivery)
     if (known !== undefined && lane.posting.isFull(known)) return await this.#leave(delivery, fact, { root: known, lane })
@@ -182,7 +183,7 @@ class RunningNotifier implements Notifier {
     try {
       return await read()
     } catch (error) {
-      this.deps.log.warn({ ...key, err: error }, 'pass cannot be read')
+      this.#deps.log.warn({ ...key, err: error }, 'pass cannot be read')
       return RETRY_UNREADABLE
     }
   }
@@ -194,11 +195,11 @@ class RunningNotifier implements Notifier {
   async #leave(delivery: Delivery, step: NotifiedStep, { root, lane }: { root: string; lane: DeliveryLane }): Promise<AckDecision> {
     const { delivered, pending = 0 } = delivery
     lane.meter.note(root, delivery)
-    const lasts = delivered >= this.options.least_tries && this.#refused === undefined
+    const lasts = delivered >= this.#options.least_tries && this.#refused === undefined
     if (!lasts || pending === 0 || !lane.meter.floods(root, delivery)) return this.#again()
     if (!(await this.#bury(step, `notification not sent after ${delivered} deliveries: ${root} has too many pending notifications`)))
       return this.#again()
-    this.deps.log.warn({ ...step.key, root, tries: delivered }, 'notification dropped: its agent has too many')
+    this.#deps.log.warn({ ...step.key, root, tries: delivered }, 'notification dropped: its agent has too many')
     lane.over(delivery)
     this.counts.given_up++
     return { ok: true }
@@ -206,14 +207,14 @@ class RunningNotifier implements Notifier {
 
   /** Asks for another delivery after a random delay, so that deliveries do not all come back at once. */
   #again(): AckDecision {
-    return { retry: true, delay_ms: this.options.first_wait_ms * (0.5 + Math.random()) }
+    return { retry: true, delay_ms: this.#options.first_wait_ms * (0.5 + Math.random()) }
   }
 
   /** Posts the notices. The delivery is acknowledged when every notice was taken or given up (I1). */
   async #tell(delivery: Delivery, step: NotifiedStep, notices: Notice[]): Promise<AckDecision> {
     for (const notice of notices) {
       if (this.#delivered.has(delivery.sequence, notice.id)) continue
-      const posted = await postWebhook(this.options, notice, Date.now())
+      const posted = await postWebhook(this.#options, notice, Date.now())
       if (!posted.ok) return await this.#failed(delivery, step, { notice, posted })
       this.#refused = undefined
       this.counts.posted++
@@ -232,15 +233,18 @@ class RunningNotifier implements Notifier {
     const { notice, posted } = of
     this.counts.failed++
     this.#refused = `the webhook does not accept notifications: ${posted.why}`
-    const age = this.deps.clock.now() - delivery.time
-    const next = nextRetry(delivery.delivered, age, { ...this.options, asked_ms: posted.retry_after_ms })
+    const age = this.#deps.clock.now() - delivery.time
+    const next = nextRetry(delivery.delivered, age, { ...this.#options, asked_ms: posted.retry_after_ms })
     if ('wait_ms' in next) {
-      this.deps.log.warn({ id: notice.id, tries: delivery.delivered, why: posted.why, again_ms: next.wait_ms }, 'notification not accepted')
+      this.#deps.log.warn(
+        { id: notice.id, tries: delivery.delivered, why: posted.why, again_ms: next.wait_ms },
+        'notification not accepted',
+      )
       return { retry: true, delay_ms: next.wait_ms }
     }
-    this.deps.log.error({ id: notice.id, tries: delivery.delivered, why: posted.why }, 'notification dropped')
+    this.#deps.log.error({ id: notice.id, tries: delivery.delivered, why: posted.why }, 'notification dropped')
     if (!(await this.#bury(step, `webhook did not accept the notification after ${delivery.delivered} tries: ${posted.why}`))) {
-      return { retry: true, delay_ms: this.options.longest_wait_ms }
+      return { retry: true, delay_ms: this.#options.longest_wait_ms }
     }
     this.counts.given_up++
     this.#delivered.delete(delivery.sequence)
@@ -249,7 +253,7 @@ class RunningNotifier implements Notifier {
 
   /** Stores a notice that was given up as a dead letter of its pass. Returns false if that failed. */
   async #bury(step: NotifiedStep, why: string): Promise<boolean> {
-    const { bus } = this.deps
+    const { bus } = this.#deps
     const body: DeadLetterBody = { v: WIRE_VERSION, sequence: step.sequence, error: passError('E040', why) }
     const outcome = await bus.publish({
       subject: bus.subjects.event(step.key, 'dead_letter', SYSTEM),

@@ -149,13 +149,16 @@ async function aboutOf(folder: string): Promise<z.infer<typeof about> | undefine
 
 /** Saves an archive into a folder, so that it can be moved elsewhere. */
 export class FolderWriter {
-  private readonly lines: string[] = []
-  private readonly names = new Set<string>()
+  readonly #rules: { id_window_ms: number }
+  readonly #lines: string[] = []
+  readonly #names = new Set<string>()
 
   private constructor(
     readonly folder: string,
-    private readonly rules: { id_window_ms: number },
-  ) {}
+    rules: { id_window_ms: number },
+  ) {
+    this.#rules = rules
+  }
 
   /** Creates the folder. `rules` are the settings under which the entries were made and must be verified. */
   static async open(folder: string, rules: { id_window_ms: number }): Promise<FolderWriter> {
@@ -167,26 +170,26 @@ export class FolderWriter {
   async add(entry: ManifestEntry, bytes: { object: Uint8Array | undefined; index: Uint8Array | undefined }): Promise<void> {
     if (bytes.object) await this.put(entry.removed?.kept?.object ?? entry.object, bytes.object)
     if (bytes.index) await this.put(entry.index, bytes.index)
-    this.lines.push(JSON.stringify(entry))
+    this.#lines.push(JSON.stringify(entry))
   }
 
   /** Writes the manifest last, so that an incomplete folder is not mistaken for an archive. */
   async end(): Promise<void> {
-    const { id_window_ms } = this.rules
-    const saved: z.infer<typeof about> = { v: 1, id_window_ms, manifest: this.lines.map((line) => sha256(line)) }
+    const { id_window_ms } = this.#rules
+    const saved: z.infer<typeof about> = { v: 1, id_window_ms, manifest: this.#lines.map((line) => sha256(line)) }
     await writeFile(join(this.folder, ABOUT_FILE), `${JSON.stringify(saved)}\n`)
-    await writeFile(join(this.folder, MANIFEST_FILE), this.lines.map((line) => `${line}\n`).join(''))
+    await writeFile(join(this.folder, MANIFEST_FILE), this.#lines.map((line) => `${line}\n`).join(''))
   }
 
   /** Deletes what was written, and the manifest of an archive saved there before, since some of its files were overwritten. */
   async discard(): Promise<void> {
-    for (const name of [MANIFEST_FILE, ABOUT_FILE, ...this.names]) await rm(join(this.folder, name), { force: true })
+    for (const name of [MANIFEST_FILE, ABOUT_FILE, ...this.#names]) await rm(join(this.folder, name), { force: true })
   }
 
   /** Adds another file of the archive under its own name. */
   async put(name: string, bytes: Uint8Array): Promise<void> {
     if (!NAME.test(name)) throw new ArchiveUnreadable(`an object has the name ${JSON.stringify(name)}`)
-    this.names.add(name)
+    this.#names.add(name)
     await writeFile(join(this.folder, name), bytes)
   }
 }

@@ -38,22 +38,23 @@ const NO_MESSAGES: ReadonlyMap<number, StoredMessage> = new Map()
 
 /** Reads archived messages. */
 export class Archive {
-  private readonly segments = new ReadCache<ReadonlyMap<number, StoredMessage>>(CACHED_SEGMENTS)
-  private readonly indexes = new ReadCache<Index>(CACHED_INDEXES)
+  readonly #manifest: Manifest
+  readonly #objects: ObjectStore
+  readonly #segments = new ReadCache<ReadonlyMap<number, StoredMessage>>(CACHED_SEGMENTS)
+  readonly #indexes = new ReadCache<Index>(CACHED_INDEXES)
   /** Hashes of the ids that begin in a segment; `undefined` if they are not known. */
-  private readonly begun = new ReadCache<{ ids: Uint32Array | undefined }>(CACHED_FIRST_STEPS)
+  readonly #begun = new ReadCache<{ ids: Uint32Array | undefined }>(CACHED_FIRST_STEPS)
 
   /** Names of the large parts that the messages of a segment keep. */
-  private readonly parts = new ReadCache<{ names: ReadonlySet<string> | 'any' }>(CACHED_INDEXES)
+  readonly #parts = new ReadCache<{ names: ReadonlySet<string> | 'any' }>(CACHED_INDEXES)
 
   /** Finds the segments of an id. Until it has read all indexes, only the newest segments are searched. */
   readonly finder: IdIndex
 
-  constructor(
-    private readonly manifest: Manifest,
-    private readonly objects: ObjectStore,
-  ) {
-    this.finder = new IdIndex(manifest, (k) => this.indexBytes(k))
+  constructor(manifest: Manifest, objects: ObjectStore) {
+    this.#manifest = manifest
+    this.#objects = objects
+    this.finder = new IdIndex(manifest, (k) => this.#indexBytes(k))
   }
 
   /** Returns the archived messages with these sequences in order. Sequences that no segment holds are omitted. */
@@ -63,7 +64,7 @@ export class Archive {
   ): Promise<StoredMessage[]> {
     const found: StoredMessage[] = []
     for (const sequence of [...sequences].sort((a, b) => a - b)) {
-      const message = (await this.segment(segmentOf(sequence))).get(sequence)
+      const message = (await this.#segment(segmentOf(sequence))).get(sequence)
       if (message) found.push(keep(message))
     }
     return found
@@ -80,8 +81,8 @@ export class Archive {
     const found: number[] = []
     let lowest = 0
     let oldest = Number.POSITIVE_INFINITY
-    for (const k of await this.segmentsOf(key.id)) {
-      const { passes, last_time, damage } = await this.index(k)
+    for (const k of await this.#segmentsOf(key.id)) {
+      const { passes, last_time, damage } = await this.#index(k)
       // A segment without messages has no time to compare.
       if (k < segmentOf(lowest) && last_time > 0 && last_time < oldest - EARLY_MESSAGE_MS) break
       const pass = passes.get(keyText(key))
@@ -100,9 +101,9 @@ export class Archive {
   /** Returns the sequences of a pass from the indexes of segments after k. Throws SegmentDamaged if an index that may name more cannot be read. */
   async sequencesAfter(key: PassKey, k: number): Promise<number[]> {
     const found: number[] = []
-    for (const later of await this.segmentsOf(key.id)) {
+    for (const later of await this.#segmentsOf(key.id)) {
       if (later <= k) continue
-      const { passes, damage } = await this.index(later)
+      const { passes, damage } = await this.#index(later)
       const pass = passes.get(keyText(key))
       if (pass) found.push(...pass.sequences)
       else if (damage) throw damage
@@ -116,12 +117,12 @@ export class Archive {
    * A pass that never began may be named in any number of segments.
    */
   async mayBegin(key: PassKey): Promise<boolean> {
-    if (!this.finder.complete) return (await this.manifest.newest()) !== undefined
+    if (!this.finder.complete) return (await this.#manifest.newest()) !== undefined
     const hash = hashOf(key.id)
-    for (const k of await this.segmentsOf(key.id)) {
-      const { ids } = await this.begun.of(
+    for (const k of await this.#segmentsOf(key.id)) {
+      const { ids } = await this.#begun.of(
         k,
-        () => this.readBegun(k),
+        () => this.#readBegun(k),
         (found) => found.ids !== undefined,
       )
       if (!ids || hasHash(ids, hash)) return true
@@ -132,8 +133,8 @@ export class Archive {
   /** Returns the passes with this id from the newest segment that names it. Damaged indexes are skipped. */
   async keysOf(id: string): Promise<PassKey[]> {
     const found = new Map<string, PassKey>()
-    for (const k of await this.segmentsOf(id)) {
-      for (const [text, { key }] of (await this.index(k)).passes) if (key.id === id) found.set(text, key)
+    for (const k of await this.#segmentsOf(id)) {
+      for (const [text, { key }] of (await this.#index(k)).passes) if (key.id === id) found.set(text, key)
       if (found.size > 0) break
     }
     return [...found.values()]
@@ -148,9 +149,9 @@ export class Archive {
     const segments = await this.finder.segmentsNaming(part)
     if (!segments) return undefined
     for (const k of segments) {
-      const { names } = await this.parts.of(
+      const { names } = await this.#parts.of(
         k,
-        () => this.readParts(k, subjects),
+        () => this.#readParts(k, subjects),
         (found) => found.names !== 'any',
       )
       if (names === 'any' || names.has(part)) return true
@@ -158,10 +159,11 @@ export class Archive {
     return false
   }
 
-  private async readParts(k: number, subjects: Subjects): Promise<{ names: ReadonlySet<string> | 'any' }> {
+  async #readParts(k: number, subjects: Subjects): Promise<{ names: ReadonlySet<string> | 'any' }> {
     try {
       const names = new Set<string>()
-      for (const stored of (await this.segment(k)).values()) for (const name of ownedParts(stored, subjects.toFact(stored))) names.add(name)
+      for (const stored of (await this.#segment(k)).values())
+        for (const name of ownedParts(stored, subjects.toFact(stored))) names.add(name)
       return { names }
     } catch (error) {
       if (error instanceof SegmentDamaged) return { names: 'any' }
@@ -171,69 +173,69 @@ export class Archive {
 
   /** Returns true if a failed search proves absence. Until all indexes are read, only the newest segments are searched. */
   async findsAll(): Promise<boolean> {
-    return this.finder.complete || ((await this.manifest.newest())?.k ?? 0) < MAX_INDEXES_SEARCHED
+    return this.finder.complete || ((await this.#manifest.newest())?.k ?? 0) < MAX_INDEXES_SEARCHED
   }
 
   /** Returns the segments that may name an id, newest first. */
-  private async segmentsOf(id: string): Promise<number[]> {
+  async #segmentsOf(id: string): Promise<number[]> {
     const found = await this.finder.segmentsOf(id)
     if (found) return found
-    const newest = await this.manifest.newest()
+    const newest = await this.#manifest.newest()
     const count = Math.min(MAX_INDEXES_SEARCHED, (newest?.k ?? -1) + 1)
     return Array.from({ length: count }, (_, back) => (newest?.k ?? 0) - back)
   }
 
   /** Reads the index of a sealed segment, bypassing the cache. Throws SegmentDamaged also if the index is missing. */
   async passesIn(k: number): Promise<IndexedPass[]> {
-    const bytes = await this.indexBytes(k)
+    const bytes = await this.#indexBytes(k)
     return bytes ? decodeIndex(bytes) : []
   }
 
-  private async indexBytes(k: number): Promise<Uint8Array | undefined> {
-    const entry = await this.manifest.entry(k)
-    const bytes = entry && !entry.removed ? await readIndex(this.objects, entry) : undefined
+  async #indexBytes(k: number): Promise<Uint8Array | undefined> {
+    const entry = await this.#manifest.entry(k)
+    const bytes = entry && !entry.removed ? await readIndex(this.#objects, entry) : undefined
     if (!entry || entry.removed || bytes) return bytes
     // The index is lost, unless the segment was removed or its index replaced just now.
-    const now = await this.manifest.entry(k)
-    if (now?.index !== entry.index) return await this.indexBytes(k)
+    const now = await this.#manifest.entry(k)
+    if (now?.index !== entry.index) return await this.#indexBytes(k)
     if (!now.removed) throw new SegmentDamaged(`object ${entry.index} is missing`, 0)
     return undefined
   }
 
   /** Forgets a removed segment. */
   forget(k: number): void {
-    this.segments.forget(k)
-    this.indexes.forget(k)
-    this.begun.forget(k)
-    this.parts.forget(k)
+    this.#segments.forget(k)
+    this.#indexes.forget(k)
+    this.#begun.forget(k)
+    this.#parts.forget(k)
     this.finder.forget(k)
   }
 
   /** Drops the cached content of a segment, so that it is read again. */
   forgetCached(k: number): void {
-    this.segments.forget(k)
-    this.indexes.forget(k)
-    this.begun.forget(k)
-    this.parts.forget(k)
+    this.#segments.forget(k)
+    this.#indexes.forget(k)
+    this.#begun.forget(k)
+    this.#parts.forget(k)
   }
 
   /** Reads a rewritten segment again. Its previous index stays in use until the new one has been read. */
   async renew(k: number): Promise<void> {
     this.forgetCached(k)
-    const entry = await this.manifest.entry(k)
+    const entry = await this.#manifest.entry(k)
     if (entry) await this.finder.renew(entry)
   }
 
-  private segment(k: number): Promise<ReadonlyMap<number, StoredMessage>> {
-    return this.segments.of(
+  #segment(k: number): Promise<ReadonlyMap<number, StoredMessage>> {
+    return this.#segments.of(
       k,
-      () => this.readSegment(k),
+      () => this.#readSegment(k),
       (found) => found !== NO_MESSAGES,
     )
   }
 
-  private async readSegment(k: number): Promise<ReadonlyMap<number, StoredMessage>> {
-    const { frames } = (await readStanding(this.manifest, this.objects, k)) ?? {}
+  async #readSegment(k: number): Promise<ReadonlyMap<number, StoredMessage>> {
+    const { frames } = (await readStanding(this.#manifest, this.#objects, k)) ?? {}
     if (!frames) return NO_MESSAGES
     const messages = new Map<number, StoredMessage>()
     for (const frame of frames) {
@@ -242,26 +244,26 @@ export class Archive {
     return messages
   }
 
-  private index(k: number): Promise<Index> {
-    return this.indexes.of(
+  #index(k: number): Promise<Index> {
+    return this.#indexes.of(
       k,
-      () => this.readIndex(k),
+      () => this.#readIndex(k),
       ({ isSealed, damage }) => isSealed && !damage,
     )
   }
 
-  private async readBegun(k: number): Promise<{ ids: Uint32Array | undefined }> {
-    const { passes, isSealed, damage } = await this.index(k)
+  async #readBegun(k: number): Promise<{ ids: Uint32Array | undefined }> {
+    const { passes, isSealed, damage } = await this.#index(k)
     if (damage || !isSealed) return { ids: undefined }
     return { ids: hashesOf([...passes.values()].flatMap(({ key, begins }) => (begins === false ? [] : [key.id]))) }
   }
 
-  private async readIndex(k: number): Promise<Index> {
-    const entry = await this.manifest.entry(k)
+  async #readIndex(k: number): Promise<Index> {
+    const entry = await this.#manifest.entry(k)
     const last_time = entry?.last_time ?? Number.POSITIVE_INFINITY
     const isSealed = entry !== undefined
     try {
-      const bytes = await this.indexBytes(k)
+      const bytes = await this.#indexBytes(k)
       const passes = new Map((bytes ? decodeIndex(bytes) : []).map((pass) => [keyText(pass.key), pass]))
       // The index has been rebuilt since it was found damaged.
       if (entry && this.finder.isDamaged(k)) await this.finder.renew(entry)

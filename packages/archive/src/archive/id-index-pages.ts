@@ -44,11 +44,14 @@ interface Run {
  * indexes.
  */
 export class IdIndexPages implements AsyncDisposable {
-  private readonly runs = new Set<Run>()
-  private readonly free: number[] = []
-  private places = 0
+  readonly #file: PageFile
+  readonly #runs = new Set<Run>()
+  readonly #free: number[] = []
+  #places = 0
 
-  constructor(private readonly file: PageFile) {}
+  constructor(file: PageFile) {
+    this.#file = file
+  }
 
   static async open(): Promise<IdIndexPages> {
     const folder = await mkdtemp(join(tmpdir(), 'passover-ids-'))
@@ -61,38 +64,38 @@ export class IdIndexPages implements AsyncDisposable {
 
   /** Adds at most SEGMENTS_PER_RUN segments. Once it resolves, they are found here. */
   async add(hashes: readonly Hashes[]): Promise<void> {
-    const place = this.free.pop() ?? this.places++
+    const place = this.#free.pop() ?? this.#places++
     const run: Run = { place, segments: hashes.map(({ k }) => k), fences: [], size: 0 }
     try {
-      for (let range = 0; range < HASH_RANGES; range++) await this.append(run, sortedIn(hashes, range))
+      for (let range = 0; range < HASH_RANGES; range++) await this.#append(run, sortedIn(hashes, range))
     } catch (error) {
-      this.free.push(place)
+      this.#free.push(place)
       throw error
     }
-    this.runs.add(run)
+    this.#runs.add(run)
   }
 
   /** Returns the segments with this hash in arbitrary order. */
   async segmentsOf(hash: number): Promise<number[]> {
-    return (await Promise.all([...this.runs].map((run) => this.inRun(run, hash)))).flat()
+    return (await Promise.all([...this.#runs].map((run) => this.#inRun(run, hash)))).flat()
   }
 
   forget(k: number): void {
-    for (const run of this.runs) {
+    for (const run of this.#runs) {
       const at = run.segments.indexOf(k)
       if (at < 0) continue
       run.segments[at] = undefined
       if (run.segments.some((one) => one !== undefined)) continue
-      this.runs.delete(run)
-      this.free.push(run.place)
+      this.#runs.delete(run)
+      this.#free.push(run.place)
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.file.close()
+    await this.#file.close()
   }
 
-  private async append(run: Run, sorted: Float64Array): Promise<void> {
+  async #append(run: Run, sorted: Float64Array): Promise<void> {
     const bytes = Buffer.allocUnsafe(sorted.length * ENTRY_BYTES)
     let at = 0
     for (const [n, value] of sorted.entries()) {
@@ -101,18 +104,18 @@ export class IdIndexPages implements AsyncDisposable {
       at = bytes.writeUInt32BE(hash, at)
       at = bytes.writeUInt8(value % SEGMENTS_PER_RUN, at)
     }
-    const { bytesWritten } = await this.file.write(bytes, 0, bytes.length, run.place * PLACE_BYTES + run.size * ENTRY_BYTES)
+    const { bytesWritten } = await this.#file.write(bytes, 0, bytes.length, run.place * PLACE_BYTES + run.size * ENTRY_BYTES)
     if (bytesWritten < bytes.length) throw new Error(`only ${bytesWritten} of ${bytes.length} bytes of hashes were written`)
     run.size += sorted.length
   }
 
-  private async inRun({ place, segments, fences, size }: Run, hash: number): Promise<number[]> {
+  async #inRun({ place, segments, fences, size }: Run, hash: number): Promise<number[]> {
     const last = lowerBound(fences, hash + 1) - 1
     if (last < 0) return []
     // The same hash may also be at the end of the previous page.
     const from = Math.max(0, lowerBound(fences, hash) - 1) * PAGE_BYTES
     const bytes = Buffer.alloc(Math.min((last + 1) * PAGE_BYTES, size * ENTRY_BYTES) - from)
-    const { bytesRead } = await this.file.read(bytes, 0, bytes.length, place * PLACE_BYTES + from)
+    const { bytesRead } = await this.#file.read(bytes, 0, bytes.length, place * PLACE_BYTES + from)
     if (bytesRead < bytes.length) throw new Error(`only ${bytesRead} of ${bytes.length} bytes of hashes could be read`)
     const found: number[] = []
     for (let at = 0; at < bytes.length; at += ENTRY_BYTES) {

@@ -70,40 +70,44 @@ function keyOf(k: number): string {
 
 /** The list of sealed segments, updated by compare-and-set. */
 export class Manifest {
-  private constructor(private readonly table: Table<z.infer<typeof tableEntry>>) {}
+  readonly #table: Table<z.infer<typeof tableEntry>>
+
+  private constructor(table: Table<z.infer<typeof tableEntry>>) {
+    this.#table = table
+  }
 
   static async open(bus: Bus): Promise<Manifest> {
     return new Manifest(await bus.table(ARCHIVE_BUCKET, tableEntry))
   }
 
   async entry(k: number): Promise<ManifestEntry | undefined> {
-    const found = await this.table.get(keyOf(k))
+    const found = await this.#table.get(keyOf(k))
     return found && 'k' in found.value ? found.value : undefined
   }
 
   /** Returns an entry with the revision that `replace` expects and the server time (ms) at which it was written, `undefined` if not known. */
   async standing(k: number): Promise<{ entry: ManifestEntry; revision: number; time: number | undefined } | undefined> {
-    const found = await this.table.get(keyOf(k))
+    const found = await this.#table.get(keyOf(k))
     return found && 'k' in found.value ? { entry: found.value, revision: found.revision, time: found.time } : undefined
   }
 
   /** Replaces an entry by compare-and-set: with another object, or as removed. Returns false if another process has changed it. */
   async replace(entry: ManifestEntry, revision: number): Promise<boolean> {
-    return (await this.table.update(keyOf(entry.k), entry, revision)) !== undefined
+    return (await this.#table.update(keyOf(entry.k), entry, revision)) !== undefined
   }
 
   /** Creates the entry of a newly sealed segment. Returns false if another replica sealed it first. */
   async claim(entry: ManifestEntry): Promise<boolean> {
-    const revision = await this.table.create(keyOf(entry.k), entry)
+    const revision = await this.#table.create(keyOf(entry.k), entry)
     if (revision === undefined) return false
-    await this.table.put(HEAD, { v: 1, head: entry.k })
+    await this.#table.put(HEAD, { v: 1, head: entry.k })
     return true
   }
 
   /** Returns the newest sealed segment. The stored head may lag behind after a crash, so later segments are tried too. */
   async newest(): Promise<ManifestEntry | undefined> {
-    const hint = await this.table.get(HEAD)
-    let newest = (hint && 'head' in hint.value ? await this.entry(hint.value.head) : undefined) ?? (await this.highest())
+    const hint = await this.#table.get(HEAD)
+    let newest = (hint && 'head' in hint.value ? await this.entry(hint.value.head) : undefined) ?? (await this.#highest())
     while (newest) {
       const next = await this.entry(newest.k + 1)
       if (!next) return newest
@@ -114,28 +118,28 @@ export class Manifest {
 
   /** Returns the sequence at which an unfinished rebuild of the projection began. */
   async rebuilding(): Promise<number | undefined> {
-    const found = await this.table.get(REBUILD)
+    const found = await this.#table.get(REBUILD)
     return found && 'rebuild_from' in found.value ? found.value.rebuild_from : undefined
   }
 
   async beginRebuild(from: number): Promise<void> {
-    await this.table.put(REBUILD, { v: 1, rebuild_from: from })
+    await this.#table.put(REBUILD, { v: 1, rebuild_from: from })
   }
 
   async endRebuild(): Promise<void> {
-    await this.table.delete(REBUILD)
+    await this.#table.delete(REBUILD)
   }
 
   /** Returns all entries, oldest first. */
   async all(): Promise<ManifestEntry[]> {
     const found: ManifestEntry[] = []
-    for await (const { value } of this.table.entries('segment.>')) if ('k' in value) found.push(value)
+    for await (const { value } of this.#table.entries('segment.>')) if ('k' in value) found.push(value)
     return found.sort((a, b) => a.k - b.k)
   }
 
   /** Returns true if nothing is stored for a segment, not even an entry that cannot be read. */
   async isFree(k: number): Promise<boolean> {
-    const standing = await this.table.bytesOf(keyOf(k))
+    const standing = await this.#table.bytesOf(keyOf(k))
     return standing?.data === undefined && standing?.bounced === undefined
   }
 
@@ -145,14 +149,14 @@ export class Manifest {
    */
   async forgetLost(first: number, objects: Pick<ObjectStore, 'list'>): Promise<void> {
     // A lagging replica may still return entries that were deleted.
-    for (let tries = 0; tries < MAX_ATTEMPTS; tries++) if (await this.forgetOnce(first, objects)) return
+    for (let tries = 0; tries < MAX_ATTEMPTS; tries++) if (await this.#forgetOnce(first, objects)) return
     throw new Error('removed segments not cleared from memory yet')
   }
 
   /** Runs one pass. Returns true if there was nothing to forget. */
-  private async forgetOnce(first: number, objects: Pick<ObjectStore, 'list'>): Promise<boolean> {
+  async #forgetOnce(first: number, objects: Pick<ObjectStore, 'list'>): Promise<boolean> {
     const found: Entry<z.infer<typeof tableEntry>>[] = []
-    for await (const entry of this.table.entries()) found.push(entry)
+    for await (const entry of this.#table.entries()) found.push(entry)
     // Listed after the entries, because an object is stored before its entry.
     const there = new Set(await objects.list())
     const whole = found.flatMap(({ value }) => ('k' in value && isThere(value, there) ? [value.k] : [])).sort((a, b) => a - b)
@@ -162,11 +166,11 @@ export class Manifest {
     const goesOn = begins <= first && first <= ends + 1
     const isLost = (value: z.infer<typeof tableEntry>) => !goesOn || ('k' in value && !isThere(value, there))
     const lost = found.filter(({ key, value }) => key !== REBUILD && isLost(value))
-    await Promise.all(lost.map(({ key, revision }) => this.table.delete(key, revision)))
+    await Promise.all(lost.map(({ key, revision }) => this.#table.delete(key, revision)))
     return lost.length === 0
   }
 
-  private async highest(): Promise<ManifestEntry | undefined> {
+  async #highest(): Promise<ManifestEntry | undefined> {
     return (await this.all()).at(-1)
   }
 }
@@ -178,24 +182,24 @@ export function findGaps(entries: readonly Pick<ManifestEntry, 'k'>[]): number[]
 
 /** Tracks missing segments. They may be sealed later, although newer segments exist. */
 export class GapTracker {
-  private segments: readonly number[] = []
+  #segments: readonly number[] = []
 
   /** Replaces the tracked segments by the gaps of a complete list. */
   take(entries: readonly Pick<ManifestEntry, 'k'>[]): void {
-    this.segments = findGaps(entries)
+    this.#segments = findGaps(entries)
   }
 
   add(k: number): void {
-    if (!this.segments.includes(k)) this.segments = [...this.segments, k]
+    if (!this.#segments.includes(k)) this.#segments = [...this.#segments, k]
   }
 
   /** Yields the entries of tracked segments that exist by now. A segment is tracked until its entry has been handled. */
   async *filled(manifest: Pick<Manifest, 'entry'>): AsyncGenerator<ManifestEntry> {
-    for (const k of this.segments) {
+    for (const k of this.#segments) {
       const entry = await manifest.entry(k)
       if (!entry) continue
       yield entry
-      this.segments = this.segments.filter((one) => one !== k)
+      this.#segments = this.#segments.filter((one) => one !== k)
     }
   }
 }

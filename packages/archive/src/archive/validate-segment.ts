@@ -67,7 +67,7 @@ function wholeFault(entry: ManifestEntry, frames: readonly Frame[], { object, ra
 class SegmentIndex {
   readonly prints: Map<number, string> | undefined
   readonly fault: string | undefined
-  private readonly passes = new Map<number, PassKey>()
+  readonly #passes = new Map<number, PassKey>()
 
   constructor({ k, index: name, index_sha256 }: ManifestEntry, bytes: Uint8Array | undefined) {
     if (!bytes) {
@@ -76,7 +76,7 @@ class SegmentIndex {
     }
     if (index_sha256 !== undefined && sha256(bytes) !== index_sha256) this.fault = `index ${name} differs from the sealed one`
     try {
-      for (const { key, sequences } of decodeIndex(bytes)) for (const sequence of sequences) this.passes.set(sequence, key)
+      for (const { key, sequences } of decodeIndex(bytes)) for (const sequence of sequences) this.#passes.set(sequence, key)
       this.prints = readDigestIndex(bytes, k)
     } catch {
       this.fault ??= `index ${name} cannot be read`
@@ -86,7 +86,7 @@ class SegmentIndex {
   /** Returns a sequence with the pass that it belongs to. */
   named(sequence: number | undefined): Pick<ArchiveFault, 'sequence' | 'pass'> {
     if (sequence === undefined) return {}
-    const pass = this.passes.get(sequence)
+    const pass = this.#passes.get(sequence)
     return pass ? { sequence, pass } : { sequence }
   }
 }

@@ -40,34 +40,37 @@ export interface SequenceRange {
 
 /** The open segment: its frames as long as they fit into memory, and the data for its index. */
 export class SegmentBuffer {
+  readonly #limit: number
   index = new IndexBuilder()
   /** Digest prefixes of the frames in memory. */
   readonly prints = new DigestIndexBuilder()
   readonly facts: SegmentFacts = { first: 0, last: 0, first_time: 0, last_time: 0, count: 0 }
   /** Ranges of sequences before its last entry for which it has no entry. */
-  private readonly skipped: SequenceRange[] = []
+  readonly #skipped: SequenceRange[] = []
   /** Filled chunks of frames; `undefined` once the segment is too large. `chunk` is the one being filled. */
-  private chunks: Buffer[] | undefined = []
-  private chunk = Buffer.alloc(0)
-  private used = 0
-  private size = 0
+  #chunks: Buffer[] | undefined = []
+  #chunk = Buffer.alloc(0)
+  #used = 0
+  #size = 0
   /**
    * All digests as bytes in one buffer. A growing string would keep its pieces as separate objects, which the garbage collector moves until it is
    * read.
    */
-  private readonly digests = Buffer.allocUnsafeSlow(SEGMENT_SIZE * DIGEST_BYTES)
-  private kept = 0
+  readonly #digests = Buffer.allocUnsafeSlow(SEGMENT_SIZE * DIGEST_BYTES)
+  #kept = 0
 
   constructor(
     readonly k: number,
-    private readonly limit = MAX_BUFFERED_BYTES,
-  ) {}
+    limit = MAX_BUFFERED_BYTES,
+  ) {
+    this.#limit = limit
+  }
 
   add(stored: StoredMessage, fact: Fact, session: string | undefined): void {
-    this.note(stored)
+    this.#note(stored)
     this.index.add(fact, session)
     for (const part of ownedParts(stored, fact)) this.index.addPart(part, stored.sequence)
-    if (this.chunks) this.keep(eventOf(stored), this.chunks)
+    if (this.#chunks) this.#keep(eventOf(stored), this.#chunks)
   }
 
   /**
@@ -89,7 +92,7 @@ export class SegmentBuffer {
       before(sequence)
       const entry = erased.get(sequence)
       if (entry) next.addErased({ ...entry, digest: frame.kind === 'event' ? frame.digest : entry.digest })
-      else if (frame.kind === 'event') next.addEvent(frame.event)
+      else if (frame.kind === 'event') next.#addEvent(frame.event)
       if (entry) left.shift()
     }
     before(Number.POSITIVE_INFINITY)
@@ -98,28 +101,29 @@ export class SegmentBuffer {
 
   /** Adds an entry that was deleted from the stream. */
   addErased(entry: ErasedEntry): void {
-    this.note(entry)
-    if (this.chunks) this.write(this.chunks, encodeErased(entry.sequence, entry.digest), entry)
+    this.#note(entry)
+    if (this.#chunks) this.#write(this.#chunks, encodeErased(entry.sequence, entry.digest), entry)
   }
 
-  private addEvent(event: ArchivedEvent): void {
-    this.note(event)
-    if (this.chunks) this.keep(event, this.chunks)
+  #addEvent(event: ArchivedEvent): void {
+    this.#note(event)
+    if (this.#chunks) this.#keep(event, this.#chunks)
   }
 
   /** Ranges of the segment's sequences without an entry: they were deleted, or the server that was read from lacks them. */
   get gaps(): readonly SequenceRange[] {
     const { last } = segmentRange(this.k)
-    return this.next > last ? this.skipped : [...this.skipped, { from: this.next, to: last }]
+    return this.#next > last ? this.#skipped : [...this.#skipped, { from: this.#next, to: last }]
   }
 
-  private get next(): number {
+  get #next(): number {
     return this.facts.count === 0 ? segmentRange(this.k).first : this.facts.last + 1
   }
 
-  private note({ sequence, time }: { sequence: number; time: number }): void {
-    const { facts, next } = this
-    if (sequence > next) this.skipped.push({ from: next, to: sequence - 1 })
+  #note({ sequence, time }: { sequence: number; time: number }): void {
+    const next = this.#next
+    const { facts } = this
+    if (sequence > next) this.#skipped.push({ from: next, to: sequence - 1 })
     if (facts.count === 0) {
       facts.first = sequence
       facts.first_time = time
@@ -132,51 +136,51 @@ export class SegmentBuffer {
   /** The frames of the segment and their digests, or `undefined` if it is too large and has to be read from the stream again. */
   get frames(): { raw: Buffer; digests: Buffer } | undefined {
     return (
-      this.chunks && {
-        raw: Buffer.concat([...this.chunks, this.chunk.subarray(0, this.used)]),
-        digests: this.digests.subarray(0, this.kept),
+      this.#chunks && {
+        raw: Buffer.concat([...this.#chunks, this.#chunk.subarray(0, this.#used)]),
+        digests: this.#digests.subarray(0, this.#kept),
       }
     )
   }
 
   /** True if the frames are in memory. */
   get buffered(): boolean {
-    return this.chunks !== undefined
+    return this.#chunks !== undefined
   }
 
-  private keep(event: ArchivedEvent, chunks: Buffer[]): void {
+  #keep(event: ArchivedEvent, chunks: Buffer[]): void {
     const size = frameSize(event)
-    if (!this.makeRoom(size, chunks)) return
-    const digest = writeFrame(event, this.chunk, this.used)
-    this.noteDigest(event.sequence, digest)
-    this.used += size
+    if (!this.#makeRoom(size, chunks)) return
+    const digest = writeFrame(event, this.#chunk, this.#used)
+    this.#noteDigest(event.sequence, digest)
+    this.#used += size
   }
 
-  private write(chunks: Buffer[], frame: Uint8Array, { sequence, digest }: ErasedEntry): void {
-    if (!this.makeRoom(frame.length, chunks)) return
-    this.chunk.set(frame, this.used)
-    this.noteDigest(sequence, Buffer.from(digest).toString('latin1'))
-    this.used += frame.length
+  #write(chunks: Buffer[], frame: Uint8Array, { sequence, digest }: ErasedEntry): void {
+    if (!this.#makeRoom(frame.length, chunks)) return
+    this.#chunk.set(frame, this.#used)
+    this.#noteDigest(sequence, Buffer.from(digest).toString('latin1'))
+    this.#used += frame.length
   }
 
   /** Makes room for a frame. Returns false if the segment has become too large to be buffered. */
-  private makeRoom(size: number, chunks: Buffer[]): boolean {
-    this.size += size
-    if (this.size > this.limit) {
-      this.chunks = undefined
-      this.chunk = Buffer.alloc(0)
+  #makeRoom(size: number, chunks: Buffer[]): boolean {
+    this.#size += size
+    if (this.#size > this.#limit) {
+      this.#chunks = undefined
+      this.#chunk = Buffer.alloc(0)
       return false
     }
-    if (this.used + size > this.chunk.length) {
-      chunks.push(this.chunk.subarray(0, this.used))
-      this.chunk = Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, size))
-      this.used = 0
+    if (this.#used + size > this.#chunk.length) {
+      chunks.push(this.#chunk.subarray(0, this.#used))
+      this.#chunk = Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, size))
+      this.#used = 0
     }
     return true
   }
 
-  private noteDigest(sequence: number, digest: string): void {
-    this.kept += this.digests.write(digest, this.kept, 'latin1')
+  #noteDigest(sequence: number, digest: string): void {
+    this.#kept += this.#digests.write(digest, this.#kept, 'latin1')
     this.prints.add(sequence, digest)
   }
 }

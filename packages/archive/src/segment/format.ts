@@ -36,17 +36,20 @@ export type Frame = EventFrame | { kind: 'erased'; sequence: number; digest: Uin
 
 /** A complete event and its digest. The digest is computed on first access, since readers that only need the events do not use it. */
 class EventFrame {
+  readonly #body: Uint8Array
   readonly kind = 'event'
-  private made: Uint8Array | undefined
+  #made: Uint8Array | undefined
 
   constructor(
     readonly event: ArchivedEvent,
-    private readonly body: Uint8Array,
-  ) {}
+    body: Uint8Array,
+  ) {
+    this.#body = body
+  }
 
   get digest(): Uint8Array {
-    this.made ??= hash('sha256', this.body, 'buffer')
-    return this.made
+    this.#made ??= hash('sha256', this.#body, 'buffer')
+    return this.#made
   }
 }
 
@@ -134,25 +137,25 @@ export function encodeErased(sequence: number, digest: Uint8Array): Uint8Array {
 
 /** Computes the chain value after a segment from the value before it and the digests of its events. */
 export class Chain {
-  private readonly hash = createHash('sha256')
+  readonly #hash = createHash('sha256')
 
   constructor(before: Uint8Array) {
-    this.hash.update(before)
+    this.#hash.update(before)
   }
 
   /** Adds one digest, or several concatenated ones. */
   add(digests: Uint8Array): void {
-    this.hash.update(digests)
+    this.#hash.update(digests)
   }
 
   /** Returns the current value in hex without ending the computation. */
   now(): string {
-    return this.hash.copy().digest('hex')
+    return this.#hash.copy().digest('hex')
   }
 
   /** Returns the final value in hex. May be called only once. */
   end(): string {
-    return this.hash.digest('hex')
+    return this.#hash.digest('hex')
   }
 }
 

@@ -52,19 +52,19 @@ interface Building extends IndexedPass {
 
 /** Builds the index of a segment while its events are read. */
 export class IndexBuilder {
-  private readonly passes = new Map<string, Building>()
+  readonly #passes = new Map<string, Building>()
   /** Large parts, with the sequences of the messages that refer to them. */
-  private readonly parts = new Map<string, number[]>()
+  readonly #parts = new Map<string, number[]>()
 
   add(fact: Fact, session: string | undefined): void {
     const key = keyOfFact(fact)
     if (!key) return
     const text = keyText(key)
-    const known = this.passes.get(text)
+    const known = this.#passes.get(text)
     const isStep = fact.type === 'step'
     const begins = isStep && isFirst(fact)
     if (!known) {
-      this.passes.set(text, { key, session_id: session, sequences: [fact.sequence], begins, used: isStep ? 'once' : 'no' })
+      this.#passes.set(text, { key, session_id: session, sequences: [fact.sequence], begins, used: isStep ? 'once' : 'no' })
       return
     }
     known.sequences.push(fact.sequence)
@@ -76,45 +76,45 @@ export class IndexBuilder {
 
   /** Returns true if the segment has messages of this pass (a `keyText`). */
   has(text: string): boolean {
-    return this.passes.has(text)
+    return this.#passes.has(text)
   }
 
   sequencesOf(text: string): readonly number[] {
-    return this.passes.get(text)?.sequences ?? []
+    return this.#passes.get(text)?.sequences ?? []
   }
 
   /** Returns a copy without some sequences. */
   without(erased: { has(sequence: number): boolean }): IndexBuilder {
     const next = new IndexBuilder()
-    for (const [text, pass] of this.passes) {
+    for (const [text, pass] of this.#passes) {
       const sequences = pass.sequences.filter((sequence) => !erased.has(sequence))
-      if (sequences.length > 0) next.passes.set(text, { ...pass, sequences })
+      if (sequences.length > 0) next.#passes.set(text, { ...pass, sequences })
     }
-    for (const [part, sequences] of this.parts) {
+    for (const [part, sequences] of this.#parts) {
       const kept = sequences.filter((sequence) => !erased.has(sequence))
-      if (kept.length > 0) next.parts.set(part, kept)
+      if (kept.length > 0) next.#parts.set(part, kept)
     }
     return next
   }
 
   addPart(part: string, sequence: number): void {
-    const known = this.parts.get(part)
+    const known = this.#parts.get(part)
     if (known) known.push(sequence)
-    else this.parts.set(part, [sequence])
+    else this.#parts.set(part, [sequence])
   }
 
   /** Returns true if a message that is not erased refers to a part. */
   refersTo(part: string, erased?: { has(sequence: number): boolean }): boolean {
-    return this.parts.get(part)?.some((sequence) => !erased?.has(sequence)) ?? false
+    return this.#parts.get(part)?.some((sequence) => !erased?.has(sequence)) ?? false
   }
 
   /** Returns the rows of the passes so far. */
   rows(): IterableIterator<IndexedPass> {
-    return this.passes.values()
+    return this.#passes.values()
   }
 
   encode(k: number, prints?: Uint8Array): Uint8Array {
-    return encodeIndex(k, [...this.passes.values()], { prints, parts: this.parts.keys() })
+    return encodeIndex(k, [...this.#passes.values()], { prints, parts: this.#parts.keys() })
   }
 }
 
@@ -176,17 +176,17 @@ const DIGEST_PREFIX_BYTES = 8
 
 /** Collects the digest prefixes of a segment's entries. */
 export class DigestIndexBuilder {
-  private readonly prints = Buffer.allocUnsafeSlow(SEGMENT_SIZE * (OFFSET_BYTES + DIGEST_PREFIX_BYTES))
-  private used = 0
+  readonly #prints = Buffer.allocUnsafeSlow(SEGMENT_SIZE * (OFFSET_BYTES + DIGEST_PREFIX_BYTES))
+  #used = 0
 
   /** Adds an entry. `digest` is a binary string. */
   add(sequence: number, digest: string): void {
-    this.used = this.prints.writeUInt16BE(sequence % SEGMENT_SIZE, this.used)
-    this.used += this.prints.write(digest, this.used, DIGEST_PREFIX_BYTES, 'latin1')
+    this.#used = this.#prints.writeUInt16BE(sequence % SEGMENT_SIZE, this.#used)
+    this.#used += this.#prints.write(digest, this.#used, DIGEST_PREFIX_BYTES, 'latin1')
   }
 
   bytes(): Buffer {
-    return this.prints.subarray(0, this.used)
+    return this.#prints.subarray(0, this.#used)
   }
 }
 

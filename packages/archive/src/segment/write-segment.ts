@@ -85,42 +85,42 @@ export async function writeStreamedSegment(
 
 /** Writes frames in order of their sequences, with the erased entries in between. */
 class SegmentWriter {
+  readonly #packer: Writable
   readonly facts: SegmentFacts = { first: 0, last: 0, first_time: 0, last_time: 0, count: 0 }
   readonly prints = new DigestIndexBuilder()
   readonly chain: Chain
   raw_size = 0
-  private readonly erased: ErasedEntry[]
-  private ending: Promise<void> | undefined
+  readonly #erased: ErasedEntry[]
+  #ending: Promise<void> | undefined
 
-  constructor(
-    private readonly packer: Writable,
-    { chain_before, erased }: WriteOptions,
-  ) {
+  constructor(packer: Writable, { chain_before, erased }: WriteOptions) {
+    this.#packer = packer
     this.chain = new Chain(Buffer.from(chain_before, 'hex'))
-    this.erased = [...(erased?.values() ?? [])].sort((a, b) => a.sequence - b.sequence)
+    this.#erased = [...(erased?.values() ?? [])].sort((a, b) => a.sequence - b.sequence)
   }
 
   async add(message: StoredMessage): Promise<void> {
-    await this.erasedBefore(message.sequence)
+    await this.#erasedBefore(message.sequence)
     // While its erasure is in progress, the message is still in the stream.
-    const erased = this.erased[0]?.sequence === message.sequence ? this.erased.shift() : undefined
-    await this.write(erased ?? eventOf(message))
+    const erased = this.#erased[0]?.sequence === message.sequence ? this.#erased.shift() : undefined
+    await this.#write(erased ?? eventOf(message))
   }
 
   end(): Promise<void> {
-    this.ending ??= this.erasedBefore(Number.POSITIVE_INFINITY).then(() => void this.packer.end())
-    return this.ending
+    this.#ending ??= this.#erasedBefore(Number.POSITIVE_INFINITY).then(() => void this.#packer.end())
+    return this.#ending
   }
 
-  private async erasedBefore(sequence: number): Promise<void> {
-    for (let one = this.erased[0]; one && one.sequence < sequence; one = this.erased[0]) {
-      this.erased.shift()
-      await this.write(one)
+  async #erasedBefore(sequence: number): Promise<void> {
+    for (let one = this.#erased[0]; one && one.sequence < sequence; one = this.#erased[0]) {
+      this.#erased.shift()
+      await this.#write(one)
     }
   }
 
-  private async write(entry: ArchivedEvent | ErasedEntry): Promise<void> {
-    const { facts, packer } = this
+  async #write(entry: ArchivedEvent | ErasedEntry): Promise<void> {
+    const packer = this.#packer
+    const { facts } = this
     const { sequence, time } = entry
     if (facts.count++ === 0) Object.assign(facts, { first: sequence, first_time: time })
     Object.assign(facts, { last: sequence, last_time: time })
@@ -135,15 +135,15 @@ class SegmentWriter {
 /** Counts and hashes the bytes that pass through. */
 class Tap extends Transform {
   size = 0
-  private readonly hash = createHash('sha256')
+  readonly #hash = createHash('sha256')
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: (error: null, chunk: Buffer) => void): void {
     this.size += chunk.length
-    this.hash.update(chunk)
+    this.#hash.update(chunk)
     done(null, chunk)
   }
 
   digest(): string {
-    return this.hash.digest('hex')
+    return this.#hash.digest('hex')
   }
 }

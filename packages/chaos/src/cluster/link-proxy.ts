@@ -83,14 +83,15 @@ class Way implements LinkProxy {
 
 /** One direction of a connection. */
 class Flow {
+  readonly #from: Socket
+  readonly #to: Socket
   #how: Trouble | undefined
   /** Time at which the last byte received so far is forwarded. */
   #free = 0
 
-  constructor(
-    private readonly from: Socket,
-    private readonly to: Socket,
-  ) {
+  constructor(from: Socket, to: Socket) {
+    this.#from = from
+    this.#to = to
     from.on('data', (data) => this.#pass(data))
     from.on('end', () => to.end())
     to.on('drain', () => this.#resume())
@@ -98,27 +99,27 @@ class Flow {
 
   become(how: Trouble | undefined): void {
     this.#how = how
-    if (how?.kind === 'cut') this.from.destroy()
-    else if (how?.kind === 'silent') this.from.pause()
-    else this.from.resume()
+    if (how?.kind === 'cut') this.#from.destroy()
+    else if (how?.kind === 'silent') this.#from.pause()
+    else this.#from.resume()
   }
 
   #resume(): void {
-    if (this.#how?.kind !== 'silent') this.from.resume()
+    if (this.#how?.kind !== 'silent') this.#from.resume()
   }
 
   #pass(data: Buffer): void {
     const now = performance.now()
     if (this.#how?.kind !== 'slow' && this.#free <= now) {
-      if (!this.to.write(data)) this.from.pause()
+      if (!this.#to.write(data)) this.#from.pause()
       return
     }
     const { delay_ms, bytes_per_s } = this.#how?.kind === 'slow' ? this.#how : { delay_ms: 0, bytes_per_s: Number.POSITIVE_INFINITY }
     // Keeps the order, also when the link has just become fast again.
     this.#free = Math.max(this.#free, now + delay_ms) + (data.length / bytes_per_s) * 1_000
-    this.from.pause()
+    this.#from.pause()
     setTimeout(() => {
-      if (this.to.writable) this.to.write(data)
+      if (this.#to.writable) this.#to.write(data)
     }, this.#free - now)
     setTimeout(() => this.#resume(), this.#free - now - delay_ms)
   }

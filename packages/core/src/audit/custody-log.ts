@@ -26,23 +26,23 @@ export type AcceptedCustodyEvent = CustodyBody | undefined
  * erasures. Only the audit service reports the result of an erasure and what retention removes from the archive.
  */
 export class CustodyLog {
-  private readonly held = new Map<number, CustodyHold>()
-  private readonly erased = new Map<number, CustodyErasure>()
+  readonly #held = new Map<number, CustodyHold>()
+  readonly #erased = new Map<number, CustodyErasure>()
   /** Sequence of the erasure that a pass was part of, by the hash of the pass's id. */
-  private readonly ids = new Map<string, number>()
+  readonly #ids = new Map<string, number>()
   /** Segments whose removal an event announced, or which had been removed before such events existed. */
-  private readonly left = new SegmentRanges()
+  readonly #left = new SegmentRanges()
   /** First event from which removals are announced. `undefined` if they are not. */
   removals_since: number | undefined
   /** Sequence of the last event. */
   position = 0
 
   get holds(): CustodyHold[] {
-    return [...this.held.values()]
+    return [...this.#held.values()]
   }
 
   get erasures(): CustodyErasure[] {
-    return [...this.erased.values()]
+    return [...this.#erased.values()]
   }
 
   take(said: CustodyMessage): AcceptedCustodyEvent {
@@ -50,20 +50,20 @@ export class CustodyLog {
     const parsed = custodyBody.safeParse(said.body)
     if (!parsed.success) return undefined
     const { data } = parsed
-    const counts = said.sender === SYSTEM ? this.did(said, data) : this.asked(said, data)
+    const counts = said.sender === SYSTEM ? this.#did(said, data) : this.#asked(said, data)
     return counts ? data : undefined
   }
 
-  private asked({ sequence, time, sender: by }: CustodyMessage, body: CustodyBody): boolean {
+  #asked({ sequence, time, sender: by }: CustodyMessage, body: CustodyBody): boolean {
     switch (body.kind) {
       case 'hold':
-        this.held.set(sequence, { hold: sequence, scope: body.scope, reason: body.reason, by, time })
+        this.#held.set(sequence, { hold: sequence, scope: body.scope, reason: body.reason, by, time })
         return true
       case 'release':
-        return this.held.delete(body.hold)
+        return this.#held.delete(body.hold)
       case 'erase': {
         const { session, originator, reason } = body
-        this.erased.set(sequence, {
+        this.#erased.set(sequence, {
           erase: sequence,
           session,
           ...(originator && { originator }),
@@ -82,22 +82,22 @@ export class CustodyLog {
     }
   }
 
-  private did({ sequence }: CustodyMessage, body: CustodyBody): boolean {
-    if (body.kind !== 'removals' && body.kind !== 'removed') return this.done(body)
+  #did({ sequence }: CustodyMessage, body: CustodyBody): boolean {
+    if (body.kind !== 'removals' && body.kind !== 'removed') return this.#done(body)
     if (body.kind === 'removals') {
       if (this.removals_since !== undefined) return false
       this.removals_since = sequence
     }
-    for (const run of body.kind === 'removals' ? body.untold : body.segments) this.left.add(run)
+    for (const run of body.kind === 'removals' ? body.untold : body.segments) this.#left.add(run)
     return true
   }
 
-  private done(body: CustodyBody): boolean {
-    const erasure = 'erase' in body ? this.erased.get(body.erase) : undefined
+  #done(body: CustodyBody): boolean {
+    const erasure = 'erase' in body ? this.#erased.get(body.erase) : undefined
     if (erasure?.state !== 'pending') return false
     switch (body.kind) {
       case 'erased':
-        for (const { pass } of body.passes) this.ids.set(pass, body.erase)
+        for (const { pass } of body.passes) this.#ids.set(pass, body.erase)
         erasure.passes += body.passes.length
         erasure.entries += body.passes.reduce((sum, { frames }) => sum + frames.length, 0)
         return true
@@ -139,8 +139,8 @@ export class CustodyLog {
 
   /** Returns the erasure that included the pass whose id has this SHA-256. */
   erasureOf(hash: string): CustodyErasure | undefined {
-    const erase = this.ids.get(hash)
-    return erase === undefined ? undefined : this.erased.get(erase)
+    const erase = this.#ids.get(hash)
+    return erase === undefined ? undefined : this.#erased.get(erase)
   }
 
   /**
@@ -148,7 +148,7 @@ export class CustodyLog {
    * held by then, and an archive that was lost and rebuilt has a different chain.
    */
   toldOf(k: number): ReturnType<SegmentRanges['of']> {
-    return this.left.of(k)
+    return this.#left.of(k)
   }
 
   /** The first pending erasure. */
@@ -166,16 +166,16 @@ type Run = Pick<SegmentRun, 'from' | 'to' | 'chain_before' | 'chain_after'>
 
 /** Ranges of segments from custody events. A range that continues the last one, which is the usual case, is merged with it. */
 export class SegmentRanges {
-  private readonly runs: Run[] = []
+  readonly #runs: Run[] = []
 
   add({ from, to, chain_before, chain_after }: Run): void {
-    const last = this.runs.at(-1)
+    const last = this.#runs.at(-1)
     if (last && from === last.to + 1 && chain_before === last.chain_after) Object.assign(last, { to, chain_after })
-    else this.runs.push({ from, to, chain_before, chain_after })
+    else this.#runs.push({ from, to, chain_before, chain_after })
   }
 
   /** Returns the last range that contains a segment. */
   of(k: number): Readonly<Run> | undefined {
-    return this.runs.findLast(({ from, to }) => from <= k && k <= to)
+    return this.#runs.findLast(({ from, to }) => from <= k && k <= to)
   }
 }

@@ -45,34 +45,38 @@ export function requireConnected({ connected, identity }: Pick<Bus, 'connected' 
  * of `as` loads to `output_bytes`. Handlers check sizes before they load; this limit also covers a handler that does not.
  */
 export class Actor {
-  constructor(
-    private readonly pool: ConnectionPool,
-    private readonly caller: Caller,
-    private readonly output_bytes: number,
-  ) {}
+  readonly #pool: ConnectionPool
+  readonly #caller: Caller
+  readonly #output_bytes: number
+
+  constructor(pool: ConnectionPool, caller: Caller, output_bytes: number) {
+    this.#pool = pool
+    this.#caller = caller
+    this.#output_bytes = output_bytes
+  }
 
   /** Runs on the caller's connection. */
   as<T>(act: (bus: Bus) => Promise<T>): Promise<T> {
-    return this.pool.as(this.caller.name, (bus) =>
-      act(withMembers(limitedToOwnPasses(bus, this.caller), { parts: boundedParts(bus.parts, this.output_bytes) })),
+    return this.#pool.as(this.#caller.name, (bus) =>
+      act(withMembers(limitedToOwnPasses(bus, this.#caller), { parts: boundedParts(bus.parts, this.#output_bytes) })),
     )
   }
 
   /** Runs as an agent that passes work over. */
   asAgent<T>(act: (agent: Agent) => Promise<T>): Promise<T> {
-    return this.pool.asAgent(this.caller.name, act)
+    return this.#pool.asAgent(this.#caller.name, act)
   }
 
   /** Holds the caller's connection until `release` is called. */
   async hold(): Promise<HeldConnection> {
-    const held = await this.pool.hold(this.caller.name)
-    return { ...held, bus: limitedToOwnPasses(held.bus, this.caller) }
+    const held = await this.#pool.hold(this.#caller.name)
+    return { ...held, bus: limitedToOwnPasses(held.bus, this.#caller) }
   }
 
   /** Holds the connection of another name, for a person who acts in its place. Throws 403 if the caller is an agent. */
   async holdFor(name: string): Promise<HeldConnection> {
-    requireAccess(this.caller, 'people')
-    return this.pool.hold(name)
+    requireAccess(this.#caller, 'people')
+    return this.#pool.hold(name)
   }
 }
 

@@ -31,14 +31,21 @@ export interface HeldConnection {
  * gateway what it would refuse the owner (decision 77).
  */
 export class ConnectionPool implements AsyncDisposable {
+  readonly #connect: ConnectAs
+  readonly #clock: Clock
+  readonly #limits: { idle_ms: number; identities: number; output_bytes: number; tracing?: Tracing | undefined }
   readonly #held = new Map<string, PooledConnection>()
   #sweeping: Disposable | undefined
 
   constructor(
-    private readonly connect: ConnectAs,
-    private readonly clock: Clock,
-    private readonly limits: { idle_ms: number; identities: number; output_bytes: number; tracing?: Tracing | undefined },
-  ) {}
+    connect: ConnectAs,
+    clock: Clock,
+    limits: { idle_ms: number; identities: number; output_bytes: number; tracing?: Tracing | undefined },
+  ) {
+    this.#connect = connect
+    this.#clock = clock
+    this.#limits = limits
+  }
 
   get size(): number {
     return this.#held.size
@@ -52,7 +59,7 @@ export class ConnectionPool implements AsyncDisposable {
   /** Runs `act` as an agent that passes work over. */
   async asAgent<T>(name: string, act: (agent: Agent) => Promise<T>): Promise<T> {
     return this.#with(name, async (bus, held) => {
-      const { tracing, output_bytes } = this.limits
+      const { tracing, output_bytes } = this.#limits
       held.agent ??= Promise.resolve(
         createAgent(
           { bus, clock: serverClock(bus), random: nodeRandom, schemas: outputSchemas(), output_bytes, ...(tracing && { tracing }) },
@@ -87,7 +94,7 @@ export class ConnectionPool implements AsyncDisposable {
       if (released) return
       released = true
       held.users -= 1
-      held.idle_since = this.clock.monotonic()
+      held.idle_since = this.#clock.monotonic()
     }
     try {
       const bus = await held.bus
@@ -111,13 +118,13 @@ export class ConnectionPool implements AsyncDisposable {
   }
 
   #begin(name: string): PooledConnection {
-    if (this.#held.size >= this.limits.identities) this.#close(this.#oldestIdle())
-    const bus = this.connect(name)
+    if (this.#held.size >= this.#limits.identities) this.#close(this.#oldestIdle())
+    const bus = this.#connect(name)
     if (!bus) {
       const hint = 'add them to the file in PASSOVER_GATEWAY_CREDENTIALS'
       throw new HttpProblem(createProblem(403, { code: 'E013', detail: `this gateway has no credentials for "${name}"`, hint }))
     }
-    const held: PooledConnection = { bus, users: 0, idle_since: this.clock.monotonic(), closed: false }
+    const held: PooledConnection = { bus, users: 0, idle_since: this.#clock.monotonic(), closed: false }
     this.#held.set(name, held)
     void closing(held)
     this.#sweep()
@@ -133,11 +140,11 @@ export class ConnectionPool implements AsyncDisposable {
   }
 
   #sweep(): void {
-    this.#sweeping ??= this.clock.after(this.limits.idle_ms, () => {
+    this.#sweeping ??= this.#clock.after(this.#limits.idle_ms, () => {
       this.#sweeping = undefined
-      const now = this.clock.monotonic()
+      const now = this.#clock.monotonic()
       for (const [name, { users, idle_since }] of this.#held) {
-        if (users === 0 && now - idle_since >= this.limits.idle_ms) this.#close(name)
+        if (users === 0 && now - idle_since >= this.#limits.idle_ms) this.#close(name)
       }
       if (this.#held.size > 0) this.#sweep()
     })

@@ -47,18 +47,21 @@ const STALE_LOCK_MS = 30_000
 
 /** Stores hashes of tokens in a file readable only by its owner. Running gateways see changes at the next request. Throws TokenFileError. */
 export class TokenFile implements Tokens {
+  readonly #now: () => number
   #read: { mtime: number; size: number; tokens: KeptToken[] } | undefined
 
   constructor(
     readonly path: string,
-    private readonly now: () => number = Date.now,
-  ) {}
+    now: () => number = Date.now,
+  ) {
+    this.#now = now
+  }
 
   async find(bearer: string): Promise<Caller | undefined> {
     const [, id] = TOKEN_FORMAT.exec(bearer) ?? []
     const token = id === undefined ? undefined : (await this.#tokens()).find((one) => one.id === id)
     if (!token || !timingSafeEqual(Buffer.from(token.hash, 'hex'), Buffer.from(hashOf(bearer), 'hex'))) return undefined
-    if (token.expires_at !== undefined && token.expires_at <= this.now()) return undefined
+    if (token.expires_at !== undefined && token.expires_at <= this.#now()) return undefined
     return { name: token.name, kind: token.kind, scopes: token.scopes, token: token.id }
   }
 
@@ -80,7 +83,7 @@ export class TokenFile implements Tokens {
     const id = randomBytes(6).toString('base64url')
     const token = `pso_${id}_${randomBytes(24).toString('base64url')}`
     const more = { ...(note === undefined ? {} : { note }), ...(expires_at === undefined ? {} : { expires_at }) }
-    const shown: ShownToken = { id, name, kind, scopes: [...scopes], created_at: this.now(), ...more }
+    const shown: ShownToken = { id, name, kind, scopes: [...scopes], created_at: this.#now(), ...more }
     await this.#change((tokens) => [...tokens, { ...shown, hash: hashOf(token) }])
     return { token, shown }
   }
@@ -108,7 +111,7 @@ export class TokenFile implements Tokens {
   async stands({ token, name, kind, scopes }: Caller): Promise<boolean> {
     const kept = (await this.#tokens()).find(({ id }) => id === token)
     if (!kept || kept.name !== name || kept.kind !== kind || scopes.some((scope) => !kept.scopes.includes(scope))) return false
-    return kept.expires_at === undefined || kept.expires_at > this.now()
+    return kept.expires_at === undefined || kept.expires_at > this.#now()
   }
 
   /** Reads the tokens. Throws TokenFileError if the file exists and cannot be read. */

@@ -10,15 +10,17 @@ const NOT_FOR_SUBAGENTS = new Set(['request', 'held', 'decision'])
 
 /** Decides which events one reader sees. A person sees all; an agent sees its own passes, as subagent only those that were admitted. */
 export class FeedVisibility {
+  readonly #bus: Pick<Bus, 'journal' | 'subjects'>
+  readonly #caller: Pick<Caller, 'kind' | 'name'>
   readonly #admitted = new Set<string>()
 
-  constructor(
-    private readonly bus: Pick<Bus, 'journal' | 'subjects'>,
-    private readonly caller: Pick<Caller, 'kind' | 'name'>,
-  ) {}
+  constructor(bus: Pick<Bus, 'journal' | 'subjects'>, caller: Pick<Caller, 'kind' | 'name'>) {
+    this.#bus = bus
+    this.#caller = caller
+  }
 
   async sees(event: FeedEvent): Promise<boolean> {
-    const { kind, name } = this.caller
+    const { kind, name } = this.#caller
     if (kind === 'person' || event.originator === name) return true
     if (event.subagent !== name || NOT_FOR_SUBAGENTS.has(event.kind)) return false
     const key = `${event.originator} ${event.id}`
@@ -34,7 +36,7 @@ export class FeedVisibility {
   async #wasAdmitted({ originator, subagent, id }: FeedEvent): Promise<boolean> {
     const named = storedId.safeParse(id)
     if (!originator || !subagent || !named.success) return false
-    return (await this.bus.journal.first(this.bus.subjects.pattern('work', originator, subagent, named.data, '*'), 1)) !== undefined
+    return (await this.#bus.journal.first(this.#bus.subjects.pattern('work', originator, subagent, named.data, '*'), 1)) !== undefined
   }
 
   #remember(key: string): void {

@@ -40,12 +40,14 @@ const RETRY_MS = 1_000
  * however slow or far behind. The gateway buffers nothing, and any gateway can continue where another stopped.
  */
 export class Feeds {
+  readonly #limits: FeedLimits
+  readonly #standsStill: StandsStill
   readonly #open = new Set<{ token: string; close: () => Promise<void> }>()
 
-  constructor(
-    private readonly limits: FeedLimits,
-    private readonly standsStill: StandsStill,
-  ) {}
+  constructor(limits: FeedLimits, standsStill: StandsStill) {
+    this.#limits = limits
+    this.#standsStill = standsStill
+  }
 
   get size(): number {
     return this.#open.size
@@ -55,7 +57,7 @@ export class Feeds {
   async open(options: FeedOptions): Promise<Response> {
     const { caller, bus, after } = options
     this.#refuseMore(caller)
-    const writer = new StreamWriter(this.limits.slow_ms)
+    const writer = new StreamWriter(this.#limits.slow_ms)
     // Registered before the first `await`, so that concurrent requests count one another.
     const feed = { token: caller.token, close: async () => writer.close() }
     this.#open.add(feed)
@@ -64,8 +66,8 @@ export class Feeds {
     }
     try {
       const { first, last } = await bus.bounds()
-      const { heartbeat_ms, recheck_ms } = this.limits
-      const { standsStill } = this
+      const { heartbeat_ms, recheck_ms } = this.#limits
+      const standsStill = this.#standsStill
       feed.close = await startFeed(options, { writer, first, last, after: after ?? last, ended, heartbeat_ms, recheck_ms, standsStill })
     } catch (error) {
       ended()
@@ -78,8 +80,8 @@ export class Feeds {
 
   #refuseMore({ token }: Caller): void {
     const own = [...this.#open].filter((feed) => feed.token === token).length
-    if (this.#open.size < this.limits.feeds && own < this.limits.feeds_a_token) return
-    const detail = own < this.limits.feeds_a_token ? 'too many feeds are open' : 'this token has too many open feeds'
+    if (this.#open.size < this.#limits.feeds && own < this.#limits.feeds_a_token) return
+    const detail = own < this.#limits.feeds_a_token ? 'too many feeds are open' : 'this token has too many open feeds'
     throw new HttpProblem(createProblem(503, { code: 'E014', detail, hint: 'close a feed, or try again later', retry_after_ms: 5_000 }))
   }
 

@@ -5,6 +5,7 @@ const encoder = new TextEncoder()
 
 /** Writes text to one reader with backpressure. When the reader is gone or too slow, `ended` settles and nothing more is written. */
 export class StreamWriter {
+  readonly #slow_ms: number
   readonly readable: ReadableStream<Uint8Array>
   readonly ended: Promise<void>
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>
@@ -12,7 +13,8 @@ export class StreamWriter {
   #closed = false
   #end: () => void = () => {}
 
-  constructor(private readonly slow_ms: number) {
+  constructor(slow_ms: number) {
+    this.#slow_ms = slow_ms
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>({}, { highWaterMark: 16 }, { highWaterMark: 16 })
     this.readable = readable
     this.#writer = writable.getWriter()
@@ -40,7 +42,7 @@ export class StreamWriter {
     this.#under_way += 1
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<'late'>((resolve) => {
-      timer = setTimeout(() => resolve('late'), this.slow_ms)
+      timer = setTimeout(() => resolve('late'), this.#slow_ms)
     })
     try {
       const written = this.#writer.write(encoder.encode(text)).then(() => this.#writer.ready)

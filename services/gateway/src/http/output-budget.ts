@@ -2,12 +2,16 @@ import { Failure } from '@passover/operator'
 
 /** Byte budget of the outputs that one response may load. Agents choose the size of outputs, and one process serves all callers. */
 export class OutputBudget {
-  constructor(private left: number) {}
+  #left: number
+
+  constructor(left: number) {
+    this.#left = left
+  }
 
   /** Takes bytes from the budget. Returns false, and takes nothing, if they exceed it. */
   readonly takes = (bytes: number): boolean => {
-    if (!(bytes >= 0 && bytes <= this.left)) return false
-    this.left -= bytes
+    if (!(bytes >= 0 && bytes <= this.#left)) return false
+    this.#left -= bytes
     return true
   }
 }

@@ -14,33 +14,36 @@ const RETRY_MS = 1_000
 
 /** Bounds the request bodies that are being read, which senders may stall indefinitely. */
 export class Uploads {
-  private readonly tokens = new Map<string, number>()
-  private under = 0
-  private bytes = 0
+  readonly #limits: UploadLimits
+  readonly #tokens = new Map<string, number>()
+  #under = 0
+  #bytes = 0
 
-  constructor(private readonly limits: UploadLimits) {}
+  constructor(limits: UploadLimits) {
+    this.#limits = limits
+  }
 
   get stall_ms(): number {
-    return this.limits.stall_ms
+    return this.#limits.stall_ms
   }
 
   /** Reads a body of at most `bytes` bytes. Throws 503 (E014) if too many are being read. */
   async take<T>(token: string, bytes: number, read: () => Promise<T>): Promise<T> {
-    const { uploads, uploads_a_token, uploads_bytes } = this.limits
-    const own = this.tokens.get(token) ?? 0
+    const { uploads, uploads_a_token, uploads_bytes } = this.#limits
+    const own = this.#tokens.get(token) ?? 0
     if (own >= uploads_a_token) throw busy(`${own} bodies of this token are being read`)
-    if (this.under >= uploads || (this.under > 0 && this.bytes + bytes > uploads_bytes)) throw busy('too many bodies are being read')
-    this.tokens.set(token, own + 1)
-    this.under++
-    this.bytes += bytes
+    if (this.#under >= uploads || (this.#under > 0 && this.#bytes + bytes > uploads_bytes)) throw busy('too many bodies are being read')
+    this.#tokens.set(token, own + 1)
+    this.#under++
+    this.#bytes += bytes
     try {
       return await read()
     } finally {
-      this.under--
-      this.bytes -= bytes
-      const left = (this.tokens.get(token) ?? 1) - 1
-      if (left > 0) this.tokens.set(token, left)
-      else this.tokens.delete(token)
+      this.#under--
+      this.#bytes -= bytes
+      const left = (this.#tokens.get(token) ?? 1) - 1
+      if (left > 0) this.#tokens.set(token, left)
+      else this.#tokens.delete(token)
     }
   }
 }

@@ -15,14 +15,17 @@ const RETRY_MS = 1_000
 
 /** Bounds the memory that unread responses take. */
 export class PendingResponses {
+  readonly #limits: PendingResponseLimits
   readonly #tokens = new Map<string, number>()
   #bytes = 0
 
-  constructor(private readonly limits: PendingResponseLimits) {}
+  constructor(limits: PendingResponseLimits) {
+    this.#limits = limits
+  }
 
   /** Counts a response until the client has read it or its connection ends. Throws 503 (E014) if too many bytes are pending. */
   send(token: string, bytes: number, outgoing: ServerResponse): void {
-    const { answers_bytes, answers_bytes_a_token, slow_ms } = this.limits
+    const { answers_bytes, answers_bytes_a_token, slow_ms } = this.#limits
     const own = this.#tokens.get(token) ?? 0
     const fills = (waiting: number, most: number) => waiting > 0 && waiting + bytes > most
     const fillsOwn = fills(own, answers_bytes_a_token)

@@ -9,12 +9,14 @@ const MAX_REMEMBERED = 10_000
  * backlog from a receiver's downtime does not look like a flood.
  */
 export class RateMeter {
+  readonly #most: number
+  readonly #kept: number
   readonly #minutes = new Map<string, Set<number>>()
 
-  constructor(
-    private readonly most = MAX_PER_MINUTE,
-    private readonly kept = MAX_REMEMBERED,
-  ) {}
+  constructor(most = MAX_PER_MINUTE, kept = MAX_REMEMBERED) {
+    this.#most = most
+    this.#kept = kept
+  }
 
   /** Counts a delivery; a message that is delivered again counts once. */
   note(sender: string, { sequence, time }: { sequence: number; time: number }): void {
@@ -22,16 +24,16 @@ export class RateMeter {
     const noted = this.#minutes.get(minute) ?? new Set()
     this.#minutes.delete(minute)
     this.#minutes.set(minute, noted)
-    if (noted.size <= this.most) noted.add(sequence)
+    if (noted.size <= this.#most) noted.add(sequence)
     for (const oldest of this.#minutes.keys()) {
-      if (this.#minutes.size <= this.kept) break
+      if (this.#minutes.size <= this.#kept) break
       this.#minutes.delete(oldest)
     }
   }
 
   /** True if the sender exceeds the limit in the minute of this message. */
   floods(sender: string, { time }: { time: number }): boolean {
-    return (this.#minutes.get(minuteOf(sender, time))?.size ?? 0) > this.most
+    return (this.#minutes.get(minuteOf(sender, time))?.size ?? 0) > this.#most
   }
 }
 

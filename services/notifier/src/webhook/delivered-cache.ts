@@ -6,9 +6,12 @@ const MOST = 12_288
  * completes the delivery, this process does not learn of it. A notice that is forgotten here is posted again, with the same id (I1).
  */
 export class DeliveredCache {
+  readonly #most: number
   readonly #ids = new Map<number, Set<string>>()
 
-  constructor(private readonly most = MOST) {}
+  constructor(most = MOST) {
+    this.#most = most
+  }
 
   get size(): number {
     return this.#ids.size
@@ -24,7 +27,7 @@ export class DeliveredCache {
     this.#ids.delete(sequence)
     this.#ids.set(sequence, ids.add(id))
     for (const oldest of this.#ids.keys()) {
-      if (this.#ids.size <= this.most) break
+      if (this.#ids.size <= this.#most) break
       this.#ids.delete(oldest)
     }
   }

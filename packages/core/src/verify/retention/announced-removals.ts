@@ -19,37 +19,37 @@ export interface RemovalAnnouncement {
  * After the event that starts announcements, a segment that is missing without an announcement was removed by someone else.
  */
 export class AnnouncedRemovals {
-  private readonly tellings: RemovalAnnouncement[] = []
-  private since: Extract<Said, { kind: 'removals' }> | undefined
+  readonly #tellings: RemovalAnnouncement[] = []
+  #since: Extract<Said, { kind: 'removals' }> | undefined
 
   take({ sequence, time }: { sequence: number; time: number }, said: Said): void {
-    if (said.kind === 'removals') this.since ??= said
-    else for (const run of said.segments) this.tellings.push({ sequence, time, run, policy: said.policy, days: said.retention_days })
+    if (said.kind === 'removals') this.#since ??= said
+    else for (const run of said.segments) this.#tellings.push({ sequence, time, run, policy: said.policy, days: said.retention_days })
   }
 
   /** True if removals are announced, as far as the stream was read. */
   get begun(): boolean {
-    return this.since !== undefined
+    return this.#since !== undefined
   }
 
   /** Returns, for each of the removed segments, the last event that announces its removal. `removed` must be sorted, oldest first. */
   of(removed: readonly RemovedSegmentEntry[]): Map<number, RemovalAnnouncement> {
     const found = new Map<number, RemovalAnnouncement>()
-    for (const telling of this.tellings) for (const { k } of within(removed, telling.run)) found.set(k, telling)
+    for (const telling of this.#tellings) for (const { k } of within(removed, telling.run)) found.set(k, telling)
     return found
   }
 
   /** Returns true if a segment had been removed before removals were announced. */
   wasBefore(segment: RemovedSegmentEntry): boolean {
-    const run = this.since?.untold.find(({ from, to }) => from <= segment.k && segment.k <= to)
+    const run = this.#since?.untold.find(({ from, to }) => from <= segment.k && segment.k <= to)
     return run !== undefined && differs(segment, run) === undefined
   }
 
   /** Returns the first segment before `begins`, the start of the archive, that existed and has no announced removal. */
   missingBefore(begins: number): number | undefined {
-    if (!this.since) return undefined
-    const known = [...this.since.untold, ...this.tellings.map(({ run }) => run)]
-    let k = this.since.begins
+    if (!this.#since) return undefined
+    const known = [...this.#since.untold, ...this.#tellings.map(({ run }) => run)]
+    let k = this.#since.begins
     for (let run: SegmentRun | undefined; k < begins; k = run.to + 1) {
       run = known.find(({ from, to }) => from <= k && k <= to)
       if (!run) return k

@@ -55,76 +55,75 @@ interface PassHold {
  * published after the segment was sealed, and every removal has an event of its own.
  */
 export class RemovalChecker {
-  private readonly retentions: RetentionHistory
-  private readonly custody = new CustodyLog()
-  private readonly holds: PassHold[] = []
+  readonly #options: { whole: boolean; ends?: 'now' | 'saved' }
+  readonly #retentions: RetentionHistory
+  readonly #custody = new CustodyLog()
+  readonly #holds: PassHold[] = []
   /** Sequence of the first tombstone, by erasure. */
-  private readonly begun = new Map<number, number>()
-  private readonly removed: Told[] = []
-  private readonly announced = new AnnouncedRemovals()
+  readonly #begun = new Map<number, number>()
+  readonly #removed: Told[] = []
+  readonly #announced = new AnnouncedRemovals()
   /** Number of segments removed before removals were announced by events, or without knowing whether they were. */
   untold = 0
   /** Passes that are present, out of those whose ids are as old as the removed segments. */
-  private readonly names = new Set<string>()
-  private readonly open = new Map<number, number>()
-  private newest = Number.NEGATIVE_INFINITY
+  readonly #names = new Set<string>()
+  readonly #open = new Map<number, number>()
+  #newest = Number.NEGATIVE_INFINITY
 
   /** @param options - `ends` is `now` if all events up to now are read, `saved` if only those in a saved copy. */
-  constructor(private readonly options: { whole: boolean; ends?: 'now' | 'saved' }) {
-    this.retentions = new RetentionHistory(options.whole)
+  constructor(options: { whole: boolean; ends?: 'now' | 'saved' }) {
+    this.#options = options
+    this.#retentions = new RetentionHistory(options.whole)
   }
 
   /** Reads a message, in order. For a removed segment, reads what is kept of it, before `take` is called for the segment. */
   see(recorded: RecordedMessage): void {
     const { fact, version } = recorded
-    this.newest = Math.max(this.newest, fact.time)
+    this.#newest = Math.max(this.#newest, fact.time)
     if (version === 'policy' || version === 'custody') this.hear(recorded)
-    else if (this.removed.length > 0) this.goesOn(fact)
+    else if (this.#removed.length > 0) this.#goesOn(fact)
   }
 
   /** Reads a version of the policy or a custody event. These may be read ahead of the other messages, but in their own order. */
   hear(recorded: RecordedMessage): void {
-    if (recorded.version === 'policy') this.retentions.take({ body: recorded.body(), time: recorded.fact.time })
-    else this.custodySaid(recorded)
+    if (recorded.version === 'policy') this.#retentions.take({ body: recorded.body(), time: recorded.fact.time })
+    else this.#custodySaid(recorded)
   }
 
   take(told: RemovedSegmentEntry): void {
-    this.removed.push({ ...told, after: this.newest })
+    this.#removed.push({ ...told, after: this.#newest })
   }
 
   /** Yields the faults of the removals. `now` is in server ms; `begins` is the first segment of the archive. */
   *faults(now: number, begins = 0): Generator<RemovalFault> {
-    const missing = this.announced.missingBefore(begins)
+    const missing = this.#announced.missingBefore(begins)
     if (missing !== undefined)
       yield fault(missing, `is missing before segment ${begins}, the first in the archive: no event records its removal`)
-    const tellings = this.announced.of(this.removed)
+    const tellings = this.#announced.of(this.#removed)
     for (const telling of new Set(tellings.values())) {
-      const what = this.saidWrong(telling, tellings)
+      const what = this.#saidWrong(telling, tellings)
       if (what !== undefined) yield fault(telling.run.from, what)
     }
-    yield* this.notTold(tellings)
-    for (const [nth, told] of this.removed.entries()) {
+    yield* this.#notTold(tellings)
+    for (const [nth, told] of this.#removed.entries()) {
       const telling = tellings.get(told.k)
       const found = [
         telling && unlikeTold(told, telling),
-        this.unlikely(told, now),
-        this.tooEarly(told, telling),
-        this.wasOpen(told),
-        this.wasHeld(told, { previous: this.removed[nth - 1], telling }),
+        this.#unlikely(told, now),
+        this.#tooEarly(told, telling),
+        this.#wasOpen(told),
+        this.#wasHeld(told, { previous: this.#removed[nth - 1], telling }),
       ]
       for (const what of found) if (what !== undefined) yield fault(told.k, what)
     }
   }
 
   /** Checks an announcement against the policy and against all segments that it announces. */
-  private saidWrong(
-    { sequence, policy, days, run }: RemovalAnnouncement,
-    tellings: ReadonlyMap<number, RemovalAnnouncement>,
-  ): string | undefined {
-    const kept = this.retentions.daysOf(policy)
+  #saidWrong({ sequence, policy, days, run }: RemovalAnnouncement, tellings: ReadonlyMap<number, RemovalAnnouncement>): string | undefined {
+    const kept = this.#retentions.daysOf(policy)
     if (kept !== undefined && kept !== days)
       return `was removed by policy version ${policy} according to event ${sequence}, but that version keeps ${kept} days and not ${days}`
-    const segments = within(this.removed, run).filter(({ k }) => tellings.get(k)?.run === run)
+    const segments = within(this.#removed, run).filter(({ k }) => tellings.get(k)?.run === run)
     const entries = segments.reduce((sum, { count }) => sum + count, 0)
     return segments.length === run.to - run.from + 1 && entries !== run.entries
       ? `and the segments up to ${run.to} had ${entries} entries, but their removal event ${sequence} records ${run.entries}`
@@ -132,54 +131,54 @@ export class RemovalChecker {
   }
 
   /** Yields the removals that no event announced. */
-  private *notTold(tellings: ReadonlyMap<number, RemovalAnnouncement>): Generator<RemovalFault> {
+  *#notTold(tellings: ReadonlyMap<number, RemovalAnnouncement>): Generator<RemovalFault> {
     const before: Told[] = []
-    for (const told of this.removed) {
+    for (const told of this.#removed) {
       if (tellings.has(told.k)) continue
-      if (!this.announced.begun || this.announced.wasBefore(told)) before.push(told)
-      else if (this.options.ends === 'saved' && told.at + SLACK_MS > this.newest)
+      if (!this.#announced.begun || this.#announced.wasBefore(told)) before.push(told)
+      else if (this.#options.ends === 'saved' && told.at + SLACK_MS > this.#newest)
         yield { severity: 'remark', k: told.k, what: 'was removed while this archive was saved: its removal event is after the saved end' }
       else yield fault(told.k, 'was removed, but no event records it')
     }
     this.untold = before.length
-    const [first] = this.announced.begun ? [] : before
+    const [first] = this.#announced.begun ? [] : before
     if (!first) return
     const more = before.length > 1 ? `, and ${before.length - 1} more` : ''
     const what = `was removed${more}, but no event records it: an older version of the audit service removed it, or another program did`
     yield { severity: 'remark', k: first.k, what }
   }
 
-  private custodySaid(recorded: RecordedMessage): void {
+  #custodySaid(recorded: RecordedMessage): void {
     const { sequence, time } = recorded.fact
     // The event may have been read ahead.
-    if (sequence <= this.custody.position) return
+    if (sequence <= this.#custody.position) return
     const { sender = '' } = recorded
-    const counted = this.custody.take({ sequence, time, sender, body: recorded.body() })
+    const counted = this.#custody.take({ sequence, time, sender, body: recorded.body() })
     if (counted?.kind === 'hold' && 'pass' in counted.scope) {
       const never = Number.POSITIVE_INFINITY
-      this.holds.push({ hold: sequence, key: counted.scope.pass, by: sender, since: time, until: never, released: never })
+      this.#holds.push({ hold: sequence, key: counted.scope.pass, by: sender, since: time, until: never, released: never })
     }
-    if (counted?.kind === 'erased' && !this.begun.has(counted.erase)) this.begun.set(counted.erase, sequence)
-    if (counted?.kind === 'removals' || counted?.kind === 'removed') this.announced.take(recorded.fact, counted)
+    if (counted?.kind === 'erased' && !this.#begun.has(counted.erase)) this.#begun.set(counted.erase, sequence)
+    if (counted?.kind === 'removals' || counted?.kind === 'removed') this.#announced.take(recorded.fact, counted)
     if (counted?.kind !== 'release') return
-    const held = this.holds.find(({ hold }) => hold === counted.hold)
+    const held = this.#holds.find(({ hold }) => hold === counted.hold)
     if (held) Object.assign(held, { until: time, released: sequence })
   }
 
   /** Reads a message after a removed segment: notes passes that still exist, and segments that were removed while a pass in them was open. */
-  private goesOn(fact: Fact): void {
-    const newest = this.removed.at(-1) as Told
+  #goesOn(fact: Fact): void {
+    const newest = this.#removed.at(-1) as Told
     const key = keyOf(fact)
     const made = key && idTime(key.id)
-    if (key && made !== undefined && made <= (newest.times?.last ?? newest.after) && this.names.size < MAX_NAMES)
-      this.names.add(keyText(key))
+    if (key && made !== undefined && made <= (newest.times?.last ?? newest.after) && this.#names.size < MAX_NAMES)
+      this.#names.add(keyText(key))
     const before = fact.type === 'step' ? guardedBefore(fact) : 0
     if (!before || before > newest.last) return
-    const within = this.removed.find(({ first, last }) => first <= before && before <= last)
-    if (within && fact.time > within.at + SLACK_MS && !this.open.has(within.k)) this.open.set(within.k, fact.sequence)
+    const within = this.#removed.find(({ first, last }) => first <= before && before <= last)
+    if (within && fact.time > within.at + SLACK_MS && !this.#open.has(within.k)) this.#open.set(within.k, fact.sequence)
   }
 
-  private unlikely({ at, stored, times, after }: Told, now: number): string | undefined {
+  #unlikely({ at, stored, times, after }: Told, now: number): string | undefined {
     if (stored !== undefined && at > stored + SLACK_MS)
       return `records its removal on ${day(at)}, but that record was stored earlier, on ${day(stored)}`
     if (at > now + SLACK_MS) return `records its removal on ${day(at)}, which is in the future`
@@ -189,11 +188,11 @@ export class RemovalChecker {
   }
 
   /** Checks that a segment was old enough when it was removed. The time of the announcement is the server's, and nothing was removed before it. */
-  private tooEarly({ at: said, stored = said, times, after }: Told, telling: RemovalAnnouncement | undefined): string | undefined {
+  #tooEarly({ at: said, stored = said, times, after }: Told, telling: RemovalAnnouncement | undefined): string | undefined {
     if (!times) return undefined
     const at = telling?.time ?? (said > stored + SLACK_MS ? stored : said)
     const newest = after > times.last + SLACK_MS ? after : times.last
-    const least = this.retentions.least(at - SLACK_MS, at + SLACK_MS)
+    const least = this.#retentions.least(at - SLACK_MS, at + SLACK_MS)
     const age = at - newest
     if (!least || age + SLACK_MS >= least.days * DAY_MS) return undefined
     const by =
@@ -201,8 +200,8 @@ export class RemovalChecker {
     return `was removed when its newest message was ${days(age)} old: ${by} ${least.days} days`
   }
 
-  private wasOpen({ k, at }: Told): string | undefined {
-    const sequence = this.open.get(k)
+  #wasOpen({ k, at }: Told): string | undefined {
+    const sequence = this.#open.get(k)
     return sequence === undefined
       ? undefined
       : `was removed on ${day(at)} while a pass in it was open: the next step of that pass, ${sequence}, was stored later`
@@ -212,28 +211,28 @@ export class RemovalChecker {
    * Checks that no hold on a pass covered a segment. Only for passes whose id contains a time. For holds on sessions, the segments of their passes
    * are no longer known.
    */
-  private wasHeld(
+  #wasHeld(
     told: Told,
     { previous, telling }: { previous: Told | undefined; telling: RemovalAnnouncement | undefined },
   ): string | undefined {
     const { k, times } = told
-    if (!times || this.names.size >= MAX_NAMES) return undefined
+    if (!times || this.#names.size >= MAX_NAMES) return undefined
     const since = k === 0 ? Number.NEGATIVE_INFINITY : previous?.k === k - 1 ? previous.times?.last : undefined
     const from = since ?? times.first + SLACK_MS
-    for (const one of this.holds) {
+    for (const one of this.#holds) {
       const { hold, key, by } = one
       const made = idTime(key.id)
       if (made === undefined || made <= from || made > times.last || !stoodAt(one, told.at, telling)) continue
-      if (!this.names.has(keyText(key)) && !this.cameTooLate(one))
+      if (!this.#names.has(keyText(key)) && !this.#cameTooLate(one))
         return `was removed while ${by} held ${keyText(key)} (hold ${hold}), which began in it: none of its messages is left`
     }
     return undefined
   }
 
   /** Returns true for a hold on a pass that was already being erased (decision 100). Its tombstone documents the pass. */
-  private cameTooLate({ hold, key }: PassHold): boolean {
-    const erasure = this.custody.erasureOf(sha256(key.id))
-    return erasure !== undefined && (this.begun.get(erasure.erase) as number) < hold
+  #cameTooLate({ hold, key }: PassHold): boolean {
+    const erasure = this.#custody.erasureOf(sha256(key.id))
+    return erasure !== undefined && (this.#begun.get(erasure.erase) as number) < hold
   }
 }
 

@@ -18,11 +18,11 @@ export interface Retention {
  * History of the retention setting, from the published versions of the policy (decision 87). The current setting does not justify earlier removals.
  */
 export class RetentionHistory {
-  private readonly known: Retention[]
+  readonly #known: Retention[]
 
   /** @param whole - true if the versions are read from the first one. Otherwise the setting before the first one read is unknown. */
   constructor(whole: boolean) {
-    this.known = whole ? [{ version: 0, days: RETENTION_DAYS, since: Number.NEGATIVE_INFINITY }] : []
+    this.#known = whole ? [{ version: 0, days: RETENTION_DAYS, since: Number.NEGATIVE_INFINITY }] : []
   }
 
   /** Reads the body of a version. Invalid bodies and outdated versions are ignored. */
@@ -30,21 +30,21 @@ export class RetentionHistory {
     const parsed = policyBody.safeParse(body)
     if (!parsed.success) return
     const { version, document, digest } = parsed.data
-    const newest = this.known.at(-1)?.version
+    const newest = this.#known.at(-1)?.version
     if (digest !== policyDigest(document) || (newest !== undefined && version <= newest)) return
-    if (newest !== undefined && version > newest + 1) this.known.length = 0
-    this.known.push({ version, days: document.audit?.retention_days ?? RETENTION_DAYS, since: time })
+    if (newest !== undefined && version > newest + 1) this.#known.length = 0
+    this.#known.push({ version, days: document.audit?.retention_days ?? RETENTION_DAYS, since: time })
   }
 
   /** Returns the days of retention in a version, or `undefined` if unknown. */
   daysOf(version: number): number | undefined {
-    return this.known.find((one) => one.version === version)?.days
+    return this.#known.find((one) => one.version === version)?.days
   }
 
   /** Returns the shortest retention in force at any moment of a time span, or `undefined` if part of the span is unknown. */
   least(from: number, to: number): Retention | undefined {
-    if ((this.known[0]?.since ?? Number.POSITIVE_INFINITY) > from) return undefined
-    const then = this.known.filter(({ since }, at) => since <= to && (this.known[at + 1]?.since ?? Number.POSITIVE_INFINITY) > from)
+    if ((this.#known[0]?.since ?? Number.POSITIVE_INFINITY) > from) return undefined
+    const then = this.#known.filter(({ since }, at) => since <= to && (this.#known[at + 1]?.since ?? Number.POSITIVE_INFINITY) > from)
     return then.reduce((least, one) => (one.days < least.days ? one : least))
   }
 
@@ -56,9 +56,9 @@ export class RetentionHistory {
   keptUntil(time: number): number | undefined {
     const promised = this.least(time, time)
     if (!promised) return undefined
-    for (const [at, { days, since }] of this.known.entries()) {
+    for (const [at, { days, since }] of this.#known.entries()) {
       const until = Math.max(since, time + Math.max(days, promised.days) * DAY_MS)
-      if (until < (this.known[at + 1]?.since ?? Number.POSITIVE_INFINITY) + SLACK_MS) return until
+      if (until < (this.#known[at + 1]?.since ?? Number.POSITIVE_INFINITY) + SLACK_MS) return until
     }
     return undefined
   }

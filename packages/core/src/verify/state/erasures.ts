@@ -11,17 +11,19 @@ export interface ErasedDigest {
 
 /** Set of sequences that cannot be read: erased, removed, or before the verified range. One bit each. */
 export class Erasures {
-  private readonly blocks = new Map<number, Uint8Array>()
-  private newestNameless = 0
-  private readonly tombstones: Tombstones
+  readonly #from: number
+  readonly #blocks = new Map<number, Uint8Array>()
+  #newestNameless = 0
+  readonly #tombstones: Tombstones
 
-  constructor(private readonly from: number) {
-    this.tombstones = new Tombstones(from)
+  constructor(from: number) {
+    this.#from = from
+    this.#tombstones = new Tombstones(from)
   }
 
   /** Adds an entry of which only the digest is kept. A tombstone must account for it. */
   erased({ sequence, digest }: ErasedDigest, whose: 'named' | 'nameless'): void {
-    this.tombstones.erased(sequence, digest)
+    this.#tombstones.erased(sequence, digest)
     this.add(sequence, whose)
   }
 
@@ -32,32 +34,32 @@ export class Erasures {
 
   /** Reads a custody event. */
   take(recorded: RecordedMessage): void {
-    this.tombstones.take(recorded)
+    this.#tombstones.take(recorded)
   }
 
   missing(): Iterable<VerifyFinding> {
-    return this.tombstones.missing()
+    return this.#tombstones.missing()
   }
 
   /** @param whose - `named` if the pass of the entry is known. */
   add(sequence: number, whose: 'named' | 'nameless'): void {
-    if (whose === 'nameless') this.newestNameless = Math.max(this.newestNameless, sequence)
+    if (whose === 'nameless') this.#newestNameless = Math.max(this.#newestNameless, sequence)
     const block = Math.floor(sequence / BITS)
-    const bits = this.blocks.get(block) ?? new Uint8Array(BITS / 8)
+    const bits = this.#blocks.get(block) ?? new Uint8Array(BITS / 8)
     const at = sequence % BITS
     bits[at >> 3] = (bits[at >> 3] ?? 0) | (1 << (at & 7))
-    this.blocks.set(block, bits)
+    this.#blocks.set(block, bits)
   }
 
   /** Returns true if an entry after `sequence` was erased that may have belonged to any pass. */
   namelessSince(sequence: number): boolean {
-    return this.newestNameless > sequence
+    return this.#newestNameless > sequence
   }
 
   /** Returns true if a sequence existed but cannot be read here. */
   unseen(sequence: number): boolean {
-    if (sequence < this.from) return true
+    if (sequence < this.#from) return true
     const at = sequence % BITS
-    return ((this.blocks.get(Math.floor(sequence / BITS))?.[at >> 3] ?? 0) & (1 << (at & 7))) !== 0
+    return ((this.#blocks.get(Math.floor(sequence / BITS))?.[at >> 3] ?? 0) & (1 << (at & 7))) !== 0
   }
 }

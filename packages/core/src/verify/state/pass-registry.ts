@@ -17,21 +17,21 @@ const ERASED_KEPT = 10_000
 export class PassRegistry {
   readonly open = new Map<string, PassState>()
   readonly asking = new UnansweredRequests()
-  private readonly ended = new RecentEntries<PassState>(ENDED_KEPT)
-  private readonly applicable = new RecentEntries<PassState>(APPLIED_KEPT)
-  private readonly closed = new SeenNames()
-  private readonly cancels = new RecentEntries<number>(CANCELS_KEPT)
-  private readonly erased = new RecentEntries<true>(ERASED_KEPT)
+  readonly #ended = new RecentEntries<PassState>(ENDED_KEPT)
+  readonly #applicable = new RecentEntries<PassState>(APPLIED_KEPT)
+  readonly #closed = new SeenNames()
+  readonly #cancels = new RecentEntries<number>(CANCELS_KEPT)
+  readonly #erased = new RecentEntries<true>(ERASED_KEPT)
 
   /** Returns a pass that is open, or that ended and is still kept. */
   find(key: PassKey): PassState | undefined {
     const text = keyText(key)
-    return this.open.get(text) ?? this.ended.get(text) ?? this.applicable.get(text)
+    return this.open.get(text) ?? this.#ended.get(text) ?? this.#applicable.get(text)
   }
 
   /** Returns true if the pass ended, as far as that is still known. */
   hasEnded(key: PassKey): boolean {
-    return this.closed.has(keyText(key))
+    return this.#closed.has(keyText(key))
   }
 
   begin(step: Step, partial: boolean): PassState {
@@ -46,7 +46,7 @@ export class PassRegistry {
       violated: [],
       applied_by: new Map(),
       events: [],
-      cancelled: this.cancels.get(text) !== undefined,
+      cancelled: this.#cancels.get(text) !== undefined,
       partial,
       erased: this.isErased(text),
     }
@@ -57,33 +57,33 @@ export class PassRegistry {
   /** Ends a pass. Afterwards only what repeated requests, children and applications need is kept. */
   end(pass: PassState): void {
     this.open.delete(pass.text)
-    this.closed.add(pass.text)
+    this.#closed.add(pass.text)
     if (pass.return_digest === undefined) {
       pass.output = undefined
-      this.ended.set(pass.text, pass)
-    } else this.applicable.set(pass.text, pass)
+      this.#ended.set(pass.text, pass)
+    } else this.#applicable.set(pass.text, pass)
   }
 
   /** Records a pass that ended and cannot be judged. */
   forget(key: PassKey): void {
-    this.closed.add(keyText(key))
+    this.#closed.add(keyText(key))
   }
 
   cancel(fact: EventFact): void {
     const pass = this.find(fact.key)
     if (pass) pass.cancelled = true
-    else this.cancels.set(keyText(fact.key), fact.sequence)
+    else this.#cancels.set(keyText(fact.key), fact.sequence)
   }
 
   /** Records that messages of a pass were erased. */
   erase(key: PassKey): void {
     const pass = this.find(key)
     if (pass) pass.erased = true
-    else this.erased.set(keyText(key), true)
+    else this.#erased.set(keyText(key), true)
   }
 
   isErased(text: string): boolean {
-    return this.erased.get(text) !== undefined
+    return this.#erased.get(text) !== undefined
   }
 
   /** Adds a request that needs a step of its own. A repetition of an answered request does not. */

@@ -1,26 +1,29 @@
 /** The newest entries by name. The number is limited; the oldest are forgotten. */
 export class RecentEntries<T> {
-  private now = new Map<string, T>()
-  private before = new Map<string, T>()
+  readonly #size: number
+  #now = new Map<string, T>()
+  #before = new Map<string, T>()
 
   /** @param size - the minimum number of entries to keep. At most twice as many are kept. */
-  constructor(private readonly size: number) {}
+  constructor(size: number) {
+    this.#size = size
+  }
 
   set(name: string, value: T): void {
-    if (this.now.size >= this.size) {
-      this.before = this.now
-      this.now = new Map()
+    if (this.#now.size >= this.#size) {
+      this.#before = this.#now
+      this.#now = new Map()
     }
-    this.now.set(name, value)
+    this.#now.set(name, value)
   }
 
   get(name: string): T | undefined {
-    return this.now.get(name) ?? this.before.get(name)
+    return this.#now.get(name) ?? this.#before.get(name)
   }
 
   delete(name: string): void {
-    this.now.delete(name)
-    this.before.delete(name)
+    this.#now.delete(name)
+    this.#before.delete(name)
   }
 }
 
@@ -30,29 +33,29 @@ const MASK = SLOTS - 1
 
 /** Set of names, stored as hashes of 52 bits: 8 MB for half a million. The oldest are forgotten. One name in 10^9 is mistaken for another. */
 export class SeenNames {
-  private now = new Float64Array(SLOTS)
-  private before = new Float64Array(0)
-  private used = 0
+  #now = new Float64Array(SLOTS)
+  #before = new Float64Array(0)
+  #used = 0
 
   add(name: string): void {
-    if (this.used >= SLOTS / 2) {
-      this.before = this.now
-      this.now = new Float64Array(SLOTS)
-      this.used = 0
+    if (this.#used >= SLOTS / 2) {
+      this.#before = this.#now
+      this.#now = new Float64Array(SLOTS)
+      this.#used = 0
     }
     const hash = hashOf(name)
     let at = hash & MASK
-    while (this.now[at] !== 0) {
-      if (this.now[at] === hash) return
+    while (this.#now[at] !== 0) {
+      if (this.#now[at] === hash) return
       at = (at + 1) & MASK
     }
-    this.now[at] = hash
-    this.used++
+    this.#now[at] = hash
+    this.#used++
   }
 
   has(name: string): boolean {
     const hash = hashOf(name)
-    return holds(this.now, hash) || (this.before.length > 0 && holds(this.before, hash))
+    return holds(this.#now, hash) || (this.#before.length > 0 && holds(this.#before, hash))
   }
 }
 

@@ -14,10 +14,13 @@ export type Reached = { kind: 'folder'; folder: DirectoryHandle } | { kind: 'abs
  * this very folder, even if its path points elsewhere by now. On systems without links to open files, `unmoved` is the only protection.
  */
 export class DirectoryHandle implements AsyncDisposable {
-  private constructor(
-    private readonly handle: FileHandle,
-    private readonly path: string,
-  ) {}
+  readonly #handle: FileHandle
+  readonly #path: string
+
+  private constructor(handle: FileHandle, path: string) {
+    this.#handle = handle
+    this.#path = path
+  }
 
   /** Opens the folder with these names. `make` creates missing folders and is called for each. */
   static async reach(directory: string, names: readonly string[], make?: (path: string) => void): Promise<Reached> {
@@ -41,27 +44,27 @@ export class DirectoryHandle implements AsyncDisposable {
 
   /** Returns a path to the file of that name in this folder. */
   at(name: string): string {
-    return HAS_OPEN_FILES ? `${OPEN_FILES}/${this.handle.fd}/${name}` : join(this.path, name)
+    return HAS_OPEN_FILES ? `${OPEN_FILES}/${this.#handle.fd}/${name}` : join(this.#path, name)
   }
 
   /** Returns true if its path still leads to this folder. */
   async unmoved(): Promise<boolean> {
-    const now = await (HAS_OPEN_FILES ? readlink(`${OPEN_FILES}/${this.handle.fd}`) : realpath(this.path)).catch(() => undefined)
-    return now === this.path
+    const now = await (HAS_OPEN_FILES ? readlink(`${OPEN_FILES}/${this.#handle.fd}`) : realpath(this.#path)).catch(() => undefined)
+    return now === this.#path
   }
 
   names(): Promise<string[]> {
-    return readdir(HAS_OPEN_FILES ? `${OPEN_FILES}/${this.handle.fd}` : this.path)
+    return readdir(HAS_OPEN_FILES ? `${OPEN_FILES}/${this.#handle.fd}` : this.#path)
   }
 
   /** Syncs changes of the folder to disk. */
   async sync(): Promise<void> {
     // Some systems cannot sync directories.
-    await this.handle.sync().catch(() => undefined)
+    await this.#handle.sync().catch(() => undefined)
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    return this.handle.close()
+    return this.#handle.close()
   }
 
   async #below(name: string, make: (() => void) | undefined): Promise<Reached> {
@@ -75,7 +78,7 @@ export class DirectoryHandle implements AsyncDisposable {
     if (found && !found.isDirectory()) return { kind: 'refused', why: `${name} in its path is not a directory` }
     try {
       const handle = await open(this.at(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-      return { kind: 'folder', folder: new DirectoryHandle(handle, join(this.path, name)) }
+      return { kind: 'folder', folder: new DirectoryHandle(handle, join(this.#path, name)) }
     } catch (error) {
       return { kind: 'refused', why: `${name} in its path cannot be opened (${codeOf(error)})` }
     }
