@@ -1,4 +1,4 @@
-import type { Fact, Slot } from '@passover/schemas'
+import type { Fact, Priority } from '@passover/schemas'
 import type { z } from 'zod'
 import { withTimeout } from './clock/with-timeout.js'
 import { DisposableSet } from './collections/disposable-set.js'
@@ -35,7 +35,7 @@ import {
 } from './topology/topology.js'
 import type { AskOptions, Bus, Denied, EnsureAgent, Service, TopologyOptions } from './types/bus.js'
 import type { AckDecision, ConsumeSettings, Consumption, Delivery, WorkSource } from './types/deliveries.js'
-import type { ConsumerStanding, Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './types/inspection.js'
+import type { ConsumerStanding, Consuming, Inspection, PartsUsage, PriorityLoad, StreamUsage } from './types/inspection.js'
 import type { ObjectStore, Table } from './types/stores.js'
 import type {
   FollowOptions,
@@ -154,9 +154,9 @@ export class NatsBus implements Bus {
     return subscribeToReturns(this.#link, this.subjects, { subject: this.subjects.endings(subagent), onHeard })
   }
 
-  work(subagent: string, slot: Slot): WorkSource {
+  work(subagent: string, priority: Priority): WorkSource {
     const onClose = (source: AsyncDisposable) => this.#opened.drop(source)
-    return this.#opened.add(new StreamWorkSource({ ...this.#context, onClose }, subagent, slot))
+    return this.#opened.add(new StreamWorkSource({ ...this.#context, onClose }, subagent, priority))
   }
 
   async consume(
@@ -184,7 +184,7 @@ export class NatsBus implements Bus {
   async usage(): Promise<StreamUsage> {
     return streamUsage(await this.#time.info(), this.subjects)
   }
-  workload(subagent: string): Promise<SlotLoad[]> {
+  workload(subagent: string): Promise<PriorityLoad[]> {
     return workload(this.#api, this.subjects, subagent)
   }
   inspect(): Promise<Inspection> {

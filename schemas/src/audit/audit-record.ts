@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { capKeys, count, filled, jsonRecord, list, open, record, span, text, time } from '../base/bounded-types.js'
 import { passError } from '../base/errors.js'
-import { agentName, passId, passKey, SLOTS, storedId } from '../base/identifiers.js'
+import { agentName, PRIORITIES, passId, passKey, storedId } from '../base/identifiers.js'
 import { LIMITS } from '../base/limits.js'
 import { passOverMetadata } from '../pass/metadata.js'
 import { passStatus } from '../pass/return-context.js'
@@ -87,7 +87,7 @@ export const passRecord = open({
   status: passStatus,
   session_id: text(LIMITS.short).optional(),
   reason: text(LIMITS.line).optional(),
-  priority: z.enum(SLOTS).optional(),
+  priority: z.enum(PRIORITIES).optional(),
   /** The newest attempt; 0 before the work step. */
   attempt: count,
   digest: text(LIMITS.word).optional(),

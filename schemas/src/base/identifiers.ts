@@ -4,9 +4,9 @@ import { z } from 'zod'
 /** The name that the system itself signs with. Agents and persons cannot have it. */
 export const SYSTEM = 'passover'
 
-/** Priority slots, most urgent first. */
-export const SLOTS = ['high', 'medium', 'low'] as const
-export type Slot = (typeof SLOTS)[number]
+/** The priorities of a pass, most urgent first. A subagent has one queue of work for each. */
+export const PRIORITIES = ['high', 'medium', 'low'] as const
+export type Priority = (typeof PRIORITIES)[number]
 
 /** The three tokens that identify a pass; the subjects of its journal contain exactly these. */
 export interface PassKey {

@@ -1,13 +1,12 @@
 import { z } from 'zod'
 import { count, filled, list, open } from '../base/bounded-types.js'
-import { agentName, passId, SLOTS } from '../base/identifiers.js'
+import { agentName, PRIORITIES, passId } from '../base/identifiers.js'
 import { LIMITS } from '../base/limits.js'
 import { agentPairOverride, budget } from '../policy/policy.js'
 import { workContext } from './context.js'
 import { frequent, message } from './message.js'
 
-export const priority = z.enum(SLOTS)
-export type Priority = z.infer<typeof priority>
+export const priority = z.enum(PRIORITIES)
 
 export const OUTPUT_TYPES = ['decision', 'artifacts', 'report', 'mixed'] as const
 export const expectedOutputType = z.enum(OUTPUT_TYPES)

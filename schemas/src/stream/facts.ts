@@ -42,7 +42,7 @@ export interface Step {
   type: 'step'
   kind: StepKind
   key: PassKey
-  /** Fifth token of the subject: the system, a slot (work), or the worker's agent. */
+  /** Fifth token of the subject: the system, a priority (work), or the worker's agent. */
   by: string
   sequence: number
   time: number

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { count, filled, json, jsonRecord, list, record, text, time } from '../base/bounded-types.js'
 import { passError } from '../base/errors.js'
-import { agentName, passId, passKey, SLOTS } from '../base/identifiers.js'
+import { agentName, PRIORITIES, passId, passKey } from '../base/identifiers.js'
 import { LIMITS } from '../base/limits.js'
 import { message } from '../pass/message.js'
 import { originationEntry } from '../pass/metadata.js'
@@ -70,7 +70,7 @@ export const workControl = z.object({
   originating_agent_id: agentName,
   subagent_id: agentName,
   reason: text(LIMITS.line),
-  priority: z.enum(SLOTS),
+  priority: z.enum(PRIORITIES),
   /** Overall deadline, ms from the work step's server time; already limited by the remaining time of the parent. */
   timeout_ms: z.int().positive(),
   return_required: z.boolean(),

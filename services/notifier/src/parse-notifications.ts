@@ -23,7 +23,7 @@ import {
   journalFilter,
   type Notice,
   type PassKey,
-  SLOTS,
+  PRIORITIES,
   type Step,
   SYSTEM,
   sha256,
@@ -63,7 +63,7 @@ export async function countedAtLeader({ journal, subjects }: Bus, fact: Step | D
   // The server stored a return with this guard only because its journal was empty.
   if (!mayCount(fact) || journalBefore(fact) === 0) return 'nothing'
   if (fact.by === SYSTEM) return 'counts'
-  const works = await Promise.all(SLOTS.map((slot) => journal.newest(subjects.work(fact.key, slot))))
+  const works = await Promise.all(PRIORITIES.map((priority) => journal.newest(subjects.work(fact.key, priority))))
   const steps = works.flatMap((stored) => (stored ? [subjects.toFact(stored)] : []))
   return judgeReturnByWork(
     fact,

@@ -116,7 +116,7 @@ class Feeder {
       return_id: `return-${key.id}`,
     })
     if (admission.kind !== 'admit') throw new Error(`not admitted: ${JSON.stringify(admission)}`)
-    const { control, slot } = admission
+    const { control } = admission
     const headers = {
       [HEADER.digest]: digest,
       [HEADER.request]: String(sequence),
@@ -126,7 +126,7 @@ class Feeder {
     }
     const data = encode({ v: 1, control: packControl(control, 'work'), parts })
     const guard = { subject: subjects.journal(key), sequence: 0 }
-    this.store({ subject: subjects.work(key, slot), headers, data, guard }, (work) => {
+    this.store({ subject: subjects.work(key, control.priority), headers, data, guard }, (work) => {
       const now = this.bus.now()
       const output = completeOutput('done', { control, attempt: 1, started_at: now, completed_at: now })
       const brief = packOutput(output as never, key)

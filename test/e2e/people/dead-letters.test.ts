@@ -32,7 +32,7 @@ const context = (content = 'let a = 1') => ({ objective: 'look', files: [{ path:
 
 /** Its only attempt is taken and never finished. The server looks for lost deliveries only while somebody asks for more. */
 async function lose(key: PassKey): Promise<void> {
-  await using source = world.world.slot('medium', key.subagent)
+  await using source = world.world.workSource('medium', key.subagent)
   const isOver = async () => (await world.world.journal(key)).state === 'done'
   while (!(await isOver())) await source.pull({ batch: 1, expires_ms: 300 }, () => undefined)
 }

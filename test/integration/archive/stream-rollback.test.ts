@@ -10,7 +10,7 @@ import { Erasable, storeOf } from '../../support/fixtures/erasure.js'
 import { until } from '../../support/processes/until.js'
 
 /** The stream as it was before, under a running audit: restored from an older copy of its files, or by a server that has less (decision 55). */
-describe('audit: a stream that lost its end', () => {
+describe('audit: a stream that rolled back', () => {
   let fixture: AuditFixture
   let folder: string
   let older: string

@@ -73,7 +73,7 @@ it('reads, archives and dispatches messages that one server lost from the copies
   expect(dispatcher.stats()).toMatchObject({ admitted: 1 })
   // A worker does not get work that its durable consumer skips; that pass ends at its deadline.
   const delivered: Delivery[] = []
-  await world.slot('medium').pull({ batch: 10, expires_ms: 0 }, (delivery) => delivered.push(delivery))
+  await world.workSource('medium').pull({ batch: 10, expires_ms: 0 }, (delivery) => delivered.push(delivery))
   expect(delivered.map(({ subject }) => subject)).toEqual([bus.subjects.work(asked, 'medium')])
   expect(await world.end(worked)).toMatchObject({ error: { code: 'E010' } })
 }, 120_000)

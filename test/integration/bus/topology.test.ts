@@ -50,7 +50,7 @@ describe('the topology', () => {
     await consumers.delete('PASSOVER', 'work_scout_low')
     await bus.ensureAgent('scout', { subagent: true, max_attempts: 4, lease_ms: 2_000, lost: 'leave' })
     expect(await high()).toMatchObject({ ack_wait: 2_000_000_000, max_deliver: deliveriesOf(4) })
-    expect((await bus.workload('scout')).map(({ slot }) => slot)).toEqual(['high', 'medium'])
+    expect((await bus.workload('scout')).map(({ priority }) => priority)).toEqual(['high', 'medium'])
     await nc.close()
     await bus.ensureAgent('alice', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
     expect(await bus.workload('alice')).toEqual([])

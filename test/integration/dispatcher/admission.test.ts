@@ -32,7 +32,7 @@ describe('admission on one dispatcher', () => {
   })
   afterAll(() => world[Symbol.asyncDispose]())
 
-  test('a request becomes work in its slot, with control frame, headers and untouched parts', async () => {
+  test('a request becomes work of its priority, with control frame, headers and untouched parts', async () => {
     const { key, ...message } = world.request({
       priority: 'high',
       timeout_ms: 20_000,

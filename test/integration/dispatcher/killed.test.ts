@@ -162,7 +162,7 @@ describe.concurrent('a dispatcher killed between two of its steps, and another o
     expect(await first.died).toBe('SIGKILL')
     await world.dispatcher({ consumers_ms: 200 })
     expect(await agent.ask({}, { service: 'register', timeout_ms: 60_000 })).toEqual({ ok: true })
-    await until(async () => (await world.slot('low').created()) !== undefined, { what: 'its consumers are there' })
+    await until(async () => (await world.workSource('low').created()) !== undefined, { what: 'its consumers are there' })
     await world.work(await world.ask())
     await agent[Symbol.asyncDispose]()
   })
@@ -198,7 +198,7 @@ async function endedOnce(world: World, key: PassKey, code: string): Promise<void
 function pullAndForget(world: World) {
   let on = true
   const done = (async () => {
-    await using source = world.slot('medium')
+    await using source = world.workSource('medium')
     while (on) if ((await source.pull({ batch: 1, expires_ms: 300 }, () => undefined)) === 'failed') return
   })()
   return {

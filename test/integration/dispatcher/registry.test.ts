@@ -1,7 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { openBus } from '@passover/bus'
-import { agentRecord, type RegisterAnswer, registerAnswer, SLOTS } from '@passover/schemas'
+import { agentRecord, PRIORITIES, type RegisterAnswer, registerAnswer } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import { World } from '../../support/fixtures/dispatcher.js'
 import { until } from '../../support/processes/until.js'
@@ -30,7 +30,7 @@ describe('registration (decision 12)', () => {
     })
     const event = await world.bus.journal.message(before.last + 1)
     expect(event?.subject).toBe(world.bus.subjects.agent('passover'))
-    for (const slot of SLOTS) expect(await world.slot(slot).created()).toBeGreaterThan(0)
+    for (const priority of PRIORITIES) expect(await world.workSource(priority).created()).toBeGreaterThan(0)
     // Whichever dispatcher takes it, also one whose watch has not heard yet.
     for (let n = 0; n < 8; n++) await world.work(await world.ask())
     expect(await registerAs(world, 'audit')).toEqual({ ok: true })
@@ -109,7 +109,7 @@ describe('registration (decision 12)', () => {
     await using world = await World.start({ dispatchers: [{ registration: 'closed' }] })
     expect(await registerAs(world, 'audit')).toMatchObject({ ok: false, error: { code: 'E013' } })
     await world.agentRecord('audit')
-    await until(async () => (await world.slot('low').created()) !== undefined, { what: 'its consumers are made' })
+    await until(async () => (await world.workSource('low').created()) !== undefined, { what: 'its consumers are made' })
     expect(await registerAs(world, 'audit')).toEqual({ ok: true })
     expect((await world.end(await world.ask({ from: 'alice' }))).error).toMatchObject({
       code: 'E013',
@@ -151,13 +151,13 @@ describe('lost work consumers', () => {
     const manager = await jetstreamManager(nc)
     const lost_at = Date.now()
     await manager.consumers.delete('PASSOVER', 'work_audit_medium')
-    const created = await until(() => world.slot('medium').created(), { what: 'it is made again', deadline_ms: 60_000 })
+    const created = await until(() => world.workSource('medium').created(), { what: 'it is made again', deadline_ms: 60_000 })
     expect(created - lost_at).toBeGreaterThan(2_500)
     const info = await manager.consumers.info('PASSOVER', 'work_audit_medium')
     expect(info.config).toMatchObject({ deliver_policy: 'by_start_sequence', opt_start_seq: journal.last })
     await nc.close()
     const delivered: number[] = []
-    await using source = world.slot('medium')
+    await using source = world.workSource('medium')
     const take = (expires_ms: number) => source.pull({ batch: 1, expires_ms }, (delivery) => void delivered.push(delivery.sequence))
     expect(await take(30_000)).toBe('full')
     expect(await take(300)).toBe('empty')

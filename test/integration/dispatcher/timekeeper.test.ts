@@ -232,7 +232,7 @@ describe('work that the server gives up', () => {
     await world.agentRecord('audit')
     const key = await world.ask({ timeout_ms: 120_000 })
     const journal = await world.state(key, 'open')
-    await using source = world.slot('medium')
+    await using source = world.workSource('medium')
     let deliveries = 0
     const pulling = { on: true }
     const lost = (async () => {

@@ -20,7 +20,7 @@ async function register(world: World, subagent: string): Promise<void> {
 /** Its only attempt is taken and never finished, until the server says so. */
 async function giveUp(world: World, key: PassKey): Promise<void> {
   const advised = async () => (await world.bus.journal.newest(world.bus.subjects.advisories())) !== undefined
-  await using source = world.slot('medium', key.subagent)
+  await using source = world.workSource('medium', key.subagent)
   while (!(await advised())) await source.pull({ batch: 1, expires_ms: 300 }, () => undefined)
 }
 
@@ -58,7 +58,7 @@ describe('what died while nobody listened (nats-server#5564, murmur#34)', () => 
     await register(world, 'audit')
     const key = await world.ask()
     await world.state(key, 'open')
-    const source = world.slot('medium')
+    const source = world.workSource('medium')
     expect(await source.pull({ batch: 1, expires_ms: 30_000 }, () => undefined)).toBe('full')
     const taken = world.bus.now()
     await source[Symbol.asyncDispose]()

@@ -2,7 +2,7 @@ import { jetstreamManager } from '@nats-io/jetstream'
 import { connect } from '@nats-io/transport-node'
 import { deletePass } from '@passover/audit'
 import { encode, openBus } from '@passover/bus'
-import { HEADER, type PassKey, SLOTS, WIRE_VERSION } from '@passover/schemas'
+import { HEADER, type PassKey, PRIORITIES, WIRE_VERSION } from '@passover/schemas'
 import type { Pass, WorkerEvent } from '@passover/sdk'
 import { createAgent, type Faults } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -145,7 +145,7 @@ describe('rule 2: a worker fences unless it can be sure to be the first', () => 
     const { last } = await world.world.state(key, 'open')
     const nc = await connect({ servers: world.world.nats.servers })
     const manager = await jetstreamManager(nc)
-    for (const slot of SLOTS) await manager.consumers.delete('PASSOVER', world.world.bus.subjects.workConsumer(name, slot))
+    for (const priority of PRIORITIES) await manager.consumers.delete('PASSOVER', world.world.bus.subjects.workConsumer(name, priority))
     await nc.close()
     await world.world.bus.ensureAgent(name, { subagent: true, max_attempts: 3, lease_ms: 5_000, from: last })
     const attempts: number[] = []
@@ -161,7 +161,7 @@ describe('rule 2: a worker fences unless it can be sure to be the first', () => 
   test('deliveries that began nothing cost no attempt', async () => {
     const name = newName()
     const key = await admitted(name)
-    await using lost = world.world.slot('medium', name)
+    await using lost = world.world.workSource('medium', name)
     for (let n = 0; n < 3; n += 1) await lost.pull({ batch: 1, expires_ms: 30_000 }, (delivery) => delivery.nak())
     const agent = await world.agent(name)
     const attempts: number[] = []

@@ -99,7 +99,7 @@ let seen: Pick<
 let output: WorkOutput
 let stored: Record<string, unknown>
 let control: Record<string, unknown>
-let slot: string
+let priority: string
 let entry: Record<string, unknown>
 let metadata: Record<string, unknown>
 let agents: Record<string, unknown>[]
@@ -140,7 +140,7 @@ beforeAll(async () => {
   await lead.apply(output, { directory })
   const journal = await world.world.journal(key)
   if (journal.state !== 'done' || !journal.work) throw new Error('it did not end')
-  slot = journal.work.by
+  priority = journal.work.by
   control = (await world.world.control(journal.work.sequence)) as unknown as Record<string, unknown>
   const message = await bus.journal.message(Number(control.request_sequence))
   const body = decode(message?.data ?? new Uint8Array(0))
@@ -189,7 +189,7 @@ table('PassOverRequest', passOverRequest.shape, {
   subagent_id: same(() => seen.subagent, 'helper'),
   work_context: same(() => seen.context, CONTEXT),
   reason: same(() => [seen.reason, entry.reason], [ASKED.reason, ASKED.reason]),
-  priority: same(() => [slot, seen.priority], ['high', 'high']),
+  priority: same(() => [priority, seen.priority], ['high', 'high']),
   timeout_ms: () => {
     expect(seen.timeout_ms).toBe(20_000)
     expect(entry.policy_overrides).toMatchObject({ timeout_ms: 20_000 })

@@ -12,11 +12,11 @@ import {
   type LiveSubscription,
   type ObjectStore,
   type PartStore,
+  type PriorityLoad,
   type PublishMessage,
   type PublishResult,
   type ReceivedReturn,
   type Service,
-  type SlotLoad,
   type StoredMessage,
   StreamJournal,
   type StreamSubscription,
@@ -26,7 +26,7 @@ import {
   type Timing,
   type WorkSource,
 } from '@passover/bus'
-import { type Fact, SLOTS, type Slot } from '@passover/schemas'
+import { type Fact, PRIORITIES, type Priority } from '@passover/schemas'
 import type { z } from 'zod'
 import { EPOCH, timingOf } from '../world.js'
 import { type ApiQuery, leaderSays } from './api-requests.js'
@@ -168,8 +168,8 @@ export class SimBus implements Bus {
     }
   }
 
-  work(subagent: string, slot: Slot): WorkSource {
-    return new SimWorkSource(this, this.subjects.workConsumer(subagent, slot), slot)
+  work(subagent: string, priority: Priority): WorkSource {
+    return new SimWorkSource(this, this.subjects.workConsumer(subagent, priority), priority)
   }
   async consume(
     durable: string,
@@ -193,14 +193,14 @@ export class SimBus implements Bus {
     const ask = () => ({ messages: this.server.stream.last, bytes: 0, requests: this.server.requests })
     return this.must(await this.line.request(ask, TIMEOUT_MS), 'usage')
   }
-  async workload(subagent: string): Promise<SlotLoad[]> {
-    const load = (slot: Slot): SlotLoad[] => {
-      const consumer = this.server.consumers.get(this.subjects.workConsumer(subagent, slot))
+  async workload(subagent: string): Promise<PriorityLoad[]> {
+    const load = (priority: Priority): PriorityLoad[] => {
+      const consumer = this.server.consumers.get(this.subjects.workConsumer(subagent, priority))
       if (!consumer) return []
       const { waiting: idle, pending: running, delivered, created } = consumer
-      return [{ slot, idle, queued: 0, running, delivered, created }]
+      return [{ priority, idle, queued: 0, running, delivered, created }]
     }
-    return this.must(await this.line.request(() => SLOTS.flatMap(load), TIMEOUT_MS), 'workload')
+    return this.must(await this.line.request(() => PRIORITIES.flatMap(load), TIMEOUT_MS), 'workload')
   }
   inspect(): Promise<Inspection> {
     return Promise.reject(new Error('the simulation has no doctor'))

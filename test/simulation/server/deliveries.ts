@@ -1,5 +1,5 @@
 import type { AckDecision, Consumption, Delivery, MessageHeaders, PullEnd, PullOptions, WorkSource } from '@passover/bus'
-import type { Slot } from '@passover/schemas'
+import type { Priority } from '@passover/schemas'
 import type { SimBus } from './bus.js'
 import type { Handed, Pull, SimConsumer } from './consumer.js'
 import { TIMEOUT_MS } from './network-line.js'
@@ -121,13 +121,13 @@ class Puller {
 }
 
 export class SimWorkSource implements WorkSource {
-  readonly slot: Slot
+  readonly priority: Priority
   readonly #bus: SimBus
   readonly #durable: string
   readonly #puller: Puller
 
-  constructor(bus: SimBus, durable: string, slot: Slot) {
-    this.slot = slot
+  constructor(bus: SimBus, durable: string, priority: Priority) {
+    this.priority = priority
     this.#bus = bus
     this.#durable = durable
     this.#puller = new Puller(bus, durable)

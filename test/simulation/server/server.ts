@@ -8,7 +8,7 @@ import {
   type ReceivedReturn,
   type Subjects,
 } from '@passover/bus'
-import { SLOTS } from '@passover/schemas'
+import { PRIORITIES } from '@passover/schemas'
 import type { Spoilt } from '../plans/spoil.js'
 import type { World } from '../world.js'
 import { type ConsumerConfig, SimConsumer } from './consumer.js'
@@ -124,9 +124,9 @@ export class SimServer {
   }
 
   ensureWork(agent: string, how: EnsureAgent): void {
-    for (const slot of SLOTS) {
-      const filters = [this.subjects.allWork(agent, slot)]
-      const name = this.subjects.workConsumer(agent, slot)
+    for (const priority of PRIORITIES) {
+      const filters = [this.subjects.allWork(agent, priority)]
+      const name = this.subjects.workConsumer(agent, priority)
       if (how.lost === 'leave' && !this.consumers.has(name)) continue
       this.ensureConsumer({ name, filters, ack_wait_ms: how.lease_ms, max_deliver: deliveriesOf(how.max_attempts), from: how.from ?? 1 })
     }

@@ -7,7 +7,7 @@ import {
   type Part,
   type PassError,
   type PassKey,
-  type Slot,
+  type Priority,
   type WorkControl,
   type WorkOutput,
 } from '@passover/schemas'
@@ -88,11 +88,11 @@ export class Story {
     })
   }
 
-  work(slot: Slot = 'medium'): Promise<number> {
+  work(priority: Priority = 'medium'): Promise<number> {
     const headers = { [HEADER.timeout]: String(this.control().timeout_ms) }
     return this.#step({
       kind: 'work',
-      by: slot,
+      by: priority,
       body: { v: 1, control: this.control(), parts: this.#options.parts ?? splitContext(context).parts },
       headers,
     })

@@ -1,4 +1,4 @@
-import { HEADER, SLOTS, SYSTEM, sha256 } from '@passover/schemas'
+import { HEADER, PRIORITIES, SYSTEM, sha256 } from '@passover/schemas'
 import { CONTENT_TYPE, encode } from '../codec/codec.js'
 import { API } from '../permissions/grants.js'
 import type { Subjects } from '../subjects/subjects.js'
@@ -104,7 +104,7 @@ export function bounceProbes(subjects: Subjects, agent: string): BounceProbe[] {
   const toIt = { originator: NOBODY, subagent: agent, id: NOBODY }
   const direct = (subject: string): Attempt => ({ subject: `${API}.DIRECT.GET.${stream}.${subject}`, data: NOTHING })
   const guarded = (subject: string): Attempt => ({ subject, data: NOTHING, headers: GUARDED })
-  const consumers = [...SLOTS.map((slot) => subjects.workConsumer(agent, slot)), subjects.returnsConsumer(agent)]
+  const consumers = [...PRIORITIES.map((priority) => subjects.workConsumer(agent, priority)), subjects.returnsConsumer(agent)]
   const ask: Attempt = { subject: subjects.ask(agent), data: encode({ op: 'time' }), headers: BODY }
   return [
     { name: 'direct_get', text: 'the answer of a direct get', attempts: [direct(subjects.held(own)), direct(subjects.held(toIt))] },

@@ -98,10 +98,10 @@ describe('an ordered reader', () => {
     expect(following.position).toBe(4)
   })
 
-  it('of a stream that lost its end says so and goes on behind it', async () => {
+  it('reports that the stream rolled back, and continues at its new end', async () => {
     const server = fakeServer(2)
     const back: number[] = []
-    await using following = await reader(server, { onWentBack: (last) => void back.push(last) })
+    await using following = await reader(server, { onRollback: (last) => void back.push(last) })
     server.give(7, 1)
     server.give(9, 3)
     await settled()

@@ -21,8 +21,8 @@ export interface ReaderOptions {
   leader?: LeaderCopy | undefined
   /** Called in order, one message at a time. If it throws, it is called again with the same message, so nothing is skipped. */
   onMessage: (delivery: StreamDelivery) => void | Promise<void>
-  /** Called if the stream's last sequence is below the position: it is another stream, or lost its end. */
-  onWentBack?: (last: number) => void
+  /** Called if the stream's last sequence is below the position: it rolled back, or is another stream. */
+  onRollback?: (last: number) => void
 }
 
 const WINDOW = 512
@@ -163,7 +163,7 @@ export class OrderedConsumer implements StreamSubscription {
     if (last >= this.#position && !isOther) return
     this.#position = isOther || this.#options.start === 'last_per_subject' ? 0 : last
     this.#dispatcher.forget()
-    this.#options.onWentBack?.(this.#position)
+    this.#options.onRollback?.(this.#position)
   }
 
   async #make(): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Slot } from '@passover/schemas'
+import type { Priority } from '@passover/schemas'
 import type { Connection } from '../connection/connection.js'
 import type { JetStreamApi } from '../messaging/jetstream-api.js'
 import { API_ERROR } from '../messaging/jetstream-api.js'
@@ -16,15 +16,15 @@ interface SourceContext {
 
 /** One of a subagent's three work consumers. The dispatcher creates them; workers only bind to them. */
 export class StreamWorkSource implements WorkSource {
-  readonly slot: Slot
+  readonly priority: Priority
   readonly #api: JetStreamApi
   readonly #puller: Puller
   readonly #info: string
   readonly #onClose: (source: AsyncDisposable) => void
 
-  constructor(context: SourceContext, subagent: string, slot: Slot) {
-    const consumer = context.subjects.workConsumer(subagent, slot)
-    this.slot = slot
+  constructor(context: SourceContext, subagent: string, priority: Priority) {
+    const consumer = context.subjects.workConsumer(subagent, priority)
+    this.priority = priority
     this.#onClose = context.onClose
     this.#api = context.api
     this.#info = `CONSUMER.INFO.${context.subjects.stream}.${consumer}`

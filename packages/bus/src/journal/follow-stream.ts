@@ -11,7 +11,7 @@ import { JournalReader } from './journal-reader.js'
 /** Reads the main stream. Passes on each message with the facts from its subject and headers. */
 export function followStream(
   { link, api, subjects }: BusContext,
-  { filters, from, headers_only, in_gulps, onWentBack }: FollowOptions,
+  { filters, from, headers_only, in_gulps, onRollback }: FollowOptions,
   onMessage: (stored: StoredMessage, fact: Fact) => void | Promise<void>,
 ): Promise<OrderedConsumer> {
   const { stream } = subjects
@@ -33,9 +33,9 @@ export function followStream(
       in_gulps,
       ...(isClustered && { leader: new LeaderCopy(journals, filters) }),
       onMessage: headers_only ? whole : (stored) => onMessage(stored, subjects.toFact(stored)),
-      onWentBack: (last) => {
+      onRollback: (last) => {
         link.report(new BusReadError(`stream ${stream} rolled back to ${last}`, 'refused_by_server'))
-        onWentBack?.(last)
+        onRollback?.(last)
       },
     },
   )

@@ -1,5 +1,5 @@
 import type { PassKey, Step } from '@passover/schemas'
-import { EVENT_KINDS, type EventKind, HEADER, SLOTS, SYSTEM } from '@passover/schemas'
+import { EVENT_KINDS, type EventKind, HEADER, PRIORITIES, SYSTEM } from '@passover/schemas'
 import type { Timing } from '../clock/timing.js'
 import { API_ERROR, type ApiReply } from '../messaging/jetstream-api.js'
 import type { Subjects } from '../subjects/subjects.js'
@@ -122,7 +122,7 @@ export class JournalReader {
   /** Returns every subject that a correct journal can contain. */
   #exact(key: PassKey): string[] {
     const s = this.#subjects
-    const works = SLOTS.map((slot) => s.work(key, slot))
+    const works = PRIORITIES.map((priority) => s.work(key, priority))
     return [s.held(key), ...works, s.fence(key, key.subagent), s.return(key, key.subagent), s.return(key, SYSTEM)]
   }
 

@@ -1,4 +1,4 @@
-import { SLOTS } from '@passover/schemas'
+import { PRIORITIES } from '@passover/schemas'
 import type { Subjects } from '../subjects/subjects.js'
 import { BUCKETS } from '../topology/configs.js'
 
@@ -32,7 +32,10 @@ export function makeTopology(subjects: Subjects): Grant[] {
 
 /** Names the consumers of all agents: for their work and for their durable returns. */
 export function agentsConsumers({ subjects, agents }: PermissionContext): string[] {
-  return listed(agents).flatMap((agent) => [...SLOTS.map((slot) => subjects.workConsumer(agent, slot)), subjects.returnsConsumer(agent)])
+  return listed(agents).flatMap((agent) => [
+    ...PRIORITIES.map((priority) => subjects.workConsumer(agent, priority)),
+    subjects.returnsConsumer(agent),
+  ])
 }
 
 /** Denies changing, deleting or draining the consumers of others. For principals that may create readers. */

@@ -1,5 +1,5 @@
 import type { Permissions, ServerUser } from '@passover/nats-server'
-import { SLOTS, STEP_KINDS, SYSTEM } from '@passover/schemas'
+import { PRIORITIES, STEP_KINDS, SYSTEM } from '@passover/schemas'
 import { inboxPrefixOf, type Subjects } from '../subjects/subjects.js'
 import { BUCKETS, DECISIONS, DISPATCHER, NOTIFIERS, wantedStreams } from '../topology/configs.js'
 import {
@@ -137,7 +137,7 @@ function subagentGrants(name: string, subjects: Subjects): Grant[] {
     ...['started', 'progress', 'late'].map((kind) =>
       publish(subjects.pattern('event', '*', name, '*', kind, name), `report on its work: ${kind}`),
     ),
-    ...SLOTS.flatMap((slot) => takeFrom(stream, subjects.workConsumer(name, slot), `receive its work (${slot})`)),
+    ...PRIORITIES.flatMap((priority) => takeFrom(stream, subjects.workConsumer(name, priority), `receive its work (${priority})`)),
     ...STEP_KINDS.map((kind) => direct(stream, subjects.pattern(kind, '*', name, '>'), 'read journals of passes to it')),
     publish(`$KV.${subjects.bucket('presence')}.${name}.*`, 'write its heartbeat'),
     subscribe(subjects.endings(name), 'receive notice that a pass it works on was ended'),
@@ -186,7 +186,7 @@ function dispatcherGrants(context: PermissionContext): Grant[] {
   const { stream } = subjects
   return [
     publish(subjects.pattern('held', '*', '*', '*', SYSTEM), 'hold a pass'),
-    ...SLOTS.map((slot) => publish(subjects.pattern('work', '*', '*', '*', slot), 'admit a pass')),
+    ...PRIORITIES.map((priority) => publish(subjects.pattern('work', '*', '*', '*', priority), 'admit a pass')),
     publish(subjects.pattern('return', '*', '*', '*', SYSTEM), 'refuse, time out, cancel'),
     ...['dead_letter', 'violation'].map((kind) => publish(subjects.pattern('event', '*', '*', '*', kind, SYSTEM), `record: ${kind}`)),
     publish(subjects.agent(SYSTEM), 'record open registrations'),

@@ -1,5 +1,5 @@
 import type { PassKey } from '@passover/schemas'
-import { EVENT_KINDS, SLOTS, STEP_KINDS } from '@passover/schemas'
+import { EVENT_KINDS, PRIORITIES, STEP_KINDS } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { RawHeaders } from '../wire/headers.js'
@@ -166,7 +166,7 @@ describe('subjects', () => {
     expect(matches(s.endings('audit'), s.returned(k, 'passover'))).toBe(true)
     expect(matches(s.endings('audit'), s.returned(k, 'audit'))).toBe(false)
     expect(s.badId(7)).toBe('bad-000000007')
-    for (const slot of SLOTS) expect(matches(s.allWork('audit', slot), s.work(k, slot))).toBe(true)
+    for (const priority of PRIORITIES) expect(matches(s.allWork('audit', priority), s.work(k, priority))).toBe(true)
   })
 
   it('keep namespaces apart in bucket and stream names', () => {

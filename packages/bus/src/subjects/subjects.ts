@@ -1,4 +1,4 @@
-import type { EventKind, Fact, PassKey, Slot, StepKind } from '@passover/schemas'
+import type { EventKind, Fact, PassKey, Priority, StepKind } from '@passover/schemas'
 import { STEP_KINDS, SYSTEM } from '@passover/schemas'
 import { distrust, type Published } from '../wire/message-origin.js'
 import type { Guard, StoredMessage } from '../wire/messages.js'
@@ -41,8 +41,8 @@ export class Subjects {
   held(key: PassKey): string {
     return this.step('held', key, SYSTEM)
   }
-  work(key: PassKey, slot: Slot): string {
-    return this.step('work', key, slot)
+  work(key: PassKey, priority: Priority): string {
+    return this.step('work', key, priority)
   }
   fence(key: PassKey, worker: string): string {
     return this.step('fence', key, worker)
@@ -122,8 +122,8 @@ export class Subjects {
   allEvents(kind: EventKind): string {
     return `${this.prefix}event.*.*.*.${kind}.*`
   }
-  allWork(subagent: string, slot: Slot): string {
-    return `${this.prefix}work.*.${name(subagent)}.*.${slot}`
+  allWork(subagent: string, priority: Priority): string {
+    return `${this.prefix}work.*.${name(subagent)}.*.${priority}`
   }
   advisories(): string {
     return `${ADVISORY}.${this.stream}.*`
@@ -194,8 +194,8 @@ export class Subjects {
   allReturns(originator: string): string {
     return `${this.prefix}return.${name(originator)}.*.*.*`
   }
-  workConsumer(agent: string, slot: Slot): string {
-    return `work_${name(agent)}_${slot}`
+  workConsumer(agent: string, priority: Priority): string {
+    return `work_${name(agent)}_${priority}`
   }
 
   parse(subject: string): ParsedSubject {

@@ -1,4 +1,4 @@
-import { PRESENCE_MAX_AGE_MS, PRESENCE_MAX_BYTES, PRESENCE_PLACES, type Slot } from '@passover/schemas'
+import { PRESENCE_MAX_AGE_MS, PRESENCE_MAX_BYTES, PRESENCE_PLACES, type Priority } from '@passover/schemas'
 import type { Subjects } from '../subjects/subjects.js'
 import type { TopologyOptions } from '../types/bus.js'
 import type { Config } from './config-diff.js'
@@ -137,15 +137,15 @@ export function deliveriesOf(max_attempts: number): number {
 }
 
 /** Configuration of one of a subagent's three work consumers. */
-export function workConfig(subjects: Subjects, slot: Slot, agent: AgentTopology & { agent: string }): Config {
+export function workConfig(subjects: Subjects, priority: Priority, agent: AgentTopology & { agent: string }): Config {
   const { from } = agent
   const begin = from === undefined ? { deliver_policy: 'all' } : { deliver_policy: 'by_start_sequence', opt_start_seq: Math.max(1, from) }
   return {
-    durable_name: subjects.workConsumer(agent.agent, slot),
+    durable_name: subjects.workConsumer(agent.agent, priority),
     ...begin,
     ack_policy: 'explicit',
     replay_policy: 'instant',
-    filter_subjects: [subjects.allWork(agent.agent, slot)],
+    filter_subjects: [subjects.allWork(agent.agent, priority)],
     ack_wait: agent.lease_ms * NS_PER_MS,
     max_deliver: deliveriesOf(agent.max_attempts),
     max_ack_pending: 100_000,

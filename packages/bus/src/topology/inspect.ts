@@ -1,9 +1,9 @@
-import { SLOTS } from '@passover/schemas'
+import { PRIORITIES } from '@passover/schemas'
 import type { Connection } from '../connection/connection.js'
 import type { JetStreamApi } from '../messaging/jetstream-api.js'
 import type { Subjects } from '../subjects/subjects.js'
 import { BusReadError } from '../types/errors.js'
-import type { AccountLimits, ConsumerStanding, Consuming, Inspection, SlotLoad } from '../types/inspection.js'
+import type { AccountLimits, ConsumerStanding, Consuming, Inspection, PriorityLoad } from '../types/inspection.js'
 import { topologyDifferences } from './topology.js'
 
 interface ConsumerInfo {
@@ -43,14 +43,14 @@ interface StreamInfo {
 const NS_PER_MS = 1_000_000
 
 /** Returns the state of a subagent's work consumers, without those that do not exist. */
-export async function workload(api: JetStreamApi, subjects: Subjects, subagent: string): Promise<SlotLoad[]> {
+export async function workload(api: JetStreamApi, subjects: Subjects, subagent: string): Promise<PriorityLoad[]> {
   const loads = await Promise.all(
-    SLOTS.map(async (slot): Promise<SlotLoad[]> => {
-      const reply = await api.call<ConsumerInfo>(`CONSUMER.INFO.${subjects.stream}.${subjects.workConsumer(subagent, slot)}`)
+    PRIORITIES.map(async (priority): Promise<PriorityLoad[]> => {
+      const reply = await api.call<ConsumerInfo>(`CONSUMER.INFO.${subjects.stream}.${subjects.workConsumer(subagent, priority)}`)
       if (!reply.ok) return []
       const { created, num_waiting, num_pending, num_ack_pending, delivered } = reply.value
       const counts = { idle: num_waiting, queued: num_pending, running: num_ack_pending, delivered: delivered.stream_seq }
-      return [{ slot, ...counts, created: Date.parse(created) }]
+      return [{ priority, ...counts, created: Date.parse(created) }]
     }),
   )
   return loads.flat()
@@ -67,7 +67,7 @@ export async function listReturnConsumers(api: JetStreamApi, subjects: Subjects)
 export async function findMissingConsumers(api: JetStreamApi, subjects: Subjects, agents: readonly Consuming[]): Promise<string[]> {
   const names = new Set(await listed<string>(api, `CONSUMER.NAMES.${subjects.stream}`, 'consumers'))
   const wanted = ({ name, work, returns }: Consuming) => [
-    ...(work ? SLOTS.map((slot) => subjects.workConsumer(name, slot)) : []),
+    ...(work ? PRIORITIES.map((priority) => subjects.workConsumer(name, priority)) : []),
     ...(returns ? [subjects.returnsConsumer(name)] : []),
   ]
   return agents.filter((agent) => wanted(agent).some((consumer) => !names.has(consumer))).map(({ name }) => name)

@@ -1,4 +1,4 @@
-import { SLOTS } from '@passover/schemas'
+import { PRIORITIES } from '@passover/schemas'
 import type { JetStreamApi } from '../messaging/jetstream-api.js'
 import { API_ERROR } from '../messaging/jetstream-api.js'
 import type { Subjects } from '../subjects/subjects.js'
@@ -256,7 +256,7 @@ export async function ensureAgent(api: JetStreamApi, subjects: Subjects, agent: 
   await ensureParts(api, subjects, agent)
   if (!agent.subagent) return
   const ensure = agent.lost === 'leave' ? tuneConsumer : ensureConsumer
-  await Promise.all(SLOTS.map((slot) => ensure(api, subjects.stream, workConfig(subjects, slot, agent))))
+  await Promise.all(PRIORITIES.map((priority) => ensure(api, subjects.stream, workConfig(subjects, priority, agent))))
 }
 
 /**

@@ -1,10 +1,10 @@
-import type { Fact, PassKey, Slot } from '@passover/schemas'
+import type { Fact, PassKey, Priority } from '@passover/schemas'
 import type { z } from 'zod'
 import type { Subjects } from '../subjects/subjects.js'
 import type { PublishMessage, PublishResult, StoredMessage } from '../wire/messages.js'
 import type { AckDecision, ConsumeSettings, Consumption, Delivery, WorkSource } from './deliveries.js'
 import type { NoReply } from './errors.js'
-import type { ConsumerStanding, Consuming, Inspection, PartsUsage, SlotLoad, StreamUsage } from './inspection.js'
+import type { ConsumerStanding, Consuming, Inspection, PartsUsage, PriorityLoad, StreamUsage } from './inspection.js'
 import type { Journal } from './journal.js'
 import type { ObjectStore, PartStore, Table } from './stores.js'
 import type { FollowOptions, LiveSubscription, ReceivedReturn, StreamSubscription, SubscribeOptions, WaitedFor } from './subscriptions.js'
@@ -62,7 +62,7 @@ export interface Bus extends AsyncDisposable {
   subscribeIntermediateSteps(originator: string, onDetour: (key: PassKey) => void): Promise<LiveSubscription>
   /** Subscribes to system returns for passes that `subagent` works on: `returned.*.*.*.<subagent>.passover`. */
   subscribeTerminations(subagent: string, onHeard: (heard: ReceivedReturn) => void): Promise<LiveSubscription>
-  work(subagent: string, slot: Slot): WorkSource
+  work(subagent: string, priority: Priority): WorkSource
   /** Processes a durable consumer's deliveries, at most `concurrency` at a time. */
   consume(durable: string, handler: (delivery: Delivery) => Promise<AckDecision>, options?: ConsumeSettings): Promise<Consumption>
   follow(options: FollowOptions, onMessage: (stored: StoredMessage, fact: Fact) => void | Promise<void>): Promise<StreamSubscription>
@@ -71,7 +71,7 @@ export interface Bus extends AsyncDisposable {
   /** Returns the fill level of the stream (`max_bytes` is `undefined` if it has no limit of its own), and whether it accepts requests. */
   usage(): Promise<StreamUsage>
   /** Returns the state of a subagent's three work consumers, [] if it has none. */
-  workload(subagent: string): Promise<SlotLoad[]>
+  workload(subagent: string): Promise<PriorityLoad[]>
   /** Collects the data for `passover doctor`. Missing resources are reported, not thrown. */
   inspect(): Promise<Inspection>
   /** Reason why the server refuses every write, as of its last response to this process; `undefined` if it accepts writes. */

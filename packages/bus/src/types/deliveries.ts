@@ -1,4 +1,4 @@
-import type { Slot } from '@passover/schemas'
+import type { Priority } from '@passover/schemas'
 import type { StoredMessage } from '../wire/messages.js'
 
 /** A delivery that must be answered. */
@@ -47,7 +47,7 @@ export type PullEnd = 'full' | 'empty' | 'gone' | 'failed'
 
 /** One of a subagent's three work consumers. Disposing it ends its pulls at once: nothing more is delivered for them. */
 export interface WorkSource extends AsyncDisposable {
-  readonly slot: Slot
+  readonly priority: Priority
   pull(options: PullOptions, onDelivery: (delivery: Delivery) => void): Promise<PullEnd>
   /** Queries the server time at which the consumer was created. `undefined` if it does not exist. */
   created(): Promise<number | undefined>

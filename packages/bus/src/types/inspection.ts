@@ -1,7 +1,7 @@
-import type { Slot } from '@passover/schemas'
+import type { Priority } from '@passover/schemas'
 
-export interface SlotLoad {
-  slot: Slot
+export interface PriorityLoad {
+  priority: Priority
   /** Number of waiting pulls, that is of idle places of workers. */
   idle: number
   /** Number of work messages not yet delivered, and of those delivered but not acknowledged. */

@@ -9,8 +9,8 @@ export interface FollowOptions {
   headers_only?: boolean
   /** Under load reads some 20 ms late, many messages at a time: cheaper for the server and for the reader. */
   in_gulps?: boolean
-  /** Called if the stream's last sequence is below the position: it is another stream, or lost its end. The position is then that sequence. */
-  onWentBack?: (last: number) => void
+  /** Called if the stream's last sequence is below the position: it rolled back, or is another stream. The position is then that sequence. */
+  onRollback?: (last: number) => void
 }
 
 /**

@@ -19,7 +19,7 @@ interface Journal {
 }
 
 const STEPS = ['held', 'work', 'fence', 'return']
-const SLOTS = ['high', 'medium', 'low']
+const PRIORITIES = ['high', 'medium', 'low']
 
 /** Judges the messages of a stream. `now` is the server's time in milliseconds. */
 export function judge(records: Iterable<StoredMessage>, now: number, options: CheckerOptions = {}): Judgement {
@@ -113,7 +113,7 @@ class Judging {
     const expiry = step.kind === 'return' && system && record.header('Passover-Code') === 'E005'
     if (state.at === 'none' && !expiry && this.#tooLate(record, step)) return 'its id was past its window'
     if (step.kind === 'held') return state.at === 'none' && system ? undefined : `held when ${state.at}`
-    if (step.kind === 'work') return state.at !== 'open' && SLOTS.includes(step.by) ? undefined : `work when ${state.at}`
+    if (step.kind === 'work') return state.at !== 'open' && PRIORITIES.includes(step.by) ? undefined : `work when ${state.at}`
     if (step.kind === 'fence') {
       if (state.at !== 'open' || step.by !== step.subagent) return `fence when ${state.at}`
       return attempt === state.attempt + 1 ? undefined : `attempt ${attempt} after ${state.attempt}`

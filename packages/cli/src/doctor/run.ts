@@ -147,7 +147,7 @@ async function checkAgents(bus: Bus, { consumers, revoked, policy }: Known): Pro
   const checks = agents.flatMap(({ agent, originated }) => checkRevoked(agent, originated, revoked))
   for (const { agent, open, waiting: unstarted } of agents.filter(({ agent }) => agent.roles.subagent)) {
     const { name } = agent
-    const own = consumers.filter((consumer) => ['high', 'medium', 'low'].some((slot) => consumer === `work_${name}_${slot}`))
+    const own = consumers.filter((consumer) => ['high', 'medium', 'low'].some((priority) => consumer === `work_${name}_${priority}`))
     if (own.length < 3)
       checks.push(
         broken(

@@ -9,7 +9,7 @@ describe('admit', () => {
     const admission = admit(admitInput())
     if (admission.kind !== 'admit') throw new Error(admission.kind)
     expect(workControl.parse(admission.control)).toEqual(admission.control)
-    expect(admission.slot).toBe('medium')
+    expect(admission.control.priority).toBe('medium')
     expect(admission.control).toMatchObject({
       id: KEY.id,
       originating_agent_id: 'alice',
@@ -68,8 +68,8 @@ describe('admit', () => {
     const admission = admit(admitInput({ request: asked, trace_id: 'trace-1', reply_type: 'json' }))
     expect(admission).toMatchObject({
       kind: 'admit',
-      slot: 'high',
       control: {
+        priority: 'high',
         timeout_ms: 90_000,
         constraints: ['no_external_calls'],
         expected_output_type: 'report',
@@ -233,7 +233,7 @@ describe('admit', () => {
     it('admits what was approved, within what is left', () => {
       const root = held({ policy: hold, request: request({ priority: 'low' }) }).control
       const later = approveHeld(root, T0 + 80_000_000)
-      expect(later).toMatchObject({ kind: 'admit', slot: 'low', control: { timeout_ms: 30_000 } })
+      expect(later).toMatchObject({ kind: 'admit', control: { priority: 'low', timeout_ms: 30_000 } })
       expect(later.kind === 'admit' && later.keep({ name: 'messages' })).toBe(true)
       const child = held(childInput({ policy: hold })).control
       expect(approveHeld(child, T0 + 20_000)).toMatchObject({ kind: 'admit', control: { timeout_ms: 10_000 } })

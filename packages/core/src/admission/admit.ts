@@ -1,4 +1,4 @@
-import type { EffectivePolicy, PassError, PassKey, Slot, WorkControl } from '@passover/schemas'
+import type { EffectivePolicy, PassError, PassKey, Priority, WorkControl } from '@passover/schemas'
 import { passError } from '../errors.js'
 import { type Budgeted, budgeted, budgetFault } from '../limits/check-budget.js'
 import { limitFault } from '../limits/check-limits.js'
@@ -14,7 +14,7 @@ import { underPolicy } from './refusal-rule.js'
 import { rightsOf } from './rights.js'
 import type { Admission, AdmitInput } from './types.js'
 
-const DEFAULT_SLOT: Slot = 'medium'
+const DEFAULT_PRIORITY: Priority = 'medium'
 
 /**
  * Decides if a request becomes work, waits for a person, or is refused (docs/architecture/dispatcher.md#admission). Ancestry, deadline, rights and
@@ -75,7 +75,7 @@ export function admit(input: AdmitInput): Admission {
     const rest = Math.max(1, restOf(bound.deadline, input.now))
     return { kind: 'hold', control, expires_ms: Math.min(effective.approval_expires_ms, rest) }
   }
-  return { kind: 'admit', control, slot: control.priority, keep: keeps(effective) }
+  return { kind: 'admit', control, keep: keeps(effective) }
 }
 
 /** Returns what a held pass becomes after its approval. Its timeout counts from now; its parent's deadline keeps running while it is held. */
@@ -83,7 +83,7 @@ export function approveHeld(control: WorkControl, now: number): Admission {
   const rest = restOf(control.parent_deadline, now)
   if (rest <= 0) return refuse(passError('E013', 'Approved too late: the deadline of its parent has passed', { approval: 'expired' }))
   const timeout_ms = Math.min(control.timeout_ms, rest)
-  return { kind: 'admit', control: { ...control, timeout_ms }, slot: control.priority, keep: keeps(control.policy) }
+  return { kind: 'admit', control: { ...control, timeout_ms }, keep: keeps(control.policy) }
 }
 
 function refuse(error: PassError): Admission {
@@ -148,7 +148,7 @@ function controlOf(input: AdmitInput, decided: Decided): WorkControl {
     originating_agent_id: subject.originator,
     subagent_id: subject.subagent,
     reason: request.reason,
-    priority: request.priority ?? DEFAULT_SLOT,
+    priority: request.priority ?? DEFAULT_PRIORITY,
     timeout_ms: Math.max(1, timeout_ms),
     return_required: request.return_required,
     auto_apply_on_success: request.override?.auto_apply ?? request.auto_apply_on_success ?? false,

@@ -1,4 +1,4 @@
-import type { AgentRecord, Part, PassError, PassOverPreferences, RequestControl, Slot, WorkControl } from '@passover/schemas'
+import type { AgentRecord, Part, PassError, PassOverPreferences, RequestControl, WorkControl } from '@passover/schemas'
 import type { JournalState } from '../journal/state-machine.js'
 import type { ChargeResult } from '../limits/budget-ledger.js'
 import type { PassCounts } from '../limits/limit-counters.js'
@@ -46,7 +46,7 @@ export interface ParentPass {
 
 export type Admission =
   /** `keep` selects the parts that the policy lets through. */
-  | { kind: 'admit'; control: WorkControl; slot: Slot; keep: (part: { name: string }) => boolean }
+  | { kind: 'admit'; control: WorkControl; keep: (part: { name: string }) => boolean }
   | { kind: 'hold'; control: WorkControl; expires_ms: number }
   | { kind: 'refuse'; error: PassError }
   /** A limit is set, but its counts are not loaded yet. */

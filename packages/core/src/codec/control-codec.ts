@@ -1,4 +1,4 @@
-import type { ControlFrame, PassKey, Slot, Step, WorkControl } from '@passover/schemas'
+import type { ControlFrame, PassKey, Priority, Step, WorkControl } from '@passover/schemas'
 import { openPolicy, packPolicy } from './policy-codec.js'
 
 /** Fields of a step, from its subject and headers, that determine fields of the control frame. */
@@ -35,7 +35,7 @@ export function openControl(frame: ControlFrame, step: FramedStep): WorkControl 
     originating_agent_id: key.originator,
     subagent_id: key.subagent,
     reason: '',
-    priority: step.by as Slot,
+    priority: step.by as Priority,
     timeout_ms: step.timeout_ms ?? policy.timeout_ms,
     return_required: true,
     auto_apply_on_success: false,

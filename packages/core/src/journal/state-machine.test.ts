@@ -52,7 +52,7 @@ describe('next', () => {
     ['a return of a stranger', [step('work', 1), step('return', 2, { by: 'mallory' })], 'a return by mallory'],
     ['a fence of a stranger', [step('work', 1), step('fence', 2, { by: 'mallory' })], 'a fence by mallory'],
     ['a worker that says it is attempt 0', [step('work', 1), step('return', 2, { attempt: 0 })], 'a return of attempt 0 in attempt 1'],
-    ['an unknown slot', [step('work', 1, { by: 'urgent' })], 'work in an unknown slot urgent'],
+    ['an unknown priority', [step('work', 1, { by: 'urgent' })], 'work in an unknown slot urgent'],
     ['work of an expired id', [step('work', 1, { time: T0 + WINDOW + 1 })], 'a first step after its id expired'],
   ])('ignores %s, but guards on it', (_, steps, why) => {
     const { journal, ignored } = foldJournal(steps, RULES)

@@ -1,4 +1,4 @@
-import { idTime, SLOTS, type Step, SYSTEM } from '@passover/schemas'
+import { idTime, PRIORITIES, type Step, SYSTEM } from '@passover/schemas'
 import { DEFAULT_TIMEOUT_MS } from '../policy/fields.js'
 import { isExpiry } from './request-matching.js'
 
@@ -81,7 +81,7 @@ const IMPOSSIBLE: Record<Step['kind'], (journal: Live, step: Step) => string | u
     return journal.state === 'none' ? undefined : `held when ${journal.state}`
   },
   work: (journal, step) => {
-    if (!SLOTS.some((slot) => slot === step.by)) return `work in an unknown slot ${step.by}`
+    if (!PRIORITIES.some((priority) => priority === step.by)) return `work in an unknown slot ${step.by}`
     return journal.state === 'open' ? 'a second work' : undefined
   },
   fence: (journal, step) => {

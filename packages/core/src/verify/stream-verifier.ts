@@ -307,7 +307,8 @@ interface Found {
 }
 
 /**
- * Returns the agent or person who wrote a message, or `undefined` for a service. Work and held steps are written by a service: their `by` is a slot.
+ * Returns the agent or person who wrote a message, or `undefined` for a service. Work and held steps are written by a service: their `by` names a
+ * priority or the system.
  */
 function writerOf({ kind, by, sender, originator }: Found): string | undefined {
   const writer = kind === 'work' || kind === 'held' ? undefined : (by ?? sender ?? originator)

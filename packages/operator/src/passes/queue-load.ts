@@ -19,10 +19,10 @@ export function openQueued({ queued, running }: Pick<Load, 'queued' | 'running'>
 
 /** Returns the load of a subagent's queue over its three priorities. */
 export async function totalLoad(bus: Bus, subagent: string): Promise<Load> {
-  const slots = await bus.workload(subagent)
+  const priorities = await bus.workload(subagent)
   return {
-    idle: Math.max(0, ...slots.map(({ idle }) => idle)),
-    queued: slots.reduce((sum, { queued }) => sum + queued, 0),
-    running: slots.reduce((sum, { running }) => sum + running, 0),
+    idle: Math.max(0, ...priorities.map(({ idle }) => idle)),
+    queued: priorities.reduce((sum, { queued }) => sum + queued, 0),
+    running: priorities.reduce((sum, { running }) => sum + running, 0),
   }
 }

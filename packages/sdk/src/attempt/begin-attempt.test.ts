@@ -59,7 +59,7 @@ async function redelivered(meanwhile: (server: Server) => unknown, attempt = 2, 
   const delivery = { delivered: 2, sequence: 5, time: STORED_AT, headers: new Map(), consumer_sequence: 1 }
   const delivered = {
     key,
-    slot: 'medium',
+    priority: 'medium',
     delivery,
     max_attempts: 3,
     timeout_ms: TIMEOUT_MS,

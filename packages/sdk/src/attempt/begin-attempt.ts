@@ -1,6 +1,6 @@
 import { type Bus, type Delivery, encode, type PublishMessage, type WorkSource } from '@passover/bus'
 import { firstStepIsLate, type JournalRules } from '@passover/core'
-import { HEADER, type PassKey, type Slot, type Step, SYSTEM, soundTraceparent } from '@passover/schemas'
+import { HEADER, type PassKey, type Priority, type Step, SYSTEM, soundTraceparent } from '@passover/schemas'
 import { isLateFirst, type ViewRules, viewJournal } from '../journal/journal-view.js'
 import { type Deps, sleep } from '../runtime/dependencies.js'
 import { type AttemptDecision, type DeliveryFacts, decideAttempt, FRESH_MS, isOver, isSuspect } from './decide-attempt.js'
@@ -31,7 +31,7 @@ export interface SuspectRank {
 
 export interface WorkDelivery {
   key: PassKey
-  slot: Slot
+  priority: Priority
   delivery: Delivery
   max_attempts: number
   timeout_ms: number
@@ -50,7 +50,7 @@ export type AttemptStart = Exclude<AttemptDecision, { kind: 'read' | 'fence' }>
 export function beginAttempt(context: AttemptContext, work: WorkDelivery): AttemptStart | Promise<AttemptStart> {
   if (isLate(context, work)) return { kind: 'leave', why: 'not_found' }
   const now = context.deps.clock.now()
-  const created = context.consumers.known(work.slot, work.delivery, now)
+  const created = context.consumers.known(work.priority, work.delivery, now)
   if (created !== undefined) {
     const decision = decideAttempt(factsOf(context, work, { created, now }))
     if (decision.kind === 'run') return decision
@@ -140,7 +140,7 @@ async function readAll(context: AttemptContext, work: WorkDelivery): Promise<Rea
   const until = clock.monotonic() + TIMEOUT_MS
   for (;;) {
     try {
-      const [created, steps] = await Promise.all([context.consumers.ask(work.slot), stepsOf(bus, work)])
+      const [created, steps] = await Promise.all([context.consumers.ask(work.priority), stepsOf(bus, work)])
       return { facts: factsOf(context, work, { created, now: clock.now() }), steps }
     } catch {
       if (clock.monotonic() >= until) return undefined
@@ -149,12 +149,12 @@ async function readAll(context: AttemptContext, work: WorkDelivery): Promise<Rea
   }
 }
 
-/** Reads the steps that a worker decides by. Its work can be in one slot only, and an earlier held step is irrelevant. */
+/** Reads the steps that a worker decides by. Its work can be in one priority only, and an earlier held step is irrelevant. */
 async function stepsOf(bus: Bus, work: WorkDelivery): Promise<Step[]> {
-  const { key, slot } = work
+  const { key, priority } = work
   const { subjects } = bus
   const exact = [
-    subjects.work(key, slot),
+    subjects.work(key, priority),
     subjects.fence(key, key.subagent),
     subjects.return(key, key.subagent),
     subjects.return(key, SYSTEM),
@@ -220,48 +220,48 @@ interface Age {
  * delivered by an earlier consumer.
  */
 export class ConsumerAges {
-  readonly #sources: Record<Slot, WorkSource>
+  readonly #sources: Record<Priority, WorkSource>
   readonly #monotonic: () => number
-  readonly #ages = new Map<Slot, Age>()
+  readonly #ages = new Map<Priority, Age>()
 
-  constructor(sources: Record<Slot, WorkSource>, monotonic: () => number) {
+  constructor(sources: Record<Priority, WorkSource>, monotonic: () => number) {
     this.#sources = sources
     this.#monotonic = monotonic
   }
 
   /** Records a delivery. If the delivery count of its consumer went backwards, the consumer was recreated and its creation time is discarded. */
-  seen(slot: Slot, delivery: Delivery): void {
-    const age = this.#ages.get(slot)
+  seen(priority: Priority, delivery: Delivery): void {
+    const age = this.#ages.get(priority)
     if (!age) return
-    if (delivery.consumer_sequence <= age.consumer_sequence) this.#ages.delete(slot)
+    if (delivery.consumer_sequence <= age.consumer_sequence) this.#ages.delete(priority)
     else age.consumer_sequence = delivery.consumer_sequence
   }
 
   /** Returns the creation time if it is known without a request, else `undefined`. */
-  known(slot: Slot, delivery: Delivery, now: number): number | undefined {
-    return now - delivery.time < FRESH_MS ? this.#ages.get(slot)?.created : undefined
+  known(priority: Priority, delivery: Delivery, now: number): number | undefined {
+    return now - delivery.time < FRESH_MS ? this.#ages.get(priority)?.created : undefined
   }
 
   /** Discards the creation time because the consumer is gone. */
-  forget(slot: Slot): void {
-    this.#ages.delete(slot)
+  forget(priority: Priority): void {
+    this.#ages.delete(priority)
   }
 
   /** Requests the creation time from the server, unless a request was made within the last 2 s. Throws the errors of reading. */
-  async ask(slot: Slot): Promise<number | undefined> {
-    const before = this.#ages.get(slot)
+  async ask(priority: Priority): Promise<number | undefined> {
+    const before = this.#ages.get(priority)
     const now = this.#monotonic()
     if (before?.asking) return before.asking
     if (before?.created !== undefined && now - before.asked_at < FRESH_MS) return before.created
-    const asking = this.#sources[slot].created()
+    const asking = this.#sources[priority].created()
     const age: Age = { created: before?.created, asked_at: now, asking, consumer_sequence: before?.consumer_sequence ?? 0 }
-    this.#ages.set(slot, age)
+    this.#ages.set(priority, age)
     try {
       age.created = await asking
       age.asking = undefined
       return age.created
     } catch (error) {
-      if (this.#ages.get(slot) === age) this.#ages.delete(slot)
+      if (this.#ages.get(priority) === age) this.#ages.delete(priority)
       throw error
     }
   }

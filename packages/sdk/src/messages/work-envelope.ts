@@ -5,8 +5,8 @@ import {
   type Part,
   type PassError,
   type PassKey,
+  type Priority,
   parseKey,
-  type Slot,
   WIRE_VERSION,
   type WorkControl,
   type WorkEnvelope,
@@ -22,7 +22,7 @@ export interface WorkContent {
  * Decodes the body of a work step. Returns the reason as a string if this worker cannot read it. Only the system writes it, so its structure is not
  * validated.
  */
-export function decodeWork(delivery: Delivery, key: PassKey, slot: Slot): WorkContent | string {
+export function decodeWork(delivery: Delivery, key: PassKey, priority: Priority): WorkContent | string {
   const { headers } = delivery
   const envelope = decodeTrusted(delivery.data, headers.get(HEADER.contentType)) as Partial<WorkEnvelope> | undefined | null
   if (!envelope) return 'it cannot be decoded'
@@ -31,18 +31,18 @@ export function decodeWork(delivery: Delivery, key: PassKey, slot: Slot): WorkCo
   const version: unknown = envelope.v
   if (Number(version) > WIRE_VERSION)
     return `it has version ${oneLine(String(version))}, but this worker reads only versions up to ${WIRE_VERSION}`
-  const control = frame?.policy && openControl(frame, framedStep(headers, key, slot))
+  const control = frame?.policy && openControl(frame, framedStep(headers, key, priority))
   if (!control) return 'this worker does not know the policy that it is based on, which is from a newer version'
   if (control.id !== key.id || control.subagent_id !== key.subagent || !Array.isArray(parts)) return 'it does not belong to its pass'
   return { control, parts }
 }
 
-function framedStep(headers: MessageHeaders, key: PassKey, slot: Slot): FramedStep {
+function framedStep(headers: MessageHeaders, key: PassKey, priority: Priority): FramedStep {
   const parent = headers.get(HEADER.parent)
   const proof = headers.get(HEADER.proof)
   return {
     key,
-    by: slot,
+    by: priority,
     digest: headers.get(HEADER.digest),
     request: Number(headers.get(HEADER.request)),
     requested_at: Number(headers.get(HEADER.requestedAt)),

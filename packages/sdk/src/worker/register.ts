@@ -1,6 +1,6 @@
 import type { WorkSource } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import { type RegisterQuestion, registerAnswer, type Slot } from '@passover/schemas'
+import { type Priority, type RegisterQuestion, registerAnswer } from '@passover/schemas'
 import { type Deps, sleep } from '../runtime/dependencies.js'
 
 const TIMEOUT_MS = 10_000
@@ -11,7 +11,7 @@ const RETRY_DELAY_MS = 250
  * Registers the agent as a subagent with the dispatchers (decision 12), and retries until one answers. Without an answer it succeeds only if the
  * consumers exist already. Throws E013 if registration is closed and the name unknown, and E040 if no dispatcher answered.
  */
-export async function register(deps: Deps, question: RegisterQuestion, sources: Record<Slot, WorkSource>): Promise<void> {
+export async function register(deps: Deps, question: RegisterQuestion, sources: Record<Priority, WorkSource>): Promise<void> {
   const until = deps.clock.monotonic() + TIMEOUT_MS
   for (;;) {
     const answer = registerAnswer.safeParse(await ask(deps, question))
@@ -33,7 +33,7 @@ async function ask(deps: Deps, question: RegisterQuestion): Promise<unknown> {
   }
 }
 
-async function consumersExist(sources: Record<Slot, WorkSource>): Promise<boolean> {
+async function consumersExist(sources: Record<Priority, WorkSource>): Promise<boolean> {
   try {
     const made = await Promise.all(Object.values(sources).map((source) => source.created()))
     return made.every((created) => created !== undefined)

@@ -1,5 +1,5 @@
 import type { Bus, LiveSubscription, WorkSource } from '@passover/bus'
-import { type HealthReport, LIMITS, type OwnLimits, registerQuestion, SLOTS, type Slot } from '@passover/schemas'
+import { type HealthReport, LIMITS, type OwnLimits, PRIORITIES, type Priority, registerQuestion } from '@passover/schemas'
 import { z } from 'zod'
 import { ConsumerAges } from '../attempt/begin-attempt.js'
 import { createWorkerLogger, type WorkerLogger } from '../attempt/worker-events.js'
@@ -112,7 +112,7 @@ export async function startWorker(home: WorkerHome, handler: Handler, options: W
   try {
     await register(home.deps, { ...described, ...(outputSchema && { output_schema: outputSchema }) }, sources)
     const consumers = new ConsumerAges(sources, () => clock.monotonic())
-    await Promise.all(SLOTS.map((slot) => consumers.ask(slot).catch(() => undefined)))
+    await Promise.all(PRIORITIES.map((priority) => consumers.ask(priority).catch(() => undefined)))
     const logger = createWorkerLogger(home.deps, log)
     const presence = await Heartbeat.start(home.deps, { concurrency, logger })
     const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drainMs, logger, heartbeat: presence })
@@ -121,12 +121,12 @@ export async function startWorker(home: WorkerHome, handler: Handler, options: W
     return loop
   } catch (error) {
     await subscription?.[Symbol.asyncDispose]()
-    await Promise.all(SLOTS.map((slot) => sources[slot][Symbol.asyncDispose]()))
+    await Promise.all(PRIORITIES.map((priority) => sources[priority][Symbol.asyncDispose]()))
     throw error
   }
 }
 
-function sourcesOf(bus: Bus): Record<Slot, WorkSource> {
-  const source = (slot: Slot) => bus.work(bus.identity, slot)
+function sourcesOf(bus: Bus): Record<Priority, WorkSource> {
+  const source = (priority: Priority) => bus.work(bus.identity, priority)
   return { high: source('high'), medium: source('medium'), low: source('low') }
 }

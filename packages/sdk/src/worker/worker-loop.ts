@@ -1,6 +1,6 @@
 import { type Delivery, type IndexedItem, IndexedSet, type LiveSubscription, type ReceivedReturn, type WorkSource } from '@passover/bus'
 import { oneLine, PassOverError } from '@passover/core'
-import { HEADER, type HealthReport, keyText, type PassKey, type Random, type Slot } from '@passover/schemas'
+import { HEADER, type HealthReport, keyText, type PassKey, type Priority, type Random } from '@passover/schemas'
 import { type AttemptContext, type AttemptStart, beginAttempt, type ConsumerAges, type SuspectRank } from '../attempt/begin-attempt.js'
 import { logAttemptEnd } from '../attempt/outcome-log.js'
 import { makeRun, type Run, stopRun } from '../attempt/run.js'
@@ -31,7 +31,7 @@ export interface LoopOptions {
   home: WorkerHome
   handler: Handler
   consumers: ConsumerAges
-  sources: Record<Slot, WorkSource>
+  sources: Record<Priority, WorkSource>
   concurrency: number
   drainMs: number
   logger: WorkerLogger
@@ -90,12 +90,12 @@ export class WorkerLoop implements Worker {
       clock: deps.clock,
       sources: options.sources,
       concurrency: options.concurrency,
-      arrived: (delivery, slot) => {
-        options.consumers.seen(slot, delivery)
+      arrived: (delivery, priority) => {
+        options.consumers.seen(priority, delivery)
         this.#leases.hold(delivery)
       },
-      start: (delivery, slot) => this.#start(delivery, slot),
-      gone: (slot) => options.consumers.forget(slot),
+      start: (delivery, priority) => this.#start(delivery, priority),
+      gone: (priority) => options.consumers.forget(priority),
       open: () => !this.#isolation.closed,
       exempt: ({ headers }) => this.#isolation.runs(headers.get(HEADER.parent) ?? ''),
     })
@@ -149,9 +149,9 @@ export class WorkerLoop implements Worker {
     }
   }
 
-  #start(delivery: Delivery, slot: Slot): void {
+  #start(delivery: Delivery, priority: Priority): void {
     const key = this.#keyOf(delivery)
-    const envelope = key && decodeWork(delivery, key, slot)
+    const envelope = key && decodeWork(delivery, key, priority)
     if (!key || !envelope || typeof envelope === 'string') {
       // A message that is not a work step of this subagent is left to the server. Work of a later version is negatively acknowledged: another worker
       // may be able to read it. If none can, it becomes a dead letter.
@@ -168,7 +168,7 @@ export class WorkerLoop implements Worker {
     this.#leases.shorten(envelope.control.lease_ms)
     const { max_attempts, timeout_ms } = envelope.control
     const turn = (rank: SuspectRank) => this.#turn(active, rank)
-    const delivered = { key, slot, delivery, max_attempts, timeout_ms, nonce: this.#nonce(), turn }
+    const delivered = { key, priority, delivery, max_attempts, timeout_ms, nonce: this.#nonce(), turn }
     const begun = beginAttempt(this.#begin, delivered)
     void this.#through(active, { envelope, nonce: delivered.nonce, begun })
   }

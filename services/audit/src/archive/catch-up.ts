@@ -23,7 +23,7 @@ export async function catchUp(bus: Bus, archiver: Archiver, back: RollbackDetect
   const { from } = archiver
   const to = segmentRange(segmentOf(last + 1)).first - 1
   if (from > to) return { to: 0, whole: undefined, [Symbol.asyncDispose]: async () => undefined }
-  const reader = await bus.follow({ from, onWentBack: back.onRollback }, (stored, fact) =>
+  const reader = await bus.follow({ from, onRollback: back.onRollback }, (stored, fact) =>
     stored.sequence <= to ? back.unlessLost(() => archiver.take(stored, fact, sessionOf(stored, fact))) : undefined,
   )
   const ended = Promise.race([reader.caughtUp.then(() => true), reader.closed.then(() => false)])

@@ -1,7 +1,7 @@
 import type { Archive } from '@passover/archive'
 import { type Bus, type StoredMessage, sequenceOfBad } from '@passover/bus'
 import { EMPTY_JOURNAL, isExpiry, isSystemStep, type JournalRules, next, requestNamed } from '@passover/core'
-import { type Fact, isFirst, type PassKey, type RequestFact, SLOTS, type Step, SYSTEM } from '@passover/schemas'
+import { type Fact, isFirst, type PassKey, PRIORITIES, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
 import { BoundedBodies, withCounting } from './bounded-bodies.js'
 import { isRecorded, PassMemory } from './pass-memory.js'
 import { noteOf } from './unanswered-requests.js'
@@ -73,7 +73,7 @@ export function mayBegin(fact: Fact): boolean {
  */
 export async function hasNoFirstStep({ bus, archive }: Pick<LoadDeps, 'bus' | 'archive'>, key: PassKey): Promise<boolean> {
   const { subjects, journal } = bus
-  const firsts = [subjects.held(key), ...SLOTS.map((slot) => subjects.work(key, slot)), subjects.return(key, SYSTEM)]
+  const firsts = [subjects.held(key), ...PRIORITIES.map((priority) => subjects.work(key, priority)), subjects.return(key, SYSTEM)]
   const found = await Promise.all(firsts.map((subject) => journal.newest(subject)))
   return found.every((stored) => stored === undefined) && !(await archive.mayBegin(key))
 }

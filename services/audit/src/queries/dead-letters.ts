@@ -64,11 +64,11 @@ export class DeadLetters implements AsyncDisposable {
     private readonly most = MAX_DEAD_LETTERS,
   ) {}
 
-  static async start(bus: Bus, isAgent: (name: string) => boolean, onWentBack: (last: number) => void): Promise<DeadLetters> {
+  static async start(bus: Bus, isAgent: (name: string) => boolean, onRollback: (last: number) => void): Promise<DeadLetters> {
     const letters = new DeadLetters(isAgent)
     const { subjects } = bus
     const filters = [subjects.allEvents('dead_letter'), subjects.allEvents('settled'), subjects.advisories()]
-    letters.#following = await bus.follow({ filters, onWentBack }, (stored, fact) => letters.take(stored, fact))
+    letters.#following = await bus.follow({ filters, onRollback }, (stored, fact) => letters.take(stored, fact))
     return letters
   }
 

@@ -7,8 +7,8 @@ import {
   type PassKey,
   type PassRecord,
   type PassRow,
+  type Priority,
   passRecord,
-  type Slot,
   type Step,
   SYSTEM,
 } from '@passover/schemas'
@@ -87,7 +87,7 @@ export function compactRecordOf(memory: PassMemory): { stored: CompactRecord; ro
     v: 2,
     key: pass.key,
     status: 'returned',
-    priority: work.by as Slot,
+    priority: work.by as Priority,
     digest: work.digest,
     parent: work.parent,
     requested_at: asked.time,

@@ -98,7 +98,7 @@ export class RunningAudit {
   }
 
   /** Settles with a description of the loss when the stream has rolled back behind the read position; the audit must then be restarted. */
-  get wentBack(): Promise<string> {
+  get rolledBack(): Promise<string> {
     return this.opened.back.found
   }
 

@@ -68,7 +68,7 @@ export async function beginAudit(deps: AuditDeps, options: AuditOptions, how: { 
   parts.archiver.onMissed = (what) => back.lose(what)
   const behind = await catchUp(bus, parts.archiver, back)
   const take = createMessageHandler(parts, behind)
-  const reader = await bus.follow({ from, in_gulps: true, onWentBack: back.onRollback }, (stored, fact) =>
+  const reader = await bus.follow({ from, in_gulps: true, onRollback: back.onRollback }, (stored, fact) =>
     back.unlessLost(() => take(stored, fact)),
   )
   const indexed = parts.indexing.prepare(archive.finder)

@@ -129,11 +129,11 @@ class AuditSupervisor implements AuditRunning {
     void inner.closed.then(() => {
       if (this.inner === inner) void this.drain(0)
     })
-    void inner.wentBack.then((what) => this.onWentBack(inner, what))
+    void inner.rolledBack.then((what) => this.onRollback(inner, what))
   }
 
   /** Restarts the audit after a stream rollback, as if the stream were a new one: the current state is built on messages that no longer exist. */
-  private onWentBack(inner: RunningAudit, what: string): void {
+  private onRollback(inner: RunningAudit, what: string): void {
     if (this.inner !== inner) return
     this.deps.log.error({ what }, 'stream rolled back; restarting audit from the beginning')
     this.lost = what

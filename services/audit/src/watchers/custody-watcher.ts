@@ -35,7 +35,7 @@ export class CustodyWatcher implements AsyncDisposable {
     const { bus, back } = deps
     const watch = new CustodyWatcher(deps)
     watch.sealed = sealed
-    watch.reader = await bus.follow({ filters: [bus.subjects.all('custody')], onWentBack: back.onRollback }, (stored) =>
+    watch.reader = await bus.follow({ filters: [bus.subjects.all('custody')], onRollback: back.onRollback }, (stored) =>
       watch.take(stored, log),
     )
     await Promise.race([watch.reader.caughtUp, watch.reader.closed])

@@ -110,11 +110,7 @@ function firstStep(context: Context, begin: PreparedAdmission, admission: Decide
   const { answered } = begin
   switch (admission.kind) {
     case 'admit':
-      return workStep(
-        place,
-        { control: admission.control, slot: admission.slot, parts: begin.parts.filter(admission.keep) },
-        answered.traceparent,
-      )
+      return workStep(place, { control: admission.control, parts: begin.parts.filter(admission.keep) }, answered.traceparent)
     case 'hold':
       return heldStep(place, admission, answered.traceparent)
     case 'refuse':

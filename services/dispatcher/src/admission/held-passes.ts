@@ -252,8 +252,8 @@ function buildNextStep(context: Context, pass: HeldPass, how: { outcome: NextSte
   const { outcome } = how
   if ('end' in outcome) return systemReturn(place, outcome.end, answeredOf(pass))
   const { admission, request } = outcome
-  const { control, slot, keep } = admission
-  return workStep(place, { control, slot, parts: request.parts.filter(keep) }, pass.traceparent)
+  const { control, keep } = admission
+  return workStep(place, { control, parts: request.parts.filter(keep) }, pass.traceparent)
 }
 
 function answeredOf({ control, traceparent }: HeldPass): RequestRef {

@@ -8,7 +8,6 @@ import {
   type PassError,
   type PassKey,
   type ReturnEnvelope,
-  type Slot,
   WIRE_VERSION,
   type WorkControl,
   type WorkEnvelope,
@@ -40,19 +39,15 @@ export interface StepPosition {
 }
 
 /** Builds the work step, which admits the pass. Parts are sent unchanged. */
-export function workStep(
-  position: StepPosition,
-  work: { control: WorkControl; slot: Slot; parts: Part[] },
-  traceparent?: string,
-): PublishMessage {
-  const { control, slot, parts } = work
+export function workStep(position: StepPosition, work: { control: WorkControl; parts: Part[] }, traceparent?: string): PublishMessage {
+  const { control, parts } = work
   const frame = packControl(control, 'work')
   intern(frame.policy)
   const body: WorkEnvelope = { v: WIRE_VERSION, control: frame, parts }
   const headers = admissionHeaders(position, control, traceparent)
   headers[HEADER.timeout] = String(control.timeout_ms)
   return {
-    subject: position.subjects.work(position.key, slot),
+    subject: position.subjects.work(position.key, control.priority),
     headers,
     data: encode(body, 'msgpack'),
     guard: { subject: position.subjects.journal(position.key), sequence: position.guard },

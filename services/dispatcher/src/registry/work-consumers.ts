@@ -1,5 +1,5 @@
 import { resolvePolicy, SYSTEM_DEFAULTS } from '@passover/core'
-import { type AgentRecord, SLOTS } from '@passover/schemas'
+import { type AgentRecord, PRIORITIES } from '@passover/schemas'
 import type { LivePolicy } from '../limits/live-policy.js'
 import { JobPool } from '../runtime/job-pool.js'
 import type { RegistryContext } from './update-agent.js'
@@ -197,8 +197,8 @@ export class WorkConsumers {
   }
 
   async #isMissing(agent: string): Promise<boolean> {
-    for (const slot of SLOTS) {
-      await using source = this.#context.deps.bus.work(agent, slot)
+    for (const priority of PRIORITIES) {
+      await using source = this.#context.deps.bus.work(agent, priority)
       if ((await source.created()) === undefined) return true
     }
     return false

@@ -1,7 +1,7 @@
 import type { Plan, StoredMessage } from '@passover/bus'
 import { DISPATCHER, decode, JournalTooLong } from '@passover/bus'
 import { foldJournal, type JournalState, passError } from '@passover/core'
-import type { AdvisoryFact, PassError, PassKey, Step } from '@passover/schemas'
+import { type AdvisoryFact, type PassError, type PassKey, PRIORITIES, type Step } from '@passover/schemas'
 import { type RequestRef, systemReturn } from '../messages/journal-steps.js'
 import { parseRequest } from '../messages/parse-request.js'
 import { rejectUnderBadId, storeDeadLetter } from '../messages/reject.js'
@@ -41,7 +41,7 @@ function readAdvisory(stored: StoredMessage | undefined): MaxDeliveries | undefi
 
 function isWorkConsumer(keeper: TimekeeperContext, consumer: string, key: PassKey): boolean {
   const { subjects } = keeper.deps.bus
-  return (['high', 'medium', 'low'] as const).some((slot) => subjects.workConsumer(key.subagent, slot) === consumer)
+  return PRIORITIES.some((priority) => subjects.workConsumer(key.subagent, priority) === consumer)
 }
 
 async function workDied(

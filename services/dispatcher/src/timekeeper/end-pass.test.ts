@@ -5,9 +5,9 @@ import {
   encodeHeaders,
   type Journal,
   type Plan,
+  type PriorityLoad,
   type PublishMessage,
   readHeaders,
-  type SlotLoad,
   type StoredMessage,
   Subjects,
 } from '@passover/bus'
@@ -56,7 +56,7 @@ function refusing(reads: Step[][], published: PublishMessage[]): Journal['advanc
   }
 }
 
-function keeperOf(steps: Step[], journal: Partial<Journal>, loads: SlotLoad[] = []): TimekeeperContext {
+function keeperOf(steps: Step[], journal: Partial<Journal>, loads: PriorityLoad[] = []): TimekeeperContext {
   const now = () => START + 5_000
   const clock: Clock = { now, monotonic: now, after: () => ({ [Symbol.dispose]: () => undefined }) }
   const bus = {
@@ -111,7 +111,7 @@ describe('endPass', () => {
   })
 
   test('says that nobody tried where its work was never handed out, and no more than that', async () => {
-    const errorWith = async (loads: SlotLoad[], steps = [step('work', 2)]) => {
+    const errorWith = async (loads: PriorityLoad[], steps = [step('work', 2)]) => {
       const published: PublishMessage[] = []
       const keeper = keeperOf(steps, { advance: refusing([], published) }, loads)
       const [due] = keeper.open.due(START + 5_000)
@@ -120,8 +120,8 @@ describe('endPass', () => {
       const decoded = decode(published[0]?.data ?? new Uint8Array())
       return decoded.ok && (decoded.value as { error: PassError }).error
     }
-    const load = (change: Partial<SlotLoad> = {}): SlotLoad => ({
-      slot: 'medium',
+    const load = (change: Partial<PriorityLoad> = {}): PriorityLoad => ({
+      priority: 'medium',
       idle: 0,
       queued: 1,
       running: 0,
@@ -133,7 +133,7 @@ describe('endPass', () => {
       message: 'no return within 1000 ms: no worker of audit is connected',
       details: { attempts: 0, mend: 'to start a worker: passover work audit -- <command>' },
     })
-    const busy = await errorWith([load(), load({ slot: 'high', running: 1 })])
+    const busy = await errorWith([load(), load({ priority: 'high', running: 1 })])
     expect(busy).toMatchObject({ message: 'no worker of audit received the pass within 1000 ms', details: { attempts: 0 } })
     expect(busy).not.toHaveProperty('details.mend')
     // It was handed out, perhaps by a consumer before this one, it was tried, or nobody can tell.

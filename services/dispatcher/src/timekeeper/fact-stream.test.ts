@@ -39,7 +39,7 @@ function streamOf() {
   const hearer = {
     apply: (fact: Fact) => void told.push(`apply ${fact.sequence}`),
     caughtUp: () => undefined,
-    wentBack: () => void told.push('went back'),
+    onRollback: () => void told.push('rolled back'),
   }
   const deps = { bus, clock, random: { bytes: (n: number) => new Uint8Array(n) }, log: pino({ level: 'silent' }) }
   const store = (sequence: number, time = sequence) => {
@@ -69,7 +69,7 @@ describe('a reading', () => {
     await over
     await hand(0, store(8))
     await hand(1, store(1))
-    expect(told).toEqual(['apply 7', 'went back', 'apply 1'])
+    expect(told).toEqual(['apply 7', 'rolled back', 'apply 1'])
     expect(state.followed).toEqual([1, 1])
     expect(reading.position).toBe(1)
   })
@@ -95,8 +95,8 @@ describe('a reading', () => {
   test.each([
     ['says the same at its position goes on', (stream: Stream) => void stream.store(7), []],
     ['no longer has its position goes on', deleted, []],
-    ['says something else there is another one', (stream: Stream) => void stream.store(7, 99), ['went back']],
-    ['ends before it went back', shorter, ['went back']],
+    ['says something else there is another one', (stream: Stream) => void stream.store(7, 99), ['rolled back']],
+    ['ends before the position', shorter, ['rolled back']],
   ])('reconnected to a stream that %s', async (_, change, expected) => {
     const stream = streamOf()
     await using reading = await new FactStream(stream.deps, stream.hearer, { position: 0, time: 0 }).begin()

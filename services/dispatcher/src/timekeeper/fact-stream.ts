@@ -9,8 +9,8 @@ export interface FactHandler {
   apply(fact: Fact): void
   /** Called when all messages stored at the start have been passed on. */
   caughtUp(): void
-  /** Called if the stream lost its end or was replaced. Everything passed on so far is invalid and is read again. */
-  wentBack(): void
+  /** Called if the stream rolled back or was replaced. Everything passed on so far is invalid and is read again. */
+  onRollback(): void
 }
 
 /** Reads the headers of all messages of the stream in order, from a position on, without end. */
@@ -78,7 +78,7 @@ export class FactStream implements AsyncDisposable {
   }
 
   #hear(stored: StoredMessage, fact: Fact): Promise<void> | undefined {
-    // The subscription continues by itself from the new end of a stream that lost its end.
+    // The subscription continues by itself from the new end of a stream that rolled back.
     if (stored.sequence <= this.#position) return this.#startOver()
     this.#position = stored.sequence
     this.#time = stored.time
@@ -98,7 +98,7 @@ export class FactStream implements AsyncDisposable {
     log.warn({ position: this.#position }, 'stream rolled back; reading it from the beginning')
     this.#reader++
     this.#position = 0
-    this.#handler.wentBack()
+    this.#handler.onRollback()
     await this.#following?.[Symbol.asyncDispose]()
     while (!this.#stopped) {
       try {

@@ -102,7 +102,7 @@ async function started({ endings = 2 } = {}) {
   return { work, caughtUp, goOn, ended, store: () => stored.shift()?.(), [Symbol.asyncDispose]: dispose }
 }
 
-test('a timekeeper whose stream went back ends nothing before it has read it again', async () => {
+test('a timekeeper whose stream rolled back ends nothing before it has read it again', async () => {
   await using keeper = await started()
   await keeper.work(0, 9, 'first')
   await keeper.caughtUp(0)

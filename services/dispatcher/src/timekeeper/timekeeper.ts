@@ -47,8 +47,8 @@ export class Timekeeper implements AsyncDisposable {
     this.#endings = new JobPool(keeper.options.endings)
     this.#decided = new DecidedPasses(keeper.options.redrive_ms)
     this.#snapshots = new SnapshotWriter(keeper, store, { from, known: () => this.#known() })
-    const hearer = { apply: (fact: Fact) => this.#keep(fact), caughtUp: () => this.#act(), wentBack: () => this.#forgetAll() }
-    this.#facts = new FactStream(keeper.deps, hearer, from ?? { position: 0, time: 0 })
+    const handler = { apply: (fact: Fact) => this.#keep(fact), caughtUp: () => this.#act(), onRollback: () => this.#forgetAll() }
+    this.#facts = new FactStream(keeper.deps, handler, from ?? { position: 0, time: 0 })
   }
 
   static async start(context: Context): Promise<Timekeeper> {

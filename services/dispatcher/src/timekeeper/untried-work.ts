@@ -1,4 +1,4 @@
-import type { Bus, SlotLoad } from '@passover/bus'
+import type { Bus, PriorityLoad } from '@passover/bus'
 import { type DueEnd, passError, withTimeout } from '@passover/core'
 import type { PassError } from '@passover/schemas'
 import type { BaseContext } from '../runtime/base-context.js'
@@ -9,7 +9,7 @@ export interface UntriedWork {
   workers: boolean
 }
 
-type Looked = SlotLoad[] | undefined
+type Looked = PriorityLoad[] | undefined
 
 /** Maximum time in milliseconds that ending a pass is delayed by this lookup. */
 const LOOKUP_TIMEOUT_MS = 500
@@ -24,9 +24,9 @@ const underWay = new WeakMap<Bus, Map<string, Promise<Looked>>>()
  */
 export async function findUntried({ deps }: Pick<BaseContext, 'deps'>, { key, journal, why }: DueEnd): Promise<UntriedWork | undefined> {
   if (why !== 'deadline passed' || journal.state !== 'open' || journal.attempt > 1) return undefined
-  const { by: slot, sequence, time } = journal.work
+  const { by: priority, sequence, time } = journal.work
   const loads = await withTimeout(deps.clock, LOOKUP_TIMEOUT_MS, look(deps.bus, key.subagent))
-  const load = loads?.find((one) => one.slot === slot)
+  const load = loads?.find((one) => one.priority === priority)
   // A consumer that was lost and created again does not know what its predecessor delivered.
   if (!loads || !load || load.delivered >= sequence || load.created > time) return undefined
   return { workers: loads.some(({ idle, running }) => idle + running > 0) }

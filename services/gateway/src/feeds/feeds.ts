@@ -116,11 +116,11 @@ async function startFeed(options: FeedOptions, beginning: FeedStart): Promise<()
   // Only messages deleted one by one are missing; the first remaining sequence says how far the missing range extends.
   else if (start + 1 < first) void tell(block('gap', start, { from: start + 1, to: first - 1 }))
   else void tell(block('position', start, {}))
-  const onWentBack = (now: number) => {
+  const onRollback = (now: number) => {
     position = now
     void tell(block('reset', now, { last: now }))
   }
-  const reader = await bus.follow({ from: start + 1, headers_only: true, onWentBack }, async (stored, fact) => {
+  const reader = await bus.follow({ from: start + 1, headers_only: true, onRollback }, async (stored, fact) => {
     if (writer.closed) return
     const event = describeEvent(stored, fact, seen)
     if (event && isWanted(event, wanted) && (await visibility.sees(event))) {

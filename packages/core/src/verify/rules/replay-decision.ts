@@ -48,7 +48,7 @@ export function replayDecision(given: ReplayInput): Admission {
 export function outcomeText(admission: Admission): string {
   switch (admission.kind) {
     case 'admit':
-      return `admitted (${admission.slot})`
+      return `admitted (${admission.control.priority})`
     case 'hold':
       return 'held for a person'
     case 'later':

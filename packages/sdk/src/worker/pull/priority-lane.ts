@@ -1,11 +1,11 @@
 import type { Delivery, PullEnd, WorkSource } from '@passover/bus'
-import type { Slot } from '@passover/schemas'
+import type { Priority } from '@passover/schemas'
 
 /** Milliseconds after which a waiting pull counts as accepted by the server. */
 const ACCEPTED_AFTER_MS = 300
 const GONE_CONFIRMATIONS = 2
 
-/** State of one slot: outstanding pulls and deliveries that wait. */
+/** State of the queue of one priority: outstanding pulls and deliveries that wait. */
 export interface PriorityLane {
   readonly source: WorkSource
   /** Deliveries that wait for a free place. */
@@ -64,8 +64,8 @@ export function troubleOf({ trouble, pulls, pulled_at }: PriorityLane, now: numb
  * Returns the problem of a lane after a pull ended. A single pull that finds no consumer proves little: just after a connection is made, the server
  * may not have the imports of its account yet and answers the same. The next pull, a second later, proves it.
  */
-export function endTrouble(end: PullEnd, slot: Slot, gone: number): string | undefined {
+export function endTrouble(end: PullEnd, priority: Priority, gone: number): string | undefined {
   if (end === 'gone' && gone < GONE_CONFIRMATIONS) return undefined
-  if (end === 'gone') return `its consumer of ${slot} work was deleted; the dispatcher recreates it`
-  return end === 'failed' ? `no ${slot} work can be received at the moment` : undefined
+  if (end === 'gone') return `its consumer of ${priority} work was deleted; the dispatcher recreates it`
+  return end === 'failed' ? `no ${priority} work can be received at the moment` : undefined
 }

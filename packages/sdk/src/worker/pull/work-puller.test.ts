@@ -1,6 +1,6 @@
 import type { Delivery, PullEnd, PullOptions, WorkSource } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import type { Slot } from '@passover/schemas'
+import type { Priority } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
 import { WorkPuller, type WorkPullerOptions } from './work-puller.js'
 
@@ -38,7 +38,7 @@ class FakeSource implements WorkSource {
   #open: { left: number; take: (delivery: Delivery) => void; end: (end: PullEnd) => void }[] = []
   gone = false
   constructor(
-    readonly slot: Slot,
+    readonly priority: Priority,
     readonly clock: Clock,
   ) {}
   put(count: number, delivered = 1): void {
@@ -86,22 +86,22 @@ class FakeSource implements WorkSource {
 function setUp(concurrency: number, more: Partial<WorkPullerOptions> = {}) {
   const clock = new FakeClock()
   const sources = { high: new FakeSource('high', clock), medium: new FakeSource('medium', clock), low: new FakeSource('low', clock) }
-  const started: Slot[] = []
-  const gone: Slot[] = []
+  const started: Priority[] = []
+  const gone: Priority[] = []
   const pull = new WorkPuller({
     clock,
     sources,
     concurrency,
-    start: (_, slot) => started.push(slot),
+    start: (_, priority) => started.push(priority),
     arrived: () => undefined,
-    gone: (slot) => gone.push(slot),
+    gone: (priority) => gone.push(priority),
     ...more,
   })
   return { clock, sources, started, gone, pull }
 }
 
 describe('WorkPull', () => {
-  it('parks a pull at each idle slot and asks for no more than it can hold', async () => {
+  it('parks a pull at each idle priority and asks for no more than it can hold', async () => {
     const { sources, pull } = setUp(8)
     pull.begin()
     await settle()
@@ -136,14 +136,14 @@ describe('WorkPull', () => {
       await clock.advance(10)
       if (pull.running > 0) pull.finished()
     }
-    const share = (slot: Slot) => started.slice(0, 260).filter((one) => one === slot).length
+    const share = (priority: Priority) => started.slice(0, 260).filter((one) => one === priority).length
     expect(share('high')).toBeGreaterThan(130)
     expect(share('medium')).toBeGreaterThan(60)
     expect(share('low')).toBeGreaterThan(10)
     expect(share('low')).toBeLessThan(45)
   })
 
-  it('fills a single slot`s whole room, a second later where another one had a pull parked', async () => {
+  it('fills a single priority`s whole room, a second later where another one had a pull parked', async () => {
     const { clock, sources, started, pull } = setUp(50)
     sources.low.put(500)
     pull.begin()

@@ -1,12 +1,12 @@
 import type { Delivery, PullEnd, WorkSource } from '@passover/bus'
 import type { Clock } from '@passover/core'
-import { SLOTS, type Slot } from '@passover/schemas'
+import { PRIORITIES, type Priority } from '@passover/schemas'
 import { endTrouble, hasBacklog, makeLane, type PriorityLane, reservedBy, troubleOf } from './priority-lane.js'
 import { WeightedRoundRobin } from './weighted-round-robin.js'
 
 /** Milliseconds that a parked pull waits at the server. */
 const PARKED_MS = 5_000
-/** The same for a pull of several deliveries, which reserves places that other slots could use. */
+/** The same for a pull of several deliveries, which reserves places that other priorities could use. */
 const LARGE_PARKED_MS = 1_000
 /** Share of used places above which freed places are refilled in batches, after `BATCH_WAIT_MS`. */
 const BUSY_RATIO = 0.75
@@ -19,14 +19,14 @@ const SPARE_DELIVERIES = 2
 
 export interface WorkPullerOptions {
   clock: Clock
-  sources: Record<Slot, WorkSource>
+  sources: Record<Priority, WorkSource>
   concurrency: number
   /** Starts a delivery. The caller calls `finished()` when its place is free again. */
-  start: (delivery: Delivery, slot: Slot) => void
+  start: (delivery: Delivery, priority: Priority) => void
   /** Called for each delivery on arrival, before it starts or waits. */
-  arrived: (delivery: Delivery, slot: Slot) => void
+  arrived: (delivery: Delivery, priority: Priority) => void
   /** Called if the consumer does not exist, so that cached data about it is discarded. */
-  gone: (slot: Slot) => void
+  gone: (priority: Priority) => void
   /** Returns false if first deliveries must wait until `opened` is called. No work is requested meanwhile. */
   open?: () => boolean
   /** Returns true if a delivery may start nevertheless. */
@@ -34,16 +34,16 @@ export interface WorkPullerOptions {
 }
 
 /**
- * Pulls work of three slots by weight (docs/architecture/worker.md#taking-work). From a slot with a backlog it requests as many deliveries as it has
- * turns, without waiting. An idle slot has a parked pull; that of the slot that was active last is large, so that a burst of work needs no round
- * trips.
+ * Pulls work from the queues of the three priorities, by weight (docs/architecture/worker.md#taking-work). From a queue with a backlog it requests as
+ * many deliveries as it has turns, without waiting. An idle queue has a parked pull; that of the queue that was active last is large, so that a burst
+ * of work needs no round trips.
  */
 export class WorkPuller {
   readonly #options: WorkPullerOptions
-  readonly #lanes: Record<Slot, PriorityLane>
+  readonly #lanes: Record<Priority, PriorityLane>
   readonly #pulling = new WeightedRoundRobin()
   readonly #starting = new WeightedRoundRobin()
-  #lastActive: Slot = 'medium'
+  #lastActive: Priority = 'medium'
   #running = 0
   #stopped = false
   #kicked = false
@@ -60,19 +60,19 @@ export class WorkPuller {
   get running(): number {
     return this.#running
   }
-  /** Deliveries that wait for a free place, in all slots. */
+  /** Deliveries that wait for a free place, in all priorities. */
   get held(): Delivery[] {
-    return SLOTS.flatMap((slot) => this.#lanes[slot].held)
+    return PRIORITIES.flatMap((priority) => this.#lanes[priority].held)
   }
   get outstanding(): number {
-    return SLOTS.reduce((sum, slot) => sum + this.#lanes[slot].outstanding, 0)
+    return PRIORITIES.reduce((sum, priority) => sum + this.#lanes[priority].outstanding, 0)
   }
 
-  /** Reason why no work can be taken from some slot now, or `undefined`. */
+  /** Reason why no work can be taken from some priority now, or `undefined`. */
   get trouble(): string | undefined {
     const now = this.#options.clock.monotonic()
-    for (const slot of SLOTS) {
-      const trouble = troubleOf(this.#lanes[slot], now)
+    for (const priority of PRIORITIES) {
+      const trouble = troubleOf(this.#lanes[priority], now)
       if (trouble !== undefined) return trouble
     }
     return undefined
@@ -97,9 +97,9 @@ export class WorkPuller {
 
   /** Removes a waiting delivery. Returns false if it is not waiting. */
   drop(delivery: Delivery): boolean {
-    for (const slot of SLOTS) {
-      const at = this.#lanes[slot].held.indexOf(delivery)
-      if (at >= 0) return this.#lanes[slot].held.splice(at, 1).length > 0
+    for (const priority of PRIORITIES) {
+      const at = this.#lanes[priority].held.indexOf(delivery)
+      if (at >= 0) return this.#lanes[priority].held.splice(at, 1).length > 0
     }
     return false
   }
@@ -109,15 +109,15 @@ export class WorkPuller {
     this.#stopped = true
     this.#timer?.[Symbol.dispose]()
     this.#timer = undefined
-    await Promise.all(SLOTS.map((slot) => this.#lanes[slot].source[Symbol.asyncDispose]()))
+    await Promise.all(PRIORITIES.map((priority) => this.#lanes[priority].source[Symbol.asyncDispose]()))
   }
 
-  #arrive(slot: Slot, delivery: Delivery): void {
-    this.#options.arrived(delivery, slot)
-    this.#lastActive = slot
-    this.#lanes[slot].careful = delivery.delivered > 1
-    if (this.#running < this.#options.concurrency && this.#mayStart(delivery)) this.#start(delivery, slot)
-    else this.#lanes[slot].held.push(delivery)
+  #arrive(priority: Priority, delivery: Delivery): void {
+    this.#options.arrived(delivery, priority)
+    this.#lastActive = priority
+    this.#lanes[priority].careful = delivery.delivered > 1
+    if (this.#running < this.#options.concurrency && this.#mayStart(delivery)) this.#start(delivery, priority)
+    else this.#lanes[priority].held.push(delivery)
     this.#kick()
   }
 
@@ -131,20 +131,20 @@ export class WorkPuller {
 
   #startHeld(): void {
     while (this.#running < this.#options.concurrency) {
-      const slot = this.#starting.next((one) => this.#lanes[one].held.some((delivery) => this.#mayStart(delivery)))
-      if (!slot) return
-      const { held } = this.#lanes[slot]
+      const priority = this.#starting.next((one) => this.#lanes[one].held.some((delivery) => this.#mayStart(delivery)))
+      if (!priority) return
+      const { held } = this.#lanes[priority]
       const [next] = held.splice(
         held.findIndex((delivery) => this.#mayStart(delivery)),
         1,
       )
-      if (next) this.#start(next, slot)
+      if (next) this.#start(next, priority)
     }
   }
 
-  #start(delivery: Delivery, slot: Slot): void {
+  #start(delivery: Delivery, priority: Priority): void {
     this.#running += 1
-    this.#options.start(delivery, slot)
+    this.#options.start(delivery, priority)
   }
 
   /** Schedules one refill for all deliveries that arrive in the same chunk from the socket. */
@@ -160,11 +160,12 @@ export class WorkPuller {
   #refill(): void {
     if (this.#stopped || !this.#isOpen) return
     const now = this.#options.clock.monotonic()
-    const used = this.#running + this.held.length + SLOTS.reduce((sum, slot) => sum + reservedBy(this.#lanes[slot]), 0)
+    const used = this.#running + this.held.length + PRIORITIES.reduce((sum, priority) => sum + reservedBy(this.#lanes[priority]), 0)
     const free = this.#options.concurrency - used
-    if (free > 0 && SLOTS.some((slot) => hasBacklog(this.#lanes[slot], now)) && this.#batchIsDue(used, now)) this.#pullBacklog(free, now)
-    for (const slot of SLOTS) this.#park(slot, Math.max(0, free), now)
-    for (const slot of SLOTS) if (this.#lanes[slot].not_before > now) this.#wakeAt(this.#lanes[slot].not_before, now)
+    if (free > 0 && PRIORITIES.some((priority) => hasBacklog(this.#lanes[priority], now)) && this.#batchIsDue(used, now))
+      this.#pullBacklog(free, now)
+    for (const priority of PRIORITIES) this.#park(priority, Math.max(0, free), now)
+    for (const priority of PRIORITIES) if (this.#lanes[priority].not_before > now) this.#wakeAt(this.#lanes[priority].not_before, now)
   }
 
   /**
@@ -183,23 +184,24 @@ export class WorkPuller {
   }
 
   #pullBacklog(free: number, now: number): void {
-    const shares = this.#pulling.share(free, (slot) => hasBacklog(this.#lanes[slot], now))
-    for (const slot of SLOTS) if (shares[slot] > 0) this.#pull(slot, this.#lanes[slot].careful ? 1 : shares[slot], 0)
+    const shares = this.#pulling.share(free, (priority) => hasBacklog(this.#lanes[priority], now))
+    for (const priority of PRIORITIES)
+      if (shares[priority] > 0) this.#pull(priority, this.#lanes[priority].careful ? 1 : shares[priority], 0)
   }
 
-  /** Keeps a waiting pull at a slot that probably has no work now. */
-  #park(slot: Slot, free: number, now: number): void {
-    const lane = this.#lanes[slot]
+  /** Keeps a waiting pull at a priority that probably has no work now. */
+  #park(priority: Priority, free: number, now: number): void {
+    const lane = this.#lanes[priority]
     if (lane.backlog || now < lane.not_before) return
-    const wanted = slot === this.#lastActive && !lane.careful ? Math.max(1, Math.floor(free / 2)) : 1
+    const wanted = priority === this.#lastActive && !lane.careful ? Math.max(1, Math.floor(free / 2)) : 1
     if (lane.pulls > 0 && lane.outstanding >= Math.ceil(wanted / 2)) return
     const spare = this.#options.concurrency - this.#running + SPARE_DELIVERIES - this.held.length - this.outstanding
     const batch = Math.min(wanted - lane.outstanding, spare)
-    if (batch > 0) this.#pull(slot, batch, batch > 1 ? LARGE_PARKED_MS : PARKED_MS)
+    if (batch > 0) this.#pull(priority, batch, batch > 1 ? LARGE_PARKED_MS : PARKED_MS)
   }
 
-  #pull(slot: Slot, batch: number, expires_ms: number): void {
-    const lane = this.#lanes[slot]
+  #pull(priority: Priority, batch: number, expires_ms: number): void {
+    const lane = this.#lanes[priority]
     let left = batch
     lane.outstanding += batch
     lane.pulls += 1
@@ -209,7 +211,7 @@ export class WorkPuller {
         left -= 1
         lane.outstanding -= 1
       }
-      this.#arrive(slot, delivery)
+      this.#arrive(priority, delivery)
     }
     const begun = this.#options.clock.monotonic()
     const over = (end: PullEnd): void => {
@@ -218,18 +220,18 @@ export class WorkPuller {
       lane.outstanding -= left
       left = 0
       lane.pulls -= 1
-      this.#ended(slot, away ? 'failed' : end)
+      this.#ended(priority, away ? 'failed' : end)
     }
     lane.source.pull({ batch, expires_ms }, onDelivery).then(over, () => over('failed'))
   }
 
-  #ended(slot: Slot, end: PullEnd): void {
-    const lane = this.#lanes[slot]
+  #ended(priority: Priority, end: PullEnd): void {
+    const lane = this.#lanes[priority]
     if (end === 'full') lane.backlog = lane.pulls === 0
     else lane.backlog = false
     lane.gone = end === 'gone' ? lane.gone + 1 : 0
-    lane.trouble = endTrouble(end, slot, lane.gone)
-    if (end === 'gone') this.#options.gone(slot)
+    lane.trouble = endTrouble(end, priority, lane.gone)
+    if (end === 'gone') this.#options.gone(priority)
     const wait = WAIT_AFTER[end]
     if (wait > 0) lane.not_before = this.#options.clock.monotonic() + wait
     this.#kick()
