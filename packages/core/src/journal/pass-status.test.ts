@@ -78,3 +78,10 @@ describe('passStatus', () => {
     expect(passStatus(foldJournal([work, step('return', 3)], RULES).journal)).toBe('returned')
   })
 })
+
+it('takes no code of a subagent for a timeout or a cancellation by the dispatcher', () => {
+  for (const code of ['E010', 'E043'] as const) {
+    const { journal } = foldJournal([step('work', 1), step('return', 2, { code })], RULES)
+    expect(passStatus(journal)).toBe('returned')
+  }
+})

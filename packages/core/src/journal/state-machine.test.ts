@@ -37,7 +37,20 @@ describe('next', () => {
     expect(fold(held, work, fence, back)).toEqual({ state: 'done', last: 9, valid: 9, attempt: 2, held, work, return: back })
   })
 
+  it('has no field "held" if the pass was never held', () => {
+    const work = step('work', 5)
+    const deadline = work.time + 30_000
+    expect(fold(work)).toStrictEqual({ state: 'open', last: 5, valid: 5, attempt: 1, work, deadline })
+    const back = step('return', 6)
+    expect(fold(work, back)).toStrictEqual({ state: 'done', last: 6, valid: 6, attempt: 1, work, return: back })
+    const refused = step('return', 3, { by: 'passover', code: 'E004' })
+    expect(fold(refused)).toStrictEqual({ state: 'done', last: 3, valid: 3, attempt: 0, return: refused })
+    const held = step('held', 2)
+    expect(fold(held, refused)).toStrictEqual({ state: 'done', last: 3, valid: 3, attempt: 0, held, return: refused })
+  })
+
   it.each<[string, Step[], string]>([
+    ['a step that the server stored for a client', [step('work', 1, { untrusted: 'it was bounced' })], 'it was bounced'],
     ['a second return', [step('work', 1), step('return', 2), step('return', 3)], 'a second return'],
     ['a return before work', [step('return', 1)], 'a return before work'],
     ['a fence before work', [step('fence', 1)], 'a fence before work'],
