@@ -108,6 +108,31 @@ describe('countedDecisions', () => {
     expect(counts({ decisions: [decision(12, { item: 'gate', digest: 'whatever' })] })).toEqual([true])
   })
 
+  it('counts one decision per item, and says why another does not count', () => {
+    const whole = history({
+      steps: [held, WORK, RETURN],
+      returned: { v: 1 as const, output: output() },
+      return_digest: 'r',
+      decisions: [
+        decision(12, { digest: 'h', reason: 'looks good' }),
+        decision(13, { digest: 'h' }),
+        decision(17, { item: 'return', digest: 'r' }),
+        decision(18, { item: 'apply', digest: 'x' }),
+      ],
+    })
+    const { journal } = foldJournal(whole.steps, RULES)
+    const counted = countedDecisions(whole, journal)
+    expect(counted.map((one) => [one.item, one.counts || one.why])).toEqual([
+      ['dispatch', true],
+      ['dispatch', 'decided before'],
+      ['return', true],
+      ['apply', 'about something else'],
+    ])
+    expect(counted[0]?.reason).toBe('looks good')
+    const never = history({ steps: [WORK], returned: undefined, decisions: [decision(12, { digest: undefined })] })
+    expect(countedDecisions(never, foldJournal(never.steps, RULES).journal)).toMatchObject([{ digest: '', why: 'nothing to decide' }])
+  })
+
   it('counts no decision by an agent of the pass, and none about dispatch of what was never held', () => {
     expect(counts({ decisions: [decision(12, { digest: 'h', person: 'alice' }), decision(13, { digest: 'h', person: 'audit' })] })).toEqual(
       [false, false],
