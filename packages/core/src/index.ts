@@ -13,7 +13,7 @@
 export { admit, approveHeld } from './admission/admit.js'
 export { type ChainInput, type ChainVerdict, chainText, firstRevoked, validateChain } from './admission/chain.js'
 export { tokensOf } from './admission/check-context.js'
-export type { Admission, AdmitInput, ParentPass } from './admission/types.js'
+export type { AdmissionDecision, AdmitInput, ParentPass } from './admission/types.js'
 export {
   countedDecisions,
   type DecisionRules,

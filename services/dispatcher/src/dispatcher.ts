@@ -4,7 +4,7 @@ import { type HealthReport, makeInstance, type PassKey, type Random } from '@pas
 import type { Context } from './admission/context.js'
 import { ParentLookup } from './admission/parent-lookup.js'
 import { watchDispatcher } from './health.js'
-import { startAdmission } from './intake/consume-requests.js'
+import { startIntake } from './intake/consume-requests.js'
 import { ConsumerProgress } from './intake/consumer-progress.js'
 import { BudgetStore } from './limits/budget-store.js'
 import { LivePolicy } from './limits/live-policy.js'
@@ -34,7 +34,7 @@ export interface Running extends AsyncDisposable {
 }
 
 /**
- * Starts admission, registry and timekeeper on a connected bus whose topology exists. Validates the options once, here. When it resolves, the
+ * Starts intake, registry and timekeeper on a connected bus whose topology exists. Validates the options once, here. When it resolves, the
  * dispatcher takes requests.
  *
  * @throws ZodError if an option is invalid
@@ -94,13 +94,13 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
   const stores = await watchStores(context, health)
   begun.push(asDisposable(stores))
   const onRestored = (what: string) => health.did('admission', what)
-  const admission = options.admission ? await startAdmission(context, { timekeeper, onRestored }) : undefined
-  const progress = new ConsumerProgress(context, (standing) => admission?.lookForSkipped(standing))
+  const intake = options.admission ? await startIntake(context, { timekeeper, onRestored }) : undefined
+  const progress = new ConsumerProgress(context, (standing) => intake?.lookForSkipped(standing))
   progress.start()
-  watchDispatcher(health, deps, { stores, policy, admission, timekeeper, backpressure, progress })
+  watchDispatcher(health, deps, { stores, policy, intake, timekeeper, backpressure, progress })
   health.begin()
   deps.log.info({ registration: options.registration, policy: policy.current().version }, 'dispatcher accepts requests')
-  return new RunningDispatcher(context, { admission, answering, consumers, backpressure, timekeeper, stores, progress, health })
+  return new RunningDispatcher(context, { intake, answering, consumers, backpressure, timekeeper, stores, progress, health })
 }
 
 /** Returns a generator of nonces: the instance prefix makes them unique to this process, the counter to each attempt. */
@@ -129,7 +129,7 @@ async function watchStores(context: Context, health: Health): Promise<StoreWatch
     async onRenewed(names) {
       if (names.includes('stream')) deps.log.error('the stream was replaced; open passes of the previous stream are lost')
       if (names.includes('agents')) health.did('buckets', `restored ${await registry.rebuild()} agents from their events`)
-      if (names.includes('policy')) await policy.again()
+      if (names.includes('policy')) await policy.refresh()
       if (names.includes('budgets')) budgets.lostBefore(deps.clock.now())
     },
   })
@@ -139,7 +139,7 @@ async function watchStores(context: Context, health: Health): Promise<StoreWatch
 }
 
 interface Parts {
-  admission: Consumption | undefined
+  intake: Consumption | undefined
   answering: Consumption
   consumers: WorkConsumers
   backpressure: StorageBackpressure
@@ -184,7 +184,7 @@ class RunningDispatcher implements Running {
   }
 
   async #drain(ms: number): Promise<void> {
-    const { admission, answering, consumers, backpressure, timekeeper, stores, progress, health } = this.#parts
+    const { intake, answering, consumers, backpressure, timekeeper, stores, progress, health } = this.#parts
     health.stop()
     progress.stop()
     stores.stop()
@@ -192,7 +192,7 @@ class RunningDispatcher implements Running {
     this.#context.budgets.stop()
     const { log, tracing } = this.#context.deps
     try {
-      await Promise.all([admission?.drain(ms), answering.drain(ms), consumers.stop()])
+      await Promise.all([intake?.drain(ms), answering.drain(ms), consumers.stop()])
       await timekeeper?.drain(ms)
       await this.#context.policy[Symbol.asyncDispose]()
       await this.#context.registry[Symbol.asyncDispose]()

@@ -7,23 +7,23 @@ import type { DispatcherDeps } from './runtime/dependencies.js'
 import type { Timekeeper } from './timekeeper/timekeeper.js'
 
 /** Parts of a dispatcher that its health checks inspect. */
-export interface Looked {
+export interface DispatcherParts {
   stores: StoreWatch
   policy: LivePolicy
-  admission: Consumption | undefined
+  intake: Consumption | undefined
   timekeeper: Timekeeper | undefined
   backpressure: StorageBackpressure
   progress: ConsumerProgress
 }
 
-export function watchDispatcher(health: Health, { bus }: DispatcherDeps, looked: Looked): void {
-  const { stores, policy, admission, timekeeper, backpressure, progress } = looked
+export function watchDispatcher(health: Health, { bus }: DispatcherDeps, parts: DispatcherParts): void {
+  const { stores, policy, intake, timekeeper, backpressure, progress } = parts
   watchConnection(health, bus)
   tellReconnects(health, bus)
   health.watch('stream', 'needed', () => gone(stores.streamTrouble))
   health.watch('buckets', 'needed', () => unhealthyIf(stores.bucketTrouble))
   health.watch('policy', 'needed', () => policyFinding(policy))
-  if (admission) health.watch('admission', 'needed', () => unhealthyIf(admission.trouble))
+  if (intake) health.watch('admission', 'needed', () => unhealthyIf(intake.trouble))
   if (timekeeper) health.watch('timekeeper', 'needed', () => unhealthyIf(timekeeper.trouble))
   watchStorage(health, bus)
   health.watch('consumers', 'needed', () => unhealthyIf(progress.trouble))

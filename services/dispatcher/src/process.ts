@@ -13,19 +13,19 @@ import { dispatcherOptions } from './runtime/options.js'
  * `faults` is for tests that end a process between two of its steps.
  */
 export async function runDispatcher(env: Record<string, string | undefined>, faults?: Faults): Promise<Running> {
-  const told = readEnvironment(env, readTextFile)
+  const config = readEnvironment(env, readTextFile)
   const log = pino(
-    { ...logOptions(), name: 'dispatcher', level: told.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
+    { ...logOptions(), name: 'dispatcher', level: config.log_level, redact: ['*.data', '*.password', '*.token', '*.credentials'] },
     pino.destination(2),
   )
-  dispatcherOptions.parse(told.settings)
-  return startService({ name: 'dispatcher', bus: told.bus, log, env }, async (bus, opened) => {
-    await bus.ensureTopology({ id_window_ms: told.settings.id_window_ms, ...told.topology })
+  dispatcherOptions.parse(config.settings)
+  return startService({ name: 'dispatcher', bus: config.bus, log, env }, async (bus, opened) => {
+    await bus.ensureTopology({ id_window_ms: config.settings.id_window_ms, ...config.topology })
     const tracing = await openTracing({ env, service: 'passover-dispatcher', say: (line) => log.warn(line) })
     opened.push(tracing)
     const deps = { bus, clock: serverClock(bus), random: nodeRandom, log, tracing, ...(faults && { faults }) }
     const id_window_ms = bus.idWindow ?? DEFAULT_ID_WINDOW_MS
-    const running = await startDispatcher(deps, { ...told.settings, id_window_ms })
+    const running = await startDispatcher(deps, { ...config.settings, id_window_ms })
     const metrics = () => [dispatcherMetrics(running.stats()), processMetrics()]
     return { running, id_window_ms, metrics }
   })

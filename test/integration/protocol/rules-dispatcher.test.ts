@@ -129,7 +129,7 @@ describe('rule 5: a first step later than the id`s window counts only as "expire
 })
 
 describe('rule 7: who acknowledges a request leaves a begun journal', () => {
-  // Fails with `{ ok: true }` as the verdict of a delivery that failed, in handle (services/dispatcher/src/intake/consume-requests.ts).
+  // Fails with `{ ok: true }` as the decision about a delivery that failed, in handle (services/dispatcher/src/intake/consume-requests.ts).
   test('a dispatcher that fails before its publish has acknowledged nothing, and nobody keeps time who could hide it', async () => {
     let failures = 0
     const faults = {

@@ -113,7 +113,7 @@ describe('rule 6: a return counts only together with the step that its guard nam
     expect((await later).output).toBe('honest')
   })
 
-  // Fails without the digest in systemReturn (services/dispatcher/src/messages/journal-steps.ts), or without `differs` in look (packages/sdk/src/journal/poll.ts).
+  // Fails without the digest in systemReturn (services/dispatcher/src/messages/journal-steps.ts), or without `differs` in pollJournal (packages/sdk/src/journal/poll.ts).
   test('a first-step return carries the request`s digest: the same request hears it again, another one hears E005', async () => {
     const [alice, other] = [await world.agent('alice'), await world.agent('alice')]
     const id = randomUUID()

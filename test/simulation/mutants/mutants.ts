@@ -117,8 +117,8 @@ export const MUTANTS: Record<string, Mutant> = {
     config: 'admission',
     breaks: 'rule 7',
     file: 'services/dispatcher/dist/intake/consume-requests.js',
-    find: 'const verdict = await dispatch(context, delivery);',
-    put: 'delivery.ack(); const verdict = await dispatch(context, delivery);',
+    find: 'const ackDecision = await dispatch(context, delivery);',
+    put: 'delivery.ack(); const ackDecision = await dispatch(context, delivery);',
   },
   ack_first_worker: {
     config: 'attempts',
@@ -132,7 +132,7 @@ export const MUTANTS: Record<string, Mutant> = {
     config: 'crowded',
     breaks: 'rule 7',
     file: 'services/dispatcher/dist/intake/fair-scheduler.js',
-    find: "if (!('ok' in verdict))",
+    find: "if (!('ok' in ackDecision))",
     put: 'if (false)',
   },
   no_guard: {

@@ -12,7 +12,7 @@ import { type ParentBound, parentBound, parentFault } from './check-parent.js'
 import { originatorFault, requestFault, subagentFault } from './check-request.js'
 import { underPolicy } from './refusal-rule.js'
 import { rightsOf } from './rights.js'
-import type { Admission, AdmitInput } from './types.js'
+import type { AdmissionDecision, AdmitInput } from './types.js'
 
 const DEFAULT_PRIORITY: Priority = 'medium'
 
@@ -21,7 +21,7 @@ const DEFAULT_PRIORITY: Priority = 'medium'
  * budget are read from the stored parent, never from what the request claims (I3, I5).
  * The result is `later` if a limit is set and its counts are not loaded yet. Refusals: E001, E002, E003, E004, E005, E010, E012, E013, E014.
  */
-export function admit(input: AdmitInput): Admission {
+export function admit(input: AdmitInput): AdmissionDecision {
   const fault = requestFault(input) ?? originatorFault(input) ?? parentFault(input)
   if (fault) return refuse(fault)
   const bound = parentBound(input)
@@ -79,14 +79,14 @@ export function admit(input: AdmitInput): Admission {
 }
 
 /** Returns what a held pass becomes after its approval. Its timeout counts from now; its parent's deadline keeps running while it is held. */
-export function approveHeld(control: WorkControl, now: number): Admission {
+export function approveHeld(control: WorkControl, now: number): AdmissionDecision {
   const rest = restOf(control.parent_deadline, now)
   if (rest <= 0) return refuse(passError('E013', 'Approved too late: the deadline of its parent has passed', { approval: 'expired' }))
   const timeout_ms = Math.min(control.timeout_ms, rest)
   return { kind: 'admit', control: { ...control, timeout_ms }, keep: keeps(control.policy) }
 }
 
-function refuse(error: PassError): Admission {
+function refuse(error: PassError): AdmissionDecision {
   return { kind: 'refuse', error }
 }
 

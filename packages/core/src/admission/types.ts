@@ -44,7 +44,7 @@ export interface ParentPass {
   control: WorkControl
 }
 
-export type Admission =
+export type AdmissionDecision =
   /** `keep` selects the parts that the policy lets through. */
   | { kind: 'admit'; control: WorkControl; keep: (part: { name: string }) => boolean }
   | { kind: 'hold'; control: WorkControl; expires_ms: number }

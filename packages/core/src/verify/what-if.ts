@@ -1,6 +1,6 @@
 import type { PassError, PassKey, PassOverPreferences, WorkControl } from '@passover/schemas'
 import { placeOfRule } from '../admission/refusal-rule.js'
-import type { Admission } from '../admission/types.js'
+import type { AdmissionDecision } from '../admission/types.js'
 import type { PassCounts } from '../limits/limit-counters.js'
 import type { Level } from '../policy/base-policy.js'
 import { POLICY_FIELDS, type PolicyFieldName } from '../policy/fields.js'
@@ -70,7 +70,7 @@ function isByRule(error: PassError): boolean {
   return PLAIN_REFUSALS.has(error.code) && !isOfTheMoment(error)
 }
 
-function nameOf(admission: Exclude<Admission, { kind: 'later' }>): string {
+function nameOf(admission: Exclude<AdmissionDecision, { kind: 'later' }>): string {
   if (admission.kind === 'refuse') return admission.error.code
   return admission.kind === 'hold' ? 'held' : 'admitted'
 }
@@ -81,7 +81,7 @@ interface Ground {
   reading: ParsedRequest
 }
 
-function differencesOf(ground: Ground, error: PassError | undefined, again: Admission): FieldDifference[] {
+function differencesOf(ground: Ground, error: PassError | undefined, again: AdmissionDecision): FieldDifference[] {
   const { control } = ground.begin.pass
   if (again.kind === 'refuse') return error?.code === again.error.code ? [] : refusedBy(again.error, control)
   if (again.kind === 'later') return []

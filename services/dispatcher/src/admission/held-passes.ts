@@ -1,5 +1,14 @@
 import { type AckDecision, CONTENT_TYPE, decode, encode, type Plan, type PublishMessage, type StoredMessage } from '@passover/bus'
-import { type Admission, approveHeld, foldJournal, type JournalState, judgeDecision, openControl, passError, REVOKED } from '@passover/core'
+import {
+  type AdmissionDecision,
+  approveHeld,
+  foldJournal,
+  type JournalState,
+  judgeDecision,
+  openControl,
+  passError,
+  REVOKED,
+} from '@passover/core'
 import {
   type DecisionBody,
   HEADER,
@@ -46,10 +55,10 @@ interface CountedDecision {
 }
 
 /** Result of the preparation for a decided pass, before its next step is planned: the reason to end it, or the request to dispatch. */
-type DecisionContext = { end: PassError } | { request: ParsedRequest }
+type PreparedDecision = { end: PassError } | { request: ParsedRequest }
 
-/** Next step of a held pass: the admission to its workers, or its end. */
-type NextStep = { request: ParsedRequest; admission: Extract<Admission, { kind: 'admit' }> } | { end: PassError }
+/** Next step of a held pass: its work, or its end. */
+type NextStep = { request: ParsedRequest; decision: Extract<AdmissionDecision, { kind: 'admit' }> } | { end: PassError }
 
 /** `moved on`: the pass is no longer held, through this call or another one. `undecided`: no decision about it counts. */
 export type AdvanceResult = 'moved on' | 'undecided' | 'failed'
@@ -57,8 +66,8 @@ export type AdvanceResult = 'moved on' | 'undecided' | 'failed'
 /** Applies the decisions about a held pass. Acknowledges the delivery once the pass is no longer held, or if no decision counts. */
 export async function decideHeld(context: Context, subject: DecisionSubject): Promise<AckDecision> {
   if (subject.item !== ITEM) return { ok: true }
-  const driven = await advanceHeldPass(context, subject.key)
-  if (driven === 'failed') return { retry: true, delay_ms: RETRY_MS }
+  const advanced = await advanceHeldPass(context, subject.key)
+  if (advanced === 'failed') return { retry: true, delay_ms: RETRY_MS }
   await context.deps.faults?.at('decision:before-ack')
   return { ok: true }
 }
@@ -79,9 +88,9 @@ export async function advanceHeldPass(context: Context, key: PassKey): Promise<A
 }
 
 async function applyDecision(context: Context, pass: HeldPass, counted: CountedDecision): Promise<AdvanceResult> {
-  const ground = await gatherContext(context, pass, counted)
+  const prepared = await prepareDecision(context, pass, counted)
   await context.deps.faults?.at('decision:before-publish')
-  const stored = await publish(context, pass, { counted, ground })
+  const stored = await publish(context, pass, { counted, prepared })
   await context.deps.faults?.at('decision:after-publish')
   if (!stored) return 'failed'
   context.stats.decided++
@@ -180,7 +189,7 @@ async function recordViolation({ deps: { bus } }: Context, key: PassKey, sequenc
   return outcome.kind === 'stored'
 }
 
-async function gatherContext(context: Context, { key, control }: HeldPass, { person, body }: CountedDecision): Promise<DecisionContext> {
+async function prepareDecision(context: Context, { key, control }: HeldPass, { person, body }: CountedDecision): Promise<PreparedDecision> {
   if (body.verdict === 'deny') {
     const reason = body.reason === undefined ? '' : `: ${body.reason}`
     return { end: passError('E013', `${person} denied the dispatch${reason}`, { approval: 'denied', person }) }
@@ -188,9 +197,9 @@ async function gatherContext(context: Context, { key, control }: HeldPass, { per
   if (!(await parentLives(context, control))) return { end: passError('E043', 'its parent ended before the approval') }
   const request = await rereadRequest(context, control)
   if (!request) return { end: passError('E005', 'the request that was approved is no longer in the stream') }
-  const admission = approveHeld(control, context.deps.clock.now())
-  if (admission.kind !== 'admit') return { request }
-  const kept = request.parts.filter(admission.keep)
+  const decision = approveHeld(control, context.deps.clock.now())
+  if (decision.kind !== 'admit') return { request }
+  const kept = request.parts.filter(decision.keep)
   if (fitInMessage(kept)) return { request: { ...request, parts: kept } }
   try {
     return { request: { ...request, parts: await uploadParts(context, key.originator, kept) } }
@@ -212,13 +221,13 @@ async function rereadRequest(context: Context, control: WorkControl): Promise<Pa
   const stored = await context.deps.bus.journal.message(control.request_sequence)
   if (!stored) return undefined
   const parties = { originator: control.originating_agent_id, subagent: control.subagent_id }
-  const reading = parseRequest(stored, parties)
-  return reading.ok && reading.value.digest === control.digest ? reading.value : undefined
+  const parsed = parseRequest(stored, parties)
+  return parsed.ok && parsed.value.digest === control.digest ? parsed.value : undefined
 }
 
 interface DecidedPass {
   counted: CountedDecision
-  ground: DecisionContext
+  prepared: PreparedDecision
 }
 
 /**
@@ -238,25 +247,25 @@ async function publish(context: Context, pass: HeldPass, decided: DecidedPass): 
   return advanced.ok
 }
 
-function decideNextStep({ control, expires_at }: HeldPass, { counted, ground }: DecidedPass, now: number): NextStep {
-  if ('end' in ground) return ground
+function decideNextStep({ control, expires_at }: HeldPass, { counted, prepared }: DecidedPass, now: number): NextStep {
+  if ('end' in prepared) return prepared
   const { person } = counted
   if (expires_at <= now) return { end: passError('E013', 'the approval came after its expiry', { approval: 'expired', person }) }
-  const admission = approveHeld(control, now)
-  if (admission.kind === 'admit') return { request: ground.request, admission }
-  return { end: admission.kind === 'refuse' ? admission.error : passError('E013', 'the approved pass may not be dispatched') }
+  const decision = approveHeld(control, now)
+  if (decision.kind === 'admit') return { request: prepared.request, decision }
+  return { end: decision.kind === 'refuse' ? decision.error : passError('E013', 'the approved pass may not be dispatched') }
 }
 
 function buildNextStep(context: Context, pass: HeldPass, how: { outcome: NextStep; guard: number }): PublishMessage {
-  const place = { subjects: context.deps.bus.subjects, key: pass.key, guard: how.guard, nonce: context.nonce() }
+  const position = { subjects: context.deps.bus.subjects, key: pass.key, guard: how.guard, nonce: context.nonce() }
   const { outcome } = how
-  if ('end' in outcome) return systemReturn(place, outcome.end, answeredOf(pass))
-  const { admission, request } = outcome
-  const { control, keep } = admission
-  return workStep(place, { control, parts: request.parts.filter(keep) }, pass.traceparent)
+  if ('end' in outcome) return systemReturn(position, outcome.end, requestRefOf(pass))
+  const { decision, request } = outcome
+  const { control, keep } = decision
+  return workStep(position, { control, parts: request.parts.filter(keep) }, pass.traceparent)
 }
 
-function answeredOf({ control, traceparent }: HeldPass): RequestRef {
+function requestRefOf({ control, traceparent }: HeldPass): RequestRef {
   const { digest, request_sequence, requested_at, reply_type } = control
   return { digest, request_sequence, requested_at, reply_type, traceparent }
 }

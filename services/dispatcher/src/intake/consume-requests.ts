@@ -1,9 +1,14 @@
+/**
+ * Entry of the dispatcher. In: requests and decisions, from the durable consumers that all dispatchers share.
+ * Out: each is admitted or applied (admission/), and acknowledged once that is stored.
+ */
+
 import { type AckDecision, type ConsumerStanding, type Consumption, DECISIONS, type Delivery, DISPATCHER } from '@passover/bus'
 import { passError } from '@passover/core'
 import { admitRequest } from '../admission/admit-request.js'
 import type { Context } from '../admission/context.js'
 import { decideHeld } from '../admission/held-passes.js'
-import type { ReceivedRequest } from '../admission/prepare.js'
+import type { ReceivedRequest } from '../admission/prepare-admission.js'
 import { type ParseResult, type Parties, parseRequest } from '../messages/parse-request.js'
 import { rejectMalformed, rejectUnderBadId } from '../messages/reject.js'
 import type { Timekeeper } from '../timekeeper/timekeeper.js'
@@ -16,13 +21,13 @@ const DRAIN_MS = 10_000
 const DECISION_CONCURRENCY = 64
 const NOBODY = 'nobody'
 
-export interface AdmissionOptions {
+export interface IntakeOptions {
   /** Knows the requests that wait behind other pairs' backlogs. `undefined` if this process runs no timekeeper. */
   timekeeper: Timekeeper | undefined
   onRestored: (what: string) => void
 }
 
-export interface Admission extends Consumption {
+export interface RequestIntake extends Consumption {
   /** Admits requests that the durable consumer has skipped, judging by this state of the consumer. */
   lookForSkipped(standing: ConsumerStanding): void
 }
@@ -31,25 +36,25 @@ export interface Admission extends Consumption {
  * Admits, holds or refuses requests, and applies decisions, as their durable consumers deliver them. Any number of replicas share the consumers (I1,
  * I3).
  */
-export async function startAdmission(context: Context, { timekeeper, onRestored }: AdmissionOptions): Promise<Admission> {
+export async function startIntake(context: Context, { timekeeper, onRestored }: IntakeOptions): Promise<RequestIntake> {
   const { bus } = context.deps
   const handleOne = (delivery: Delivery) => handle(context, delivery)
-  const turns = timekeeper && new FairScheduler(context, timekeeper, handleOne)
-  const concurrency = turns ? () => turns.concurrency : context.options.concurrency
+  const scheduler = timekeeper && new FairScheduler(context, timekeeper, handleOne)
+  const concurrency = scheduler ? () => scheduler.concurrency : context.options.concurrency
   const inTurn = (delivery: Delivery) => {
-    const early = turns?.delivered(delivery.sequence)
+    const early = scheduler?.delivered(delivery.sequence)
     return early ? unlessAlreadyHandled(context, delivery, early) : handle(context, delivery)
   }
   const decisions = await bus.consume(DECISIONS, handleOne, { concurrency: DECISION_CONCURRENCY, onRestored })
   const requests = await bus.consume(DISPATCHER, inTurn, { concurrency, onRestored })
   const drain = async (ms?: number) => {
-    await Promise.all([requests.drain(ms), decisions.drain(ms), turns?.drain(ms ?? DRAIN_MS)])
+    await Promise.all([requests.drain(ms), decisions.drain(ms), scheduler?.drain(ms ?? DRAIN_MS)])
   }
   return {
     get trouble() {
       return requests.trouble ?? decisions.trouble
     },
-    lookForSkipped: (standing) => turns?.lookForSkipped(standing),
+    lookForSkipped: (standing) => scheduler?.lookForSkipped(standing),
     drain,
     closed: Promise.all([requests.closed, decisions.closed]).then(() => undefined),
     [Symbol.asyncDispose]: () => drain(),
@@ -64,9 +69,9 @@ async function unlessAlreadyHandled(context: Context, delivery: Delivery, early:
 /** Handles one delivery. An exception is a bug: it is logged and the delivery is retried, so that no stored message stops the dispatcher. */
 async function handle(context: Context, delivery: Delivery): Promise<AckDecision> {
   try {
-    const verdict = await dispatch(context, delivery)
-    if (!('ok' in verdict)) context.stats.retried++
-    return verdict
+    const ackDecision = await dispatch(context, delivery)
+    if (!('ok' in ackDecision)) context.stats.retried++
+    return ackDecision
   } catch (error) {
     context.deps.log.error({ err: error, subject: delivery.subject, sequence: delivery.sequence }, 'delivery failed')
     context.stats.retried++
@@ -83,18 +88,18 @@ function dispatch(context: Context, delivery: Delivery): Promise<AckDecision> {
 }
 
 function handleRequest(context: Context, delivery: Delivery, parties: Parties): Promise<AckDecision> {
-  const reading = parseRequest(delivery, parties)
-  return reading.ok
-    ? admitRequest(context, { delivery, parties, reading: reading.value })
-    : rejectRequest(context, { delivery, parties }, reading)
+  const parsed = parseRequest(delivery, parties)
+  return parsed.ok
+    ? admitRequest(context, { delivery, parties, parsed: parsed.value })
+    : rejectRequest(context, { delivery, parties }, parsed)
 }
 
-type BadReading = Extract<ParseResult, { ok: false }>
+type ParseFailure = Extract<ParseResult, { ok: false }>
 
 async function rejectRequest(
   context: Context,
-  { delivery, parties }: Omit<ReceivedRequest, 'reading'>,
-  bad: BadReading,
+  { delivery, parties }: Omit<ReceivedRequest, 'parsed'>,
+  bad: ParseFailure,
 ): Promise<AckDecision> {
   const { error, reply_type, id } = bad
   const answer = await rejectMalformed(context, {

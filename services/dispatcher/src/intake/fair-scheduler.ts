@@ -131,8 +131,8 @@ export class FairScheduler {
     try {
       const stored = await bus.journal.message(sequence)
       if (!stored || stored.time !== time) return false
-      const verdict = await this.#handle(asDelivery(stored))
-      if (!('ok' in verdict)) return false
+      const ackDecision = await this.#handle(asDelivery(stored))
+      if (!('ok' in ackDecision)) return false
       this.#context.stats.out_of_turn++
       return true
     } catch (error) {

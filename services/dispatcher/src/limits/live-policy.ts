@@ -30,7 +30,7 @@ export class LivePolicy implements AsyncDisposable {
   /** The version in force as it was published; `undefined` if there is none. */
   #published: PolicyVersion | undefined
   /** Stream sequence of the newest policy event and when it was read (monotonic ms), and the sequence of the newest event that has been processed. */
-  #heard = { sequence: 0, at: 0 }
+  #newestEvent = { sequence: 0, at: 0 }
   #settled = 0
   #complaint = ''
   /** Monotonic time in milliseconds of the last read of the bucket. */
@@ -73,7 +73,7 @@ export class LivePolicy implements AsyncDisposable {
   }
 
   /** Reads the policy now, because the bucket may have been re-created. */
-  again(): Promise<void> {
+  refresh(): Promise<void> {
     return this.#read()
   }
 
@@ -88,13 +88,13 @@ export class LivePolicy implements AsyncDisposable {
     const { bus } = this.#deps
     const value = await this.#find()
     if (value) this.#accept(value)
-    const watch = await this.#store.watch((changed) => this.#take(changed))
+    const watch = await this.#store.watch((changed) => this.#acceptIfValid(changed))
     this.#opened.push(watch)
     await watch.ready
     const filters = [bus.subjects.all('policy')]
     this.#opened.push(
       await bus.follow({ filters, from: this.#sequence + 1, headers_only: true }, ({ sequence }) => {
-        this.#heard = { sequence, at: this.#deps.clock.monotonic() }
+        this.#newestEvent = { sequence, at: this.#deps.clock.monotonic() }
       }),
     )
     const off = bus.onReconnect(() => void this.#read())
@@ -111,7 +111,7 @@ export class LivePolicy implements AsyncDisposable {
   async #find(): Promise<PolicyVersion | undefined> {
     const stand = await this.#store.stand()
     if (stand.kind !== 'invalid') return this.#store.rollForward()
-    this.#take(stand)
+    this.#acceptIfValid(stand)
     const [newest] = await this.#store.versions()
     return newest
   }
@@ -122,7 +122,7 @@ export class LivePolicy implements AsyncDisposable {
    */
   async #startOver({ version }: PolicyVersion): Promise<void> {
     this.#deps.log.warn({ version }, 'the stream lost the version in force; reading the policy again')
-    this.#heard = { sequence: 0, at: 0 }
+    this.#newestEvent = { sequence: 0, at: 0 }
     this.#settled = 0
     const value = await this.#find()
     this.#published = undefined
@@ -138,7 +138,7 @@ export class LivePolicy implements AsyncDisposable {
   }
 
   #read(): Promise<void> {
-    this.#reading ??= this.#look()
+    this.#reading ??= this.#readStore()
       .catch((error: unknown) => this.#deps.log.debug({ err: error }, 'the policy could not be read'))
       .finally(() => {
         this.#reading = undefined
@@ -146,11 +146,11 @@ export class LivePolicy implements AsyncDisposable {
     return this.#reading
   }
 
-  async #look(): Promise<void> {
+  async #readStore(): Promise<void> {
     if (this.#published && (await this.#store.isLost(this.#published))) await this.#startOver(this.#published)
     const stand = await this.#store.stand()
-    this.#take(stand)
-    const { sequence, at } = this.#heard
+    this.#acceptIfValid(stand)
+    const { sequence, at } = this.#newestEvent
     // An event that is not a valid version stays newer than the version in force forever, so it is processed only once.
     this.#readAt = this.#deps.clock.monotonic()
     // The bucket was re-created; the stream still has every version.
@@ -162,7 +162,7 @@ export class LivePolicy implements AsyncDisposable {
     if (value) this.#accept(value)
   }
 
-  #take(current: CurrentPolicy): void {
+  #acceptIfValid(current: CurrentPolicy): void {
     if (current.kind === 'valid') this.#accept(current.value)
     if (current.kind !== 'invalid' || current.why === this.#complaint) return
     this.#complaint = current.why

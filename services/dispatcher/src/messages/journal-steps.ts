@@ -15,7 +15,7 @@ import {
 
 export type ReplyType = 'msgpack' | 'json'
 
-/** Fields of a request that every first step answering it carries. */
+/** Reference to a request, which every first step that answers it carries. */
 export interface RequestRef {
   digest: string
   /** Stream sequence and stored time (server ms) of the request. */
@@ -76,21 +76,21 @@ export function heldStep(position: StepPosition, held: { control: WorkControl; e
 }
 
 /** Builds a return by the system. As a first step it names the request that it answers and carries its digest (rule 6). */
-export function systemReturn(position: StepPosition, error: PassError, answered: Partial<RequestRef>): PublishMessage {
+export function systemReturn(position: StepPosition, error: PassError, request: Partial<RequestRef>): PublishMessage {
   const body: ReturnEnvelope = { v: WIRE_VERSION, error }
-  const json = answered.reply_type === 'json'
+  const json = request.reply_type === 'json'
   return {
     subject: position.subjects.return(position.key, 'passover'),
     headers: {
       [HEADER.code]: error.code,
       [HEADER.nonce]: position.nonce,
       ...(json && { [HEADER.contentType]: 'application/json' }),
-      ...(answered.digest !== undefined && { [HEADER.digest]: answered.digest }),
-      ...(answered.request_sequence !== undefined && { [HEADER.request]: String(answered.request_sequence) }),
+      ...(request.digest !== undefined && { [HEADER.digest]: request.digest }),
+      ...(request.request_sequence !== undefined && { [HEADER.request]: String(request.request_sequence) }),
       ...firstStepHeader(position),
-      ...(answered.requested_at !== undefined && { [HEADER.requestedAt]: String(answered.requested_at) }),
-      ...(answered.policy_version !== undefined && { [HEADER.policy]: String(answered.policy_version) }),
-      ...(answered.traceparent !== undefined && { [HEADER.traceparent]: answered.traceparent }),
+      ...(request.requested_at !== undefined && { [HEADER.requestedAt]: String(request.requested_at) }),
+      ...(request.policy_version !== undefined && { [HEADER.policy]: String(request.policy_version) }),
+      ...(request.traceparent !== undefined && { [HEADER.traceparent]: request.traceparent }),
     },
     data: encode(body, json ? 'json' : 'msgpack'),
     guard: { subject: position.subjects.journal(position.key), sequence: position.guard },

@@ -50,16 +50,16 @@ export async function rejectMalformed(
   const key: PassKey = { ...bad.parties, id }
   if (context.asksEarlier(key, sequence) !== false) return { ok: false, later: true }
   await deps.faults?.at('admission:before-bad-return')
-  const answered = { digest: sha256(data), request_sequence: sequence, requested_at: bad.time, reply_type: bad.reply_type }
+  const request = { digest: sha256(data), request_sequence: sequence, requested_at: bad.time, reply_type: bad.reply_type }
   const plan = (steps: Step[]): Plan<'mine' | 'repeated' | 'other'> => {
     const { journal } = foldJournal(steps, context.rules)
     if (journal.state === 'none') {
-      const place = { subjects: deps.bus.subjects, key, guard: journal.last, nonce: context.nonce(), first: true }
-      return { publish: systemReturn(place, error, answered), stored: () => 'mine' }
+      const position = { subjects: deps.bus.subjects, key, guard: journal.last, nonce: context.nonce(), first: true }
+      return { publish: systemReturn(position, error, request), stored: () => 'mine' }
     }
     if (journal.state !== 'done' || journal.work || journal.held) return { done: 'other' }
     if (journal.return.request === sequence) return { done: 'mine' }
-    return { done: journal.return.digest === answered.digest ? 'repeated' : 'other' }
+    return { done: journal.return.digest === request.digest ? 'repeated' : 'other' }
   }
   const advanced = await deps.bus.journal.advance(key, plan, {
     read: 'leader',
@@ -86,7 +86,7 @@ export async function rejectUnderBadId(context: BaseContext, bad: BadRequest): P
     if (!kept.ok) return kept
   }
   await deps.faults?.at('admission:before-bad-return')
-  const answered = {
+  const request = {
     digest: bad.digest ?? sha256(bad.data),
     request_sequence: bad.sequence,
     requested_at: bad.time,
@@ -96,8 +96,8 @@ export async function rejectUnderBadId(context: BaseContext, bad: BadRequest): P
     key,
     (steps) => {
       if (steps.length > 0) return { done: true }
-      const place = { subjects: deps.bus.subjects, key, guard: 0, nonce: context.nonce() }
-      return { publish: systemReturn(place, bad.error, answered), stored: () => true }
+      const position = { subjects: deps.bus.subjects, key, guard: 0, nonce: context.nonce() }
+      return { publish: systemReturn(position, bad.error, request), stored: () => true }
     },
     { read: 'leader', deadline_ms: options.step_deadline_ms, from: bad.sequence },
   )
@@ -128,10 +128,10 @@ export async function storeDeadLetter(
   if (outcome.kind !== 'lost') return outcome.kind === 'stored' ? { ok: true } : { ok: false, outcome }
   // Either another replica or an earlier delivery of this message has stored it, or the stored dead letter is about another message, such as a notice
   // of lost work.
-  const standing = await bus.journal.last(subject)
-  if (!standing || (bus.subjects.isTrusted(standing) && deadLetterSequence(standing) === dead.sequence)) return { ok: true }
-  const again = await publish(standing.sequence)
-  return again.kind === 'stored' || again.kind === 'lost' ? { ok: true } : { ok: false, outcome: again }
+  const last = await bus.journal.last(subject)
+  if (!last || (bus.subjects.isTrusted(last) && deadLetterSequence(last) === dead.sequence)) return { ok: true }
+  const second = await publish(last.sequence)
+  return second.kind === 'stored' || second.kind === 'lost' ? { ok: true } : { ok: false, outcome: second }
 }
 
 /** Returns the sequence of the message that a stored dead letter is about. */

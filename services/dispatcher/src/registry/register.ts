@@ -20,11 +20,11 @@ import type { WorkConsumers } from './work-consumers.js'
 export async function register(
   context: RegistrationContext,
   consumers: WorkConsumers,
-  asked: { name: string; question: unknown },
+  registration: { name: string; question: unknown },
 ): Promise<RegisterAnswer> {
   const { registry, options, deps } = context
-  const name = agentName.safeParse(asked.name)
-  const question = registerQuestion.safeParse(asked.question ?? {})
+  const name = agentName.safeParse(registration.name)
+  const question = registerQuestion.safeParse(registration.question ?? {})
   if (!name.success || !question.success) return refusedAnswer(passError('E005', 'not a registration'))
   if (question.data.known) return known(await registry.table.get(name.data), { name: name.data, question: question.data })
   if (question.data.durable_returns) return registerDurableReturns(context, name.data)

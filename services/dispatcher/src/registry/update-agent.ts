@@ -72,12 +72,12 @@ export class SelfChanges {
       if (refusal) return { answer: refusedAnswer(refusal) }
       isCounted = true
       await deps.faults?.at('register:before-event')
-      const told = await registry.writes.tell(record.name, record, position)
-      if (told.kind === 'lost') {
+      const published = await registry.writes.tell(record.name, record, position)
+      if (published.kind === 'lost') {
         await pause(deps)
         continue
       }
-      if (told.kind !== 'stored') return { answer: notStoredAnswer() }
+      if (published.kind !== 'stored') return { answer: notStoredAnswer() }
       this.#buckets.charge(record.name, Math.max(LEAST_KIB, Math.ceil(byteLength / 1024)) - 1, deps.clock.monotonic())
       await deps.faults?.at('register:before-record')
       const kept = await registry.writes.keep(change)

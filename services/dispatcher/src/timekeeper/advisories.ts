@@ -70,21 +70,21 @@ async function requestDied(
   dead: StoredMessage,
   parties: { originator: string; subagent: string },
 ): Promise<boolean> {
-  const reading = parseRequest(dead, parties)
+  const parsedRequest = parseRequest(dead, parties)
   const { sequence, time, data } = dead
-  if (!reading.ok) {
-    const { error, reply_type } = reading
+  if (!parsedRequest.ok) {
+    const { error, reply_type } = parsedRequest
     return (await rejectUnderBadId(keeper, { parties, sequence, time, data, error, reply_type })).ok
   }
-  const { digest, reply_type, request } = reading.value
-  const key = { ...parties, id: request.id }
+  const { digest, reply_type } = parsedRequest.value
+  const key = { ...parties, id: parsedRequest.value.request.id }
   const known = await steps(keeper, key)
   if (!known) return true
   if (foldJournal(known, keeper.rules).journal.state !== 'none') return true
   const error = passError('E014', 'no dispatcher could process the request', { retry_after_ms: 1_000 })
   const kept = await storeDeadLetter(keeper, key, { sequence, error, data })
-  const answered = { digest, request_sequence: sequence, requested_at: time, reply_type }
-  return kept.ok && (await end(keeper, key, { known, error, expect: 'none', answered }))
+  const request = { digest, request_sequence: sequence, requested_at: time, reply_type }
+  return kept.ok && (await end(keeper, key, { known, error, expect: 'none', request }))
 }
 
 /** Reads the steps of a journal. `undefined` if the journal is flooded with steps and cannot be judged; its pass ends at the deadline. */
@@ -104,7 +104,7 @@ interface End {
   expect: 'open' | 'none'
   /** Sequence after which no step may have counted. */
   before?: number
-  answered?: RequestRef
+  request?: RequestRef
 }
 
 async function end(keeper: TimekeeperContext, key: PassKey, how: End): Promise<boolean> {
@@ -113,8 +113,8 @@ async function end(keeper: TimekeeperContext, key: PassKey, how: End): Promise<b
     const { journal } = foldJournal(found, keeper.rules)
     if (journal.state !== how.expect || journal.valid > (how.before ?? Number.MAX_SAFE_INTEGER)) return { done: true }
     const reply_type = journal.state === 'open' ? (journal.work.reply ?? 'msgpack') : 'msgpack'
-    const place = { subjects: bus.subjects, key, guard: journal.last, nonce: keeper.nonce(), first: how.expect === 'none' }
-    return { publish: systemReturn(place, how.error, how.answered ?? { reply_type }), stored: () => true }
+    const position = { subjects: bus.subjects, key, guard: journal.last, nonce: keeper.nonce(), first: how.expect === 'none' }
+    return { publish: systemReturn(position, how.error, how.request ?? { reply_type }), stored: () => true }
   }
   await faults?.at('advisory:before-publish')
   const advanced = await bus.journal.advance(key, plan, { read: 'leader', known: how.known, deadline_ms: keeper.options.step_deadline_ms })

@@ -21,9 +21,9 @@ export type EndResult = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: '
 
 /**
  * Publishes a terminal return that is due, guarded on the last step seen. If it is not stored, decides again from the journal at the leader (I4).
- * `answered` is given for a pass that never began: the return is then its first step (rule 6).
+ * `request` is given for a pass that never began: the return is then its first step (rule 6).
  */
-export async function endPass(keeper: TimekeeperContext, due: DueEnd, answered?: RequestRef): Promise<EndResult> {
+export async function endPass(keeper: TimekeeperContext, due: DueEnd, request?: RequestRef): Promise<EndResult> {
   const { deps, options, open } = keeper
   let current = due
   const untried = await findUntried(keeper, due)
@@ -37,13 +37,13 @@ export async function endPass(keeper: TimekeeperContext, due: DueEnd, answered?:
       if (settled.kind !== 'again') return { done: { kind: settled.kind } }
       current = settled.due
     }
-    const message = returnOf(keeper, current, { answered, untried })
+    const message = returnOf(keeper, current, { request, untried })
     return publish(current.last_resort === undefined ? message : lastResort(keeper, message, { due, steps }))
   }
   /** Handles a journal flooded with steps, which cannot be folded completely. Only a return by the system is certain to be its end. */
   const too_long = (steps: Step[]): Plan<EndResult> => {
     if (isEnded(steps, keeper.rules)) return { done: { kind: 'ended' } }
-    return publish(lastResort(keeper, returnOf(keeper, current, { answered, untried }), { due, steps }))
+    return publish(lastResort(keeper, returnOf(keeper, current, { request, untried }), { due, steps }))
   }
   await deps.faults?.at('ending:before-publish')
   const how = { read: 'leader' as const, deadline_ms: options.step_deadline_ms, too_long }
@@ -57,10 +57,16 @@ export async function endPass(keeper: TimekeeperContext, due: DueEnd, answered?:
 function returnOf(
   keeper: TimekeeperContext,
   due: DueEnd,
-  { answered, untried }: { answered: RequestRef | undefined; untried: UntriedWork | undefined },
+  { request, untried }: { request: RequestRef | undefined; untried: UntriedWork | undefined },
 ): PublishMessage {
-  const place = { subjects: keeper.deps.bus.subjects, key: due.key, guard: due.guard, nonce: keeper.nonce(), first: answered !== undefined }
-  return systemReturn(place, errorOf(due, keeper, untried), answered ?? requestRefOf(due.journal))
+  const position = {
+    subjects: keeper.deps.bus.subjects,
+    key: due.key,
+    guard: due.guard,
+    nonce: keeper.nonce(),
+    first: request !== undefined,
+  }
+  return systemReturn(position, errorOf(due, keeper, untried), request ?? requestRefOf(due.journal))
 }
 
 function isEnded(steps: Step[], rules: JournalRules): boolean {

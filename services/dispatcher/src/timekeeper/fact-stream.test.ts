@@ -10,7 +10,7 @@ type Hear = (stored: StoredMessage, fact: Fact) => void | Promise<void>
 /** A stream that can be asked for what it has, and whose readers can be made to fail. */
 function streamOf() {
   const state = { failures: 0, followed: [] as number[], hear: [] as Hear[], messages: new Map<number, StoredMessage>(), last: 0 }
-  const told: string[] = []
+  const calls: string[] = []
   const waits: (() => void)[] = []
   let reconnected: () => void = () => undefined
   const bus = {
@@ -36,10 +36,10 @@ function streamOf() {
     return { [Symbol.dispose]: () => undefined }
   }
   const clock = { now: () => 0, monotonic: () => 0, after }
-  const hearer = {
-    apply: (fact: Fact) => void told.push(`apply ${fact.sequence}`),
+  const handler = {
+    apply: (fact: Fact) => void calls.push(`apply ${fact.sequence}`),
     caughtUp: () => undefined,
-    onRollback: () => void told.push('rolled back'),
+    onRollback: () => void calls.push('rolled back'),
   }
   const deps = { bus, clock, random: { bytes: (n: number) => new Uint8Array(n) }, log: pino({ level: 'silent' }) }
   const store = (sequence: number, time = sequence) => {
@@ -55,13 +55,13 @@ function streamOf() {
     for (const wait of waits.splice(0)) wait()
     for (let n = 0; n < 20; n++) await Promise.resolve()
   }
-  return { state, told, deps, hearer, store, hand, settled, reconnect: () => reconnected() }
+  return { state, calls, deps, handler, store, hand, settled, reconnect: () => reconnected() }
 }
 
 describe('a reading', () => {
   test('that starts over tries until the stream can be read, and hears the old reader no more', async () => {
-    const { state, told, deps, hearer, store, hand, settled } = streamOf()
-    await using reading = await new FactStream(deps, hearer, { position: 0, time: 0 }).begin()
+    const { state, calls, deps, handler, store, hand, settled } = streamOf()
+    await using reading = await new FactStream(deps, handler, { position: 0, time: 0 }).begin()
     await hand(0, store(7))
     state.failures = 3
     const over = hand(0, store(2))
@@ -69,15 +69,15 @@ describe('a reading', () => {
     await over
     await hand(0, store(8))
     await hand(1, store(1))
-    expect(told).toEqual(['apply 7', 'rolled back', 'apply 1'])
+    expect(calls).toEqual(['apply 7', 'rolled back', 'apply 1'])
     expect(state.followed).toEqual([1, 1])
     expect(reading.position).toBe(1)
   })
 
   test('at its beginning throws what it cannot read', async () => {
-    const { state, deps, hearer } = streamOf()
+    const { state, deps, handler } = streamOf()
     state.failures = 1
-    await expect(new FactStream(deps, hearer, { position: 0, time: 0 }).begin()).rejects.toThrow('no leader')
+    await expect(new FactStream(deps, handler, { position: 0, time: 0 }).begin()).rejects.toThrow('no leader')
   })
 
   type Stream = ReturnType<typeof streamOf>
@@ -99,12 +99,12 @@ describe('a reading', () => {
     ['ends before the position', shorter, ['rolled back']],
   ])('reconnected to a stream that %s', async (_, change, expected) => {
     const stream = streamOf()
-    await using reading = await new FactStream(stream.deps, stream.hearer, { position: 0, time: 0 }).begin()
+    await using reading = await new FactStream(stream.deps, stream.handler, { position: 0, time: 0 }).begin()
     await stream.hand(0, stream.store(7))
     change(stream)
     stream.reconnect()
     await stream.settled()
-    expect(stream.told.slice(1)).toEqual(expected)
+    expect(stream.calls.slice(1)).toEqual(expected)
     expect(reading.position).toBe(expected.length ? 0 : 7)
   })
 })

@@ -17,11 +17,11 @@ export interface FactHandler {
 export class FactStream implements AsyncDisposable {
   readonly #deps: DispatcherDeps
   readonly #handler: FactHandler
-  #following: StreamSubscription | undefined
+  #subscription: StreamSubscription | undefined
   /** Number of the current reader. Messages that an earlier reader still delivers are ignored. */
   #reader = 0
-  #starting: Promise<void> | undefined
-  #unlisten: (() => void) | undefined
+  #restarting: Promise<void> | undefined
+  #removeListener: (() => void) | undefined
   #stopped = false
   #position: number
   #time: number
@@ -36,7 +36,7 @@ export class FactStream implements AsyncDisposable {
   /** Starts reading. Throws if the first attempt fails; later failures are retried until reading succeeds. */
   async begin(): Promise<this> {
     await this.#follow()
-    this.#unlisten = this.#deps.bus.onReconnect(() => void this.#verify())
+    this.#removeListener = this.#deps.bus.onReconnect(() => void this.#verify())
     return this
   }
 
@@ -51,18 +51,18 @@ export class FactStream implements AsyncDisposable {
 
   /** Reason why the stream is not being read at the moment. */
   get trouble(): string | undefined {
-    return this.#following?.trouble
+    return this.#subscription?.trouble
   }
 
   get caughtUp(): Promise<void> {
-    return this.#following?.caughtUp ?? Promise.resolve()
+    return this.#subscription?.caughtUp ?? Promise.resolve()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopped = true
     this.#reader++
-    this.#unlisten?.()
-    await this.#following?.[Symbol.asyncDispose]()
+    this.#removeListener?.()
+    await this.#subscription?.[Symbol.asyncDispose]()
   }
 
   async #follow(): Promise<void> {
@@ -70,36 +70,36 @@ export class FactStream implements AsyncDisposable {
     // No filters: with several, the server searches all subjects of a block for each message of a backlog
     // (docs/architecture/storage.md#why-one-filter-each).
     const reader = ++this.#reader
-    const hear = (stored: StoredMessage, fact: Fact) => (reader === this.#reader ? this.#hear(stored, fact) : undefined)
-    this.#following = await bus.follow({ from: this.#position + 1, headers_only: true }, hear)
-    void this.#following.caughtUp.then(() => {
+    const receive = (stored: StoredMessage, fact: Fact) => (reader === this.#reader ? this.#receive(stored, fact) : undefined)
+    this.#subscription = await bus.follow({ from: this.#position + 1, headers_only: true }, receive)
+    void this.#subscription.caughtUp.then(() => {
       if (reader === this.#reader) this.#handler.caughtUp()
     })
   }
 
-  #hear(stored: StoredMessage, fact: Fact): Promise<void> | undefined {
+  #receive(stored: StoredMessage, fact: Fact): Promise<void> | undefined {
     // The subscription continues by itself from the new end of a stream that rolled back.
-    if (stored.sequence <= this.#position) return this.#startOver()
+    if (stored.sequence <= this.#position) return this.#restartOnce()
     this.#position = stored.sequence
     this.#time = stored.time
     this.#handler.apply(fact)
     return undefined
   }
 
-  #startOver(): Promise<void> {
-    this.#starting ??= this.#again().finally(() => {
-      this.#starting = undefined
+  #restartOnce(): Promise<void> {
+    this.#restarting ??= this.#restart().finally(() => {
+      this.#restarting = undefined
     })
-    return this.#starting
+    return this.#restarting
   }
 
-  async #again(): Promise<void> {
+  async #restart(): Promise<void> {
     const { log, clock } = this.#deps
     log.warn({ position: this.#position }, 'stream rolled back; reading it from the beginning')
     this.#reader++
     this.#position = 0
     this.#handler.onRollback()
-    await this.#following?.[Symbol.asyncDispose]()
+    await this.#subscription?.[Symbol.asyncDispose]()
     while (!this.#stopped) {
       try {
         return await this.#follow()
@@ -118,7 +118,7 @@ export class FactStream implements AsyncDisposable {
     try {
       const stored = await bus.journal.message(position)
       const isOther = stored ? stored.time !== time : (await bus.bounds()).last < position
-      if (isOther && reader === this.#reader) await this.#startOver()
+      if (isOther && reader === this.#reader) await this.#restartOnce()
     } catch (error) {
       log.warn({ err: error }, 'position not compared with the stream yet')
       clock.after(RETRY_MS, () => void this.#verify())

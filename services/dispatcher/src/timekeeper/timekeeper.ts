@@ -30,7 +30,7 @@ export class Timekeeper implements AsyncDisposable {
   readonly #snapshots: SnapshotWriter
   readonly #decided: DecidedPasses
   readonly #endings: JobPool
-  readonly #looks = new JobPool(CHECK_CONCURRENCY)
+  readonly #checks = new JobPool(CHECK_CONCURRENCY)
   /** Passes and requests that are being ended or checked. Replaced when the stream rolls back. */
   #busy = new Set<string>()
   readonly #advisories = new Map<number, AdvisoryFact>()
@@ -46,8 +46,8 @@ export class Timekeeper implements AsyncDisposable {
     this.#keeper = keeper
     this.#endings = new JobPool(keeper.options.endings)
     this.#decided = new DecidedPasses(keeper.options.redrive_ms)
-    this.#snapshots = new SnapshotWriter(keeper, store, { from, known: () => this.#known() })
-    const handler = { apply: (fact: Fact) => this.#keep(fact), caughtUp: () => this.#act(), onRollback: () => this.#forgetAll() }
+    this.#snapshots = new SnapshotWriter(keeper, store, { from, known: () => this.#snapshotState() })
+    const handler = { apply: (fact: Fact) => this.#apply(fact), caughtUp: () => this.#startActing(), onRollback: () => this.#discardAll() }
     this.#facts = new FactStream(keeper.deps, handler, from ?? { position: 0, time: 0 })
   }
 
@@ -122,8 +122,8 @@ export class Timekeeper implements AsyncDisposable {
     this.#redrive?.[Symbol.dispose]()
     this.#snapshots.stop()
     this.#endings.clear()
-    this.#looks.clear()
-    await withTimeout(this.#keeper.deps.clock, ms, Promise.all([this.#endings.idle(), this.#looks.idle()]))
+    this.#checks.clear()
+    await withTimeout(this.#keeper.deps.clock, ms, Promise.all([this.#endings.idle(), this.#checks.idle()]))
     await this.#facts[Symbol.asyncDispose]()
     if (this.#acting) await this.#snapshots.save()
   }
@@ -137,27 +137,27 @@ export class Timekeeper implements AsyncDisposable {
     this.#decided.restore(known?.decided ?? [])
     await this.#facts.begin()
     this.#snapshots.schedule()
-    this.#driveLater()
+    this.#scheduleRedrive()
   }
 
-  #known(): Omit<SnapshotState, 'turn'> | undefined {
+  #snapshotState(): Omit<SnapshotState, 'turn'> | undefined {
     if (!this.#acting) return undefined
     const { position, time } = this.#facts
     return { open: this.#keeper.open, advisories: [...this.#advisories.values()], decided: this.#decided.names(), position, time }
   }
 
-  #keep(fact: Fact): void {
+  #apply(fact: Fact): void {
     const { open } = this.#keeper
-    if (fact.type === 'advisory') this.#advise(fact)
+    if (fact.type === 'advisory') this.#noteAdvisory(fact)
     else if (fact.type !== 'decision') open.apply(fact)
     else if (fact.item === 'dispatch' && open.journalOf(fact.key)?.state === 'held') this.#decided.note(fact.key, fact.time)
     if (fact.type === 'step') this.#keeper.counters.read(fact)
     if (!this.#acting) return
-    this.#arm()
+    this.#setTimer()
     if (fact.type === 'request') this.onRequest?.()
   }
 
-  #forgetAll(): void {
+  #discardAll(): void {
     const { rules, options } = this.#keeper
     this.#acting = false
     this.#timer?.handle[Symbol.dispose]()
@@ -169,15 +169,15 @@ export class Timekeeper implements AsyncDisposable {
     this.#decided.clear()
   }
 
-  #act(): void {
+  #startActing(): void {
     if (this.#stopped) return
     this.#acting = true
     for (const fact of this.#advisories.values()) this.#settleAdvisory(fact)
-    this.#arm()
+    this.#setTimer()
     this.onRequest?.()
   }
 
-  #arm(): void {
+  #setTimer(): void {
     if (!this.#acting || this.#stopped) return
     const at = this.#keeper.open.nextAt()
     if (at === undefined || (this.#timer && this.#timer.at <= at)) return
@@ -188,14 +188,14 @@ export class Timekeeper implements AsyncDisposable {
 
   #sweep(): void {
     this.#timer = undefined
-    for (const due of this.#keeper.open.due(this.#keeper.deps.clock.now())) this.#take(due)
-    this.#arm()
+    for (const due of this.#keeper.open.due(this.#keeper.deps.clock.now())) this.#handleDue(due)
+    this.#setTimer()
   }
 
-  #take(due: Due): void {
+  #handleDue(due: Due): void {
     if (due.kind === 'look') {
       const { request } = due
-      this.#run(this.#looks, `look ${request.sequence}`, () => this.#lookAt(request))
+      this.#run(this.#checks, `look ${request.sequence}`, () => this.#check(request))
       return
     }
     const { request } = due
@@ -206,7 +206,7 @@ export class Timekeeper implements AsyncDisposable {
     })
   }
 
-  async #lookAt(request: RequestFact): Promise<void> {
+  async #check(request: RequestFact): Promise<void> {
     if (this.#keeper.open.awaits(request.sequence)) await checkUnanswered(this.#keeper, request)
   }
 
@@ -225,43 +225,43 @@ export class Timekeeper implements AsyncDisposable {
         this.#keeper.deps.log.error({ err: error, name }, 'end of the pass failed')
       } finally {
         busy.delete(name)
-        this.#arm()
+        this.#setTimer()
       }
     })
   }
 
-  #advise(fact: AdvisoryFact): void {
+  #noteAdvisory(fact: AdvisoryFact): void {
     this.#advisories.set(fact.sequence, fact)
     if (this.#acting) this.#settleAdvisory(fact)
   }
 
   /** Returns false if the stream rolled back since this advisory was read. */
-  #isKnown(fact: AdvisoryFact): boolean {
+  #isCurrent(fact: AdvisoryFact): boolean {
     return this.#advisories.get(fact.sequence) === fact
   }
 
   #settleAdvisory(fact: AdvisoryFact): void {
-    if (!this.#isKnown(fact)) return
+    if (!this.#isCurrent(fact)) return
     this.#run(this.#endings, `advisory ${fact.sequence}`, async () => {
       let settled = false
       try {
         settled = await handleAdvisory(this.#keeper, fact)
       } finally {
         if (!settled) this.#keeper.deps.clock.after(RETRY_MS, () => this.#settleAdvisory(fact))
-        else if (this.#isKnown(fact)) this.#advisories.delete(fact.sequence)
+        else if (this.#isCurrent(fact)) this.#advisories.delete(fact.sequence)
       }
     })
   }
 
-  #driveLater(): void {
+  #scheduleRedrive(): void {
     const { clock } = this.#keeper.deps
     this.#redrive = clock.after(this.#keeper.options.redrive_ms / 2, () => {
-      if (this.#acting) this.#driveDecided(clock.now())
-      if (!this.#stopped) this.#driveLater()
+      if (this.#acting) this.#redriveDecided(clock.now())
+      if (!this.#stopped) this.#scheduleRedrive()
     })
   }
 
-  #driveDecided(now: number): void {
+  #redriveDecided(now: number): void {
     const isHeld = (key: PassKey) => this.#keeper.open.journalOf(key)?.state === 'held'
     for (const key of this.#decided.due(now, isHeld)) {
       this.#run(this.#endings, `decided ${keyText(key)}`, async () => {

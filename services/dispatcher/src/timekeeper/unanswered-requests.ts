@@ -7,7 +7,7 @@ import { idConflict, rejectMalformed, rejectUnderBadId } from '../messages/rejec
 import { endPass, type TimekeeperContext } from './end-pass.js'
 
 /** A request as read again from the leader. */
-type RereadRequest = { kind: 'gone' | 'bad' | 'failed' } | { kind: 'read'; key: PassKey; reading: ParsedRequest; answered: RequestRef }
+type RereadRequest = { kind: 'gone' | 'bad' | 'failed' } | { kind: 'read'; key: PassKey; parsed: ParsedRequest; ref: RequestRef }
 
 /**
  * Reads a request completely that has had no answer for some seconds. It was answered after all, is malformed, or waits for a dispatcher until its
@@ -18,11 +18,11 @@ export async function checkUnanswered(keeper: TimekeeperContext, fact: RequestFa
   const request = await reread(keeper, fact)
   if (request.kind === 'failed') return
   if (request.kind !== 'read') return open.forget(fact.sequence)
-  const { key, reading, answered } = request
+  const { key, parsed, ref } = request
   const { journal } = foldJournal(await readSteps(deps.bus, key), keeper.rules)
-  if (journal.state === 'none') return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(keeper, reading) })
+  if (journal.state === 'none') return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(keeper, parsed) })
   const first = firstDigest(journal)
-  if (first === undefined || first === answered.digest || (await rejectConflict(keeper, fact, request))) open.forget(fact.sequence)
+  if (first === undefined || first === ref.digest || (await rejectConflict(keeper, fact, request))) open.forget(fact.sequence)
 }
 
 /** Ends a pass that never began. Its return is the answer to its request. */
@@ -31,10 +31,10 @@ export async function endUnanswered(keeper: TimekeeperContext, due: DueEnd, fact
   const request = await reread(keeper, fact)
   if (request.kind === 'failed') return
   if (request.kind !== 'read') return open.forget(fact.sequence)
-  const { key, reading, answered } = request
+  const { key, parsed, ref } = request
   // The header named a different pass than the body. The fold now knows the right one.
-  if (key.id !== due.key.id) return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(keeper, reading) })
-  const ended = await endPass(keeper, due, answered)
+  if (key.id !== due.key.id) return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(keeper, parsed) })
+  const ended = await endPass(keeper, due, ref)
   if (ended.kind === 'mine') keeper.stats.ended++
 }
 
@@ -42,15 +42,15 @@ async function reread(keeper: TimekeeperContext, fact: RequestFact): Promise<Rer
   const stored = await keeper.deps.bus.journal.message(fact.sequence)
   if (!stored) return { kind: 'gone' }
   const parties = { originator: fact.originator, subagent: fact.subagent }
-  const reading = parseRequest(stored, parties)
-  if (reading.ok) {
-    const { digest, reply_type, traceparent, request } = reading.value
-    const answered = { digest, request_sequence: stored.sequence, requested_at: stored.time, reply_type, traceparent }
-    return { kind: 'read', key: { ...parties, id: request.id }, reading: reading.value, answered }
+  const parsed = parseRequest(stored, parties)
+  if (parsed.ok) {
+    const { digest, reply_type, traceparent, request } = parsed.value
+    const ref = { digest, request_sequence: stored.sequence, requested_at: stored.time, reply_type, traceparent }
+    return { kind: 'read', key: { ...parties, id: request.id }, parsed: parsed.value, ref }
   }
   await keeper.deps.faults?.at('look:before-publish')
   const { sequence, time, data } = stored
-  const { error, reply_type, id } = reading
+  const { error, reply_type, id } = parsed
   const answer = await rejectMalformed(keeper, { parties, sequence, time, data, error, reply_type, id })
   return { kind: answer.ok ? 'bad' : 'failed' }
 }
@@ -61,7 +61,7 @@ async function rejectConflict(
   request: Extract<RereadRequest, { kind: 'read' }>,
 ): Promise<boolean> {
   const { originator, subagent, sequence, time } = fact
-  const { digest, reply_type } = request.answered
+  const { digest, reply_type } = request.ref
   const error = idConflict(request.key.id)
   const bad = { parties: { originator, subagent }, sequence, time, data: new Uint8Array(0), error, reply_type, digest }
   return (await rejectUnderBadId(keeper, bad)).ok
@@ -70,7 +70,10 @@ async function rejectConflict(
 /** Returns the timeout that admission would set, as far as it follows from the request and the policy alone. */
 function timeoutOf(keeper: TimekeeperContext, { request }: ParsedRequest): number {
   const { originating_agent_id: from, subagent_id: to, timeout_ms, auto_apply_on_success, override } = request
-  const asked = { ...(timeout_ms !== undefined && { timeout_ms }), ...(auto_apply_on_success !== undefined && { auto_apply_on_success }) }
-  const policy = resolvePolicy(keeper.policy.current().document, { from, to, request: asked, ...(override && { override }) })
+  const settings = {
+    ...(timeout_ms !== undefined && { timeout_ms }),
+    ...(auto_apply_on_success !== undefined && { auto_apply_on_success }),
+  }
+  const policy = resolvePolicy(keeper.policy.current().document, { from, to, request: settings, ...(override && { override }) })
   return policy.ok ? policy.value.effective.timeout_ms : SYSTEM_DEFAULTS.timeout_ms
 }

@@ -9,12 +9,12 @@ export interface UntriedWork {
   workers: boolean
 }
 
-type Looked = PriorityLoad[] | undefined
+type LoadResult = PriorityLoad[] | undefined
 
 /** Maximum time in milliseconds that ending a pass is delayed by this lookup. */
 const LOOKUP_TIMEOUT_MS = 500
 /** Lookups in progress by subagent. Passes that time out together share one. */
-const underWay = new WeakMap<Bus, Map<string, Promise<Looked>>>()
+const underWay = new WeakMap<Bus, Map<string, Promise<LoadResult>>>()
 
 /**
  * Finds out whether a pass that timed out was never delivered to a worker: its work is newer than everything that its work consumer delivered. A pass
@@ -25,24 +25,24 @@ const underWay = new WeakMap<Bus, Map<string, Promise<Looked>>>()
 export async function findUntried({ deps }: Pick<BaseContext, 'deps'>, { key, journal, why }: DueEnd): Promise<UntriedWork | undefined> {
   if (why !== 'deadline passed' || journal.state !== 'open' || journal.attempt > 1) return undefined
   const { by: priority, sequence, time } = journal.work
-  const loads = await withTimeout(deps.clock, LOOKUP_TIMEOUT_MS, look(deps.bus, key.subagent))
+  const loads = await withTimeout(deps.clock, LOOKUP_TIMEOUT_MS, lookUpLoad(deps.bus, key.subagent))
   const load = loads?.find((one) => one.priority === priority)
   // A consumer that was lost and created again does not know what its predecessor delivered.
   if (!loads || !load || load.delivered >= sequence || load.created > time) return undefined
   return { workers: loads.some(({ idle, running }) => idle + running > 0) }
 }
 
-function look(bus: Bus, subagent: string): Promise<Looked> {
-  const looks = underWay.get(bus) ?? new Map<string, Promise<Looked>>()
-  underWay.set(bus, looks)
-  const known = looks.get(subagent)
+function lookUpLoad(bus: Bus, subagent: string): Promise<LoadResult> {
+  const lookups = underWay.get(bus) ?? new Map<string, Promise<LoadResult>>()
+  underWay.set(bus, lookups)
+  const known = lookups.get(subagent)
   if (known) return known
-  const made = bus
+  const lookup = bus
     .workload(subagent)
     .catch(() => undefined)
-    .finally(() => looks.delete(subagent))
-  looks.set(subagent, made)
-  return made
+    .finally(() => lookups.delete(subagent))
+  lookups.set(subagent, lookup)
+  return lookup
 }
 
 /** Returns the E010 of a pass that no worker tried. It claims no more than the work consumers show. */

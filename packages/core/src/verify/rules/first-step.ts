@@ -1,5 +1,5 @@
 import { type AgentRecord, HEADER, type PassError, type Step, SYSTEM, type WorkControl } from '@passover/schemas'
-import type { Admission, ParentPass } from '../../admission/types.js'
+import type { AdmissionDecision, ParentPass } from '../../admission/types.js'
 import { CLOCK_SKEW_MS, errorIn, partsIn } from '../state/message-bodies.js'
 import { type PassState, type RecordedMessage, type RequestState, requestDigest, type VerifyRule } from '../state/recorded-message.js'
 import type { VersionHistory } from '../state/version-history.js'
@@ -86,7 +86,7 @@ function judgeAdmitted(begin: FirstStep, reading: ParsedRequest, control: WorkCo
   return first ? { kind: 'fault', objection: first } : { kind: 'recomputed' }
 }
 
-function admittedFault(step: Step, control: WorkControl, again: Admission): RuleViolation | undefined {
+function admittedFault(step: Step, control: WorkControl, again: AdmissionDecision): RuleViolation | undefined {
   const named = policyNamed(control.policy_version)
   if (again.kind === 'refuse') return { rule: 'policy', what: `was admitted, but ${named} refuses it: ${outcomeText(again)}` }
   if (again.kind === 'later') return undefined
@@ -122,7 +122,7 @@ function judgeRefusal(begin: FirstStep, reading: ParsedRequest | undefined): Jud
   if (!document || begin.parent_unseen) return { kind: 'as recorded' }
   // The dispatcher decided between these two times. The parent's deadline may lie between them.
   const tries = candidates(begin).flatMap((agents) => [step.time, asked.fact.time].map((now) => ({ agents, now })))
-  let first: Admission | undefined
+  let first: AdmissionDecision | undefined
   for (const { agents, now } of tries) {
     const again = replayDecision({
       fact: asked.fact,
@@ -139,7 +139,7 @@ function judgeRefusal(begin: FirstStep, reading: ParsedRequest | undefined): Jud
   }
   return fault(
     'policy',
-    `was refused with ${error.code}, but ${policyNamed(version)} gives a different decision: ${outcomeText(first as Admission)}`,
+    `was refused with ${error.code}, but ${policyNamed(version)} gives a different decision: ${outcomeText(first as AdmissionDecision)}`,
   )
 }
 

@@ -1,6 +1,6 @@
 import { type AgentRecord, canonicalJson, type PassOverPreferences, type RequestFact, type WorkControl } from '@passover/schemas'
 import { admit } from '../../admission/admit.js'
-import type { Admission, AdmitInput } from '../../admission/types.js'
+import type { AdmissionDecision, AdmitInput } from '../../admission/types.js'
 import { cut } from '../../text/index.js'
 import type { RequestReading } from '../state/recorded-message.js'
 
@@ -21,7 +21,7 @@ export interface ReplayInput {
 }
 
 /** Repeats the decision about a recorded request. Counts of limits and remaining budgets are taken as recorded: neither limits anything here. */
-export function replayDecision(given: ReplayInput): Admission {
+export function replayDecision(given: ReplayInput): AdmissionDecision {
   const { fact, reading, policy, agents, parent, id_window_ms, now, return_id, counts } = given
   const { request, parts, digest, session_id, unnamed_session, reply_type } = reading
   return admit({
@@ -45,7 +45,7 @@ export function replayDecision(given: ReplayInput): Admission {
 }
 
 /** Describes a decision about a request in words. */
-export function outcomeText(admission: Admission): string {
+export function outcomeText(admission: AdmissionDecision): string {
   switch (admission.kind) {
     case 'admit':
       return `admitted (${admission.control.priority})`

@@ -2,7 +2,7 @@ import type { WorkControl } from '@passover/schemas'
 import { describe, expect, it, test } from 'vitest'
 import type { ParsedRequest } from '../messages/parse-request.js'
 import type { Context } from './context.js'
-import { prepareAdmission } from './prepare.js'
+import { prepareAdmission } from './prepare-admission.js'
 
 const NOW = 1_800_000_000_000
 const AGENT = { roles: { originates: 'always', subagent: true }, registered_by: 'maria', updated_at: NOW }
@@ -68,8 +68,8 @@ function begun({ time = NOW, budget = { passes: 1 } as object | null, parts = []
     return_required: true,
     parent: { ...KEY, return_id: 'r', proof: 7 },
   }
-  const reading = { request, parts, digest: 'd', session_id: 's', reply_type: 'msgpack' } as unknown as ParsedRequest
-  const asked = { delivery: { sequence: 9, time } as never, parties: { originator: 'scout', subagent: 'audit' }, reading, full }
+  const parsed = { request, parts, digest: 'd', session_id: 's', reply_type: 'msgpack' } as unknown as ParsedRequest
+  const asked = { delivery: { sequence: 9, time } as never, parties: { originator: 'scout', subagent: 'audit' }, parsed, full }
   return { state, prepare: async () => await prepareAdmission(context, asked) }
 }
 
