@@ -184,7 +184,7 @@ describe('rule 2: a worker fences unless it can be sure to be the first', () => 
 })
 
 describe('rule 7: who acknowledges a delivery leaves an ended journal, or a lost attempt', () => {
-  // Fails with `active.delivery.ack()` as soon as the attempt has begun, in #through (packages/sdk/src/worker/worker-loop.ts).
+  // Fails with `active.delivery.ack()` as soon as the attempt has begun, in #runAttempt (packages/sdk/src/worker/worker-loop.ts).
   test('a worker that dies before its return has acknowledged nothing: another one does the work', async () => {
     const name = newName()
     const faults = stallAt('worker:before-return')
@@ -200,7 +200,7 @@ describe('rule 7: who acknowledges a delivery leaves an ended journal, or a lost
     expect(await steps(key)).toEqual(['work', 'fence 2', 'return'])
   })
 
-  // Fails with `if (disposal === 'ack') active.delivery.ack()` taken out of #through (packages/sdk/src/worker/worker-loop.ts).
+  // Fails with `if (action === 'ack') active.delivery.ack()` taken out of #runAttempt (packages/sdk/src/worker/worker-loop.ts).
   test('what is ended is acknowledged, and comes to nobody again', async () => {
     const name = newName()
     const agent = await world.agent(name)
@@ -347,7 +347,7 @@ describe('rule 8: a step that does not count proves nothing about the steps befo
 })
 
 describe('work of a later version', () => {
-  // Fails without `#unread` in packages/sdk/src/worker/worker-loop.ts.
+  // Fails without `#rejectUnreadable` in packages/sdk/src/worker/worker-loop.ts.
   test('is given back, and its worker says why it cannot read it', async () => {
     const name = newName()
     const agent = await world.agent(name)

@@ -44,7 +44,14 @@ export const MUTANTS: Record<string, Mutant> = {
     find: 'return facts.clock_measured && facts.now >=',
     put: 'return false && facts.now >=',
   },
-  '-old': { seed: 4, config: 'deleted_attempts', breaks: 'decision 66', file: ATTEMPT, find: 'first && !mayBeGone(facts)', put: 'first' },
+  '-old': {
+    seed: 4,
+    config: 'deleted_attempts',
+    breaks: 'decision 66',
+    file: ATTEMPT,
+    find: 'first && !mayBeDeleted(facts)',
+    put: 'first',
+  },
   fence_unproved: {
     seed: 6,
     config: 'bounced',
@@ -124,8 +131,8 @@ export const MUTANTS: Record<string, Mutant> = {
     config: 'attempts',
     breaks: 'rule 7',
     file: 'packages/sdk/dist/worker/worker-loop.js',
-    find: 'this.#leases.shorten(envelope.control.lease_ms);',
-    put: 'this.#leases.shorten(envelope.control.lease_ms); delivery.ack();',
+    find: 'this.#leases.shorten(content.control.lease_ms);',
+    put: 'this.#leases.shorten(content.control.lease_ms); delivery.ack();',
   },
   ack_out_of_turn: {
     seed: 13,
@@ -171,8 +178,8 @@ export const MUTANTS: Record<string, Mutant> = {
     config: 'attempts',
     breaks: 'outcomes',
     file: 'packages/sdk/dist/attempt/publish-return.js',
-    find: "if (typeof judged === 'string')",
-    put: "if (judged === 'lost') return { publish: { ...message, guard: { ...message.guard, sequence: steps.at(-1).sequence } }, stored: () => 'returned' }; if (typeof judged === 'string')",
+    find: "if (typeof resultOrGuard === 'string')",
+    put: "if (resultOrGuard === 'lost') return { publish: { ...message, guard: { ...message.guard, sequence: steps.at(-1).sequence } }, stored: () => 'returned' }; if (typeof resultOrGuard === 'string')",
   },
   dispatch_held: {
     seed: 2,

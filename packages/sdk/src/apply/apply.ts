@@ -94,24 +94,24 @@ interface About {
 async function loadInput({ deps }: ApplyHome, about: About): Promise<{ input: AuthorizationInput; output: WorkOutput }> {
   const begun = deps.clock.monotonic()
   for (;;) {
-    const { pass, found } = await readPass(deps, about, begun + READ_TIMEOUT_MS)
-    const decision = applyDecision(pass, found.data)
+    const { pass, storedReturn } = await readPass(deps, about, begun + READ_TIMEOUT_MS)
+    const decision = applyDecision(pass, storedReturn.data)
     const control = pass.control as WorkControl | undefined
     const waits = !decision && control?.policy.require_user_approval !== false && pass.status !== 'awaiting_release'
     if (waits && deps.clock.monotonic() < begun + DECISION_TIMEOUT_MS) {
       await sleep(deps.clock, RETRY_DELAY_MS)
       continue
     }
-    const opened = await decodeReturn(deps, pass.key, found)
+    const opened = await decodeReturn(deps, pass.key, storedReturn)
     if (!opened.ok) throw PassOverError.from(opened.error)
-    return { input: authorizationInput(pass, found, opened.output), output: opened.output }
+    return { input: authorizationInput(pass, storedReturn, opened.output), output: opened.output }
   }
 }
 
 /** Converts the audit service's answer about a pass to the input of the authorization rules. */
 export function authorizationInput(
   pass: AnsweredPass,
-  found: Pick<StoredReturn, 'data'> | undefined,
+  storedReturn: Pick<StoredReturn, 'data'> | undefined,
   output: WorkOutput,
 ): AuthorizationInput {
   return {
@@ -120,16 +120,17 @@ export function authorizationInput(
     control: pass.control as WorkControl | undefined,
     unacceptable: passError.safeParse(pass.record?.error).data,
     withheld: pass.decisions.some(({ item, verdict }) => item === 'return' && verdict === 'deny'),
-    decision: found && applyDecision(pass, found.data),
+    decision: storedReturn && applyDecision(pass, storedReturn.data),
     all: modificationsIn(output),
   }
 }
 
-async function readPass(deps: Deps, about: About, until: number): Promise<{ pass: AnsweredPass; found: StoredReturn }> {
+async function readPass(deps: Deps, about: About, until: number): Promise<{ pass: AnsweredPass; storedReturn: StoredReturn }> {
   for (;;) {
     const pass = await askOwn(deps, about)
-    const found = pass && ((pass.return as StoredReturn | undefined) ?? (pass.return_left_out ? await storedReturn(deps, pass) : undefined))
-    if (pass && found) return { pass, found }
+    const storedReturn =
+      pass && ((pass.return as StoredReturn | undefined) ?? (pass.return_left_out ? await readLargeReturn(deps, pass) : undefined))
+    if (pass && storedReturn) return { pass, storedReturn }
     if (deps.clock.monotonic() > until) {
       if (!pass) throw new PassOverError('E041', `${deps.bus.identity} has no pass ${about.id}`, { id: about.id })
       throw new PassOverError('E041', `${about.id} has no output to apply: its status is ${pass.status}`, { id: about.id })
@@ -152,7 +153,7 @@ async function askOwn({ bus }: Deps, { id, subagent }: About): Promise<AnsweredP
 }
 
 /** Reads a return from the stream that is too large for an answer of the audit service. */
-async function storedReturn({ bus }: Deps, { key, record }: AnsweredPass): Promise<StoredReturn | undefined> {
+async function readLargeReturn({ bus }: Deps, { key, record }: AnsweredPass): Promise<StoredReturn | undefined> {
   const sequence = (record?.sequences as { return?: number } | undefined)?.return
   const stored = await bus.journal.last(bus.subjects.return(key, key.subagent))
   if (!stored || stored.sequence !== sequence) return undefined

@@ -28,10 +28,10 @@ export async function autoApply(home: ApplyHome, key: PassKey, output: WorkOutpu
   const report = deps.say ?? sayOnStderr
   const say = (what: string) => report(`${key.id} of ${key.subagent} was not applied automatically: ${what}`)
   try {
-    const told = await readThrough(home, key)
-    if (!told) return say('no audit service answers, so its policy cannot be read')
-    const input = authorizationInput(told.pass, told.found, output)
-    const taken = told.pass.record?.application ? [] : authorizeAutoApply(input, output)
+    const answer = await readThrough(home, key)
+    if (!answer) return say('no audit service answers, so its policy cannot be read')
+    const input = authorizationInput(answer.pass, answer.storedReturn, output)
+    const taken = answer.pass.record?.application ? [] : authorizeAutoApply(input, output)
     if (taken.length === 0) return
     const running = taken.flatMap(({ modification: { path } }) => runsByItself(path)?.replace(/^/, `${visible(path)}: `) ?? [])
     if (running.length > 0) return say(`${running.join('; ')}. To review it: passover apply ${key.id}`)
@@ -52,12 +52,12 @@ export async function autoApply(home: ApplyHome, key: PassKey, output: WorkOutpu
 async function readThrough(
   { deps }: ApplyHome,
   key: PassKey,
-): Promise<{ pass: AnsweredPass; found: StoredReturn | undefined } | undefined> {
+): Promise<{ pass: AnsweredPass; storedReturn: StoredReturn | undefined } | undefined> {
   const until = deps.clock.monotonic() + READ_TIMEOUT_MS
   for (;;) {
-    const asked = await askAudit(deps.bus, key)
-    if (asked.kind === 'pass' && (asked.found || asked.pass.return_left_out)) return { pass: asked.pass, found: asked.found }
-    if (asked.kind === 'unanswered' || deps.clock.monotonic() > until) return undefined
+    const answer = await askAudit(deps.bus, key)
+    if (answer.kind === 'pass' && (answer.storedReturn || answer.pass.return_left_out)) return answer
+    if (answer.kind === 'unanswered' || deps.clock.monotonic() > until) return undefined
     await sleep(deps.clock, RETRY_DELAY_MS)
   }
 }

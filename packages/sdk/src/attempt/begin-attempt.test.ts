@@ -1,7 +1,8 @@
 import { Subjects } from '@passover/bus'
 import type { Step } from '@passover/schemas'
 import { expect, test } from 'vitest'
-import { type AttemptContext, beginAttempt, ConsumerAges, type WorkDelivery } from './begin-attempt.js'
+import { type AttemptContext, beginAttempt, type WorkDelivery } from './begin-attempt.js'
+import { ConsumerAges } from './consumer-ages.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 const STORED_AT = 10_000

@@ -1,9 +1,15 @@
-import { type Bus, type Delivery, encode, type PublishMessage, type WorkSource } from '@passover/bus'
+/**
+ * Stage 4 of a pass, first half. In: delivered work. Out: the decision to run its handler as attempt n, or what to do with the delivery instead.
+ * Reads the journal and publishes a fence if the attempt may not be the first one.
+ */
+
+import { type Bus, type Delivery, encode, type PublishMessage } from '@passover/bus'
 import { firstStepIsLate, type JournalRules } from '@passover/core'
 import { HEADER, type PassKey, type Priority, type Step, SYSTEM, soundTraceparent } from '@passover/schemas'
 import { isLateFirst, type ViewRules, viewJournal } from '../journal/journal-view.js'
 import { type Deps, sleep } from '../runtime/dependencies.js'
-import { type AttemptDecision, type DeliveryFacts, decideAttempt, FRESH_MS, isOver, isSuspect } from './decide-attempt.js'
+import type { ConsumerAges } from './consumer-ages.js'
+import { type AttemptDecision, type DeliveryFacts, decideAttempt, isPastDeadline, isSuspect } from './decide-attempt.js'
 
 const EMPTY = encode({ v: 1 })
 
@@ -26,7 +32,7 @@ export interface SuspectRank {
   /** True if this is the last attempt. */
   last: boolean
   /** Milliseconds after which the attempt begins whatever else runs, because its deadline keeps running. */
-  patience_ms: number
+  max_wait_ms: number
 }
 
 export interface WorkDelivery {
@@ -55,7 +61,7 @@ export function beginAttempt(context: AttemptContext, work: WorkDelivery): Attem
     const decision = decideAttempt(factsOf(context, work, { created, now }))
     if (decision.kind === 'run') return decision
   }
-  return readAndBegin(context, work)
+  return readAndFence(context, work)
 }
 
 /** Applies rule 5 to the delivery alone. The step is parsed completely only if its time is too late. */
@@ -66,16 +72,16 @@ function isLate({ deps, rules }: { deps: Deps; rules: JournalRules }, { key, del
   return step.type === 'step' && isLateFirst(step, rules)
 }
 
-async function readAndBegin(context: AttemptContext, work: WorkDelivery): Promise<AttemptStart> {
+async function readAndFence(context: AttemptContext, work: WorkDelivery): Promise<AttemptStart> {
   const { deps } = context
   const { key } = work
   await deps.faults?.at('worker:before-read', key)
-  const read = await readInTurn(context, work)
+  const read = await readWhenItsTurn(context, work)
   if (!read) return { kind: 'leave', why: 'unclear' }
   const first = decideAttempt(read.facts, viewJournal(read.steps, context.rules))
   if (first.kind === 'fence') await deps.faults?.at('worker:before-fence', key)
-  const plan = (found: Step[]) => {
-    const decision = decideAttempt(read.facts, viewJournal(sinceWork(found, work), context.rules))
+  const plan = (steps: Step[]) => {
+    const decision = decideAttempt(read.facts, viewJournal(sinceWork(steps, work), context.rules))
     if (decision.kind === 'read') throw new TypeError('a view was given')
     if (decision.kind !== 'fence') return { done: decision }
     const began = (sequence: number): AttemptStart => ({ kind: 'run', attempt: decision.attempt, guard: sequence, proof: sequence })
@@ -84,10 +90,10 @@ async function readAndBegin(context: AttemptContext, work: WorkDelivery): Promis
   const advanced = await deps.bus.journal.advance<AttemptStart>(key, plan, { read: 'glimpse', known: read.steps, deadline_ms: TIMEOUT_MS })
   if (first.kind === 'fence') await deps.faults?.at('worker:after-fence', key)
   if (!advanced.ok) return { kind: 'leave', why: 'unclear' }
-  return advanced.value.kind === 'run' ? unlessOver(context, work, { facts: read.facts, run: advanced.value }) : advanced.value
+  return advanced.value.kind === 'run' ? unlessPastDeadline(context, work, { facts: read.facts, run: advanced.value }) : advanced.value
 }
 
-interface Read {
+interface JournalRead {
   facts: DeliveryFacts
   steps: Step[]
 }
@@ -96,46 +102,47 @@ interface Read {
  * Reads the facts and steps for the decision. A pass that may have crashed another process first waits for its turn and is then read again, because
  * other workers may have advanced it.
  */
-async function readInTurn(context: AttemptContext, work: WorkDelivery): Promise<Read | undefined> {
+async function readWhenItsTurn(context: AttemptContext, work: WorkDelivery): Promise<JournalRead | undefined> {
   const read = await readAll(context, work)
   if (!read) return undefined
   const view = viewJournal(read.steps, context.rules)
   const decision = decideAttempt(read.facts, view)
   if (decision.kind !== 'fence' || !isSuspect(read.facts, view)) return read
   const { stored_at, timeout_ms, now } = read.facts
-  const rank = { attempt: decision.attempt, last: decision.attempt >= work.max_attempts, patience_ms: (stored_at + timeout_ms - now) / 2 }
+  const rank = { attempt: decision.attempt, last: decision.attempt >= work.max_attempts, max_wait_ms: (stored_at + timeout_ms - now) / 2 }
   const admitted = await work.turn(rank)
   return admitted ? readAll(context, work) : undefined
 }
 
-type Running = Extract<AttemptStart, { kind: 'run' }>
+type RunDecision = Extract<AttemptStart, { kind: 'run' }>
 
 /**
  * Returns `run` unless the deadline has passed while the fence was being stored. If the server's time is unknown (the connection was just made, or
  * answers too slowly for a measurement), the stored time of the fence is used as a lower bound (decision 66).
  */
-async function unlessOver(
+async function unlessPastDeadline(
   context: AttemptContext,
   work: WorkDelivery,
-  { facts, run }: { facts: DeliveryFacts; run: Running },
+  { facts, run }: { facts: DeliveryFacts; run: RunDecision },
 ): Promise<AttemptStart> {
   const { bus, clock } = context.deps
   const acknowledged = clock.monotonic()
-  const unlessAt = (now: number): AttemptStart => (isOver({ ...facts, now, clock_measured: true }) ? { kind: 'leave', why: 'over' } : run)
+  const decideAt = (now: number): AttemptStart =>
+    isPastDeadline({ ...facts, now, clock_measured: true }) ? { kind: 'leave', why: 'over' } : run
   for (;;) {
-    if (bus.clockMeasured) return unlessAt(clock.now())
+    if (bus.clockMeasured) return decideAt(clock.now())
     // Without a fence nothing was stored since the deadline was last checked.
     if (run.attempt === 1) return run
     const fence = await bus.journal.last(bus.subjects.fence(work.key, context.agent)).catch(() => undefined)
     // A lagging replica does not have the fence yet.
-    if (fence && fence.sequence >= run.guard) return unlessAt(fence.time + clock.monotonic() - acknowledged)
+    if (fence && fence.sequence >= run.guard) return decideAt(fence.time + clock.monotonic() - acknowledged)
     if (clock.monotonic() - acknowledged >= TIMEOUT_MS) return { kind: 'leave', why: 'unclear' }
     await sleep(clock, RETRY_DELAY_MS)
   }
 }
 
 /** Reads journal and consumer, and retries while the server cannot be read. The lease is renewed meanwhile. */
-async function readAll(context: AttemptContext, work: WorkDelivery): Promise<Read | undefined> {
+async function readAll(context: AttemptContext, work: WorkDelivery): Promise<JournalRead | undefined> {
   const { bus, clock } = context.deps
   const until = clock.monotonic() + TIMEOUT_MS
   for (;;) {
@@ -159,8 +166,8 @@ async function stepsOf(bus: Bus, work: WorkDelivery): Promise<Step[]> {
     subjects.return(key, key.subagent),
     subjects.return(key, SYSTEM),
   ]
-  const found = await Promise.all(exact.map((subject) => bus.journal.last(subject)))
-  const steps = found.flatMap((stored) => {
+  const messages = await Promise.all(exact.map((subject) => bus.journal.last(subject)))
+  const steps = messages.flatMap((stored) => {
     const fact = stored && subjects.toFact(stored)
     return fact?.type === 'step' ? [fact] : []
   })
@@ -203,66 +210,5 @@ function fenceStep(context: AttemptContext, work: WorkDelivery, fence: { attempt
     headers,
     data: EMPTY,
     guard: { subject: subjects.journal(work.key), sequence: fence.guard },
-  }
-}
-
-interface Age {
-  created: number | undefined
-  /** Time of the request to the server, in monotonic ms. */
-  asked_at: number
-  asking: Promise<number | undefined> | undefined
-  consumer_sequence: number
-}
-
-/**
- * Caches the creation times of the work consumers (docs/architecture/worker.md#begin-fence-or-leave). The dispatcher recreates a lost consumer no
- * sooner than 3 s after it noticed the loss. So an answer that is younger than 2 s is still valid, and work younger than 2 s cannot have been
- * delivered by an earlier consumer.
- */
-export class ConsumerAges {
-  readonly #sources: Record<Priority, WorkSource>
-  readonly #monotonic: () => number
-  readonly #ages = new Map<Priority, Age>()
-
-  constructor(sources: Record<Priority, WorkSource>, monotonic: () => number) {
-    this.#sources = sources
-    this.#monotonic = monotonic
-  }
-
-  /** Records a delivery. If the delivery count of its consumer went backwards, the consumer was recreated and its creation time is discarded. */
-  seen(priority: Priority, delivery: Delivery): void {
-    const age = this.#ages.get(priority)
-    if (!age) return
-    if (delivery.consumer_sequence <= age.consumer_sequence) this.#ages.delete(priority)
-    else age.consumer_sequence = delivery.consumer_sequence
-  }
-
-  /** Returns the creation time if it is known without a request, else `undefined`. */
-  known(priority: Priority, delivery: Delivery, now: number): number | undefined {
-    return now - delivery.time < FRESH_MS ? this.#ages.get(priority)?.created : undefined
-  }
-
-  /** Discards the creation time because the consumer is gone. */
-  forget(priority: Priority): void {
-    this.#ages.delete(priority)
-  }
-
-  /** Requests the creation time from the server, unless a request was made within the last 2 s. Throws the errors of reading. */
-  async ask(priority: Priority): Promise<number | undefined> {
-    const before = this.#ages.get(priority)
-    const now = this.#monotonic()
-    if (before?.asking) return before.asking
-    if (before?.created !== undefined && now - before.asked_at < FRESH_MS) return before.created
-    const asking = this.#sources[priority].created()
-    const age: Age = { created: before?.created, asked_at: now, asking, consumer_sequence: before?.consumer_sequence ?? 0 }
-    this.#ages.set(priority, age)
-    try {
-      age.created = await asking
-      age.asking = undefined
-      return age.created
-    } catch (error) {
-      if (this.#ages.get(priority) === age) this.#ages.delete(priority)
-      throw error
-    }
   }
 }

@@ -101,8 +101,8 @@ describe('decideAttempt', () => {
   })
 
   it('gives back a delivery whose attempts are used up, and acknowledges an ended one', () => {
-    expect(decide({ delivered: 3 }, work, fence(3, 9, 7))).toEqual({ kind: 'give_back' })
-    expect(decide({ delivered: 2, max_attempts: 1 }, work)).toEqual({ kind: 'give_back' })
+    expect(decide({ delivered: 3 }, work, fence(3, 9, 7))).toEqual({ kind: 'hand_back' })
+    expect(decide({ delivered: 2, max_attempts: 1 }, work)).toEqual({ kind: 'hand_back' })
     expect(decide({ delivered: 2 }, work, step('return', 9, 5, { attempt: 1 }))).toEqual({ kind: 'ended' })
     expect(decide({}, work, step('return', 9, 5, { by: 'passover', code: 'E043' }))).toEqual({ kind: 'ended' })
   })
@@ -111,7 +111,7 @@ describe('decideAttempt', () => {
     const unproved = { connected_at: 10_000, max_attempts: 1 }
     expect(decide(unproved, work)).toEqual({ kind: 'fence', attempt: 2, guard: 5 })
     expect(decide(unproved, work, fence(2, 7, 5, 'mine'))).toEqual({ kind: 'run', attempt: 2, guard: 7, proof: 7 })
-    expect(decide(unproved, work, fence(2, 7, 5, 'theirs'))).toEqual({ kind: 'give_back' })
+    expect(decide(unproved, work, fence(2, 7, 5, 'theirs'))).toEqual({ kind: 'hand_back' })
   })
 
   it('leaves what cannot be judged', () => {

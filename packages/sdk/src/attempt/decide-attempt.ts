@@ -35,7 +35,7 @@ export type AttemptDecision =
   /** Neither run nor acknowledge. */
   | { kind: 'leave'; why: 'lost' | 'not_found' | 'unclear' | 'over' }
   /** All attempts are used up: negatively acknowledge until the server, which counts deliveries, stops redelivering. */
-  | { kind: 'give_back' }
+  | { kind: 'hand_back' }
 
 /** Applies rule 2: returns true for the first delivery if neither consumer nor connection can have forgotten an earlier one. */
 export function isFirst(facts: DeliveryFacts): boolean {
@@ -50,12 +50,12 @@ export function isFirst(facts: DeliveryFacts): boolean {
 }
 
 /** Returns true if the pass may have ended and been deleted since. A lagging replica may still show it; only the leader knows (decision 66). */
-function mayBeGone(facts: DeliveryFacts): boolean {
+function mayBeDeleted(facts: DeliveryFacts): boolean {
   return facts.now - facts.stored_at >= facts.id_window_ms
 }
 
 /** Returns true if the deadline has passed by the server's clock. The timekeeper ends the pass if it has not yet. */
-export function isOver(facts: DeliveryFacts): boolean {
+export function isPastDeadline(facts: DeliveryFacts): boolean {
   return facts.clock_measured && facts.now >= facts.stored_at + facts.timeout_ms
 }
 
@@ -67,22 +67,22 @@ export function isOver(facts: DeliveryFacts): boolean {
 export function decideAttempt(facts: DeliveryFacts, view?: JournalView): AttemptDecision {
   const first = isFirst(facts)
   if (!view) {
-    if (!first || facts.now - facts.stored_at >= FRESH_MS || isOver(facts)) return { kind: 'read' }
+    if (!first || facts.now - facts.stored_at >= FRESH_MS || isPastDeadline(facts)) return { kind: 'read' }
     return { kind: 'run', attempt: 1, guard: facts.sequence, proof: facts.sequence }
   }
   if (view.ending.kind === 'return') return { kind: 'ended' }
   if (view.ending.kind === 'unclear') return { kind: 'leave', why: 'unclear' }
   if (view.work?.sequence !== facts.sequence) return { kind: 'leave', why: 'not_found' }
-  if (isOver(facts)) return { kind: 'leave', why: 'over' }
+  if (isPastDeadline(facts)) return { kind: 'leave', why: 'over' }
   if (view.fence && view.fence.nonce === facts.nonce) {
     return { kind: 'run', attempt: view.attempt, guard: view.fence.sequence, proof: view.fence.sequence }
   }
   if (first && view.fence) return { kind: 'leave', why: 'lost' }
-  if (first && !mayBeGone(facts)) return { kind: 'run', attempt: 1, guard: view.valid, proof: view.valid }
+  if (first && !mayBeDeleted(facts)) return { kind: 'run', attempt: 1, guard: view.valid, proof: view.valid }
   // No attempt is known to have begun, but that cannot be proved. The fence makes this attempt the only one, whatever its number.
   const unbegun = facts.delivered === 1 && !view.fence
   const attempt = view.attempt + 1
-  if (attempt > facts.max_attempts && !unbegun) return { kind: 'give_back' }
+  if (attempt > facts.max_attempts && !unbegun) return { kind: 'hand_back' }
   // A step that does not count is no proof that every step before it was read: each exact get may be answered by another replica, and one that lags
   // hides a fence or a return. Only the guard on a step that counts makes the server refuse a fence after a hidden step.
   if (view.last !== view.valid) return { kind: 'leave', why: 'unclear' }

@@ -20,29 +20,29 @@ const DISCARD_REASONS: Record<Discarded, string> = {
 export function logAttemptEnd(worker: { logger: WorkerLogger }, run: Run, ended: AttemptEnd): void {
   if (run.endLogged) return
   run.endLogged = true
-  const { key: pass, attempt, result: answered } = run
+  const { key: pass, attempt, result } = run
   const { end, ...thrown } = ended
   if (end !== 'returned') logDiscarded(worker, run, { end, ...thrown })
-  else if (answered && 'error' in answered) {
-    const { error } = answered
+  else if (result && 'error' in result) {
+    const { error } = result
     const text = attemptText({ pass, attempt, what: `${error.code} ${error.message}`, ...thrown })
     worker.logger({ kind: 'failed', pass, attempt, error, ...thrown, text })
-  } else if (answered) {
-    const { status } = answered.output
+  } else if (result) {
+    const { status } = result.output
     worker.logger({ kind: 'returned', pass, attempt, status, text: attemptText({ pass, attempt, what: status }) })
   }
 }
 
 function logDiscarded(worker: { logger: WorkerLogger }, run: Run, { end, thrown }: { end: Discarded; thrown?: unknown }): void {
-  const { key: pass, attempt, result: answered, ended } = run
+  const { key: pass, attempt, result, ended } = run
   // A return of the same agent ended the pass: it is that of another attempt.
   const why = end === 'ended' && ended?.by === pass.subagent ? 'lost' : end
-  const own = answered && 'error' in answered ? answered.error : undefined
-  const found = why === 'ended' ? ended?.error : undefined
-  const isSame = own !== undefined && own.code === found?.code
-  const error = isSame ? own : found
-  const ending = error ? `: ${error.code} ${error.message}` : ''
+  const own = result && 'error' in result ? result.error : undefined
+  const ending = why === 'ended' ? ended?.error : undefined
+  const isSame = own !== undefined && own.code === ending?.code
+  const error = isSame ? own : ending
+  const suffix = error ? `: ${error.code} ${error.message}` : ''
   const failing = own && !isSame ? `; its own error was ${own.code} ${own.message}` : ''
-  const text = attemptText({ pass, attempt, what: `discarded, ${DISCARD_REASONS[why]}${ending}${failing}`, ...(!isSame && { thrown }) })
+  const text = attemptText({ pass, attempt, what: `discarded, ${DISCARD_REASONS[why]}${suffix}${failing}`, ...(!isSame && { thrown }) })
   worker.logger({ kind: 'discarded', pass, attempt, why, ...(error && { error }), text })
 }

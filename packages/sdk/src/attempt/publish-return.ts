@@ -1,3 +1,8 @@
+/**
+ * Stage 5 of a pass, in the worker. In: the result of a run. Out: the return in the stream, and whether it was stored.
+ * Stores large artifacts first. Publishes again after a publish that was not confirmed, unless the journal shows that the attempt is over.
+ */
+
 import { CONTENT_TYPE, encode, type PublishMessage, splitOutput } from '@passover/bus'
 import { cut, PassOverError, packOutput, passError } from '@passover/core'
 import { HEADER, type PassError, type PassKey, type ReturnEnvelope, type Step, WIRE_VERSION, type WorkOutput } from '@passover/schemas'
@@ -34,38 +39,40 @@ const MAX_LATE_BYTES = 262_144
 const MAX_TRIES_BY_READ = 4
 /** Length to which the raw output beside an error is cut if the body would exceed four times as many bytes. */
 const MAX_RAW_TEXT = 65_536
-const SAY_LESS = 'return a shorter summary or fewer artifacts; large artifacts and texts are stored separately'
+const TOO_LARGE_HINT = 'return a shorter summary or fewer artifacts; large artifacts and texts are stored separately'
 
 /**
  * Publishes the return of this attempt after its last step (docs/architecture/worker.md#giving-back). If the guard refuses it, reads the journal to
  * see which step came first. If the outcome is unknown, reads the journal too and publishes again under the same guard for up to 15 s.
  */
 export function publishReturn(context: ReturnContext, run: Run, result: RunResult): Promise<PublishReturnResult> {
-  return run.span ? inReturnSpan(context.deps, run, () => publishNow(context, run, result)) : publishNow(context, run, result)
+  return run.span ? inReturnSpan(context.deps, run, () => buildAndPublish(context, run, result)) : buildAndPublish(context, run, result)
 }
 
-function publishNow(context: ReturnContext, run: Run, result: RunResult): Promise<PublishReturnResult> {
+function buildAndPublish(context: ReturnContext, run: Run, result: RunResult): Promise<PublishReturnResult> {
   const { deps } = context
   try {
-    const made = returnStep(context, run, result)
-    if (made instanceof Promise || deps.faults) return publishWithRetries(context, run, { result, made })
-    return deps.bus.publish(made).then(({ kind }) => (kind === 'stored' ? 'returned' : publishWithRetries(context, run, { result, made })))
+    const building = returnStep(context, run, result)
+    if (building instanceof Promise || deps.faults) return publishWithRetries(context, run, { result, building })
+    return deps.bus
+      .publish(building)
+      .then(({ kind }) => (kind === 'stored' ? 'returned' : publishWithRetries(context, run, { result, building })))
   } catch (error) {
     // The value changed since it was validated, for example through a getter of the handler. A further attempt would repeat the work, so the pass
     // ends with an error.
     if ('error' in result) return Promise.reject(error)
     run.result = { error: passError('E021', `the output cannot be encoded: ${describeThrown(error).message}`), raw_output: result.output }
-    return publishNow(context, run, run.result)
+    return buildAndPublish(context, run, run.result)
   }
 }
 
 async function publishWithRetries(
   context: ReturnContext,
   run: Run,
-  { result, made }: { result: RunResult; made: PublishMessage | Promise<PublishMessage> },
+  { result, building }: { result: RunResult; building: PublishMessage | Promise<PublishMessage> },
 ): Promise<PublishReturnResult> {
   const { deps } = context
-  const message = await unlessFull(made)
+  const message = await unlessFull(building)
   if (message instanceof PassOverError) {
     if ('error' in result) throw message
     // A new attempt would find the same bucket full, so the originator gets the error now.
@@ -78,12 +85,12 @@ async function publishWithRetries(
     const advanced = await deps.bus.journal.advance<PublishReturnResult>(
       run.key,
       (steps, tries, refused_by = 0) => {
-        const judged = tries === 0 ? run.guard : judge(context, run, steps)
-        if (typeof judged === 'string') return { done: judged }
+        const resultOrGuard = tries === 0 ? run.guard : resultInJournal(context, run, steps)
+        if (typeof resultOrGuard === 'string') return { done: resultOrGuard }
         // After the deadline the return would race the timekeeper.
         if (tries > 0 && 'output' in result && isPastDeadline(deps, run)) return { done: 'gave_up' }
         // A newer step may be on a subject that no exact get reads. The server reports its sequence where it knows it.
-        const sequence = tries < MAX_TRIES_BY_READ ? judged : Math.max(judged, refused_by)
+        const sequence = tries < MAX_TRIES_BY_READ ? resultOrGuard : Math.max(resultOrGuard, refused_by)
         const guard = { subject: context.deps.bus.subjects.journal(run.key), sequence }
         // Set before the publish: without an answer, the return may be stored nevertheless and is then found by a later read.
         run.unproved ||= sequence !== run.guard
@@ -97,7 +104,7 @@ async function publishWithRetries(
     }
     const { outcome } = advanced
     if (outcome.kind === 'refused' && outcome.reason === 'too_large' && 'output' in result) {
-      const error = tooLargeError(`the output is larger than the maximum message size: ${outcome.description}`, SAY_LESS)
+      const error = tooLargeError(`the output is larger than the maximum message size: ${outcome.description}`, TOO_LARGE_HINT)
       run.result = { error, raw_output: result.output }
       return publishReturn(context, run, run.result)
     }
@@ -107,28 +114,31 @@ async function publishWithRetries(
 }
 
 /** Returns the message, or the error if the output did not fit into the worker's parts bucket. */
-async function unlessFull(made: PublishMessage | Promise<PublishMessage>): Promise<PublishMessage | PassOverError> {
+async function unlessFull(building: PublishMessage | Promise<PublishMessage>): Promise<PublishMessage | PassOverError> {
   try {
-    return await made
+    return await building
   } catch (error) {
     if (error instanceof PassOverError && error.code === 'E014') return error
     throw error
   }
 }
 
-/** Judges by the journal a return that was not plainly stored. Returns its outcome, or the sequence of the step after which to publish it again. */
-function judge(context: ReturnContext, run: Run, steps: Step[]): PublishReturnResult | number {
-  const since = attemptStatus(run, steps, context.rules)
-  switch (since.kind) {
+/**
+ * Reads from the journal what became of a return whose publish was not confirmed. Returns its result, or the sequence of the step after which to publish
+ * it again.
+ */
+function resultInJournal(context: ReturnContext, run: Run, steps: Step[]): PublishReturnResult | number {
+  const status = attemptStatus(run, steps, context.rules)
+  switch (status.kind) {
     case 'returned':
       return 'returned'
     case 'newer_attempt':
       return 'lost'
     case 'ended':
-      run.ended ??= terminationBy(since.step)
+      run.ended ??= terminationBy(status.step)
       return 'ended'
     case 'unchanged':
-      return since.last
+      return status.last
   }
 }
 
@@ -136,7 +146,7 @@ function returnStep(context: ReturnContext, run: Run, result: RunResult): Publis
   const json = run.control.reply_type === 'json'
   const data = bodyOf(context, run, { result, type: json ? 'json' : 'msgpack' })
   return data instanceof Promise
-    ? data.then((made) => messageOf(context, run, { result, data: made, json }))
+    ? data.then((bytes) => messageOf(context, run, { result, data: bytes, json }))
     : messageOf(context, run, { result, data, json })
 }
 
@@ -166,10 +176,8 @@ function bodyOf(
   const body = returnBody(output, run.key, type)
   if (parts.length > 0) {
     const stopped = () => run.stop === 'ended' || run.stop === 'lost'
-    const patience = { until: run.deadline, whatever_the_connection: true, stopped } as const
-    return uploadAllParts(context.deps, context.agent, { parts, deadline: patience }).then((stowed) =>
-      encode({ ...body, parts: stowed }, type),
-    )
+    const deadline = { until: run.deadline, whatever_the_connection: true, stopped } as const
+    return uploadAllParts(context.deps, context.agent, { parts, deadline }).then((uploaded) => encode({ ...body, parts: uploaded }, type))
   }
   return encode(body, type)
 }
@@ -183,10 +191,10 @@ function returnBody(output: Record<string, unknown>, key: PassKey, type: 'json' 
 }
 
 /** Encodes an error with the raw output: unchanged if every reader can decode it, else as text. */
-function errorBody(answer: { error: PassError; raw_output?: unknown }, type: 'json' | 'msgpack'): Uint8Array {
-  const body = { v: WIRE_VERSION, error: answer.error }
-  if (answer.raw_output === undefined) return encode(body, type)
-  const raw_output = toSendableValue(answer.raw_output)
+function errorBody(result: { error: PassError; raw_output?: unknown }, type: 'json' | 'msgpack'): Uint8Array {
+  const body = { v: WIRE_VERSION, error: result.error }
+  if (result.raw_output === undefined) return encode(body, type)
+  const raw_output = toSendableValue(result.raw_output)
   const whole = encode({ ...body, raw_output }, type)
   if (whole.byteLength <= MAX_RAW_TEXT * 4) return whole
   return encode({ ...body, raw_output: cut(typeof raw_output === 'string' ? raw_output : JSON.stringify(raw_output), MAX_RAW_TEXT) }, type)

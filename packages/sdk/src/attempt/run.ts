@@ -1,7 +1,7 @@
 import type { Delivery } from '@passover/bus'
 import { PassOverError, passError, type Span } from '@passover/core'
 import type { Part, PassError, PassKey, Step, WorkControl } from '@passover/schemas'
-import type { WorkContent } from '../messages/work-envelope.js'
+import type { WorkContent } from '../messages/decode-work.js'
 import type { Deps } from '../runtime/dependencies.js'
 import type { AttemptStart } from './begin-attempt.js'
 import { LazyAbortController } from './lazy-abort-controller.js'
@@ -37,13 +37,13 @@ export interface Run {
   /** Deadline of the pass, in server ms. */
   readonly deadline: number
   /**
-   * End of the handler's compute time, in server ms. Infinite without a limit, and until the context is loaded, because the handler has not begun
+   * End of the handler's compute time, in server ms. Infinite without a limit, and until the context is loaded, because the handler has not start
    * before.
    */
   compute_until: number
   readonly abort: LazyAbortController
   stop: StopReason | undefined
-  /** Outcome of publishing the return, once that has begun. There is only one return per run. */
+  /** Outcome of publishing the return, once that has start. There is only one return per run. */
   returning: Promise<PublishReturnResult> | undefined
   /**
    * True once the return was published after a step that does not count, whatever the answer. A lagging replica may have hidden a newer attempt before
@@ -93,16 +93,16 @@ export function terminationBy({ by, code }: Step): Run['ended'] {
 export interface RunStart {
   key: PassKey
   delivery: Delivery
-  envelope: WorkContent
+  content: WorkContent
   nonce: string
-  begun: Extract<AttemptStart, { kind: 'run' }>
+  start: Extract<AttemptStart, { kind: 'run' }>
   /** Current time, in server ms. */
   now: number
 }
 
-export function makeRun({ key, delivery, envelope, nonce, begun, now }: RunStart): Run {
-  const { control, parts } = envelope
-  const { attempt, guard, proof } = begun
+export function makeRun({ key, delivery, content, nonce, start, now }: RunStart): Run {
+  const { control, parts } = content
+  const { attempt, guard, proof } = start
   const compute = control.policy.max_compute_time_ms
   return {
     key,

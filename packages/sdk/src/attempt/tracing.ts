@@ -33,18 +33,18 @@ export async function inWorkSpan<T>(
   }
 }
 
-function failedWith({ result: answered }: Run): string | undefined {
-  return answered && 'error' in answered ? answered.error.code : undefined
+function failedWith({ result }: Run): string | undefined {
+  return result && 'error' in result ? result.error.code : undefined
 }
 
 /** Records a span from the start of publishing the return until its outcome is known. */
 export async function inReturnSpan(
   { tracing, clock }: Pick<Deps, 'tracing' | 'clock'>,
   run: Run,
-  give: () => Promise<PublishReturnResult>,
+  publish: () => Promise<PublishReturnResult>,
 ): Promise<PublishReturnResult> {
   const span = tracing?.begin({ name: 'return', key: run.key, at: clock.now(), parent: runTrace(run), facts: { attempt: run.attempt } })
-  const given = await give()
-  span?.end(clock.now(), given === 'returned' ? undefined : given)
-  return given
+  const published = await publish()
+  span?.end(clock.now(), published === 'returned' ? undefined : published)
+  return published
 }

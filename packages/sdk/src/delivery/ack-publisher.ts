@@ -14,8 +14,8 @@ const MAX_WAITING = 4 * MAX_ACKNOWLEDGED
 export class AckPublisher implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
-  #noted: number[] = []
-  #saying: readonly number[] = []
+  #waiting: number[] = []
+  #inFlight: readonly number[] = []
   readonly #unstored = new Map<number, { resolve: () => void; reject: (error: Error) => void }>()
   #timer: Disposable | undefined
   #sending: Promise<void> | undefined
@@ -28,8 +28,8 @@ export class AckPublisher implements AsyncDisposable {
 
   /** Records that the return at this stream sequence was delivered. */
   note(sequence: number): void {
-    this.#noted.push(sequence)
-    if (this.#timer === undefined) this.#later()
+    this.#waiting.push(sequence)
+    if (this.#timer === undefined) this.#schedule()
   }
 
   /** Records the same. Settles when the acknowledgment is stored, and rejects if the agent is closed before that. */
@@ -43,7 +43,7 @@ export class AckPublisher implements AsyncDisposable {
 
   /** Returns true if the return was recorded as delivered, but the acknowledgment is not stored yet. */
   isPending(sequence: number): boolean {
-    return this.#noted.includes(sequence) || this.#saying.includes(sequence)
+    return this.#waiting.includes(sequence) || this.#inFlight.includes(sequence)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -51,7 +51,7 @@ export class AckPublisher implements AsyncDisposable {
     this.#closed = true
     this.#timer?.[Symbol.dispose]()
     const unstored = [...this.#unstored.keys()]
-    await withTimeout(this.#deps.clock, FINAL_FLUSH_MS, this.#last())
+    await withTimeout(this.#deps.clock, FINAL_FLUSH_MS, this.#flush())
     this.#abandon(unstored)
   }
 
@@ -63,38 +63,38 @@ export class AckPublisher implements AsyncDisposable {
     }
   }
 
-  async #last(): Promise<void> {
+  async #flush(): Promise<void> {
     await this.#sending
-    if (this.#noted.length > 0) await this.#send()
+    if (this.#waiting.length > 0) await this.#send()
   }
 
-  #later(): void {
+  #schedule(): void {
     if (this.#closed) return
     this.#timer = this.#deps.clock.after(INTERVAL_MS, () => {
       this.#sending = this.#send().finally(() => {
         this.#timer = undefined
-        if (this.#noted.length > 0) this.#later()
+        if (this.#waiting.length > 0) this.#schedule()
       })
     })
   }
 
   /** Publishes one message. If it is not stored, its sequences go into the next one; a repeated acknowledgment does no harm. */
   async #send(): Promise<void> {
-    const ascending = this.#noted.sort((a, b) => a - b)
-    const now = ascending.slice(0, MAX_ACKNOWLEDGED)
-    this.#noted = ascending.slice(MAX_ACKNOWLEDGED)
-    this.#saying = now
-    const body: AcknowledgedBody = { v: WIRE_VERSION, returns: packSequences(now) }
+    const ascending = this.#waiting.sort((a, b) => a - b)
+    const batch = ascending.slice(0, MAX_ACKNOWLEDGED)
+    this.#waiting = ascending.slice(MAX_ACKNOWLEDGED)
+    this.#inFlight = batch
+    const body: AcknowledgedBody = { v: WIRE_VERSION, returns: packSequences(batch) }
     const { bus } = this.#deps
     const message = { subject: bus.subjects.acknowledged(this.#name), headers: eventHeaders(undefined), data: encode(body) }
     const outcome = await bus.publish(message).catch(() => undefined)
-    this.#saying = []
+    this.#inFlight = []
     if (outcome?.kind === 'stored' || (outcome?.kind === 'refused' && outcome.reason === 'permission')) {
-      this.#stored(now)
+      this.#stored(batch)
       return
     }
-    const room = MAX_WAITING - this.#noted.length
-    if (room > 0) this.#noted.push(...now.slice(-room))
+    const room = MAX_WAITING - this.#waiting.length
+    if (room > 0) this.#waiting.push(...batch.slice(-room))
   }
 
   #stored(sequences: readonly number[]): void {

@@ -16,7 +16,7 @@ export interface HeldReturn {
   key: PassKey
   /** Reason why it is not delivered automatically. */
   why: string
-  found: StoredReturn
+  storedReturn: StoredReturn
   /** Time of expiry, in server ms. */
   expires_at: number
   deliver: () => void
@@ -34,7 +34,7 @@ export class ReleaseWaiter implements AsyncDisposable {
   #hints: Promise<AsyncDisposable> | undefined
   #timer: Disposable | undefined
   #asking = false
-  #again = false
+  #isAskRequested = false
   #closed = false
 
   constructor(deps: Deps, name: string) {
@@ -56,7 +56,7 @@ export class ReleaseWaiter implements AsyncDisposable {
       held.refuse(closedError(held.key))
       return
     }
-    this.#held.set(held, sha256(held.found.data))
+    this.#held.set(held, sha256(held.storedReturn.data))
     this.#hints ??= this.#deps.bus.onDecided(this.#name, () => void this.#askAll())
     this.#hints.catch(() => {
       this.#hints = undefined
@@ -74,12 +74,12 @@ export class ReleaseWaiter implements AsyncDisposable {
   }
 
   async #askAll(): Promise<void> {
-    this.#again = true
+    this.#isAskRequested = true
     if (this.#asking) return
     this.#asking = true
     this.#timer?.[Symbol.dispose]()
-    while (this.#again && !this.#closed) {
-      this.#again = false
+    while (this.#isAskRequested && !this.#closed) {
+      this.#isAskRequested = false
       for (const [held, digest] of [...this.#held]) await this.#askAbout(held, digest)
     }
     this.#asking = false
@@ -97,11 +97,12 @@ export class ReleaseWaiter implements AsyncDisposable {
   }
 
   async #askAbout(held: HeldReturn, digest: string): Promise<void> {
-    const asked = await askAudit(this.#deps.bus, held.key)
+    const answer = await askAudit(this.#deps.bus, held.key)
     if (!this.#held.has(held)) return
-    const decision = asked.kind === 'pass' ? asked.pass.decisions.find((one) => one.item === 'return' && one.digest === digest) : undefined
+    const decision =
+      answer.kind === 'pass' ? answer.pass.decisions.find((one) => one.item === 'return' && one.digest === digest) : undefined
     const late = this.#deps.clock.now() - held.expires_at
-    if (!decision && late < (asked.kind === 'unanswered' ? UNANSWERED_TIMEOUT_MS : GRACE_MS)) return
+    if (!decision && late < (answer.kind === 'unanswered' ? UNANSWERED_TIMEOUT_MS : GRACE_MS)) return
     this.#held.delete(held)
     if (decision?.verdict === 'approve') return held.deliver()
     held.refuse(decision ? deniedError(held, decision) : expiredError(held))

@@ -14,7 +14,7 @@ interface Known {
   /** Time of the last read, in monotonic ms. */
   at: number
   schema: boolean | undefined
-  looking: Promise<unknown> | undefined
+  reading: Promise<unknown> | undefined
 }
 
 /**
@@ -39,28 +39,28 @@ export class ConstraintLookup {
 
   /** Returns the constraints of a pass, or `undefined` if there are none for this output. Throws the errors of reading. */
   async of(key: PassKey, output: WorkOutput): Promise<ReturnConstraints | undefined> {
-    const looking = this.#known.get(key.subagent)?.looking
-    if (looking) {
-      await looking
+    const reading = this.#known.get(key.subagent)?.reading
+    if (reading) {
+      await reading
       if (this.isUnconstrained(key, output)) return undefined
     }
-    return this.#look(key)
+    return this.#read(key)
   }
 
   /** Reads the constraints of a pass and caches whether they include an output_schema. */
-  async #look(key: PassKey): Promise<ReturnConstraints> {
-    const known: Known = this.#known.get(key.subagent) ?? { at: Number.NEGATIVE_INFINITY, schema: undefined, looking: undefined }
+  async #read(key: PassKey): Promise<ReturnConstraints> {
+    const known: Known = this.#known.get(key.subagent) ?? { at: Number.NEGATIVE_INFINITY, schema: undefined, reading: undefined }
     this.#known.set(key.subagent, known)
-    const reading = this.control(key)
-    known.looking = reading
+    const control = this.control(key)
+    known.reading = control
       .catch(() => undefined)
       .finally(() => {
-        known.looking = undefined
+        known.reading = undefined
       })
-    const control = await reading
+    const constraints = await control
     known.at = this.#deps.clock.monotonic()
-    known.schema = schemaToCheck(control) !== undefined
-    return control
+    known.schema = schemaToCheck(constraints) !== undefined
+    return constraints
   }
 
   /**
@@ -75,8 +75,8 @@ export class ConstraintLookup {
     const step = stored && bus.subjects.toFact(stored)
     const opened = frame?.policy && step?.type === 'step' && step.untrusted === undefined ? openControl(frame, step) : undefined
     if (opened) return opened
-    const asked = await askAudit(bus, key)
-    const control = asked.kind === 'pass' ? (asked.pass.control as ReturnConstraints | undefined) : undefined
+    const answer = await askAudit(bus, key)
+    const control = answer.kind === 'pass' ? (answer.pass.control as ReturnConstraints | undefined) : undefined
     // Every returned pass had a policy. An audit service that restarted from the beginning may not know it yet, and until it does no output is
     // delivered unchecked.
     if (!control) throw new PassOverError('E040', 'the policy of the pass cannot be read')

@@ -1,3 +1,8 @@
+/**
+ * Stage 7 of a pass, in the originator. In: a stored return that counts. Out: its output or error, to the caller that awaits it, and an acknowledgment.
+ * Checks the output against the constraints of its pass, and holds it back until a person releases it if the policy says so.
+ */
+
 import {
   acceptReturn,
   type CheckSchema,
@@ -30,7 +35,7 @@ export class ReturnDelivery implements AsyncDisposable {
   readonly #constraints: ConstraintLookup
   readonly #check: CheckSchema | undefined
   readonly #rules: JournalRules
-  readonly #under = new Set<PendingReturn>()
+  readonly #inProgress = new Set<PendingReturn>()
   #closed = false
 
   constructor(
@@ -48,38 +53,38 @@ export class ReturnDelivery implements AsyncDisposable {
   }
 
   get size(): number {
-    return this.#under.size + this.#releases.size
+    return this.#inProgress.size + this.#releases.size
   }
 
   /** Returns true if the return of the pass is being decoded, awaits release or is being applied. */
   has(key: PassKey): boolean {
-    for (const awaited of this.#under) if (isSamePass(awaited.key, key)) return true
+    for (const pending of this.#inProgress) if (isSamePass(pending.key, key)) return true
     return this.#releases.has(key)
   }
 
-  /** Settles the caller with the return. If reading fails, calls `again` instead. */
-  deliver(awaited: PendingReturn, found: StoredReturn, again: () => void): void {
-    awaited.returned = found.sequence
-    awaited.returned_at = found.time
-    const opened = decodeReturn(this.#deps, awaited.key, found)
-    const plain = !(opened instanceof Promise) && opened.ok && evaluateRelease(opened.output, STRICTEST, false).deliver
-    if (plain && this.#constraints.isUnconstrained(awaited.key, opened.output)) this.#give(awaited, opened.output)
-    else this.#openSlowly(awaited, found, { opened, again })
+  /** Settles the caller with the return. If it cannot be read now, calls `onUnreadable` instead. */
+  deliver(pending: PendingReturn, storedReturn: StoredReturn, onUnreadable: () => void): void {
+    pending.returned = storedReturn.sequence
+    pending.returned_at = storedReturn.time
+    const decoded = decodeReturn(this.#deps, pending.key, storedReturn)
+    const isReleased = !(decoded instanceof Promise) && decoded.ok && evaluateRelease(decoded.output, STRICTEST, false).deliver
+    if (isReleased && this.#constraints.isUnconstrained(pending.key, decoded.output)) this.#deliverOutput(pending, decoded.output)
+    else this.#deliverAfterChecks(pending, storedReturn, { decoded, onUnreadable })
   }
 
-  #openSlowly(
-    awaited: PendingReturn,
-    found: StoredReturn,
-    over: { opened: DecodedReturn | Promise<DecodedReturn>; again: () => void },
+  #deliverAfterChecks(
+    pending: PendingReturn,
+    storedReturn: StoredReturn,
+    over: { decoded: DecodedReturn | Promise<DecodedReturn>; onUnreadable: () => void },
   ): void {
-    this.#under.add(awaited)
+    this.#inProgress.add(pending)
     const done = (settle: () => void): void => {
-      this.#under.delete(awaited)
+      this.#inProgress.delete(pending)
       // An error at this point may come from the closing agent and not from the return.
-      if (this.#closed) over.again()
+      if (this.#closed) over.onUnreadable()
       else settle()
     }
-    this.#slowly(awaited, found, over.opened).then(done, () => done(over.again))
+    this.#checkAndRelease(pending, storedReturn, over.decoded).then(done, () => done(over.onUnreadable))
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -87,68 +92,77 @@ export class ReturnDelivery implements AsyncDisposable {
     return this.#releases[Symbol.asyncDispose]()
   }
 
-  async #slowly(awaited: PendingReturn, found: StoredReturn, opening: DecodedReturn | Promise<DecodedReturn>): Promise<() => void> {
-    const read = await opening
-    const { opened, terms } = read.ok ? await this.#judged(awaited.key, read.output) : { opened: read, terms: undefined }
-    if (!opened.ok) return this.#refuse(awaited, found, opened.error)
-    const give = (): void => this.#give(awaited, opened.output)
-    if (evaluateRelease(opened.output, STRICTEST, false).deliver) return give
-    const { policy } = terms ?? (await this.#constraints.control(awaited.key))
-    const release = evaluateRelease(opened.output, policy, false)
-    if (release.deliver) return give
-    const refuse = (error: PassOverError): void => this.#settle(awaited, { ok: false, error })
-    const held = { key: awaited.key, why: release.why, found, expires_at: releaseExpiry(found.time, policy), deliver: give, refuse }
+  async #checkAndRelease(
+    pending: PendingReturn,
+    storedReturn: StoredReturn,
+    decoding: DecodedReturn | Promise<DecodedReturn>,
+  ): Promise<() => void> {
+    const result = await decoding
+    const { decoded, constraints } = result.ok
+      ? await this.#checkConstraints(pending.key, result.output)
+      : { decoded: result, constraints: undefined }
+    if (!decoded.ok) return this.#refuse(pending, storedReturn, decoded.error)
+    const deliver = (): void => this.#deliverOutput(pending, decoded.output)
+    if (evaluateRelease(decoded.output, STRICTEST, false).deliver) return deliver
+    const { policy } = constraints ?? (await this.#constraints.control(pending.key))
+    const release = evaluateRelease(decoded.output, policy, false)
+    if (release.deliver) return deliver
+    const refuse = (error: PassOverError): void => this.#settle(pending, { ok: false, error })
+    const held = { key: pending.key, why: release.why, storedReturn, expires_at: releaseExpiry(storedReturn.time, policy), deliver, refuse }
     return () => this.#releases.wait(held)
   }
 
   /** Checks the output also against the rights and the output_schema of its pass. */
-  async #judged(key: PassKey, output: WorkOutput): Promise<{ opened: DecodedReturn; terms: ReturnConstraints | undefined }> {
-    const terms = await this.#constraints.of(key, output)
-    if (!terms) return { opened: { ok: true, output }, terms }
-    const accepted = acceptReturn(output, key, await outputConstraints(output, { ...terms, subagent_id: key.subagent }, this.#check))
-    return { opened: accepted.ok ? { ok: true, output } : rejectedOutput(accepted.error, output), terms }
+  async #checkConstraints(
+    key: PassKey,
+    output: WorkOutput,
+  ): Promise<{ decoded: DecodedReturn; constraints: ReturnConstraints | undefined }> {
+    const constraints = await this.#constraints.of(key, output)
+    if (!constraints) return { decoded: { ok: true, output }, constraints }
+    const accepted = acceptReturn(output, key, await outputConstraints(output, { ...constraints, subagent_id: key.subagent }, this.#check))
+    return { decoded: accepted.ok ? { ok: true, output } : rejectedOutput(accepted.error, output), constraints }
   }
 
   /** Rejects the caller. For an expired id, looks for a stored result of the same request first: the audit service keeps what the stream deleted. */
-  async #refuse(awaited: PendingReturn, found: StoredReturn, error: PassError): Promise<() => void> {
-    const { key, digest } = awaited
-    if (found.by === SYSTEM && error.code === 'E005' && (digest !== undefined || this.#hasExpired(key, found.time))) {
-      const asked = await askAudit(this.#deps.bus, key)
+  async #refuse(pending: PendingReturn, storedReturn: StoredReturn, error: PassError): Promise<() => void> {
+    const { key, digest } = pending
+    if (storedReturn.by === SYSTEM && error.code === 'E005' && (digest !== undefined || this.#hasExpired(key, storedReturn.time))) {
+      const answer = await askAudit(this.#deps.bus, key)
       // A caller that gives only the id means the pass that used it before: an expired id cannot begin a new pass.
-      const older = asked.kind === 'pass' && (digest === undefined || asked.pass.digest === digest) ? asked.found : undefined
-      if (older && older.sequence !== found.sequence) {
-        awaited.returned = older.sequence
-        awaited.returned_at = older.time
+      const older = answer.kind === 'pass' && (digest === undefined || answer.pass.digest === digest) ? answer.storedReturn : undefined
+      if (older && older.sequence !== storedReturn.sequence) {
+        pending.returned = older.sequence
+        pending.returned_at = older.time
         // An old return is checked like any other: its age does not replace a release.
-        return this.#slowly(awaited, older, decodeReturn(this.#deps, key, older))
+        return this.#checkAndRelease(pending, older, decodeReturn(this.#deps, key, older))
       }
     }
-    return () => this.#settle(awaited, { ok: false, error: PassOverError.from(error) })
+    return () => this.#settle(pending, { ok: false, error: PassOverError.from(error) })
   }
 
   #hasExpired({ id }: PassKey, at: number): boolean {
-    const made = idTime(id)
-    return made !== undefined && at - made > this.#rules.id_window_ms
+    const created = idTime(id)
+    return created !== undefined && at - created > this.#rules.id_window_ms
   }
 
-  #give(awaited: PendingReturn, output: WorkOutput): void {
+  #deliverOutput(pending: PendingReturn, output: WorkOutput): void {
     output.metadata.returned_at = this.#deps.clock.now()
-    if (this.#directory !== undefined && offersAutoApply(output)) this.#applyFirst(awaited, output, this.#directory)
-    else this.#settle(awaited, { ok: true, output })
+    if (this.#directory !== undefined && offersAutoApply(output)) this.#applyAndSettle(pending, output, this.#directory)
+    else this.#settle(pending, { ok: true, output })
   }
 
   /** Settles the caller and acknowledges the return, unless the error is E040: then only this process failed. */
-  #settle(awaited: PendingReturn, outcome: ReturnOutcome): void {
-    if (awaited.traceparent !== undefined) traceDelivery(this.#deps, awaited, outcome)
-    awaited.settle(outcome)
-    if (!awaited.quiet && (outcome.ok || outcome.error.code !== 'E040')) this.#ackPublisher.note(awaited.returned)
+  #settle(pending: PendingReturn, outcome: ReturnOutcome): void {
+    if (pending.traceparent !== undefined) traceDelivery(this.#deps, pending, outcome)
+    pending.settle(outcome)
+    if (!pending.skip_ack && (outcome.ok || outcome.error.code !== 'E040')) this.#ackPublisher.note(pending.returned)
   }
 
-  #applyFirst(awaited: PendingReturn, output: WorkOutput, directory: string): void {
-    this.#under.add(awaited)
-    void autoApply({ deps: this.#deps, as: 'agent', directory }, awaited.key, output).then(() => {
-      this.#under.delete(awaited)
-      this.#settle(awaited, { ok: true, output })
+  #applyAndSettle(pending: PendingReturn, output: WorkOutput, directory: string): void {
+    this.#inProgress.add(pending)
+    void autoApply({ deps: this.#deps, as: 'agent', directory }, pending.key, output).then(() => {
+      this.#inProgress.delete(pending)
+      this.#settle(pending, { ok: true, output })
     })
   }
 }
@@ -157,8 +171,8 @@ export class ReturnDelivery implements AsyncDisposable {
  * Records a span from the time the return was stored until its caller has it. It covers transport, the wait for a release and the application of
  * changes.
  */
-function traceDelivery({ tracing, clock }: Pick<Deps, 'tracing' | 'clock'>, awaited: PendingReturn, outcome: ReturnOutcome): void {
-  const { key, traceparent: parent, returned_at } = awaited
+function traceDelivery({ tracing, clock }: Pick<Deps, 'tracing' | 'clock'>, pending: PendingReturn, outcome: ReturnOutcome): void {
+  const { key, traceparent: parent, returned_at } = pending
   const now = clock.now()
   tracing?.begin({ name: 'delivery', key, at: Math.min(returned_at, now), parent })?.end(now, outcome.ok ? undefined : outcome.error.code)
 }

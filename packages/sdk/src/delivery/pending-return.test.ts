@@ -5,7 +5,7 @@ import { isBelievable } from './pending-return.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 const now = { epoch: 2, clustered: false, id_window_ms: 9_000 }
-const awaited = new PendingReturns().add({ key, digest: undefined, epoch: 2, quiet: false }, () => undefined)
+const pending = new PendingReturns().add({ key, digest: undefined, epoch: 2, skip_ack: false }, () => undefined)
 
 function returned(rest: Partial<Step> = {}): Step {
   const guard = { sequence: 5, subject: journalFilter(key) }
@@ -14,13 +14,13 @@ function returned(rest: Partial<Step> = {}): Step {
 
 describe('isBelievable', () => {
   it('believes a guarded first attempt, and the system', () => {
-    expect(isBelievable(awaited, returned(), now)).toBe(true)
-    expect(isBelievable(awaited, returned({ by: 'passover', attempt: 0, guard: undefined }), now)).toBe(true)
+    expect(isBelievable(pending, returned(), now)).toBe(true)
+    expect(isBelievable(pending, returned({ by: 'passover', attempt: 0, guard: undefined }), now)).toBe(true)
   })
 
   // Found by simulation seed 960579247: the caller was told E013, and the pass had ended with E005.
   it('reads what the system stored after the id had expired', () => {
-    const made = { ...awaited, key: { ...key, id: makeId('abcdefg', 1_000_000, { bytes: (n) => new Uint8Array(n) }) } }
+    const made = { ...pending, key: { ...key, id: makeId('abcdefg', 1_000_000, { bytes: (n) => new Uint8Array(n) }) } }
     expect(isBelievable(made, returned({ by: 'passover', time: 1_009_000 }), now)).toBe(true)
     expect(isBelievable(made, returned({ by: 'passover', time: 1_009_001 }), now)).toBe(false)
   })
@@ -33,13 +33,13 @@ describe('isBelievable', () => {
     ['the second attempt', { attempt: 2 }],
     ['no attempt', { attempt: 0 }],
   ])('reads a worker`s return with %s', (_what, change) => {
-    expect(isBelievable(awaited, returned(change), now)).toBe(false)
+    expect(isBelievable(pending, returned(change), now)).toBe(false)
   })
 
   it('reads all when hearing was interrupted, in a cluster, for a given id, and after a doubt', () => {
-    expect(isBelievable(awaited, returned(), { ...now, epoch: 3 })).toBe(false)
-    expect(isBelievable(awaited, returned(), { ...now, clustered: true })).toBe(false)
-    expect(isBelievable({ ...awaited, digest: 'd' }, returned(), now)).toBe(false)
-    expect(isBelievable({ ...awaited, epoch: undefined, quiet: false }, returned({ by: 'passover' }), now)).toBe(false)
+    expect(isBelievable(pending, returned(), { ...now, epoch: 3 })).toBe(false)
+    expect(isBelievable(pending, returned(), { ...now, clustered: true })).toBe(false)
+    expect(isBelievable({ ...pending, digest: 'd' }, returned(), now)).toBe(false)
+    expect(isBelievable({ ...pending, epoch: undefined, skip_ack: false }, returned({ by: 'passover' }), now)).toBe(false)
   })
 })

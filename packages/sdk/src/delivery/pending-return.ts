@@ -40,9 +40,9 @@ export interface PendingReturn {
   /** Traceparent of the request, if it was traced here. */
   traceparent: string | undefined
   /** True if the waiting code acknowledges the return itself, after it is settled. */
-  readonly quiet: boolean
+  readonly skip_ack: boolean
   /** True if listeners receive the return. */
-  readonly noticed: boolean
+  readonly emit_event: boolean
   readonly settle: (outcome: ReturnOutcome) => void
 }
 
@@ -53,11 +53,11 @@ export interface PendingReturn {
  * its id had expired.
  */
 export function isBelievable(
-  awaited: PendingReturn,
+  pending: PendingReturn,
   step: Pick<Step, 'by' | 'attempt' | 'guard' | 'time'>,
   now: { epoch: number; clustered: boolean } & IdWindow,
 ): boolean {
-  if (now.clustered || awaited.epoch === undefined || awaited.epoch !== now.epoch || awaited.digest !== undefined) return false
-  if (step.by === SYSTEM) return !firstStepIsLate({ key: awaited.key, time: step.time }, now)
-  return step.attempt === 1 && (step.guard?.sequence ?? 0) > 0 && step.guard?.subject === journalFilter(awaited.key)
+  if (now.clustered || pending.epoch === undefined || pending.epoch !== now.epoch || pending.digest !== undefined) return false
+  if (step.by === SYSTEM) return !firstStepIsLate({ key: pending.key, time: step.time }, now)
+  return step.attempt === 1 && (step.guard?.sequence ?? 0) > 0 && step.guard?.subject === journalFilter(pending.key)
 }

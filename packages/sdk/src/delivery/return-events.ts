@@ -21,8 +21,8 @@ const MAX_REMEMBERED = 10_000
 export class ReturnEvents {
   readonly #deps: Deps
   readonly #listeners = new Set<ReturnListener>()
-  readonly #told = new Set<string>()
-  readonly #telling = new Set<Promise<void>>()
+  readonly #emitted = new Set<string>()
+  readonly #emitting = new Set<Promise<void>>()
 
   constructor(deps: Deps) {
     this.#deps = deps
@@ -42,8 +42,8 @@ export class ReturnEvents {
   emit(pass: PassKey, outcome: ReturnOutcome): void {
     // With E040 only this process failed to receive the return. Another one may still receive it.
     if (!this.listening || (!outcome.ok && outcome.error.code === 'E040') || !this.#isNew(pass)) return
-    const telling: Promise<void> = this.#tell(pass, outcome).finally(() => this.#telling.delete(telling))
-    this.#telling.add(telling)
+    const emitting: Promise<void> = this.#notify(pass, outcome).finally(() => this.#emitting.delete(emitting))
+    this.#emitting.add(emitting)
   }
 
   /**
@@ -51,25 +51,25 @@ export class ReturnEvents {
    * from closing.
    */
   async drain(): Promise<void> {
-    if (this.#telling.size === 0) return
+    if (this.#emitting.size === 0) return
     await withTimeout(this.#deps.clock, DRAIN_TIMEOUT_MS, this.#settled())
-    const left = this.#telling.size
+    const left = this.#emitting.size
     if (left > 0) this.#deps.say?.(`the agent closes although its listeners have not finished ${left} returns after ${DRAIN_TIMEOUT_MS} ms`)
   }
 
   async #settled(): Promise<void> {
-    while (this.#telling.size > 0) await Promise.all(this.#telling)
+    while (this.#emitting.size > 0) await Promise.all(this.#emitting)
   }
 
   #isNew(pass: PassKey): boolean {
     const text = keyText(pass)
-    if (this.#told.has(text)) return false
-    this.#told.add(text)
-    if (this.#told.size > MAX_REMEMBERED) for (const oldest of this.#told) return this.#told.delete(oldest)
+    if (this.#emitted.has(text)) return false
+    this.#emitted.add(text)
+    if (this.#emitted.size > MAX_REMEMBERED) for (const oldest of this.#emitted) return this.#emitted.delete(oldest)
     return true
   }
 
-  async #tell(pass: PassKey, outcome: ReturnOutcome): Promise<void> {
+  async #notify(pass: PassKey, outcome: ReturnOutcome): Promise<void> {
     if (!(await this.#isWanted(pass, outcome))) return
     const returned: ReturnedPass = outcome.ok ? { pass, output: outcome.output } : { pass, error: outcome.error }
     for (const listener of this.#listeners) {
@@ -83,8 +83,8 @@ export class ReturnEvents {
 
   /** Returns true if the policy in the work step wants the event. A pass that ended before it had a work step is always emitted. */
   async #isWanted(pass: PassKey, outcome: ReturnOutcome): Promise<boolean> {
-    const terms = await new ConstraintLookup(this.#deps).control(pass).catch(() => undefined)
-    if (!terms) return true
-    return outcome.ok ? shouldNotify(outcome.output, terms.policy) : terms.policy.notify_on_return !== 'never'
+    const constraints = await new ConstraintLookup(this.#deps).control(pass).catch(() => undefined)
+    if (!constraints) return true
+    return outcome.ok ? shouldNotify(outcome.output, constraints.policy) : constraints.policy.notify_on_return !== 'never'
   }
 }

@@ -8,7 +8,7 @@ import { type DurableReturnListener, DurableReturns } from './durable-returns.js
 const subjects = new Subjects()
 const KEY = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
 const WORK = 3
-const TOLD = 7
+const RETURNED = 7
 
 interface Standing {
   /** Returns that the audit knows as acknowledged. */
@@ -18,11 +18,11 @@ interface Standing {
   clustered?: boolean
 }
 
-/** Hands deliveries to what tells of waiting returns. One pass has a work step; its return TOLD is what a read of its journal finds. */
-async function telling(listener: DurableReturnListener, { acknowledged = () => [], row, clustered = false }: Standing = {}) {
+/** Starts DurableReturns on a fake bus. One pass has a work step; a read of its journal finds the return RETURNED. */
+async function startDurableReturns(listener: DurableReturnListener, { acknowledged = () => [], row, clustered = false }: Standing = {}) {
   let take: (delivery: Delivery) => Promise<AckDecision> = async () => ({ ok: true })
   const acked: number[] = []
-  const asked: string[] = []
+  const questions: string[] = []
   const bus = {
     identity: 'alice',
     subjects,
@@ -34,22 +34,22 @@ async function telling(listener: DurableReturnListener, { acknowledged = () => [
     journal: { glimpse: async ({ id }: PassKey) => (id === KEY.id ? [{ kind: 'work', sequence: WORK } as Step] : []) },
     ask: async (question: { op: string; id?: string }) => {
       if (question.op === 'acknowledged') return { ok: true, returns: await acknowledged() }
-      asked.push(question.id ?? '')
-      const said = row?.()
-      const shown = { originator: 'alice', subagent: 'audit', id: question.id, status: 'x', created_at: 0, ...said }
-      return said && { ok: true, passes: [{ key: { ...KEY, id: question.id }, status: 'x', row: shown, decisions: [] }] }
+      questions.push(question.id ?? '')
+      const answer = row?.()
+      const shown = { originator: 'alice', subagent: 'audit', id: question.id, status: 'x', created_at: 0, ...answer }
+      return answer && { ok: true, passes: [{ key: { ...KEY, id: question.id }, status: 'x', row: shown, decisions: [] }] }
     },
   }
   const random = { bytes: () => Uint8Array.of(127) }
   const clock = { now: () => 1_000_000, monotonic: () => 0, after: (ms: number, run: () => void) => after(ms, run) }
   const returns = {
-    holds: () => false,
-    expect: (_: unknown, settle: (outcome: unknown) => void) => {
+    isPending: () => false,
+    register: (_: unknown, settle: (outcome: unknown) => void) => {
       queueMicrotask(() => settle({ ok: true, output: {} }))
-      return { finished: true, returned: TOLD }
+      return { finished: true, returned: RETURNED }
     },
-    adopt: async () => undefined,
-    acknowledged: async (sequence: number) => void acked.push(sequence),
+    subscribeAndPoll: async () => undefined,
+    acknowledge: async (sequence: number) => void acked.push(sequence),
   }
   await DurableReturns.start({ deps: { bus, clock, random } as unknown as Deps, returns: returns as unknown as ReturnWaiter }, listener)
   const data = new Uint8Array()
@@ -63,10 +63,10 @@ async function telling(listener: DurableReturnListener, { acknowledged = () => [
     const headers = readHeaders(encodeHeaders({ [HEADER.status]: 'completed', [HEADER.attempt]: String(attempt), ...guarded }))
     return take({ subject: subjects.return(key, by), sequence, time: 0, headers, data } as Delivery)
   }
-  return { acked, asked, hand }
+  return { acked, questions, hand }
 }
 
-const AGAIN = { retry: true, delay_ms: expect.closeTo(2_000, -2) }
+const RETRY = { retry: true, delay_ms: expect.closeTo(2_000, -2) }
 
 /** Long times never pass here. */
 function after(ms: number, run: () => void): Disposable {
@@ -75,8 +75,8 @@ function after(ms: number, run: () => void): Disposable {
 }
 
 describe('DurableReturns', () => {
-  it('tells a return once that comes again while its listener is slow, and after', async () => {
-    const told: string[] = []
+  it('delivers a return once that is redelivered while its listener is slow, and after', async () => {
+    const delivered: string[] = []
     let done = () => {}
     const slow = new Promise<void>((resolve) => {
       done = resolve
@@ -85,68 +85,72 @@ describe('DurableReturns', () => {
     const begun = new Promise<void>((resolve) => {
       began = resolve
     })
-    const { hand, acked } = await telling(({ pass }) => {
-      told.push(pass.id)
+    const { hand, acked } = await startDurableReturns(({ pass }) => {
+      delivered.push(pass.id)
       began()
       return slow
     })
     const first = hand(7)
     await begun
-    expect(await hand(7)).toEqual(AGAIN)
+    expect(await hand(7)).toEqual(RETRY)
     done()
     expect(await first).toEqual({ ok: true })
     expect(await hand(7)).toEqual({ ok: true })
-    expect({ told, acked }).toEqual({ told: ['some-given-id'], acked: [7] })
+    expect({ delivered, acked }).toEqual({ delivered: ['some-given-id'], acked: [7] })
   })
 
-  it('does not tell what another process told while it waited for its place', async () => {
-    const told: string[] = []
-    let asked = 0
+  it('does not deliver what another process delivered while it waited for a free listener', async () => {
+    const delivered: string[] = []
+    let questions = 0
     // Not known at first, then acknowledged by another.
-    const { hand, acked } = await telling(({ pass }) => void told.push(pass.id), { acknowledged: () => (asked++ === 0 ? [] : [TOLD]) })
+    const { hand, acked } = await startDurableReturns(({ pass }) => void delivered.push(pass.id), {
+      acknowledged: () => (questions++ === 0 ? [] : [RETURNED]),
+    })
     expect(await hand(7)).toEqual({ ok: true })
-    expect({ told, acked }).toEqual({ told: [], acked: [] })
+    expect({ delivered, acked }).toEqual({ delivered: [], acked: [] })
   })
 
-  it('tells again what its listener threw at', async () => {
+  it('delivers a return again after its listener threw', async () => {
     let times = 0
-    const { hand, acked } = await telling(() => {
+    const { hand, acked } = await startDurableReturns(() => {
       times += 1
       if (times === 1) throw new Error('not now')
     })
-    expect(await hand(7)).toEqual(AGAIN)
+    expect(await hand(7)).toEqual(RETRY)
     expect(await hand(7)).toEqual({ ok: true })
     expect({ times, acked }).toEqual({ times: 2, acked: [7] })
   })
 
-  it('takes returns that count for nothing without telling them', async () => {
-    const told: string[] = []
-    const { hand, asked } = await telling(({ pass }) => void told.push(pass.id), { row: () => ({ return_sequence: 7, last_sequence: 20 }) })
+  it('acknowledges returns that do not count, without delivering them', async () => {
+    const delivered: string[] = []
+    const { hand, questions } = await startDurableReturns(({ pass }) => void delivered.push(pass.id), {
+      row: () => ({ return_sequence: 7, last_sequence: 20 }),
+    })
     // No work, on a server that is alone: no question is needed.
     expect(await hand(9, { id: 'never-requested' })).toEqual({ ok: true })
     expect(await hand(10, { attempt: 0 })).toEqual({ ok: true })
-    expect(asked).toEqual([])
+    expect(questions).toEqual([])
     // After the return: the audit says which one counts.
-    expect(await hand(11, { guard: TOLD })).toEqual({ ok: true })
-    expect({ told, asked }).toEqual({ told: [], asked: [KEY.id] })
+    expect(await hand(11, { guard: RETURNED })).toEqual({ ok: true })
+    expect({ delivered, questions }).toEqual({ delivered: [], questions: [KEY.id] })
     // A timekeeper's last resort, where the worker had returned: reading the pass finds the other one.
     expect(await hand(12, { by: SYSTEM })).toEqual({ ok: true })
-    expect(told).toEqual([])
-    expect(await hand(TOLD)).toEqual({ ok: true })
-    expect({ told, asked }).toEqual({ told: [KEY.id], asked: [KEY.id, KEY.id] })
+    expect(delivered).toEqual([])
+    expect(await hand(RETURNED)).toEqual({ ok: true })
+    expect({ delivered, questions }).toEqual({ delivered: [KEY.id], questions: [KEY.id, KEY.id] })
   })
 
   it('keeps a return that nobody can judge now, and asks for no more than one pass of a subagent at a time', async () => {
     let row: { return_sequence?: number; last_sequence: number } | undefined
-    const { hand, asked } = await telling(() => undefined, { row: () => row, clustered: true })
-    expect(await hand(9, { id: 'never-requested' })).toEqual(AGAIN)
+    const { hand, questions } = await startDurableReturns(() => undefined, { row: () => row, clustered: true })
+    expect(await hand(9, { id: 'never-requested' })).toEqual(RETRY)
     // The audit read the pass before this return was stored there.
     row = { last_sequence: 8 }
-    expect(await hand(9, { id: 'never-requested' })).toEqual(AGAIN)
+    expect(await hand(9, { id: 'never-requested' })).toEqual(RETRY)
     row = { last_sequence: 9 }
     const [first, second] = [hand(9, { id: 'never-requested' }), hand(9, { id: 'never-requested' })]
     expect(await Promise.all([first, second])).toEqual([{ ok: true }, { ok: true }])
-    expect(asked).toHaveLength(3)
+    expect(questions).toHaveLength(3)
   })
 
   it('leaves places for the returns of other subagents', async () => {
@@ -156,13 +160,13 @@ describe('DurableReturns', () => {
     })
     let first = true
     // The first question of all is answered late, so that its deliveries stay in hand.
-    const { hand } = await telling(() => undefined, { acknowledged: () => (first ? (heldUp as unknown as number[]) : []) })
+    const { hand } = await startDurableReturns(() => undefined, { acknowledged: () => (first ? (heldUp as unknown as number[]) : []) })
     const many = Array.from({ length: 400 }, (_, n) => hand(100 + n, { id: `junk-of-mallory-${n}`, subagent: 'mallory' }))
-    const other = hand(TOLD)
+    const other = hand(RETURNED)
     const waits = await Promise.race(many)
     first = false
     open()
-    expect(waits).toEqual(AGAIN)
+    expect(waits).toEqual(RETRY)
     expect(await other).toEqual({ ok: true })
     expect((await Promise.all(many)).filter((verdict) => 'ok' in verdict)).toHaveLength(192)
   })

@@ -49,11 +49,11 @@ export class DurableReturns implements AsyncDisposable {
   readonly #listener: DurableReturnListener
   readonly #ackLookup: AckLookup
   readonly #returnCheck: ReturnCheck
-  readonly #shares = new FairSlots(CHECK_CONCURRENCY)
-  readonly #places: (() => void)[] = []
-  readonly #inHand = new Set<number>()
-  readonly #over = new Set<number>()
-  #told = 0
+  readonly #fairSlots = new FairSlots(CHECK_CONCURRENCY)
+  readonly #waitingForListener: (() => void)[] = []
+  readonly #delivering = new Set<number>()
+  readonly #delivered = new Set<number>()
+  #listenerCalls = 0
   #consumption: Consumption | undefined
   #closed = false
 
@@ -66,11 +66,11 @@ export class DurableReturns implements AsyncDisposable {
   }
 
   static async start(home: Home, listener: DurableReturnListener): Promise<DurableReturns> {
-    const made = new DurableReturns(home, listener)
+    const created = new DurableReturns(home, listener)
     const { bus } = home.deps
     const durable = bus.subjects.returnsConsumer(bus.identity)
-    made.#consumption = await bus.consume(durable, (delivery) => made.#take(delivery), { concurrency: CONCURRENCY })
-    return made
+    created.#consumption = await bus.consume(durable, (delivery) => created.#onDelivery(delivery), { concurrency: CONCURRENCY })
+    return created
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -79,12 +79,12 @@ export class DurableReturns implements AsyncDisposable {
   }
 
   /** Handles a delivery. Returns of a subagent beyond its share of the slots are retried later, so that they do not block those of others. */
-  async #take(delivery: Delivery): Promise<AckDecision> {
+  async #onDelivery(delivery: Delivery): Promise<AckDecision> {
     const returned = this.#deps.bus.subjects.toFact(delivery)
     if (returned.type !== 'step' || returned.kind !== 'return' || !mayCount(returned)) return { ok: true }
-    if (this.#over.has(delivery.sequence)) return { ok: true }
-    const free = this.#shares.take(returned.key.subagent)
-    if (!free) return this.#again()
+    if (this.#delivered.has(delivery.sequence)) return { ok: true }
+    const free = this.#fairSlots.take(returned.key.subagent)
+    if (!free) return this.#retryLater()
     try {
       return await this.#judge(returned)
     } finally {
@@ -98,69 +98,70 @@ export class DurableReturns implements AsyncDisposable {
     if (this.#closed) return { retry: true }
     const known = await this.#ackLookup.has(returned.sequence)
     if (known) return { ok: true }
-    let counted = await this.#returnCheck.look(returned)
+    let counted = await this.#returnCheck.judgeByHeaders(returned)
     // Without the audit service it is also unknown whether another process has received the return.
-    if (counted === 'unclear' && known !== undefined) counted = await this.#returnCheck.ask(returned)
+    if (counted === 'unclear' && known !== undefined) counted = await this.#returnCheck.judgeByAudit(returned)
     if (counted === 'nothing') return { ok: true }
-    if (counted === 'unclear' || known === undefined || (await this.#isWaited(returned))) return this.#again()
-    return this.#tellOnce(returned)
+    if (counted === 'unclear' || known === undefined || (await this.#isAwaited(returned))) return this.#retryLater()
+    return this.#deliverOnce(returned)
   }
 
   /**
    * Passes a return to the listener unless it is being handled already. With slow listeners a return may wait longer than its delivery is renewed,
    * and be redelivered meanwhile.
    */
-  async #tellOnce(returned: Step): Promise<AckDecision> {
+  async #deliverOnce(returned: Step): Promise<AckDecision> {
     const { sequence } = returned
-    if (this.#over.has(sequence)) return { ok: true }
-    if (this.#inHand.has(sequence)) return this.#again()
-    this.#inHand.add(sequence)
+    if (this.#delivered.has(sequence)) return { ok: true }
+    if (this.#delivering.has(sequence)) return this.#retryLater()
+    this.#delivering.add(sequence)
     try {
-      const verdict = await this.#tell(returned)
-      if ('ok' in verdict) this.#remember(sequence)
-      return verdict
+      const ackDecision = await this.#deliver(returned)
+      if ('ok' in ackDecision) this.#remember(sequence)
+      return ackDecision
     } finally {
-      this.#inHand.delete(sequence)
+      this.#delivering.delete(sequence)
     }
   }
 
-  #again(): AckDecision {
+  #retryLater(): AckDecision {
     const [byte = 0] = this.#deps.random.bytes(1)
     return { retry: true, delay_ms: Math.round(RETRY_DELAY_MS * (0.5 + byte / 255)) }
   }
 
   #remember(returned: number): void {
-    this.#over.add(returned)
-    if (this.#over.size > MAX_REMEMBERED) for (const oldest of this.#over) return void this.#over.delete(oldest)
+    this.#delivered.add(returned)
+    if (this.#delivered.size > MAX_REMEMBERED) for (const oldest of this.#delivered) return void this.#delivered.delete(oldest)
   }
 
   /** Returns true if a live process, including this one, awaits the return or is delivering it. */
-  async #isWaited({ key, sequence }: Step): Promise<boolean> {
-    if (this.#returns.holds(key, sequence)) return true
+  async #isAwaited({ key, sequence }: Step): Promise<boolean> {
+    if (this.#returns.isPending(key, sequence)) return true
     const waited = await this.#deps.bus.isWaitedFor(key, sequence)
     return waited === 'waited' || waited === 'silent'
   }
 
-  async #tell(step: Step): Promise<AckDecision> {
+  async #deliver(step: Step): Promise<AckDecision> {
     const { key, sequence } = step
     const { outcome, returned } = await this.#read(key)
     if (this.#closed) return { retry: true }
     // The pass still awaits a person, cannot be read, or ended with another return.
-    if (!outcome || returned !== sequence) return (await this.#returnCheck.ask(step)) === 'nothing' ? { ok: true } : this.#again()
-    if (!outcome.ok && outcome.error.code === 'E040') return this.#again()
-    await this.#place()
+    if (!outcome || returned !== sequence)
+      return (await this.#returnCheck.judgeByAudit(step)) === 'nothing' ? { ok: true } : this.#retryLater()
+    if (!outcome.ok && outcome.error.code === 'E040') return this.#retryLater()
+    await this.#takeListener()
     try {
       // Another process may have delivered it meanwhile.
       if (await this.#ackLookup.has(sequence)) return { ok: true }
       await this.#listener(outcome.ok ? { pass: key, output: outcome.output } : { pass: key, error: outcome.error })
     } catch (error) {
       this.#deps.say?.(`a listener of durable returns failed for ${key.id}, which is delivered again: ${describeThrown(error).message}`)
-      return this.#again()
+      return this.#retryLater()
     } finally {
-      this.#free()
+      this.#freeListener()
     }
     // The acknowledgment is stored before the delivery is acknowledged: if the process dies in between, the return is not delivered again.
-    await this.#returns.acknowledged(sequence)
+    await this.#returns.acknowledge(sequence)
     return { ok: true }
   }
 
@@ -169,31 +170,31 @@ export class DurableReturns implements AsyncDisposable {
    * outcome means that it is not available yet. `returned` is the sequence of the return, or 0 if none was found.
    */
   async #read(key: PassKey): Promise<{ outcome?: ReturnOutcome; returned: number }> {
-    let awaited: PendingReturn | undefined
+    let pending: PendingReturn | undefined
     const settled = new Promise<ReturnOutcome | undefined>((resolve) => {
-      awaited = this.#returns.expect({ key, own_id: false, quiet: true }, resolve)
-      this.#returns.adopt(awaited).catch(() => resolve(undefined))
+      pending = this.#returns.register({ key, own_id: false, skip_ack: true }, resolve)
+      this.#returns.subscribeAndPoll(pending).catch(() => resolve(undefined))
     })
     const outcome = await withTimeout(this.#deps.clock, READ_TIMEOUT_MS, settled)
-    if (awaited && !awaited.finished) this.#returns.forget(awaited)
-    return { ...(outcome && { outcome }), returned: awaited?.returned ?? 0 }
+    if (pending && !pending.finished) this.#returns.stopWaiting(pending)
+    return { ...(outcome && { outcome }), returned: pending?.returned ?? 0 }
   }
 
-  async #place(): Promise<void> {
-    if (this.#told >= LISTENER_CONCURRENCY) await new Promise<void>((free) => this.#places.push(free))
-    this.#told += 1
+  async #takeListener(): Promise<void> {
+    if (this.#listenerCalls >= LISTENER_CONCURRENCY) await new Promise<void>((free) => this.#waitingForListener.push(free))
+    this.#listenerCalls += 1
   }
 
-  #free(): void {
-    this.#told -= 1
-    this.#places.shift()?.()
+  #freeListener(): void {
+    this.#listenerCalls -= 1
+    this.#waitingForListener.shift()?.()
   }
 }
 
 /** Returns true if a person enabled durable returns for this agent, whatever its options. */
 export async function hasDurableReturns({ bus }: Deps): Promise<boolean> {
-  const asked = bus.ask({ known: true, durable_returns: true }, { service: 'register' })
-  const answer = registerAnswer.safeParse(await asked.catch(() => undefined))
+  const answering = bus.ask({ known: true, durable_returns: true }, { service: 'register' })
+  const answer = registerAnswer.safeParse(await answering.catch(() => undefined))
   return answer.success && answer.data.ok
 }
 

@@ -21,7 +21,7 @@ export class ReturnCheck {
   }
 
   /** Judges a return by its headers and exact gets, without the audit service. Costs a hundredth of a query. */
-  async look(returned: Step): Promise<ReturnValidity> {
+  async judgeByHeaders(returned: Step): Promise<ReturnValidity> {
     if (returned.by === SYSTEM || !mayCount(returned)) return judgeReturnByWork(returned, [])
     const works = (await this.#bus.journal.glimpse(returned.key)).filter(({ kind }) => kind === 'work')
     // A pass is deleted only after its return was acknowledged or is overdue. A lagging replica may not have the work yet.
@@ -29,7 +29,7 @@ export class ReturnCheck {
   }
 
   /** Asks the audit service, which reads the journal from the leader of the stream. */
-  async ask(returned: Step): Promise<ReturnValidity> {
+  async judgeByAudit(returned: Step): Promise<ReturnValidity> {
     const text = keyText(returned.key)
     let asking = this.#asking.get(text)
     if (!asking) {
@@ -43,9 +43,9 @@ export class ReturnCheck {
   async #inTurn({ key }: Step): Promise<AuditAnswer> {
     const turn = (this.#turns.get(key.subagent) ?? Promise.resolve()).then(() => askAudit(this.#bus, key))
     this.#turns.set(key.subagent, turn)
-    const asked = await turn
+    const answer = await turn
     if (this.#turns.get(key.subagent) === turn) this.#turns.delete(key.subagent)
-    return asked
+    return answer
   }
 }
 

@@ -120,18 +120,20 @@ export class HandlerPass implements Pass, Scoped {
 
   async return(output: HandlerResult): Promise<void> {
     if (this.#run.returning) throw returnedTwiceError()
-    const answer = await validateResult(this.#worker, this.#run, output)
+    const validated = await validateResult(this.#worker, this.#run, output)
     if (this.#run.returning) throw returnedTwiceError()
-    if ('error' in answer) throw PassOverError.from(answer.error)
-    const given = await returnResult(this.#worker, this.#run, answer)
-    const { result: answered } = this.#run
-    if (given === 'returned' && answered && 'error' in answered) {
-      if (this.#run.stop === 'deadline') await publishLate(this.#worker, this.#run, answer.output)
-      throw PassOverError.from(answered.error)
+    if ('error' in validated) throw PassOverError.from(validated.error)
+    const published = await returnResult(this.#worker, this.#run, validated)
+    const { result } = this.#run
+    if (published === 'returned' && result && 'error' in result) {
+      if (this.#run.stop === 'deadline') await publishLate(this.#worker, this.#run, validated.output)
+      throw PassOverError.from(result.error)
     }
-    if (given === 'returned') return
-    const why = { ended: 'the pass had already ended', lost: 'a newer attempt has started', gave_up: 'the server did not answer' }[given]
-    throw new PassOverError(given === 'gave_up' ? 'E040' : 'E013', `the return was not accepted: ${why}`, { outcome: given })
+    if (published === 'returned') return
+    const why = { ended: 'the pass had already ended', lost: 'a newer attempt has started', gave_up: 'the server did not answer' }[
+      published
+    ]
+    throw new PassOverError(published === 'gave_up' ? 'E040' : 'E013', `the return was not accepted: ${why}`, { outcome: published })
   }
 
   scope(): Scope {

@@ -35,9 +35,9 @@ const AS_FILES = 'return a shorter text, or return the content as file modificat
  * Publishes the return of a run, once. A second call gets the outcome of the first. Past the deadline the return is E010 whatever the output, because
  * otherwise chance would decide whether the output or the end by the timekeeper is stored first.
  */
-export function returnResult(context: ReturnContext, run: Run, made: RunResult): Promise<PublishReturnResult> {
+export function returnResult(context: ReturnContext, run: Run, proposed: RunResult): Promise<PublishReturnResult> {
   if (run.returning) return run.returning
-  const result = isPastDeadline(context.deps, run) ? { error: stopAtDeadline(run) } : made
+  const result = isPastDeadline(context.deps, run) ? { error: stopAtDeadline(run) } : proposed
   run.result = result
   run.returning = hasUnpublishedProgress(run)
     ? flushProgress(context, run).then(() => publishReturn(context, run, result))
@@ -96,12 +96,15 @@ function accept(
   const judged = acceptReturn(output, run.key, { rights, schema_faults })
   if (judged.ok) return { output }
   // A circular value fails first for having too many values or being too deep, so the actual cause is looked up here.
-  const odd = judged.error.code === 'E021' && typeof given !== 'string' ? fieldText(oddField(given)) : undefined
-  return { error: odd === undefined ? judged.error : passError('E021', `the handler's result is not an output: ${odd}`), raw_output: given }
+  const faultText = judged.error.code === 'E021' && typeof given !== 'string' ? fieldText(oddField(given)) : undefined
+  return {
+    error: faultText === undefined ? judged.error : passError('E021', `the handler's result is not an output: ${faultText}`),
+    raw_output: given,
+  }
 }
 
-function fieldText(found: FieldFault | undefined): string | undefined {
-  return found && issueTexts([{ path: found.path, message: found.why }], 1, 'it').join('')
+function fieldText(fault: FieldFault | undefined): string | undefined {
+  return fault && issueTexts([{ path: fault.path, message: fault.why }], 1, 'it').join('')
 }
 
 /**
@@ -137,14 +140,14 @@ const KNOWN = ['status', 'completion_reason', 'artifacts', 'summary', 'auto_appl
  */
 export function handlerError(error: unknown, run: Run): PassError {
   try {
-    return saidByItself(error, run) ?? crash(error, run)
+    return reportedError(error, run) ?? crash(error, run)
   } catch {
     // A Proxy may throw even during an `instanceof` check.
     return crash(error, run)
   }
 }
 
-function saidByItself(error: unknown, run: Run): PassError | undefined {
+function reportedError(error: unknown, run: Run): PassError | undefined {
   if (error instanceof PartError)
     return passError('E011', `the context is not complete: ${error.message}`, { attempts: run.attempt, part: error.reason })
   if (!(error instanceof PassOverError)) return undefined

@@ -1,3 +1,8 @@
+/**
+ * Stage 4 of a pass, second half. In: a run that may begin. Out: the return of the run (`result.ts`, `attempt/publish-return.ts`), and what to do with
+ * the delivery. Loads the context and calls the handler.
+ */
+
 import { joinContext, type LoadedPart } from '@passover/bus'
 import { PassOverError, passError } from '@passover/core'
 import type { HandlerResult, WorkContext } from '@passover/schemas'
@@ -27,84 +32,84 @@ export function runHandler(worker: WorkerContext, run: Run, handler: Handler): P
 async function executeRun(worker: WorkerContext, run: Run, handler: Handler): Promise<DeliveryAction> {
   const { faults } = worker.deps
   if (faults) await faults.at('worker:before-run', run.key)
-  const producing = produce(worker, run, handler)
-  const produced = producing instanceof Promise ? await producing : producing
+  const calling = callHandler(worker, run, handler)
+  const outcome = calling instanceof Promise ? await calling : calling
   if (faults) await faults.at('worker:after-run', run.key)
   if (run.returning)
-    return afterAnswer(worker, run, { published: await run.returning, outcome: run.stop === 'compute_time' ? produced : undefined })
+    return afterPublish(worker, run, { published: await run.returning, outcome: run.stop === 'compute_time' ? outcome : undefined })
   if (run.stop === 'drain') {
     logAttemptEnd(worker, run, { end: 'handed_back' })
     return 'hand_back'
   }
   if (run.stop === 'ended' || run.stop === 'lost') {
     logAttemptEnd(worker, run, { end: run.stop })
-    await keepLate(worker, run, produced)
+    await publishLateOutput(worker, run, outcome)
     return run.stop === 'ended' ? 'ack' : 'leave'
   }
   // The connection was closed: another attempt may be able to load the context.
-  if (produced.kind === 'unread' && !isPastDeadline(worker.deps, run)) return 'leave'
-  const made = answerOf(worker, run, produced)
-  const answer = made instanceof Promise ? await made : made
-  const given = await returnResult(worker, run, answer)
-  return afterAnswer(worker, run, { published: given, outcome: produced })
+  if (outcome.kind === 'unread' && !isPastDeadline(worker.deps, run)) return 'leave'
+  const validating = resultOf(worker, run, outcome)
+  const result = validating instanceof Promise ? await validating : validating
+  const published = await returnResult(worker, run, result)
+  return afterPublish(worker, run, { published, outcome })
 }
 
-function afterAnswer(
+function afterPublish(
   worker: WorkerContext,
   run: Run,
-  { published, outcome: produced }: { published: PublishReturnResult; outcome: HandlerOutcome | undefined },
+  { published, outcome }: { published: PublishReturnResult; outcome: HandlerOutcome | undefined },
 ): DeliveryAction | Promise<DeliveryAction> {
-  logAttemptEnd(worker, run, { end: published, ...(produced?.kind === 'threw' && { thrown: produced.error }) })
-  const disposal = (published === 'returned' && !run.unproved) || published === 'ended' ? 'ack' : 'leave'
+  logAttemptEnd(worker, run, { end: published, ...(outcome?.kind === 'threw' && { thrown: outcome.error }) })
+  const action = (published === 'returned' && !run.unproved) || published === 'ended' ? 'ack' : 'leave'
   const isLate = published !== 'returned' || run.stop === 'compute_time' || run.stop === 'deadline'
-  return produced && isLate ? keepLate(worker, run, produced).then(() => disposal) : disposal
+  return outcome && isLate ? publishLateOutput(worker, run, outcome).then(() => action) : action
 }
 
-async function keepLate(worker: WorkerContext, run: Run, outcome: HandlerOutcome): Promise<void> {
+async function publishLateOutput(worker: WorkerContext, run: Run, outcome: HandlerOutcome): Promise<void> {
   if (outcome.kind !== 'output') return
-  const answer = await validateResult(worker, run, outcome.given)
-  if ('output' in answer) await publishLate(worker, run, answer.output)
+  const result = await validateResult(worker, run, outcome.given)
+  if ('output' in result) await publishLate(worker, run, result.output)
 }
 
 /** Calls the handler. Returns no promise if there is nothing to wait for: promises are expensive where async contexts are tracked, as in a worker. */
-function produce(worker: WorkerContext, run: Run, handler: Handler): HandlerOutcome | Promise<HandlerOutcome> {
+function callHandler(worker: WorkerContext, run: Run, handler: Handler): HandlerOutcome | Promise<HandlerOutcome> {
   try {
-    if (run.parts.some((part) => part.data === undefined)) return produceLoaded(worker, run, handler)
-    const made = handle(worker, run, { handler, parts: () => inlined(run) })
-    return isThenable(made) ? Promise.resolve(made).then(producedBy, threw) : producedBy(made)
+    if (run.parts.some((part) => part.data === undefined)) return loadAndCall(worker, run, handler)
+    const returned = invoke(worker, run, { handler, parts: () => inlineParts(run) })
+    return isThenable(returned) ? Promise.resolve(returned).then(outcomeOf, thrownOutcome) : outcomeOf(returned)
   } catch (error) {
-    return threw(error)
+    return thrownOutcome(error)
   }
 }
 
-async function produceLoaded(worker: WorkerContext, run: Run, handler: Handler): Promise<HandlerOutcome> {
+async function loadAndCall(worker: WorkerContext, run: Run, handler: Handler): Promise<HandlerOutcome> {
   try {
     const loaded = await loadContext(worker.deps, run)
     if (!loaded) return { kind: 'unread' }
     if (run.control.policy.max_compute_time_ms !== undefined)
       run.compute_until = worker.deps.clock.now() + run.control.policy.max_compute_time_ms
-    return producedBy(await handle(worker, run, { handler, parts: () => loaded }))
+    return outcomeOf(await invoke(worker, run, { handler, parts: () => loaded }))
   } catch (error) {
-    return threw(error)
+    return thrownOutcome(error)
   }
 }
 
-function handle(worker: WorkerContext, run: Run, work: { handler: Handler; parts: () => LoadedPart[] }) {
+function invoke(worker: WorkerContext, run: Run, work: { handler: Handler; parts: () => LoadedPart[] }) {
   const pass = new HandlerPass(worker, run, contextOf(work.parts))
   const { span } = run
   return inScope(pass, span ? () => span.within(() => work.handler(pass)) : () => work.handler(pass))
 }
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler that returns nothing may say so.
-function producedBy(given: HandlerResult | undefined | void): HandlerOutcome {
+function outcomeOf(given: HandlerResult | undefined | void): HandlerOutcome {
   return given === undefined ? { kind: 'nothing' } : { kind: 'output', given }
 }
 
-function threw(error: unknown): HandlerOutcome {
+function thrownOutcome(error: unknown): HandlerOutcome {
   return { kind: 'threw', error }
 }
 
-function inlined(run: Run): LoadedPart[] {
+function inlineParts(run: Run): LoadedPart[] {
   return run.parts.map(({ name, data }) => ({ name, data: data ?? new Uint8Array() }))
 }
 
@@ -124,19 +129,19 @@ function contextOf(parts: () => LoadedPart[]): () => WorkContext {
   }
 }
 
-function answerOf(worker: WorkerContext, run: Run, outcome: HandlerOutcome): RunResult | Promise<RunResult> {
+function resultOf(worker: WorkerContext, run: Run, outcome: HandlerOutcome): RunResult | Promise<RunResult> {
   switch (outcome.kind) {
     case 'output':
       return validateResult(worker, run, outcome.given)
     case 'threw':
-      return thrownAnswer(outcome.error, run)
+      return thrownResult(outcome.error, run)
     default:
       return { error: passError('E021', 'the handler returned nothing and did not call return()') }
   }
 }
 
-/** Builds the result for a handler that threw. A raw output in `context.raw_output` of the error is kept like one that the handler returned. */
-function thrownAnswer(thrown: unknown, run: Run): RunResult {
+/** Builds the result for a handler that thrownOutcome. A raw output in `context.raw_output` of the error is kept like one that the handler returned. */
+function thrownResult(thrown: unknown, run: Run): RunResult {
   const error = handlerError(thrown, run)
   const { raw_output, ...details } = error.details ?? {}
   return raw_output === undefined ? { error } : { error: { ...error, details }, raw_output }

@@ -9,14 +9,14 @@ import { askAudit } from './poll.js'
  * E040 without an answer.
  */
 export async function readPassStatus(home: { deps: Deps; window: IdWindow }, key: PassKey): Promise<PassStatus> {
-  const asked = await askAudit(home.deps.bus, key)
-  if (asked.kind === 'pass') {
-    const known = passStatusSchema.safeParse(asked.pass.status)
+  const answer = await askAudit(home.deps.bus, key)
+  if (answer.kind === 'pass') {
+    const known = passStatusSchema.safeParse(answer.pass.status)
     if (known.success) return known.data
   }
   const steps = await home.deps.bus.journal.glimpse(key).catch(() => undefined)
   if (steps?.length) return passStatus(foldJournal(steps, home.window).journal)
-  if (asked.kind === 'unknown') throw new PassOverError('E041', `no pass ${key.id} to ${key.subagent} exists`, { ...key })
+  if (answer.kind === 'unknown') throw new PassOverError('E041', `no pass ${key.id} to ${key.subagent} exists`, { ...key })
   if (steps) return 'requested'
   throw new PassOverError('E040', 'the server cannot be reached', { ...key })
 }

@@ -15,7 +15,7 @@ export interface StoredReturn {
 
 /** State of the journal of an awaited pass, as far as exact gets show it. */
 export type PollResult =
-  | { kind: 'return'; found: StoredReturn }
+  | { kind: 'return'; storedReturn: StoredReturn }
   /** The journal belongs to another request with the same id. */
   | { kind: 'other_request' }
   | { kind: 'held' }
@@ -74,14 +74,14 @@ async function readReturn(bus: Bus, step: { key: PassKey; by: string; sequence: 
   // Another return was stored on the subject meanwhile.
   if (stored?.sequence !== step.sequence) return { kind: 'unclear', returned: step.sequence }
   const { sequence, time, data } = stored
-  return { kind: 'return', found: { by: step.by, sequence, time, data, content_type: stored.headers.get(HEADER.contentType) } }
+  return { kind: 'return', storedReturn: { by: step.by, sequence, time, data, content_type: stored.headers.get(HEADER.contentType) } }
 }
 
 /** Answer of the audit service about a pass of this agent. */
 export type AuditAnswer =
   | { kind: 'unanswered' }
   | { kind: 'unknown' }
-  | { kind: 'pass'; pass: AnsweredPass; found: StoredReturn | undefined }
+  | { kind: 'pass'; pass: AnsweredPass; storedReturn: StoredReturn | undefined }
 
 /** Asks the audit service about one of the agent's own passes. Never throws. */
 export async function askAudit(bus: Bus, key: PassKey): Promise<AuditAnswer> {
@@ -91,6 +91,6 @@ export async function askAudit(bus: Bus, key: PassKey): Promise<AuditAnswer> {
   if (!parsed.data.ok) return parsed.data.error.code === 'E041' ? { kind: 'unknown' } : { kind: 'unanswered' }
   const pass = parsed.data.passes.find((one) => one.key.subagent === key.subagent && one.key.originator === key.originator)
   if (!pass) return { kind: 'unknown' }
-  const found = pass.return && { ...pass.return, content_type: pass.return.content_type }
-  return { kind: 'pass', pass, found }
+  const storedReturn = pass.return && { ...pass.return, content_type: pass.return.content_type }
+  return { kind: 'pass', pass, storedReturn }
 }

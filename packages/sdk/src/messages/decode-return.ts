@@ -19,32 +19,32 @@ const LEADERLESS_TIMEOUT_MS = 30_000
 export function decodeReturn(
   { bus, output_bytes }: Pick<Deps, 'bus' | 'output_bytes'>,
   key: PassKey,
-  found: StoredReturn,
+  storedReturn: StoredReturn,
 ): DecodedReturn | Promise<DecodedReturn> {
-  const decoded = decode(found.data, found.content_type)
+  const decoded = decode(storedReturn.data, storedReturn.content_type)
   if (!decoded.ok) return invalidReturn('E021', `the return cannot be decoded: ${decoded.error.message}`)
   const body = decoded.value
   if (!isBody(body)) return invalidReturn('E021', 'the return is not an object')
-  if ('error' in body) return errorOf(body, found.by)
-  if (found.by === SYSTEM) return invalidReturn('E021', 'the return of the dispatcher contains no error')
+  if ('error' in body) return errorOf(body, storedReturn.by)
+  if (storedReturn.by === SYSTEM) return invalidReturn('E021', 'the return of the dispatcher contains no error')
   const output = outputIn(body, key)
   const parts = Array.isArray(body.parts) ? (body.parts as Part[]) : []
-  const bytes = outputBytes(found.data, parts)
+  const bytes = outputBytes(storedReturn.data, parts)
   if (output_bytes !== undefined && bytes > output_bytes) return outputTooLarge(bytes, output_bytes)
-  return parts.length === 0 ? accept(key, output) : acceptParts(bus, key, { output, parts, found })
+  return parts.length === 0 ? accept(key, output) : acceptParts(bus, key, { output, parts, storedReturn })
 }
 
 async function acceptParts(
   bus: Bus,
   key: PassKey,
-  { found, ...body }: { output: Json; parts: Part[]; found: StoredReturn },
+  { storedReturn, ...body }: { output: Json; parts: Part[]; storedReturn: StoredReturn },
 ): Promise<DecodedReturn> {
   try {
     const joined = joinOutput(body.output, await loadParts(bus.parts, body.parts))
     return joined.ok ? accept(key, joined.value) : invalidReturn('E021', joined.error, body.output)
   } catch (error) {
     // The bucket may have no leader at the moment. Then the return is decoded again later.
-    if (error instanceof PartError && error.unanswered && bus.now() - found.time < LEADERLESS_TIMEOUT_MS) throw error
+    if (error instanceof PartError && error.unanswered && bus.now() - storedReturn.time < LEADERLESS_TIMEOUT_MS) throw error
     if (error instanceof PartError) return invalidReturn('E021', `an artifact is lost: ${error.message}`, body.output)
     throw error
   }

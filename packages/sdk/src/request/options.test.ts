@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { buildRequest } from './options.js'
 
-const filling = { id: 'some-given-id', originator: 'alice', session_id: 's1', directory: '/p' }
+const defaults = { id: 'some-given-id', originator: 'alice', session_id: 's1', directory: '/p' }
 const options = { subagent: 'audit', reason: 'review', work_context: { objective: 'look' } }
 
 describe('buildRequest', () => {
   it('fills in what an agent need not say', () => {
-    expect(buildRequest(options, filling)).toEqual({
+    expect(buildRequest(options, defaults)).toEqual({
       control: { id: 'some-given-id', originating_agent_id: 'alice', subagent_id: 'audit', reason: 'review', return_required: true },
       context: { objective: 'look', session_id: 's1', directory: '/p', files: [], messages: [] },
     })
@@ -22,7 +22,7 @@ describe('buildRequest', () => {
         work_context: { objective: 'look', session_id: 'own' },
         signal: new AbortController().signal,
       },
-      { ...filling, parent },
+      { ...defaults, parent },
     )
     expect(built).toMatchObject({
       control: { return_required: false, priority: 'high', parent },
@@ -37,13 +37,13 @@ describe('buildRequest', () => {
       ['workContext', 'work_context'],
       ['autoApplyOnSuccess', 'auto_apply_on_success'],
     ])
-      expect(() => buildRequest({ ...options, [`${name}`]: 1 }, filling)).toThrow(`${name}: unknown option; did you mean ${field}?`)
+      expect(() => buildRequest({ ...options, [`${name}`]: 1 }, defaults)).toThrow(`${name}: unknown option; did you mean ${field}?`)
   })
 
   it('names the field of what is wrong, in the words of the options', () => {
     const field = (change: object) => {
       try {
-        buildRequest({ ...options, ...change } as never, filling)
+        buildRequest({ ...options, ...change } as never, defaults)
       } catch (error) {
         return (error as { code: string; context: { field: string } }).context.field
       }

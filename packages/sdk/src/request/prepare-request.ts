@@ -5,10 +5,10 @@ import { invalidOption, readSafely } from '../errors/option-errors.js'
 import { buildRequest, type PassOverOptions } from './options.js'
 import type { EnclosingPass, Originator } from './originator.js'
 
-/** A request that was validated and split into parts, but not sent yet. */
+/** A request that is valid and split into parts, but not sent yet. */
 export interface PreparedRequest {
   key: PassKey
-  request: RequestControl
+  control: RequestControl
   session_id: string
   /** True if the session is the default one: neither caller, nor connection, nor enclosing pass named it. */
   unnamed_session: boolean
@@ -37,17 +37,17 @@ function prepareChecked(
   if (options.signal?.aborted === true) throw new PassOverError('E043', 'the signal was aborted before anything was sent')
   const { session_id: named, directory } = about.scope?.context() ?? origin
   const session_id = named ?? defaultSession(origin, options.id)
-  const filling = { id: about.id, originator: origin.name, session_id, directory, parent: about.scope?.parent }
-  const { control: request, context } = buildRequest(options, filling)
+  const defaults = { id: about.id, originator: origin.name, session_id, directory, parent: about.scope?.parent }
+  const { control, context } = buildRequest(options, defaults)
   const { parts } = splitContext(context)
-  const key = { originator: origin.name, subagent: request.subagent_id, id: request.id }
+  const key = { originator: origin.name, subagent: control.subagent_id, id: control.id }
   return {
     key,
-    request,
+    control,
     session_id: context.session_id,
     unnamed_session: named === undefined && context.session_id === session_id,
     parts,
-    digest: options.id === undefined ? undefined : requestDigest(request, parts),
+    digest: options.id === undefined ? undefined : requestDigest(control, parts),
     traceparent: undefined,
   }
 }
@@ -60,13 +60,13 @@ function defaultSession(origin: Originator, given: string | undefined): string {
   return `session-${typeof given === 'string' ? given : origin.instance}`
 }
 
-export function passOverMarker({ key, request }: PreparedRequest, timestamp: number): PassOverMarker {
+export function passOverMarker({ key, control }: PreparedRequest, timestamp: number): PassOverMarker {
   return {
     type: 'pass_over',
     id: `pass_over_${key.id}`,
     originating_agent: key.originator,
     subagent: key.subagent,
-    reason: request.reason,
+    reason: control.reason,
     pass_over_id: key.id,
     timestamp,
   }

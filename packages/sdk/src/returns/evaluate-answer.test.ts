@@ -4,38 +4,43 @@ import type { AuditAnswer } from '../journal/poll.js'
 import { evaluateAnswer } from './evaluate-answer.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
-const awaited = { key, digest: 'd', published: { sequence: 8, at: 2 }, give_up_at: 1_000 }
+const pending = { key, digest: 'd', published: { sequence: 8, at: 2 }, give_up_at: 1_000 }
 const rules = { id_window_ms: 100 }
 const early = { now: 500, connected: true, rules }
 const late = { now: 1_000, connected: true, rules }
 
-function answered(pass: Partial<AnsweredPass>, found?: Extract<AuditAnswer, { kind: 'pass' }>['found']): AuditAnswer {
-  return { kind: 'pass', pass: { key, status: 'waiting_for_return', digest: 'd', decisions: [], ...pass } as AnsweredPass, found }
+function answered(pass: Partial<AnsweredPass>, storedReturn?: Extract<AuditAnswer, { kind: 'pass' }>['storedReturn']): AuditAnswer {
+  return { kind: 'pass', pass: { key, status: 'waiting_for_return', digest: 'd', decisions: [], ...pass } as AnsweredPass, storedReturn }
 }
-const found = { by: 'audit', sequence: 9, time: 1, content_type: undefined, data: new Uint8Array() }
+const storedReturn = { by: 'audit', sequence: 9, time: 1, content_type: undefined, data: new Uint8Array() }
 
 describe('judgeAnswer', () => {
   it('takes a return, but not another request`s', () => {
-    expect(evaluateAnswer(awaited, answered({}, found), early)).toEqual({ kind: 'return', found })
-    expect(evaluateAnswer(awaited, answered({ digest: 'other' }, found), early)).toMatchObject({ kind: 'error', error: { code: 'E005' } })
-    expect(evaluateAnswer({ ...awaited, digest: undefined }, answered({ digest: 'other' }, found), early)).toMatchObject({ kind: 'return' })
+    expect(evaluateAnswer(pending, answered({}, storedReturn), early)).toEqual({ kind: 'return', storedReturn })
+    expect(evaluateAnswer(pending, answered({ digest: 'other' }, storedReturn), early)).toMatchObject({
+      kind: 'error',
+      error: { code: 'E005' },
+    })
+    expect(evaluateAnswer({ ...pending, digest: undefined }, answered({ digest: 'other' }, storedReturn), early)).toMatchObject({
+      kind: 'return',
+    })
   })
 
   it('waits when the record is of an earlier use of the id, until it names the request', () => {
-    const again = { ...awaited, published: { sequence: 20, at: 102 } }
-    expect(evaluateAnswer(again, answered({}, found), early)).toEqual({ kind: 'wait' })
-    expect(evaluateAnswer(again, answered({ record: { sequences: { requests: [5] } } }, found), early)).toEqual({ kind: 'wait' })
-    expect(evaluateAnswer(again, answered({ record: { sequences: { requests: [5, 20] } } }, found), early)).toMatchObject({
+    const again = { ...pending, published: { sequence: 20, at: 102 } }
+    expect(evaluateAnswer(again, answered({}, storedReturn), early)).toEqual({ kind: 'wait' })
+    expect(evaluateAnswer(again, answered({ record: { sequences: { requests: [5] } } }, storedReturn), early)).toEqual({ kind: 'wait' })
+    expect(evaluateAnswer(again, answered({ record: { sequences: { requests: [5, 20] } } }, storedReturn), early)).toMatchObject({
       kind: 'return',
     })
-    const sooner = { ...awaited, published: { sequence: 20, at: 101 } }
-    expect(evaluateAnswer(sooner, answered({}, found), early)).toMatchObject({ kind: 'return' })
+    const sooner = { ...pending, published: { sequence: 20, at: 101 } }
+    expect(evaluateAnswer(sooner, answered({}, storedReturn), early)).toMatchObject({ kind: 'return' })
   })
 
   it('waits on for what is held, and for what ends later', () => {
-    expect(evaluateAnswer(awaited, answered({ status: 'held' }), late)).toEqual({ kind: 'held' })
-    expect(evaluateAnswer(awaited, answered({ deadline: 900 }), late)).toEqual({ kind: 'open', deadline: 900 })
-    expect(evaluateAnswer(awaited, { kind: 'unanswered' }, early)).toEqual({ kind: 'wait' })
+    expect(evaluateAnswer(pending, answered({ status: 'held' }), late)).toEqual({ kind: 'held' })
+    expect(evaluateAnswer(pending, answered({ deadline: 900 }), late)).toEqual({ kind: 'open', deadline: 900 })
+    expect(evaluateAnswer(pending, { kind: 'unanswered' }, early)).toEqual({ kind: 'wait' })
   })
 
   it('says of a return that cannot be confirmed that it is stored, and not that nobody ended the pass', () => {
@@ -45,18 +50,18 @@ describe('judgeAnswer', () => {
       context: { returned: 9 },
     }
     for (const asked of [{ kind: 'unanswered' }, answered({ deadline: -5_000 })] as const)
-      expect(evaluateAnswer(awaited, asked, { ...late, returned: 9 })).toMatchObject({ kind: 'error', error })
+      expect(evaluateAnswer(pending, asked, { ...late, returned: 9 })).toMatchObject({ kind: 'error', error })
   })
 
   it('gives up what is over: E040, or E041 where nobody here asked for it', () => {
-    expect(evaluateAnswer(awaited, answered({ deadline: -5_000 }), late)).toMatchObject({ kind: 'error', error: { code: 'E040' } })
-    expect(evaluateAnswer(awaited, { kind: 'unanswered' }, late)).toMatchObject({
+    expect(evaluateAnswer(pending, answered({ deadline: -5_000 }), late)).toMatchObject({ kind: 'error', error: { code: 'E040' } })
+    expect(evaluateAnswer(pending, { kind: 'unanswered' }, late)).toMatchObject({
       error: { code: 'E040', message: 'no dispatcher ended the pass in time' },
     })
-    expect(evaluateAnswer(awaited, { kind: 'unanswered' }, { ...late, connected: false })).toMatchObject({
+    expect(evaluateAnswer(pending, { kind: 'unanswered' }, { ...late, connected: false })).toMatchObject({
       error: { code: 'E040', message: 'the server cannot be reached' },
     })
-    expect(evaluateAnswer(awaited, { kind: 'unknown' }, late)).toMatchObject({ error: { code: 'E040' } })
-    expect(evaluateAnswer({ ...awaited, published: undefined }, { kind: 'unknown' }, late)).toMatchObject({ error: { code: 'E041' } })
+    expect(evaluateAnswer(pending, { kind: 'unknown' }, late)).toMatchObject({ error: { code: 'E040' } })
+    expect(evaluateAnswer({ ...pending, published: undefined }, { kind: 'unknown' }, late)).toMatchObject({ error: { code: 'E041' } })
   })
 })

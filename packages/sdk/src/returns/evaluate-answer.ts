@@ -18,26 +18,26 @@ export type AnswerEvaluation =
  * cannot be judged without the audit service.
  */
 export function evaluateAnswer(
-  awaited: Pick<PendingReturn, 'key' | 'digest' | 'published' | 'give_up_at'>,
+  pending: Pick<PendingReturn, 'key' | 'digest' | 'published' | 'give_up_at'>,
   answer: AuditAnswer,
   at: { now: number; connected: boolean; rules: JournalRules; returned?: number | undefined },
 ): AnswerEvaluation {
-  if (answer.kind === 'pass' && !isRecordOfEarlierUse(awaited, answer, at.rules)) {
-    const { pass, found } = answer
+  if (answer.kind === 'pass' && !isRecordOfEarlierUse(pending, answer, at.rules)) {
+    const { pass, storedReturn } = answer
     // An E005 from the system as first step carries no digest of a readable request. It answers every request with the id.
-    const differs = awaited.digest !== undefined && pass.digest !== undefined && pass.digest !== awaited.digest
-    if (differs && !(found?.by === SYSTEM && pass.row.code === 'E005')) {
-      return { kind: 'error', error: idReusedError(awaited.key) }
+    const differs = pending.digest !== undefined && pass.digest !== undefined && pass.digest !== pending.digest
+    if (differs && !(storedReturn?.by === SYSTEM && pass.row.code === 'E005')) {
+      return { kind: 'error', error: idReusedError(pending.key) }
     }
-    if (found) return { kind: 'return', found }
+    if (storedReturn) return { kind: 'return', storedReturn }
     if (pass.status === 'held') return { kind: 'held' }
     if (pass.deadline !== undefined && pass.deadline + GRACE_MS > at.now) return { kind: 'open', deadline: pass.deadline }
   }
-  if (at.now < awaited.give_up_at) return { kind: 'wait' }
-  if (answer.kind === 'unknown' && !awaited.published) return { kind: 'error', error: passNotFoundError(awaited.key) }
-  if (at.returned !== undefined) return { kind: 'error', error: unconfirmedReturnError(awaited.key, at.returned) }
+  if (at.now < pending.give_up_at) return { kind: 'wait' }
+  if (answer.kind === 'unknown' && !pending.published) return { kind: 'error', error: passNotFoundError(pending.key) }
+  if (at.returned !== undefined) return { kind: 'error', error: unconfirmedReturnError(pending.key, at.returned) }
   const why = at.connected ? 'no dispatcher ended the pass in time' : 'the server cannot be reached'
-  return { kind: 'error', error: unreachableError(why, awaited.key) }
+  return { kind: 'error', error: unreachableError(why, pending.key) }
 }
 
 /** Returns true if the audit service answers from the record of an earlier use of the id because it has not read the request yet. */
@@ -46,7 +46,7 @@ function isRecordOfEarlierUse(
   answer: Extract<AuditAnswer, { kind: 'pass' }>,
   rules: JournalRules,
 ): boolean {
-  if (!published || !answer.found || !isOfEarlierUse({ published }, answer.found, rules)) return false
+  if (!published || !answer.storedReturn || !isOfEarlierUse({ published }, answer.storedReturn, rules)) return false
   return !requestsOf(answer.pass).includes(published.sequence)
 }
 

@@ -18,8 +18,8 @@ const OVERDUE_TIMEOUT_MS = 30_000
 
 /** Callbacks for passes whose journal was read. */
 export interface PollHandlers {
-  deliver: (awaited: PendingReturn, found: StoredReturn) => void
-  end: (awaited: PendingReturn, outcome: ReturnOutcome) => void
+  deliver: (pending: PendingReturn, storedReturn: StoredReturn) => void
+  end: (pending: PendingReturn, outcome: ReturnOutcome) => void
 }
 
 /**
@@ -31,7 +31,7 @@ export class JournalPoller implements Disposable {
   readonly #rules: ViewRules
   readonly #pending: PendingReturns
   readonly #handlers: PollHandlers
-  readonly #polls: PollQueue
+  readonly #queue: PollQueue
   #sweeping: Disposable | undefined
   #closed = false
 
@@ -40,7 +40,7 @@ export class JournalPoller implements Disposable {
     this.#rules = of.rules
     this.#pending = of.pending
     this.#handlers = handlers
-    this.#polls = new PollQueue((awaited) => this.#look(awaited))
+    this.#queue = new PollQueue((pending) => this.#poll(pending))
   }
 
   [Symbol.dispose](): void {
@@ -59,104 +59,105 @@ export class JournalPoller implements Disposable {
   }
 
   /** Reads the journal of a pass immediately, without waiting for the sweep. */
-  async first(awaited: PendingReturn): Promise<PollResult> {
-    const found = await pollJournal(this.#deps.bus, awaited, this.#rules)
-    this.#seen(awaited, found)
+  async pollNow(pending: PendingReturn): Promise<PollResult> {
+    const result = await pollJournal(this.#deps.bus, pending, this.#rules)
+    this.#applyResult(pending, result)
     // The stream may have deleted the pass already. A new request with the id would only be refused because the id has expired.
-    if (found.kind === 'nothing' && this.#hasExpired(awaited.key)) await this.#ask(awaited, found)
-    return found
+    if (result.kind === 'nothing' && this.#hasExpired(pending.key)) await this.#askAuditService(pending, result)
+    return result
   }
 
   /** Reads the journal of a pass as soon as possible, because its return is probably stored. */
-  hurry(awaited: PendingReturn): void {
-    awaited.nextPollAt = Math.min(awaited.nextPollAt, this.#deps.clock.monotonic())
-    this.#polls.hurry(awaited)
-    this.#polls.begin()
+  pollSoon(pending: PendingReturn): void {
+    pending.nextPollAt = Math.min(pending.nextPollAt, this.#deps.clock.monotonic())
+    this.#queue.addUrgent(pending)
+    this.#queue.begin()
   }
 
   /** Schedules a read of all journals. Any return may have been missed while the connection was lost. */
-  all(): void {
+  pollAll(): void {
     const now = this.#deps.clock.monotonic()
-    for (const awaited of this.#pending.all()) {
-      awaited.nextPollAt = Math.min(awaited.nextPollAt, now)
-      this.#polls.add(awaited)
+    for (const pending of this.#pending.all()) {
+      pending.nextPollAt = Math.min(pending.nextPollAt, now)
+      this.#queue.add(pending)
     }
-    this.#polls.catchUp()
-    this.#polls.begin()
+    this.#queue.allowAllDue()
+    this.#queue.begin()
   }
 
   #sweep(): void {
     const { clock } = this.#deps
     const now = clock.monotonic()
     const time = clock.now()
-    for (const awaited of [...this.#pending.all()]) {
-      if (time >= awaited.give_up_at) this.#overdue(awaited, now)
+    for (const pending of [...this.#pending.all()]) {
+      if (time >= pending.give_up_at) this.#handleOverdue(pending, now)
       else {
-        awaited.overdue_since = undefined
-        if (awaited.nextPollAt <= now) this.#polls.add(awaited)
+        pending.overdue_since = undefined
+        if (pending.nextPollAt <= now) this.#queue.add(pending)
       }
     }
-    this.#polls.sweep()
+    this.#queue.sweep()
   }
 
   /** Handles a pass that should have ended by now. It is read before all others, and given up after `OVERDUE_TIMEOUT_MS`. */
-  #overdue(awaited: PendingReturn, now: number): void {
-    awaited.overdue_since ??= now
-    if (now - awaited.overdue_since >= OVERDUE_TIMEOUT_MS) {
-      this.#handlers.end(awaited, { ok: false, error: unreachableError('the end of the pass could not be read in time', awaited.key) })
-    } else if (awaited.nextPollAt <= now || awaited.overdue_since === now) this.#polls.hurry(awaited)
+  #handleOverdue(pending: PendingReturn, now: number): void {
+    pending.overdue_since ??= now
+    if (now - pending.overdue_since >= OVERDUE_TIMEOUT_MS) {
+      this.#handlers.end(pending, { ok: false, error: unreachableError('the end of the pass could not be read in time', pending.key) })
+    } else if (pending.nextPollAt <= now || pending.overdue_since === now) this.#queue.addUrgent(pending)
   }
 
-  async #look(awaited: PendingReturn): Promise<void> {
-    awaited.pollCount += 1
-    awaited.nextPollAt = this.#deps.clock.monotonic() + Math.min(POLL_INTERVAL_MS + awaited.pollCount * 500, MAX_POLL_INTERVAL_MS)
+  async #poll(pending: PendingReturn): Promise<void> {
+    pending.pollCount += 1
+    pending.nextPollAt = this.#deps.clock.monotonic() + Math.min(POLL_INTERVAL_MS + pending.pollCount * 500, MAX_POLL_INTERVAL_MS)
     try {
-      const found = await pollJournal(this.#deps.bus, awaited, this.#rules)
-      this.#seen(awaited, found)
-      const overdue = this.#deps.clock.now() >= awaited.give_up_at
-      if (!awaited.finished && (found.kind === 'unclear' || (overdue && found.kind !== 'held'))) await this.#ask(awaited, found)
+      const result = await pollJournal(this.#deps.bus, pending, this.#rules)
+      this.#applyResult(pending, result)
+      const overdue = this.#deps.clock.now() >= pending.give_up_at
+      if (!pending.finished && (result.kind === 'unclear' || (overdue && result.kind !== 'held')))
+        await this.#askAuditService(pending, result)
     } catch {
-      if (this.#deps.clock.now() >= awaited.give_up_at) {
-        this.#handlers.end(awaited, { ok: false, error: unreachableError('the server cannot be read', awaited.key) })
+      if (this.#deps.clock.now() >= pending.give_up_at) {
+        this.#handlers.end(pending, { ok: false, error: unreachableError('the server cannot be read', pending.key) })
         return
       }
-      awaited.nextPollAt = this.#deps.clock.monotonic() + SHORT_DELAY_MS
-      this.#polls.again()
+      pending.nextPollAt = this.#deps.clock.monotonic() + SHORT_DELAY_MS
+      this.#queue.allowOneMore()
     }
   }
 
-  #seen(awaited: PendingReturn, found: PollResult): void {
-    if (awaited.finished) return
-    if (found.kind === 'return') this.#handlers.deliver(awaited, found.found)
-    if (found.kind === 'other_request') this.#handlers.end(awaited, { ok: false, error: idReusedError(awaited.key) })
-    if (found.kind !== 'nothing') awaited.begun = true
+  #applyResult(pending: PendingReturn, result: PollResult): void {
+    if (pending.finished) return
+    if (result.kind === 'return') this.#handlers.deliver(pending, result.storedReturn)
+    if (result.kind === 'other_request') this.#handlers.end(pending, { ok: false, error: idReusedError(pending.key) })
+    if (result.kind !== 'nothing') pending.begun = true
     // Deleted since it was seen: only the audit service knows its result.
-    else if (awaited.begun && awaited.give_up_at === Number.POSITIVE_INFINITY) awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
-    if (found.kind === 'held') awaited.give_up_at = Number.POSITIVE_INFINITY
-    if (found.kind === 'open') this.#endsBy(awaited, found.deadline)
+    else if (pending.begun && pending.give_up_at === Number.POSITIVE_INFINITY) pending.give_up_at = this.#deps.clock.now() + GRACE_MS
+    if (result.kind === 'held') pending.give_up_at = Number.POSITIVE_INFINITY
+    if (result.kind === 'open') this.#setDeadline(pending, result.deadline)
   }
 
   #hasExpired({ id }: PassKey): boolean {
-    const made = idTime(id)
-    return made !== undefined && this.#deps.clock.now() - made > this.#rules.id_window_ms
+    const created = idTime(id)
+    return created !== undefined && this.#deps.clock.now() - created > this.#rules.id_window_ms
   }
 
   /** Schedules the next read for just after the deadline of the pass. */
-  #endsBy(awaited: PendingReturn, deadline: number): void {
+  #setDeadline(pending: PendingReturn, deadline: number): void {
     const { clock } = this.#deps
-    awaited.give_up_at = deadline + GRACE_MS
+    pending.give_up_at = deadline + GRACE_MS
     const left = deadline + SHORT_DELAY_MS - clock.now()
-    if (left > 0) awaited.nextPollAt = Math.min(awaited.nextPollAt, clock.monotonic() + left)
-    else awaited.nextPollAt = Math.min(awaited.nextPollAt, clock.monotonic() + 1_000)
+    if (left > 0) pending.nextPollAt = Math.min(pending.nextPollAt, clock.monotonic() + left)
+    else pending.nextPollAt = Math.min(pending.nextPollAt, clock.monotonic() + 1_000)
   }
 
-  async #ask(awaited: PendingReturn, found: PollResult): Promise<void> {
-    const asked = await askAudit(this.#deps.bus, awaited.key)
-    if (awaited.finished) return
+  async #askAuditService(pending: PendingReturn, result: PollResult): Promise<void> {
+    const answer = await askAudit(this.#deps.bus, pending.key)
+    if (pending.finished) return
     const { clock, bus } = this.#deps
-    const returned = found.kind === 'unclear' ? found.returned : undefined
-    const judged = evaluateAnswer(awaited, asked, { now: clock.now(), connected: bus.connected, rules: this.#rules, returned })
-    if (judged.kind === 'error') this.#handlers.end(awaited, { ok: false, error: judged.error })
-    else if (judged.kind !== 'wait') this.#seen(awaited, judged)
+    const returned = result.kind === 'unclear' ? result.returned : undefined
+    const evaluated = evaluateAnswer(pending, answer, { now: clock.now(), connected: bus.connected, rules: this.#rules, returned })
+    if (evaluated.kind === 'error') this.#handlers.end(pending, { ok: false, error: evaluated.error })
+    else if (evaluated.kind !== 'wait') this.#applyResult(pending, evaluated)
   }
 }

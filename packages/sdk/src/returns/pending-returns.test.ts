@@ -7,7 +7,7 @@ describe('Waiting', () => {
   it('tells passes apart that have the same id to different subagents', () => {
     const pending = new PendingReturns()
     const add = (subagent: string) =>
-      pending.add({ key: { ...key, subagent }, digest: 'd', epoch: undefined, quiet: false }, () => undefined)
+      pending.add({ key: { ...key, subagent }, digest: 'd', epoch: undefined, skip_ack: false }, () => undefined)
     const [one, other, again] = [add('audit'), add('scout'), add('audit')]
     expect(pending.of(key)).toEqual([one, again])
     expect([...pending.all()]).toHaveLength(3)

@@ -7,27 +7,30 @@ const NONE: readonly PendingReturn[] = []
 /** The awaited passes. Several callers may wait for the same pass. */
 export class PendingReturns {
   /** Awaited passes by id. An id usually names a single pass. */
-  readonly #awaited = new ChurnMap<string, PendingReturn[]>()
+  readonly #pending = new ChurnMap<string, PendingReturn[]>()
 
   get size(): number {
-    return this.#awaited.size
+    return this.#pending.size
   }
 
   of(key: PassKey): readonly PendingReturn[] {
-    const same = this.#awaited.get(key.id)
+    const same = this.#pending.get(key.id)
     if (!same) return NONE
     return same.every((one) => isSamePass(one.key, key)) ? same : same.filter((one) => isSamePass(one.key, key))
   }
 
   *all(): Iterable<PendingReturn> {
-    for (const same of this.#awaited.values()) yield* same
+    for (const same of this.#pending.values()) yield* same
   }
 
   add(
-    pass: Pick<PendingReturn, 'key' | 'digest' | 'epoch' | 'quiet'> & { noticed?: boolean | undefined; traceparent?: string | undefined },
+    pass: Pick<PendingReturn, 'key' | 'digest' | 'epoch' | 'skip_ack'> & {
+      emit_event?: boolean | undefined
+      traceparent?: string | undefined
+    },
     settle: (outcome: ReturnOutcome) => void,
   ): PendingReturn {
-    const awaited: PendingReturn = {
+    const pending: PendingReturn = {
       key: pass.key,
       digest: pass.digest,
       epoch: pass.epoch,
@@ -43,22 +46,22 @@ export class PendingReturns {
       returned: 0,
       returned_at: 0,
       traceparent: pass.traceparent,
-      quiet: pass.quiet,
-      noticed: pass.noticed === true,
+      skip_ack: pass.skip_ack,
+      emit_event: pass.emit_event === true,
       settle,
     }
-    const same = this.#awaited.get(pass.key.id)
-    if (same) same.push(awaited)
-    else this.#awaited.set(pass.key.id, [awaited])
-    return awaited
+    const same = this.#pending.get(pass.key.id)
+    if (same) same.push(pending)
+    else this.#pending.set(pass.key.id, [pending])
+    return pending
   }
 
-  remove(awaited: PendingReturn): void {
-    const { id } = awaited.key
-    const same = this.#awaited.get(id)
+  remove(pending: PendingReturn): void {
+    const { id } = pending.key
+    const same = this.#pending.get(id)
     if (!same) return
-    const rest = same.length === 1 && same[0] === awaited ? NONE : same.filter((one) => one !== awaited)
-    if (rest.length > 0) this.#awaited.set(id, [...rest])
-    else this.#awaited.delete(id)
+    const rest = same.length === 1 && same[0] === pending ? NONE : same.filter((one) => one !== pending)
+    if (rest.length > 0) this.#pending.set(id, [...rest])
+    else this.#pending.delete(id)
   }
 }

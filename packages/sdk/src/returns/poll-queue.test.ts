@@ -7,7 +7,7 @@ function passes(count: number): PendingReturn[] {
   const pending = new PendingReturns()
   return Array.from({ length: count }, (_, n) =>
     pending.add(
-      { key: { originator: 'alice', subagent: 'audit', id: `given-id-${n}` }, digest: undefined, epoch: 0, quiet: false },
+      { key: { originator: 'alice', subagent: 'audit', id: `given-id-${n}` }, digest: undefined, epoch: 0, skip_ack: false },
       () => undefined,
     ),
   )
@@ -15,11 +15,11 @@ function passes(count: number): PendingReturn[] {
 
 /** A queue whose reads end when they are told to. */
 function queue() {
-  const under_way: { awaited: PendingReturn; end: () => void }[] = []
+  const under_way: { pending: PendingReturn; end: () => void }[] = []
   const read: PendingReturn[] = []
-  const polls = new PollQueue((awaited) => {
-    read.push(awaited)
-    return new Promise((resolve) => under_way.push({ awaited, end: resolve }))
+  const polls = new PollQueue((pending) => {
+    read.push(pending)
+    return new Promise((resolve) => under_way.push({ pending, end: resolve }))
   })
   const endOne = async () => {
     under_way.shift()?.end()
@@ -36,7 +36,7 @@ describe('LookQueue', () => {
     while (read.length < all.length) {
       polls.sweep()
       for (let n = under_way.length; n > 0; n--) {
-        const done = under_way[0]?.awaited
+        const done = under_way[0]?.pending
         await endOne()
         if (done) polls.add(done)
       }
@@ -47,7 +47,7 @@ describe('LookQueue', () => {
   it('begins the next when one ends, 64 at a time, while it catches up', async () => {
     const { looks: polls, read, endOne } = queue()
     for (const one of passes(1_000)) polls.add(one)
-    polls.catchUp()
+    polls.allowAllDue()
     polls.begin()
     expect(read).toHaveLength(64)
     for (let n = 0; n < 936; n++) await endOne()
@@ -60,7 +60,7 @@ describe('LookQueue', () => {
     polls.sweep()
     for (let n = 0; n < 64; n++) await endOne()
     expect(read).toHaveLength(64)
-    polls.again()
+    polls.allowOneMore()
     polls.begin()
     expect(read).toHaveLength(65)
     polls.sweep()
@@ -74,7 +74,7 @@ describe('LookQueue', () => {
     const [first, last] = [all[0], all.at(-1)]
     if (!first || !last) throw new Error('none')
     first.finished = true
-    polls.hurry(last)
+    polls.addUrgent(last)
     polls.sweep()
     expect(read[0]).toBe(last)
     expect(read).not.toContain(first)

@@ -7,35 +7,35 @@ const MAX_PER_SWEEP = 64
 
 /** Queue of awaited passes whose journal is due to be read. First in, first out, so that no pass waits forever behind others. */
 export class PollQueue {
-  readonly #look: (awaited: PendingReturn) => Promise<void>
+  readonly #poll: (pending: PendingReturn) => Promise<void>
   readonly #due = new Set<PendingReturn>()
   readonly #urgent = new Set<PendingReturn>()
   #running = 0
   #allowance = 0
 
-  /** Creates the queue. `look` reads one journal. It may skip a pass that has finished meanwhile, and it must not throw. */
-  constructor(look: (awaited: PendingReturn) => Promise<void>) {
-    this.#look = look
+  /** Creates the queue. `poll` reads one journal. It may skip a pass that has finished meanwhile, and it must not throw. */
+  constructor(poll: (pending: PendingReturn) => Promise<void>) {
+    this.#poll = poll
   }
 
-  add(awaited: PendingReturn): void {
-    if (!awaited.polling && !this.#urgent.has(awaited)) this.#due.add(awaited)
+  add(pending: PendingReturn): void {
+    if (!pending.polling && !this.#urgent.has(pending)) this.#due.add(pending)
   }
 
   /** Moves a pass ahead of all that are merely due. */
-  hurry(awaited: PendingReturn): void {
-    if (awaited.polling) return
-    this.#due.delete(awaited)
-    this.#urgent.add(awaited)
+  addUrgent(pending: PendingReturn): void {
+    if (pending.polling) return
+    this.#due.delete(pending)
+    this.#urgent.add(pending)
   }
 
   /** Allows all reads that are due now to start as soon as there is capacity. */
-  catchUp(): void {
+  allowAllDue(): void {
     this.#allowance = Math.max(this.#allowance, this.#due.size)
   }
 
   /** Allows one more read, to repeat a failed one. */
-  again(): void {
+  allowOneMore(): void {
     this.#allowance += 1
   }
 
@@ -53,24 +53,24 @@ export class PollQueue {
   }
 
   #next(): PendingReturn | undefined {
-    for (const awaited of this.#urgent) {
-      this.#urgent.delete(awaited)
-      return awaited
+    for (const pending of this.#urgent) {
+      this.#urgent.delete(pending)
+      return pending
     }
     if (this.#allowance === 0) return undefined
-    for (const awaited of this.#due) {
-      this.#due.delete(awaited)
+    for (const pending of this.#due) {
+      this.#due.delete(pending)
       this.#allowance -= 1
-      return awaited
+      return pending
     }
     return undefined
   }
 
-  async #run(awaited: PendingReturn): Promise<void> {
-    awaited.polling = true
+  async #run(pending: PendingReturn): Promise<void> {
+    pending.polling = true
     this.#running += 1
-    await this.#look(awaited)
-    awaited.polling = false
+    await this.#poll(pending)
+    pending.polling = false
     this.#running -= 1
     this.begin()
   }

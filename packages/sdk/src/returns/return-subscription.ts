@@ -7,13 +7,13 @@ import type { Deps } from '../runtime/dependencies.js'
 const UNREACHABLE_TIMEOUT_MS = 5_000
 
 export interface SubscriptionHandlers {
-  heard: (heard: ReceivedReturn) => void
+  onReturn: (received: ReceivedReturn) => void
   /** Called for a message on the subject of a return that is not a valid return. */
-  suspect: (key: PassKey) => void
+  onSuspect: (key: PassKey) => void
   /** Returns true if the return is awaited or being delivered. */
-  waited: (key: PassKey, returned: number) => boolean
+  isWaited: (key: PassKey, returned: number) => boolean
   /** Called for a pass that has other steps between its work and its return. */
-  detour: (key: PassKey) => void
+  onIntermediateStep: (key: PassKey) => void
 }
 
 /** Subscription of this process to the returns of all ids that it created. */
@@ -22,9 +22,9 @@ export class ReturnSubscription implements AsyncDisposable {
   readonly #name: string
   readonly #prefix: string
   readonly #handlers: SubscriptionHandlers
-  #subscription: Promise<LiveSubscription[]> | undefined
+  #subscribing: Promise<LiveSubscription[]> | undefined
   #ready = false
-  #hearsDetours = false
+  #receivesIntermediateSteps = false
 
   constructor(deps: Deps, ids: { name: string; prefix: string }, handlers: SubscriptionHandlers) {
     this.#deps = deps
@@ -39,36 +39,36 @@ export class ReturnSubscription implements AsyncDisposable {
   }
 
   /** True if held steps and fences are received too. If not, every return must be confirmed by reading the journal. */
-  get hearsDetours(): boolean {
-    return this.#hearsDetours
+  get receivesIntermediateSteps(): boolean {
+    return this.#receivesIntermediateSteps
   }
 
   /** Subscribes. Throws E040 if the server does not answer within 5 s, and E013 if it denies the subscription. */
   async listen(): Promise<void> {
-    this.#subscription ??= this.#hear()
+    this.#subscribing ??= this.#subscribe()
     try {
-      const hearing = await withTimeout(this.#deps.clock, UNREACHABLE_TIMEOUT_MS, this.#subscription)
-      if (!hearing) throw unreachableError('the server did not answer within 5 s')
+      const subscription = await withTimeout(this.#deps.clock, UNREACHABLE_TIMEOUT_MS, this.#subscribing)
+      if (!subscription) throw unreachableError('the server did not answer within 5 s')
       this.#ready = true
     } catch (error) {
-      this.#subscription = undefined
+      this.#subscribing = undefined
       throw subscribeError(error)
     }
   }
 
-  async #hear(): Promise<LiveSubscription[]> {
+  async #subscribe(): Promise<LiveSubscription[]> {
     const { bus } = this.#deps
-    const { heard, suspect, waited, detour } = this.#handlers
+    const { onReturn, onSuspect, isWaited, onIntermediateStep } = this.#handlers
     // The permissions of an older installation may deny this subscription.
-    const detours = bus.subscribeIntermediateSteps(this.#name, detour).catch(() => undefined)
-    const returns = await bus.subscribeReturns(this.#name, this.#prefix, heard, { onSuspect: suspect, isWaited: waited })
-    const also = await detours
-    this.#hearsDetours = also !== undefined
-    return also ? [returns, also] : [returns]
+    const subscribingSteps = bus.subscribeIntermediateSteps(this.#name, onIntermediateStep).catch(() => undefined)
+    const returns = await bus.subscribeReturns(this.#name, this.#prefix, onReturn, { onSuspect, isWaited })
+    const steps = await subscribingSteps
+    this.#receivesIntermediateSteps = steps !== undefined
+    return steps ? [returns, steps] : [returns]
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const hearings = (await this.#subscription?.catch(() => undefined)) ?? []
-    await Promise.all(hearings.map((hearing) => hearing[Symbol.asyncDispose]()))
+    const subscriptions = (await this.#subscribing?.catch(() => undefined)) ?? []
+    await Promise.all(subscriptions.map((subscription) => subscription[Symbol.asyncDispose]()))
   }
 }

@@ -58,14 +58,14 @@ function returns(glimpse: (key: PassKey) => Promise<Step[]>, last?: () => Promis
   const wait = (count: number, timeout_ms: number) => {
     for (let n = 0; n < count; n++) {
       const key = { originator: 'alice', subagent: 'audit', id: `given-id-${n}` }
-      const awaited = made.expect({ key, own_id: true }, (outcome) => outcomes.push(outcome))
-      made.published(awaited, n + 1, timeout_ms)
+      const pending = made.register({ key, own_id: true }, (outcome) => outcomes.push(outcome))
+      made.onPublished(pending, n + 1, timeout_ms)
     }
   }
   const adopt = (then?: 'send') => {
     const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
-    return made.adopt(
-      made.expect({ key, digest: 'of-its-request', own_id: false }, (outcome) => outcomes.push(outcome)),
+    return made.subscribeAndPoll(
+      made.register({ key, digest: 'of-its-request', own_id: false }, (outcome) => outcomes.push(outcome)),
       then,
     )
   }

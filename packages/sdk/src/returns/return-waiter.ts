@@ -1,3 +1,8 @@
+/**
+ * Stage 6 of a pass, in the originator. In: requested passes, and the returns that the server republishes.
+ * Out: each return, once it is certain that it counts, to its delivery (`delivery/deliver.ts`).
+ */
+
 import type { ReceivedReturn } from '@passover/bus'
 import { HEADER, idPrefix, type PassKey } from '@passover/schemas'
 import { AckPublisher } from '../delivery/ack-publisher.js'
@@ -25,9 +30,9 @@ export interface WaitOptions {
   /** True if the id was created here. Only then does the shared subscription of the process receive the return. */
   own_id: boolean
   /** True if the waiting code acknowledges the return itself. */
-  quiet?: true | undefined
+  skip_ack?: true | undefined
   /** True if the pass was requested by this call and a listener for returns was registered. */
-  noticed?: boolean | undefined
+  emit_event?: boolean | undefined
   /** Traceparent of the request, if it is traced. */
   traceparent?: string | undefined
 }
@@ -51,11 +56,11 @@ export class ReturnWaiter implements AsyncDisposable {
   readonly #delivery: ReturnDelivery
   readonly #ackPublisher: AckPublisher
   readonly #pending = new PendingReturns()
-  readonly #ear: ReturnSubscription
+  readonly #subscription: ReturnSubscription
   readonly #poller: JournalPoller
   #epoch = 0
   #closed = false
-  readonly #undo: () => void
+  readonly #removeListener: () => void
   readonly #window: IdWindow
   readonly #events: ReturnEvents | undefined
 
@@ -68,16 +73,16 @@ export class ReturnWaiter implements AsyncDisposable {
     this.#poller = new JournalPoller(
       deps,
       { rules, pending: this.#pending },
-      { deliver: (awaited, found) => this.#deliver(awaited, found), end: (awaited, outcome) => this.#end(awaited, outcome) },
+      { deliver: (pending, storedReturn) => this.#deliver(pending, storedReturn), end: (pending, outcome) => this.#end(pending, outcome) },
     )
     this.#ackPublisher = new AckPublisher(deps, options.name)
     this.#delivery = new ReturnDelivery(deps, { name: options.name, ackPublisher: this.#ackPublisher, directory: options.apply_in, rules })
-    this.#ear = new ReturnSubscription(
+    this.#subscription = new ReturnSubscription(
       deps,
       { name: options.name, prefix: idPrefix(options.instance) },
-      { heard: this.#heard, suspect: this.#suspect, waited: this.holds, detour: this.#detour },
+      { onReturn: this.#onReturn, onSuspect: this.#onSuspect, isWaited: this.isPending, onIntermediateStep: this.#onIntermediateStep },
     )
-    this.#undo = deps.bus.onReconnect(() => this.#missed())
+    this.#removeListener = deps.bus.onReconnect(() => this.#onReconnect())
   }
 
   /** Number of awaited passes, including those that await release. */
@@ -87,129 +92,134 @@ export class ReturnWaiter implements AsyncDisposable {
 
   /** True if `listen()` has completed, so that callers need not wait for it. */
   get listening(): boolean {
-    return this.#ear.ready
+    return this.#subscription.ready
   }
 
   /** Subscribes to the returns of all ids that were created here. Throws E040 if the server does not answer within 5 s. */
   listen(): Promise<void> {
-    return this.#ear.listen()
+    return this.#subscription.listen()
   }
 
   /** Starts to wait for a pass. `settle` is called once. */
-  expect(expectation: WaitOptions, settle: (outcome: ReturnOutcome) => void): PendingReturn {
-    const { key, digest, own_id, traceparent } = expectation
+  register(options: WaitOptions, settle: (outcome: ReturnOutcome) => void): PendingReturn {
+    const { key, digest, own_id, traceparent } = options
     const epoch = own_id && this.#deps.bus.connected ? this.#epoch : undefined
-    const awaited = this.#pending.add(
-      { key, digest, epoch, quiet: expectation.quiet === true, noticed: expectation.noticed, traceparent },
+    const pending = this.#pending.add(
+      { key, digest, epoch, skip_ack: options.skip_ack === true, emit_event: options.emit_event, traceparent },
       settle,
     )
     this.#poller.begin()
-    return awaited
+    return pending
   }
 
   /** Records that the request was stored. From now on the journal is read if the return does not arrive. */
-  published(awaited: PendingReturn, sequence: number, timeout_ms: number | undefined): void {
+  onPublished(pending: PendingReturn, sequence: number, timeout_ms: number | undefined): void {
     const { clock } = this.#deps
-    awaited.published = { sequence, at: clock.now() }
-    awaited.nextPollAt = clock.monotonic() + (awaited.digest === undefined ? FIRST_POLL_MS : SHORT_DELAY_MS)
-    awaited.give_up_at = clock.now() + (timeout_ms ?? DEFAULT_TIMEOUT_MS) + GRACE_MS
+    pending.published = { sequence, at: clock.now() }
+    pending.nextPollAt = clock.monotonic() + (pending.digest === undefined ? FIRST_POLL_MS : SHORT_DELAY_MS)
+    pending.give_up_at = clock.now() + (timeout_ms ?? DEFAULT_TIMEOUT_MS) + GRACE_MS
   }
 
   /**
    * Waits for a pass that another call published: subscribes to its id and reads its journal. Returns the state that the journal shows now. Waiting
    * for an unknown pass ends after `GRACE_MS`, unless its request is about to be sent. In that case the sender ends the wait.
    */
-  async adopt(awaited: PendingReturn, then?: 'send'): Promise<'settled' | 'begun' | 'nothing'> {
-    const also = { onSuspect: this.#suspect, isWaited: this.holds }
-    const hearing = await this.#deps.bus.subscribeReturns(this.#name, awaited.key.id, this.#heard, also).catch((error: unknown) => {
-      throw subscribeError(error)
-    })
-    if (awaited.finished) await hearing[Symbol.asyncDispose]()
-    else awaited.subscription = hearing
-    if (!then) this.#giveUpSoon(awaited)
-    const found = await this.#poller.first(awaited)
-    if (then && found.kind === 'unclear') this.#giveUpSoon(awaited)
-    awaited.nextPollAt = Math.min(awaited.nextPollAt, this.#deps.clock.monotonic() + SHORT_DELAY_MS)
-    if (awaited.finished || found.kind === 'return' || found.kind === 'other_request') return 'settled'
-    return found.kind === 'nothing' ? 'nothing' : 'begun'
+  async subscribeAndPoll(pending: PendingReturn, then?: 'send'): Promise<'settled' | 'begun' | 'nothing'> {
+    const options = { onSuspect: this.#onSuspect, isWaited: this.isPending }
+    const subscription = await this.#deps.bus
+      .subscribeReturns(this.#name, pending.key.id, this.#onReturn, options)
+      .catch((error: unknown) => {
+        throw subscribeError(error)
+      })
+    if (pending.finished) await subscription[Symbol.asyncDispose]()
+    else pending.subscription = subscription
+    if (!then) this.#limitWait(pending)
+    const result = await this.#poller.pollNow(pending)
+    if (then && result.kind === 'unclear') this.#limitWait(pending)
+    pending.nextPollAt = Math.min(pending.nextPollAt, this.#deps.clock.monotonic() + SHORT_DELAY_MS)
+    if (pending.finished || result.kind === 'return' || result.kind === 'other_request') return 'settled'
+    return result.kind === 'nothing' ? 'nothing' : 'begun'
   }
 
-  #giveUpSoon(awaited: PendingReturn): void {
-    awaited.give_up_at = this.#deps.clock.now() + GRACE_MS
+  #limitWait(pending: PendingReturn): void {
+    pending.give_up_at = this.#deps.clock.now() + GRACE_MS
   }
 
   /** Returns true if a return is awaited here, is being delivered, or was delivered but its acknowledgment is not stored yet. */
-  readonly holds = (key: PassKey, returned: number): boolean =>
+  readonly isPending = (key: PassKey, returned: number): boolean =>
     this.#pending.of(key).length > 0 || this.#delivery.has(key) || this.#ackPublisher.isPending(returned)
 
   /** Acknowledges a delivered return. Settles when the acknowledgment is stored. */
-  acknowledged(returned: number): Promise<void> {
+  acknowledge(returned: number): Promise<void> {
     return this.#ackPublisher.acknowledge(returned)
   }
 
   /** Stops waiting. */
-  forget(awaited: PendingReturn): void {
-    awaited.finished = true
-    void awaited.subscription?.[Symbol.asyncDispose]()
-    this.#pending.remove(awaited)
+  stopWaiting(pending: PendingReturn): void {
+    pending.finished = true
+    void pending.subscription?.[Symbol.asyncDispose]()
+    this.#pending.remove(pending)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    this.#undo()
+    this.#removeListener()
     this.#poller[Symbol.dispose]()
-    for (const awaited of [...this.#pending.all()]) this.#end(awaited, { ok: false, error: agentClosedError() })
+    for (const pending of [...this.#pending.all()]) this.#end(pending, { ok: false, error: agentClosedError() })
     await this.#delivery[Symbol.asyncDispose]()
     await this.#ackPublisher[Symbol.asyncDispose]()
-    await this.#ear[Symbol.asyncDispose]()
+    await this.#subscription[Symbol.asyncDispose]()
   }
 
-  readonly #heard = (heard: ReceivedReturn): void => {
-    const waiting = this.#pending.of(heard.key)
+  readonly #onReturn = (received: ReceivedReturn): void => {
+    const waiting = this.#pending.of(received.key)
     if (waiting.length === 0) return
-    const { by, stored } = heard
+    const { by, stored } = received
     const { time, headers } = stored
     const returned = { by, time, attempt: Number(headers.get(HEADER.attempt)), guard: this.#deps.bus.subjects.guardOf(stored) }
     const { id_window_ms } = this.#window
-    const now = { epoch: this.#epoch, clustered: !this.#ear.hearsDetours || this.#deps.bus.clustered, id_window_ms }
-    for (const awaited of waiting.slice()) {
-      if (isBelievable(awaited, returned, now)) this.#deliver(awaited, foundOf(heard))
+    const now = { epoch: this.#epoch, clustered: !this.#subscription.receivesIntermediateSteps || this.#deps.bus.clustered, id_window_ms }
+    for (const pending of waiting.slice()) {
+      if (isBelievable(pending, returned, now)) this.#deliver(pending, storedReturnOf(received))
       else {
-        awaited.epoch = undefined
-        this.#poller.hurry(awaited)
+        pending.epoch = undefined
+        this.#poller.pollSoon(pending)
       }
     }
   }
 
   /** Handles a pass that has other steps between its work and its return: its return must be confirmed by reading the journal. */
-  readonly #detour = (key: PassKey): void => {
-    for (const awaited of this.#pending.of(key)) awaited.epoch = undefined
+  readonly #onIntermediateStep = (key: PassKey): void => {
+    for (const pending of this.#pending.of(key)) pending.epoch = undefined
   }
 
-  readonly #suspect = (key: PassKey): void => {
-    for (const awaited of this.#pending.of(key)) this.#poller.hurry(awaited)
+  readonly #onSuspect = (key: PassKey): void => {
+    for (const pending of this.#pending.of(key)) this.#poller.pollSoon(pending)
   }
 
-  #missed(): void {
+  #onReconnect(): void {
     this.#epoch += 1
-    this.#poller.all()
+    this.#poller.pollAll()
   }
 
-  #deliver(awaited: PendingReturn, found: StoredReturn): void {
-    this.forget(awaited)
-    this.#delivery.deliver(this.#noticed(awaited), found, () => {
+  #deliver(pending: PendingReturn, storedReturn: StoredReturn): void {
+    this.stopWaiting(pending)
+    this.#delivery.deliver(this.#withEvents(pending), storedReturn, () => {
       if (this.#closed) {
-        awaited.settle({ ok: false, error: agentClosedError() })
+        pending.settle({ ok: false, error: agentClosedError() })
         return
       }
       // The return could not be read completely: wait for it again.
-      const { key, digest, quiet, noticed, traceparent } = awaited
-      const again = this.expect({ key, digest, own_id: false, quiet: quiet || undefined, noticed, traceparent }, awaited.settle)
-      Object.assign(again, {
-        published: awaited.published,
+      const { key, digest, skip_ack, emit_event, traceparent } = pending
+      const repeated = this.register(
+        { key, digest, own_id: false, skip_ack: skip_ack || undefined, emit_event, traceparent },
+        pending.settle,
+      )
+      Object.assign(repeated, {
+        published: pending.published,
         begun: true,
-        give_up_at: awaited.give_up_at,
+        give_up_at: pending.give_up_at,
         nextPollAt: this.#deps.clock.monotonic() + SHORT_DELAY_MS,
       })
     })
@@ -219,23 +229,23 @@ export class ReturnWaiter implements AsyncDisposable {
    * Makes listeners receive the return as well. They do not receive returns of passes that were only awaited again by id, or returns that were kept
    * while the agent was away.
    */
-  #noticed(awaited: PendingReturn): PendingReturn {
+  #withEvents(pending: PendingReturn): PendingReturn {
     const events = this.#events
-    if (!events || !awaited.noticed) return awaited
+    if (!events || !pending.emit_event) return pending
     const settle = (outcome: ReturnOutcome): void => {
-      events.emit(awaited.key, outcome)
-      awaited.settle(outcome)
+      events.emit(pending.key, outcome)
+      pending.settle(outcome)
     }
-    return { ...awaited, settle }
+    return { ...pending, settle }
   }
 
-  #end(awaited: PendingReturn, outcome: ReturnOutcome): void {
-    if (awaited.finished) return
-    this.forget(awaited)
-    awaited.settle(outcome)
+  #end(pending: PendingReturn, outcome: ReturnOutcome): void {
+    if (pending.finished) return
+    this.stopWaiting(pending)
+    pending.settle(outcome)
   }
 }
 
-function foundOf({ by, stored }: ReceivedReturn): StoredReturn {
+function storedReturnOf({ by, stored }: ReceivedReturn): StoredReturn {
   return { by, sequence: stored.sequence, time: stored.time, data: stored.data, content_type: stored.headers.get(HEADER.contentType) }
 }

@@ -27,7 +27,7 @@ function setUp() {
     async suspect(name: string, rank: Partial<SuspectRank> = {}): Promise<Suspect> {
       const suspect = isolation.suspect()
       void suspect
-        .turn({ attempt: 2, last: false, patience_ms: 1_000_000, ...rank })
+        .turn({ attempt: 2, last: false, max_wait_ms: 1_000_000, ...rank })
         .then((admitted) => began.push(admitted ? name : `not ${name}`))
       await settle()
       return suspect
@@ -90,7 +90,7 @@ it('isolates for a limited time, and again when as much time has passed', async 
 it('waits for what runs already for a limited time, and for nothing beyond half of what is left of a pass', async () => {
   const { isolation, began, suspect, advance } = setUp()
   isolation.begin()
-  const impatient = await suspect('impatient', { attempt: 3, last: true, patience_ms: 3_000 })
+  const impatient = await suspect('impatient', { attempt: 3, last: true, max_wait_ms: 3_000 })
   await suspect('patient', { attempt: 3, last: true })
   await advance(3_000)
   expect(began).toEqual(['impatient'])
@@ -121,5 +121,5 @@ it('tells a suspect that is ended before its turn that it is not to begin', asyn
   a.end()
   await settle()
   expect([began, isolation.closed]).toEqual([['not a'], false])
-  expect(await a.turn({ attempt: 2, last: false, patience_ms: 0 })).toBe(false)
+  expect(await a.turn({ attempt: 2, last: false, max_wait_ms: 0 })).toBe(false)
 })

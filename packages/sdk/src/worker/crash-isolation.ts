@@ -101,7 +101,7 @@ export class CrashIsolation {
       turn: (rank) =>
         new Promise((admit) => {
           if (!this.#seats.has(seat)) return admit(false)
-          Object.assign(seat, { place: 'waiting', rank, admit, due: this.#clock.monotonic() + rank.patience_ms })
+          Object.assign(seat, { place: 'waiting', rank, admit, due: this.#clock.monotonic() + rank.max_wait_ms })
           this.#settle()
         }),
       end: () => {

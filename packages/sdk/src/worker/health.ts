@@ -48,7 +48,7 @@ export class WorkerHealth {
   begin(concurrency: number): void {
     this.#health.begin()
     this.#registration.begin()
-    this.#tell('waits', `is waiting for work (up to ${concurrency} at a time)`)
+    this.#log('waits', `is waiting for work (up to ${concurrency} at a time)`)
   }
 
   stop(): void {
@@ -62,21 +62,21 @@ export class WorkerHealth {
     if (connected) this.#denied = false
     else if (this.#lost && denied !== undefined && !this.#denied) {
       this.#denied = true
-      this.#tell('health', `has stopped working: ${DENIED[denied](identity)}`)
+      this.#log('health', `has stopped working: ${DENIED[denied](identity)}`)
     }
     if (connected !== this.#lost) return
     this.#lost = !connected
-    this.#tell(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the connection to the server' : 'reconnected to the server')
+    this.#log(this.#lost ? 'lost' : 'found', this.#lost ? 'lost the connection to the server' : 'reconnected to the server')
   }
 
   /** Logs a change of health. Losing the server and a failing heartbeat have their own log entries. */
   #changed({ check: { name, weight, state, what } }: HealthChange): void {
     this.noticeServer()
     if (weight === 'told' || this.#lost) return
-    this.#tell('health', `is ${state === 'ok' ? 'healthy again' : 'unhealthy'}: ${name}: ${what}`.trimEnd())
+    this.#log('health', `is ${state === 'ok' ? 'healthy again' : 'unhealthy'}: ${name}: ${what}`.trimEnd())
   }
 
-  #tell(kind: 'waits' | 'lost' | 'found' | 'health', what: string): void {
+  #log(kind: 'waits' | 'lost' | 'found' | 'health', what: string): void {
     const { deps, logger } = this.#watched
     const { servers = [] } = deps
     // A health text may end with an instruction, so "at <address>" must not follow it.

@@ -22,11 +22,11 @@ export class Heartbeat {
   readonly #record: Omit<PresenceRecord, 'running' | 'seen_at'>
   #written: { at: number; running: number } | undefined
   /** Key and revision of the worker's entry. */
-  #place: { key: string; revision: number } | undefined
+  #entry: { key: string; revision: number } | undefined
   #writing: Promise<void> | undefined
   #stopped = false
   #failed = false
-  #unseen: string | undefined
+  #failure: string | undefined
 
   private constructor(deps: Deps, table: Table<PresenceRecord>, about: { concurrency: number; logger: WorkerLogger }) {
     this.#deps = deps
@@ -43,7 +43,7 @@ export class Heartbeat {
 
   /** Reason why the heartbeat cannot be written, or `undefined` if it can. */
   get trouble(): string | undefined {
-    return this.#unseen
+    return this.#failure
   }
 
   /** Called often by the worker's sweep. Writes the entry when it is due or `running` has changed. */
@@ -66,9 +66,9 @@ export class Heartbeat {
   async #write(running: number): Promise<void> {
     try {
       await this.#put({ ...this.#record, running, seen_at: this.#deps.clock.now() })
-      this.#unseen = undefined
+      this.#failure = undefined
     } catch (error) {
-      this.#unseen = `its heartbeat cannot be written: ${messageOf(error)}`
+      this.#failure = `its heartbeat cannot be written: ${messageOf(error)}`
       // Losing the server and refused credentials are logged elsewhere.
       if (this.#failed || !this.#deps.bus.connected) return
       this.#failed = true
@@ -83,21 +83,21 @@ export class Heartbeat {
    * the key, so the key of another worker may map to the same place.
    */
   async #put(record: PresenceRecord): Promise<void> {
-    const known = this.#place
-    this.#place = undefined
+    const known = this.#entry
+    this.#entry = undefined
     const revision = known && (await this.#table.update(known.key, record, known.revision))
-    if (known && revision !== undefined) this.#place = { key: known.key, revision }
-    for (let tries = 0; !this.#place && tries < MAX_TRIES; tries++) {
+    if (known && revision !== undefined) this.#entry = { key: known.key, revision }
+    for (let tries = 0; !this.#entry && tries < MAX_TRIES; tries++) {
       const key = `${record.agent}.${makeInstance(this.#deps.random)}`
       const created = await this.#table.update(key, record, 0)
-      if (created !== undefined) this.#place = { key, revision: created }
+      if (created !== undefined) this.#entry = { key, revision: created }
     }
-    if (!this.#place) throw new Error(`the maximum number of workers of ${record.agent} is running`)
+    if (!this.#entry) throw new Error(`the maximum number of workers of ${record.agent} is running`)
   }
 
   async #remove(): Promise<void> {
     await this.#writing
-    if (this.#place) await this.#table.delete(this.#place.key, this.#place.revision).catch(() => undefined)
+    if (this.#entry) await this.#table.delete(this.#entry.key, this.#entry.revision).catch(() => undefined)
   }
 }
 

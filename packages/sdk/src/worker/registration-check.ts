@@ -37,8 +37,8 @@ export class RegistrationCheck {
 
   /** Asks the dispatchers. A missing answer changes nothing. */
   async #ask(): Promise<void> {
-    const asked = this.#deps.bus.ask({ known: true }, { service: 'register' })
-    const answer = registerAnswer.safeParse(await asked.catch(() => undefined))
+    const answering = this.#deps.bus.ask({ known: true }, { service: 'register' })
+    const answer = registerAnswer.safeParse(await answering.catch(() => undefined))
     if (answer.success) this.#gone = !answer.data.ok && answer.data.error.code === 'E001'
   }
 }

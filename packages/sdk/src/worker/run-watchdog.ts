@@ -5,7 +5,7 @@ import { publishProgress } from '../attempt/progress-reporter.js'
 import { type Run, stopAtDeadline, stopRun, terminationBy } from '../attempt/run.js'
 import type { WorkerContext } from '../handler/handler-pass.js'
 import { returnResult } from '../handler/result.js'
-import { terminationError, terminationReason } from '../messages/work-envelope.js'
+import { terminationError, terminationReason } from '../messages/decode-work.js'
 import type { LeaseRenewer } from './lease-renewer.js'
 
 /** Stops a run whose time is over, and publishes its progress. Called by the worker's sweep. */
@@ -20,11 +20,11 @@ export async function checkSuperseded(context: WorkerContext, run: Run, leases: 
   const steps = await context.deps.bus.journal.glimpse(run.key).catch(() => [])
   // Nothing was read: the lease is not renewed until a later check succeeds.
   if (steps.length === 0) return
-  const since = attemptStatus(run, steps, context.rules)
-  if (since.kind === 'ended') {
-    run.ended ??= terminationBy(since.step)
+  const status = attemptStatus(run, steps, context.rules)
+  if (status.kind === 'ended') {
+    run.ended ??= terminationBy(status.step)
     stopRun(run, 'ended', new PassOverError('E013', 'the pass has ended'))
-  } else if (since.kind === 'newer_attempt') {
+  } else if (status.kind === 'newer_attempt') {
     // Released even if the handler keeps running: the lease belongs to the newer attempt.
     leases.release(run.delivery)
     stopRun(run, 'lost', new PassOverError('E011', 'a newer attempt has started'))
@@ -32,9 +32,9 @@ export async function checkSuperseded(context: WorkerContext, run: Run, leases: 
 }
 
 /** Stops a run because the system ended its pass. */
-export function terminateRun(run: Run, heard: ReceivedReturn): void {
-  const error = terminationError(heard)
-  run.ended ??= { by: heard.by, error }
+export function terminateRun(run: Run, ending: ReceivedReturn): void {
+  const error = terminationError(ending)
+  run.ended ??= { by: ending.by, error }
   stopRun(run, 'ended', terminationReason(error))
 }
 

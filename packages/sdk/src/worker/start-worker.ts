@@ -1,7 +1,7 @@
 import type { Bus, LiveSubscription, WorkSource } from '@passover/bus'
 import { type HealthReport, LIMITS, type OwnLimits, PRIORITIES, type Priority, registerQuestion } from '@passover/schemas'
 import { z } from 'zod'
-import { ConsumerAges } from '../attempt/begin-attempt.js'
+import { ConsumerAges } from '../attempt/consumer-ages.js'
 import { createWorkerLogger, type WorkerLogger } from '../attempt/worker-events.js'
 import { checkOptions, invalidOption, readSafely } from '../errors/option-errors.js'
 import type { HandlerAgent } from '../handler/async-context.js'
@@ -114,9 +114,9 @@ export async function startWorker(home: WorkerHome, handler: Handler, options: W
     const consumers = new ConsumerAges(sources, () => clock.monotonic())
     await Promise.all(PRIORITIES.map((priority) => consumers.ask(priority).catch(() => undefined)))
     const logger = createWorkerLogger(home.deps, log)
-    const presence = await Heartbeat.start(home.deps, { concurrency, logger })
-    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drainMs, logger, heartbeat: presence })
-    subscription = await bus.subscribeTerminations(bus.identity, (heard) => loop.onEnding(heard))
+    const heartbeat = await Heartbeat.start(home.deps, { concurrency, logger })
+    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drainMs, logger, heartbeat })
+    subscription = await bus.subscribeTerminations(bus.identity, (ending) => loop.onTermination(ending))
     loop.begin(subscription)
     return loop
   } catch (error) {

@@ -1,7 +1,13 @@
+/**
+ * Stage 4 of a pass, in the worker. In: work that the puller received. Out: its return, and an acknowledged delivery.
+ * Begins an attempt (`attempt/begin-attempt.ts`), then runs the handler (`handler/run-handler.ts`). Renews leases, watches deadlines and drains.
+ */
+
 import { type Delivery, type IndexedItem, IndexedSet, type LiveSubscription, type ReceivedReturn, type WorkSource } from '@passover/bus'
 import { oneLine, PassOverError } from '@passover/core'
 import { HEADER, type HealthReport, keyText, type PassKey, type Priority, type Random } from '@passover/schemas'
-import { type AttemptContext, type AttemptStart, beginAttempt, type ConsumerAges, type SuspectRank } from '../attempt/begin-attempt.js'
+import { type AttemptContext, type AttemptStart, beginAttempt, type SuspectRank } from '../attempt/begin-attempt.js'
+import type { ConsumerAges } from '../attempt/consumer-ages.js'
 import { logAttemptEnd } from '../attempt/outcome-log.js'
 import { makeRun, type Run, stopRun } from '../attempt/run.js'
 import type { WorkerLogger } from '../attempt/worker-events.js'
@@ -9,7 +15,7 @@ import type { WorkerContext } from '../handler/handler-pass.js'
 import type { Handler } from '../handler/pass.js'
 import { type DeliveryAction, runHandler } from '../handler/run-handler.js'
 import { viewRules } from '../journal/id-window.js'
-import { decodeWork, type WorkContent } from '../messages/work-envelope.js'
+import { decodeWork, type WorkContent } from '../messages/decode-work.js'
 import { CrashIsolation, type Suspect } from './crash-isolation.js'
 import { WorkerHealth } from './health.js'
 import type { Heartbeat } from './heartbeat.js'
@@ -44,11 +50,11 @@ interface Active extends IndexedItem {
   key: PassKey
   run?: Run
   /** True once the delivery no longer blocks others in the crash isolation. */
-  freed?: boolean
+  released?: boolean
   /** Entry in the crash isolation, or `undefined` if the attempt runs beside others. */
   suspect?: Suspect
   /** Event during the start because of which the handler must not run. */
-  over?: 'ended' | 'drained'
+  cancelled?: 'ended' | 'drained'
 }
 
 /** A worker. It receives deliveries, begins attempts, runs handlers and acknowledges the deliveries. One periodic sweep handles all timing. */
@@ -57,9 +63,9 @@ export class WorkerLoop implements Worker {
   readonly closed: Promise<void>
   readonly #options: LoopOptions
   readonly #context: WorkerContext
-  readonly #begin: AttemptContext
+  readonly #attempts: AttemptContext
   readonly #nonce: () => string
-  readonly #pull: WorkPuller
+  readonly #puller: WorkPuller
   readonly #leases: LeaseRenewer
   readonly #isolation: CrashIsolation
   readonly #health: WorkerHealth
@@ -70,7 +76,7 @@ export class WorkerLoop implements Worker {
   #draining: Promise<void> | undefined
   #whenIdle: (() => void) | undefined
   #resolveClosed: () => void = () => undefined
-  #undos: (() => void)[] = []
+  #removeListeners: (() => void)[] = []
 
   constructor(options: LoopOptions) {
     const { deps, self, window, isolation } = options.home
@@ -78,15 +84,15 @@ export class WorkerLoop implements Worker {
     this.#options = options
     this.subagent = deps.bus.identity
     this.#context = { deps, self, logger, agent: this.subagent, rules: viewRules(window, { trust_fences: true }) }
-    this.#begin = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
+    this.#attempts = { deps, agent: this.subagent, rules: this.#context.rules, consumers: options.consumers }
     this.#nonce = nonces(deps.random)
     this.#leases = new LeaseRenewer(DEFAULT_LEASE_MS, deps.clock.monotonic())
     this.#isolation = isolation ?? new CrashIsolation(deps.clock)
-    this.#health = new WorkerHealth({ deps, logger, heartbeat, trouble: () => this.#pull.trouble })
+    this.#health = new WorkerHealth({ deps, logger, heartbeat, trouble: () => this.#puller.trouble })
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve
     })
-    this.#pull = new WorkPuller({
+    this.#puller = new WorkPuller({
       clock: deps.clock,
       sources: options.sources,
       concurrency: options.concurrency,
@@ -112,14 +118,14 @@ export class WorkerLoop implements Worker {
   begin(subscription: LiveSubscription): void {
     this.#subscription = subscription
     // No lease was renewed while the connection was lost.
-    const undo = this.#context.deps.bus.onReconnect(() => {
+    const removeReconnect = this.#context.deps.bus.onReconnect(() => {
       for (const { run } of this.#active.all()) if (run) void checkSuperseded(this.#context, run, this.#leases)
     })
     const runs = (pass: string) => this.#active.all().some(({ key }) => keyText(key) === pass)
-    this.#undos = [undo, this.#isolation.join({ opened: () => this.#pull.opened(), runs })]
-    this.#pull.begin()
+    this.#removeListeners = [removeReconnect, this.#isolation.join({ opened: () => this.#puller.opened(), runs })]
+    this.#puller.begin()
     this.#options.heartbeat.tick(this.running)
-    this.#sweepLater()
+    this.#scheduleSweep()
     this.#health.begin(this.#options.concurrency)
   }
 
@@ -133,17 +139,17 @@ export class WorkerLoop implements Worker {
   }
 
   /** Handles a pass of this subagent that the system ended: stops its run, and prevents deliveries of it from starting. */
-  onEnding(heard: ReceivedReturn): void {
-    const { originator, id } = heard.key
-    this.#recentlyEnded.note(heard.key, heard.stored.sequence)
+  onTermination(ending: ReceivedReturn): void {
+    const { originator, id } = ending.key
+    this.#recentlyEnded.note(ending.key, ending.stored.sequence)
     for (const active of this.#active.all()) {
       if (active.key.id !== id || active.key.originator !== originator) continue
-      if (active.run) terminateRun(active.run, heard)
-      else this.#notBegun(active, 'ended')
+      if (active.run) terminateRun(active.run, ending)
+      else this.#cancelStart(active, 'ended')
     }
-    for (const delivery of this.#pull.held) {
+    for (const delivery of this.#puller.held) {
       const key = this.#keyOf(delivery)
-      if (key?.id !== id || key.originator !== originator || !this.#pull.drop(delivery)) continue
+      if (key?.id !== id || key.originator !== originator || !this.#puller.drop(delivery)) continue
       this.#leases.release(delivery)
       delivery.ack()
     }
@@ -151,29 +157,29 @@ export class WorkerLoop implements Worker {
 
   #start(delivery: Delivery, priority: Priority): void {
     const key = this.#keyOf(delivery)
-    const envelope = key && decodeWork(delivery, key, priority)
-    if (!key || !envelope || typeof envelope === 'string') {
+    const content = key && decodeWork(delivery, key, priority)
+    if (!key || !content || typeof content === 'string') {
       // A message that is not a work step of this subagent is left to the server. Work of a later version is negatively acknowledged: another worker
       // may be able to read it. If none can, it becomes a dead letter.
       this.#leases.release(delivery)
-      if (key && typeof envelope === 'string') this.#unread(delivery, { key, why: envelope })
-      queueMicrotask(() => this.#pull.finished())
+      if (key && typeof content === 'string') this.#rejectUnreadable(delivery, { key, why: content })
+      queueMicrotask(() => this.#puller.finished())
       return
     }
     const active: Active = { delivery, key, index: 0 }
     this.#active.add(active)
     if (delivery.delivered > 1) active.suspect = this.#isolation.suspect()
     else this.#isolation.begin()
-    if (this.#recentlyEnded.has(key, delivery.sequence)) active.over = 'ended'
-    this.#leases.shorten(envelope.control.lease_ms)
-    const { max_attempts, timeout_ms } = envelope.control
-    const turn = (rank: SuspectRank) => this.#turn(active, rank)
-    const delivered = { key, priority, delivery, max_attempts, timeout_ms, nonce: this.#nonce(), turn }
-    const begun = beginAttempt(this.#begin, delivered)
-    void this.#through(active, { envelope, nonce: delivered.nonce, begun })
+    if (this.#recentlyEnded.has(key, delivery.sequence)) active.cancelled = 'ended'
+    this.#leases.shorten(content.control.lease_ms)
+    const { max_attempts, timeout_ms } = content.control
+    const turn = (rank: SuspectRank) => this.#waitForTurn(active, rank)
+    const workDelivery = { key, priority, delivery, max_attempts, timeout_ms, nonce: this.#nonce(), turn }
+    const start = beginAttempt(this.#attempts, workDelivery)
+    void this.#runAttempt(active, { content, nonce: workDelivery.nonce, start })
   }
 
-  #unread(delivery: Delivery, { key, why }: { key: PassKey; why: string }): void {
+  #rejectUnreadable(delivery: Delivery, { key, why }: { key: PassKey; why: string }): void {
     const { sequence } = delivery
     const text = oneLine(`${this.subagent}: the work of ${key.id} from ${key.originator} (sequence ${sequence}) cannot be read: ${why}`)
     this.#context.logger({ kind: 'unread', text, pass: key, sequence })
@@ -181,7 +187,7 @@ export class WorkerLoop implements Worker {
   }
 
   /** Waits for the turn of a suspect. A first delivery may be one as well: the server may have forgotten an earlier delivery. */
-  #turn(active: Active, rank: SuspectRank): Promise<boolean> {
+  #waitForTurn(active: Active, rank: SuspectRank): Promise<boolean> {
     if (!active.suspect) {
       active.suspect = this.#isolation.suspect()
       this.#isolation.end()
@@ -189,25 +195,25 @@ export class WorkerLoop implements Worker {
     return active.suspect.turn(rank)
   }
 
-  #notBegun(active: Active, over: 'ended' | 'drained'): void {
-    active.over ??= over
+  #cancelStart(active: Active, reason: 'ended' | 'drained'): void {
+    active.cancelled ??= reason
     active.suspect?.end()
   }
 
-  async #through(
+  async #runAttempt(
     active: Active,
-    work: { envelope: WorkContent; nonce: string; begun: AttemptStart | Promise<AttemptStart> },
+    work: { content: WorkContent; nonce: string; start: AttemptStart | Promise<AttemptStart> },
   ): Promise<void> {
     const { faults } = this.#context.deps
     let action: DeliveryAction = 'leave'
     try {
-      const begun = work.begun instanceof Promise ? await work.begun : work.begun
-      if (begun.kind === 'ended' || active.over === 'ended') action = 'ack'
-      else if (active.over === 'drained' || begun.kind === 'give_back') action = 'hand_back'
-      else if (begun.kind === 'run') {
+      const start = work.start instanceof Promise ? await work.start : work.start
+      if (start.kind === 'ended' || active.cancelled === 'ended') action = 'ack'
+      else if (active.cancelled === 'drained' || start.kind === 'hand_back') action = 'hand_back'
+      else if (start.kind === 'run') {
         const { key, delivery } = active
-        const { envelope, nonce } = work
-        active.run = makeRun({ key, delivery, envelope, nonce, begun, now: this.#context.deps.clock.now() })
+        const { content, nonce } = work
+        active.run = makeRun({ key, delivery, content, nonce, start, now: this.#context.deps.clock.now() })
         action = await runHandler(this.#context, active.run, this.#options.handler)
       }
       if (faults && action === 'ack') await faults.at('worker:before-ack', active.key)
@@ -220,25 +226,25 @@ export class WorkerLoop implements Worker {
     if (action === 'ack') active.delivery.ack()
     if (action === 'hand_back') active.delivery.nak()
     if (faults && action === 'ack') await faults.at('worker:after-ack', active.key)
-    this.#over(active)
+    this.#finish(active)
   }
 
-  #over(active: Active): void {
+  #finish(active: Active): void {
     if (!this.#remove(active)) return
-    this.#pull.finished()
+    this.#puller.finished()
     if (this.#active.size === 0) this.#whenIdle?.()
   }
 
   /** Removes a delivery. Returns false if it was removed before. */
   #remove(active: Active): boolean {
     if (!this.#active.remove(active)) return false
-    this.#free(active)
+    this.#releaseIsolation(active)
     return true
   }
 
-  #free(active: Active): void {
-    if (active.freed) return
-    active.freed = true
+  #releaseIsolation(active: Active): void {
+    if (active.released) return
+    active.released = true
     if (active.suspect) active.suspect.end()
     else this.#isolation.end()
   }
@@ -248,10 +254,10 @@ export class WorkerLoop implements Worker {
     return parsed.kind === 'step' && parsed.step === 'work' && parsed.key.subagent === this.subagent ? parsed.key : undefined
   }
 
-  #sweepLater(): void {
+  #scheduleSweep(): void {
     this.#sweeping = this.#context.deps.clock.after(SWEEP_MS, () => {
       this.#sweep()
-      this.#sweepLater()
+      this.#scheduleSweep()
     })
   }
 
@@ -266,7 +272,7 @@ export class WorkerLoop implements Worker {
       const { run } = active
       if (!run) continue
       // Released even if the handler keeps running: its result cannot change anything any more.
-      if (run.stop === 'ended' || run.stop === 'lost') this.#free(active)
+      if (run.stop === 'ended' || run.stop === 'lost') this.#releaseIsolation(active)
       if (lapsed && this.#leases.isUnsure(run.delivery)) void checkSuperseded(this.#context, run, this.#leases)
       watchRun(this.#context, run, now)
     }
@@ -274,13 +280,13 @@ export class WorkerLoop implements Worker {
 
   async #drain(ms: number): Promise<void> {
     this.#health.stop()
-    const gone = this.#options.heartbeat.stop()
-    await this.#pull.stop()
+    const removed = this.#options.heartbeat.stop()
+    await this.#puller.stop()
     await this.#idleWithin(ms)
     for (const active of this.#active.all()) {
       if (active.run)
         stopRun(active.run, 'drain', new PassOverError('E043', 'the worker is shutting down; the work is returned to the queue'))
-      else this.#notBegun(active, 'drained')
+      else this.#cancelStart(active, 'drained')
     }
     await this.#idleWithin(ABORT_GRACE_MS)
     for (const active of this.#active.all()) {
@@ -289,14 +295,14 @@ export class WorkerLoop implements Worker {
       if (active.run?.stop !== 'lost') active.delivery.nak()
       this.#remove(active)
     }
-    for (const delivery of this.#pull.held) {
+    for (const delivery of this.#puller.held) {
       this.#leases.release(delivery)
       delivery.nak()
     }
     this.#sweeping?.[Symbol.dispose]()
-    for (const undo of this.#undos) undo()
+    for (const remove of this.#removeListeners) remove()
     await this.#subscription?.[Symbol.asyncDispose]()
-    await gone
+    await removed
     this.#resolveClosed()
   }
 

@@ -1,3 +1,8 @@
+/**
+ * Stage 3 of a pass: the messages that the dispatcher publishes. In: a decision and the position in the journal.
+ * Out: a `work`, `held` or `return` step, ready to publish.
+ */
+
 import { encode, intern, type PublishMessage, type Subjects } from '@passover/bus'
 import { countToken, packControl } from '@passover/core'
 import {
