@@ -79,7 +79,7 @@ export {
   StreamLost,
   TopologyError,
 } from './types/errors.js'
-export type { AccountLimits, ConsumerStanding, Inspection, PriorityLoad, StreamUsage } from './types/inspection.js'
+export type { AccountLimits, ConsumerState, Inspection, PriorityLoad, StreamUsage } from './types/inspection.js'
 export type { Advanced, AdvanceOptions, Journal, Plan } from './types/journal.js'
 export type { Entry, ObjectData, ObjectStore, PartStore, Table, TableBytes, TableExtent, TableReadOptions } from './types/stores.js'
 export type {

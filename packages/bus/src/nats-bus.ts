@@ -19,7 +19,7 @@ import { KvTable, mendOf } from './stores/kv-table.js'
 import { BucketObjects, objectStoreMode } from './stores/object-store.js'
 import { BucketPartStore } from './stores/part-store.js'
 import type { Subjects } from './subjects/subjects.js'
-import { consumerStanding, findMissingConsumers, inspect, listReturnConsumers, workload } from './topology/inspect.js'
+import { consumerState, findMissingConsumers, inspect, listReturnConsumers, workload } from './topology/inspect.js'
 import { partsBytes } from './topology/storage-plan.js'
 import { partsUsage } from './topology/storage-reservation.js'
 import { streamInfo, streamUsage } from './topology/stream-info.js'
@@ -35,7 +35,7 @@ import {
 } from './topology/topology.js'
 import type { AskOptions, Bus, Denied, EnsureAgent, Service, TopologyOptions } from './types/bus.js'
 import type { AckDecision, ConsumeSettings, Consumption, Delivery, WorkSource } from './types/deliveries.js'
-import type { ConsumerStanding, Consuming, Inspection, PartsUsage, PriorityLoad, StreamUsage } from './types/inspection.js'
+import type { ConsumerState, Consuming, Inspection, PartsUsage, PriorityLoad, StreamUsage } from './types/inspection.js'
 import type { ObjectStore, Table } from './types/stores.js'
 import type {
   FollowOptions,
@@ -243,8 +243,8 @@ export class NatsBus implements Bus {
   get refusing(): string | undefined {
     return this.#publisher.refusing
   }
-  consumer(durable: string): Promise<ConsumerStanding | undefined> {
-    return consumerStanding(this.#api, this.subjects, durable)
+  consumer(durable: string): Promise<ConsumerState | undefined> {
+    return consumerState(this.#api, this.subjects, durable)
   }
 
   partsUsage(agent: string): Promise<PartsUsage | undefined> {

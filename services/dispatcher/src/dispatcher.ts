@@ -95,7 +95,7 @@ async function startParts(deps: DispatcherDeps, options: DispatcherOptions, begu
   begun.push(asDisposable(stores))
   const onRestored = (what: string) => health.did('admission', what)
   const intake = options.admission ? await startIntake(context, { timekeeper, onRestored }) : undefined
-  const progress = new ConsumerProgress(context, (standing) => intake?.lookForSkipped(standing))
+  const progress = new ConsumerProgress(context, (state) => intake?.lookForSkipped(state))
   progress.start()
   watchDispatcher(health, deps, { stores, policy, intake, timekeeper, backpressure, progress })
   health.begin()

@@ -219,17 +219,17 @@ describe('stores', () => {
 
     test('lie in their bucket so that only who knows their hash can find and read them', async () => {
       const secret = part('file:secret', PART_INLINE_BYTES + 1, 65)
-      const [stowed] = await bus.parts.stow('alice', [secret])
+      const [uploaded] = await bus.parts.upload('alice', [secret])
       const seen = await newestPart()
       expect(seen.subject).not.toContain(secret.hash)
       expect(Buffer.from(seen.data).includes('AAAAAAAA')).toBe(false)
-      expect(sha256(await bus.parts.fetch(stowed as Part))).toBe(secret.hash)
+      expect(sha256(await bus.parts.fetch(uploaded as Part))).toBe(secret.hash)
     })
 
     test('of earlier versions are found, and their bucket takes new ones', async () => {
       await bus.ensureAgent('elder', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
       const [stored, later] = [part('file:old', 700_000), part('file:new', 300_000)]
-      const [stowed] = (await bus.parts.stow('elder', [stored])) as [Part]
+      const [uploaded] = (await bus.parts.upload('elder', [stored])) as [Part]
       const moved = await rawMessages(nats.url, 'OBJ_parts_elder')
       // The bucket and its messages as earlier versions had them.
       await byHand(nats.servers, async ({ streams }) => {
@@ -242,8 +242,8 @@ describe('stores', () => {
 
       await bus.ensureAgent('elder', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
       await bus.ensureAgent('elder', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
-      const [after] = (await bus.parts.stow('elder', [later])) as [Part]
-      expect(sha256(await bus.parts.fetch(stowed))).toBe(stored.hash)
+      const [after] = (await bus.parts.upload('elder', [later])) as [Part]
+      expect(sha256(await bus.parts.fetch(uploaded))).toBe(stored.hash)
       expect(sha256(await bus.parts.fetch(after))).toBe(later.hash)
       for (const { hash } of [stored, later]) await bus.parts.remove('elder', hash)
       expect(await rawMessages(nats.url, 'OBJ_parts_elder')).toEqual([])
@@ -251,24 +251,24 @@ describe('stores', () => {
 
     test('stay in the message while they fit, and the largest go first', async () => {
       const small = [part('context', 10), part('file:a', 1000), part('file:bb', PART_INLINE_BYTES)]
-      expect(await bus.parts.stow('alice', small)).toEqual(small)
+      expect(await bus.parts.upload('alice', small)).toEqual(small)
       const many = [part('a', 200_000), part('bb', 180_000), part('ccc', 190_000), part('dddd', 300_000)]
-      const stowed = await bus.parts.stow('alice', many)
-      expect(stowed.map((one) => one.owner)).toEqual(['alice', undefined, undefined, 'alice'])
-      expect(stowed.map((one) => one.data?.length)).toEqual([undefined, 180_000, 190_000, undefined])
-      const loaded = await loadParts(bus.parts, stowed)
+      const uploaded = await bus.parts.upload('alice', many)
+      expect(uploaded.map((one) => one.owner)).toEqual(['alice', undefined, undefined, 'alice'])
+      expect(uploaded.map((one) => one.data?.length)).toEqual([undefined, 180_000, 190_000, undefined])
+      const loaded = await loadParts(bus.parts, uploaded)
       expect(loaded.map(({ name, data }) => [name, sha256(data)])).toEqual(many.map(({ name, hash }) => [name, hash]))
     })
 
     test('of many chunks come back whole and are not stored twice', async () => {
       const large = part('file:large', 5_000_001)
-      const [stowed] = await bus.parts.stow('alice', [large])
+      const [uploaded] = await bus.parts.upload('alice', [large])
       const before = (await bus.inspect()).buckets.find(({ name }) => name === 'parts_alice')?.messages
-      await bus.parts.stow('alice', [large])
+      await bus.parts.upload('alice', [large])
       expect((await bus.inspect()).buckets.find(({ name }) => name === 'parts_alice')?.messages).toBe(before)
-      expect(sha256(await bus.parts.fetch(stowed as Part))).toBe(large.hash)
+      expect(sha256(await bus.parts.fetch(uploaded as Part))).toBe(large.hash)
       await bus.parts.remove('alice', large.hash)
-      await expect(bus.parts.fetch(stowed as Part)).rejects.toMatchObject({ name: 'PartError', reason: 'missing' })
+      await expect(bus.parts.fetch(uploaded as Part)).rejects.toMatchObject({ name: 'PartError', reason: 'missing' })
     })
 
     test('are written once: their owner can neither change nor remove one, and may store the same part again', async () => {
@@ -279,14 +279,14 @@ describe('stores', () => {
         await streams.update('OBJ_parts_mallory', { ...config, discard_new_per_subject: false, allow_rollup_hdrs: true })
       })
       const large = part('file:once', 1_200_000)
-      const [stowed] = (await bus.parts.stow('mallory', [large])) as [Part]
+      const [uploaded] = (await bus.parts.upload('mallory', [large])) as [Part]
       const before = await rawMessages(nats.url, 'OBJ_parts_mallory')
       const [, , meta] = before.map(({ subject }) => subject)
       await byHand(nats.servers, async ({ streams }) => {
         await streams.purge('OBJ_parts_mallory', { filter: '$O.parts.mallory.M.>' })
       })
       await bus.ensureAgent('mallory', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
-      expect(await bus.parts.stow('mallory', [large])).toEqual([stowed])
+      expect(await bus.parts.upload('mallory', [large])).toEqual([uploaded])
       const nc = await connect({ servers: nats.servers })
       const all = headers()
       for (const how of ['all', 'sub']) {
@@ -295,24 +295,24 @@ describe('stores', () => {
       }
       for (const { subject } of before) expect((await nc.request(subject, 'x')).string()).toContain('maximum messages per subject exceeded')
       await nc.close()
-      expect(sha256(await bus.parts.fetch(stowed))).toBe(large.hash)
+      expect(sha256(await bus.parts.fetch(uploaded))).toBe(large.hash)
       // Retention and erasure remove it all the same, and then it may be stored anew.
       await bus.parts.remove('mallory', large.hash)
       expect(await rawMessages(nats.url, 'OBJ_parts_mallory')).toEqual([])
-      await bus.parts.stow('mallory', [large])
-      expect(sha256(await bus.parts.fetch(stowed))).toBe(large.hash)
+      await bus.parts.upload('mallory', [large])
+      expect(sha256(await bus.parts.fetch(uploaded))).toBe(large.hash)
     })
 
     test('that are gone, changed or lie about their size are errors', async () => {
       const large = part('file:x', 300_000)
-      const [stowed] = (await bus.parts.stow('alice', [large])) as [Part]
-      await expect(bus.parts.fetch({ ...stowed, owner: 'nobody' })).rejects.toBeInstanceOf(PartError)
-      await expect(bus.parts.fetch({ ...stowed, size: 5 })).rejects.toBeInstanceOf(PartError)
+      const [uploaded] = (await bus.parts.upload('alice', [large])) as [Part]
+      await expect(bus.parts.fetch({ ...uploaded, owner: 'nobody' })).rejects.toBeInstanceOf(PartError)
+      await expect(bus.parts.fetch({ ...uploaded, size: 5 })).rejects.toBeInstanceOf(PartError)
       await expect(bus.parts.fetch({ ...part('y', 5), hash: large.hash })).rejects.toMatchObject({ reason: 'differs' })
       const changed = await newestPart()
       await byHand(nats.servers, async ({ streams }) => void (await streams.purge('OBJ_parts_alice', { filter: changed.subject })))
       await bus.publish({ subject: changed.subject, data: new Uint8Array(300_000) })
-      await expect(bus.parts.fetch(stowed)).rejects.toMatchObject({ reason: 'differs' })
+      await expect(bus.parts.fetch(uploaded)).rejects.toMatchObject({ reason: 'differs' })
       await expect(bus.parts.fetch({ name: 'z', hash: large.hash, size: 1 })).rejects.toMatchObject({ reason: 'missing' })
     })
   })

@@ -87,7 +87,7 @@ describe.each(PERMITTED_MODES)('the bus under permissions, $mode', ({ start }) =
   it('moves large parts through the owner’s bucket', async () => {
     const data = new Uint8Array(randomBytes(1_500_000))
     const part: Part = { name: 'file:a', size: data.length, hash: createHash('sha256').update(data).digest('hex'), data }
-    const [moved] = await bus.alice.parts.stow('alice', [part])
+    const [moved] = await bus.alice.parts.upload('alice', [part])
     expect(moved?.data).toBeUndefined()
     for (const reader of [bus.audit, bus.auditor, bus.bob]) expect(Buffer.compare(await reader.parts.fetch(moved as Part), data)).toBe(0)
     await bus.auditor.parts.remove('alice', part.hash)

@@ -64,7 +64,7 @@ async function waits(...handles: PassHandle[]): Promise<void> {
 }
 
 describe('rule 6: a return counts only together with the step that its guard names', () => {
-  // Fails with any return by the subagent believed in believedReturn (packages/sdk/src/journal/journal-view.ts).
+  // Fails with any return by the subagent believed in isValidReturn (packages/sdk/src/journal/journal-view.ts).
   test('a return that names no step, heard or read, is not taken: the reader reads again, and asks', async () => {
     const { key, handle, returns } = await running()
     // Stored as attempt 7, which never began: neither the fold nor a reader counts it.
@@ -77,7 +77,7 @@ describe('rule 6: a return counts only together with the step that its guard nam
     for (const result of results) expect(JSON.stringify(result)).not.toContain('forged')
   })
 
-  // Fails without guardsJournal in believedReturn (packages/sdk/src/journal/journal-view.ts).
+  // Fails without guardsJournal in isValidReturn (packages/sdk/src/journal/journal-view.ts).
   test('a return whose guard is another subject`s, by an attempt that was fenced, is not taken', async () => {
     const { key, handle, work } = await running()
     sequenceOf(await world.world.step('fence', key, { attempt: 2, guard: work }))
@@ -90,7 +90,7 @@ describe('rule 6: a return counts only together with the step that its guard nam
     for (const one of [handle, other]) await expect(one).rejects.toMatchObject({ code: 'E043' })
   })
 
-  // Fails with `before === attemptBegin(step.attempt, seen)` taken for true in believedReturn (packages/sdk/src/journal/journal-view.ts).
+  // Fails with `before === attemptBegin(step.attempt, counted)` taken for true in isValidReturn (packages/sdk/src/journal/journal-view.ts).
   test('a fenced attempt`s return that names the newer attempt`s fence is not taken, heard or read', async () => {
     const { key, handle, work } = await running()
     const fence = sequenceOf(await world.world.step('fence', key, { attempt: 2, guard: work }))
@@ -102,7 +102,7 @@ describe('rule 6: a return counts only together with the step that its guard nam
     for (const one of [handle, other]) await expect(one).rejects.toMatchObject({ code: 'E043' })
   })
 
-  // Fails with any return by the subagent believed in believedReturn (packages/sdk/src/journal/journal-view.ts): the last one is what it finds.
+  // Fails with any return by the subagent believed in isValidReturn (packages/sdk/src/journal/journal-view.ts): the last one is what it finds.
   test('a later dishonest return hides the first one from exact gets: whoever comes later gets the first, from the audit', async () => {
     const { key, handle, returns } = await running()
     returns('honest')

@@ -176,7 +176,7 @@ describe('audit: archive retention', () => {
       return { name, hash: sha256(data), size: data.length, data }
     }
     await bus.ensureAgent('alice', { subagent: false, max_attempts: 3, lease_ms: 5_000 })
-    const [lone, shared] = (await bus.parts.stow('alice', [partOf('lone'), partOf('shared')])) as [Part, Part]
+    const [lone, shared] = (await bus.parts.upload('alice', [partOf('lone'), partOf('shared')])) as [Part, Part]
     const audit = await start()
     await story('old-pass', { parts: [lone, shared] }).whole()
     await fillTo(bus, SEGMENT_SIZE)

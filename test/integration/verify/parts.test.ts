@@ -55,7 +55,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** Replaces the first chunk of every part that an agent stowed. Only somebody who may purge its bucket can. */
+/** Replaces the first chunk of every part that an agent uploaded. Only somebody who may purge its bucket can. */
 async function spoil(owner: string): Promise<void> {
   const nc = await connectClient({ servers: world.world.nats.servers })
   const { streams } = await jetstreamManager(nc)

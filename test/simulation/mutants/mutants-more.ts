@@ -11,8 +11,8 @@ export const NOT_OF_THE_MODEL: Record<string, Mutant> = {
     config: 'poison',
     breaks: 'decision 142',
     file: 'packages/sdk/dist/worker/crash-isolation.js',
-    find: "const seat = { place: 'reading' };\n        this.#seats.add(seat);",
-    put: "const seat = { place: 'reading' }; return { turn: async () => true, end: () => undefined };",
+    find: "const entry = { stage: 'reading' };\n        this.#suspects.add(entry);",
+    put: "const entry = { stage: 'reading' }; return { turn: async () => true, end: () => undefined };",
   },
   malformed_apart: {
     config: 'unreadable',

@@ -19,7 +19,7 @@ import { matches } from './stream.js'
 
 /** Nothing is moved out of a message: no simulated part is large. */
 export const inlineParts: PartStore = {
-  stow: async (_, parts) => parts,
+  upload: async (_, parts) => parts,
   fetch: async (part) => part.data ?? new Uint8Array(0),
   remove: async () => undefined,
   list: async () => undefined,

@@ -35,7 +35,7 @@ function setUp(
 
 test('has no more than 8 MiB on their way to the server, however many parts are stored at once', async () => {
   const { seen, store } = setUp()
-  await Promise.all(Array.from({ length: 20 }, (_, n) => store.stow('alice', [part(n, 2 * MIB)])))
+  await Promise.all(Array.from({ length: 20 }, (_, n) => store.upload('alice', [part(n, 2 * MIB)])))
   expect(seen.stored).toBe(20 * 5)
   expect(seen.most).toBeGreaterThan(4 * MIB)
   expect(seen.most).toBeLessThan(8 * MIB + 1_000)
@@ -48,8 +48,8 @@ test('leaves what is stored of a part as it is where that is the same, and says 
     stored.set(message.subject, message.data as Uint8Array)
     return { kind: 'stored', sequence: 1 }
   })
-  await first.store.stow('alice', [part(1, MIB)])
-  const again = (change: (subject: string) => Uint8Array | undefined) => setUp(() => exists, change).store.stow('alice', [part(1, MIB)])
+  await first.store.upload('alice', [part(1, MIB)])
+  const again = (change: (subject: string) => Uint8Array | undefined) => setUp(() => exists, change).store.upload('alice', [part(1, MIB)])
   const chunks = (subject: string) => (subject.includes('.M.') ? undefined : stored.get(subject))
   await expect(again((subject) => (chunks(subject) ? new Uint8Array(9) : undefined))).rejects.toMatchObject({ name: 'PartTakenError' })
   // A replica that is behind says nothing: the upload is tried again.
@@ -62,5 +62,5 @@ test.each<[string, PublishResult, string]>([
   ['it is not permitted', { kind: 'refused', reason: 'permission', description: 'no' }, 'permission'],
   ['the server refuses it', { kind: 'refused', reason: 'other', description: 'no' }, 'refused_by_server'],
 ])('says why a part was not stored: %s', async (_, outcome, reason) => {
-  await expect(setUp(() => outcome).store.stow('alice', [part(1, MIB)])).rejects.toMatchObject({ name: 'BusReadError', reason })
+  await expect(setUp(() => outcome).store.upload('alice', [part(1, MIB)])).rejects.toMatchObject({ name: 'BusReadError', reason })
 })

@@ -63,7 +63,7 @@ export class BucketPartStore implements PartStore {
     this.#subjects = context.subjects
   }
 
-  async stow(owner: string, parts: Part[], moved: ReadonlySet<Part> = tooLarge(parts.filter(isHere))): Promise<Part[]> {
+  async upload(owner: string, parts: Part[], moved: ReadonlySet<Part> = tooLarge(parts.filter(isHere))): Promise<Part[]> {
     return Promise.all(parts.map((part) => (moved.has(part) ? this.#move(owner, part) : part)))
   }
 

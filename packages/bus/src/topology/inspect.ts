@@ -3,7 +3,7 @@ import type { Connection } from '../connection/connection.js'
 import type { JetStreamApi } from '../messaging/jetstream-api.js'
 import type { Subjects } from '../subjects/subjects.js'
 import { BusReadError } from '../types/errors.js'
-import type { AccountLimits, ConsumerStanding, Consuming, Inspection, PriorityLoad } from '../types/inspection.js'
+import type { AccountLimits, ConsumerState, Consuming, Inspection, PriorityLoad } from '../types/inspection.js'
 import { topologyDifferences } from './topology.js'
 
 interface ConsumerInfo {
@@ -119,12 +119,12 @@ async function pausedOf(api: JetStreamApi, subjects: Subjects, names: readonly s
   const own = names.filter((name) => !name.startsWith('work_') && !name.startsWith('returns_'))
   const looked = [...own, ...names.filter((name) => !own.includes(name)).slice(0, MAX_CONSUMERS)]
   const paused: string[] = []
-  for (const name of looked) if ((await consumerStanding(api, subjects, name))?.paused) paused.push(name)
+  for (const name of looked) if ((await consumerState(api, subjects, name))?.paused) paused.push(name)
   return paused
 }
 
 /** Returns the state of a consumer, or `undefined` if it does not exist or these permissions do not allow reading it. */
-export async function consumerStanding(api: JetStreamApi, subjects: Subjects, durable: string): Promise<ConsumerStanding | undefined> {
+export async function consumerState(api: JetStreamApi, subjects: Subjects, durable: string): Promise<ConsumerState | undefined> {
   const reply = await api
     .call<{
       num_pending: number

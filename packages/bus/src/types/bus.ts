@@ -4,7 +4,7 @@ import type { Subjects } from '../subjects/subjects.js'
 import type { PublishMessage, PublishResult, StoredMessage } from '../wire/messages.js'
 import type { AckDecision, ConsumeSettings, Consumption, Delivery, WorkSource } from './deliveries.js'
 import type { NoReply } from './errors.js'
-import type { ConsumerStanding, Consuming, Inspection, PartsUsage, PriorityLoad, StreamUsage } from './inspection.js'
+import type { ConsumerState, Consuming, Inspection, PartsUsage, PriorityLoad, StreamUsage } from './inspection.js'
 import type { Journal } from './journal.js'
 import type { ObjectStore, PartStore, Table } from './stores.js'
 import type { FollowOptions, LiveSubscription, ReceivedReturn, StreamSubscription, SubscribeOptions, WaitedFor } from './subscriptions.js'
@@ -77,7 +77,7 @@ export interface Bus extends AsyncDisposable {
   /** Reason why the server refuses every write, as of its last response to this process; `undefined` if it accepts writes. */
   readonly refusing: string | undefined
   /** Returns the state of a durable consumer, or `undefined` if it does not exist. */
-  consumer(durable: string): Promise<ConsumerStanding | undefined>
+  consumer(durable: string): Promise<ConsumerState | undefined>
   /** Backpressure: removes `request.>` from the stream's subjects at the high-water mark (`closed`), or adds it again (`open`). */
   setRequests(state: 'open' | 'closed'): Promise<void>
   readonly parts: PartStore

@@ -84,7 +84,7 @@ export interface BucketStanding {
 }
 
 /** State of a consumer. */
-export interface ConsumerStanding {
+export interface ConsumerState {
   /** Number of stored messages not yet delivered. */
   pending: number
   /** Consumer sequence of its last delivery. */

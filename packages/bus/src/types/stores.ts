@@ -4,7 +4,7 @@ import type { PublishResult } from '../wire/messages.js'
 /** Stores large parts by content hash in the object buckets `parts_<agent>`. */
 export interface PartStore {
   /** Stores parts that are too large to inline, or those in `moved`, in the owner's bucket. Returns parts that fit into a message. */
-  stow(owner: string, parts: Part[], moved?: ReadonlySet<Part>): Promise<Part[]>
+  upload(owner: string, parts: Part[], moved?: ReadonlySet<Part>): Promise<Part[]>
   /** Returns the bytes of a part, verified against its hash. Throws PartError if they are missing or differ. */
   fetch(part: Part): Promise<Uint8Array>
   /**

@@ -40,7 +40,7 @@ export async function copyParts(live: Bus, shadow: Bus, again: Extract<Resubmiss
   const whole = await Promise.all(
     again.parts.map(async (part) => ({ ...part, data: part.data ?? new Uint8Array(await live.parts.fetch(part)) })),
   )
-  const parts = await shadow.parts.stow(shadow.identity, whole)
+  const parts = await shadow.parts.upload(shadow.identity, whole)
   return { ...again.body, parts }
 }
 

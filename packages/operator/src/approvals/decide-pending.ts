@@ -67,8 +67,8 @@ export async function decidePending(bus: Bus, options: DecideOptions): Promise<D
   if (returned) await verifyStored(bus, pass, due)
   const counts = (standing: StoredDecision) => decisionCounts(bus, pass, { item: due.item, standing })
   const { key, traceparent } = pass
-  const made = { key, item: due.item, digest: due.digest, verdict, reason, modifications, despite_revocation, traceparent }
-  const decided = await decide(bus, made, counts)
+  const request = { key, item: due.item, digest: due.digest, verdict, reason, modifications, despite_revocation, traceparent }
+  const decided = await decide(bus, request, counts)
   if (decided.kind === 'lost') {
     const standing = { ...decided.standing, ...(await askNameVerification(bus)) }
     return decidedByOther(bus, pass, { item: due.item, verdict, only, standing })
@@ -128,8 +128,8 @@ interface StoredByUs {
 }
 
 /** Reports a stored decision. Waits briefly for its effect, so that the next command sees it. */
-async function settled(bus: Bus, pass: AnsweredPass, made: StoredByUs): Promise<DecisionReport> {
-  const { due, verdict, sequence, modifications } = made
+async function settled(bus: Bus, pass: AnsweredPass, stored: StoredByUs): Promise<DecisionReport> {
+  const { due, verdict, sequence, modifications } = stored
   const counts = (read: AnsweredPass) => read.decisions.some((decision) => decision.sequence === sequence)
   const moved = (read: AnsweredPass) => due.item !== 'dispatch' || read.status !== pass.status || !counts(read)
   const now = await until(bus, pass, (read) => read.row.last_sequence >= sequence && moved(read))
@@ -139,14 +139,14 @@ async function settled(bus: Bus, pass: AnsweredPass, made: StoredByUs): Promise<
   const decided = { id, item: due.item, decided: counts(now), by: bus.identity, ...marks, verdict, digest: due.digest, status: now.status }
   const document = modifications ? { ...decided, modifications } : decided
   if (counts(now) || now.row.last_sequence < sequence)
-    return { document, sentence: sentenceOf(now, { ...made, by: `${bus.identity}${nameMarks(marks)}` }), exit: 0 }
+    return { document, sentence: sentenceOf(now, { ...stored, by: `${bus.identity}${nameMarks(marks)}` }), exit: 0 }
   const why = `${bus.identity} is not a registered approver, the decision came too late, or an agent in the chain was revoked`
   return { document, sentence: `Your decision was stored but is not valid: ${why}. passover show ${id} shows why.`, exit: 4 }
 }
 
 /** Returns a sentence with the decision and the next step. */
-function sentenceOf({ row, status, due: next }: AnsweredPass, made: StoredByUs & { by: string }): string {
-  const { due, verdict, modifications = {}, by } = made
+function sentenceOf({ row, status, due: next }: AnsweredPass, stored: StoredByUs & { by: string }): string {
+  const { due, verdict, modifications = {}, by } = stored
   const { id, originator, subagent } = row
   const yes = verdict === 'approve'
   const what = { dispatch: 'the start', return: 'the release', apply: 'the changes' }[due.item]
@@ -172,6 +172,6 @@ async function until(bus: Bus, pass: AnsweredPass, done: (pass: AnsweredPass) =>
     const [now] = await askPasses(bus, { id, from: originator, to: subagent }, { due: true })
     if (now && (done(now) || Date.now() > deadline)) return now
     if (!now && Date.now() > deadline) return pass
-    await new Promise((again) => setTimeout(again, POLL_MS))
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }
 }

@@ -45,16 +45,16 @@ export interface StoredDecision {
  */
 export async function decide(
   bus: Bus,
-  verdict: DecisionRequest,
+  request: DecisionRequest,
   counts: (standing: StoredDecision) => Promise<boolean>,
 ): Promise<DecisionResult> {
   const nonce = randomUUID()
   let after = 0
   let why = 'too many people are deciding at the same time'
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
-    const outcome = await bus.publish(decisionMessage(bus, verdict, { nonce, after }))
+    const outcome = await bus.publish(decisionMessage(bus, request, { nonce, after }))
     if (outcome.kind === 'stored') {
-      bus.hintDecided(verdict.key.originator)
+      bus.hintDecided(request.key.originator)
       return { kind: 'won', sequence: outcome.sequence }
     }
     if (outcome.kind === 'refused' && outcome.reason === 'permission') {
@@ -63,7 +63,7 @@ export async function decide(
       })
     }
     if (outcome.kind !== 'lost') why = outcome.description
-    const standing = await lastDecision(bus, verdict.key, verdict.item)
+    const standing = await lastDecision(bus, request.key, request.item)
     if (!standing) continue
     if (standing.trusted && standing.nonce === nonce) return { kind: 'won', sequence: standing.sequence }
     if (standing.trusted && (await counts(standing))) return { kind: 'lost', standing }
@@ -72,25 +72,25 @@ export async function decide(
   throw new Failure('E040', `the decision was not stored: ${why}`, { hint: 'try again' })
 }
 
-function decisionMessage(bus: Bus, verdict: DecisionRequest, { nonce, after }: { nonce: string; after: number }): PublishMessage {
-  const { key, item } = verdict
+function decisionMessage(bus: Bus, request: DecisionRequest, { nonce, after }: { nonce: string; after: number }): PublishMessage {
+  const { key, item } = request
   const body: DecisionBody = {
     v: WIRE_VERSION,
-    verdict: verdict.verdict,
-    digest: verdict.digest,
-    ...(verdict.reason === undefined ? {} : { reason: verdict.reason }),
-    ...(verdict.modifications ? { modifications: verdict.modifications } : {}),
-    ...(verdict.despite_revocation ? { despite_revocation: true } : {}),
+    verdict: request.verdict,
+    digest: request.digest,
+    ...(request.reason === undefined ? {} : { reason: request.reason }),
+    ...(request.modifications ? { modifications: request.modifications } : {}),
+    ...(request.despite_revocation ? { despite_revocation: true } : {}),
   }
   return {
     subject: bus.subjects.decision(key, item, bus.identity),
     headers: {
       [HEADER.id]: key.id,
-      [HEADER.verdict]: verdict.verdict,
-      [HEADER.digest]: verdict.digest,
+      [HEADER.verdict]: request.verdict,
+      [HEADER.digest]: request.digest,
       [HEADER.nonce]: nonce,
       [HEADER.contentType]: CONTENT_TYPE.msgpack,
-      ...(verdict.traceparent === undefined ? {} : { [HEADER.traceparent]: verdict.traceparent }),
+      ...(request.traceparent === undefined ? {} : { [HEADER.traceparent]: request.traceparent }),
     },
     data: encode(body),
     guard: { subject: bus.subjects.decisions(key, item), sequence: after },

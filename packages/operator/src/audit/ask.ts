@@ -25,7 +25,7 @@ const GENERATED_LENGTH = 32
 export type ListFilter = Omit<Extract<Question, { op: 'list' }>, 'op'>
 
 /** The part of an answer's schema that is used here. */
-interface Answers<Answer> {
+interface AnswerSchema<Answer> {
   safeParse(value: unknown): { success: true; data: Answer } | { success: false }
 }
 
@@ -33,18 +33,18 @@ interface Answers<Answer> {
 export async function ask<Answer extends { ok: boolean }>(
   bus: Bus,
   question: Question,
-  answer: Answers<Answer>,
+  answer: AnswerSchema<Answer>,
   timeout_ms = question.op === 'custody' ? SEARCH_TIMEOUT_MS : ASK_TIMEOUT_MS,
 ): Promise<Extract<Answer, { ok: true }>> {
   let why: NoReply | undefined
-  const given = await bus.ask(question, {
+  const reply = await bus.ask(question, {
     timeout_ms,
     onUnanswered: (none) => {
       why = none
     },
   })
-  if (given === undefined) throw unanswered(why, timeout_ms)
-  const parsed = answer.safeParse(given)
+  if (reply === undefined) throw unanswered(why, timeout_ms)
+  const parsed = answer.safeParse(reply)
   if (!parsed.success)
     throw new Failure('E040', 'the answer of the audit service has a format that this version does not know', {
       hint: 'run the same version of passover on both sides',
@@ -170,8 +170,8 @@ export async function findPass(bus: Bus, ref: PassRef, details: PassDetails = {}
   if (meant.length > 1) throw ambiguousId(ref.id, meant)
   if (exact[0]) return exact[0]
   const [only] = meant
-  const found = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, details) : []
-  if (found[0]) return found[0]
+  const matches = only ? await askPasses(bus, { id: only.id, from: only.originator, to: only.subagent }, details) : []
+  if (matches[0]) return matches[0]
   const erased = isWhole ? await erasedError(bus, ref) : undefined
   if (erased) throw erased
   throw new Failure('E041', `pass ${ref.id} does not exist`, { hint: '`passover list` lists passes' })

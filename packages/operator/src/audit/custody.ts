@@ -3,8 +3,8 @@ import { type CustodyAnswer, type CustodyBody, custodyAnswer, HEADER, WIRE_VERSI
 import { Failure } from '../errors.js'
 import { ask } from './ask.js'
 
-type Said = Extract<CustodyBody, { kind: 'hold' | 'release' | 'erase' }>
-export type CustodyRequest = Said extends infer One ? (One extends Said ? Omit<One, 'v'> : never) : never
+type PersonCustodyBody = Extract<CustodyBody, { kind: 'hold' | 'release' | 'erase' }>
+export type CustodyRequest = PersonCustodyBody extends infer One ? (One extends PersonCustodyBody ? Omit<One, 'v'> : never) : never
 
 /** Returns legal holds and erasures. With a session, also the effect of erasing it. Throws Failure E013 if the person may not ask. */
 export function askCustody(bus: Bus, about: { session?: string; originator?: string } = {}): Promise<Extract<CustodyAnswer, { ok: true }>> {

@@ -38,12 +38,12 @@ export async function allDeadLetters(bus: Bus, filter: DeadLetterFilter, most: n
  * is empty.
  */
 export async function findDeadLetter(bus: Bus, ref: PassRef): Promise<DeadLetterDetail> {
-  const found = isWholeId(ref) ? await deadLettersOf(bus, ref) : []
-  const close = found.length > 0 && isUnmistakable(ref) ? [] : await deadLettersLike(bus, ref)
-  const rows = meantBy(ref.id, [...found.map(({ letter }) => letter), ...close])
+  const exact = isWholeId(ref) ? await deadLettersOf(bus, ref) : []
+  const close = exact.length > 0 && isUnmistakable(ref) ? [] : await deadLettersLike(bus, ref)
+  const rows = meantBy(ref.id, [...exact.map(({ letter }) => letter), ...close])
   if (rows.length > 1) throw ambiguousLetters(ref.id, rows)
   const [row] = rows
-  const detail = found[0] ?? (row && (await deadLettersOf(bus, { id: row.id, from: row.originator, to: row.subagent }))[0])
+  const detail = exact[0] ?? (row && (await deadLettersOf(bus, { id: row.id, from: row.originator, to: row.subagent }))[0])
   if (detail) return detail
   throw new Failure('E041', `dead letter ${ref.id} does not exist`, { hint: '`passover dlq list` lists dead letters' })
 }

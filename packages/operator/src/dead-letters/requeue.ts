@@ -43,9 +43,9 @@ export async function requeueDeadLetter(
   if (letter.settlement && (await passOf(bus, letter, id))) {
     return alreadySettled(letter, letter.settlement, { action: 'requeue', now: bus.now() })
   }
-  const asked = readStoredRequest(detail)
-  await refuseLostParts(bus, letter, { parts: asked.parts, admits })
-  if (asked.parent) await refuseEndedParent(bus, letter, asked.parent)
+  const request = readStoredRequest(detail)
+  await refuseLostParts(bus, letter, { parts: request.parts, admits })
+  if (request.parent) await refuseEndedParent(bus, letter, request.parent)
   await using originator = await connectAs(letter.originator)
   const settled = letter.settlement
     ? { kind: 'before' as const, settlement: letter.settlement }
@@ -53,7 +53,7 @@ export async function requeueDeadLetter(
   if (settled.kind === 'before' && settled.settlement.requeued_as !== id) {
     return alreadySettled(letter, settled.settlement, { action: 'requeue', now: bus.now() })
   }
-  await publish(originator, buildResubmission(originator, asked, { id, retry_of: letter.id }), id)
+  await publish(originator, buildResubmission(originator, request, { id, retry_of: letter.id }), id)
   const pass = await untilAnswered(bus, letter, id)
   return settled.kind === 'before' && letter.settlement === undefined
     ? alreadySettled(letter, settled.settlement, { action: 'requeue', now: bus.now() })
@@ -118,7 +118,7 @@ async function publish(bus: Bus, message: PublishMessage, id: string): Promise<v
       code = 'E013'
       break
     }
-    await new Promise((again) => setTimeout(again, POLL_MS))
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }
   throw new Failure(code, `the dead letter is recorded as requeued as ${id}, but the request was not stored: ${why}`, {
     hint: `run the command again with credentials that may publish requests as ${bus.identity}: it continues from here`,
@@ -131,7 +131,7 @@ async function untilAnswered(bus: Bus, letter: DeadLetter, id: string): Promise<
   for (;;) {
     const pass = await passOf(bus, letter, id)
     if ((pass && pass.status !== 'requested') || performance.now() > deadline) return pass
-    await new Promise((again) => setTimeout(again, POLL_MS))
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }
 }
 

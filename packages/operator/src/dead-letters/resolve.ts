@@ -50,7 +50,7 @@ export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBod
     const last = await bus.journal.newest(bus.subjects.eventsOf(key, 'settled'))
     if (last && !bus.subjects.isTrusted(last)) passed = last.sequence
     else if (last?.headers.get(HEADER.nonce) === nonce) return { kind: 'mine' }
-    await new Promise((again) => setTimeout(again, RETRY_DELAY_MS))
+    await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY_MS))
     now = (await findDeadLetter(bus, deadLetterRef(letter))).letter
   }
   throw new Failure('E040', `the decision about ${letter.id} was not stored: ${why}`, { hint: 'try again' })

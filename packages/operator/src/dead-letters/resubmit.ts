@@ -50,12 +50,12 @@ export function readStoredRequest({ letter, request }: DeadLetterDetail): Stored
 }
 
 /** Builds the same request under another id, with a link to the original. */
-export function buildResubmission(bus: Bus, asked: StoredRequest, link: { id: string; retry_of: string }): PublishMessage {
-  const { body, enveloped, form, timeout_ms, subagent } = asked
-  const again = enveloped ? { ...body, request: { ...(body.request as object), ...link } } : { ...body, ...link }
+export function buildResubmission(bus: Bus, request: StoredRequest, link: { id: string; retry_of: string }): PublishMessage {
+  const { body, enveloped, form, timeout_ms, subagent } = request
+  const resubmitted = enveloped ? { ...body, request: { ...(body.request as object), ...link } } : { ...body, ...link }
   return {
     subject: bus.subjects.request(subagent, bus.identity),
     headers: { [HEADER.id]: link.id, ...(timeout_ms === undefined ? {} : { [HEADER.timeout]: String(timeout_ms) }) },
-    data: encode(again, form),
+    data: encode(resubmitted, form),
   }
 }

@@ -34,15 +34,15 @@ export async function publishCancel(
 export async function openBelow(bus: Bus, key: PassKey): Promise<PassRow[]> {
   const { passes } = await askList(bus, { limit: 1_000 })
   const open = passes.filter(isOpen)
-  const found: PassRow[] = []
-  const wanted = [keyText(key)]
-  for (let parent = wanted.pop(); parent !== undefined; parent = wanted.pop()) {
+  const descendants: PassRow[] = []
+  const parents = [keyText(key)]
+  for (let parent = parents.pop(); parent !== undefined; parent = parents.pop()) {
     for (const row of open.filter((candidate) => candidate.parent === parent)) {
-      found.push(row)
-      wanted.push(keyText(row))
+      descendants.push(row)
+      parents.push(keyText(row))
     }
   }
-  return found
+  return descendants
 }
 
 /** Waits until the pass has ended, at most 5 s, and returns its state. */
@@ -51,7 +51,7 @@ export async function waitUntilEnded(bus: Bus, pass: AnsweredPass): Promise<Answ
   const deadline = Date.now() + END_TIMEOUT_MS
   let last = pass
   while (isOpen(last.row) && Date.now() < deadline) {
-    await new Promise((again) => setTimeout(again, POLL_MS))
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
     const [now] = await askPasses(bus, { id, from: originator, to: subagent })
     if (now) last = now
   }

@@ -20,13 +20,13 @@ export async function readPresence(bus: Bus, agent?: string): Promise<ReadonlyMa
   try {
     const table = await bus.table('presence', presenceRecord)
     const { last } = await table.extent()
-    const found = new PresenceScan({ last, now: () => bus.now(), only: agent })
+    const scan = new PresenceScan({ last, now: () => bus.now(), only: agent })
     const enough = new AbortController()
     const take = ({ data, ...entry }: TableBytes): void => {
-      if (data && !found.take({ ...entry, data })) enough.abort()
+      if (data && !scan.take({ ...entry, data })) enough.abort()
     }
     await table.read(take, { signal: enough.signal, ...(agent === undefined ? {} : { filter: `${agent}.*` }) })
-    return found.up()
+    return scan.up()
   } catch {
     return new Map()
   }

@@ -13,16 +13,16 @@ export async function requireCompiling(schema: unknown, where: string): Promise<
 
 /** Returns a fault for every output_schema of a policy document that does not compile. The document may be invalid otherwise. */
 export async function schemaFaults(document: unknown): Promise<PolicyFault[]> {
-  const found = schemasIn(document)
-  if (found.length === 0) return []
+  const schemasToCheck = schemasIn(document)
+  if (schemasToCheck.length === 0) return []
   const faults: PolicyFault[] = []
   await using schemas = outputSchemas()
-  for (const { at, schema } of found) {
+  for (const { at, schema } of schemasToCheck) {
     const why = await faultOf(schemas, schema)
     const path = pathText(at)
     const place = { level: 'subagent' as const, path, at, value: schema }
-    const said = { message: `${path}: ${why}`, path, places: [place], found: formatValue(schema), expected: EXPECTED }
-    if (why !== undefined) faults.push({ code: 'E030', severity: 'error', ...said })
+    const fault = { message: `${path}: ${why}`, path, places: [place], found: formatValue(schema), expected: EXPECTED }
+    if (why !== undefined) faults.push({ code: 'E030', severity: 'error', ...fault })
   }
   return faults
 }

@@ -66,9 +66,9 @@ export async function validateForPublish(
   { what, agents, before, allowMissing }: ValidateOptions,
 ): Promise<PolicyFault[]> {
   const all = async (one: PassOverPreferences) => [...checkPolicy(one, agents), ...(await schemaFaults(one))]
-  const found = await all(document)
-  const old = new Set(before && found.length > 0 ? (await all(before)).map(faultKey) : [])
-  const faults = downgradeMissingAgents(found, allowMissing).map(
+  const current = await all(document)
+  const old = new Set(before && current.length > 0 ? (await all(before)).map(faultKey) : [])
+  const faults = downgradeMissingAgents(current, allowMissing).map(
     (fault): PolicyFault => (old.has(faultKey(fault)) ? { ...fault, severity: 'warning' } : fault),
   )
   if (faults.some(({ severity }) => severity === 'error')) throw invalidPolicyError(what, faults)

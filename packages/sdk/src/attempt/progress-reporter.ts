@@ -52,8 +52,8 @@ function publishEvent(context: ReturnContext, run: Run, kind: 'started' | 'progr
   const data = encode({ v: WIRE_VERSION, ...body })
   const subject = bus.subjects.event(run.key, kind, context.agent)
   const stored = bus.publish({ subject, headers: eventHeaders(passTrace(run)), data }).catch(() => undefined)
-  const telling = Promise.all([run.publishing, stored]).then(() => {
-    if (run.publishing === telling) run.publishing = undefined
+  const publishing = Promise.all([run.publishing, stored]).then(() => {
+    if (run.publishing === publishing) run.publishing = undefined
   })
-  run.publishing = telling
+  run.publishing = publishing
 }

@@ -10,7 +10,7 @@ export type ReturnConstraints = Pick<WorkControl, 'policy' | 'rights'>
 /** Milliseconds for which a result is cached: the time by which every dispatcher follows a new policy. */
 const MAX_AGE_MS = 5_000
 
-interface Known {
+interface CachedConstraint {
   /** Time of the last read, in monotonic ms. */
   at: number
   schema: boolean | undefined
@@ -24,7 +24,7 @@ interface Known {
  */
 export class ConstraintLookup {
   readonly #deps: Deps
-  readonly #known = new Map<string, Known>()
+  readonly #cache = new Map<string, CachedConstraint>()
 
   constructor(deps: Deps) {
     this.#deps = deps
@@ -32,14 +32,14 @@ export class ConstraintLookup {
 
   /** Returns true if an output can be checked without the policy and rights of its pass. */
   isUnconstrained(key: PassKey, output: WorkOutput): boolean {
-    const known = this.#known.get(key.subagent)
-    if (known?.schema !== false || this.#deps.clock.monotonic() - known.at >= MAX_AGE_MS) return false
+    const cached = this.#cache.get(key.subagent)
+    if (cached?.schema !== false || this.#deps.clock.monotonic() - cached.at >= MAX_AGE_MS) return false
     return !output.artifacts.some(({ type }) => type === 'tool_result')
   }
 
   /** Returns the constraints of a pass, or `undefined` if there are none for this output. Throws the errors of reading. */
   async of(key: PassKey, output: WorkOutput): Promise<ReturnConstraints | undefined> {
-    const reading = this.#known.get(key.subagent)?.reading
+    const reading = this.#cache.get(key.subagent)?.reading
     if (reading) {
       await reading
       if (this.isUnconstrained(key, output)) return undefined
@@ -49,17 +49,21 @@ export class ConstraintLookup {
 
   /** Reads the constraints of a pass and caches whether they include an output_schema. */
   async #read(key: PassKey): Promise<ReturnConstraints> {
-    const known: Known = this.#known.get(key.subagent) ?? { at: Number.NEGATIVE_INFINITY, schema: undefined, reading: undefined }
-    this.#known.set(key.subagent, known)
+    const cached: CachedConstraint = this.#cache.get(key.subagent) ?? {
+      at: Number.NEGATIVE_INFINITY,
+      schema: undefined,
+      reading: undefined,
+    }
+    this.#cache.set(key.subagent, cached)
     const control = this.control(key)
-    known.reading = control
+    cached.reading = control
       .catch(() => undefined)
       .finally(() => {
-        known.reading = undefined
+        cached.reading = undefined
       })
     const constraints = await control
-    known.at = this.#deps.clock.monotonic()
-    known.schema = schemaToCheck(constraints) !== undefined
+    cached.at = this.#deps.clock.monotonic()
+    cached.schema = schemaToCheck(constraints) !== undefined
     return constraints
   }
 

@@ -48,26 +48,26 @@ export function returnResult(context: ReturnContext, run: Run, proposed: RunResu
 /**
  * Validates the result of a handler. Returns the complete output, or E021 or E013 with the raw result. Synchronous if the pass sets no output_schema.
  */
-export function validateResult(context: ReturnContext, run: Run, given: HandlerResult): RunResult | Promise<RunResult> {
+export function validateResult(context: ReturnContext, run: Run, raw: HandlerResult): RunResult | Promise<RunResult> {
   try {
-    return validateReadable(context, run, given)
+    return validateReadable(context, run, raw)
   } catch (error) {
     // Only getters and Proxies of the handler's result can throw here.
-    const why = fieldText(oddField(given)) ?? `it cannot be read: ${describeThrown(error).message}`
-    return { error: passError('E021', `the handler's result is not an output: ${why}`), raw_output: given }
+    const why = fieldText(oddField(raw)) ?? `it cannot be read: ${describeThrown(error).message}`
+    return { error: passError('E021', `the handler's result is not an output: ${why}`), raw_output: raw }
   }
 }
 
-function validateReadable(context: ReturnContext, run: Run, given: HandlerResult): RunResult | Promise<RunResult> {
-  const faulty = faultOf(given)
-  if (faulty) return { error: passError('E021', faulty), raw_output: given }
-  const text = typeof given === 'string' ? given : given.output
+function validateReadable(context: ReturnContext, run: Run, raw: HandlerResult): RunResult | Promise<RunResult> {
+  const faulty = faultOf(raw)
+  if (faulty) return { error: passError('E021', faulty), raw_output: raw }
+  const text = typeof raw === 'string' ? raw : raw.output
   if (typeof text === 'string' && text.length > LIMITS.text) {
     const error = tooLargeError(`the output's text has ${text.length} characters; at most ${LIMITS.text} may be returned`, AS_FILES)
-    return { error, raw_output: given }
+    return { error, raw_output: raw }
   }
   const { control } = run
-  const output = completeOutput(given, {
+  const output = completeOutput(raw, {
     control,
     attempt: run.attempt,
     started_at: run.began_at,
@@ -78,28 +78,28 @@ function validateReadable(context: ReturnContext, run: Run, given: HandlerResult
   const { schemas } = context.deps
   if (schemas && schemaFor(output, control)) {
     // A schema is checked in another thread, which accepts only values that JSON can represent.
-    const judged = accept(run, { given, output }, { rights: control.rights })
-    if ('error' in judged) return judged
+    const accepted = accept(run, { raw, output }, { rights: control.rights })
+    if ('error' in accepted) return accepted
     const check: CheckSchema = async (schema, value) => ({ faults: await schemas.check(schema, value) })
-    return outputConstraints(output, control, check).then((terms) => accept(run, { given, output }, terms))
+    return outputConstraints(output, control, check).then((terms) => accept(run, { raw, output }, terms))
   }
   // All fields but the text were filled in by this module and need no validation.
-  if (typeof given === 'string') return { output }
-  return accept(run, { given, output }, control)
+  if (typeof raw === 'string') return { output }
+  return accept(run, { raw, output }, control)
 }
 
 function accept(
   run: Run,
-  { given, output }: { given: HandlerResult; output: WorkOutput },
+  { raw, output }: { raw: HandlerResult; output: WorkOutput },
   { rights, schema_faults }: OutputConstraints,
 ): RunResult {
-  const judged = acceptReturn(output, run.key, { rights, schema_faults })
-  if (judged.ok) return { output }
+  const accepted = acceptReturn(output, run.key, { rights, schema_faults })
+  if (accepted.ok) return { output }
   // A circular value fails first for having too many values or being too deep, so the actual cause is looked up here.
-  const faultText = judged.error.code === 'E021' && typeof given !== 'string' ? fieldText(oddField(given)) : undefined
+  const faultText = accepted.error.code === 'E021' && typeof raw !== 'string' ? fieldText(oddField(raw)) : undefined
   return {
-    error: faultText === undefined ? judged.error : passError('E021', `the handler's result is not an output: ${faultText}`),
-    raw_output: given,
+    error: faultText === undefined ? accepted.error : passError('E021', `the handler's result is not an output: ${faultText}`),
+    raw_output: raw,
   }
 }
 
@@ -110,15 +110,15 @@ function fieldText(fault: FieldFault | undefined): string | undefined {
 /**
  * Returns the fault of a result that has no field of an output. Text, and objects with such a field, are validated as part of the complete output.
  */
-function faultOf(given: unknown): string | undefined {
-  if (typeof given === 'string') return undefined
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) return wrongKind(kindOf(given))
-  if (given instanceof Error) return `the handler returned an error instead of throwing it: ${describeThrown(given).message}`
-  if (Object.hasOwn(given, PROTO)) return `the handler's result is not an output: ${PROTO}: this name is not allowed`
-  if (KNOWN.some((field) => Object.hasOwn(given, field))) return undefined
-  const kind = className(given)
+function faultOf(raw: unknown): string | undefined {
+  if (typeof raw === 'string') return undefined
+  if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) return wrongKind(kindOf(raw))
+  if (raw instanceof Error) return `the handler returned an error instead of throwing it: ${describeThrown(raw).message}`
+  if (Object.hasOwn(raw, PROTO)) return `the handler's result is not an output: ${PROTO}: this name is not allowed`
+  if (KNOWN.some((field) => Object.hasOwn(raw, field))) return undefined
+  const kind = className(raw)
   if (kind !== undefined && kind !== 'Object') return wrongKind(`an object of the class ${kind}`)
-  const parsed = handlerResult.safeParse(given)
+  const parsed = handlerResult.safeParse(raw)
   if (parsed.success) return undefined
   return `the handler's result is not an output: ${issueTexts(parsed.error.issues, MAX_ISSUES_SHOWN, 'it').join('; ')}`
 }
@@ -127,10 +127,10 @@ function wrongKind(kind: string): string {
   return `a handler returns text or an object, got ${kind}`
 }
 
-function kindOf(given: unknown): string {
-  if (given === null) return 'null'
-  if (Array.isArray(given)) return 'an array'
-  return given === undefined ? 'nothing' : `a ${typeof given}`
+function kindOf(raw: unknown): string {
+  if (raw === null) return 'null'
+  if (Array.isArray(raw)) return 'an array'
+  return raw === undefined ? 'nothing' : `a ${typeof raw}`
 }
 
 const KNOWN = ['status', 'completion_reason', 'artifacts', 'summary', 'auto_apply_allowed', 'output'] satisfies (keyof WorkOutput)[]

@@ -17,7 +17,7 @@ import type { Handler } from './pass.js'
 import { handlerError, returnResult, validateResult } from './result.js'
 
 /** Result of calling a handler. `unread`: the handler was not called, because the run had to stop before its context was loaded. */
-type HandlerOutcome = { kind: 'output'; given: HandlerResult } | { kind: 'nothing' | 'unread' } | { kind: 'threw'; error: unknown }
+type HandlerOutcome = { kind: 'output'; result: HandlerResult } | { kind: 'nothing' | 'unread' } | { kind: 'threw'; error: unknown }
 
 /** Action for the delivery of a finished run (rule 7). */
 export type DeliveryAction = 'ack' | 'hand_back' | 'leave'
@@ -67,7 +67,7 @@ function afterPublish(
 
 async function publishLateOutput(worker: WorkerContext, run: Run, outcome: HandlerOutcome): Promise<void> {
   if (outcome.kind !== 'output') return
-  const result = await validateResult(worker, run, outcome.given)
+  const result = await validateResult(worker, run, outcome.result)
   if ('output' in result) await publishLate(worker, run, result.output)
 }
 
@@ -101,8 +101,8 @@ function invoke(worker: WorkerContext, run: Run, work: { handler: Handler; parts
 }
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler that returns nothing may say so.
-function outcomeOf(given: HandlerResult | undefined | void): HandlerOutcome {
-  return given === undefined ? { kind: 'nothing' } : { kind: 'output', given }
+function outcomeOf(result: HandlerResult | undefined | void): HandlerOutcome {
+  return result === undefined ? { kind: 'nothing' } : { kind: 'output', result }
 }
 
 function thrownOutcome(error: unknown): HandlerOutcome {
@@ -132,7 +132,7 @@ function contextOf(parts: () => LoadedPart[]): () => WorkContext {
 function resultOf(worker: WorkerContext, run: Run, outcome: HandlerOutcome): RunResult | Promise<RunResult> {
   switch (outcome.kind) {
     case 'output':
-      return validateResult(worker, run, outcome.given)
+      return validateResult(worker, run, outcome.result)
     case 'threw':
       return thrownResult(outcome.error, run)
     default:

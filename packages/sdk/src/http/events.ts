@@ -13,7 +13,7 @@ export interface EventsOptions extends EventsParameters {
   onReconnect?: (why: unknown) => void
 }
 
-const AGAIN_MS = 500
+const RETRY_DELAY_MS = 500
 /** Milliseconds without a heartbeat after which the connection counts as dead. */
 const SILENT_MS = 60_000
 
@@ -71,8 +71,8 @@ function read<T>(data: string, parse: (value: unknown) => T): T {
   }
 }
 
-/** Returns the delay before reconnecting in milliseconds: the gateway's, but at least `AGAIN_MS`. */
+/** Returns the delay before reconnecting in milliseconds: the gateway's, but at least `RETRY_DELAY_MS`. */
 function againIn(why: unknown): number {
-  const told = why instanceof PassOverError ? why.context?.retry_after_ms : undefined
-  return typeof told === 'number' ? Math.max(told, AGAIN_MS) : AGAIN_MS
+  const retryAfter = why instanceof PassOverError ? why.context?.retry_after_ms : undefined
+  return typeof retryAfter === 'number' ? Math.max(retryAfter, RETRY_DELAY_MS) : RETRY_DELAY_MS
 }

@@ -68,8 +68,8 @@ function addressOf(url: string, path: string): URL {
 
 function bodyText(body: unknown): string {
   return readSafely(body, 'body', () => {
-    const found = jsonFault(body)
-    if (found) throw invalidOption(found.path.map(String).join('.') || 'body', found.why)
+    const fault = jsonFault(body)
+    if (fault) throw invalidOption(fault.path.map(String).join('.') || 'body', fault.why)
     return JSON.stringify(body)
   })
 }
@@ -78,34 +78,34 @@ function bodyText(body: unknown): string {
  * Sends a request, and repeats it after `Retry-After` if that does no harm. Throws a PassOverError with the problem's code, or E040 without an
  * answer.
  */
-export async function send(options: HttpOptions, path: string, asked: Ask = {}): Promise<Response> {
+export async function send(options: HttpOptions, path: string, request: Ask = {}): Promise<Response> {
   let left_ms = options.maxWaitMs ?? MAX_WAIT_MS
   for (;;) {
-    const response = await sendOnce(options, path, asked)
+    const response = await sendOnce(options, path, request)
     if (response.ok) return response
     const error = await errorOf(response)
     const { retry_after_ms, pass_id } = error.context ?? {}
     // An error with a pass id is the end of that pass: repeating the request would create another pass.
-    if (typeof retry_after_ms !== 'number' || pass_id !== undefined || !mayAskAgain(response.status, asked)) throw error
+    if (typeof retry_after_ms !== 'number' || pass_id !== undefined || !mayRetry(response.status, request)) throw error
     const wait_ms = Math.max(retry_after_ms, MIN_WAIT_MS)
     if (wait_ms > left_ms) throw error
     left_ms -= wait_ms
-    await pause(wait_ms, asked.signal)
-    asked.signal?.throwIfAborted()
+    await pause(wait_ms, request.signal)
+    request.signal?.throwIfAborted()
   }
 }
 
 /** Returns true if a request may be repeated: after a rate limit, because the request was not processed, and otherwise only if it changes nothing. */
-function mayAskAgain(status: number, { method, body }: Ask): boolean {
+function mayRetry(status: number, { method, body }: Ask): boolean {
   return status === TOO_MANY || (status === NOT_NOW && (method ?? 'GET') === 'GET' && body === undefined)
 }
 
-async function sendOnce({ url, token, fetch: ask = fetch }: HttpOptions, path: string, asked: Ask): Promise<Response> {
-  const { method = asked.body === undefined ? 'GET' : 'POST', query = {}, body, signal } = asked
+async function sendOnce({ url, token, fetch: ask = fetch }: HttpOptions, path: string, request: Ask): Promise<Response> {
+  const { method = request.body === undefined ? 'GET' : 'POST', query = {}, body, signal } = request
   const address = addressOf(url, path)
   for (const [name, value] of Object.entries(query)) if (value !== undefined) address.searchParams.set(name, String(value))
   const headers = new Headers(token === undefined ? {} : { authorization: `Bearer ${token}` })
-  for (const [name, value] of Object.entries(asked.headers ?? {})) if (value !== undefined) headers.set(name, value)
+  for (const [name, value] of Object.entries(request.headers ?? {})) if (value !== undefined) headers.set(name, value)
   if (body !== undefined) headers.set('content-type', 'application/json')
   const sent = { method, headers, ...(body === undefined ? {} : { body: bodyText(body) }), ...(signal ? { signal } : {}) }
   return await ask(address, sent).catch((error: unknown) => {
@@ -115,8 +115,8 @@ async function sendOnce({ url, token, fetch: ask = fetch }: HttpOptions, path: s
 }
 
 /** Sends a request and parses the JSON response. A response that is not JSON is not from a gateway: E040. */
-export async function call<T>(options: HttpOptions, path: string, asked: Ask = {}): Promise<T> {
-  const response = await send(options, path, asked)
+export async function call<T>(options: HttpOptions, path: string, request: Ask = {}): Promise<T> {
+  const response = await send(options, path, request)
   try {
     return (await response.json()) as T
   } catch {
@@ -128,12 +128,12 @@ export async function call<T>(options: HttpOptions, path: string, asked: Ask = {
 }
 
 async function errorOf(response: Response): Promise<PassOverError> {
-  const said = problem.safeParse(await response.json().catch(() => undefined))
-  const told = retryAfter(response.headers.get('retry-after'))
-  if (!said.success) {
-    return new PassOverError('E040', `the gateway answered ${response.status}`, { status: response.status, retry_after_ms: told })
+  const body = problem.safeParse(await response.json().catch(() => undefined))
+  const headerDelay = retryAfter(response.headers.get('retry-after'))
+  if (!body.success) {
+    return new PassOverError('E040', `the gateway answered ${response.status}`, { status: response.status, retry_after_ms: headerDelay })
   }
-  const { code, detail, status, details, retry_after_ms = told, hint, errors, pass_id } = said.data
+  const { code, detail, status, details, retry_after_ms = headerDelay, hint, errors, pass_id } = body.data
   const context = { ...details, status, retry_after_ms, hint, errors, pass_id }
   return new PassOverError(code === 'INTERNAL' ? 'E040' : code, detail, context)
 }

@@ -39,8 +39,8 @@ export function viewJournal(steps: readonly Step[], rules: ViewRules): JournalVi
   const held = steps.find((step) => step.kind === 'held' && step.by === SYSTEM && !step.untrusted && !isLateFirst(step, rules))
   const work = steps.find((step) => step.kind === 'work' && !step.untrusted && !isLateFirst(step, rules))
   const fences = steps.filter((step) => step.kind === 'fence' && work !== undefined && step.sequence > work.sequence)
-  const fence = fences.find((step) => work !== undefined && believedFence(step, work, rules))
-  const seen: Seen = {
+  const fence = fences.find((step) => work !== undefined && isValidFence(step, work, rules))
+  const counted: CountedSteps = {
     ...(held && { held }),
     ...(work && { work }),
     ...(fence && { fence }),
@@ -48,44 +48,44 @@ export function viewJournal(steps: readonly Step[], rules: ViewRules): JournalVi
     last: steps.reduce((last, step) => Math.max(last, step.sequence), 0),
     valid: (fence ?? work ?? held)?.sequence ?? 0,
   }
-  return { ...seen, ending: endingOf(steps, seen, { rules, doubtfulFence: fences.length > 0 && fence === undefined }) }
+  return { ...counted, ending: endingOf(steps, counted, { rules, doubtfulFence: fences.length > 0 && fence === undefined }) }
 }
 
-type Seen = Omit<JournalView, 'ending'>
+type CountedSteps = Omit<JournalView, 'ending'>
 
-function endingOf(steps: readonly Step[], seen: Seen, judge: { rules: ViewRules; doubtfulFence: boolean }): JournalEnding {
+function endingOf(steps: readonly Step[], counted: CountedSteps, judge: { rules: ViewRules; doubtfulFence: boolean }): JournalEnding {
   // A lagging replica may still show the return of an earlier use of the id, which has been deleted. No return precedes the held or work step it ends.
-  const begun = Math.max(seen.held?.sequence ?? 0, seen.work?.sequence ?? 0)
+  const begun = Math.max(counted.held?.sequence ?? 0, counted.work?.sequence ?? 0)
   const returns = steps.filter((step) => step.kind === 'return' && step.sequence > begun).sort((a, b) => a.sequence - b.sequence)
-  const first = returns.find((step) => believedReturn(step, seen, judge.rules))
+  const first = returns.find((step) => isValidReturn(step, counted, judge.rules))
   if (first) return { kind: 'return', step: first }
   return returns.some((step) => !isLateFirst(step, judge.rules)) || judge.doubtfulFence ? { kind: 'unclear' } : { kind: 'none' }
 }
 
-function believedFence(fence: Step, work: Step, rules: ViewRules): boolean {
+function isValidFence(fence: Step, work: Step, rules: ViewRules): boolean {
   if (fence.by !== fence.key.subagent || fence.attempt < 2 || !guardsJournal(fence)) return false
   const before = fence.guard?.sequence ?? 0
   if (fence.attempt === 2) return before === work.sequence || (rules.trust_fences && before > work.sequence)
   return rules.trust_fences && before > work.sequence
 }
 
-function believedReturn(step: Step, seen: Seen, rules: ViewRules): boolean {
+function isValidReturn(step: Step, counted: CountedSteps, rules: ViewRules): boolean {
   const before = step.guard?.sequence
   if (before === undefined) return false
-  if (step.by !== SYSTEM) return step.by === step.key.subagent && guardsJournal(step) && before === attemptBegin(step.attempt, seen)
+  if (step.by !== SYSTEM) return step.by === step.key.subagent && guardsJournal(step) && before === attemptBegin(step.attempt, counted)
   // The timekeeper uses this guard as a last resort against a worker that floods the journal. It is the first return of the system. An earlier return
   // of the worker may be hidden by a later one, so a caller must ask the audit service. For a worker the journal has ended in both cases.
   if (step.guard?.subject === `return.${journalFilter(step.key).slice(2, -1)}${SYSTEM}`) return rules.trust_fences
   if (step.guard?.subject === `return.${journalFilter(step.key).slice(2)}`) return before === 0
   if (!guardsJournal(step)) return false
   if (before === 0 || step.first) return !isLateFirst(step, rules)
-  return [seen.held, seen.work, seen.fence].some((named) => named?.sequence === before)
+  return [counted.held, counted.work, counted.fence].some((named) => named?.sequence === before)
 }
 
 /** Returns the sequence of the step that began an attempt, if it was found. */
-function attemptBegin(attempt: number, seen: Seen): number | undefined {
-  if (attempt === 1) return seen.work?.sequence
-  return seen.fence?.attempt === attempt ? seen.fence.sequence : undefined
+function attemptBegin(attempt: number, counted: CountedSteps): number | undefined {
+  if (attempt === 1) return counted.work?.sequence
+  return counted.fence?.attempt === attempt ? counted.fence.sequence : undefined
 }
 
 function guardsJournal(step: Step): boolean {

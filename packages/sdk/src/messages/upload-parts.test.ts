@@ -8,7 +8,7 @@ const data = new Uint8Array(600_000)
 const LARGE: Part = { name: 'file:a', hash: sha256(data), size: data.length, data }
 
 /** Stores a part where the first tries fail for that reason. Time passes only while it waits. */
-async function stow(
+async function upload(
   failures: number,
   reason: BusReadError['reason'],
   { connected = true, ...patience }: Partial<UploadDeadline> & { connected?: boolean } = {},
@@ -19,7 +19,7 @@ async function stow(
     connected,
     ask: async () => undefined,
     parts: {
-      stow: async (_: string, parts: Part[]) => {
+      upload: async (_: string, parts: Part[]) => {
         tries += 1
         if (tries <= failures) throw new BusReadError('not stored', reason)
         return parts
@@ -40,22 +40,22 @@ async function stow(
 }
 
 test.each(['timeout', 'disconnected', 'no_responders'] as const)('tries again until the deadline what fails with %s', async (reason) => {
-  expect(await stow(12, reason)).toMatchObject({ stored: true, tries: 13 })
-  const { stored, waited } = await stow(1_000, reason)
+  expect(await upload(12, reason)).toMatchObject({ stored: true, tries: 13 })
+  const { stored, waited } = await upload(1_000, reason)
   expect(stored).toBe(false)
   expect(waited).toBeGreaterThanOrEqual(30_000)
   expect(waited).toBeLessThan(31_001)
 })
 
 test('tries four times what the server refuses', async () => {
-  expect(await stow(3, 'refused_by_server')).toMatchObject({ stored: true })
-  expect(await stow(4, 'refused_by_server')).toMatchObject({ stored: false, tries: 4 })
+  expect(await upload(3, 'refused_by_server')).toMatchObject({ stored: true })
+  expect(await upload(4, 'refused_by_server')).toMatchObject({ stored: false, tries: 4 })
 })
 
 test('gives a request up when there was no connection for five seconds, and a return only at its deadline or when it is to stop', async () => {
   const lost = { connected: false }
-  expect((await stow(1_000, 'disconnected', lost)).waited).toBeLessThan(6_001)
-  expect((await stow(1_000, 'disconnected', { ...lost, whatever_the_connection: true })).waited).toBeGreaterThanOrEqual(30_000)
+  expect((await upload(1_000, 'disconnected', lost)).waited).toBeLessThan(6_001)
+  expect((await upload(1_000, 'disconnected', { ...lost, whatever_the_connection: true })).waited).toBeGreaterThanOrEqual(30_000)
   const stopped = { ...lost, whatever_the_connection: true, stopped: () => true } as const
-  expect(await stow(1_000, 'disconnected', stopped)).toMatchObject({ stored: false, tries: 1 })
+  expect(await upload(1_000, 'disconnected', stopped)).toMatchObject({ stored: false, tries: 1 })
 })

@@ -29,7 +29,7 @@ export async function uploadLargeParts(
   owner: string,
   { parts, deadline }: { parts: Part[]; deadline: UploadDeadline },
 ): Promise<Part[]> {
-  return fitInMessage(parts) ? parts : uploadWithRetries(deps, deadline, () => deps.bus.parts.stow(owner, parts))
+  return fitInMessage(parts) ? parts : uploadWithRetries(deps, deadline, () => deps.bus.parts.upload(owner, parts))
 }
 
 /** Uploads all parts, whatever their size. */
@@ -38,15 +38,15 @@ export function uploadAllParts(
   owner: string,
   { parts, deadline }: { parts: Part[]; deadline: UploadDeadline },
 ): Promise<Part[]> {
-  return uploadWithRetries(deps, deadline, () => deps.bus.parts.stow(owner, parts, new Set(parts)))
+  return uploadWithRetries(deps, deadline, () => deps.bus.parts.upload(owner, parts, new Set(parts)))
 }
 
 /** Retries uploads that the server did not answer while the pass can still use them. */
-async function uploadWithRetries(deps: Deps, deadline: UploadDeadline, stow: () => Promise<Part[]>): Promise<Part[]> {
+async function uploadWithRetries(deps: Deps, deadline: UploadDeadline, upload: () => Promise<Part[]>): Promise<Part[]> {
   let connected_at = deps.clock.monotonic()
   for (let tries = 1, refused = 0; ; tries++) {
     try {
-      return await stow()
+      return await upload()
     } catch (error) {
       if (error instanceof PartsFullError) throw bucketFullError(error, await askForBucket(deps))
       if (!(error instanceof BusReadError)) throw error

@@ -21,9 +21,9 @@ export interface IsolatedWorker {
   runs: (pass: string) => boolean
 }
 
-interface Seat {
+interface SuspectEntry {
   /** Stage of the delivery. `reading`: it is not known yet whether an attempt will begin. */
-  place: 'reading' | 'waiting' | 'alone' | 'beside'
+  stage: 'reading' | 'waiting' | 'alone' | 'beside'
   rank?: SuspectRank
   /** Time at which it begins in any case, in monotonic ms. */
   due?: number
@@ -46,7 +46,7 @@ export interface Suspect {
  */
 export class CrashIsolation {
   readonly #clock: Pick<Clock, 'monotonic' | 'after'>
-  readonly #seats = new Set<Seat>()
+  readonly #suspects = new Set<SuspectEntry>()
   readonly #workers = new Set<IsolatedWorker>()
   /** Number of passes that run concurrently, without isolation. */
   #beside = 0
@@ -55,7 +55,7 @@ export class CrashIsolation {
   #since: number
   #closed = false
   /** The next suspect to run alone, and the time since which it waits only for passes that are not suspects. */
-  #next: { seat: Seat; since: number } | undefined
+  #next: { entry: SuspectEntry; since: number } | undefined
   #timer: Disposable | undefined
 
   constructor(clock: Pick<Clock, 'monotonic' | 'after'>) {
@@ -76,7 +76,7 @@ export class CrashIsolation {
 
   /** Returns true if the pass runs in this process. Its children may begin despite the isolation, because it waits for them. */
   runs(pass: string): boolean {
-    return [...this.#workers].some((home) => home.runs(pass))
+    return [...this.#workers].some((worker) => worker.runs(pass))
   }
 
   /** Records that a pass begins that is not a suspect. */
@@ -87,80 +87,80 @@ export class CrashIsolation {
   /** Records that such a pass has ended. */
   end(): void {
     this.#beside -= 1
-    if (this.#seats.size > 0) this.#settle()
+    if (this.#suspects.size > 0) this.#update()
   }
 
   /**
    * Registers a delivery of a pass that may have crashed the process it ran in before. Until it is released no other pass begins, for a limited time.
    */
   suspect(): Suspect {
-    const seat: Seat = { place: 'reading' }
-    this.#seats.add(seat)
-    this.#settle()
+    const entry: SuspectEntry = { stage: 'reading' }
+    this.#suspects.add(entry)
+    this.#update()
     return {
       turn: (rank) =>
         new Promise((admit) => {
-          if (!this.#seats.has(seat)) return admit(false)
-          Object.assign(seat, { place: 'waiting', rank, admit, due: this.#clock.monotonic() + rank.max_wait_ms })
-          this.#settle()
+          if (!this.#suspects.has(entry)) return admit(false)
+          Object.assign(entry, { stage: 'waiting', rank, admit, due: this.#clock.monotonic() + rank.max_wait_ms })
+          this.#update()
         }),
       end: () => {
-        if (!this.#seats.delete(seat)) return
-        if (seat.place === 'beside') this.#beside -= 1
-        if (seat.place === 'waiting') seat.admit?.(false)
-        this.#settle()
+        if (!this.#suspects.delete(entry)) return
+        if (entry.stage === 'beside') this.#beside -= 1
+        if (entry.stage === 'waiting') entry.admit?.(false)
+        this.#update()
       },
     }
   }
 
-  #settle(): void {
-    this.#turnLock()
+  #update(): void {
+    this.#updateLock()
     this.#admit()
     this.#wakeInTime()
   }
 
-  #turnLock(): void {
-    const left = this.#left()
-    const held = [...this.#seats].some(({ place }) => place !== 'beside')
+  #updateLock(): void {
+    const left = this.#remainingMs()
+    const held = [...this.#suspects].some(({ stage }) => stage !== 'beside')
     if (this.#closed && (!held || left <= 0)) this.#open()
     else if (!this.#closed && held && left >= MIN_ISOLATION_MS) this.#closed = true
   }
 
   #open(): void {
     this.#closed = false
-    for (const home of [...this.#workers]) home.opened()
+    for (const worker of [...this.#workers]) worker.opened()
   }
 
   #admit(): void {
     const now = this.#clock.monotonic()
-    const waiting = [...this.#seats].filter(({ place }) => place === 'waiting').sort(byRank)
-    for (const seat of waiting) if ((!this.#closed && !seat.rank?.last) || now >= (seat.due ?? 0)) this.#let(seat, 'beside')
-    const seat = this.#isAloneTaken() ? undefined : waiting.find(({ place }) => place === 'waiting')
-    if (seat !== this.#next?.seat) this.#next = seat && { seat, since: now }
+    const waiting = [...this.#suspects].filter(({ stage }) => stage === 'waiting').sort(byRank)
+    for (const entry of waiting) if ((!this.#closed && !entry.rank?.last) || now >= (entry.due ?? 0)) this.#start(entry, 'beside')
+    const entry = this.#isAloneTaken() ? undefined : waiting.find(({ stage }) => stage === 'waiting')
+    if (entry !== this.#next?.entry) this.#next = entry && { entry, since: now }
     if (!this.#next) return
     // If the isolation time is used up, a pass on its last attempt runs beside others, but not beside another one of its kind.
     if (this.#beside > 0 && this.#closed && now < this.#next.since + DRAIN_TIMEOUT_MS) return
-    this.#let(this.#next.seat, 'alone')
+    this.#start(this.#next.entry, 'alone')
     this.#next = undefined
   }
 
   #isAloneTaken(): boolean {
-    return [...this.#seats].some(({ place }) => place === 'alone')
+    return [...this.#suspects].some(({ stage }) => stage === 'alone')
   }
 
-  #let(seat: Seat, place: 'alone' | 'beside'): void {
-    seat.place = place
-    if (place === 'beside') this.#beside += 1
-    seat.admit?.(true)
+  #start(entry: SuspectEntry, stage: 'alone' | 'beside'): void {
+    entry.stage = stage
+    if (stage === 'beside') this.#beside += 1
+    entry.admit?.(true)
   }
 
   /** Returns the remaining isolation time in milliseconds, after updating the time that was used. */
-  #left(): number {
+  #remainingMs(): number {
     const now = this.#clock.monotonic()
     const passed = now - this.#since
     this.#since = now
     this.#used = Math.max(0, this.#used + (this.#closed ? passed : -passed))
-    const last = [...this.#seats].some(({ place, rank }) => place !== 'beside' && rank?.last)
+    const last = [...this.#suspects].some(({ stage, rank }) => stage !== 'beside' && rank?.last)
     return (last ? LAST_ATTEMPT_MS : LOST_ATTEMPT_MS) - this.#used
   }
 
@@ -168,13 +168,13 @@ export class CrashIsolation {
     this.#timer?.[Symbol.dispose]()
     this.#timer = undefined
     const now = this.#clock.monotonic()
-    const times = [...this.#seats].flatMap(({ place, due }) => (place === 'waiting' && due !== undefined ? [due - now] : []))
+    const times = [...this.#suspects].flatMap(({ stage, due }) => (stage === 'waiting' && due !== undefined ? [due - now] : []))
     if (this.#next) times.push(this.#next.since + DRAIN_TIMEOUT_MS - now)
-    if (this.#closed) times.push(this.#left())
-    if (times.length > 0) this.#timer = this.#clock.after(Math.max(1, Math.min(...times)), () => this.#settle())
+    if (this.#closed) times.push(this.#remainingMs())
+    if (times.length > 0) this.#timer = this.#clock.after(Math.max(1, Math.min(...times)), () => this.#update())
   }
 }
 
-function byRank(a: Seat, b: Seat): number {
+function byRank(a: SuspectEntry, b: SuspectEntry): number {
   return (a.rank?.attempt ?? 0) - (b.rank?.attempt ?? 0)
 }

@@ -35,8 +35,8 @@ async function ask(deps: Deps, question: RegisterQuestion): Promise<unknown> {
 
 async function consumersExist(sources: Record<Priority, WorkSource>): Promise<boolean> {
   try {
-    const made = await Promise.all(Object.values(sources).map((source) => source.created()))
-    return made.every((created) => created !== undefined)
+    const times = await Promise.all(Object.values(sources).map((source) => source.created()))
+    return times.every((created) => created !== undefined)
   } catch {
     return false
   }

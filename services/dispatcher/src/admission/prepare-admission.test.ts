@@ -10,7 +10,7 @@ const KEY = { originator: 'alice', subagent: 'scout', id: 'parent-id-1' }
 
 /** A dispatcher whose counts say `full` or not, with a parent that has a budget; what was charged is noted. */
 function begun({ time = NOW, budget = { passes: 1 } as object | null, parts = [] as object[], full = false } = {}) {
-  const state = { full: true, charged: 0, stowed: 0 }
+  const state = { full: true, charged: 0, uploaded: 0 }
   const control = {
     id: KEY.id,
     originating_agent_id: KEY.originator,
@@ -33,8 +33,8 @@ function begun({ time = NOW, budget = { passes: 1 } as object | null, parts = []
       bus: {
         ensureAgent: async () => undefined,
         parts: {
-          stow: async () => {
-            state.stowed++
+          upload: async () => {
+            state.uploaded++
             return []
           },
         },
@@ -105,11 +105,11 @@ test.each([
   [true, 'refuse', 0, 0],
 ] as const)(
   'of what comes at the high-water mark (%s) nothing is stored or charged before it is refused',
-  async (full, kind, charged, stowed) => {
+  async (full, kind, charged, uploaded) => {
     const parts = [{ name: 'context', data: new Uint8Array(2_000_000) }]
     const { state, prepare } = begun({ parts, full })
     state.full = false
     const { decide } = await prepare()
-    expect([decide(NOW).kind, state.charged, state.stowed]).toEqual([kind, charged, stowed])
+    expect([decide(NOW).kind, state.charged, state.uploaded]).toEqual([kind, charged, uploaded])
   },
 )

@@ -3,7 +3,7 @@
  * Out: each is admitted or applied (admission/), and acknowledged once that is stored.
  */
 
-import { type AckDecision, type ConsumerStanding, type Consumption, DECISIONS, type Delivery, DISPATCHER } from '@passover/bus'
+import { type AckDecision, type ConsumerState, type Consumption, DECISIONS, type Delivery, DISPATCHER } from '@passover/bus'
 import { passError } from '@passover/core'
 import { admitRequest } from '../admission/admit-request.js'
 import type { Context } from '../admission/context.js'
@@ -29,7 +29,7 @@ export interface IntakeOptions {
 
 export interface RequestIntake extends Consumption {
   /** Admits requests that the durable consumer has skipped, judging by this state of the consumer. */
-  lookForSkipped(standing: ConsumerStanding): void
+  lookForSkipped(state: ConsumerState): void
 }
 
 /**
@@ -54,7 +54,7 @@ export async function startIntake(context: Context, { timekeeper, onRestored }: 
     get trouble() {
       return requests.trouble ?? decisions.trouble
     },
-    lookForSkipped: (standing) => scheduler?.lookForSkipped(standing),
+    lookForSkipped: (state) => scheduler?.lookForSkipped(state),
     drain,
     closed: Promise.all([requests.closed, decisions.closed]).then(() => undefined),
     [Symbol.asyncDispose]: () => drain(),

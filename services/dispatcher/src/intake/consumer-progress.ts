@@ -1,10 +1,10 @@
-import { type ConsumerStanding, DECISIONS, DISPATCHER } from '@passover/bus'
+import { type ConsumerState, DECISIONS, DISPATCHER } from '@passover/bus'
 import type { BaseContext } from '../runtime/base-context.js'
 
 /** Milliseconds after which a consumer that has pending messages and delivers none counts as stalled. */
 const STALLED_MS = 15_000
 
-interface Seen {
+interface Observation {
   delivered: number
   since: number
 }
@@ -15,14 +15,14 @@ interface Seen {
  */
 export class ConsumerProgress {
   readonly #context: Pick<BaseContext, 'deps' | 'options'>
-  readonly #onRequests: (standing: ConsumerStanding) => void
-  readonly #seen = new Map<string, Seen>()
+  readonly #onRequests: (state: ConsumerState) => void
+  readonly #observations = new Map<string, Observation>()
   readonly #troubles = new Map<string, string>()
   #timer: Disposable | undefined
   #stopped = false
 
   /** Creates the checker. `onRequests` receives each state of the request consumer. */
-  constructor(context: Pick<BaseContext, 'deps' | 'options'>, onRequests: (standing: ConsumerStanding) => void) {
+  constructor(context: Pick<BaseContext, 'deps' | 'options'>, onRequests: (state: ConsumerState) => void) {
     this.#context = context
     this.#onRequests = onRequests
   }
@@ -35,7 +35,7 @@ export class ConsumerProgress {
   start(): void {
     this.#timer = this.#context.deps.clock.after(this.#context.options.stores_ms, () => {
       // Ignored here: other health checks report a server that does not answer.
-      void Promise.all([DISPATCHER, DECISIONS].map((durable) => this.#look(durable)))
+      void Promise.all([DISPATCHER, DECISIONS].map((durable) => this.#check(durable)))
         .catch(() => undefined)
         .finally(() => {
           if (!this.#stopped) this.start()
@@ -48,21 +48,21 @@ export class ConsumerProgress {
     this.#timer?.[Symbol.dispose]()
   }
 
-  async #look(durable: string): Promise<void> {
+  async #check(durable: string): Promise<void> {
     const { bus, clock } = this.#context.deps
-    const standing = await bus.consumer(durable)
-    if (standing && durable === DISPATCHER) this.#onRequests(standing)
+    const state = await bus.consumer(durable)
+    if (state && durable === DISPATCHER) this.#onRequests(state)
     const now = clock.monotonic()
-    const seen = this.#seen.get(durable)
-    if (!standing || !seen || standing.pending === 0 || standing.delivered !== seen.delivered)
-      this.#seen.set(durable, { delivered: standing?.delivered ?? 0, since: now })
-    const stalled = now - (this.#seen.get(durable)?.since ?? now)
+    const before = this.#observations.get(durable)
+    if (!state || !before || state.pending === 0 || state.delivered !== before.delivered)
+      this.#observations.set(durable, { delivered: state?.delivered ?? 0, since: now })
+    const stalled = now - (this.#observations.get(durable)?.since ?? now)
     const resume = `nats consumer resume ${bus.subjects.stream} ${durable}`
-    if (standing?.paused) this.#troubles.set(durable, `the consumer ${durable} is paused: ${resume}`)
+    if (state?.paused) this.#troubles.set(durable, `the consumer ${durable} is paused: ${resume}`)
     else if (stalled >= STALLED_MS)
       this.#troubles.set(
         durable,
-        `the consumer ${durable} delivered nothing for ${Math.round(stalled / 1_000)} s, although ${standing?.pending ?? 0} messages are pending`,
+        `the consumer ${durable} delivered nothing for ${Math.round(stalled / 1_000)} s, although ${state?.pending ?? 0} messages are pending`,
       )
     else this.#troubles.delete(durable)
   }

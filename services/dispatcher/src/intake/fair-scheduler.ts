@@ -1,4 +1,4 @@
-import type { AckDecision, ConsumerStanding, Delivery, StoredMessage } from '@passover/bus'
+import type { AckDecision, ConsumerState, Delivery, StoredMessage } from '@passover/bus'
 import { withTimeout } from '@passover/core'
 import type { RequestFact } from '@passover/schemas'
 import type { Context } from '../admission/context.js'
@@ -73,7 +73,7 @@ export class FairScheduler {
    * A request may also look skipped because the timekeeper's fold lags behind its answer, so it must look skipped at two checks in a row. Admitting
    * it twice is harmless.
    */
-  lookForSkipped({ pending, unacknowledged, settled }: ConsumerStanding): void {
+  lookForSkipped({ pending, unacknowledged, settled }: ConsumerState): void {
     const { deps, options } = this.#context
     if (this.#stopped) return
     const isIdle = pending === 0 && unacknowledged === 0

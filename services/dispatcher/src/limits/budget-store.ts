@@ -39,7 +39,7 @@ export class BudgetStore {
 
   static async start(context: BaseContext): Promise<BudgetStore> {
     const budgets = new BudgetStore(context, await context.deps.bus.table('budgets', budgetLedger))
-    budgets.#later()
+    budgets.#scheduleRound()
     return budgets
   }
 
@@ -105,17 +105,17 @@ export class BudgetStore {
   /** Writes a batch of changes. Returns false if another process wrote in the meantime. */
   async #write(root: PassKey, jobs: Job[]): Promise<boolean> {
     const key = keyOf(root)
-    const standing = await this.#standing(key)
-    const ledger = standing && new Ledger(standing.value)
+    const entry = await this.#readLedger(key)
+    const ledger = entry && new Ledger(entry.value)
     for (const { change } of jobs) change(ledger)
-    return !ledger?.changed || (await this.#table.update(key, ledger.data(), standing?.revision ?? 0)) !== undefined
+    return !ledger?.changed || (await this.#table.update(key, ledger.data(), entry?.revision ?? 0)) !== undefined
   }
 
   /**
    * Returns the ledger of a tree and the revision that a write must expect. `undefined` if the stored value cannot be read, or if the server wrote it
    * on a client's behalf. A new ledger in its place would grant the whole budget again, so the tree is granted nothing more.
    */
-  async #standing(key: string): Promise<{ value?: BudgetLedger; revision: number } | undefined> {
+  async #readLedger(key: string): Promise<{ value?: BudgetLedger; revision: number } | undefined> {
     const entry = await this.#table.get(key)
     if (entry) return entry
     const stored = await this.#table.bytesOf(key)
@@ -126,7 +126,7 @@ export class BudgetStore {
     return parsed?.success ? { value: parsed.data, revision: stored.revision } : undefined
   }
 
-  #later(): void {
+  #scheduleRound(): void {
     this.#timer = this.#context.deps.clock.after(this.#context.options.budgets_ms, () => {
       void this.#round().catch((error: unknown) => this.#context.deps.log.warn({ err: error }, 'budgets not cleaned up'))
     })
@@ -137,7 +137,7 @@ export class BudgetStore {
       if (this.#rounds++ % ROUNDS_PER_SCAN === 0) await this.#findOthers()
       for (const [name, root] of this.#unsure) if (!this.#stopped && (await this.#settle(root))) this.#unsure.delete(name)
     } finally {
-      if (!this.#stopped) this.#later()
+      if (!this.#stopped) this.#scheduleRound()
     }
   }
 
@@ -153,18 +153,18 @@ export class BudgetStore {
     const entry = await this.#table.get(keyOf(root))
     const unsure = new Ledger(entry?.value).unsure()
     const old = unsure.filter(({ at }) => this.#context.deps.clock.now() - at >= MIN_AGE_MS)
-    const became = await Promise.all(old.map(async ({ pass }) => ({ pass, what: await this.#becameOf(pass) })))
-    const known = became.filter(({ what }) => what !== 'unknown')
+    const outcomes = await Promise.all(old.map(async ({ pass }) => ({ pass, outcome: await this.#outcomeOf(pass) })))
+    const known = outcomes.filter(({ outcome }) => outcome !== 'unknown')
     if (known.length > 0) {
       await this.#change(root, (ledger) => {
-        for (const { pass, what } of known) what === 'work' ? ledger?.settle(pass) : ledger?.release(pass)
+        for (const { pass, outcome } of known) outcome === 'work' ? ledger?.settle(pass) : ledger?.release(pass)
       })
     }
     return known.length === unsure.length
   }
 
   /** Returns the outcome of a charged pass. `unknown` if it is held, or its request is not answered yet. */
-  async #becameOf(pass: string): Promise<'work' | 'nothing' | 'unknown'> {
+  async #outcomeOf(pass: string): Promise<'work' | 'nothing' | 'unknown'> {
     const key = parseKey(pass)
     if (!key) return 'nothing'
     const { journal } = foldJournal(await readSteps(this.#context.deps.bus, key), this.#context.rules)

@@ -22,13 +22,13 @@ export function fitInMessage(parts: Part[]): boolean {
  * Moves large parts into the originator's bucket. Creates the bucket, with the configured limit, for a client that publishes requests without the
  * SDK.
  */
-export async function uploadParts({ deps, options, registry }: Stowing, originator: string, parts: Part[]): Promise<Part[]> {
+export async function uploadParts({ deps, options, registry }: UploadContext, originator: string, parts: Part[]): Promise<Part[]> {
   const parts_bytes = registry.get(originator)?.parts_bytes ?? options.parts_bytes
   await deps.bus.ensureAgent(originator, { subagent: false, max_attempts: 1, lease_ms: 1_000, parts_bytes })
-  return deps.bus.parts.stow(originator, parts)
+  return deps.bus.parts.upload(originator, parts)
 }
 
-interface Stowing extends Pick<BaseContext, 'deps' | 'options'> {
+interface UploadContext extends Pick<BaseContext, 'deps' | 'options'> {
   registry: Registry
 }
 

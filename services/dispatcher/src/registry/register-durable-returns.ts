@@ -28,11 +28,11 @@ async function changeOf({ registry, options, deps }: RegistryContext, name: stri
     return { answer: refusedAnswer(passError('E013', message)) }
   }
   const from = (await deps.bus.bounds()).last + 1
-  return { record: asking(name, present, { from, now: deps.clock.now() }), over }
+  return { record: withDurableReturns(name, present, { from, now: deps.clock.now() }), over }
 }
 
 /** Returns a record with durable returns. An agent without one becomes no subagent and may originate as an unregistered agent may. */
-function asking(name: string, before: AgentRecord | undefined, { from, now }: { from: number; now: number }): AgentRecord {
+function withDurableReturns(name: string, before: AgentRecord | undefined, { from, now }: { from: number; now: number }): AgentRecord {
   const roles = before?.roles ?? { originates: 'always', subagent: false }
   return { ...before, name, roles, durable_returns: { from }, registered_by: name, updated_at: now }
 }

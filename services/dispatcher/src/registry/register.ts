@@ -26,7 +26,7 @@ export async function register(
   const name = agentName.safeParse(registration.name)
   const question = registerQuestion.safeParse(registration.question ?? {})
   if (!name.success || !question.success) return refusedAnswer(passError('E005', 'not a registration'))
-  if (question.data.known) return known(await registry.table.get(name.data), { name: name.data, question: question.data })
+  if (question.data.known) return answerKnown(await registry.table.get(name.data), { name: name.data, question: question.data })
   if (question.data.durable_returns) return registerDurableReturns(context, name.data)
   if (question.data.parts_only) {
     const { record, isUnreadable } = await registry.writes.standing(name.data)
@@ -37,7 +37,7 @@ export async function register(
   if ('answer' in stored) return stored.answer
   await deps.faults?.at('register:before-consumers')
   await consumers.make(stored.record)
-  deps.log.info({ agent: name.data }, 'agent registered itself, or described itself again')
+  deps.log.info({ agent: name.data }, 'agent registered itself, or withDescription itself again')
   return { ok: true }
 }
 
@@ -49,9 +49,9 @@ async function changeOf({ registry, options, deps }: RegistryContext, name: stri
   const isOpen = options.registration === 'open'
   if (present?.roles.subagent) {
     if (!isOpen || present.registered_by !== name) return { answer: { ok: true } }
-    const made = described(present, question)
-    if (canonicalJson(made) === canonicalJson(present)) return { answer: { ok: true } }
-    return { record: { ...made, updated_at: deps.clock.now() }, over }
+    const changed = withDescription(present, question)
+    if (canonicalJson(changed) === canonicalJson(present)) return { answer: { ok: true } }
+    return { record: { ...changed, updated_at: deps.clock.now() }, over }
   }
   const begins = present?.registered_by === name && isOpen
   if (present && !begins) return { answer: refusedAnswer(notSubagent(name)) }
@@ -80,7 +80,7 @@ async function makeBucket({ deps, options }: RegistryContext, name: string, reco
   return { ok: true, ...(parts && { parts }) }
 }
 
-function known(
+function answerKnown(
   entry: { value: AgentRecord } | undefined,
   { name, question }: { name: string; question: RegisterQuestion },
 ): RegisterAnswer {
@@ -96,14 +96,14 @@ function notSubagent(agent: string): PassError {
 }
 
 function newRecord(name: string, question: RegisterQuestion, now: number): AgentRecord {
-  return described({ name, roles: { originates: 'within_a_pass', subagent: true }, registered_by: name, updated_at: now }, question)
+  return withDescription({ name, roles: { originates: 'within_a_pass', subagent: true }, registered_by: name, updated_at: now }, question)
 }
 
 /** Returns the record with the agent's description of itself. Fields that the question omits stay unchanged. */
-function described(record: AgentRecord, { description, skills, output_schema, limits }: RegisterQuestion): AgentRecord {
-  const made = { ...record }
-  if (description !== undefined) made.description = description
-  if (skills) made.skills = skills
-  if (output_schema || limits) made.defaults = { ...record.defaults, ...limits, ...(output_schema && { output_schema }) }
-  return made
+function withDescription(record: AgentRecord, { description, skills, output_schema, limits }: RegisterQuestion): AgentRecord {
+  const changed = { ...record }
+  if (description !== undefined) changed.description = description
+  if (skills) changed.skills = skills
+  if (output_schema || limits) changed.defaults = { ...record.defaults, ...limits, ...(output_schema && { output_schema }) }
+  return changed
 }

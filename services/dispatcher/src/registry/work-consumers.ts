@@ -8,8 +8,8 @@ import type { RegistryContext } from './update-agent.js'
  * Number of agents checked in one round, so that thousands of agents do not keep the server busy. If there are more, missing consumers are found
  * through one listing.
  */
-const ROUND = 200
-const WIDTH = 4
+const AGENTS_PER_ROUND = 200
+const CONCURRENCY = 4
 
 /**
  * Returns the first sequence that a newly created work consumer must deliver: the subagent's lowest open work, or the next message to be stored.
@@ -26,15 +26,15 @@ export type WorkStart = (subagent: string) => number | 'unknown' | undefined
 export class WorkConsumers {
   readonly #context: RegistryContext & { policy: LivePolicy }
   readonly #workStart: WorkStart
-  readonly #pool = new JobPool(WIDTH)
+  readonly #pool = new JobPool(CONCURRENCY)
   /** Monotonic time in milliseconds since which each agent's consumers have been missing. */
   readonly #missing = new Map<string, number>()
   /** Settings last applied to each agent's consumers and parts bucket. They change with the policy and the registry. */
-  readonly #tuned = new Map<string, string>()
+  readonly #appliedSettings = new Map<string, string>()
   /** Agents without durable returns any more whose consumer of returns is not removed yet. */
-  readonly #leaving = new Set<string>()
+  readonly #toRemove = new Set<string>()
   /** True once the consumers of returns that became unused before this process started have been found. */
-  #compared = false
+  #unusedFound = false
   #timer: Disposable | undefined
   #next = 0
   #stopped = false
@@ -45,10 +45,10 @@ export class WorkConsumers {
   }
 
   start(): void {
-    this.#context.registry.onAgent = (record) => this.#later(record)
-    this.#context.registry.onReturnsLeft = (name) => this.#leaves(name)
-    for (const record of this.#context.registry.consuming()) this.#later(record)
-    this.#compare()
+    this.#context.registry.onAgent = (record) => this.#checkSoon(record)
+    this.#context.registry.onReturnsLeft = (name) => this.#scheduleRemoval(name)
+    for (const record of this.#context.registry.consuming()) this.#checkSoon(record)
+    this.#findUnusedReturnConsumers()
     this.#schedule()
   }
 
@@ -60,9 +60,9 @@ export class WorkConsumers {
   }
 
   async #ensure(record: AgentRecord, how: { from?: number; lost?: 'leave' }): Promise<void> {
-    const tuned = this.#tunedOf(record)
-    await this.#context.deps.bus.ensureAgent(record.name, { subagent: record.roles.subagent, ...tuned, ...how })
-    this.#tuned.set(record.name, tunedText(tuned))
+    const settings = this.#settingsOf(record)
+    await this.#context.deps.bus.ensureAgent(record.name, { subagent: record.roles.subagent, ...settings, ...how })
+    this.#appliedSettings.set(record.name, settingsText(settings))
   }
 
   async stop(): Promise<void> {
@@ -72,7 +72,7 @@ export class WorkConsumers {
     await this.#pool.idle()
   }
 
-  #tunedOf(record: AgentRecord): Tuned {
+  #settingsOf(record: AgentRecord): ConsumerSettings {
     const policy = resolvePolicy(this.#context.policy.current().document, { from: record.name, to: record.name, agent: record })
     const { max_attempts, lease_ms } = policy.ok ? policy.value.effective : SYSTEM_DEFAULTS
     return { max_attempts, lease_ms, parts_bytes: record.parts_bytes ?? this.#context.options.parts_bytes }
@@ -88,13 +88,13 @@ export class WorkConsumers {
 
   #round(): void {
     if (this.#pool.waiting > 0) return
-    if (!this.#compared) this.#compare()
-    for (const name of this.#leaving) this.#leave(name)
+    if (!this.#unusedFound) this.#findUnusedReturnConsumers()
+    for (const name of this.#toRemove) this.#removeReturnConsumer(name)
     const all = [...this.#context.registry.consuming()]
-    if (all.length > ROUND) this.#findLost(all)
-    for (let n = 0; n < Math.min(ROUND, all.length); n++) {
+    if (all.length > AGENTS_PER_ROUND) this.#findLost(all)
+    for (let n = 0; n < Math.min(AGENTS_PER_ROUND, all.length); n++) {
       const record = all[this.#next++ % all.length]
-      if (record) this.#later(record)
+      if (record) this.#checkSoon(record)
     }
   }
 
@@ -107,20 +107,20 @@ export class WorkConsumers {
       const { bus, log } = this.#context.deps
       try {
         if (this.#stopped) return
-        const wanted = all.map(({ name, roles, durable_returns }) => ({
+        const expected = all.map(({ name, roles, durable_returns }) => ({
           name,
           work: roles.subagent,
           returns: durable_returns !== undefined,
         }))
-        const lacking = new Set(await bus.findMissingConsumers(wanted))
-        for (const record of all) if (lacking.has(record.name)) this.#later(record)
+        const missing = new Set(await bus.findMissingConsumers(expected))
+        for (const record of all) if (missing.has(record.name)) this.#checkSoon(record)
       } catch (error) {
         log.warn({ err: error }, 'consumers not listed')
       }
     })
   }
 
-  #later(record: AgentRecord): void {
+  #checkSoon(record: AgentRecord): void {
     this.#pool.add(async () => {
       try {
         if (!this.#stopped) await this.#check(record)
@@ -131,35 +131,35 @@ export class WorkConsumers {
   }
 
   /** Finds consumers of returns that became unused while no dispatcher ran. */
-  #compare(): void {
+  #findUnusedReturnConsumers(): void {
     this.#pool.add(async () => {
       const { deps, registry } = this.#context
       try {
         if (this.#stopped) return
-        for (const name of await deps.bus.listReturnConsumers()) if (!registry.get(name)?.durable_returns) this.#leaves(name)
-        this.#compared = true
+        for (const name of await deps.bus.listReturnConsumers()) if (!registry.get(name)?.durable_returns) this.#scheduleRemoval(name)
+        this.#unusedFound = true
       } catch (error) {
         deps.log.warn({ err: error }, 'consumers of returns not checked')
       }
     })
   }
 
-  #leaves(name: string): void {
-    this.#leaving.add(name)
-    this.#leave(name)
+  #scheduleRemoval(name: string): void {
+    this.#toRemove.add(name)
+    this.#removeReturnConsumer(name)
   }
 
   /**
    * Removes the consumer of an agent's returns. If the agent asks for durable returns again meanwhile, returns wait from then on: the next check
    * creates a new consumer.
    */
-  #leave(name: string): void {
+  #removeReturnConsumer(name: string): void {
     this.#pool.add(async () => {
       const { bus, log } = this.#context.deps
       try {
         if (this.#stopped) return
         if (!(await this.#context.registry.table.get(name))?.value.durable_returns) await bus.removeReturns(name)
-        this.#leaving.delete(name)
+        this.#toRemove.delete(name)
       } catch (error) {
         log.warn({ err: error, agent: name }, 'consumer of returns not removed')
       }
@@ -179,7 +179,7 @@ export class WorkConsumers {
     const since = this.#missing.get(record.name)
     if (since === undefined) {
       this.#missing.set(record.name, clock.monotonic())
-      clock.after(this.#context.options.missing_ms, () => this.#later(record))
+      clock.after(this.#context.options.missing_ms, () => this.#checkSoon(record))
       return
     }
     if (clock.monotonic() - since < this.#context.options.missing_ms || this.#workStart(record.name) === 'unknown') return
@@ -192,7 +192,8 @@ export class WorkConsumers {
    * finds it missing.
    */
   async #tune(record: AgentRecord): Promise<void> {
-    if (this.#tuned.get(record.name) === tunedText(this.#tunedOf(record)) || this.#workStart(record.name) === 'unknown') return
+    if (this.#appliedSettings.get(record.name) === settingsText(this.#settingsOf(record)) || this.#workStart(record.name) === 'unknown')
+      return
     await this.#ensure(record, { lost: 'leave' })
   }
 
@@ -205,12 +206,12 @@ export class WorkConsumers {
   }
 }
 
-interface Tuned {
+interface ConsumerSettings {
   max_attempts: number
   lease_ms: number
   parts_bytes: number | undefined
 }
 
-function tunedText({ max_attempts, lease_ms, parts_bytes }: Tuned): string {
+function settingsText({ max_attempts, lease_ms, parts_bytes }: ConsumerSettings): string {
   return `${max_attempts} ${lease_ms} ${parts_bytes ?? ''}`
 }

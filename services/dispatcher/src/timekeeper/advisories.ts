@@ -24,10 +24,10 @@ export async function handleAdvisory(keeper: TimekeeperContext, fact: AdvisoryFa
   if (!advisory || !dead) return true
   const parsed = bus.subjects.parseTrusted(dead)
   if (parsed.kind === 'step' && parsed.step === 'work' && isWorkConsumer(keeper, fact.consumer, parsed.key)) {
-    return workDied(keeper, parsed.key, { dead, deliveries: advisory.deliveries, advised: fact.sequence })
+    return endUndeliverableWork(keeper, parsed.key, { dead, deliveries: advisory.deliveries, advised: fact.sequence })
   }
   if (parsed.kind === 'request' && fact.consumer === DISPATCHER)
-    return requestDied(keeper, dead, { originator: parsed.originator, subagent: parsed.subagent })
+    return refuseUndeliverableRequest(keeper, dead, { originator: parsed.originator, subagent: parsed.subagent })
   // A decision that the server stopped delivering is applied by the timekeeper, which keeps a list of decided passes that are still held.
   return true
 }
@@ -44,20 +44,20 @@ function isWorkConsumer(keeper: TimekeeperContext, consumer: string, key: PassKe
   return PRIORITIES.some((priority) => subjects.workConsumer(key.subagent, priority) === consumer)
 }
 
-async function workDied(
+async function endUndeliverableWork(
   keeper: TimekeeperContext,
   key: PassKey,
   died: { dead: StoredMessage; deliveries: number; advised: number },
 ): Promise<boolean> {
-  const known = await steps(keeper, key)
-  if (!known) return true
-  const { journal } = foldJournal(known, keeper.rules)
+  const knownSteps = await readSteps(keeper, key)
+  if (!knownSteps) return true
+  const { journal } = foldJournal(knownSteps, keeper.rules)
   // A fence after the advisory means that a re-created consumer has delivered the work to a worker.
   if (journal.state !== 'open' || journal.valid > died.advised) return true
   const error = lostWork(journal, died.deliveries)
   await keeper.deps.faults?.at('advisory:before-dead-letter')
   const kept = await storeDeadLetter(keeper, key, { sequence: died.dead.sequence, error })
-  return kept.ok && (await end(keeper, key, { known, error, expect: 'open', before: died.advised }))
+  return kept.ok && (await publishEnd(keeper, key, { known: knownSteps, error, expect: 'open', before: died.advised }))
 }
 
 function lostWork(journal: Extract<JournalState, { state: 'open' }>, deliveries: number): PassError {
@@ -65,7 +65,7 @@ function lostWork(journal: Extract<JournalState, { state: 'open' }>, deliveries:
   return passError('E011', `no worker finished the pass: the last of ${attempt} attempts was lost`, { attempts: attempt, deliveries })
 }
 
-async function requestDied(
+async function refuseUndeliverableRequest(
   keeper: TimekeeperContext,
   dead: StoredMessage,
   parties: { originator: string; subagent: string },
@@ -78,17 +78,17 @@ async function requestDied(
   }
   const { digest, reply_type } = parsedRequest.value
   const key = { ...parties, id: parsedRequest.value.request.id }
-  const known = await steps(keeper, key)
-  if (!known) return true
-  if (foldJournal(known, keeper.rules).journal.state !== 'none') return true
+  const knownSteps = await readSteps(keeper, key)
+  if (!knownSteps) return true
+  if (foldJournal(knownSteps, keeper.rules).journal.state !== 'none') return true
   const error = passError('E014', 'no dispatcher could process the request', { retry_after_ms: 1_000 })
   const kept = await storeDeadLetter(keeper, key, { sequence, error, data })
   const request = { digest, request_sequence: sequence, requested_at: time, reply_type }
-  return kept.ok && (await end(keeper, key, { known, error, expect: 'none', request }))
+  return kept.ok && (await publishEnd(keeper, key, { known: knownSteps, error, expect: 'none', request }))
 }
 
 /** Reads the steps of a journal. `undefined` if the journal is flooded with steps and cannot be judged; its pass ends at the deadline. */
-async function steps(keeper: TimekeeperContext, key: PassKey): Promise<Step[] | undefined> {
+async function readSteps(keeper: TimekeeperContext, key: PassKey): Promise<Step[] | undefined> {
   try {
     return await keeper.deps.bus.journal.read(key)
   } catch (error) {
@@ -97,7 +97,7 @@ async function steps(keeper: TimekeeperContext, key: PassKey): Promise<Step[] | 
   }
 }
 
-interface End {
+interface EndOptions {
   known: Step[]
   error: PassError
   /** State that the journal must have for this end to apply. */
@@ -107,10 +107,10 @@ interface End {
   request?: RequestRef
 }
 
-async function end(keeper: TimekeeperContext, key: PassKey, how: End): Promise<boolean> {
+async function publishEnd(keeper: TimekeeperContext, key: PassKey, how: EndOptions): Promise<boolean> {
   const { bus, faults } = keeper.deps
-  const plan = (found: Step[]): Plan<boolean> => {
-    const { journal } = foldJournal(found, keeper.rules)
+  const plan = (steps: Step[]): Plan<boolean> => {
+    const { journal } = foldJournal(steps, keeper.rules)
     if (journal.state !== how.expect || journal.valid > (how.before ?? Number.MAX_SAFE_INTEGER)) return { done: true }
     const reply_type = journal.state === 'open' ? (journal.work.reply ?? 'msgpack') : 'msgpack'
     const position = { subjects: bus.subjects, key, guard: journal.last, nonce: keeper.nonce(), first: how.expect === 'none' }

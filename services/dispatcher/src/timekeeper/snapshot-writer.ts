@@ -3,9 +3,9 @@ import type { BaseContext } from '../runtime/base-context.js'
 import { packSnapshot, type SnapshotState, storeSnapshot } from './snapshot.js'
 
 /** Maximum fraction of time spent on snapshots. The more passes are open, the less often a snapshot is written. */
-const SHARE = 0.05
+const MAX_TIME_SHARE = 0.05
 /** Maximum factor by which the interval grows. Without it, a server that was slow once could make the next restart read the stream for minutes. */
-const RARER = 6
+const MAX_INTERVAL_FACTOR = 6
 /**
  * Milliseconds of work after which the writer rests, and of each rest. It also rests after each stored chunk, so that a concurrent pass waits for one
  * piece of work and not for the whole snapshot.
@@ -17,7 +17,7 @@ const REST_MS = 9
 export class SnapshotWriter {
   readonly #context: BaseContext
   readonly #store: ObjectStore
-  readonly #known: () => Omit<SnapshotState, 'turn'> | undefined
+  readonly #currentState: () => Omit<SnapshotState, 'turn'> | undefined
   #timer: Disposable | undefined
   #stopped = false
   #saved: number
@@ -35,7 +35,7 @@ export class SnapshotWriter {
   ) {
     this.#context = context
     this.#store = store
-    this.#known = how.known
+    this.#currentState = how.known
     this.#saved = how.from?.position ?? 0
     this.#turn = how.from?.turn ?? 0
   }
@@ -50,7 +50,7 @@ export class SnapshotWriter {
         .finally(() => {
           const worked = clock.monotonic() - begun - this.#rested
           const { snapshot_ms } = this.#context.options
-          if (!this.#stopped) this.schedule(Math.min(RARER * snapshot_ms, Math.max(snapshot_ms, worked / SHARE)))
+          if (!this.#stopped) this.schedule(Math.min(MAX_INTERVAL_FACTOR * snapshot_ms, Math.max(snapshot_ms, worked / MAX_TIME_SHARE)))
         })
     })
   }
@@ -81,7 +81,7 @@ export class SnapshotWriter {
   async #save(): Promise<void> {
     const { faults } = this.#context.deps
     await faults?.at('snapshot:before-put')
-    const known = this.#known()
+    const known = this.#currentState()
     if (!known || known.position === this.#saved) return
     this.#restedAt = this.#context.deps.clock.monotonic()
     const rest = () => this.#rest()

@@ -5,12 +5,12 @@ import type { AdvisoryFact } from '@passover/schemas'
 /** Object names, written alternately so that one snapshot is always complete. */
 const NAMES = ['timekeeper-0', 'timekeeper-1'] as const
 const VERSION = 3
-const LIST = 0xdd
-const BYTES = 0xc6
+const MSGPACK_ARRAY32 = 0xdd
+const MSGPACK_BIN32 = 0xc6
 /** Number of passes packed at a time, about a millisecond of work, before other tasks run. 100,000 at once would take half a second. */
-const SLICE = 200
+const PASSES_PER_SLICE = 200
 /** Bytes written at a time: the size of one object chunk. */
-const WRITTEN = 128 * 1024
+const CHUNK_BYTES = 128 * 1024
 
 /** Called after each slice and each chunk. Work continues when it resolves. */
 export type Rest = () => Promise<void>
@@ -39,7 +39,7 @@ interface Snapshot {
   slices: Uint8Array[]
 }
 
-interface Read {
+interface StoredSnapshot {
   turn: number
   snapshot: Snapshot
 }
@@ -50,7 +50,7 @@ interface Read {
  */
 export async function packSnapshot(
   known: Omit<SnapshotState, 'turn'>,
-  { at_a_time = SLICE, rest = others }: { at_a_time?: number; rest?: Rest } = {},
+  { at_a_time = PASSES_PER_SLICE, rest = yieldToOthers }: { at_a_time?: number; rest?: Rest } = {},
 ): Promise<Uint8Array[]> {
   const { open, advisories, decided, position, time } = known
   const slices: Uint8Array[] = []
@@ -61,11 +61,15 @@ export async function packSnapshot(
   const without: Snapshot = { v: VERSION, position, time, advisories, decided: [...decided], slices: [] }
   // Drop the last byte, the empty list of slices; the actual list follows.
   const head = encode(without, 'msgpack').subarray(0, -1)
-  return [head, sized(LIST, slices.length), ...slices.flatMap((slice) => [sized(BYTES, slice.length), slice])]
+  return [
+    head,
+    msgpackHeader(MSGPACK_ARRAY32, slices.length),
+    ...slices.flatMap((slice) => [msgpackHeader(MSGPACK_BIN32, slice.length), slice]),
+  ]
 }
 
 /** Returns the msgpack header of a list or byte string, in the form with a four-byte size. */
-function sized(type: number, size: number): Uint8Array {
+function msgpackHeader(type: number, size: number): Uint8Array {
   const head = Buffer.alloc(5)
   head[0] = type
   head.writeUInt32BE(size, 1)
@@ -79,7 +83,7 @@ function sized(type: number, size: number): Uint8Array {
 export async function storeSnapshot(
   store: Pick<ObjectStore, 'put'>,
   turn: number,
-  { packed, rest = others }: { packed: readonly Uint8Array[]; rest?: Rest },
+  { packed, rest = yieldToOthers }: { packed: readonly Uint8Array[]; rest?: Rest },
 ): Promise<number> {
   await store.put(nameOf(turn), resting(packed, rest))
   return turn + 1
@@ -88,7 +92,7 @@ export async function storeSnapshot(
 async function* resting(pieces: readonly Uint8Array[], rest: Rest): AsyncGenerator<Uint8Array> {
   let bytes = 0
   for (const piece of pieces) {
-    if (bytes >= WRITTEN) {
+    if (bytes >= CHUNK_BYTES) {
       bytes = 0
       await rest()
     }
@@ -99,8 +103,8 @@ async function* resting(pieces: readonly Uint8Array[], rest: Rest): AsyncGenerat
 
 /** Loads the newest snapshot that is complete and matches the stream. `undefined` if the stream has to be read from its beginning. */
 export async function loadSnapshot(bus: Bus, store: ObjectStore, rules: OpenRules): Promise<SnapshotState | undefined> {
-  const found = await Promise.all(NAMES.map((_, turn) => read(store, turn)))
-  const newest = found.filter((one) => one !== undefined).sort((a, b) => b.snapshot.position - a.snapshot.position)
+  const snapshots = await Promise.all(NAMES.map((_, turn) => read(store, turn)))
+  const newest = snapshots.filter((one) => one !== undefined).sort((a, b) => b.snapshot.position - a.snapshot.position)
   for (const one of newest) {
     const known = await restore(bus, one, rules)
     if (known) return known
@@ -108,7 +112,7 @@ export async function loadSnapshot(bus: Bus, store: ObjectStore, rules: OpenRule
   return undefined
 }
 
-async function restore(bus: Bus, { snapshot, turn }: Read, rules: OpenRules): Promise<SnapshotState | undefined> {
+async function restore(bus: Bus, { snapshot, turn }: StoredSnapshot, rules: OpenRules): Promise<SnapshotState | undefined> {
   const { position, time, advisories, decided } = snapshot
   // Another stream under the same name (re-created or restored from a backup) has a different message at that sequence.
   const stored = await bus.journal.message(position)
@@ -123,7 +127,7 @@ function joined(slices: readonly Uint8Array[]): OpenSnapshot | undefined {
 }
 
 /** Reads one snapshot. An unreadable snapshot counts as missing. */
-async function read(store: ObjectStore, turn: number): Promise<Read | undefined> {
+async function read(store: ObjectStore, turn: number): Promise<StoredSnapshot | undefined> {
   try {
     const data = await store.get(nameOf(turn))
     const decoded = data && decode(data, 'msgpack')
@@ -140,6 +144,6 @@ function nameOf(turn: number): string {
   return NAMES[turn % 2] ?? NAMES[0]
 }
 
-function others(): Promise<void> {
+function yieldToOthers(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
