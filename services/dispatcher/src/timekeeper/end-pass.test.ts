@@ -11,7 +11,7 @@ import {
   type StoredMessage,
   Subjects,
 } from '@passover/bus'
-import { type Clock, foldJournal, OpenPasses } from '@passover/core'
+import { type Clock, EMPTY_JOURNAL, foldJournal, OpenPasses } from '@passover/core'
 import { type AdvisoryFact, HEADER, type PassError, type PassKey, type Step } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
@@ -103,6 +103,20 @@ describe('endPass', () => {
     const { ended, guards } = await end([])
     expect(ended).toEqual({ kind: 'mine' })
     expect(guards).toEqual([{ subject: '*.alice.audit.pass-00000001.*', sequence: 2 }])
+  })
+
+  // Otherwise the audit takes the return for a pass of its own, whose record has no work (seed 96093879).
+  test('does not call its return the first step of a pass that another dispatcher has begun meanwhile', async () => {
+    const published: PublishMessage[] = []
+    const keeper = keeperOf([], { advance: refusing([[step('work', 23)]], published) })
+    const request = { type: 'request', originator: 'alice', subagent: 'audit', sequence: 1, time: START, id: KEY.id } as const
+    const due = { kind: 'end', key: KEY, guard: 0, journal: EMPTY_JOURNAL, code: 'E043', why: 'cancelled', request } as const
+    await endPass(keeper, due, { digest: 'd', request_sequence: 1, requested_at: START, reply_type: 'msgpack' })
+    const headersOf = ({ guard, headers }: PublishMessage) => [guard?.sequence, headers?.[HEADER.first], headers?.[HEADER.request]]
+    expect(published.map(headersOf)).toEqual([
+      [0, undefined, '1'],
+      [23, undefined, undefined],
+    ])
   })
 
   // Half of what P2 allows once the servers are back: what a stream without a leader was told is told again.

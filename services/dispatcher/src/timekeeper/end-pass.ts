@@ -59,14 +59,16 @@ function returnOf(
   due: DueEnd,
   { request, untried }: { request: RequestRef | undefined; untried: UntriedWork | undefined },
 ): PublishMessage {
+  // Another dispatcher may have begun the pass since.
+  const answered = due.journal.state === 'none' ? request : undefined
   const position = {
     subjects: keeper.deps.bus.subjects,
     key: due.key,
     guard: due.guard,
     nonce: keeper.nonce(),
-    first: request !== undefined,
+    first: answered !== undefined,
   }
-  return systemReturn(position, errorOf(due, keeper, untried), request ?? requestRefOf(due.journal))
+  return systemReturn(position, errorOf(due, keeper, untried), answered ?? requestRefOf(due.journal))
 }
 
 function isEnded(steps: Step[], rules: JournalRules): boolean {
