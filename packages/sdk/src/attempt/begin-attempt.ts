@@ -156,7 +156,7 @@ async function readAll(context: AttemptContext, work: WorkDelivery): Promise<Jou
   }
 }
 
-/** Reads the steps that a worker decides by. Its work can be in one priority only, and an earlier held step is irrelevant. */
+/** Reads the steps that a worker decides by. Its work has one priority only, and an earlier held step is irrelevant. */
 async function stepsOf(bus: Bus, work: WorkDelivery): Promise<Step[]> {
   const { key, priority } = work
   const { subjects } = bus

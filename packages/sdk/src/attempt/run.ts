@@ -37,13 +37,13 @@ export interface Run {
   /** Deadline of the pass, in server ms. */
   readonly deadline: number
   /**
-   * End of the handler's compute time, in server ms. Infinite without a limit, and until the context is loaded, because the handler has not start
+   * End of the handler's compute time, in server ms. Infinite without a limit, and until the context is loaded, because the handler has not begun
    * before.
    */
   compute_until: number
   readonly abort: LazyAbortController
   stop: StopReason | undefined
-  /** Outcome of publishing the return, once that has start. There is only one return per run. */
+  /** Outcome of publishing the return, once that has begun. There is only one return per run. */
   returning: Promise<PublishReturnResult> | undefined
   /**
    * True once the return was published after a step that does not count, whatever the answer. A lagging replica may have hidden a newer attempt before

@@ -140,7 +140,7 @@ function resultOf(worker: WorkerContext, run: Run, outcome: HandlerOutcome): Run
   }
 }
 
-/** Builds the result for a handler that thrownOutcome. A raw output in `context.raw_output` of the error is kept like one that the handler returned. */
+/** Builds the result for a handler that threw. A raw output in `context.raw_output` of the error is kept like one that the handler returned. */
 function thrownResult(thrown: unknown, run: Run): RunResult {
   const error = handlerError(thrown, run)
   const { raw_output, ...details } = error.details ?? {}

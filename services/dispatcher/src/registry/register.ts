@@ -37,7 +37,7 @@ export async function register(
   if ('answer' in stored) return stored.answer
   await deps.faults?.at('register:before-consumers')
   await consumers.make(stored.record)
-  deps.log.info({ agent: name.data }, 'agent registered itself, or withDescription itself again')
+  deps.log.info({ agent: name.data }, 'agent registered itself, or described itself again')
   return { ok: true }
 }
 

@@ -143,7 +143,7 @@ describe('WorkPull', () => {
     expect(share('low')).toBeLessThan(45)
   })
 
-  it('fills a single priority`s whole room, a second later where another one had a pull parked', async () => {
+  it('fills the whole room from a single queue, a second later where another one had a pull parked', async () => {
     const { clock, sources, started, pull } = setUp(50)
     sources.low.put(500)
     pull.begin()

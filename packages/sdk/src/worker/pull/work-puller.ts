@@ -6,7 +6,7 @@ import { WeightedRoundRobin } from './weighted-round-robin.js'
 
 /** Milliseconds that a parked pull waits at the server. */
 const PARKED_MS = 5_000
-/** The same for a pull of several deliveries, which reserves places that other priorities could use. */
+/** The same for a pull of several deliveries, which reserves places that other queues could use. */
 const LARGE_PARKED_MS = 1_000
 /** Share of used places above which freed places are refilled in batches, after `BATCH_WAIT_MS`. */
 const BUSY_RATIO = 0.75
@@ -60,7 +60,7 @@ export class WorkPuller {
   get running(): number {
     return this.#running
   }
-  /** Deliveries that wait for a free place, in all priorities. */
+  /** Deliveries that wait for a free place, in all queues. */
   get held(): Delivery[] {
     return PRIORITIES.flatMap((priority) => this.#lanes[priority].held)
   }
@@ -68,7 +68,7 @@ export class WorkPuller {
     return PRIORITIES.reduce((sum, priority) => sum + this.#lanes[priority].outstanding, 0)
   }
 
-  /** Reason why no work can be taken from some priority now, or `undefined`. */
+  /** Reason why no work can be taken from some queue now, or `undefined`. */
   get trouble(): string | undefined {
     const now = this.#options.clock.monotonic()
     for (const priority of PRIORITIES) {
@@ -189,7 +189,7 @@ export class WorkPuller {
       if (shares[priority] > 0) this.#pull(priority, this.#lanes[priority].careful ? 1 : shares[priority], 0)
   }
 
-  /** Keeps a waiting pull at a priority that probably has no work now. */
+  /** Keeps a waiting pull at a queue that probably has no work now. */
   #park(priority: Priority, free: number, now: number): void {
     const lane = this.#lanes[priority]
     if (lane.backlog || now < lane.not_before) return
