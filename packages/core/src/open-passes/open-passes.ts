@@ -218,7 +218,7 @@ export class OpenPasses {
     const text = keyText(step.key)
     const pass = this.#tree.get(text)
     const { journal, ignored } = next(pass?.journal ?? EMPTY_JOURNAL, slimStep(step), this.#rules)
-    if (ignored === undefined) this.#requests.answered(step, text)
+    if (ignored === undefined) this.#requests.removeAnswered(step, text)
     if (journal.state === 'none') return
     if (journal.state === 'done') this.#end(text, step.time)
     else if (pass) {

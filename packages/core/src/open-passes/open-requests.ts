@@ -69,7 +69,7 @@ export class OpenRequests {
   }
 
   /** Removes the requests that a counted step answers: the one that it names, and all that ask for its pass. */
-  answered(step: Step, text: string): void {
+  removeAnswered(step: Step, text: string): void {
     const named = step.request === undefined ? undefined : this.#pending.get(step.request)
     if (named && answersRequest(step, named.fact)) this.forget(named.fact.sequence)
     for (const asked of this.#pending.named(text)) this.forget(asked.fact.sequence)

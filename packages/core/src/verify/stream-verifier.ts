@@ -160,7 +160,7 @@ export class StreamVerifier {
     if (this.#passes.hasEnded(step.key)) {
       // After a pass is deleted from the stream, a request for it is answered as expired. Every reader ignores other steps.
       const expired = step.kind === 'return' && step.by === SYSTEM && step.code === 'E005'
-      if (expired) this.#answered(step)
+      if (expired) this.#takeAnswered(step)
       else this.#find('remark', { rule: 'one_return', what: `a ${step.kind} after the return: readers ignore it` }, step)
       return undefined
     }
@@ -184,7 +184,7 @@ export class StreamVerifier {
 
   #first(recorded: RecordedMessage, step: Step, pass: PassState): void {
     setFrame(pass, recorded, step)
-    const asked = this.#answered(step)
+    const asked = this.#takeAnswered(step)
     if (pass.partial) return
     if (!asked) {
       const named = requestNamed(step)?.sequence
@@ -280,8 +280,8 @@ export class StreamVerifier {
     if (remark !== undefined) this.#find('remark', { rule: 'policy', what: remark }, recorded.fact)
   }
 
-  #answered(step: Step): RequestState | undefined {
-    return this.#passes.answered(step, (fact) => answersRequest(step, fact))
+  #takeAnswered(step: Step): RequestState | undefined {
+    return this.#passes.takeAnswered(step, (fact) => answersRequest(step, fact))
   }
 
   #find(severity: VerifyFinding['severity'], { rule, what }: RuleViolation, fact: Found): void {

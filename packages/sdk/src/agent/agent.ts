@@ -200,7 +200,7 @@ class ConnectedAgent implements Agent {
   readonly #events: ReturnEvents
   readonly #health: Health
   readonly #durable: boolean
-  readonly #waiting = new Set<DurableReturns>()
+  readonly #durableReturns = new Set<DurableReturns>()
   #closing: Promise<void> | undefined
 
   constructor(deps: Deps, options: AgentOptions) {
@@ -265,9 +265,9 @@ class ConnectedAgent implements Agent {
       throw new PassOverError('E005', `returns are kept only for agents with durable returns: ${how}`, { field: 'durableReturns' })
     }
     await registerDurableReturns(this.#deps)
-    const waiting = await DurableReturns.start({ deps: this.#deps, returns: this.#origin.returns }, listener)
-    this.#waiting.add(waiting)
-    return waiting
+    const durableReturns = await DurableReturns.start({ deps: this.#deps, returns: this.#origin.returns }, listener)
+    this.#durableReturns.add(durableReturns)
+    return durableReturns
   }
 
   async onPass(handler: Handler, options: WorkerOptions = {}): Promise<Worker> {
@@ -297,9 +297,9 @@ class ConnectedAgent implements Agent {
 
   async #close(): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.drain()))
-    const waiting = [...this.#waiting].map((one) => one[Symbol.asyncDispose]())
+    const closing = [...this.#durableReturns].map((one) => one[Symbol.asyncDispose]())
     await this.#origin.returns[Symbol.asyncDispose]()
-    await Promise.all(waiting)
+    await Promise.all(closing)
     await this.#events.drain()
     await this.#deps.schemas?.[Symbol.asyncDispose]()
     await this.#deps.bus[Symbol.asyncDispose]()

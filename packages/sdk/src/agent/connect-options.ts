@@ -210,8 +210,9 @@ function resolveAddress(options: ConnectOptions, { env, project }: ConnectEnviro
     const { by, ...addresses } = named
     return { ...addresses, source: 'environment', from: by }
   }
-  const found = project?.()
-  if (found) return { ...parseServers(found.file.url, found.path), source: 'project', from: found.path, project: found }
+  const foundProject = project?.()
+  if (foundProject)
+    return { ...parseServers(foundProject.file.url, foundProject.path), source: 'project', from: foundProject.path, project: foundProject }
   return { servers: [DEFAULT_SERVER], source: 'default', from: 'default' }
 }
 

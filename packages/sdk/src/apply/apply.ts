@@ -66,16 +66,16 @@ export async function applyOutput(home: ApplyHome, given: WorkOutput | string, o
   const about = typeof given === 'string' ? { id: given, subagent: options.subagent } : { id: given.work_id, subagent: given.subagent_id }
   const { input, output } = await loadInput(home, about)
   const allowed = authorizeApply(input, options.only)
-  const there = { ...home, directory: options.directory ?? home.directory }
+  const target = { ...home, directory: options.directory ?? home.directory }
   if (!allowed.ok) {
     // Incomplete sets are resolved even if the application is refused.
-    await recoverDirectory(there)
+    await recoverDirectory(target)
     throw allowed.error
   }
   await deps.faults?.at('apply:after-decision', input.key)
   const applied_by = allowed.by ?? options.appliedBy ?? name
   const todo: ToApply = { key: input.key, all: input.all, taken: allowed.taken, applied_by, binary: options.binary ?? false }
-  const applied = await applySelected(there, todo)
+  const applied = await applySelected(target, todo)
   for (const one of typeof given === 'string' ? [output] : [output, given]) noteApplied(one, applied)
   return applied
 }

@@ -36,11 +36,11 @@ function appliedIn(sets: StoredSet[], id: string): StoredSet[] {
 }
 
 function standing(sets: StoredSet[], { directory, id }: { directory: string; id: string }): StoredSet[] {
-  const found = appliedIn(sets, id)
-  const ids = new Set(found.map(({ intent }) => intent && `${intent.key.id} (${intent.key.originator} → ${intent.key.subagent})`))
+  const applied = appliedIn(sets, id)
+  const ids = new Set(applied.map(({ intent }) => intent && `${intent.key.id} (${intent.key.originator} → ${intent.key.subagent})`))
   if (ids.size === 0) throw nothingApplied(sets, { directory, id })
   if (ids.size > 1) throw new PassOverError('E042', `several passes have an id that starts with ${id}: ${[...ids].join(', ')}`, { id })
-  return found.reverse()
+  return applied.reverse()
 }
 
 /** Returns the error if nothing is applied. If it was undone already, the error names who did it. */
@@ -101,8 +101,8 @@ async function undoSet(
   const paths = changes.map(({ path }) => path)
   const nonce = Buffer.from(deps.random.bytes(12)).toString('hex')
   const { digests } = intent.event
-  const said: AppliedBody = { v: WIRE_VERSION, applied_by: undone_by, applied_at: at, applied: paths, rejected: [], nonce }
-  const event: AppliedBody = { ...said, undone: true, ...(digests && { digests }) }
+  const body: AppliedBody = { v: WIRE_VERSION, applied_by: undone_by, applied_at: at, applied: paths, rejected: [], nonce }
+  const event: AppliedBody = { ...body, undone: true, ...(digests && { digests }) }
   const done = await runChangeSet(home, { kind: 'undo', nonce, undoes: set.nonce, key: intent.key, at, changes, event })
   if (!done.ok) {
     result.conflicts.push({ path: done.path, why: `${done.why}${leftoversText(done.left)}` })

@@ -15,8 +15,8 @@ export function toSendableError(error: PassError): PassError {
   const left: string[] = []
   for (const name of Object.keys(details)) {
     // Each property is checked on its own: its getter may throw, and its name may be the fault.
-    const found = jsonFault(Object.defineProperty({}, name, { get: () => details[name], enumerable: true }))
-    if (found) left.push(`${found.path.map(String).join('.')} ${found.why}`)
+    const fault = jsonFault(Object.defineProperty({}, name, { get: () => details[name], enumerable: true }))
+    if (fault) left.push(`${fault.path.map(String).join('.')} ${fault.why}`)
     else sound[name] = details[name]
   }
   return { ...error, details: { ...sound, left_out: cut(left.join('; '), MAX_LEFT_OUT_TEXT) } }

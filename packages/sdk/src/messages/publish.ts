@@ -20,21 +20,24 @@ export function eventHeaders(traceparent: string | undefined): Partial<Record<st
  * without an answer it retries every refusal.
  */
 export function publishUnguarded(deps: Deps, message: PublishMessage, key: PassKey): Promise<number> {
-  const begun = deps.clock.monotonic()
+  const started_at = deps.clock.monotonic()
   return deps.bus
     .publish(message)
-    .then((outcome) => (outcome.kind === 'stored' ? outcome.sequence : publishAgain({ deps, message, key, begun }, outcome)))
+    .then((outcome) => (outcome.kind === 'stored' ? outcome.sequence : publishWithRetries({ deps, message, key, started_at }, outcome)))
 }
 
-interface Publishing {
+interface UnguardedPublish {
   deps: Deps
   message: PublishMessage
   key: PassKey
-  begun: number
+  started_at: number
 }
 
-async function publishAgain({ deps, message, key, begun }: Publishing, first: Exclude<PublishResult, { kind: 'stored' }>): Promise<number> {
-  const until = begun + UNREACHABLE_TIMEOUT_MS
+async function publishWithRetries(
+  { deps, message, key, started_at }: UnguardedPublish,
+  first: Exclude<PublishResult, { kind: 'stored' }>,
+): Promise<number> {
+  const until = started_at + UNREACHABLE_TIMEOUT_MS
   let unsure = false
   for (let outcome: PublishResult = first; ; outcome = await deps.bus.publish(message)) {
     if (outcome.kind === 'stored') return outcome.sequence

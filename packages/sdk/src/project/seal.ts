@@ -47,9 +47,9 @@ export function isSealed(directory: string, text: string, given: string): boolea
     if (error instanceof NoSealingKey) return false
     throw error
   }
-  const wanted = Buffer.from(seal(key, directory, text))
-  const found = Buffer.from(given)
-  return found.length === wanted.length && timingSafeEqual(found, wanted)
+  const expected = Buffer.from(seal(key, directory, text))
+  const actual = Buffer.from(given)
+  return actual.length === expected.length && timingSafeEqual(actual, expected)
 }
 
 /**

@@ -97,8 +97,8 @@ export function errorTable(codes: readonly ErrorCode[]): string {
   return ['| code | what happened | ask again? | what to do |', '| --- | --- | --- | --- |', ...rows].join('\n')
 }
 
-function sentences(said: string[]): string {
-  const text = said.join('; ')
+function sentences(parts: string[]): string {
+  const text = parts.join('; ')
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`
 }
 

@@ -17,7 +17,7 @@ describe('PassRegistry', () => {
     const passes = new PassRegistry()
     passes.ask(malformed('d'), asked(1))
     passes.ask(malformed(digest), asked(2))
-    passes.answered(refusal, () => true)
+    passes.takeAnswered(refusal, () => true)
     expect(passes.asking.size).toBe(left)
     // The same after the refusal.
     passes.begin(refusal, false).steps.push(refusal)

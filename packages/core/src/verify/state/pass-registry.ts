@@ -100,7 +100,7 @@ export class PassRegistry {
   }
 
   /** Removes the request that a first step answers, and its repetitions. */
-  answered(step: Step, answers: (fact: RequestFact) => boolean): RequestState | undefined {
+  takeAnswered(step: Step, answers: (fact: RequestFact) => boolean): RequestState | undefined {
     const named = step.request === undefined ? undefined : this.asking.get(step.request)
     const asked = named && answers(named.fact) ? named : undefined
     if (asked) this.asking.remove(asked)

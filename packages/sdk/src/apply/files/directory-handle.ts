@@ -68,14 +68,14 @@ export class DirectoryHandle implements AsyncDisposable {
   }
 
   async #below(name: string, make: (() => void) | undefined): Promise<Reached> {
-    const found = await lstat(this.at(name)).catch(ignoreMissing)
-    if (!found) {
+    const stats = await lstat(this.at(name)).catch(ignoreMissing)
+    if (!stats) {
       if (!make) return { kind: 'absent' }
-      const made = await mkdir(this.at(name)).then(() => true, ignoreExisting)
-      if (made) make()
+      const created = await mkdir(this.at(name)).then(() => true, ignoreExisting)
+      if (created) make()
     }
-    if (found?.isSymbolicLink()) return { kind: 'refused', why: `${name} in its path is a symbolic link` }
-    if (found && !found.isDirectory()) return { kind: 'refused', why: `${name} in its path is not a directory` }
+    if (stats?.isSymbolicLink()) return { kind: 'refused', why: `${name} in its path is a symbolic link` }
+    if (stats && !stats.isDirectory()) return { kind: 'refused', why: `${name} in its path is not a directory` }
     try {
       const handle = await open(this.at(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
       return { kind: 'folder', folder: new DirectoryHandle(handle, join(this.#path, name)) }

@@ -39,12 +39,12 @@ async function readState(directory: string, path: string): Promise<FileState> {
 
 /** Reads the state of a file in a folder. Detects files that must not be written before any attempt to write them, because root may write all. */
 export async function readStateIn(folder: DirectoryHandle, name: string): Promise<FileState> {
-  const found = await lstat(folder.at(name)).catch(ignoreMissing)
-  if (!found) return { kind: 'absent' }
-  if (found.isSymbolicLink()) return { kind: 'refused', why: 'it is a symbolic link' }
-  if (!found.isFile()) return { kind: 'refused', why: found.isDirectory() ? 'it is a directory' : 'it is not a file' }
-  if (found.size > MAX_FILE_BYTES) return { kind: 'refused', why: 'it is too large' }
-  if ((found.mode & 0o222) === 0) return { kind: 'refused', why: 'it is read-only' }
+  const stats = await lstat(folder.at(name)).catch(ignoreMissing)
+  if (!stats) return { kind: 'absent' }
+  if (stats.isSymbolicLink()) return { kind: 'refused', why: 'it is a symbolic link' }
+  if (!stats.isFile()) return { kind: 'refused', why: stats.isDirectory() ? 'it is a directory' : 'it is not a file' }
+  if (stats.size > MAX_FILE_BYTES) return { kind: 'refused', why: 'it is too large' }
+  if ((stats.mode & 0o222) === 0) return { kind: 'refused', why: 'it is read-only' }
   const writable = await access(folder.at(name), W_OK).then(
     () => true,
     () => false,
@@ -62,9 +62,9 @@ async function twinOf(directory: string, names: readonly string[]): Promise<stri
     const reached = await DirectoryHandle.reach(directory, names.slice(0, index))
     if (reached.kind !== 'folder') return undefined
     await using folder = reached.folder
-    const there = await folder.names()
-    if (there.includes(name)) continue
-    const twin = there.find((other) => foldCase(other) === foldCase(name))
+    const entries = await folder.names()
+    if (entries.includes(name)) continue
+    const twin = entries.find((other) => foldCase(other) === foldCase(name))
     return twin === undefined ? undefined : [...names.slice(0, index), twin].join('/')
   }
   return undefined
@@ -77,6 +77,6 @@ export async function ownerOf(directory: string, path: string): Promise<{ uid: n
   const reached = await DirectoryHandle.reach(directory, names)
   if (reached.kind !== 'folder') return undefined
   await using folder = reached.folder
-  const found = await lstat(folder.at(name)).catch(ignoreMissing)
-  return found && { uid: found.uid, gid: found.gid }
+  const stats = await lstat(folder.at(name)).catch(ignoreMissing)
+  return stats && { uid: stats.uid, gid: stats.gid }
 }
