@@ -32,18 +32,20 @@ interface Draft {
 
 /** Export files. Each is written beside the file that it replaces and then renamed, so that a crash leaves the old file or the new one. */
 export class ExportFiles implements AsyncDisposable {
-  private readonly drafts = new Map<string, Draft>()
+  readonly #folder: string
+  readonly #kept: KeptLines
+  readonly #drafts = new Map<string, Draft>()
   /** Folders that were created and swept of abandoned drafts; once each, because a month has a file for each of its sessions. */
-  private readonly ready = new Set<string>()
+  readonly #ready = new Set<string>()
 
-  constructor(
-    private readonly folder: string,
-    private readonly kept: KeptLines = NONE_KEPT,
-  ) {}
+  constructor(folder: string, kept: KeptLines = NONE_KEPT) {
+    this.#folder = folder
+    this.#kept = kept
+  }
 
   /** Number of files being written. */
   get count(): number {
-    return this.drafts.size
+    return this.#drafts.size
   }
 
   /**
@@ -53,43 +55,43 @@ export class ExportFiles implements AsyncDisposable {
   async add(entries: readonly PassOverAuditEntry[]): Promise<void> {
     const byPath = new Map<string, PassOverAuditEntry[]>()
     for (const entry of entries) {
-      const path = join(this.folder, monthOf(entry.timestamp), sessionFile(entry.session_id))
+      const path = join(this.#folder, monthOf(entry.timestamp), sessionFile(entry.session_id))
       const known = byPath.get(path) ?? []
       known.push(entry)
       byPath.set(path, known)
     }
-    for (const [path, added] of byPath) await this.append(await this.draft(path), added)
+    for (const [path, added] of byPath) await this.#append(await this.#draft(path), added)
   }
 
   async write(name: string, text: string): Promise<void> {
-    const draft = await this.draft(join(this.folder, name))
+    const draft = await this.#draft(join(this.#folder, name))
     await appendFile(draft.path, text)
   }
 
   /** Replaces the old files with the new ones and returns their paths. */
   async finish(): Promise<string[]> {
-    const paths = [...this.drafts.keys()].sort()
+    const paths = [...this.#drafts.keys()].sort()
     for (const path of paths) {
-      const draft = this.drafts.get(path)
+      const draft = this.#drafts.get(path)
       if (draft === undefined) continue
       for await (const lines of draft.former.upTo(Number.POSITIVE_INFINITY)) await appendFile(draft.path, lines)
       const file = await open(draft.path, 'r+')
       await file.sync()
       await file.close()
       await rename(draft.path, path)
-      this.drafts.delete(path)
+      this.#drafts.delete(path)
     }
     return paths
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { path, former } of this.drafts.values()) {
+    for (const { path, former } of this.#drafts.values()) {
       await former.close()
       await rm(path, { force: true })
     }
   }
 
-  private async append({ path, former }: Draft, entries: readonly PassOverAuditEntry[]): Promise<void> {
+  async #append({ path, former }: Draft, entries: readonly PassOverAuditEntry[]): Promise<void> {
     let text = ''
     for (const entry of entries) {
       if (await former.hasBetter(entry)) continue
@@ -102,20 +104,20 @@ export class ExportFiles implements AsyncDisposable {
     await appendFile(path, text)
   }
 
-  private async draft(path: string): Promise<Draft> {
-    const known = this.drafts.get(path)
+  async #draft(path: string): Promise<Draft> {
+    const known = this.#drafts.get(path)
     if (known) return known
-    await this.prepare(dirname(path))
-    const draft = { path: `${path}.${process.pid}.tmp`, former: new FormerLines(path, this.kept) }
+    await this.#prepare(dirname(path))
+    const draft = { path: `${path}.${process.pid}.tmp`, former: new FormerLines(path, this.#kept) }
     await rm(draft.path, { force: true })
-    this.drafts.set(path, draft)
+    this.#drafts.set(path, draft)
     await appendFile(draft.path, '')
     return draft
   }
 
-  private async prepare(folder: string): Promise<void> {
-    if (this.ready.has(folder)) return
-    this.ready.add(folder)
+  async #prepare(folder: string): Promise<void> {
+    if (this.#ready.has(folder)) return
+    this.#ready.add(folder)
     await mkdir(folder, { recursive: true })
     await sweepDrafts(folder)
   }
@@ -132,23 +134,24 @@ async function sweepDrafts(folder: string): Promise<void> {
 
 /** The kept lines of an existing file, in order, read on demand. */
 class FormerLines {
-  private readonly entries: AsyncGenerator<PassOverAuditEntry> | undefined
-  private next: IteratorResult<PassOverAuditEntry, unknown> | undefined
-  private lines: Promise<ReadonlySet<string>> | undefined
+  readonly #path: string
+  readonly #kept: KeptLines
+  readonly #entries: AsyncGenerator<PassOverAuditEntry> | undefined
+  #next: IteratorResult<PassOverAuditEntry, unknown> | undefined
+  #lines: Promise<ReadonlySet<string>> | undefined
 
-  constructor(
-    private readonly path: string,
-    private readonly kept: KeptLines,
-  ) {
-    if (path.endsWith('.jsonl') && Number.isFinite(kept.before) && existsSync(path)) this.entries = entriesIn(path)
+  constructor(path: string, kept: KeptLines) {
+    this.#path = path
+    this.#kept = kept
+    if (path.endsWith('.jsonl') && Number.isFinite(kept.before) && existsSync(path)) this.#entries = entriesIn(path)
   }
 
   /** True if the file keeps a line for the same pass, which may contain more than the new entry. */
   async hasBetter(entry: PassOverAuditEntry): Promise<boolean> {
-    const { before, isAgain } = this.kept
-    if (!this.entries || entry.timestamp >= before || isAgain(entry)) return false
-    this.lines ??= keysIn(this.path)
-    return (await this.lines).has(lineKey(entry))
+    const { before, isAgain } = this.#kept
+    if (!this.#entries || entry.timestamp >= before || isAgain(entry)) return false
+    this.#lines ??= keysIn(this.#path)
+    return (await this.#lines).has(lineKey(entry))
   }
 
   /**
@@ -156,14 +159,14 @@ class FormerLines {
    * closes the file.
    */
   async *upTo(time: number): AsyncGenerator<string> {
-    if (!this.entries) return
+    if (!this.#entries) return
     let lines: string[] = []
     for (;;) {
-      this.next ??= await this.entries.next()
-      if (this.next.done || (time < this.kept.before && this.next.value.timestamp > time)) break
-      const entry = this.next.value
-      this.next = undefined
-      if (entry.timestamp < this.kept.before && !this.kept.isAgain(entry)) lines.push(lineOf(entry))
+      this.#next ??= await this.#entries.next()
+      if (this.#next.done || (time < this.#kept.before && this.#next.value.timestamp > time)) break
+      const entry = this.#next.value
+      this.#next = undefined
+      if (entry.timestamp < this.#kept.before && !this.#kept.isAgain(entry)) lines.push(lineOf(entry))
       if (lines.length < MAX_BUFFERED_LINES) continue
       yield lines.join('')
       lines = []
@@ -172,7 +175,7 @@ class FormerLines {
   }
 
   async close(): Promise<void> {
-    await this.entries?.return(undefined)
+    await this.#entries?.return(undefined)
   }
 }
 

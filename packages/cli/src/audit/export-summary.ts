@@ -29,8 +29,8 @@ export interface AuditSummary {
 
 /** Builds the summary incrementally, pass by pass. */
 export class SummaryBuilder {
-  private readonly all = new Histogram()
-  private readonly groups: Record<StatsBy, Map<string, { count: number; times: Histogram | undefined }>> = {
+  readonly #all = new Histogram()
+  readonly #groups: Record<StatsBy, Map<string, { count: number; times: Histogram | undefined }>> = {
     month: new Map(),
     session: new Map(),
     pair: new Map(),
@@ -38,30 +38,34 @@ export class SummaryBuilder {
     code: new Map(),
   }
   passes = 0
-  private from = Number.POSITIVE_INFINITY
-  private to = Number.NEGATIVE_INFINITY
+  #from = Number.POSITIVE_INFINITY
+  #to = Number.NEGATIVE_INFINITY
 
   add({ entry, code, wall_ms }: ExportedPass): void {
     this.passes++
-    this.from = Math.min(this.from, entry.timestamp)
-    this.to = Math.max(this.to, entry.timestamp)
-    if (wall_ms !== undefined) this.all.add(wall_ms)
-    this.count('month', monthOf(entry.timestamp), wall_ms)
-    this.count('session', entry.session_id, wall_ms)
-    this.count('pair', `${entry.originating_agent}->${entry.subagent}`, wall_ms)
-    this.count('status', entry.status, wall_ms)
-    if (code !== undefined) this.count('code', code, wall_ms)
+    this.#from = Math.min(this.#from, entry.timestamp)
+    this.#to = Math.max(this.#to, entry.timestamp)
+    if (wall_ms !== undefined) this.#all.add(wall_ms)
+    this.#count('month', monthOf(entry.timestamp), wall_ms)
+    this.#count('session', entry.session_id, wall_ms)
+    this.#count('pair', `${entry.originating_agent}->${entry.subagent}`, wall_ms)
+    this.#count('status', entry.status, wall_ms)
+    if (code !== undefined) this.#count('code', code, wall_ms)
   }
 
   told(): AuditSummary {
-    const { passes, from, to, all, groups } = this
+    const all = this.#all
+    const groups = this.#groups
+    const from = this.#from
+    const to = this.#to
+    const { passes } = this
     const range = passes === 0 ? {} : { from, to }
     const by = Object.fromEntries(Object.entries(groups).map(([name, found]) => [name, groupsOf(found)])) as AuditSummary['by']
     return { passes, ...range, wall_ms: all.told(), by }
   }
 
-  private count(by: StatsBy, name: string, wall_ms: number | undefined): void {
-    const groups = this.groups[by]
+  #count(by: StatsBy, name: string, wall_ms: number | undefined): void {
+    const groups = this.#groups[by]
     const known = groups.get(name) ?? { count: 0, times: groups.size < MAX_TIMED_GROUPS ? new Histogram() : undefined }
     known.count++
     if (wall_ms !== undefined) known.times?.add(wall_ms)

@@ -123,11 +123,11 @@ export async function exportPasses(bus: Bus, request: ExportRequest, say: (text:
 class Removed {
   /** Some messages of passes requested before this time (ms) may be gone; later passes are complete. */
   readonly before: number
-  private readonly segments: ReadonlySet<number>
+  readonly #segments: ReadonlySet<number>
 
   constructor(entries: readonly ManifestEntry[]) {
     const gone = entries.filter(({ removed }) => removed)
-    this.segments = new Set(gone.map(({ k }) => k))
+    this.#segments = new Set(gone.map(({ k }) => k))
     const times = gone.map(({ count, last_time }) => (count > 0 ? last_time + 1 : Number.NEGATIVE_INFINITY))
     this.before = times.reduce((latest, time) => Math.max(latest, time), Number.NEGATIVE_INFINITY)
   }
@@ -142,11 +142,11 @@ class Removed {
   async standing(bus: Bus, { asked, sequences }: Found): Promise<'in stream' | 'beside' | 'in part'> {
     const last = sequences.at(-1) ?? 0
     if ((await bus.journal.message(last)) !== undefined) return 'in stream'
-    return asked === undefined || this.isBetween(segmentOf(asked), segmentOf(last)) ? 'in part' : 'beside'
+    return asked === undefined || this.#isBetween(segmentOf(asked), segmentOf(last)) ? 'in part' : 'beside'
   }
 
-  private isBetween(from: number, to: number): boolean {
-    for (let k = from; k <= to; k++) if (this.segments.has(k)) return true
+  #isBetween(from: number, to: number): boolean {
+    for (let k = from; k <= to; k++) if (this.#segments.has(k)) return true
     return false
   }
 }

@@ -84,13 +84,16 @@ async function openOf(bus: Bus, { from, to, session }: Chosen): Promise<PassRow[
 }
 
 class Ending {
+  readonly #bus: Bus
+  readonly #given: CancelAllRequest
+  readonly #progress: Progress
   readonly #asked = new Set<string>()
 
-  constructor(
-    private readonly bus: Bus,
-    private readonly given: CancelAllRequest,
-    private readonly progress: Progress,
-  ) {}
+  constructor(bus: Bus, given: CancelAllRequest, progress: Progress) {
+    this.#bus = bus
+    this.#given = given
+    this.#progress = progress
+  }
 
   /** Number of passes that were asked to end. */
   get asked(): number {
@@ -104,10 +107,10 @@ class Ending {
     while (left.length > 0 && Date.now() - moved < STUCK_MS) {
       const asked = await this.#ask(left)
       await new Promise<void>((again) => machineTiming.after(LOOK_MS, again))
-      const now = await openOf(this.bus, this.given)
+      const now = await openOf(this.#bus, this.#given)
       if (asked > 0 || now.length < left.length) moved = Date.now()
       left = now
-      this.progress.say(`${this.asked - left.length} of ${count(this.asked, 'pass', 'passes')} ended`)
+      this.#progress.say(`${this.asked - left.length} of ${count(this.asked, 'pass', 'passes')} ended`)
     }
     return left
   }
@@ -118,7 +121,7 @@ class Ending {
     const fresh = rows.filter((row) => !this.#asked.has(keyText(row)))
     for (let at = 0; at < fresh.length; at += BATCH_SIZE) {
       await Promise.all(fresh.slice(at, at + BATCH_SIZE).map((row) => this.#askOne(row)))
-      this.progress.say(`requested the cancellation of ${this.asked - before} of ${count(fresh.length, 'pass', 'passes')}`)
+      this.#progress.say(`requested the cancellation of ${this.asked - before} of ${count(fresh.length, 'pass', 'passes')}`)
     }
     return this.asked - before
   }
@@ -127,7 +130,7 @@ class Ending {
   async #askOne({ originator, subagent, id }: PassRow): Promise<void> {
     const key = { originator, subagent, id }
     try {
-      await publishCancel(this.bus, { key }, this.given.reason)
+      await publishCancel(this.#bus, { key }, this.#given.reason)
       this.#asked.add(keyText(key))
     } catch (error) {
       if (!(error instanceof Failure) || error.code === 'E013') throw error

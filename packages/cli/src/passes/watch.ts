@@ -74,29 +74,30 @@ async function noteSilence({ terminal }: Context, bus: Bus, ref: { id: string; f
 
 /** Events shown so far, up to the requested count. */
 class Shown {
+  readonly #context: Context
+  readonly #request: WatchRequest
   readonly seen: PassEvent[] = []
   readonly enough: Promise<void>
   #count = 0
   #isEnough: () => void = () => {}
 
-  constructor(
-    private readonly context: Context,
-    private readonly request: WatchRequest,
-  ) {
+  constructor(context: Context, request: WatchRequest) {
+    this.#context = context
+    this.#request = request
     this.enough = new Promise((resolve) => {
       this.#isEnough = resolve
     })
   }
 
   add(event: PassEvent, human: () => string): void {
-    const { terminal } = this.context
-    if (this.#count === this.request.count) return
+    const { terminal } = this.#context
+    if (this.#count === this.#request.count) return
     this.#count += 1
     if (terminal.mode === 'json') this.seen.push(event)
     else terminal.stream(event, human)
-    const rings = event.notice && this.request.bell && terminal.mode === 'human' && process.stderr.isTTY
+    const rings = event.notice && this.#request.bell && terminal.mode === 'human' && process.stderr.isTTY
     if (rings) ringBell()
-    if (this.#count === this.request.count) this.#isEnough()
+    if (this.#count === this.#request.count) this.#isEnough()
   }
 }
 

@@ -43,22 +43,24 @@ const MAX_DELAY_MS = 5_000
 
 /** Emits the entries one by one at the requested pace. */
 export class Playback {
-  private before: PlaybackEntry | undefined
+  readonly #pace: Pace
+  readonly #say: (entry: PlaybackEntry) => void
+  #before: PlaybackEntry | undefined
 
-  constructor(
-    private readonly pace: Pace,
-    private readonly say: (entry: PlaybackEntry) => void,
-  ) {}
+  constructor(pace: Pace, say: (entry: PlaybackEntry) => void) {
+    this.#pace = pace
+    this.#say = say
+  }
 
   /** Plays more entries. Returns false if the playback was stopped. */
   async tell(entries: readonly PlaybackEntry[]): Promise<boolean> {
-    const { pace } = this
+    const pace = this.#pace
     for (const entry of entries) {
-      const { before } = this
+      const before = this.#before
       if (before && pace.speed !== undefined) await pace.wait(Math.min(MAX_DELAY_MS, Math.max(0, entry.time - before.time) / pace.speed))
       if (before && pace.step && !(await pace.step())) return false
-      this.say(entry)
-      this.before = entry
+      this.#say(entry)
+      this.#before = entry
     }
     return true
   }

@@ -35,23 +35,25 @@ export async function readArchivedPasses(
 }
 
 class ArchivedPassReader implements ArchiveVisitor {
+  readonly #filter: ArchivedPassFilter
+  readonly #handler: ArchivedEntryHandler
   readonly counts = { events: 0, told: 0 }
-  private entries: PlaybackEntry[] = []
-  private readonly journals = new Map<string, JournalState>()
-  private ended = false
-  private subjects: ReturnType<typeof subjectsFrom> | undefined
+  #entries: PlaybackEntry[] = []
+  readonly #journals = new Map<string, JournalState>()
+  #ended = false
+  #subjects: ReturnType<typeof subjectsFrom> | undefined
 
-  constructor(
-    private readonly filter: ArchivedPassFilter,
-    private readonly handler: ArchivedEntryHandler,
-  ) {}
+  constructor(filter: ArchivedPassFilter, handler: ArchivedEntryHandler) {
+    this.#filter = filter
+    this.#handler = handler
+  }
 
   event(event: ArchivedEvent): void {
-    this.subjects ??= subjectsFrom(event.subject)
-    const recorded = new StoredRecord(event, this.subjects)
-    if (++this.counts.events % PROGRESS_EVERY === 0) this.handler.onProgress?.(this.counts.events)
+    this.#subjects ??= subjectsFrom(event.subject)
+    const recorded = new StoredRecord(event, this.#subjects)
+    if (++this.counts.events % PROGRESS_EVERY === 0) this.#handler.onProgress?.(this.counts.events)
     const key = keyIn(recorded)
-    if (key && this.isWanted(recorded, key)) this.entries.push(this.entryOf(recorded.fact, key))
+    if (key && this.#isWanted(recorded, key)) this.#entries.push(this.#entryOf(recorded.fact, key))
   }
 
   erased(): void {
@@ -62,32 +64,32 @@ class ArchivedPassReader implements ArchiveVisitor {
   fault(): void {}
 
   async segment(): Promise<void> {
-    const { entries } = this
-    this.entries = []
+    const entries = this.#entries
+    this.#entries = []
     this.counts.told += entries.length
-    if (entries.length > 0 && !(await this.handler.onEntries(entries))) this.ended = true
+    if (entries.length > 0 && !(await this.#handler.onEntries(entries))) this.#ended = true
   }
 
   stop(): boolean {
-    return this.ended
+    return this.#ended
   }
 
   /** Selects a pass by id or session. Only its request and first step name the session, so a selected pass is remembered. */
-  private isWanted(recorded: StoredRecord, key: PassKey): boolean {
-    const { named, session } = this.filter
+  #isWanted(recorded: StoredRecord, key: PassKey): boolean {
+    const { named, session } = this.#filter
     const text = keyText(key)
-    if (this.journals.has(text)) return true
+    if (this.#journals.has(text)) return true
     const is = named.has(key) || (session !== undefined && sessionIn(recorded) === session)
-    if (is) this.journals.set(text, EMPTY_JOURNAL)
+    if (is) this.#journals.set(text, EMPTY_JOURNAL)
     return is
   }
 
-  private entryOf(fact: Fact, key: PassKey): PlaybackEntry {
+  #entryOf(fact: Fact, key: PassKey): PlaybackEntry {
     const { sequence, time } = fact
     const at = { sequence, time, pass: key.id, originator: key.originator, subagent: key.subagent }
     switch (fact.type) {
       case 'step':
-        return { ...at, kind: fact.kind, by: fact.by, ...(fact.attempt > 0 ? { attempt: fact.attempt } : {}), ...this.stepOf(fact, key) }
+        return { ...at, kind: fact.kind, by: fact.by, ...(fact.attempt > 0 ? { attempt: fact.attempt } : {}), ...this.#stepOf(fact, key) }
       case 'decision':
         return { ...at, kind: 'decision', by: fact.person, detail: `${fact.item}${fact.verdict === undefined ? '' : ` ${fact.verdict}`}` }
       case 'event':
@@ -97,10 +99,10 @@ class ArchivedPassReader implements ArchiveVisitor {
     }
   }
 
-  private stepOf(step: Extract<Fact, { type: 'step' }>, key: PassKey): Pick<PlaybackEntry, 'detail' | 'ignored'> {
+  #stepOf(step: Extract<Fact, { type: 'step' }>, key: PassKey): Pick<PlaybackEntry, 'detail' | 'ignored'> {
     const text = keyText(key)
-    const { journal, ignored } = next(this.journals.get(text) ?? EMPTY_JOURNAL, step, { id_window_ms: this.filter.id_window_ms })
-    this.journals.set(text, journal)
+    const { journal, ignored } = next(this.#journals.get(text) ?? EMPTY_JOURNAL, step, { id_window_ms: this.#filter.id_window_ms })
+    this.#journals.set(text, journal)
     const detail = step.kind === 'return' ? (step.code ?? step.status) : undefined
     return { ...(detail === undefined ? {} : { detail }), ...(ignored === undefined ? {} : { ignored }) }
   }

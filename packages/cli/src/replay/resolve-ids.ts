@@ -12,10 +12,12 @@ export interface PassIdFilter {
 
 /** Resolves ids to passes of an archive, as `findPass` does for an installation: an exact match, else the only pass whose id has that prefix. */
 export class PassIdResolver {
-  private readonly found = new Map<string, Map<string, PassKey>>()
+  readonly #by: PassIdFilter
+  readonly #found = new Map<string, Map<string, PassKey>>()
 
-  private constructor(private readonly by: PassIdFilter) {
-    for (const id of by.ids) this.found.set(id, new Map())
+  private constructor(by: PassIdFilter) {
+    this.#by = by
+    for (const id of by.ids) this.#found.set(id, new Map())
   }
 
   /** Reads the pass ids from the indexes before anything is shown. Throws ArchiveUnreadable, or Failure E042 if an id is ambiguous. */
@@ -23,32 +25,32 @@ export class PassIdResolver {
     const named = new PassIdResolver(by)
     if (by.ids.length === 0) return named
     for (const { index } of await source.entries()) {
-      for (const key of keysIn(await source.object(index))) named.see(key)
+      for (const key of keysIn(await source.object(index))) named.#see(key)
     }
-    for (const id of by.ids) named.only(id)
+    for (const id of by.ids) named.#only(id)
     return named
   }
 
   /** Number of passes that the ids name. */
   get size(): number {
-    return new Set([...this.found.keys()].map((id) => this.only(id) ?? id)).size
+    return new Set([...this.#found.keys()].map((id) => this.#only(id) ?? id)).size
   }
 
   /** True if one of the ids names the pass, which may be missing from the indexes. Throws Failure E042 if this makes an id ambiguous. */
   has(key: PassKey): boolean {
-    this.see(key)
+    this.#see(key)
     const text = keyText(key)
-    return this.by.ids.some((id) => key.id.startsWith(id) && this.only(id) === text)
+    return this.#by.ids.some((id) => key.id.startsWith(id) && this.#only(id) === text)
   }
 
-  private see(key: PassKey): void {
-    const { ids, from, to } = this.by
+  #see(key: PassKey): void {
+    const { ids, from, to } = this.#by
     if ((from ?? key.originator) !== key.originator || (to ?? key.subagent) !== key.subagent) return
-    for (const id of ids) if (key.id.startsWith(id)) this.found.get(id)?.set(keyText(key), key)
+    for (const id of ids) if (key.id.startsWith(id)) this.#found.get(id)?.set(keyText(key), key)
   }
 
-  private only(id: string): string | undefined {
-    const meant = meantBy(id, [...(this.found.get(id)?.values() ?? [])])
+  #only(id: string): string | undefined {
+    const meant = meantBy(id, [...(this.#found.get(id)?.values() ?? [])])
     if (meant.length > 1) throw ambiguousId(id, meant)
     return meant[0] && keyText(meant[0])
   }

@@ -34,48 +34,53 @@ const PROGRESS_EVERY = 4_096
 
 /** Evaluates recorded requests in order under another policy. Limits count what was recorded. */
 export class WhatIfRun implements ArchiveVisitor {
+  readonly #options: WhatIfOptions
   readonly counts: WhatIfCounts = { events: 0, decided: 0, same: 0, otherwise: 0, taken: 0, kinds: {} }
-  private readonly verifier: StreamVerifier
-  private readonly open: OpenPasses
-  private readonly counters: LimitCounters
-  private subjects: Subjects | undefined
+  readonly #verifier: StreamVerifier
+  readonly #open: OpenPasses
+  readonly #counters: LimitCounters
+  #subjects: Subjects | undefined
 
-  constructor(
-    private readonly options: WhatIfOptions,
-    subjects?: Subjects,
-  ) {
+  constructor(options: WhatIfOptions, subjects?: Subjects) {
+    this.#options = options
     const { id_window_ms } = options
-    this.subjects = subjects
-    this.open = new OpenPasses({ id_window_ms, look_after_ms: id_window_ms })
-    this.counters = new LimitCounters(() => ({ open: this.open, ready: true }), 2 * id_window_ms)
-    this.verifier = new StreamVerifier({ id_window_ms, from: 1, onFinding: () => undefined, onBegin: (beginning) => this.begin(beginning) })
+    this.#subjects = subjects
+    this.#open = new OpenPasses({ id_window_ms, look_after_ms: id_window_ms })
+    this.#counters = new LimitCounters(() => ({ open: this.#open, ready: true }), 2 * id_window_ms)
+    this.#verifier = new StreamVerifier({
+      id_window_ms,
+      from: 1,
+      onFinding: () => undefined,
+      onBegin: (beginning) => this.#begin(beginning),
+    })
   }
 
   event(event: Parameters<ArchiveVisitor['event']>[0]): void {
-    this.subjects ??= subjectsFrom(event.subject)
-    const recorded = new StoredRecord(event, this.subjects)
-    this.verifier.add(recorded)
+    this.#subjects ??= subjectsFrom(event.subject)
+    const recorded = new StoredRecord(event, this.#subjects)
+    this.#verifier.add(recorded)
     // Applied after the decision, because a pass does not count against its own limits.
-    this.open.apply(recorded.fact)
-    if (++this.counts.events % PROGRESS_EVERY === 0) this.options.onProgress?.(this.counts.events)
+    this.#open.apply(recorded.fact)
+    if (++this.counts.events % PROGRESS_EVERY === 0) this.#options.onProgress?.(this.counts.events)
   }
 
   erased(entry: ErasedDigest, pass?: PassKey): void {
-    this.verifier.erased(entry, pass)
+    this.#verifier.erased(entry, pass)
   }
 
   async segment(): Promise<void> {
-    await this.options.onSegment?.()
+    await this.#options.onSegment?.()
   }
 
   /** Damage is ignored here, because `verify` reports it. */
   fault(): void {}
 
-  private begin(beginning: FirstStep): void {
-    if (!this.isAsked(beginning)) return
-    const { counts, options } = this
+  #begin(beginning: FirstStep): void {
+    if (!this.#isAsked(beginning)) return
+    const options = this.#options
+    const { counts } = this
     counts.decided++
-    const result = whatIf(beginning, options.document, this.counters.for(beginning.step.key))
+    const result = whatIf(beginning, options.document, this.#counters.for(beginning.step.key))
     if (result.kind !== 'otherwise') {
       counts[result.kind]++
       return
@@ -88,8 +93,8 @@ export class WhatIfRun implements ArchiveVisitor {
     options.onOtherwise(otherwise)
   }
 
-  private isAsked({ asked }: FirstStep): boolean {
-    const { session, since, until } = this.options
+  #isAsked({ asked }: FirstStep): boolean {
+    const { session, since, until } = this.#options
     const { time } = asked.fact
     if ((since !== undefined && time < since) || (until !== undefined && time > until)) return false
     if (session === undefined) return true

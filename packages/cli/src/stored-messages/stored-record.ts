@@ -9,16 +9,16 @@ export class StoredRecord implements RecordedMessage {
   readonly fact: Fact
   readonly version: 'policy' | 'agent' | 'custody' | undefined
   readonly sender: string | undefined
-  private readonly headers: MessageHeaders
-  private decoded: { value: unknown } | undefined
-  private request: RequestReading | undefined
+  readonly #headers: MessageHeaders
+  #decoded: { value: unknown } | undefined
+  #request: RequestReading | undefined
 
   constructor(
     readonly event: ArchivedEvent,
     subjects: Subjects,
   ) {
-    this.headers = readHeaders(event.headers)
-    this.fact = subjects.toFact({ ...event, headers: this.headers })
+    this.#headers = readHeaders(event.headers)
+    this.fact = subjects.toFact({ ...event, headers: this.#headers })
     const parsed = this.fact.type === 'other' ? subjects.parse(event.subject) : undefined
     const kind = parsed?.kind
     this.version = kind === 'policy' || kind === 'agent' || kind === 'custody' ? kind : undefined
@@ -27,13 +27,13 @@ export class StoredRecord implements RecordedMessage {
 
   body(): unknown {
     // The body of an untrusted message is ignored.
-    this.decoded ??= { value: 'untrusted' in this.fact && this.fact.untrusted ? undefined : bodyOf(this.event.data, this.headers) }
-    return this.decoded.value
+    this.#decoded ??= { value: 'untrusted' in this.fact && this.fact.untrusted ? undefined : bodyOf(this.event.data, this.#headers) }
+    return this.#decoded.value
   }
 
   reading(): RequestReading {
-    this.request ??= this.read()
-    return this.request
+    this.#request ??= this.#read()
+    return this.#request
   }
 
   digest(): string {
@@ -41,7 +41,7 @@ export class StoredRecord implements RecordedMessage {
   }
 
   header(name: string): string | undefined {
-    return this.headers.get(name)
+    return this.#headers.get(name)
   }
 
   partFault(parts: readonly Part[]): string | undefined {
@@ -51,10 +51,10 @@ export class StoredRecord implements RecordedMessage {
     return undefined
   }
 
-  private read(): RequestReading {
+  #read(): RequestReading {
     const { fact } = this
     if (fact.type !== 'request') return { ok: false, error: { code: 'E005', message: 'it is not a request' } }
-    return parseRequest({ headers: this.headers, data: this.event.data }, fact)
+    return parseRequest({ headers: this.#headers, data: this.event.data }, fact)
   }
 }
 

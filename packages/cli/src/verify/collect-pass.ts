@@ -138,21 +138,24 @@ async function messagesOf({ bus, archive, left_out }: Sources, key: PassKey): Pr
 
 /** Bounds what is taken of one pass, since its agents may publish any number of messages. */
 class RemainingRoom {
+  readonly #subjects: Subjects
   left_out = 0
-  private readonly taken = new Map<string, { messages: number; bytes: number }>()
+  readonly #taken = new Map<string, { messages: number; bytes: number }>()
 
-  constructor(private readonly subjects: Subjects) {}
+  constructor(subjects: Subjects) {
+    this.#subjects = subjects
+  }
 
   takes(stored: StoredMessage): boolean {
-    const fact = this.subjects.toFact(stored)
+    const fact = this.#subjects.toFact(stored)
     const kind = fact.type === 'event' ? fact.kind : 'journal'
     const most = fact.type === 'event' ? KIND_LIMITS : PASS_LIMITS
-    const taken = this.taken.get(kind) ?? { messages: 0, bytes: 0 }
+    const taken = this.#taken.get(kind) ?? { messages: 0, bytes: 0 }
     if (taken.messages >= most.messages || taken.bytes + stored.data.length > most.bytes) {
       this.left_out++
       return false
     }
-    this.taken.set(kind, { messages: taken.messages + 1, bytes: taken.bytes + stored.data.length })
+    this.#taken.set(kind, { messages: taken.messages + 1, bytes: taken.bytes + stored.data.length })
     return true
   }
 }

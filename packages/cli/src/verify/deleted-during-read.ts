@@ -20,24 +20,23 @@ interface DeletedDuringReadDeps {
  * meantime is in the archive before any of it is deleted. Skipping them would miss the end of a pass whose beginning was read.
  */
 export class DeletedDuringRead {
-  private readonly tombstones: ErasedDuringRead
+  readonly #deps: DeletedDuringReadDeps
+  readonly #tombstones: ErasedDuringRead
   /** Last sealed segment that was read. */
-  private read: { k: number; events: ArchivedEvent[]; is: 'kept' | 'removed' } | undefined
+  #read: { k: number; events: ArchivedEvent[]; is: 'kept' | 'removed' } | undefined
 
-  constructor(
-    private readonly deps: DeletedDuringReadDeps,
-    from: number,
-  ) {
-    this.tombstones = new ErasedDuringRead(deps.bus, from)
+  constructor(deps: DeletedDuringReadDeps, from: number) {
+    this.#deps = deps
+    this.#tombstones = new ErasedDuringRead(deps.bus, from)
   }
 
   /** Returns the entries of a range, in order. */
   async within({ from, up_to }: ReadRange): Promise<DeletedEntry[]> {
     if (from > up_to) return []
     const found = new Map<number, DeletedEntry>()
-    for (const entry of await this.tombstones.within(from, up_to)) found.set(entry.sequence, { kind: 'erased', entry })
+    for (const entry of await this.#tombstones.within(from, up_to)) found.set(entry.sequence, { kind: 'erased', entry })
     for (let k = segmentOf(from); k <= segmentOf(up_to) && found.size < up_to - from + 1; k++) {
-      for (const event of await this.sealed(k, { from, up_to })) {
+      for (const event of await this.#sealed(k, { from, up_to })) {
         const { sequence } = event
         if (sequence >= from && sequence <= up_to && !found.has(sequence)) found.set(sequence, { kind: 'event', event })
       }
@@ -46,18 +45,18 @@ export class DeletedDuringRead {
   }
 
   /** Returns the events of a segment that was sealed in the meantime. */
-  private async sealed(k: number, { from, up_to }: ReadRange): Promise<readonly ArchivedEvent[]> {
-    if (this.read?.k !== k) {
-      const listed = await this.deps.manifest.entry(k)
+  async #sealed(k: number, { from, up_to }: ReadRange): Promise<readonly ArchivedEvent[]> {
+    if (this.#read?.k !== k) {
+      const listed = await this.#deps.manifest.entry(k)
       if (!listed) return []
-      const { read } = await readCurrentSegment(this.deps.source, listed)
-      for (const fault of read?.faults ?? []) this.deps.verification.fault(fault)
+      const { read } = await readCurrentSegment(this.#deps.source, listed)
+      for (const fault of read?.faults ?? []) this.#deps.verification.fault(fault)
       const events = (read?.frames ?? []).flatMap((frame) => (frame.kind === 'event' ? [frame.event] : []))
-      this.read = { k, events, is: read ? 'kept' : 'removed' }
+      this.#read = { k, events, is: read ? 'kept' : 'removed' }
     }
     const { first, last } = segmentRange(k)
     // Retention is so short that the segment has already been removed from the archive as well.
-    if (this.read.is === 'removed') this.deps.verification.verifier.removed({ first: Math.max(from, first), last: Math.min(up_to, last) })
-    return this.read.events
+    if (this.#read.is === 'removed') this.#deps.verification.verifier.removed({ first: Math.max(from, first), last: Math.min(up_to, last) })
+    return this.#read.events
   }
 }

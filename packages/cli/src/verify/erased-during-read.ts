@@ -8,34 +8,37 @@ import { StoredRecord } from '../stored-messages/stored-record.js'
  * them again finds those of a missing entry.
  */
 export class ErasedDuringRead {
-  private readonly custody = new CustodyLog()
-  private readonly entries = new Map<number, ErasedEntry>()
+  readonly #bus: Bus
+  readonly #from: number
+  readonly #custody = new CustodyLog()
+  readonly #entries = new Map<number, ErasedEntry>()
 
-  constructor(
-    private readonly bus: Bus,
-    private readonly from: number,
-  ) {}
+  constructor(bus: Bus, from: number) {
+    this.#bus = bus
+    this.#from = from
+  }
 
   /** Returns the entries of a range, in order. */
   async within(from: number, up_to: number): Promise<ErasedEntry[]> {
-    const found = this.known(from, up_to)
+    const found = this.#known(from, up_to)
     if (found.length === up_to - from + 1 || from > up_to) return found
-    await this.look()
-    return this.known(from, up_to)
+    await this.#look()
+    return this.#known(from, up_to)
   }
 
-  private known(from: number, up_to: number): ErasedEntry[] {
+  #known(from: number, up_to: number): ErasedEntry[] {
     const found: ErasedEntry[] = []
     for (let sequence = from; sequence <= up_to; sequence++) {
-      const entry = this.entries.get(sequence)
+      const entry = this.#entries.get(sequence)
       if (entry) found.push(entry)
     }
     return found
   }
 
   /** Reads new custody events. Concurrent calls are safe. */
-  private async look(): Promise<void> {
-    const { bus, custody } = this
+  async #look(): Promise<void> {
+    const custody = this.#custody
+    const bus = this.#bus
     const filter = bus.subjects.all('custody')
     const newest = await bus.journal.newest(filter)
     if (!newest || newest.sequence <= custody.position) return
@@ -45,7 +48,7 @@ export class ErasedDuringRead {
       const recorded = new StoredRecord(eventOf(stored), bus.subjects)
       const counted = custody.take({ sequence, time, sender: recorded.sender ?? '', body: recorded.body() })
       if (counted?.kind !== 'erased') return
-      for (const entry of entriesOf(counted.passes)) if (entry.sequence >= this.from) this.entries.set(entry.sequence, entry)
+      for (const entry of entriesOf(counted.passes)) if (entry.sequence >= this.#from) this.#entries.set(entry.sequence, entry)
     })
     await Promise.race([reader.caughtUp, reader.closed])
   }

@@ -60,13 +60,13 @@ class RuleFindings {
     if (one) {
       one.count++
       if (one.examples.length < MAX_EXAMPLES) one.examples.push(alike.example())
-    } else if (this.makeRoom(by)) {
+    } else if (this.#makeRoom(by)) {
       this.kept.push({ entry: by === '' ? entry : { ...entry, by }, by, at, alike, count: 1, examples: alike ? [alike.example()] : [] })
     }
   }
 
   /** Returns true if an entry caused by `by` may be kept. If the share is full, drops one of the agent with the most entries. */
-  private makeRoom(by: string): boolean {
+  #makeRoom(by: string): boolean {
     if (this.kept.length < MAX_KEPT) return true
     const counts = new Map<string, number>()
     for (const kept of this.kept) counts.set(kept.by, (counts.get(kept.by) ?? 0) + 1)
@@ -87,52 +87,52 @@ function reported({ entry, alike, count, examples }: Kept): FindingEntry {
 }
 
 class Shares {
-  private readonly shares = new Map<string, RuleFindings>()
-  private at = 0
+  readonly #shares = new Map<string, RuleFindings>()
+  #at = 0
 
   add(entry: FindingEntry, grouping: Grouping, name = entry.rule): void {
-    const share = this.shares.get(name) ?? new RuleFindings()
-    this.shares.set(name, share)
-    share.add(entry, this.at++, grouping)
+    const share = this.#shares.get(name) ?? new RuleFindings()
+    this.#shares.set(name, share)
+    share.add(entry, this.#at++, grouping)
   }
 
   get count(): number {
-    return [...this.shares.values()].reduce((sum, { count }) => sum + count, 0)
+    return [...this.#shares.values()].reduce((sum, { count }) => sum + count, 0)
   }
 
   counted(name: string): number {
-    return this.shares.get(name)?.count ?? 0
+    return this.#shares.get(name)?.count ?? 0
   }
 
   get entries(): FindingEntry[] {
-    const kept = [...this.shares.values()].flatMap((share) => share.kept)
+    const kept = [...this.#shares.values()].flatMap((share) => share.kept)
     return kept.sort((one, other) => one.at - other.at).map(reported)
   }
 }
 
 /** Collects findings in stream order. */
 export class Findings {
-  private readonly faulty = new Shares()
-  private readonly noted = new Shares()
+  readonly #faulty = new Shares()
+  readonly #noted = new Shares()
 
   get faults(): FindingEntry[] {
-    return this.faulty.entries
+    return this.#faulty.entries
   }
 
   get faultCount(): number {
-    return this.faulty.count
+    return this.#faulty.count
   }
 
   get remarks(): FindingEntry[] {
-    return this.noted.entries
+    return this.#noted.entries
   }
 
   get remarkCount(): number {
-    return this.noted.count
+    return this.#noted.count
   }
 
   get untrusted(): number {
-    return this.noted.counted('trust')
+    return this.#noted.counted('trust')
   }
 
   archive({ k, sequence, pass, what }: ArchiveFault): void {
@@ -150,16 +150,16 @@ export class Findings {
   }
 
   remark(entry: FindingEntry, grouping: Grouping = {}): void {
-    this.noted.add(entry, grouping)
+    this.#noted.add(entry, grouping)
   }
 
   fault(entry: FindingEntry, grouping: Grouping = {}): void {
-    this.faulty.add(entry, grouping)
+    this.#faulty.add(entry, grouping)
   }
 
   /** Reports that the chain does not pass through the expected value. Has its own share, so that other findings cannot displace it. */
   unexpected(what: string): void {
-    this.faulty.add({ rule: 'chain', what }, {}, 'expected')
+    this.#faulty.add({ rule: 'chain', what }, {}, 'expected')
   }
 }
 

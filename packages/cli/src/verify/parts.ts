@@ -33,56 +33,58 @@ interface PartReference {
 
 /** Checks the parts that steps reference. A part that several steps reference is read once. */
 export class ReferencedParts {
+  readonly #look: LookUpPart
+  readonly #findings: Pick<Findings, 'fault' | 'remark'>
   readonly counts: PartCounts = { whole: 0, gone: 0, elsewhere: 0 }
-  private readonly whole = new Set<string>()
-  private waiting: PartReference[] = []
+  readonly #whole = new Set<string>()
+  #waiting: PartReference[] = []
 
-  constructor(
-    private readonly look: LookUpPart,
-    private readonly findings: Pick<Findings, 'fault' | 'remark'>,
-  ) {}
+  constructor(look: LookUpPart, findings: Pick<Findings, 'fault' | 'remark'>) {
+    this.#look = look
+    this.#findings = findings
+  }
 
   /** Queues the parts of a step for `settle`: for a work step the worker's input, for a return its large artifacts. */
   see(recorded: RecordedMessage): void {
     const { fact } = recorded
     if (fact.type !== 'step') return
-    for (const named of referencedParts(recorded)) this.waiting.push({ step: fact, named })
+    for (const named of referencedParts(recorded)) this.#waiting.push({ step: fact, named })
   }
 
   /** True if the pending parts must be checked before more messages are read. */
   get isMany(): boolean {
-    return this.waiting.length >= MAX_PENDING_PARTS
+    return this.#waiting.length >= MAX_PENDING_PARTS
   }
 
   /** Checks all pending parts. */
   async settle(): Promise<void> {
-    const { waiting } = this
-    this.waiting = []
+    const waiting = this.#waiting
+    this.#waiting = []
     let at = 0
     const runner = async () => {
-      for (let next = waiting[at++]; next; next = waiting[at++]) await this.check(next)
+      for (let next = waiting[at++]; next; next = waiting[at++]) await this.#check(next)
     }
     await Promise.all(Array.from({ length: Math.min(CONCURRENCY, waiting.length) }, runner))
   }
 
-  private async check(one: PartReference): Promise<void> {
+  async #check(one: PartReference): Promise<void> {
     const { step, named } = one
     const foreign = foreignOwner(step, named)
-    if (foreign) return this.say('fault', one, foreign)
+    if (foreign) return this.#say('fault', one, foreign)
     const name = `${named.owner} ${named.hash} ${named.size}`
-    const found = this.whole.has(name) ? 'whole' : await this.look(named, step)
-    if (found === 'whole' && this.whole.size < MAX_KNOWN_PARTS) this.whole.add(name)
+    const found = this.#whole.has(name) ? 'whole' : await this.#look(named, step)
+    if (found === 'whole' && this.#whole.size < MAX_KNOWN_PARTS) this.#whole.add(name)
     if (typeof found === 'string') {
       this.counts[found]++
       return
     }
-    if ('fault' in found) return this.say('fault', one, found.fault)
+    if ('fault' in found) return this.#say('fault', one, found.fault)
     this.counts.gone++
-    this.say('remark', one, found.remark)
+    this.#say('remark', one, found.remark)
   }
 
   /** Groups the findings of one agent: it can reference any number of parts, in buckets whose contents it controls. */
-  private say(severity: 'fault' | 'remark', { step, named }: PartReference, that: string): void {
+  #say(severity: 'fault' | 'remark', { step, named }: PartReference, that: string): void {
     const { name, owner } = named
     const by = step.kind === 'return' ? step.by : step.key.originator
     const pass = keyText(step.key)
@@ -95,7 +97,7 @@ export class ReferencedParts {
     const whose = owner === by ? `parts of ${owner}` : `parts that ${by} refers to`
     const all = (count: number) => `${count} ${whose} ${that.replace(/^is /, 'are ')}`
     const example = () => `${JSON.stringify(name)}${owner === by ? '' : ` of ${owner}`} in sequence ${step.sequence} (${pass})`
-    this.findings[severity](entry, { by, alike: { kind: `${whose} ${that}`, all, example } })
+    this.#findings[severity](entry, { by, alike: { kind: `${whose} ${that}`, all, example } })
   }
 }
 
@@ -156,26 +158,29 @@ const MAX_MISSED_PARTS = 1_000
 
 /** Lists each agent's bucket once, so that a missing part needs no request. */
 export class PartBuckets {
-  private readonly lists = new Map<string, Promise<ReadonlySet<string> | undefined>>()
-  private readonly misses = new Map<string, number>()
+  readonly #store: Pick<PartStore, 'list'>
+  readonly #lists = new Map<string, Promise<ReadonlySet<string> | undefined>>()
+  readonly #misses = new Map<string, number>()
 
-  constructor(private readonly store: Pick<PartStore, 'list'>) {}
+  constructor(store: Pick<PartStore, 'list'>) {
+    this.#store = store
+  }
 
   /**
    * Returns true if a part is certainly not in its bucket. The bucket is listed after the messages that reference it were stored, and parts are
    * stored before their messages.
    */
   async lacks({ owner = '', hash }: Part): Promise<boolean | 'not checked'> {
-    const listing = this.lists.get(owner) ?? this.store.list(owner, MAX_LISTED_PARTS)
-    this.lists.set(owner, listing)
+    const listing = this.#lists.get(owner) ?? this.#store.list(owner, MAX_LISTED_PARTS)
+    this.#lists.set(owner, listing)
     const listed = await listing
     if (listed) return !listed.has(partToken(hash))
-    return (this.misses.get(owner) ?? 0) >= MAX_MISSED_PARTS ? 'not checked' : false
+    return (this.#misses.get(owner) ?? 0) >= MAX_MISSED_PARTS ? 'not checked' : false
   }
 
   /** Records that a part was looked up and is missing. */
   missed({ owner = '' }: Part): void {
-    this.misses.set(owner, (this.misses.get(owner) ?? 0) + 1)
+    this.#misses.set(owner, (this.#misses.get(owner) ?? 0) + 1)
   }
 }
 

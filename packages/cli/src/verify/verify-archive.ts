@@ -68,21 +68,20 @@ interface FinishOptions {
 
 /** Checks entries against the rules and the chain while they are read. */
 export class Verification implements ArchiveVisitor {
+  readonly #options: VerifyOptions
   readonly findings = new Findings()
   readonly verifier: StreamVerifier
   /** True if the chain passed through the expected value. A value reported for a segment that was still open is in the middle of it. */
   met = false
   readonly parts: ReferencedParts | undefined
-  private readonly removals: RemovalChecker
-  private subjects: Subjects | undefined
+  readonly #removals: RemovalChecker
+  #subjects: Subjects | undefined
 
-  constructor(
-    private readonly options: VerifyOptions,
-    subjects?: Subjects,
-  ) {
-    this.subjects = subjects
+  constructor(options: VerifyOptions, subjects?: Subjects) {
+    this.#options = options
+    this.#subjects = subjects
     this.parts = options.parts && new ReferencedParts(options.parts, this.findings)
-    this.removals = new RemovalChecker({
+    this.#removals = new RemovalChecker({
       whole: ((options.from ?? 1) <= 1 || options.early === true) && !options.selection,
       ends: options.early ? 'now' : 'saved',
     })
@@ -97,10 +96,10 @@ export class Verification implements ArchiveVisitor {
   }
 
   event(event: ArchivedEvent): Promise<void> | undefined {
-    const recorded = this.recorded(event)
+    const recorded = this.#recorded(event)
     this.verifier.add(recorded)
-    this.removals.see(recorded)
-    this.told()
+    this.#removals.see(recorded)
+    this.#told()
     return this.parts?.isMany ? this.parts.settle() : undefined
   }
 
@@ -110,34 +109,34 @@ export class Verification implements ArchiveVisitor {
 
   erased(entry: ErasedDigest, pass?: PassKey): void {
     this.verifier.erased(entry, pass)
-    this.told()
+    this.#told()
   }
 
   removed(told: RemovedSegmentEntry): void {
     this.verifier.removed(told)
-    this.removals.take(told)
+    this.#removals.take(told)
   }
 
   /** Reports what is missing although it existed when reading began, and what was removed although it had to be kept. */
-  finish({ now = this.options.now ?? Date.now(), read_at, begins }: FinishOptions = {}): void {
+  finish({ now = this.#options.now ?? Date.now(), read_at, begins }: FinishOptions = {}): void {
     this.verifier.finish(read_at)
-    for (const { severity, k, what } of this.removals.faults(now, begins?.k))
+    for (const { severity, k, what } of this.#removals.faults(now, begins?.k))
       this.findings[severity]({ segment: k, rule: 'retention', what })
   }
 
   /** Takes policy versions and custody events of the stream, before anything else. */
   early(event: ArchivedEvent): void {
-    this.removals.hear(this.recorded(event))
+    this.#removals.hear(this.#recorded(event))
   }
 
   /** Number of removed segments without a removal event. */
   get untold(): number {
-    return this.removals.untold
+    return this.#removals.untold
   }
 
-  private recorded(event: ArchivedEvent): StoredRecord {
-    this.subjects ??= subjectsFrom(event.subject)
-    return new StoredRecord(event, this.subjects)
+  #recorded(event: ArchivedEvent): StoredRecord {
+    this.#subjects ??= subjectsFrom(event.subject)
+    return new StoredRecord(event, this.#subjects)
   }
 
   fault(fault: ArchiveFault): void {
@@ -145,7 +144,7 @@ export class Verification implements ArchiveVisitor {
   }
 
   chain(before: string, digests: readonly Uint8Array[]): void {
-    const { expect } = this.options
+    const { expect } = this.#options
     if (expect === undefined || this.met) return
     const chain = new Chain(Buffer.from(before, 'hex'))
     this.met = digests.some((digest) => {
@@ -154,9 +153,9 @@ export class Verification implements ArchiveVisitor {
     })
   }
 
-  private told(): void {
+  #told(): void {
     const { messages } = this.verifier.counts
-    if (messages % PROGRESS_EVERY === 0) this.options.onProgress?.(messages)
+    if (messages % PROGRESS_EVERY === 0) this.#options.onProgress?.(messages)
   }
 }
 

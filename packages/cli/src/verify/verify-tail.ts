@@ -53,105 +53,108 @@ export async function verifyTail(deps: VerifyTailDeps, { from, up_to, chained, u
 
 /** Collects the sequences that were not read. */
 class Gaps {
-  private readonly found: ReadRange[] = []
+  #expected: number
+  readonly #found: ReadRange[] = []
 
-  constructor(private expected: number) {}
+  constructor(expected: number) {
+    this.#expected = expected
+  }
 
   see(sequence: number): void {
-    if (sequence > this.expected) this.found.push({ from: this.expected, up_to: sequence - 1 })
-    this.expected = sequence + 1
+    if (sequence > this.#expected) this.#found.push({ from: this.#expected, up_to: sequence - 1 })
+    this.#expected = sequence + 1
   }
 
   until(last: number): readonly ReadRange[] {
     this.see(last + 1)
-    return this.found
+    return this.#found
   }
 }
 
 class Tail {
-  private readonly left: DeletedDuringRead
-  private readonly gaps: Gaps
-  private readonly chained: boolean
-  private expected: number
-  private chain_before: string
-  private chain: Chain
-  private buffer: SegmentBuffer | undefined
-  private sequence = 0
-  private digests: Uint8Array[] = []
+  readonly #deps: VerifyTailDeps
+  readonly #left: DeletedDuringRead
+  readonly #gaps: Gaps
+  readonly #chained: boolean
+  #expected: number
+  #chain_before: string
+  #chain: Chain
+  #buffer: SegmentBuffer | undefined
+  #sequence = 0
+  #digests: Uint8Array[] = []
 
-  constructor(
-    private readonly deps: VerifyTailDeps,
-    { from, chained, gaps }: { from: number; chained: boolean; gaps: Gaps },
-  ) {
-    this.left = new DeletedDuringRead(deps, from)
-    this.gaps = gaps
-    this.chained = chained
-    this.expected = from
-    this.chain_before = deps.walked.newest?.chain_after ?? GENESIS_HEX
-    this.chain = new Chain(Buffer.from(this.chain_before, 'hex'))
+  constructor(deps: VerifyTailDeps, { from, chained, gaps }: { from: number; chained: boolean; gaps: Gaps }) {
+    this.#deps = deps
+    this.#left = new DeletedDuringRead(deps, from)
+    this.#gaps = gaps
+    this.#chained = chained
+    this.#expected = from
+    this.#chain_before = deps.walked.newest?.chain_after ?? GENESIS_HEX
+    this.#chain = new Chain(Buffer.from(this.#chain_before, 'hex'))
   }
 
   async event(event: ArchivedEvent): Promise<void> {
-    await this.before(event.sequence)
-    await this.judge(event)
+    await this.#before(event.sequence)
+    await this.#judge(event)
   }
 
   async end(up_to: number): Promise<void> {
-    await this.before(up_to + 1)
-    await this.seal()
+    await this.#before(up_to + 1)
+    await this.#seal()
   }
 
   /** Handles entries that were deleted in the meantime. */
-  private async before(next: number): Promise<void> {
-    if (this.expected < next) {
-      for (const left of await this.left.within({ from: this.expected, up_to: next - 1 })) {
-        if (left.kind === 'event') await this.judge(left.event)
+  async #before(next: number): Promise<void> {
+    if (this.#expected < next) {
+      for (const left of await this.#left.within({ from: this.#expected, up_to: next - 1 })) {
+        if (left.kind === 'event') await this.#judge(left.event)
         else {
-          ;(await this.take(left.entry)).addErased(left.entry)
-          this.deps.verification.erased(left.entry)
+          ;(await this.#take(left.entry)).addErased(left.entry)
+          this.#deps.verification.erased(left.entry)
         }
       }
     }
-    this.expected = next + 1
+    this.#expected = next + 1
   }
 
-  private async judge(event: ArchivedEvent): Promise<void> {
-    const { bus, verification } = this.deps
-    const buffer = await this.take({ ...event, digest: encodeFrame(event).digest })
+  async #judge(event: ArchivedEvent): Promise<void> {
+    const { bus, verification } = this.#deps
+    const buffer = await this.#take({ ...event, digest: encodeFrame(event).digest })
     const stored = storedOf(event)
     buffer.add(stored, bus.subjects.toFact(stored), undefined)
     await verification.event(event)
   }
 
-  private async take({ sequence, digest }: ErasedEntry): Promise<SegmentBuffer> {
+  async #take({ sequence, digest }: ErasedEntry): Promise<SegmentBuffer> {
     const k = segmentOf(sequence)
-    if (this.buffer?.k !== k) {
-      await this.seal()
-      this.buffer = new SegmentBuffer(k, this.deps.saved ? undefined : 0)
+    if (this.#buffer?.k !== k) {
+      await this.#seal()
+      this.#buffer = new SegmentBuffer(k, this.#deps.saved ? undefined : 0)
     }
-    this.sequence = sequence
-    this.gaps.see(sequence)
-    this.chain.add(digest)
-    this.digests.push(digest)
-    return this.buffer
+    this.#sequence = sequence
+    this.#gaps.see(sequence)
+    this.#chain.add(digest)
+    this.#digests.push(digest)
+    return this.#buffer
   }
 
-  private async seal(): Promise<void> {
-    const { buffer, chain_before } = this
-    const { saved, verification, walked } = this.deps
+  async #seal(): Promise<void> {
+    const chain_before = this.#chain_before
+    const buffer = this.#buffer
+    const { saved, verification, walked } = this.#deps
     if (!buffer) return
-    const value = this.chain.end()
+    const value = this.#chain.end()
     if (saved) {
       const { entry, object, index } = await sealInMemory(buffer, { chain_before })
       await saved.add(entry, { object, index })
     }
     await verification.segment()
-    verification.chain(chain_before, this.digests)
-    this.digests = []
-    this.chain_before = value
-    this.chain = new Chain(Buffer.from(value, 'hex'))
-    if (!this.chained) return
-    walked.head = { sequence: this.sequence, hash: value }
+    verification.chain(chain_before, this.#digests)
+    this.#digests = []
+    this.#chain_before = value
+    this.#chain = new Chain(Buffer.from(value, 'hex'))
+    if (!this.#chained) return
+    walked.head = { sequence: this.#sequence, hash: value }
     walked.values.push(walked.head)
   }
 }

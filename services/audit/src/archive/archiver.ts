@@ -57,23 +57,25 @@ const GAP_CONCURRENCY = 16
  * chain value. So there is no gap and no duplicate (I3).
  */
 export class Archiver {
-  private current: SegmentBuffer
-  private sealing: Promise<void> = Promise.resolve()
-  private waiting = 0
-  private readonly full = new Set<SegmentBuffer>()
-  private stopped = false
+  readonly #deps: ArchiverDeps
+  readonly #options: ArchiverOptions
+  #current: SegmentBuffer
+  #sealing: Promise<void> = Promise.resolve()
+  #waiting = 0
+  readonly #full = new Set<SegmentBuffer>()
+  #stopped = false
   /**
    * True if a segment was given up at shutdown, or if the stream lost the messages it was built from: later segments could not continue its chain.
    */
-  private broken = false
-  private last: ManifestEntry | undefined
+  #broken = false
+  #last: ManifestEntry | undefined
   /**
    * The replica that sealed the last segment seals the next one immediately. The others wait for its manifest entry first, because objects that they
    * write would be wasted.
    */
-  private turn: 'mine' | 'theirs' = 'mine'
+  #turn: 'mine' | 'theirs' = 'mine'
   /** Segments for which this process may have stored an object although another replica may own the manifest entry. */
-  private readonly stored = new Set<number>()
+  readonly #stored = new Set<number>()
   segments = 0
   /** Sequence and time of the last message taken. */
   position = 0
@@ -83,24 +85,22 @@ export class Archiver {
   /** Called when the stream has messages that the reader did not deliver: the audit must then restart from the beginning. */
   onMissed: (what: string) => void = () => undefined
 
-  constructor(
-    private readonly deps: ArchiverDeps,
-    private readonly options: ArchiverOptions,
-    start: { newest: ManifestEntry | undefined; from: number },
-  ) {
-    this.last = start.newest
-    this.current = this.begin(segmentOf(start.from))
+  constructor(deps: ArchiverDeps, options: ArchiverOptions, start: { newest: ManifestEntry | undefined; from: number }) {
+    this.#deps = deps
+    this.#options = options
+    this.#last = start.newest
+    this.#current = this.#begin(segmentOf(start.from))
     this.position = start.from - 1
   }
 
   /** First sequence of the segment that is being filled. */
   get from(): number {
-    return segmentRange(this.current.k).first
+    return segmentRange(this.#current.k).first
   }
 
   /** True while a segment waits to be sealed. */
   get busy(): boolean {
-    return this.waiting > 0
+    return this.#waiting > 0
   }
 
   /**
@@ -108,24 +108,24 @@ export class Archiver {
    * to them later. A replica may have sealed k already.
    */
   unsealed(): (key: PassKey, k: number) => boolean {
-    const buffers = [...this.full, this.current]
+    const buffers = [...this.#full, this.#current]
     return (key, k) => buffers.some((buffer) => buffer.k > k && buffer.index.has(keyText(key)))
   }
 
   /** Returns the index rows of the unsealed segments. */
   unsealedRows(): IndexedPass[] {
-    return [...this.full, this.current].flatMap(({ index }) => [...index.rows()])
+    return [...this.#full, this.#current].flatMap(({ index }) => [...index.rows()])
   }
 
   /** Returns the sequences of a pass in the unsealed segments. */
   unsealedOf(key: PassKey): number[] {
     const text = keyText(key)
-    return [...this.full, this.current].flatMap(({ index }) => index.sequencesOf(text))
+    return [...this.#full, this.#current].flatMap(({ index }) => index.sequencesOf(text))
   }
 
   /** True if a message in an unsealed segment refers to a large part. Erased messages are ignored. */
   refersTo(part: string, erased?: { has(sequence: number): boolean }): boolean {
-    return [...this.full, this.current].some(({ index }) => index.refersTo(part, erased))
+    return [...this.#full, this.#current].some(({ index }) => index.refersTo(part, erased))
   }
 
   /** Adds the next message. Returns a promise if the reader must wait until segments are sealed. */
@@ -135,74 +135,74 @@ export class Archiver {
       this.position = stored.sequence
       this.time = stored.time
     }
-    if (k < this.current.k) return undefined
+    if (k < this.#current.k) return undefined
     let busy: Promise<void> | undefined
-    while (k > this.current.k) busy = this.seal() ?? busy
-    this.current.add(stored, passNamedBy(stored, fact), session)
-    if (stored.sequence === segmentRange(k).last) busy = this.seal() ?? busy
+    while (k > this.#current.k) busy = this.#seal() ?? busy
+    this.#current.add(stored, passNamedBy(stored, fact), session)
+    if (stored.sequence === segmentRange(k).last) busy = this.#seal() ?? busy
     return busy
   }
 
   /** Seals every segment that ends at or before `sequence`, even if messages at its end were deleted. */
   sealTo(sequence: number): void {
-    while (this.current.k < segmentOf(sequence + 1)) void this.seal()
+    while (this.#current.k < segmentOf(sequence + 1)) void this.#seal()
   }
 
   /** Stops sealing, because the stream no longer holds what was read. */
   abandon(): void {
-    this.stopped = true
-    this.broken = true
+    this.#stopped = true
+    this.#broken = true
   }
 
   /** Waits for the segments that are being sealed. The open segment is not sealed; its messages are still in the stream. */
   async drain(): Promise<void> {
-    this.stopped = true
-    await this.sealing
+    this.#stopped = true
+    await this.#sealing
   }
 
-  private begin(k: number): SegmentBuffer {
-    return new SegmentBuffer(k, this.options.buffer_bytes)
+  #begin(k: number): SegmentBuffer {
+    return new SegmentBuffer(k, this.#options.buffer_bytes)
   }
 
-  private seal(): Promise<void> | undefined {
-    const full = this.current
-    this.current = this.begin(full.k + 1)
-    this.full.add(full)
-    this.waiting++
-    this.sealing = this.sealing.then(() => this.untilSealed(full))
-    return this.waiting > MAX_WAITING || !full.buffered ? this.sealing : undefined
+  #seal(): Promise<void> | undefined {
+    const full = this.#current
+    this.#current = this.#begin(full.k + 1)
+    this.#full.add(full)
+    this.#waiting++
+    this.#sealing = this.#sealing.then(() => this.#untilSealed(full))
+    return this.#waiting > MAX_WAITING || !full.buffered ? this.#sealing : undefined
   }
 
-  private async untilSealed(buffer: SegmentBuffer): Promise<void> {
-    while (!this.broken) {
+  async #untilSealed(buffer: SegmentBuffer): Promise<void> {
+    while (!this.#broken) {
       try {
-        this.last = await this.sealOnce(buffer)
-        this.deps.custody.forget(buffer.k)
-        this.full.delete(buffer)
-        this.waiting--
+        this.#last = await this.#sealOnce(buffer)
+        this.#deps.custody.forget(buffer.k)
+        this.#full.delete(buffer)
+        this.#waiting--
         this.trouble = undefined
         return
       } catch (error) {
-        this.deps.log.warn({ segment: buffer.k, err: error }, 'segment not sealed')
+        this.#deps.log.warn({ segment: buffer.k, err: error }, 'segment not sealed')
         this.trouble = `segment ${buffer.k} is not sealed: ${error instanceof Error ? error.message : String(error)}`
-        this.broken = this.stopped
-        if (this.broken) return
-        await new Promise<void>((done) => this.deps.clock.after(RETRY_DELAY_MS, done))
+        this.#broken = this.#stopped
+        if (this.#broken) return
+        await new Promise<void>((done) => this.#deps.clock.after(RETRY_DELAY_MS, done))
       }
     }
   }
 
-  private async sealOnce(buffer: SegmentBuffer): Promise<ManifestEntry> {
-    const { bus, manifest, objects, log, needed, custody } = this.deps
-    const { compression } = this.options
+  async #sealOnce(buffer: SegmentBuffer): Promise<ManifestEntry> {
+    const { bus, manifest, objects, log, needed, custody } = this.#deps
+    const { compression } = this.#options
     const { k } = buffer
-    const sealed = await this.sealedByAnother(k)
-    const object = this.objectName(k, 'frames')
-    const index = this.objectName(k, 'index')
-    if (sealed) return await this.yieldTo({ k, object, index })
-    await this.compareGaps(buffer)
-    this.stored.add(k)
-    const chain_before = this.last?.chain_after ?? Buffer.from(GENESIS).toString('hex')
+    const sealed = await this.#sealedByAnother(k)
+    const object = this.#objectName(k, 'frames')
+    const index = this.#objectName(k, 'index')
+    if (sealed) return await this.#yieldTo({ k, object, index })
+    await this.#compareGaps(buffer)
+    this.#stored.add(k)
+    const chain_before = this.#last?.chain_after ?? Buffer.from(GENESIS).toString('hex')
     const erased = new Map(await custody.erasedIn(k))
     const pack = { name: object, chain_before, compression, erased }
     const whole = erased.size > 0 && buffer.buffered ? buffer.erase(erased) : buffer
@@ -217,25 +217,25 @@ export class Archiver {
       await objects.delete(index, 'overwrite')
       throw new Error('entries of it were erased in the meantime')
     }
-    if (this.broken) throw new Error('the stream lost the messages of this segment')
+    if (this.#broken) throw new Error('the stream lost the messages of this segment')
     const resume = Math.min(needed() ?? Number.POSITIVE_INFINITY, segmentRange(k).last + 1)
     const entry: ManifestEntry = { v: 1, k, object, index, compression, ...packed, index_sha256: sha256(indexed), chain_before, resume }
     if (await manifest.claim(entry)) {
       this.segments++
-      this.turn = 'mine'
-      this.stored.delete(k)
+      this.#turn = 'mine'
+      this.#stored.delete(k)
       log.debug({ segment: k, events: packed.count, bytes: packed.size, resume }, 'segment sealed')
       return entry
     }
-    return await this.yieldTo(entry)
+    return await this.#yieldTo(entry)
   }
 
   /**
    * Compares the gaps in what was read with the stream's leader. Every replica serves readers from its own copy, and one that was disconnected for a
    * while can lack messages without noticing (docs/quality/chaos-report.md#what-runs-found). They would be missing from the archive for good.
    */
-  private async compareGaps({ k, gaps }: SegmentBuffer): Promise<void> {
-    const missed = await mapInBatches(gaps, ({ from, to }) => this.missedIn(from, to), GAP_CONCURRENCY)
+  async #compareGaps({ k, gaps }: SegmentBuffer): Promise<void> {
+    const missed = await mapInBatches(gaps, ({ from, to }) => this.#missedIn(from, to), GAP_CONCURRENCY)
     const sequence = missed.find((one) => one !== undefined)
     if (sequence === undefined) return
     const what = `segment ${k} was read without message ${sequence}, which is in the stream: the replica that was read lacks it`
@@ -243,38 +243,38 @@ export class Archiver {
     throw new Error(what)
   }
 
-  private async missedIn(from: number, to: number): Promise<number | undefined> {
-    const next = await this.deps.bus.journal.first('>', from)
+  async #missedIn(from: number, to: number): Promise<number | undefined> {
+    const next = await this.#deps.bus.journal.first('>', from)
     return next && next.sequence <= to ? next.sequence : undefined
   }
 
-  private async sealedByAnother(k: number): Promise<ManifestEntry | undefined> {
-    const { manifest, clock } = this.deps
-    for (let looks = this.turn === 'mine' ? 1 : MAX_CHECKS; ; looks--) {
+  async #sealedByAnother(k: number): Promise<ManifestEntry | undefined> {
+    const { manifest, clock } = this.#deps
+    for (let looks = this.#turn === 'mine' ? 1 : MAX_CHECKS; ; looks--) {
       const sealed = await manifest.entry(k)
-      if (sealed || looks === 1 || this.stopped) return sealed
+      if (sealed || looks === 1 || this.#stopped) return sealed
       await new Promise<void>((done) => clock.after(CHECK_INTERVAL_MS, done))
     }
   }
 
   /** Handles a manifest entry that is taken: by another replica, or by our own claim whose answer was lost. */
-  private async yieldTo(ours: Pick<ManifestEntry, 'k' | 'object' | 'index'>): Promise<ManifestEntry> {
-    const { manifest, objects, log } = this.deps
+  async #yieldTo(ours: Pick<ManifestEntry, 'k' | 'object' | 'index'>): Promise<ManifestEntry> {
+    const { manifest, objects, log } = this.#deps
     const theirs = await manifest.entry(ours.k)
     if (!theirs) throw new Error(`manifest entry of segment ${ours.k} disappeared`)
     if (theirs.object === ours.object) return theirs
-    this.turn = 'theirs'
-    if (!this.stored.has(ours.k)) return theirs
+    this.#turn = 'theirs'
+    if (!this.#stored.has(ours.k)) return theirs
     // Overwritten on disk, because a later erasure of its messages would not find an unreferenced object.
     await objects.delete(ours.object, 'overwrite')
     await objects.delete(ours.index, 'overwrite')
-    this.stored.delete(ours.k)
+    this.#stored.delete(ours.k)
     log.debug({ segment: ours.k }, 'segment was sealed by a replica')
     return theirs
   }
 
-  private objectName(k: number, what: 'frames' | 'index'): string {
-    return `${segmentName(k)}.${this.options.instance}.${what}`
+  #objectName(k: number, what: 'frames' | 'index'): string {
+    return `${segmentName(k)}.${this.#options.instance}.${what}`
   }
 }
 

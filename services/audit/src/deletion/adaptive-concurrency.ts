@@ -20,19 +20,19 @@ const SAMPLE_WEIGHT = 1 / 2
  * the server is the bottleneck, more of them would only delay other clients.
  */
 export class AdaptiveConcurrency {
-  private mean = INITIAL_LATENCY_MS
+  #mean = INITIAL_LATENCY_MS
 
   /** Adds the latency of a call that is not a deletion. */
   recordLatency(ms: number): void {
-    this.mean += (ms - this.mean) * SAMPLE_WEIGHT
+    this.#mean += (ms - this.#mean) * SAMPLE_WEIGHT
   }
 
   /** Resets the mean after a failure, because the current latency is unknown. */
   restart(): void {
-    this.mean = INITIAL_LATENCY_MS
+    this.#mean = INITIAL_LATENCY_MS
   }
 
   get concurrency(): number {
-    return Math.min(MAX_CONCURRENCY, Math.max(MIN_CONCURRENCY, Math.ceil((TARGET_PER_SECOND * this.mean) / 1_000)))
+    return Math.min(MAX_CONCURRENCY, Math.max(MIN_CONCURRENCY, Math.ceil((TARGET_PER_SECOND * this.#mean) / 1_000)))
   }
 }

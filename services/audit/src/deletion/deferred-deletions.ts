@@ -18,40 +18,43 @@ interface SegmentCounts {
 
 /** Passes and advisories that could not be deleted yet from otherwise processed segments. Stored in the bucket, and in memory up to a limit. */
 export class DeferredDeletions {
-  private readonly segments = new Map<number, SegmentCounts>()
-  private kept = 0
+  readonly #state: Pick<DeletionState, 'deferred' | 'deferredIn' | 'defer'>
+  readonly #most: number
+  readonly #most_letters: number
+  readonly #segments = new Map<number, SegmentCounts>()
+  #kept = 0
   /** Segment below which the next segments that are not in memory are read. */
-  private turn = Number.POSITIVE_INFINITY
+  #turn = Number.POSITIVE_INFINITY
 
-  constructor(
-    private readonly state: Pick<DeletionState, 'deferred' | 'deferredIn' | 'defer'>,
-    private readonly most = MAX_IN_MEMORY,
-    private readonly most_letters = MAX_DEAD_LETTERS,
-  ) {}
+  constructor(state: Pick<DeletionState, 'deferred' | 'deferredIn' | 'defer'>, most = MAX_IN_MEMORY, most_letters = MAX_DEAD_LETTERS) {
+    this.#state = state
+    this.#most = most
+    this.#most_letters = most_letters
+  }
 
   /** Number of deferred passes and advisories. */
   get size(): number {
     let size = 0
-    for (const { passes, advisories } of this.segments.values()) size += passes + advisories
+    for (const { passes, advisories } of this.#segments.values()) size += passes + advisories
     return size
   }
 
   /** Returns the deferred passes (as `keyText`) that are in memory. */
   texts(): Set<string> {
-    const passes = [...this.segments.values()].flatMap(({ kept }) => kept?.passes ?? [])
+    const passes = [...this.#segments.values()].flatMap(({ kept }) => kept?.passes ?? [])
     return new Set(passes.map(({ key }) => keyText(key)))
   }
 
   /** Loads the items that another process left in the bucket. */
   async load(): Promise<void> {
-    this.segments.clear()
-    this.kept = 0
-    for await (const [k, waiting] of this.state.deferred()) this.note(k, waiting)
+    this.#segments.clear()
+    this.#kept = 0
+    for await (const [k, waiting] of this.#state.deferred()) this.#note(k, waiting)
   }
 
   async put(k: number, waiting: DeferredSegment): Promise<void> {
-    await this.state.defer(k, waiting)
-    this.note(k, waiting)
+    await this.#state.defer(k, waiting)
+    this.#note(k, waiting)
   }
 
   /**
@@ -59,7 +62,7 @@ export class DeferredDeletions {
    * when their segment is read.
    */
   async removePasses(texts: ReadonlySet<string>): Promise<void> {
-    for (const [k, { kept }] of [...this.segments]) {
+    for (const [k, { kept }] of [...this.#segments]) {
       const still = kept?.passes.filter(({ key }) => !texts.has(keyText(key)))
       if (kept && still && still.length < kept.passes.length) await this.put(k, { passes: still, advisories: kept.advisories })
     }
@@ -70,45 +73,45 @@ export class DeferredDeletions {
    * beyond their originator's share. Each originator keeps its newest ones, so one with many takes no room from the others.
    */
   async *due(): AsyncGenerator<{ k: number; waiting: DeferredSegment; crowded: ReadonlySet<DeferredPass> }> {
-    const share = this.shareOfLetters()
+    const share = this.#shareOfLetters()
     const newer = new Map<string, number>()
-    const read = this.turns()
-    for (const [k, counted] of this.inOrder()) {
-      const waiting = counted.kept ?? (read.has(k) ? await this.state.deferredIn(k) : undefined)
+    const read = this.#turns()
+    for (const [k, counted] of this.#inOrder()) {
+      const waiting = counted.kept ?? (read.has(k) ? await this.#state.deferredIn(k) : undefined)
       if (waiting) yield { k, waiting, crowded: crowdedIn(waiting, { share, newer }) }
       addCounts(newer, counted.letters)
     }
   }
 
   /** Returns how many dead letters each originator may keep. */
-  private shareOfLetters(): number {
+  #shareOfLetters(): number {
     const all = new Map<string, number>()
-    for (const { letters } of this.segments.values()) addCounts(all, letters)
-    return fairShare([...all.values()], this.most_letters)
+    for (const { letters } of this.#segments.values()) addCounts(all, letters)
+    return fairShare([...all.values()], this.#most_letters)
   }
 
-  private inOrder(): [number, SegmentCounts][] {
-    return [...this.segments].sort(([a], [b]) => b - a)
+  #inOrder(): [number, SegmentCounts][] {
+    return [...this.#segments].sort(([a], [b]) => b - a)
   }
 
-  private turns(): ReadonlySet<number> {
-    const stored = this.inOrder().flatMap(([k, { kept }]) => (kept ? [] : [k]))
-    const next = stored.filter((k) => k < this.turn).slice(0, MAX_READS_PER_RUN)
+  #turns(): ReadonlySet<number> {
+    const stored = this.#inOrder().flatMap(([k, { kept }]) => (kept ? [] : [k]))
+    const next = stored.filter((k) => k < this.#turn).slice(0, MAX_READS_PER_RUN)
     // Starts again with the newest segment.
     const turn = next.length > 0 ? next : stored.slice(0, MAX_READS_PER_RUN)
-    this.turn = turn.at(-1) ?? Number.POSITIVE_INFINITY
+    this.#turn = turn.at(-1) ?? Number.POSITIVE_INFINITY
     return new Set(turn)
   }
 
-  private note(k: number, waiting: DeferredSegment): void {
+  #note(k: number, waiting: DeferredSegment): void {
     const { passes, advisories } = waiting
-    this.kept -= sizeOf(this.segments.get(k)?.kept)
-    this.segments.delete(k)
+    this.#kept -= sizeOf(this.#segments.get(k)?.kept)
+    this.#segments.delete(k)
     const size = sizeOf(waiting)
     if (size === 0) return
-    const isKept = this.kept + size <= this.most
-    if (isKept) this.kept += size
-    this.segments.set(k, {
+    const isKept = this.#kept + size <= this.#most
+    if (isKept) this.#kept += size
+    this.#segments.set(k, {
       passes: passes.length,
       letters: countDeadLetters(passes),
       advisories: advisories.length,

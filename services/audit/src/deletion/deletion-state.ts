@@ -44,16 +44,19 @@ export async function deletedTo(bus: Bus): Promise<number | undefined> {
  * time. A short overlap of two is harmless, because each deletion concerns a single message and reports its outcome.
  */
 export class DeletionState {
-  private revision = 0
+  readonly #table: Table<z.infer<typeof entry>>
+  readonly #bus: Bus
+  readonly #own: { holder: string; lease_ms: number }
+  #revision = 0
   /** Number of times this process took over the lease from another process or a fresh state. */
   taken = 0
-  private state: z.infer<typeof stateBody> | undefined
+  #state: z.infer<typeof stateBody> | undefined
 
-  private constructor(
-    private readonly table: Table<z.infer<typeof entry>>,
-    private readonly bus: Bus,
-    private readonly own: { holder: string; lease_ms: number },
-  ) {}
+  private constructor(table: Table<z.infer<typeof entry>>, bus: Bus, own: { holder: string; lease_ms: number }) {
+    this.#table = table
+    this.#bus = bus
+    this.#own = own
+  }
 
   /** Opens the state. A holder renews its lease at each segment and before it ends. The lease of a killed process passes to another at its end. */
   static async open(bus: Bus, own: { holder: string; lease_ms: number }): Promise<DeletionState> {
@@ -62,7 +65,7 @@ export class DeletionState {
 
   /** First segment that is not processed yet. */
   get next(): number {
-    return this.state?.next ?? 0
+    return this.#state?.next ?? 0
   }
 
   /**
@@ -71,58 +74,58 @@ export class DeletionState {
    * @param first - Returns the segment to start with if no deleter has run yet.
    */
   async hold(first: () => Promise<number | undefined>): Promise<boolean> {
-    if (this.state && this.state.until - this.bus.now() > this.own.lease_ms / 2) return true
-    const found = await this.table.get(STATE)
+    if (this.#state && this.#state.until - this.#bus.now() > this.#own.lease_ms / 2) return true
+    const found = await this.#table.get(STATE)
     const stands = found && 'holder' in found.value.retention ? found.value.retention : undefined
-    const now = this.bus.now()
-    if (stands && stands.holder !== this.own.holder && stands.until > now) {
-      this.state = undefined
+    const now = this.#bus.now()
+    if (stands && stands.holder !== this.#own.holder && stands.until > now) {
+      this.#state = undefined
       return false
     }
-    if (stands?.holder !== this.own.holder) this.taken++
-    this.revision = found?.revision ?? 0
+    if (stands?.holder !== this.#own.holder) this.taken++
+    this.#revision = found?.revision ?? 0
     const next = stands?.next ?? (await first())
-    return next !== undefined && (await this.write(next))
+    return next !== undefined && (await this.#write(next))
   }
 
   /** Records that the segments before `next` are processed. Returns false if another process took over. */
   async advance(next: number): Promise<boolean> {
-    return await this.write(next)
+    return await this.#write(next)
   }
 
   /** Releases the lease, so that another process can continue immediately. */
   async release(): Promise<void> {
-    if (!this.state) return
-    const retention = { ...this.state, until: 0 }
-    this.state = undefined
-    await this.table.update(STATE, { v: 1, retention }, this.revision)
+    if (!this.#state) return
+    const retention = { ...this.#state, until: 0 }
+    this.#state = undefined
+    await this.#table.update(STATE, { v: 1, retention }, this.#revision)
   }
 
   /** Yields the deferred deletions by segment. */
   async *deferred(): AsyncGenerator<[number, DeferredSegment]> {
-    for await (const { key, value } of this.table.entries(`${WAITING}.*`)) {
+    for await (const { key, value } of this.#table.entries(`${WAITING}.*`)) {
       if ('passes' in value.retention) yield [Number(key.slice(WAITING.length + 1)), value.retention]
     }
   }
 
   async deferredIn(k: number): Promise<DeferredSegment | undefined> {
-    const found = (await this.table.get(`${WAITING}.${k}`))?.value.retention
+    const found = (await this.#table.get(`${WAITING}.${k}`))?.value.retention
     return found && 'passes' in found ? found : undefined
   }
 
   async defer(k: number, waiting: DeferredSegment): Promise<void> {
     const key = `${WAITING}.${k}`
-    if (waiting.passes.length + waiting.advisories.length > 0) await this.table.put(key, { v: 1, retention: waiting })
-    else if (await this.table.get(key)) await this.table.delete(key)
+    if (waiting.passes.length + waiting.advisories.length > 0) await this.#table.put(key, { v: 1, retention: waiting })
+    else if (await this.#table.get(key)) await this.#table.delete(key)
   }
 
-  private async write(next: number): Promise<boolean> {
-    const { holder, lease_ms } = this.own
-    const state = { next, holder, until: this.bus.now() + lease_ms }
+  async #write(next: number): Promise<boolean> {
+    const { holder, lease_ms } = this.#own
+    const state = { next, holder, until: this.#bus.now() + lease_ms }
     const value = { v: 1 as const, retention: state }
-    const revision = this.revision > 0 ? await this.table.update(STATE, value, this.revision) : await this.table.create(STATE, value)
-    this.state = revision === undefined ? undefined : state
-    this.revision = revision ?? 0
+    const revision = this.#revision > 0 ? await this.#table.update(STATE, value, this.#revision) : await this.#table.create(STATE, value)
+    this.#state = revision === undefined ? undefined : state
+    this.#revision = revision ?? 0
     return revision !== undefined
   }
 }

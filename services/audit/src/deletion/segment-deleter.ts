@@ -54,69 +54,72 @@ const RESUBMIT_WINDOWS = 8
  * (docs/architecture/audit-archive.md#deletion-from-the-stream).
  */
 export class SegmentDeleter {
+  readonly #deps: DeletionDeps
   /** Passes from processed segments that continue in later ones. */
-  private readonly known = new LRUCache<string, DeletionCandidate>({
+  readonly #known = new LRUCache<string, DeletionCandidate>({
     maxSize: KNOWN_BYTES,
     sizeCalculation: ({ memory, facts }) => CANDIDATE_BYTES + memory.bytes + facts.size * FACT_BYTES,
-    dispose: ({ facts }, _text, reason) => reason === 'evict' && this.forget(facts),
+    dispose: ({ facts }, _text, reason) => reason === 'evict' && this.#forget(facts),
   })
   /** Number of messages and of passes deleted. */
   deleted = 0
   passes = 0
   /** Number of passes deleted at a time. The messages of one pass are deleted one after the other (rule 4). */
   readonly pace = new AdaptiveConcurrency()
-  private readonly reads = pLimit(READ_CONCURRENCY)
+  readonly #reads = pLimit(READ_CONCURRENCY)
   /** Server time in milliseconds since which every segment was read. */
-  private since: number | undefined
-  private stopped = false
+  #since: number | undefined
+  #stopped = false
 
-  constructor(private readonly deps: DeletionDeps) {}
+  constructor(deps: DeletionDeps) {
+    this.#deps = deps
+  }
 
   /** Lets running deletions finish and starts no new ones. */
   stop(): void {
-    this.stopped = true
+    this.#stopped = true
   }
 
   /** Processes a segment. Throws if the server does not answer or `stop` was called; the segment can then safely be processed again. */
   async run({ entry, messages }: ReadSegment, { isYounger, isDeferred }: RunOptions): Promise<{ left: DeferredSegment; texts: string[] }> {
-    const { bus, rules, clock } = this.deps
-    if (entry.k === 0) this.since = Number.NEGATIVE_INFINITY
+    const { bus, rules, clock } = this.#deps
+    if (entry.k === 0) this.#since = Number.NEGATIVE_INFINITY
     // An empty segment has no time.
-    else if (messages.length > 0) this.since ??= entry.first_time
+    else if (messages.length > 0) this.#since ??= entry.first_time
     const width = () => this.pace.concurrency
     const begun = clock.monotonic()
-    await this.compare(messages)
+    await this.#compare(messages)
     if (messages.length > 0) this.pace.recordLatency(clock.monotonic() - begun)
     const { contents, add } = groupByPass({
       bus,
       rules,
-      since: this.since ?? Number.POSITIVE_INFINITY,
-      known: (text) => this.known.get(text),
+      since: this.#since ?? Number.POSITIVE_INFINITY,
+      known: (text) => this.#known.get(text),
       isDeferred,
     })
     await forEachCooperative(messages, clock, add)
     const left: DeferredSegment = { passes: [], advisories: [] }
     await forEachConcurrent([...contents.passes], width, async ([text, leaving]) => {
-      const wait = await this.settle(leaving, { k: entry.k, isYounger })
-      if (wait === 'later') this.known.set(text, leaving)
+      const wait = await this.#settle(leaving, { k: entry.k, isYounger })
+      if (wait === 'later') this.#known.set(text, leaving)
       else {
-        this.known.delete(text)
+        this.#known.delete(text)
         if (wait) left.passes.push(wait)
       }
     })
-    await forEachConcurrent(contents.loose, width, (sequence) => this.delete(sequence))
+    await forEachConcurrent(contents.loose, width, (sequence) => this.#delete(sequence))
     await forEachConcurrent(contents.advisories, width, async (stored) => {
       const names = messageNamedBy(stored)
-      if (names === undefined) await this.delete(stored.sequence)
+      if (names === undefined) await this.#delete(stored.sequence)
       else if (await this.isNeeded({ advisory: stored.sequence, names })) left.advisories.push({ advisory: stored.sequence, names })
     })
     return { left, texts: [...contents.passes.keys()] }
   }
 
   /** Compares samples with the stream. Deletions are by sequence: after a rollback, they would delete messages that were not archived. */
-  private async compare(messages: readonly StoredMessage[]): Promise<void> {
+  async #compare(messages: readonly StoredMessage[]): Promise<void> {
     const looked = [messages[0], messages[messages.length >> 1], messages.at(-1)].map(async (archived) => {
-      const stored = archived && (await this.deps.bus.journal.message(archived.sequence))
+      const stored = archived && (await this.#deps.bus.journal.message(archived.sequence))
       if (!stored || (stored.time === archived.time && stored.subject === archived.subject)) return
       throw new Error(`sequence ${stored.sequence} of the stream differs from the archive; nothing is deleted`)
     })
@@ -125,57 +128,54 @@ export class SegmentDeleter {
 
   /** Checks a pass again that was deferred in a segment before `next`. Returns `undefined` if it is gone, or if younger messages decide about it. */
   async again(key: PassKey, how: { next: number; isYounger: IsYounger; crowded: boolean }): Promise<DeferredPass | undefined> {
-    const wait = await this.settle(await this.completed(await this.read(key)), { ...how, k: how.next - 1 })
+    const wait = await this.#settle(await this.#completed(await this.#read(key)), { ...how, k: how.next - 1 })
     if (wait !== 'later') return wait
-    this.known.set(keyText(key), { ...createCandidate(key), deferred: true })
+    this.#known.set(keyText(key), { ...createCandidate(key), deferred: true })
     return undefined
   }
 
   /** True if the message that an advisory names still exists. Otherwise the advisory is deleted. */
   async isNeeded({ advisory, names }: DeferredAdvisory): Promise<boolean> {
-    if (await this.deps.bus.journal.message(names)) return true
-    await this.delete(advisory)
+    if (await this.#deps.bus.journal.message(names)) return true
+    await this.#delete(advisory)
     return false
   }
 
-  private async settle(
-    found: DeletionCandidate,
-    { k, isYounger, crowded = false }: SettleOptions,
-  ): Promise<DeferredPass | 'later' | undefined> {
+  async #settle(found: DeletionCandidate, { k, isYounger, crowded = false }: SettleOptions): Promise<DeferredPass | 'later' | undefined> {
     const { key } = found.memory
-    this.goesOn()
-    if (mayBeGhost(found) && (await this.isGhost(key))) {
-      const whole = found.deferred ? mergeCandidates(found, await this.completed(await this.read(key))) : found
-      return await this.leaveGhost(whole, k)
+    this.#goesOn()
+    if (mayBeGhost(found) && (await this.#isGhost(key))) {
+      const whole = found.deferred ? mergeCandidates(found, await this.#completed(await this.#read(key))) : found
+      return await this.#leaveGhost(whole, k)
     }
     const isYoungerThere = isYounger(key, k)
     if (isYoungerThere && !mayHaveEnded(found)) return 'later'
-    const candidate = found.whole ? found : mergeCandidates(found, await this.read(key))
-    if (segmentOf(lastThatCounts(candidate)) > k || (await this.isUnanswered(candidate))) return 'later'
-    if (isYoungerThere && (await this.mayBeginAnew(candidate, k))) return 'later'
-    const deps = crowded ? { ...this.deps, deadLettersMs: () => 0 } : this.deps
-    const standing = await deletionEligibility(candidate.memory, this.deps.bus.now(), deps)
+    const candidate = found.whole ? found : mergeCandidates(found, await this.#read(key))
+    if (segmentOf(lastThatCounts(candidate)) > k || (await this.#isUnanswered(candidate))) return 'later'
+    if (isYoungerThere && (await this.#mayBeginAnew(candidate, k))) return 'later'
+    const deps = crowded ? { ...this.#deps, deadLettersMs: () => 0 } : this.#deps
+    const standing = await deletionEligibility(candidate.memory, this.#deps.bus.now(), deps)
     if (standing.may === 'later') return 'later'
     if (standing.may === 'wait') return deferredPassOf(key, standing)
     // Younger messages are not archived yet, or are deleted with their own segment.
     const { last } = segmentRange(k)
-    if (found.whole) await this.deletePass(candidate, ({ sequence }) => sequence <= last)
+    if (found.whole) await this.#deletePass(candidate, ({ sequence }) => sequence <= last)
     else {
       // A pass that was deleted with an earlier segment is known from the archive. The stream has only those of its messages that came since.
-      const there = (await this.hasJournal(key)) ? undefined : await this.inStream(key, 1)
+      const there = (await this.#hasJournal(key)) ? undefined : await this.#inStream(key, 1)
       const isThere = ({ sequence, type }: Fact) => type === 'request' || there?.has(sequence) !== false
-      await this.deletePass(await this.completed(candidate), (fact) => fact.sequence <= last && isThere(fact))
+      await this.#deletePass(await this.#completed(candidate), (fact) => fact.sequence <= last && isThere(fact))
     }
     return undefined
   }
 
   /** True if the pass has no first step. Its messages are then not worth loading: agents can store them under any number of ids. */
-  private async isGhost(key: PassKey): Promise<boolean> {
+  async #isGhost(key: PassKey): Promise<boolean> {
     return (
-      this.deps.isGhost(keyText(key)) ||
-      (await this.reads(() => {
-        this.goesOn()
-        return hasNoFirstStep(this.deps, key)
+      this.#deps.isGhost(keyText(key)) ||
+      (await this.#reads(() => {
+        this.#goesOn()
+        return hasNoFirstStep(this.#deps, key)
       }))
     )
   }
@@ -184,37 +184,37 @@ export class SegmentDeleter {
    * Deletes messages under an id without a first step, each with its own segment. A request that is stored later begins a pass that does not include
    * them. A request that was stored within EARLY_MESSAGE_MS of them can only be answered as expired by now.
    */
-  private async leaveGhost({ memory, facts }: DeletionCandidate, k: number): Promise<DeferredPass | undefined> {
-    const standing = await deletionEligibility(memory, this.deps.bus.now(), this.deps)
+  async #leaveGhost({ memory, facts }: DeletionCandidate, k: number): Promise<DeferredPass | undefined> {
+    const standing = await deletionEligibility(memory, this.#deps.bus.now(), this.#deps)
     if (standing.may === 'wait') return deferredPassOf(memory.key, standing)
     const { last } = segmentRange(k)
     const own = [...facts.values()].filter(({ sequence }) => sequence <= last)
-    for (const sequence of deletionOrder(own, this.deps.rules)) await this.delete(sequence)
+    for (const sequence of deletionOrder(own, this.#deps.rules)) await this.#delete(sequence)
     this.passes++
     return undefined
   }
 
   /** Loads a pass that this process did not read from its beginning, from stream and archive. */
-  private async read(key: PassKey): Promise<DeletionCandidate> {
-    const { memory, messages } = await this.reads(() => {
-      this.goesOn()
-      return loadPass(this.deps, key, { up_to: Number.MAX_SAFE_INTEGER })
+  async #read(key: PassKey): Promise<DeletionCandidate> {
+    const { memory, messages } = await this.#reads(() => {
+      this.#goesOn()
+      return loadPass(this.#deps, key, { up_to: Number.MAX_SAFE_INTEGER })
     })
     return { memory, facts: new Map(messages.map(({ fact }) => [fact.sequence, fact])), whole: true, deferred: false }
   }
 
-  private goesOn(): void {
-    if (this.stopped) throw new Error('it was stopped')
+  #goesOn(): void {
+    if (this.#stopped) throw new Error('it was stopped')
   }
 
   /** Advances `since` to the youngest dropped message, because a pass requested soon after it may have messages among those dropped. */
-  private forget(facts: DeletionCandidate['facts']): void {
-    for (const { time } of facts.values()) this.since = Math.max(this.since ?? time, time)
+  #forget(facts: DeletionCandidate['facts']): void {
+    for (const { time } of facts.values()) this.#since = Math.max(this.#since ?? time, time)
   }
 
   /** Adds requests that no step names, and progress. A loaded history does not contain all of these. */
-  private async completed(candidate: DeletionCandidate): Promise<DeletionCandidate> {
-    const { bus, archive, rules } = this.deps
+  async #completed(candidate: DeletionCandidate): Promise<DeletionCandidate> {
+    const { bus, archive, rules } = this.#deps
     const { memory, facts } = candidate
     const others = (await archive.sequencesOf(memory.key, (stored) => requestIn(bus, stored))).filter((sequence) => !facts.has(sequence))
     const how = { rules, since: Number.NEGATIVE_INFINITY }
@@ -223,31 +223,31 @@ export class SegmentDeleter {
   }
 
   /** True if no step counts and a request must stay: it waits for the timekeeper, or for the deletion of its answer. */
-  private async isUnanswered({ memory, facts }: DeletionCandidate): Promise<boolean> {
+  async #isUnanswered({ memory, facts }: DeletionCandidate): Promise<boolean> {
     const { key } = memory
     if (memory.journal.state !== 'none') return false
     for (const { type, sequence } of facts.values()) {
       if (type !== 'request') continue
       // A request that was answered apart is deleted with its answer; one without an answer is open.
-      if ((await this.isAnsweredApart(key, sequence)) || (await this.deps.bus.journal.message(sequence))) return true
+      if ((await this.#isAnsweredApart(key, sequence)) || (await this.#deps.bus.journal.message(sequence))) return true
     }
     return false
   }
 
   /** True if a request was refused under an id of its own. It is deleted with its answer, which is younger and may be in a later segment. */
-  private async isAnsweredApart(key: PassKey, sequence: number): Promise<boolean> {
-    const { journal, subjects } = this.deps.bus
+  async #isAnsweredApart(key: PassKey, sequence: number): Promise<boolean> {
+    const { journal, subjects } = this.#deps.bus
     const answer = subjects.return({ ...key, id: subjects.badId(sequence) }, SYSTEM)
-    return this.reads(async () => {
-      this.goesOn()
+    return this.#reads(async () => {
+      this.#goesOn()
       // Only the leader can confirm that there is none.
       return (await journal.newest(answer)) !== undefined
     })
   }
 
-  private async hasJournal(key: PassKey): Promise<boolean> {
-    const { journal, subjects } = this.deps.bus
-    return await this.reads(async () => (await journal.newest(subjects.journal(key))) !== undefined)
+  async #hasJournal(key: PassKey): Promise<boolean> {
+    const { journal, subjects } = this.#deps.bus
+    return await this.#reads(async () => (await journal.newest(subjects.journal(key))) !== undefined)
   }
 
   /**
@@ -255,21 +255,21 @@ export class SegmentDeleter {
    * dispatcher that does not count now. Other messages that agents store postpone nothing, and repeated requests keep an ended pass for
    * `RESUBMIT_WINDOWS` id windows only.
    */
-  private async mayBeginAnew({ memory: { key, journal } }: DeletionCandidate, k: number): Promise<boolean> {
-    const { bus, archive, rules, unsealedOf } = this.deps
+  async #mayBeginAnew({ memory: { key, journal } }: DeletionCandidate, k: number): Promise<boolean> {
+    const { bus, archive, rules, unsealedOf } = this.#deps
     const isAskedFor = journal.state !== 'done' || journal.return.time + RESUBMIT_WINDOWS * rules.id_window_ms >= bus.now()
     const from = segmentRange(k).last + 1
     const younger = [...(await archive.sequencesAfter(key, k)), ...unsealedOf(key).filter((sequence) => sequence >= from)]
-    const there = await this.inStream(key, from)
+    const there = await this.#inStream(key, from)
     return younger.some((sequence) => there.get(sequence) ?? isAskedFor)
   }
 
   /** Returns the messages of a pass in the stream from a sequence on, except requests, and for each whether it could begin the pass. */
-  private inStream(key: PassKey, from: number): Promise<ReadonlyMap<number, boolean>> {
-    const { bus } = this.deps
+  #inStream(key: PassKey, from: number): Promise<ReadonlyMap<number, boolean>> {
+    const { bus } = this.#deps
     const filters = [bus.subjects.journal(key), bus.subjects.events(key), bus.subjects.decisions(key)]
-    return this.reads(async () => {
-      this.goesOn()
+    return this.#reads(async () => {
+      this.#goesOn()
       const found = new Map<number, boolean>()
       await using reader = await bus.follow(
         { filters, headers_only: true, from },
@@ -280,30 +280,30 @@ export class SegmentDeleter {
     })
   }
 
-  private async deletePass({ memory, facts }: DeletionCandidate, goes: (fact: Fact) => boolean): Promise<void> {
+  async #deletePass({ memory, facts }: DeletionCandidate, goes: (fact: Fact) => boolean): Promise<void> {
     const { key } = memory
     const all = [...facts.values()].filter(goes)
     const named = new Set(all.flatMap((fact) => (fact.type === 'step' ? (requestNamed(fact)?.sequence ?? []) : [])))
     const requests: number[] = []
-    for (const sequence of named) if (!facts.has(sequence) && (await this.isRequestOf(key, sequence))) requests.push(sequence)
+    for (const sequence of named) if (!facts.has(sequence) && (await this.#isRequestOf(key, sequence))) requests.push(sequence)
     const apart = new Set<number>()
     for (const { type, sequence } of all)
-      if (type === 'request' && !named.has(sequence) && (await this.isAnsweredApart(key, sequence))) apart.add(sequence)
+      if (type === 'request' && !named.has(sequence) && (await this.#isAnsweredApart(key, sequence))) apart.add(sequence)
     const own = all.filter(({ sequence }) => !apart.has(sequence))
-    for (const sequence of [...requests, ...deletionOrder(own, this.deps.rules)]) await this.delete(sequence)
+    for (const sequence of [...requests, ...deletionOrder(own, this.#deps.rules)]) await this.#delete(sequence)
     this.passes++
   }
 
   /** True if the message is a request between the agents of the pass. A forged step must not cause the deletion of another message. */
-  private async isRequestOf(key: PassKey, sequence: number): Promise<boolean> {
-    const { journal, subjects } = this.deps.bus
+  async #isRequestOf(key: PassKey, sequence: number): Promise<boolean> {
+    const { journal, subjects } = this.#deps.bus
     const stored = await journal.message(sequence)
     const parsed = stored && subjects.parse(stored.subject)
     return parsed?.kind === 'request' && isBetween(key, parsed)
   }
 
-  private async delete(sequence: number): Promise<void> {
-    await this.deps.bus.journal.deleteMessage(sequence)
+  async #delete(sequence: number): Promise<void> {
+    await this.#deps.bus.journal.deleteMessage(sequence)
     this.deleted++
   }
 }

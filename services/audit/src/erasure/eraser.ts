@@ -43,91 +43,94 @@ const RETRY_DELAY_MS = 5_000
  * Every step can be repeated, so an interrupted erasure is started over. Several audits may work on the same erasure; their events are guarded.
  */
 export class Eraser {
+  readonly #deps: EraserDeps
   /** For each erasure, the time of its next attempt, and its last error with the number of failures. */
-  private readonly again = new Map<number, { at: number; failed?: { error: unknown; times: number } }>()
+  readonly #again = new Map<number, { at: number; failed?: { error: unknown; times: number } }>()
   /** For each erasure, the object writes that were in progress when everything else was done. */
-  private readonly begun = new Map<number, ReadonlySet<string>>()
-  private readonly task = new SingleFlightTask(
-    () => this.work(),
+  readonly #begun = new Map<number, ReadonlySet<string>>()
+  readonly #task = new SingleFlightTask(
+    () => this.#work(),
     () => undefined,
   )
 
-  constructor(private readonly deps: EraserDeps) {}
+  constructor(deps: EraserDeps) {
+    this.#deps = deps
+  }
 
   /** Reason why a requested erasure is not done yet. */
   get trouble(): string | undefined {
-    return this.task.trouble
+    return this.#task.trouble
   }
 
   /** Runs the erasures that are due. During a run, returns that run. */
   look(): Promise<void> {
-    return this.task.run()
+    return this.#task.run()
   }
 
   stop(): Promise<void> {
-    return this.task.stop()
+    return this.#task.stop()
   }
 
   /** Runs each pending erasure that is due. One that fails does not stop the others. */
-  private async work(): Promise<void> {
-    const { watch, bus, clock, log } = this.deps
+  async #work(): Promise<void> {
+    const { watch, bus, clock, log } = this.#deps
     if (!watch.custody.pending || !bus.clockMeasured) return
     let failed: { error: unknown } | undefined
     for (const erasure of (await watch.current()).erasures) {
-      if (isEnded(erasure) || this.task.stopped) continue
-      const again = this.again.get(erasure.erase)
+      if (isEnded(erasure) || this.#task.stopped) continue
+      const again = this.#again.get(erasure.erase)
       if (again && again.at > clock.monotonic()) {
         failed ??= again.failed
         continue
       }
-      await this.erase(erasure).catch((error: unknown) => {
+      await this.#erase(erasure).catch((error: unknown) => {
         failed ??= { error }
         const times = (again?.failed?.times ?? 0) + 1
-        this.again.set(erasure.erase, { at: clock.monotonic() + retryDelay(times), failed: { error, times } })
+        this.#again.set(erasure.erase, { at: clock.monotonic() + retryDelay(times), failed: { error, times } })
         log.warn({ err: error, erase: erasure.erase }, 'erasure not finished yet')
       })
     }
     if (failed) throw failed.error
   }
 
-  private async erase(erasure: CustodyErasure): Promise<void> {
-    const { watch, bus, clock, log } = this.deps
+  async #erase(erasure: CustodyErasure): Promise<void> {
+    const { watch, bus, clock, log } = this.#deps
     // Reads the custody events stored since, such as a hold or the work of another audit, before a tombstone is set.
     const { position } = await watch.current()
     if (isEnded(erasure)) return
     const { erase } = erasure
-    this.again.delete(erase)
-    await assertNoRemovedSegments(this.deps.manifest, this.deps.objects)
-    const before = await this.tombstones(erase)
-    const found = await this.found(erasure)
+    this.#again.delete(erase)
+    await assertNoRemovedSegments(this.#deps.manifest, this.#deps.objects)
+    const before = await this.#tombstones(erase)
+    const found = await this.#found(erasure)
     const passes = without(found.passes, before)
-    const refusal = before.passes.length === 0 ? this.refusal(erasure, found) : undefined
-    if (refusal !== undefined) return void (await this.say({ kind: 'refused', erase, why: refusal }, position))
-    const wait = passes.reduce((latest, { settled }) => Math.max(latest, settled), 0) + 2 * this.deps.rules.id_window_ms - bus.now()
+    const refusal = before.passes.length === 0 ? this.#refusal(erasure, found) : undefined
+    if (refusal !== undefined) return void (await this.#say({ kind: 'refused', erase, why: refusal }, position))
+    const wait = passes.reduce((latest, { settled }) => Math.max(latest, settled), 0) + 2 * this.#deps.rules.id_window_ms - bus.now()
     if (wait > 0) {
       // If a journal left the stream earlier, a repeated request could begin the pass again (rule 4).
-      this.again.set(erase, { at: clock.monotonic() + Math.min(wait, MAX_WAIT_MS) })
+      this.#again.set(erase, { at: clock.monotonic() + Math.min(wait, MAX_WAIT_MS) })
       return
     }
     let after: number | undefined = position
     for (const batch of tombstoneBatches(passes)) {
-      after = await this.say({ kind: 'erased', erase, passes: batch }, after)
+      after = await this.#say({ kind: 'erased', erase, passes: batch }, after)
       if (after === undefined) return
     }
-    const stones = (await this.tombstones(erase)).passes
+    const stones = (await this.#tombstones(erase)).passes
     const sessions = new Set([erasure.session, '', ...found.passes.flatMap(({ claimed }) => claimed ?? [])])
-    const parts = await this.replace(sessions, stones)
-    await this.leaveNoPieces(erase)
+    const parts = await this.#replace(sessions, stones)
+    await this.#leaveNoPieces(erase)
     const now = await watch.current()
     if (isEnded(erasure)) return
     const done = { kind: 'done' as const, erase, passes: countPasses(stones), entries: entriesOf(stones).length, parts }
-    if ((await this.say(done, now.position)) === undefined) return
+    if ((await this.#say(done, now.position)) === undefined) return
     log.info({ erase, by: erasure.by, passes: countPasses(stones) }, 'session erased')
   }
 
   /** Reads the tombstones of an erasure. They stay in the stream. */
-  private async tombstones(erase: number): Promise<Tombstones> {
-    const { bus } = this.deps
+  async #tombstones(erase: number): Promise<Tombstones> {
+    const { bus } = this.#deps
     const found: Tombstones = { passes: [], first: Number.POSITIVE_INFINITY }
     await using reader = await bus.follow({ filters: [bus.subjects.custody(SYSTEM)], from: erase }, ({ sequence, headers, data }, fact) => {
       if (fact.type === 'untrusted') return
@@ -142,12 +145,12 @@ export class Eraser {
   }
 
   /** Finds the passes of the session that began before the erasure was requested. */
-  private found({ erase, session, originator }: CustodyErasure): Promise<SessionPasses> {
-    return findSessionPasses(this.deps, { session, originator, before: erase })
+  #found({ erase, session, originator }: CustodyErasure): Promise<SessionPasses> {
+    return findSessionPasses(this.#deps, { session, originator, before: erase })
   }
 
-  private refusal({ by, originator }: CustodyErasure, { passes, originators }: SessionPasses): string | undefined {
-    if (this.deps.agents.has(by)) return `${by} is an agent`
+  #refusal({ by, originator }: CustodyErasure, { passes, originators }: SessionPasses): string | undefined {
+    if (this.#deps.agents.has(by)) return `${by} is an agent`
     if (originator === undefined && originators.length > 1) {
       const more = originators.length > MAX_NAMED_ORIGINATORS ? ` and ${originators.length - MAX_NAMED_ORIGINATORS} others` : ''
       return `${originators.slice(0, MAX_NAMED_ORIGINATORS).join(', ')}${more} have a session with this name: name the originator`
@@ -160,58 +163,58 @@ export class Eraser {
   }
 
   /** Replaces the messages everywhere: in records, segments, stream and parts. Returns how many parts were deleted. */
-  private async replace(sessions: ReadonlySet<string>, stones: readonly ErasedPass[]): Promise<number> {
-    const { manifest, objects } = this.deps
+  async #replace(sessions: ReadonlySet<string>, stones: readonly ErasedPass[]): Promise<number> {
+    const { manifest, objects } = this.#deps
     const digests = new Map<number, string>()
     for (const { sequence, digest } of entriesOf(stones)) digests.set(sequence, Buffer.from(digest).toString('latin1'))
     const segments = [...new Set([...digests.keys()].map(segmentOf))].sort((a, b) => a - b)
     // The records come first, while the sessions that the passes claim are known: after a restart, erased messages cannot be read.
-    await this.eraseRecords(sessions, digests)
-    await this.rewrite(segments, digests)
+    await this.#eraseRecords(sessions, digests)
+    await this.#rewrite(segments, digests)
     await forEachConcurrent(
       sequencesByPass(stones),
       () => CONCURRENCY,
-      (sequences) => this.deleteMessages(sequences, digests),
+      (sequences) => this.#deleteMessages(sequences, digests),
     )
-    await this.eraseRecords(sessions, digests)
+    await this.#eraseRecords(sessions, digests)
     // A segment that was open before may be sealed by now, and one that is being sealed may not include the tombstones.
-    const open = await this.rewrite(segments, digests)
-    const { last } = await this.deps.bus.bounds()
+    const open = await this.#rewrite(segments, digests)
+    const { last } = await this.#deps.bus.bounds()
     const full = open.find((k) => segmentRange(k).last <= last)
     if (full !== undefined) throw new Error(`segment ${full} is being sealed`)
     await sweepOrphanObjects(manifest, objects)
     return await removeOrphanParts(
-      this.deps,
+      this.#deps,
       new Set(stones.flatMap(({ parts }) => parts.map(([owner, token]) => `${owner}/${token}`))),
       digests,
     )
   }
 
   /** Removes orphaned chunks. Throws while an object write that began before the replacement may still hold erased messages. */
-  private async leaveNoPieces(erase: number): Promise<void> {
-    const going = await sweepOrphanChunks(this.deps.bus, this.deps.objects)
-    const begun = this.begun.get(erase) ?? new Set(going)
-    this.begun.set(erase, begun)
+  async #leaveNoPieces(erase: number): Promise<void> {
+    const going = await sweepOrphanChunks(this.#deps.bus, this.#deps.objects)
+    const begun = this.#begun.get(erase) ?? new Set(going)
+    this.#begun.set(erase, begun)
     if (going.some((id) => begun.has(id)))
       throw new Error('an object of the archive is being written, or its writer stopped a few minutes ago')
-    this.begun.delete(erase)
+    this.#begun.delete(erase)
   }
 
   /** Rewrites segments without the erased messages. Returns those that are not sealed yet. */
-  private async rewrite(segments: readonly number[], digests: ReadonlyMap<number, string>): Promise<number[]> {
+  async #rewrite(segments: readonly number[], digests: ReadonlyMap<number, string>): Promise<number[]> {
     const open: number[] = []
     for (const k of segments) {
-      if (this.task.stopped) throw new Error('it was stopped')
-      if (!(await redactSegment(this.deps, k, digests))) open.push(k)
+      if (this.#task.stopped) throw new Error('it was stopped')
+      if (!(await redactSegment(this.#deps, k, digests))) open.push(k)
     }
     return open
   }
 
   /** Deletes messages in the given order and confirms each deletion before the next. Throws if a message does not match its tombstone. */
-  private async deleteMessages(sequences: readonly number[], digests: ReadonlyMap<number, string>): Promise<void> {
-    const { journal } = this.deps.bus
+  async #deleteMessages(sequences: readonly number[], digests: ReadonlyMap<number, string>): Promise<void> {
+    const { journal } = this.#deps.bus
     for (const sequence of sequences) {
-      if (this.task.stopped) throw new Error('it was stopped')
+      if (this.#task.stopped) throw new Error('it was stopped')
       const stored = await journal.message(sequence)
       if (!stored) continue
       if (Buffer.from(encodeFrame(eventOf(stored)).digest).toString('latin1') !== digests.get(sequence)) {
@@ -221,8 +224,8 @@ export class Eraser {
     }
   }
 
-  private async eraseRecords(sessions: ReadonlySet<string>, digests: ReadonlyMap<number, string>): Promise<void> {
-    const { table, log, indexing } = this.deps
+  async #eraseRecords(sessions: ReadonlySet<string>, digests: ReadonlyMap<number, string>): Promise<void> {
+    const { table, log, indexing } = this.#deps
     const goes = ({ value }: { value: PassRecord }) => digests.has(firstSequence(value.sequences))
     let kept = 0
     // The record of a refused request may not contain its session.
@@ -242,8 +245,8 @@ export class Eraser {
   /**
    * Publishes a custody event and returns its sequence. Returns `undefined` if another one came after `position`: the erasure is then checked again.
    */
-  private say(event: Extract<SystemCustodyEvent, { erase: number }>, position: number): Promise<number | undefined> {
-    return publishCustodyEvent(this.deps, event, { position, failure: `the event about erasure ${event.erase} was not stored` })
+  #say(event: Extract<SystemCustodyEvent, { erase: number }>, position: number): Promise<number | undefined> {
+    return publishCustodyEvent(this.#deps, event, { position, failure: `the event about erasure ${event.erase} was not stored` })
   }
 }
 

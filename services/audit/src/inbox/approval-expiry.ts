@@ -22,38 +22,41 @@ const MAX_PER_RUN = 64
  * The event is guarded on its own subject, so only one of several replicas publishes it.
  */
 export class ApprovalExpiry {
-  private readonly said = new WeakSet<WaitingEntry>()
-  private looking = false
+  readonly #deps: ApprovalExpiryDeps
+  readonly #said = new WeakSet<WaitingEntry>()
+  #looking = false
 
-  constructor(private readonly deps: ApprovalExpiryDeps) {}
-
-  async look(): Promise<void> {
-    if (this.looking) return
-    this.looking = true
-    for (const entry of this.over()) {
-      try {
-        if (await this.say(entry)) this.said.add(entry)
-      } catch (error) {
-        this.deps.log.debug({ pass: keyText(entry.key), err: error }, 'expiry of the approval not recorded yet')
-      }
-    }
-    this.looking = false
+  constructor(deps: ApprovalExpiryDeps) {
+    this.#deps = deps
   }
 
-  private over(): WaitingEntry[] {
+  async look(): Promise<void> {
+    if (this.#looking) return
+    this.#looking = true
+    for (const entry of this.#over()) {
+      try {
+        if (await this.#say(entry)) this.#said.add(entry)
+      } catch (error) {
+        this.#deps.log.debug({ pass: keyText(entry.key), err: error }, 'expiry of the approval not recorded yet')
+      }
+    }
+    this.#looking = false
+  }
+
+  #over(): WaitingEntry[] {
     const found: WaitingEntry[] = []
-    for (const entry of this.deps.inbox.expired(this.deps.bus.now() - GRACE_MS)) {
-      if (!this.said.has(entry)) found.push(entry)
+    for (const entry of this.#deps.inbox.expired(this.#deps.bus.now() - GRACE_MS)) {
+      if (!this.#said.has(entry)) found.push(entry)
       if (found.length === MAX_PER_RUN) break
     }
     return found
   }
 
   /** Returns true if the event is stored, or if none is necessary. */
-  private async say(entry: WaitingEntry): Promise<boolean> {
-    const { bus, rules, inbox, check } = this.deps
+  async #say(entry: WaitingEntry): Promise<boolean> {
+    const { bus, rules, inbox, check } = this.#deps
     const { key } = entry
-    const loaded = await loadPass(this.deps, key, { up_to: (await bus.bounds()).last })
+    const loaded = await loadPass(this.#deps, key, { up_to: (await bus.bounds()).last })
     const { record } = await buildCheckedRecord(loaded.memory, rules, check)
     if (record.awaits?.item !== 'return' || record.awaits.expires_at > bus.now()) {
       inbox.drop(entry)

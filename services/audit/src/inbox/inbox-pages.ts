@@ -23,21 +23,23 @@ type InboxCursor = z.infer<typeof inboxCursor>
  * @param most - Maximum number of entries.
  */
 export class InboxPages {
+  readonly #after: InboxCursor
   readonly entries: WaitingEntry[] = []
-  private readonly queues = new Map<string, Left>()
+  readonly #queues = new Map<string, Left>()
 
   constructor(
     queues: ReadonlyMap<string, Pick<InboxQueue, 'after'>>,
-    private readonly after: InboxCursor = { through: '', last: '', left: {} },
+    after: InboxCursor = { through: '', last: '', left: {} },
     most = Number.POSITIVE_INFINITY,
   ) {
+    this.#after = after
     for (const [name, queue] of queues) {
       const position = Object.hasOwn(after.left, name) ? after.left[name] : undefined
       if (name <= after.through && !position) continue
       const left = new Left(queue.after(name > after.through ? undefined : position))
-      if (left.next) this.queues.set(name, left)
+      if (left.next) this.#queues.set(name, left)
     }
-    const names = [...this.queues.keys()].sort()
+    const names = [...this.#queues.keys()].sort()
     const fresh = names.filter((name) => name > after.through).reverse()
     const begun = names.filter((name) => name <= after.through)
     let { last } = after
@@ -45,7 +47,7 @@ export class InboxPages {
       const name = begun.length < MAX_CONCURRENT_ORIGINATORS ? fresh.pop() : undefined
       const next = name ?? begun.find((one) => one > last) ?? begun[0] ?? ''
       if (name === undefined) last = next
-      const queue = this.queues.get(next)
+      const queue = this.#queues.get(next)
       this.entries.push(queue?.take() as WaitingEntry)
       const has = queue?.next !== undefined
       if (has && name !== undefined) begun.push(name)
@@ -56,9 +58,9 @@ export class InboxPages {
   /** Returns the cursor after the first `count` entries, or `undefined` if there are no more entries. */
   cursorAfter(count: number): string | undefined {
     const entries = this.entries.slice(0, count)
-    if (count >= this.entries.length && ![...this.queues.values()].some(({ next }) => next)) return undefined
-    let { through, last } = this.after
-    const left = new Map(Object.entries(this.after.left).filter(([name]) => this.queues.has(name)))
+    if (count >= this.entries.length && ![...this.#queues.values()].some(({ next }) => next)) return undefined
+    let { through, last } = this.#after
+    const left = new Map(Object.entries(this.#after.left).filter(([name]) => this.#queues.has(name)))
     const served = new Map<string, number>()
     for (const entry of entries) {
       const { originator } = entry.key
@@ -66,7 +68,7 @@ export class InboxPages {
       else last = originator
       const number = (served.get(originator) ?? 0) + 1
       served.set(originator, number)
-      const queue = this.queues.get(originator)
+      const queue = this.#queues.get(originator)
       if (queue?.next || number < (queue?.taken ?? 0)) left.set(originator, [entry.since, entryKey(entry)])
       else left.delete(originator)
     }
@@ -85,17 +87,19 @@ export function parseInboxCursor(cursor: string): InboxCursor | undefined {
 
 /** The remaining entries of a queue. */
 class Left {
+  readonly #entries: Iterator<WaitingEntry, undefined>
   next: WaitingEntry | undefined
   taken = 0
 
-  constructor(private readonly entries: Iterator<WaitingEntry, undefined>) {
+  constructor(entries: Iterator<WaitingEntry, undefined>) {
+    this.#entries = entries
     this.next = entries.next().value
   }
 
   take(): WaitingEntry | undefined {
     const { next } = this
     this.taken++
-    this.next = this.entries.next().value
+    this.next = this.#entries.next().value
     return next
   }
 }

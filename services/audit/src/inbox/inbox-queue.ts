@@ -6,69 +6,69 @@ export type Age = readonly [since: number, tie: string]
 
 /** Waiting entries of one originator, oldest first. */
 export class InboxQueue {
-  private readonly entries: Sorted<Age, WaitingEntry> = new BTree<Age, WaitingEntry>(undefined, compareAge)
+  readonly #entries: Sorted<Age, WaitingEntry> = new BTree<Age, WaitingEntry>(undefined, compareAge)
 
   get size(): number {
-    return this.entries.size
+    return this.#entries.size
   }
 
   get newest(): WaitingEntry | undefined {
-    const last = this.entries.maxKey()
-    return last && this.entries.get(last)
+    const last = this.#entries.maxKey()
+    return last && this.#entries.get(last)
   }
 
   add(entry: WaitingEntry): void {
-    this.entries.set(ageOf(entry), entry)
+    this.#entries.set(ageOf(entry), entry)
   }
 
   delete(entry: WaitingEntry): void {
-    this.entries.delete(ageOf(entry))
+    this.#entries.delete(ageOf(entry))
   }
 
   /** Yields the entries younger than `age`, or all without it. Must not be used any more after an entry was added or removed. */
   *after(age?: Age): Generator<WaitingEntry, undefined> {
-    for (const [at, entry] of this.entries.entries(age)) if (!age || compareAge(at, age) > 0) yield entry
+    for (const [at, entry] of this.#entries.entries(age)) if (!age || compareAge(at, age) > 0) yield entry
   }
 }
 
 /** Queues by name. Empty queues are removed. */
 export class InboxQueues {
-  private readonly queues = new Map<string, InboxQueue>()
-  private count = 0
+  readonly #queues = new Map<string, InboxQueue>()
+  #count = 0
 
   /** Number of entries in all queues. */
   get size(): number {
-    return this.count
+    return this.#count
   }
 
   get(name: string): InboxQueue | undefined {
-    return this.queues.get(name)
+    return this.#queues.get(name)
   }
 
   names(): string[] {
-    return [...this.queues.keys()]
+    return [...this.#queues.keys()]
   }
 
   add(name: string, entry: WaitingEntry): void {
-    const queue = this.queues.get(name) ?? new InboxQueue()
-    this.queues.set(name, queue)
+    const queue = this.#queues.get(name) ?? new InboxQueue()
+    this.#queues.set(name, queue)
     queue.add(entry)
-    this.count++
+    this.#count++
   }
 
   delete(name: string, entry: WaitingEntry): void {
-    const queue = this.queues.get(name)
+    const queue = this.#queues.get(name)
     if (!queue) return
     const before = queue.size
     queue.delete(entry)
-    this.count -= before - queue.size
-    if (queue.size === 0) this.queues.delete(name)
+    this.#count -= before - queue.size
+    if (queue.size === 0) this.#queues.delete(name)
   }
 
   /** Returns the longest queue, or `undefined` if there is none. */
   longest(): InboxQueue | undefined {
     let longest: InboxQueue | undefined
-    for (const queue of this.queues.values()) if (queue.size > (longest?.size ?? 0)) longest = queue
+    for (const queue of this.#queues.values()) if (queue.size > (longest?.size ?? 0)) longest = queue
     return longest
   }
 }

@@ -62,52 +62,56 @@ const RETRY_DELAY_MS = 500
  * can never be due again, so replicas and restarts that lag remove nothing that waits.
  */
 export class Inbox {
+  readonly #table: InboxTable
+  readonly #clock: Clock
+  readonly #log: Logger
+  readonly #most: number
   /** Entries by pass id. Most passes have no entry, so a single lookup is enough for them. */
-  private readonly waiting = new Map<string, WaitingEntry[]>()
+  readonly #waiting = new Map<string, WaitingEntry[]>()
   /** The same entries by originator: for each kind of item (`of`), in total (`all`) and for each root originator (`rooted`). */
-  private readonly of = { dispatch: new InboxQueues(), return: new InboxQueues(), apply: new InboxQueues() }
-  private readonly all = new InboxQueues()
-  private readonly rooted = new Map<string, InboxQueues>()
+  readonly #of = { dispatch: new InboxQueues(), return: new InboxQueues(), apply: new InboxQueues() }
+  readonly #all = new InboxQueues()
+  readonly #rooted = new Map<string, InboxQueues>()
   /** Outputs that await their release, by the expiry of their approval. */
-  private readonly expiring: Sorted<Age, WaitingEntry> = new BTree<Age, WaitingEntry>(undefined, compareAge)
+  readonly #expiring: Sorted<Age, WaitingEntry> = new BTree<Age, WaitingEntry>(undefined, compareAge)
   /** Marks by their key. `written` is the value of `until` in the bucket. */
-  private readonly marks = new Map<string, LeftOut & { written: number }>()
+  readonly #marks = new Map<string, LeftOut & { written: number }>()
   /** Entries whose write is not acknowledged yet, with the first sequence of their pass. */
-  private readonly writing = new Map<WaitingEntry, number>()
-  private waiters: (() => void)[] = []
-  private stopped = false
+  readonly #writing = new Map<WaitingEntry, number>()
+  #waiters: (() => void)[] = []
+  #stopped = false
 
-  constructor(
-    private readonly table: InboxTable,
-    private readonly clock: Clock,
-    private readonly log: Logger,
-    private readonly most = MAX_ENTRIES,
-  ) {}
+  constructor(table: InboxTable, clock: Clock, log: Logger, most = MAX_ENTRIES) {
+    this.#table = table
+    this.#clock = clock
+    this.#log = log
+    this.#most = most
+  }
 
   /** Reads the bucket. Returns false if it was never completed. */
   async load(): Promise<boolean> {
     let built = false
-    for await (const { value } of this.table.entries()) {
+    for await (const { value } of this.#table.entries()) {
       if ('built' in value) built = true
-      else if ('left_out' in value) this.marks.set(markKey(value), { ...value, written: value.until })
-      else this.keep(value)
+      else if ('left_out' in value) this.#marks.set(markKey(value), { ...value, written: value.until })
+      else this.#keep(value)
     }
     return built
   }
 
   async markBuilt(): Promise<void> {
-    await this.table.put(BUILT_KEY, { v: 1, built: true })
+    await this.#table.put(BUILT_KEY, { v: 1, built: true })
   }
 
   /** Updates the entries of a pass from its record. `first` is the sequence from which the pass would have to be read again. */
   note(record: InboxSource, first: number): void {
     const { awaits, key } = record
-    const known = this.waiting.get(key.id)
+    const known = this.#waiting.get(key.id)
     if (!awaits && !known) return
     for (const entry of known?.filter((one) => isSamePass(one.key, key)) ?? []) if (isOver(entry, record)) this.drop(entry)
-    if (!awaits || this.find(key, awaits.item)) return
+    if (!awaits || this.#find(key, awaits.item)) return
     const entry: WaitingEntry = { v: 1, item: awaits.item, key, root_originator: (record.root ?? key).originator, ...timesOf(awaits) }
-    if (this.keep(entry)) void this.write(entry, first)
+    if (this.#keep(entry)) void this.#write(entry, first)
   }
 
   /** Returns the entries that match, oldest first for each originator. */
@@ -117,7 +121,7 @@ export class Inbox {
 
   /** Returns the queues that match, by originator. */
   queues({ root_originator, originator }: InboxFilter): Map<string, InboxQueue> {
-    const queues = root_originator === undefined ? this.all : this.rooted.get(root_originator)
+    const queues = root_originator === undefined ? this.#all : this.#rooted.get(root_originator)
     const names = originator === undefined ? (queues?.names() ?? []) : [originator]
     return new Map(
       names.flatMap((name) => {
@@ -130,9 +134,9 @@ export class Inbox {
   /** Returns the originators with items that the inbox does not list for lack of room. */
   leftOut(filter: InboxFilter = {}): LeftOut[] {
     const found: LeftOut[] = []
-    for (const [name, { originator, root_originator, until }] of this.marks) {
+    for (const [name, { originator, root_originator, until }] of this.#marks) {
       const right = (filter.root_originator ?? root_originator) === root_originator && (filter.originator ?? originator) === originator
-      if (until <= this.clock.now()) this.forget(name)
+      if (until <= this.#clock.now()) this.#forget(name)
       else if (right) found.push({ originator, root_originator, until })
     }
     return found
@@ -151,7 +155,7 @@ export class Inbox {
    * or removed.
    */
   *expired(by: number): Generator<WaitingEntry, undefined> {
-    for (const [[at], entry] of this.expiring.entries()) {
+    for (const [[at], entry] of this.#expiring.entries()) {
       if (at > by) return
       yield entry
     }
@@ -159,121 +163,121 @@ export class Inbox {
 
   /** Removes an entry that no longer waits. */
   drop(entry: WaitingEntry): void {
-    const known = this.waiting.get(entry.key.id) ?? []
+    const known = this.#waiting.get(entry.key.id) ?? []
     const entries = known.filter((one) => one !== entry)
     if (entries.length === known.length) return
-    if (entries.length > 0) this.waiting.set(entry.key.id, entries)
-    else this.waiting.delete(entry.key.id)
+    if (entries.length > 0) this.#waiting.set(entry.key.id, entries)
+    else this.#waiting.delete(entry.key.id)
     const { originator } = entry.key
-    this.of[entry.item].delete(originator, entry)
-    this.all.delete(originator, entry)
-    const rooted = this.rooted.get(entry.root_originator)
+    this.#of[entry.item].delete(originator, entry)
+    this.#all.delete(originator, entry)
+    const rooted = this.#rooted.get(entry.root_originator)
     rooted?.delete(originator, entry)
-    if (rooted?.size === 0) this.rooted.delete(entry.root_originator)
-    if (entry.item === 'return') this.expiring.delete([entry.expires_at, entryKey(entry)])
+    if (rooted?.size === 0) this.#rooted.delete(entry.root_originator)
+    if (entry.item === 'return') this.#expiring.delete([entry.expires_at, entryKey(entry)])
     // Erased, because a delete marker would keep the id of the pass for good. An entry that stays in the bucket is only checked once more.
-    this.erase(entryKey(entry))
+    this.#erase(entryKey(entry))
   }
 
-  private erase(key: string): void {
-    const erased = this.table.erase(key).catch(() => this.table.delete(key))
-    erased.catch((error: unknown) => this.log.debug({ err: error }, 'inbox entry not deleted'))
+  #erase(key: string): void {
+    const erased = this.#table.erase(key).catch(() => this.#table.delete(key))
+    erased.catch((error: unknown) => this.#log.debug({ err: error }, 'inbox entry not deleted'))
   }
 
   get lowest(): number | undefined {
     let lowest: number | undefined
-    for (const first of this.writing.values()) lowest = Math.min(lowest ?? first, first)
+    for (const first of this.#writing.values()) lowest = Math.min(lowest ?? first, first)
     return lowest
   }
 
   backpressure(): Promise<void> | undefined {
-    return this.writing.size > MAX_CONCURRENT_WRITES ? new Promise((done) => this.waiters.push(done)) : undefined
+    return this.#writing.size > MAX_CONCURRENT_WRITES ? new Promise((done) => this.#waiters.push(done)) : undefined
   }
 
   /** Stops retrying failed writes. */
   stop(): void {
-    this.stopped = true
+    this.#stopped = true
   }
 
-  private find(key: PassKey, item: WaitingEntry['item']): WaitingEntry | undefined {
-    return this.waiting.get(key.id)?.find((one) => isSamePass(one.key, key) && one.item === item)
+  #find(key: PassKey, item: WaitingEntry['item']): WaitingEntry | undefined {
+    return this.#waiting.get(key.id)?.find((one) => isSamePass(one.key, key) && one.item === item)
   }
 
-  private keep(entry: WaitingEntry): boolean {
+  #keep(entry: WaitingEntry): boolean {
     const { item, key } = entry
-    if (this.find(key, item) || !this.hasRoom(entry)) return false
-    this.waiting.set(key.id, [...(this.waiting.get(key.id) ?? []), entry])
-    this.of[item].add(key.originator, entry)
-    this.all.add(key.originator, entry)
-    const rooted = this.rooted.get(entry.root_originator) ?? new InboxQueues()
-    this.rooted.set(entry.root_originator, rooted)
+    if (this.#find(key, item) || !this.#hasRoom(entry)) return false
+    this.#waiting.set(key.id, [...(this.#waiting.get(key.id) ?? []), entry])
+    this.#of[item].add(key.originator, entry)
+    this.#all.add(key.originator, entry)
+    const rooted = this.#rooted.get(entry.root_originator) ?? new InboxQueues()
+    this.#rooted.set(entry.root_originator, rooted)
     rooted.add(key.originator, entry)
-    if (item === 'return') this.expiring.set([entry.expires_at, entryKey(entry)], entry)
+    if (item === 'return') this.#expiring.set([entry.expires_at, entryKey(entry)], entry)
     return true
   }
 
   /** Makes room by leaving out the newest entry of the originator with the most. Returns false if the new entry itself is left out. */
-  private hasRoom(entry: WaitingEntry): boolean {
-    const of = this.of[entry.item]
-    if (of.size < this.most) return true
+  #hasRoom(entry: WaitingEntry): boolean {
+    const of = this.#of[entry.item]
+    if (of.size < this.#most) return true
     const longest = of.longest()
     if ((of.get(entry.key.originator)?.size ?? 0) >= (longest?.size ?? 0)) {
-      this.leave(entry)
+      this.#leave(entry)
       return false
     }
     const newest = longest?.newest
     if (!newest) return false
-    this.leave(newest)
+    this.#leave(newest)
     this.drop(newest)
     return true
   }
 
   /** Records in memory and in the bucket that an item was left out, because a restart does not find it again. */
-  private leave({ key: { originator }, root_originator, expires_at }: WaitingEntry): void {
+  #leave({ key: { originator }, root_originator, expires_at }: WaitingEntry): void {
     const name = markKey({ originator, root_originator })
-    const known = this.marks.get(name)
-    if (!known) this.log.warn({ originator, root_originator, most: this.most }, 'inbox is full; newest items of this originator omitted')
+    const known = this.#marks.get(name)
+    if (!known) this.#log.warn({ originator, root_originator, most: this.#most }, 'inbox is full; newest items of this originator omitted')
     const mark = known ?? { originator, root_originator, until: 0, written: Number.NEGATIVE_INFINITY }
-    this.marks.set(name, mark)
+    this.#marks.set(name, mark)
     mark.until = Math.max(mark.until, expires_at)
     if (mark.until - mark.written < MARK_REFRESH_MS) return
     // Set ahead of time, so that the mark covers all items left out until it is written again.
     mark.until += MARK_REFRESH_MS
     mark.written = mark.until
-    this.table.put(name, { v: 1, left_out: true, originator, root_originator, until: mark.until }).catch((error: unknown) => {
+    this.#table.put(name, { v: 1, left_out: true, originator, root_originator, until: mark.until }).catch((error: unknown) => {
       mark.written = Number.NEGATIVE_INFINITY
-      this.log.warn({ originator, err: error }, 'list of omitted inbox items is full')
+      this.#log.warn({ originator, err: error }, 'list of omitted inbox items is full')
     })
   }
 
-  private forget(name: string): void {
-    this.marks.delete(name)
-    this.erase(name)
+  #forget(name: string): void {
+    this.#marks.delete(name)
+    this.#erase(name)
   }
 
-  private async write(entry: WaitingEntry, first: number): Promise<void> {
-    this.writing.set(entry, first)
-    while (!this.stopped && this.find(entry.key, entry.item) === entry) {
+  async #write(entry: WaitingEntry, first: number): Promise<void> {
+    this.#writing.set(entry, first)
+    while (!this.#stopped && this.#find(entry.key, entry.item) === entry) {
       try {
-        await this.put(entry)
+        await this.#put(entry)
         break
       } catch (error) {
-        this.log.warn({ ...entry.key, err: error }, 'inbox entry not written')
-        await new Promise<void>((done) => this.clock.after(RETRY_DELAY_MS, done))
+        this.#log.warn({ ...entry.key, err: error }, 'inbox entry not written')
+        await new Promise<void>((done) => this.#clock.after(RETRY_DELAY_MS, done))
       }
     }
-    if (this.stopped) return
-    this.writing.delete(entry)
-    for (const waiter of this.waiters.splice(0)) waiter()
+    if (this.#stopped) return
+    this.#writing.delete(entry)
+    for (const waiter of this.#waiters.splice(0)) waiter()
   }
 
   /** Writes an entry, unless a replica has written the same one: overwritten bytes would stay on disk until the server compacts. */
-  private async put(entry: WaitingEntry): Promise<void> {
+  async #put(entry: WaitingEntry): Promise<void> {
     const name = entryKey(entry)
-    if ((await this.table.create(name, entry)) !== undefined) return
-    const there = (await this.table.get(name))?.value
+    if ((await this.#table.create(name, entry)) !== undefined) return
+    const there = (await this.#table.get(name))?.value
     const same = there !== undefined && 'item' in there && there.since === entry.since && there.expires_at === entry.expires_at
-    if (!same) await this.table.put(name, entry)
+    if (!same) await this.#table.put(name, entry)
   }
 }
 

@@ -20,28 +20,28 @@ const EMPTY = new Uint8Array(0)
  * reads all of them. Beyond a limit for each kind of message, only subject and headers are kept.
  */
 export class BoundedBodies {
-  private readonly spent = new Map<string, number>()
-  private readonly left = new Set<number>()
+  readonly #spent = new Map<string, number>()
+  readonly #left = new Set<number>()
 
   /** Returns the message, without its body if the limit of its kind is reached. */
   bounded(message: Message): Message {
     const { stored, fact } = message
-    if (this.left.has(stored.sequence)) return message
+    if (this.#left.has(stored.sequence)) return message
     const kind = fact.type === 'event' ? fact.kind : fact.type
-    const bytes = (this.spent.get(kind) ?? 0) + stored.data.length
+    const bytes = (this.#spent.get(kind) ?? 0) + stored.data.length
     if (bytes > (fact.type === 'event' ? EVENTS_BYTES : STEPS_BYTES)) return { stored: this.unread({ ...stored, data: EMPTY }), fact }
-    this.spent.set(kind, bytes)
+    this.#spent.set(kind, bytes)
     return message
   }
 
   /** Marks a message as read without its body. */
   unread(stored: StoredMessage): StoredMessage {
-    this.left.add(stored.sequence)
+    this.#left.add(stored.sequence)
     return stored
   }
 
   isLeft(sequence: number): boolean {
-    return this.left.has(sequence)
+    return this.#left.has(sequence)
   }
 }
 

@@ -90,21 +90,21 @@ export class PassMemory {
     }
     this.last = stored.sequence
     if (fact.type !== 'step') {
-      if (this.noted.length < MAX_NOTED) this.note(stored, fact, SAYS_MORE.has(fact.type === 'event' ? fact.kind : fact.type))
+      if (this.noted.length < MAX_NOTED) this.#note(stored, fact, SAYS_MORE.has(fact.type === 'event' ? fact.kind : fact.type))
       return undefined
     }
     const { journal, ignored } = next(this.journal, fact, rules)
     this.journal = journal
-    if (ignored === undefined) this.note(stored, fact, fact.kind !== 'fence')
+    if (ignored === undefined) this.#note(stored, fact, fact.kind !== 'fence')
     else if (this.noted.length < MAX_NOTED) {
-      this.note(stored, fact, false)
+      this.#note(stored, fact, false)
       this.ignored.push({ sequence: fact.sequence, what: ignored })
       return ignored
     }
     return undefined
   }
 
-  private note(stored: StoredMessage, fact: NotedMessage['fact'], says: boolean): void {
+  #note(stored: StoredMessage, fact: NotedMessage['fact'], says: boolean): void {
     const framed = says && fact.type === 'step' && fact.kind !== 'return' ? decodeControlFrame(stored.data) : undefined
     const room = fact.type === 'step' || this.bytes + stored.data.length <= MAX_BODIES
     const body = framed || !says || !room ? NO_BODY : kept(stored.data)

@@ -11,61 +11,64 @@ const PASS_ID = /^(?!bad-)[A-Za-z0-9_-]{9,64}$/
 
 /** Requests that no step has answered yet, in the order in which they were stored. */
 export class UnansweredRequests {
-  private readonly notes = new ChurnMap<number, RequestNote>()
-  private readonly byKey = new ChurnMap<string, RequestNote>()
-  private bytes = 0
+  readonly #changed: (text: string) => void
+  readonly #notes = new ChurnMap<number, RequestNote>()
+  readonly #byKey = new ChurnMap<string, RequestNote>()
+  #bytes = 0
 
   /** `changed` is called with the keyText of the requested pass after a request was added or removed. */
-  constructor(private readonly changed: (text: string) => void = () => undefined) {}
+  constructor(changed: (text: string) => void = () => undefined) {
+    this.#changed = changed
+  }
 
   get size(): number {
-    return this.notes.size
+    return this.#notes.size
   }
 
   add(stored: StoredMessage, fact: RequestFact): void {
     const { length } = stored.data
-    const keeps = length <= MAX_KEPT_BODY && this.bytes + length <= MAX_BODY_BYTES
+    const keeps = length <= MAX_KEPT_BODY && this.#bytes + length <= MAX_BODY_BYTES
     const note = noteOf(stored, fact)
     note.body = keeps ? Buffer.from(stored.data) : undefined
-    if (keeps) this.bytes += length
-    this.notes.set(stored.sequence, note)
+    if (keeps) this.#bytes += length
+    this.#notes.set(stored.sequence, note)
     const key = noteKey(note)
     if (!key) return
     const text = keyText(key)
-    if (this.byKey.has(text)) return
-    this.byKey.set(text, note)
-    this.changed(text)
+    if (this.#byKey.has(text)) return
+    this.#byKey.set(text, note)
+    this.#changed(text)
   }
 
   /** Removes a request and returns it. */
   take(sequence: number): RequestNote | undefined {
-    const note = this.notes.take(sequence)
+    const note = this.#notes.take(sequence)
     if (!note) return undefined
-    this.bytes -= note.body?.length ?? 0
+    this.#bytes -= note.body?.length ?? 0
     const key = noteKey(note)
     const text = key && keyText(key)
-    if (text !== undefined && this.byKey.get(text) === note) {
-      this.byKey.delete(text)
-      this.changed(text)
+    if (text !== undefined && this.#byKey.get(text) === note) {
+      this.#byKey.delete(text)
+      this.#changed(text)
     }
     return note
   }
 
   get(sequence: number): RequestNote | undefined {
-    return this.notes.get(sequence)
+    return this.#notes.get(sequence)
   }
 
   find(text: string): RequestNote | undefined {
-    return this.byKey.get(text)
+    return this.#byKey.get(text)
   }
 
   values(): Iterable<RequestNote> {
-    return this.notes.values()
+    return this.#notes.values()
   }
 
   /** Returns the request that has waited longest. */
   first(): RequestNote | undefined {
-    return this.notes.first()
+    return this.#notes.first()
   }
 }
 

@@ -45,62 +45,64 @@ const CONCURRENCY = 64
  * can still fetch it by id.
  */
 export class DeliveryDeadlines {
+  readonly #deps: DeliveryDeadlinesDeps
+  readonly #most: number
   /** Pending returns by their sequence. */
-  private readonly waiting = new Map<number, PendingDelivery>()
+  readonly #waiting = new Map<number, PendingDelivery>()
   /** Sequences of pending returns by originator. */
-  private readonly of = new PerAgent<number>()
-  private readonly running = new Set<number>()
+  readonly #of = new PerAgent<number>()
+  readonly #running = new Set<number>()
   /** Shares the concurrency between originators, so one with many late returns leaves room for the others. */
-  private readonly places = new FairSlots(2 * CONCURRENCY)
+  readonly #places = new FairSlots(2 * CONCURRENCY)
   /** Timers of the pending returns by originator. A return that is being recorded has none. */
-  private readonly timers = new Map<string, TimerQueue<PendingDelivery>>()
-  private next = Number.POSITIVE_INFINITY
+  readonly #timers = new Map<string, TimerQueue<PendingDelivery>>()
+  #next = Number.POSITIVE_INFINITY
   /** Originators with returns that are not in memory: evicted for lack of room, or not found because a scan failed. */
-  private readonly overflowed = new Set<string>()
-  private stopped = false
+  readonly #overflowed = new Set<string>()
+  #stopped = false
 
-  constructor(
-    private readonly deps: DeliveryDeadlinesDeps,
-    private readonly most = MAX_PENDING,
-  ) {}
+  constructor(deps: DeliveryDeadlinesDeps, most = MAX_PENDING) {
+    this.#deps = deps
+    this.#most = most
+  }
 
   /** Number of returns that are pending or being recorded. */
   get size(): number {
-    return this.waiting.size
+    return this.#waiting.size
   }
 
   /** Starts the deadline of an ended pass if its originator asked for durable returns. */
   note(memory: PassMemory): void {
     const { journal } = memory
-    const due = deliveryDeadline(memory, this.deps)
-    if (due !== undefined && journal.state === 'done') this.wait({ sequence: journal.return.sequence, key: memory.key, due })
+    const due = deliveryDeadline(memory, this.#deps)
+    if (due !== undefined && journal.state === 'done') this.#wait({ sequence: journal.return.sequence, key: memory.key, due })
   }
 
   /** Drops pending returns that their originator acknowledged. */
   acknowledged(originator: string, sequences: readonly number[]): void {
-    if (this.waiting.size === 0) return
+    if (this.#waiting.size === 0) return
     for (const sequence of sequences) {
-      if (this.waiting.get(sequence)?.key.originator === originator) this.forget(sequence)
+      if (this.#waiting.get(sequence)?.key.originator === originator) this.#forget(sequence)
     }
   }
 
   /** Records the returns that are due. `now` is the server time of the last message read. */
   sweep(now: number): void {
-    if (now < this.next || this.stopped) return
-    this.next = Number.POSITIVE_INFINITY
-    for (const [originator, timers] of this.timers) {
-      while (this.places.hasRoom(originator)) {
+    if (now < this.#next || this.#stopped) return
+    this.#next = Number.POSITIVE_INFINITY
+    for (const [originator, timers] of this.#timers) {
+      while (this.#places.hasRoom(originator)) {
         const waiting = timers.take(now)
         if (!waiting) break
-        this.begin(waiting)
+        this.#begin(waiting)
       }
       const at = timers.nextAt()
-      if (at === undefined) this.timers.delete(originator)
-      else this.next = Math.min(this.next, at)
+      if (at === undefined) this.#timers.delete(originator)
+      else this.#next = Math.min(this.#next, at)
     }
-    for (const originator of this.overflowed) {
-      if (!this.hasFew(originator)) continue
-      this.overflowed.delete(originator)
+    for (const originator of this.#overflowed) {
+      if (!this.#hasFew(originator)) continue
+      this.#overflowed.delete(originator)
       void this.scan(Number.POSITIVE_INFINITY, originator)
     }
   }
@@ -111,108 +113,108 @@ export class DeliveryDeadlines {
    * @param only - Restricts the scan to this originator.
    */
   async scan(until: number, only?: string): Promise<void> {
-    for (const { name, durable_returns } of [...this.deps.agents.values()]) {
+    for (const { name, durable_returns } of [...this.#deps.agents.values()]) {
       if (!durable_returns || durable_returns.from >= until || name !== (only ?? name)) continue
       try {
-        await this.scanOf(name, durable_returns.from, until)
+        await this.#scanOf(name, durable_returns.from, until)
       } catch (error) {
-        this.deps.log.warn({ agent: name, err: error }, 'durable returns not checked')
-        this.overflowed.add(name)
+        this.#deps.log.warn({ agent: name, err: error }, 'durable returns not checked')
+        this.#overflowed.add(name)
       }
     }
   }
 
   stop(): void {
-    this.stopped = true
+    this.#stopped = true
   }
 
-  private async scanOf(name: string, from: number, until: number): Promise<void> {
-    const { bus } = this.deps
+  async #scanOf(name: string, from: number, until: number): Promise<void> {
+    const { bus } = this.#deps
     const options = { filters: [bus.subjects.allReturns(name)], from, until, headers_only: true }
     await readBefore(bus, options, async ({ sequence }, fact) => {
-      if (this.stopped || fact.type !== 'step' || this.waiting.has(sequence)) return
-      if (await this.deps.index.has(name, sequence)) return
+      if (this.#stopped || fact.type !== 'step' || this.#waiting.has(sequence)) return
+      if (await this.#deps.index.has(name, sequence)) return
       // A subagent can store any number of returns for passes without a request; loading each of these passes would cost too much.
-      if (await hasNoFirstStep(this.deps, fact.key)) return
-      const { memory } = await loadPass(this.deps, fact.key, { up_to: Number.MAX_SAFE_INTEGER })
+      if (await hasNoFirstStep(this.#deps, fact.key)) return
+      const { memory } = await loadPass(this.#deps, fact.key, { up_to: Number.MAX_SAFE_INTEGER })
       if (memory.journal.state === 'done' && memory.journal.return.sequence === sequence) this.note(memory)
     })
   }
 
-  private wait(delivery: PendingDelivery): void {
+  #wait(delivery: PendingDelivery): void {
     const { sequence, key } = delivery
-    if (this.waiting.has(sequence) || !this.makeRoom(key.originator)) return
-    this.waiting.set(sequence, delivery)
-    this.of.add(key.originator, sequence)
-    this.lookLater(delivery)
+    if (this.#waiting.has(sequence) || !this.#makeRoom(key.originator)) return
+    this.#waiting.set(sequence, delivery)
+    this.#of.add(key.originator, sequence)
+    this.#lookLater(delivery)
   }
 
-  private lookLater(delivery: PendingDelivery): void {
+  #lookLater(delivery: PendingDelivery): void {
     const { originator } = delivery.key
-    const timers = this.timers.get(originator) ?? new TimerQueue<PendingDelivery>()
-    this.timers.set(originator, timers)
+    const timers = this.#timers.get(originator) ?? new TimerQueue<PendingDelivery>()
+    this.#timers.set(originator, timers)
     timers.set(delivery, delivery.due, delivery.sequence)
-    this.next = Math.min(this.next, delivery.due)
+    this.#next = Math.min(this.#next, delivery.due)
   }
 
   /**
    * Evicts the newest returns of the originator with the most if memory is full. Returns false if nothing could be evicted, for example because
    * the new return belongs to that originator.
    */
-  private makeRoom(originator: string): boolean {
-    if (this.waiting.size < this.most) return true
-    const largest = this.of.largest()
-    const more = largest.size - this.of.get(originator).size
-    const given = newestOf(largest, Math.min(EVICTION_BATCH, Math.ceil(more / 2))).filter((sequence) => !this.running.has(sequence))
-    this.overflowed.add(this.waiting.get(given[0] ?? 0)?.key.originator ?? originator)
-    for (const sequence of given) this.forget(sequence)
+  #makeRoom(originator: string): boolean {
+    if (this.#waiting.size < this.#most) return true
+    const largest = this.#of.largest()
+    const more = largest.size - this.#of.get(originator).size
+    const given = newestOf(largest, Math.min(EVICTION_BATCH, Math.ceil(more / 2))).filter((sequence) => !this.#running.has(sequence))
+    this.#overflowed.add(this.#waiting.get(given[0] ?? 0)?.key.originator ?? originator)
+    for (const sequence of given) this.#forget(sequence)
     return given.length > 0
   }
 
   /** True if an originator has few enough pending returns to read its evicted ones again. */
-  private hasFew(originator: string): boolean {
-    const own = this.of.get(originator).size
-    return this.waiting.size < this.most / 2 || own < this.most / (2 * Math.max(1, this.of.agents))
+  #hasFew(originator: string): boolean {
+    const own = this.#of.get(originator).size
+    return this.#waiting.size < this.#most / 2 || own < this.#most / (2 * Math.max(1, this.#of.agents))
   }
 
-  private forget(sequence: number): void {
-    const waiting = this.waiting.get(sequence)
+  #forget(sequence: number): void {
+    const waiting = this.#waiting.get(sequence)
     if (!waiting) return
-    this.waiting.delete(sequence)
-    this.of.delete(waiting.key.originator, sequence)
-    this.timers.get(waiting.key.originator)?.drop(waiting)
+    this.#waiting.delete(sequence)
+    this.#of.delete(waiting.key.originator, sequence)
+    this.#timers.get(waiting.key.originator)?.drop(waiting)
   }
 
-  private begin(delivery: PendingDelivery): void {
-    const free = this.places.take(delivery.key.originator)
-    if (free) void this.settle(delivery).then(free)
+  #begin(delivery: PendingDelivery): void {
+    const free = this.#places.take(delivery.key.originator)
+    if (free) void this.#settle(delivery).then(free)
   }
 
-  private async settle(delivery: PendingDelivery): Promise<void> {
+  async #settle(delivery: PendingDelivery): Promise<void> {
     const { sequence } = delivery
-    this.running.add(sequence)
+    this.#running.add(sequence)
     try {
-      const again = await this.record(delivery)
-      if (again === undefined) this.forget(sequence)
+      const again = await this.#record(delivery)
+      if (again === undefined) this.#forget(sequence)
       else delivery.due = again
     } catch (error) {
-      this.deps.log.warn({ pass: keyText(delivery.key), err: error }, 'late return not recorded yet')
-      delivery.due = this.deps.clock.now() + RETRY_DELAY_MS
+      this.#deps.log.warn({ pass: keyText(delivery.key), err: error }, 'late return not recorded yet')
+      delivery.due = this.#deps.clock.now() + RETRY_DELAY_MS
     }
-    this.running.delete(sequence)
+    this.#running.delete(sequence)
     // It may have been acknowledged in the meantime.
-    if (this.waiting.get(sequence) === delivery) this.lookLater(delivery)
+    if (this.#waiting.get(sequence) === delivery) this.#lookLater(delivery)
     // A slot is free for other returns of this originator.
-    else this.next = Math.min(this.next, delivery.due)
+    else this.#next = Math.min(this.#next, delivery.due)
   }
 
   /** Records E022 if it is due. Returns the time of the next check, or `undefined` if none is needed. */
-  private async record({ sequence, key, due }: PendingDelivery): Promise<number | undefined> {
-    const { bus, index, rules, clock, untilRead } = this.deps
+  async #record({ sequence, key, due }: PendingDelivery): Promise<number | undefined> {
+    const { bus, index, rules, clock, untilRead } = this.#deps
     const { last } = await bus.bounds()
     await untilRead(last)
     if (await index.has(key.originator, sequence)) return undefined
-    const { memory } = await loadPass(this.deps, key, { up_to: last })
+    const { memory } = await loadPass(this.#deps, key, { up_to: last })
     if (buildRecord(memory, rules).record.status === 'awaiting_release') return clock.now() + RELEASE_RECHECK_MS
     const subject = bus.subjects.event(key, 'undelivered', SYSTEM)
     const body: UndeliveredBody = { v: WIRE_VERSION, sequence, deadline: due }

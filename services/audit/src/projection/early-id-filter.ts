@@ -14,38 +14,41 @@ const RETRY_DELAY_MS = 1_000
  * enough to build their record. A Bloom filter holds any number of ids in constant memory; a false positive costs one unnecessary read of a pass.
  */
 export class EarlyIdFilter {
-  private bits: Uint32Array | undefined
-  private scanning = false
-  private stopped = false
-  private readonly hashed: PassHash = { hash: 0, check: 0 }
+  readonly #seed: number
+  #bits: Uint32Array | undefined
+  #scanning = false
+  #stopped = false
+  readonly #hashed: PassHash = { hash: 0, check: 0 }
 
   /** `seed` is specific to this process, so that agents cannot choose ids that fill the filter. */
-  constructor(private readonly seed: number) {}
+  constructor(seed: number) {
+    this.#seed = seed
+  }
 
   add(key: PassKey): void {
-    this.bits ??= new Uint32Array(BITS / 32)
-    hashPass(key, this.seed, this.hashed)
-    const { hash, check } = this.hashed
-    for (const bit of [hash % BITS, check % BITS]) this.bits[bit >>> 5] = (this.bits[bit >>> 5] ?? 0) | (1 << (bit & 31))
+    this.#bits ??= new Uint32Array(BITS / 32)
+    hashPass(key, this.#seed, this.#hashed)
+    const { hash, check } = this.#hashed
+    for (const bit of [hash % BITS, check % BITS]) this.#bits[bit >>> 5] = (this.#bits[bit >>> 5] ?? 0) | (1 << (bit & 31))
   }
 
   /** True if the pass may be in the filter. Always true during `scan`, because earlier messages are not known yet. */
   has(key: PassKey): boolean {
-    if (this.scanning) return true
-    if (!this.bits) return false
-    hashPass(key, this.seed, this.hashed)
-    const { hash, check } = this.hashed
-    const isSet = (bit: number) => (((this.bits?.[bit >>> 5] ?? 0) >>> (bit & 31)) & 1) === 1
+    if (this.#scanning) return true
+    if (!this.#bits) return false
+    hashPass(key, this.#seed, this.#hashed)
+    const { hash, check } = this.#hashed
+    const isSet = (bit: number) => (((this.#bits?.[bit >>> 5] ?? 0) >>> (bit & 31)) & 1) === 1
     return isSet(hash % BITS) && isSet(check % BITS)
   }
 
   /** Adds passes with messages stored before `until`, the sequence where this process starts to read. */
   async scan({ bus, clock, log }: { bus: Bus; clock: Clock; log: Logger }, until: number): Promise<void> {
-    this.scanning = true
-    while (!this.stopped) {
+    this.#scanning = true
+    while (!this.#stopped) {
       try {
-        await this.read(bus, until)
-        this.scanning = false
+        await this.#read(bus, until)
+        this.#scanning = false
         return
       } catch (error) {
         log.warn({ err: error }, 'earlier messages of passes not read; retrying')
@@ -56,10 +59,10 @@ export class EarlyIdFilter {
 
   /** Stops retrying a failed scan. */
   stop(): void {
-    this.stopped = true
+    this.#stopped = true
   }
 
-  private read(bus: Bus, until: number): Promise<void> {
+  #read(bus: Bus, until: number): Promise<void> {
     const kinds = EVENT_KINDS.filter((kind) => kind !== 'progress')
     const { subjects } = bus
     const filters = [

@@ -15,51 +15,53 @@ interface Ghost {
  * sender with the most.
  */
 export class GhostPasses {
-  private readonly known = new Map<string, Ghost>()
-  private readonly bySender = new PerAgent<string>()
+  readonly #most: number
+  readonly #onGivenUp: (text: string) => void
+  readonly #known = new Map<string, Ghost>()
+  readonly #bySender = new PerAgent<string>()
 
   /** `onGivenUp` is called with each id that is evicted. */
-  constructor(
-    private readonly most = MAX_GHOSTS,
-    private readonly onGivenUp: (text: string) => void = () => undefined,
-  ) {}
+  constructor(most = MAX_GHOSTS, onGivenUp: (text: string) => void = () => undefined) {
+    this.#most = most
+    this.#onGivenUp = onGivenUp
+  }
 
   get size(): number {
-    return this.known.size
+    return this.#known.size
   }
 
   /** Adds a pass (a `keyText`) that has no first step up to the last message read. */
   add(text: string, sender: string, heard: number): void {
     this.delete(text)
-    const [oldest] = this.known.size >= this.most ? this.giverFor(sender) : []
+    const [oldest] = this.#known.size >= this.#most ? this.#giverFor(sender) : []
     if (oldest !== undefined) {
       this.delete(oldest)
-      this.onGivenUp(oldest)
+      this.#onGivenUp(oldest)
     }
-    this.known.set(text, { sender, heard })
-    this.bySender.add(sender, text)
+    this.#known.set(text, { sender, heard })
+    this.#bySender.add(sender, text)
   }
 
   has(text: string): boolean {
-    return this.known.has(text)
+    return this.#known.has(text)
   }
 
   /** Counts one more message of a ghost and returns the new count, or `undefined` if the pass is not a known ghost. */
   countMessage(text: string): number | undefined {
-    const ghost = this.known.get(text)
+    const ghost = this.#known.get(text)
     return ghost && ++ghost.heard
   }
 
   delete(text: string): void {
-    const ghost = this.known.get(text)
+    const ghost = this.#known.get(text)
     if (!ghost) return
-    this.known.delete(text)
-    this.bySender.delete(ghost.sender, text)
+    this.#known.delete(text)
+    this.#bySender.delete(ghost.sender, text)
   }
 
   /** Picks the ids to evict from: the sender's own if it has its share, which saves the search for the largest sender. */
-  private giverFor(sender: string): ReadonlySet<string> {
-    const own = this.bySender.get(sender)
-    return own.size >= this.most / this.bySender.agents ? own : this.bySender.largest()
+  #giverFor(sender: string): ReadonlySet<string> {
+    const own = this.#bySender.get(sender)
+    return own.size >= this.#most / this.#bySender.agents ? own : this.#bySender.largest()
   }
 }

@@ -61,22 +61,21 @@ interface PendingReload {
  * step exists. If not, the messages have no effect and the id is remembered, so later messages cost no read.
  */
 export class PassReloader {
+  readonly #deps: PassReloaderDeps
   /** Waiting passes by sender, then by pass. The sender whose turn it is comes first. */
-  private readonly waiting = new Map<string, Map<string, PendingReload>>()
-  private readonly waitingOf = new Map<string, PendingReload>()
-  private readonly running = new Map<string, PendingReload>()
-  private readonly runningOf = new Map<string, number>()
-  private readonly loads = pLimit(MAX_LOADS)
-  private waiters: (() => void)[] = []
-  private stopped = false
-  private readonly ghosts: GhostPasses
+  readonly #waiting = new Map<string, Map<string, PendingReload>>()
+  readonly #waitingOf = new Map<string, PendingReload>()
+  readonly #running = new Map<string, PendingReload>()
+  readonly #runningOf = new Map<string, number>()
+  readonly #loads = pLimit(MAX_LOADS)
+  #waiters: (() => void)[] = []
+  #stopped = false
+  readonly #ghosts: GhostPasses
 
   /** `most` is the maximum number of ghost ids kept for all senders together. */
-  constructor(
-    private readonly deps: PassReloaderDeps,
-    most?: number,
-  ) {
-    this.ghosts = new GhostPasses(most, (text) => {
+  constructor(deps: PassReloaderDeps, most?: number) {
+    this.#deps = deps
+    this.#ghosts = new GhostPasses(most, (text) => {
       const key = parseKey(text)
       if (key) deps.early.add(key)
     })
@@ -85,139 +84,139 @@ export class PassReloader {
   /** Lowest sequence whose pass is still to be loaded. */
   get lowest(): number | undefined {
     let lowest: number | undefined
-    for (const { since } of this.all()) lowest = Math.min(lowest ?? since, since)
+    for (const { since } of this.#all()) lowest = Math.min(lowest ?? since, since)
     return lowest
   }
 
   get size(): number {
-    return this.waitingOf.size + this.running.size
+    return this.#waitingOf.size + this.#running.size
   }
 
   /** Number of waiting passes whose request has no answer. */
   get requests(): number {
-    return this.waiting.get(SYSTEM)?.size ?? 0
+    return this.#waiting.get(SYSTEM)?.size ?? 0
   }
 
   /** True if a pass that is not in memory may have stored messages besides its first step, so that the step alone is not enough. */
   knows(key: PassKey, text = keyText(key)): boolean {
-    return this.ghosts.has(text) || this.waitingOf.has(text) || this.running.has(text) || this.deps.early.has(key)
+    return this.#ghosts.has(text) || this.#waitingOf.has(text) || this.#running.has(text) || this.#deps.early.has(key)
   }
 
   /** True if the pass (a `keyText`) is known to have no first step in what was read so far. False if unknown. */
   isKnownGhost(text: string): boolean {
-    return this.ghosts.has(text)
+    return this.#ghosts.has(text)
   }
 
   /** Handles a message of a pass that is not in memory. */
   hear(fact: Recorded, { expired = false }: { expired?: boolean } = {}): void {
     const text = keyText(fact.key)
     const begins = mayBegin(fact)
-    if (begins) this.ghosts.delete(text)
-    const heard = begins ? undefined : this.ghosts.countMessage(text)
+    if (begins) this.#ghosts.delete(text)
+    const heard = begins ? undefined : this.#ghosts.countMessage(text)
     if (heard !== undefined) {
-      if (fact.type === 'step') this.judge(text, [fact], heard)
+      if (fact.type === 'step') this.#judge(text, [fact], heard)
       return
     }
-    const reload = this.wanted(text, { key: fact.key, sender: senderOf(fact), since: fact.sequence, request: undefined, expired })
+    const reload = this.#wanted(text, { key: fact.key, sender: senderOf(fact), since: fact.sequence, request: undefined, expired })
     reload.begins ||= begins
     reload.heard++
     if (fact.type === 'step' && reload.steps.length <= MAX_STEPS) reload.steps.push(fact)
-    this.start()
+    this.#start()
   }
 
   /** Schedules the load of a pass whose request has no answer. */
   want(key: PassKey, request: number): void {
-    this.wanted(keyText(key), { key, sender: SYSTEM, since: request, request, expired: false })
-    this.start()
+    this.#wanted(keyText(key), { key, sender: SYSTEM, since: request, request, expired: false })
+    this.#start()
   }
 
   /** Returns a promise if the reader must wait until fewer passes are waiting. */
   backpressure(): Promise<void> | undefined {
-    return this.waitingOf.size > MAX_WAITING && !this.stopped ? new Promise((done) => this.waiters.push(done)) : undefined
+    return this.#waitingOf.size > MAX_WAITING && !this.#stopped ? new Promise((done) => this.#waiters.push(done)) : undefined
   }
 
   stop(): void {
-    this.stopped = true
-    for (const done of this.waiters.splice(0)) done()
+    this.#stopped = true
+    for (const done of this.#waiters.splice(0)) done()
   }
 
-  private *all(): Generator<PendingReload> {
-    yield* this.waitingOf.values()
-    yield* this.running.values()
+  *#all(): Generator<PendingReload> {
+    yield* this.#waitingOf.values()
+    yield* this.#running.values()
   }
 
-  private wanted(text: string, asked: Pick<PendingReload, 'key' | 'sender' | 'since' | 'request' | 'expired'>): PendingReload {
-    const known = this.waitingOf.get(text)
+  #wanted(text: string, asked: Pick<PendingReload, 'key' | 'sender' | 'since' | 'request' | 'expired'>): PendingReload {
+    const known = this.#waitingOf.get(text)
     if (known) {
       known.request ??= asked.request
       known.expired &&= asked.expired
       return known
     }
     const reload: PendingReload = { ...asked, begins: false, heard: 0, steps: [] }
-    this.waitingOf.set(text, reload)
-    const queue = this.waiting.get(reload.sender)
+    this.#waitingOf.set(text, reload)
+    const queue = this.#waiting.get(reload.sender)
     if (queue) queue.set(text, reload)
-    else this.waiting.set(reload.sender, new Map([[text, reload]]))
+    else this.#waiting.set(reload.sender, new Map([[text, reload]]))
     return reload
   }
 
-  private unwanted(text: string, { sender }: PendingReload): void {
-    this.waitingOf.delete(text)
-    const queue = this.waiting.get(sender)
+  #unwanted(text: string, { sender }: PendingReload): void {
+    this.#waitingOf.delete(text)
+    const queue = this.#waiting.get(sender)
     queue?.delete(text)
-    if (queue?.size === 0) this.waiting.delete(sender)
+    if (queue?.size === 0) this.#waiting.delete(sender)
   }
 
-  private start(): void {
-    while (!this.stopped && this.running.size < CONCURRENCY) {
-      const found = this.nextTurn()
+  #start(): void {
+    while (!this.#stopped && this.#running.size < CONCURRENCY) {
+      const found = this.#nextTurn()
       if (!found) return
       const [text, reload] = found
       const { sender } = reload
-      this.unwanted(text, reload)
-      this.running.set(text, reload)
-      this.runningOf.set(sender, (this.runningOf.get(sender) ?? 0) + 1)
-      void this.untilLoaded(text, reload).then(() => this.onDone(text, sender))
+      this.#unwanted(text, reload)
+      this.#running.set(text, reload)
+      this.#runningOf.set(sender, (this.#runningOf.get(sender) ?? 0) + 1)
+      void this.#untilLoaded(text, reload).then(() => this.#onDone(text, sender))
     }
   }
 
   /** Returns the next pass of the sender whose turn it is, or `undefined` if every waiting pass is blocked by a running one. */
-  private nextTurn(): [text: string, wanted: PendingReload] | undefined {
-    for (const [sender, queue] of this.waiting) {
-      if ((this.runningOf.get(sender) ?? 0) >= CONCURRENCY_OF_ONE) continue
+  #nextTurn(): [text: string, wanted: PendingReload] | undefined {
+    for (const [sender, queue] of this.#waiting) {
+      if ((this.#runningOf.get(sender) ?? 0) >= CONCURRENCY_OF_ONE) continue
       for (const found of queue) {
-        if (this.running.has(found[0])) continue
-        this.waiting.delete(sender)
-        this.waiting.set(sender, queue)
+        if (this.#running.has(found[0])) continue
+        this.#waiting.delete(sender)
+        this.#waiting.set(sender, queue)
         return found
       }
     }
     return undefined
   }
 
-  private onDone(text: string, sender: string): void {
-    this.running.delete(text)
-    const others = (this.runningOf.get(sender) ?? 1) - 1
-    if (others > 0) this.runningOf.set(sender, others)
-    else this.runningOf.delete(sender)
-    if (this.waitingOf.size <= MAX_WAITING / 2) for (const done of this.waiters.splice(0)) done()
-    this.start()
+  #onDone(text: string, sender: string): void {
+    this.#running.delete(text)
+    const others = (this.#runningOf.get(sender) ?? 1) - 1
+    if (others > 0) this.#runningOf.set(sender, others)
+    else this.#runningOf.delete(sender)
+    if (this.#waitingOf.size <= MAX_WAITING / 2) for (const done of this.#waiters.splice(0)) done()
+    this.#start()
   }
 
-  private async untilLoaded(text: string, reload: PendingReload): Promise<void> {
-    const { deps } = this
-    for (let tries = 0; !this.stopped; ) {
+  async #untilLoaded(text: string, reload: PendingReload): Promise<void> {
+    const deps = this.#deps
+    for (let tries = 0; !this.#stopped; ) {
       try {
         const request = reload.request === undefined ? {} : { request: reload.request }
         if (reload.expired && (await deps.hasRecord(reload.key))) return
         // Yields once, so that the message that caused the reload counts as taken.
         await Promise.resolve()
-        if (await this.isGhost(reload)) {
-          this.judge(text, reload.steps, reload.heard)
-          this.remember(text, reload)
+        if (await this.#isGhost(reload)) {
+          this.#judge(text, reload.steps, reload.heard)
+          this.#remember(text, reload)
           return
         }
-        const loaded = await this.loads(() => loadPass(deps, reload.key, { up_to: deps.position(), ...request }))
+        const loaded = await this.#loads(() => loadPass(deps, reload.key, { up_to: deps.position(), ...request }))
         if (await deps.onLoaded(loaded)) return
       } catch (error) {
         if (!isTransient(error) && ++tries >= MAX_TRIES) {
@@ -230,28 +229,28 @@ export class PassReloader {
     }
   }
 
-  private async isGhost(reload: PendingReload): Promise<boolean> {
-    return !mustBeRead(reload) && (await hasNoFirstStep(this.deps, reload.key))
+  async #isGhost(reload: PendingReload): Promise<boolean> {
+    return !mustBeRead(reload) && (await hasNoFirstStep(this.#deps, reload.key))
   }
 
   /** Remembers a ghost. Messages that arrived during the lookup change nothing, unless one of them can begin a pass. */
-  private remember(text: string, { sender, heard }: PendingReload): void {
-    const later = this.waitingOf.get(text)
+  #remember(text: string, { sender, heard }: PendingReload): void {
+    const later = this.#waitingOf.get(text)
     if (later && mustBeRead(later)) return
     if (later) {
-      this.unwanted(text, later)
-      this.judge(text, later.steps, heard + later.heard)
+      this.#unwanted(text, later)
+      this.#judge(text, later.steps, heard + later.heard)
     }
-    this.ghosts.add(text, sender, heard + (later?.heard ?? 0))
+    this.#ghosts.add(text, sender, heard + (later?.heard ?? 0))
   }
 
   /** Reports the steps of a pass without a first step. Only the first `MAX_NOTED` messages of a pass count, as in `PassMemory`. */
-  private judge(text: string, steps: readonly Step[], heard: number): void {
+  #judge(text: string, steps: readonly Step[], heard: number): void {
     if (heard > MAX_NOTED) return
     for (const step of steps) {
-      const { ignored } = next(EMPTY_JOURNAL, step, this.deps.rules)
-      if (ignored !== undefined) this.deps.onImpossible(step, ignored)
-      else this.deps.log.error({ pass: text, sequence: step.sequence }, 'first step of a pass was mistaken for a later step')
+      const { ignored } = next(EMPTY_JOURNAL, step, this.#deps.rules)
+      if (ignored !== undefined) this.#deps.onImpossible(step, ignored)
+      else this.#deps.log.error({ pass: text, sequence: step.sequence }, 'first step of a pass was mistaken for a later step')
     }
   }
 }

@@ -46,14 +46,16 @@ export interface TrackedPass extends IndexedItem {
 
 /** Writes the state of a pass: its row for `list`, its inbox entry and its record. Runs one write per pass at a time. */
 export class RecordWriter {
+  readonly #deps: RecordWriterDeps
+  readonly #options: { writes: () => boolean }
   /** Passes whose record is being written. They may have left the projector's memory. */
   readonly unwritten = new IndexedSet<TrackedPass>()
 
   /** `writes` returns false with `log_all_passes: false`: passes without a record are then not written to KV. */
-  constructor(
-    private readonly deps: RecordWriterDeps,
-    private readonly options: { writes: () => boolean },
-  ) {}
+  constructor(deps: RecordWriterDeps, options: { writes: () => boolean }) {
+    this.#deps = deps
+    this.#options = options
+  }
 
   /** Saves a pass. Returns `brief` if a compact record was enough; such a pass need not be cached. */
   save(tracked: TrackedPass): 'brief' | 'record' {
@@ -62,16 +64,16 @@ export class RecordWriter {
       return 'record'
     }
     if (tracked.erased) return 'record'
-    const rest = tracked.rests_until === undefined ? 0 : tracked.rests_until - this.deps.clock.monotonic()
+    const rest = tracked.rests_until === undefined ? 0 : tracked.rests_until - this.#deps.clock.monotonic()
     if (rest > 0) {
       tracked.writing = 'again'
       this.unwritten.add(tracked)
-      this.deps.clock.after(rest, () => this.onWritten(tracked, true))
+      this.#deps.clock.after(rest, () => this.#onWritten(tracked, true))
       return 'record'
     }
-    const brief = this.made(tracked.memory, compactRecordOf)
-    if (brief) this.put(tracked, brief.stored, brief.row)
-    else this.saveRecord(tracked)
+    const brief = this.#made(tracked.memory, compactRecordOf)
+    if (brief) this.#put(tracked, brief.stored, brief.row)
+    else this.#saveRecord(tracked)
     return brief ? 'brief' : 'record'
   }
 
@@ -81,50 +83,50 @@ export class RecordWriter {
   }
 
   noteHeld(memory: PassMemory): void {
-    const described = this.describe(memory)
-    if (described) this.deps.inbox.note(described.record, memory.first)
+    const described = this.#describe(memory)
+    if (described) this.#deps.inbox.note(described.record, memory.first)
   }
 
-  private saveRecord(tracked: TrackedPass): void {
-    const described = this.describe(tracked.memory)
+  #saveRecord(tracked: TrackedPass): void {
+    const described = this.#describe(tracked.memory)
     if (!described) return
     const { record, row, unchecked } = described
-    if (unchecked && this.deps.schemas.check) {
-      this.deps.rows.put(row)
-      this.saveChecked(tracked, unchecked)
-    } else this.put(tracked, record, row)
+    if (unchecked && this.#deps.schemas.check) {
+      this.#deps.rows.put(row)
+      this.#saveChecked(tracked, unchecked)
+    } else this.#put(tracked, record, row)
   }
 
-  private put(tracked: TrackedPass, stored: StoredRecord, row: PassRow): void {
+  #put(tracked: TrackedPass, stored: StoredRecord, row: PassRow): void {
     const { memory } = tracked
-    this.deps.rows.put(row)
-    this.deps.inbox.note(stored, memory.first)
+    this.#deps.rows.put(row)
+    this.#deps.inbox.note(stored, memory.first)
     if (row.ended_at !== undefined && !tracked.counted) {
       tracked.counted = true
-      this.deps.ended.note(row)
+      this.#deps.ended.note(row)
     }
-    if (!tracked.slot && !this.options.writes()) return
+    if (!tracked.slot && !this.#options.writes()) return
     const slot = tracked.slot ?? { key: recordKey(memory.key, row.created_at, row.session_id) }
     tracked.slot = slot
     tracked.writing = 'yes'
     const messages = memory.noted.length
-    if (messages > LONG_PASS_MESSAGES) tracked.rests_until = this.deps.clock.monotonic() + messages * DELAY_PER_MESSAGE_MS
+    if (messages > LONG_PASS_MESSAGES) tracked.rests_until = this.#deps.clock.monotonic() + messages * DELAY_PER_MESSAGE_MS
     this.unwritten.add(tracked)
-    this.deps.records.send(slot, { stored, row }, (written) => this.onWritten(tracked, written))
+    this.#deps.records.send(slot, { stored, row }, (written) => this.#onWritten(tracked, written))
   }
 
   /** Validates the output against its output_schema before the record is written, because the record contains the verdict. */
-  private saveChecked(tracked: TrackedPass, unchecked: NonNullable<BuiltRecord['unchecked']>): void {
+  #saveChecked(tracked: TrackedPass, unchecked: NonNullable<BuiltRecord['unchecked']>): void {
     tracked.writing = 'yes'
     this.unwritten.add(tracked)
-    this.deps.schemas.begin(tracked.memory, unchecked, () => {
+    this.#deps.schemas.begin(tracked.memory, unchecked, () => {
       tracked.writing = 'no'
       this.unwritten.remove(tracked)
       this.save(tracked)
     })
   }
 
-  private onWritten(tracked: TrackedPass, written: boolean): void {
+  #onWritten(tracked: TrackedPass, written: boolean): void {
     const again = tracked.writing === 'again'
     tracked.writing = 'no'
     if (!written) return
@@ -132,16 +134,16 @@ export class RecordWriter {
     if (again) this.save(tracked)
   }
 
-  private describe(memory: PassMemory): BuiltRecord | undefined {
-    return this.made(memory, (one) => buildRecord(one, this.deps.rules))
+  #describe(memory: PassMemory): BuiltRecord | undefined {
+    return this.#made(memory, (one) => buildRecord(one, this.#deps.rules))
   }
 
   /** Builds a record. A failure is a bug: it is logged and must not stop other records. */
-  private made<T>(memory: PassMemory, make: (memory: PassMemory) => T): T | undefined {
+  #made<T>(memory: PassMemory, make: (memory: PassMemory) => T): T | undefined {
     try {
       return make(memory)
     } catch (error) {
-      this.deps.log.error({ pass: keyText(memory.key), err: error }, 'no record can be built')
+      this.#deps.log.error({ pass: keyText(memory.key), err: error }, 'no record can be built')
       return undefined
     }
   }

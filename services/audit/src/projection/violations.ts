@@ -27,40 +27,43 @@ interface RecordedViolations {
  * replicas, or of a process and its successor, publishes it (I5).
  */
 export class Violations {
-  private readonly chains = new Map<string, Promise<void>>()
-  private readonly waiting = new Set<number>()
-  private readonly told = new LRUCache<string, RecordedViolations>({ max: MAX_REMEMBERED_PASSES })
-  private waiters: (() => void)[] = []
-  private stopped = false
+  readonly #bus: Bus
+  readonly #clock: Clock
+  readonly #log: Logger
+  readonly #chains = new Map<string, Promise<void>>()
+  readonly #waiting = new Set<number>()
+  readonly #told = new LRUCache<string, RecordedViolations>({ max: MAX_REMEMBERED_PASSES })
+  #waiters: (() => void)[] = []
+  #stopped = false
   published = 0
 
-  constructor(
-    private readonly bus: Bus,
-    private readonly clock: Clock,
-    private readonly log: Logger,
-  ) {}
+  constructor(bus: Bus, clock: Clock, log: Logger) {
+    this.#bus = bus
+    this.#clock = clock
+    this.#log = log
+  }
 
   /** Lowest sequence of a message whose violation is not recorded yet. */
   get lowest(): number | undefined {
     let lowest: number | undefined
-    for (const sequence of this.waiting) if (lowest === undefined || sequence < lowest) lowest = sequence
+    for (const sequence of this.#waiting) if (lowest === undefined || sequence < lowest) lowest = sequence
     return lowest
   }
 
   /** Returns a promise if the reader must wait until fewer violations are pending. */
   backpressure(): Promise<void> | undefined {
-    return this.waiting.size > MAX_WAITING && !this.stopped ? new Promise((done) => this.waiters.push(done)) : undefined
+    return this.#waiting.size > MAX_WAITING && !this.#stopped ? new Promise((done) => this.#waiters.push(done)) : undefined
   }
 
   /** Records that the message at `sequence` is impossible. Violations of one pass are recorded in the order of the calls. */
   report(key: PassKey, sequence: number, what: string): void {
-    if (this.waiting.has(sequence)) return
-    this.waiting.add(sequence)
+    if (this.#waiting.has(sequence)) return
+    this.#waiting.add(sequence)
     const text = keyText(key)
-    const turn = (this.chains.get(text) ?? Promise.resolve()).then(() => this.untilRecorded(key, sequence, cut(what, MAX_MESSAGE_LENGTH)))
-    this.chains.set(text, turn)
+    const turn = (this.#chains.get(text) ?? Promise.resolve()).then(() => this.#untilRecorded(key, sequence, cut(what, MAX_MESSAGE_LENGTH)))
+    this.#chains.set(text, turn)
     void turn.then(() => {
-      if (this.chains.get(text) === turn) this.chains.delete(text)
+      if (this.#chains.get(text) === turn) this.#chains.delete(text)
     })
   }
 
@@ -84,44 +87,44 @@ export class Violations {
 
   /** Returns the key for the violation of a message that belongs to no pass. */
   nameless(sequence: number): PassKey {
-    return { originator: SYSTEM, subagent: SYSTEM, id: this.bus.subjects.badId(sequence) }
+    return { originator: SYSTEM, subagent: SYSTEM, id: this.#bus.subjects.badId(sequence) }
   }
 
   stop(): void {
-    this.stopped = true
-    this.release()
+    this.#stopped = true
+    this.#release()
   }
 
   async settled(): Promise<void> {
-    await Promise.all(this.chains.values())
+    await Promise.all(this.#chains.values())
   }
 
-  private async untilRecorded(key: PassKey, sequence: number, what: string): Promise<void> {
-    while (!this.stopped) {
+  async #untilRecorded(key: PassKey, sequence: number, what: string): Promise<void> {
+    while (!this.#stopped) {
       try {
-        const outcome = await this.record(key, sequence, what)
+        const outcome = await this.#record(key, sequence, what)
         if (outcome === 'recorded') {
-          this.waiting.delete(sequence)
-          if (this.waiting.size <= MAX_WAITING / 2) this.release()
+          this.#waiting.delete(sequence)
+          if (this.#waiting.size <= MAX_WAITING / 2) this.#release()
           return
         }
-        await this.pause(outcome === 'raced' ? REPLICA_DELAY_MS : RETRY_DELAY_MS)
+        await this.#pause(outcome === 'raced' ? REPLICA_DELAY_MS : RETRY_DELAY_MS)
       } catch (error) {
-        this.log.warn({ pass: keyText(key), sequence, err: error }, 'violation not recorded')
-        await this.pause(RETRY_DELAY_MS)
+        this.#log.warn({ pass: keyText(key), sequence, err: error }, 'violation not recorded')
+        await this.#pause(RETRY_DELAY_MS)
       }
     }
   }
 
-  private release(): void {
-    for (const done of this.waiters.splice(0)) done()
+  #release(): void {
+    for (const done of this.#waiters.splice(0)) done()
   }
 
-  private async record(key: PassKey, sequence: number, what: string): Promise<'recorded' | 'raced' | 'refused'> {
-    const subject = this.bus.subjects.event(key, 'violation', SYSTEM)
-    const last = await this.bus.journal.last(subject)
-    if (last && (await this.isRecorded(key, sequence, last))) return 'recorded'
-    const outcome = await this.bus.publish({
+  async #record(key: PassKey, sequence: number, what: string): Promise<'recorded' | 'raced' | 'refused'> {
+    const subject = this.#bus.subjects.event(key, 'violation', SYSTEM)
+    const last = await this.#bus.journal.last(subject)
+    if (last && (await this.#isRecorded(key, sequence, last))) return 'recorded'
+    const outcome = await this.#bus.publish({
       subject,
       headers: { [HEADER.contentType]: CONTENT_TYPE.msgpack },
       data: encode({ v: WIRE_VERSION, sequence, what }),
@@ -130,33 +133,33 @@ export class Violations {
     if (outcome.kind === 'refused') return 'refused'
     if (outcome.kind !== 'stored') return 'raced'
     this.published++
-    this.log.warn({ pass: keyText(key), sequence, what }, 'violation')
+    this.#log.warn({ pass: keyText(key), sequence, what }, 'violation')
     return 'recorded'
   }
 
   /** Checks the newest violation of the pass. If that concerns a later message, also reads the earlier ones, each once. */
-  private async isRecorded(key: PassKey, sequence: number, last: StoredMessage): Promise<boolean> {
-    const newest = this.bus.subjects.isTrusted(last) ? violatedBy(last) : undefined
+  async #isRecorded(key: PassKey, sequence: number, last: StoredMessage): Promise<boolean> {
+    const newest = this.#bus.subjects.isTrusted(last) ? violatedBy(last) : undefined
     if (newest === sequence) return true
     if (newest !== undefined && newest < sequence) return false
     const text = keyText(key)
-    let told = this.told.get(text)
+    let told = this.#told.get(text)
     if (!told || told.from > sequence) {
       told = { from: sequence, read: sequence, of: new Set() }
-      this.told.set(text, told)
+      this.#told.set(text, told)
     }
     while (told.read < last.sequence) {
-      const stored = await this.bus.journal.first(last.subject, told.read + 1)
+      const stored = await this.#bus.journal.first(last.subject, told.read + 1)
       if (!stored) break
       told.read = stored.sequence
-      const of = this.bus.subjects.isTrusted(stored) ? violatedBy(stored) : undefined
+      const of = this.#bus.subjects.isTrusted(stored) ? violatedBy(stored) : undefined
       if (of !== undefined) told.of.add(of)
     }
     return told.of.has(sequence)
   }
 
-  private async pause(ms: number): Promise<void> {
-    await new Promise<void>((done) => this.clock.after(ms, done))
+  async #pause(ms: number): Promise<void> {
+    await new Promise<void>((done) => this.#clock.after(ms, done))
   }
 }
 

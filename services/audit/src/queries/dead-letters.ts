@@ -49,6 +49,8 @@ const MAX_SETTLED_EVENTS = 64
  * its own, because these messages are rare and must be known from the beginning of the stream. Nothing is stored elsewhere.
  */
 export class DeadLetters implements AsyncDisposable {
+  readonly #isAgent: (name: string) => boolean
+  readonly #most: number
   /** Letters by `keyText` of their pass, in the order of their events. */
   readonly #letters = new Map<string, KnownDeadLetter>()
   /** The same keys by originator, in the same order. */
@@ -59,10 +61,10 @@ export class DeadLetters implements AsyncDisposable {
   /** Originators that have older letters which are no longer in memory. */
   readonly #forgotten = new Set<string>()
 
-  constructor(
-    private readonly isAgent: (name: string) => boolean,
-    private readonly most = MAX_DEAD_LETTERS,
-  ) {}
+  constructor(isAgent: (name: string) => boolean, most = MAX_DEAD_LETTERS) {
+    this.#isAgent = isAgent
+    this.#most = most
+  }
 
   static async start(bus: Bus, isAgent: (name: string) => boolean, onRollback: (last: number) => void): Promise<DeadLetters> {
     const letters = new DeadLetters(isAgent)
@@ -107,7 +109,7 @@ export class DeadLetters implements AsyncDisposable {
   }
 
   settlement(key: PassKey): Settlement | undefined {
-    return deadLetterResolution(this.#settled.get(keyText(key)) ?? [], ({ sender }) => !this.isAgent(sender))
+    return deadLetterResolution(this.#settled.get(keyText(key)) ?? [], ({ sender }) => !this.#isAgent(sender))
   }
 
   /** Returns the sequence of the last settling event of a pass, whether it counts or not; 0 if there is none. */
@@ -145,7 +147,7 @@ export class DeadLetters implements AsyncDisposable {
     this.#forgetLetter(text)
     this.#letters.set(text, letter)
     this.#of.add(key.originator, text)
-    const [oldest] = this.#letters.size > this.most ? this.#of.largest() : []
+    const [oldest] = this.#letters.size > this.#most ? this.#of.largest() : []
     const forgotten = oldest === undefined ? undefined : this.#forgetLetter(oldest)
     if (!forgotten) return
     this.#forgotten.add(forgotten.key.originator)
@@ -167,7 +169,7 @@ export class DeadLetters implements AsyncDisposable {
     const known = this.#settled.get(text) ?? []
     const event = { kind, sender, sequence, time, body: bodyOf(stored) }
     this.#settled.set(text, known.length < MAX_SETTLED_EVENTS ? [...known, event] : [...known.slice(0, -1), event])
-    const oldest = this.#settled.size > 2 * this.most ? this.#settled.keys().next().value : undefined
+    const oldest = this.#settled.size > 2 * this.#most ? this.#settled.keys().next().value : undefined
     if (oldest !== undefined) this.#settled.delete(oldest)
   }
 

@@ -60,25 +60,29 @@ const MIN_BATCH_SIZE = 16
 
 /** Finds passes: the latest in memory, recent ones in KV, and the rest by the archive's indexes. */
 export class PassLists {
-  constructor(private readonly deps: PassListsDeps) {}
+  readonly #deps: PassListsDeps
+
+  constructor(deps: PassListsDeps) {
+    this.#deps = deps
+  }
 
   /**
    * Returns the newest matching passes, newest first. `more` is true if there may be others: they did not fit, or the time for one answer ran out
    * before everything was examined. `times` bounds when the passes were requested, if the caller knows.
    */
   async list(filter: RowFilter, limit: number, times: Pick<PassQuery, 'from' | 'to'> = {}): Promise<ListPage> {
-    await this.deps.seeded
-    const { passes: remembered, more: goes_on } = await this.fromMemory(filter, limit + 1)
-    if (this.deps.rows.complete || goes_on) return cut(remembered, limit, goes_on)
-    const { passes, more } = await this.recorded(filter, limit + 1, times)
+    await this.#deps.seeded
+    const { passes: remembered, more: goes_on } = await this.#fromMemory(filter, limit + 1)
+    if (this.#deps.rows.complete || goes_on) return cut(remembered, limit, goes_on)
+    const { passes, more } = await this.#recorded(filter, limit + 1, times)
     const known = new Set(remembered.map(keyText))
-    const found = [...remembered, ...passes.filter((row) => !known.has(keyText(row)) && !this.isNewerInMemory(row))]
+    const found = [...remembered, ...passes.filter((row) => !known.has(keyText(row)) && !this.#isNewerInMemory(row))]
     return cut(found.sort(newestFirst), limit, more)
   }
 
   /** Reads matching records by the index of the bucket, until there are enough or the time runs out. */
-  private async recorded({ parent, ...filter }: RowFilter, count: number, times: Pick<PassQuery, 'from' | 'to'>): Promise<ListPage> {
-    const { search, clock } = this.deps
+  async #recorded({ parent, ...filter }: RowFilter, count: number, times: Pick<PassQuery, 'from' | 'to'>): Promise<ListPage> {
+    const { search, clock } = this.#deps
     const begun = clock.monotonic()
     const passes: PassRow[] = []
     let complete = true
@@ -93,9 +97,9 @@ export class PassLists {
   }
 
   /** True if memory has a newer state of the pass. Memory then decides whether it matches, and has already listed it if it does. */
-  private isNewerInMemory(row: PassRow): boolean {
+  #isNewerInMemory(row: PassRow): boolean {
     const text = keyText(row)
-    return this.isInMemory(text) || (this.deps.rows.get(text)?.last_sequence ?? 0) > row.last_sequence
+    return this.#isInMemory(text) || (this.#deps.rows.get(text)?.last_sequence ?? 0) > row.last_sequence
   }
 
   /** Returns the children of a pass, newest first. The subagent of the pass requested all of them before the pass ended. */
@@ -113,20 +117,20 @@ export class PassLists {
       const fits = key.id === id && (originator ?? key.originator) === key.originator && (subagent ?? key.subagent) === key.subagent
       if (fits) found.set(keyText(key), { originator: key.originator, subagent: key.subagent, id })
     }
-    const { listing, table, archive } = this.deps
+    const { listing, table, archive } = this.#deps
     for (const key of listing.passes.withId(id)) add(key)
-    const indexed = this.indexed(wanted)
+    const indexed = this.#indexed(wanted)
     for (const key of indexed ?? []) add(key)
     // Finding an id among a million keys is the most expensive lookup for the server, so the bucket is read only if memory and index may miss it.
-    const knowsAll = indexed !== undefined && this.deps.indexing.complete
+    const knowsAll = indexed !== undefined && this.#deps.indexing.complete
     if (found.size === 0 || !knowsAll) for await (const { value } of table.entries(recordFilter(wanted))) add(value.key)
     if (found.size === 0) for (const key of await archive.keysOf(id)) add(key)
     return [...found.values()]
   }
 
   /** Returns passes from the index, between all agents it contains, registered or not; `undefined` if there are too many pairs to try. */
-  private indexed({ id, originator, subagent }: Parameters<PassLists['keys']>[0]): PassKey[] | undefined {
-    const { index } = this.deps
+  #indexed({ id, originator, subagent }: Parameters<PassLists['keys']>[0]): PassKey[] | undefined {
+    const { index } = this.#deps
     const names = index.agents()
     const above = originator === undefined ? names : [originator]
     const below = subagent === undefined ? names : [subagent]
@@ -137,8 +141,8 @@ export class PassLists {
 
   /** Returns every registered agent with the numbers of its open passes. */
   async agents(): Promise<AgentRow[]> {
-    await this.deps.seeded
-    const { agents, index, listing } = this.deps
+    await this.#deps.seeded
+    const { agents, index, listing } = this.#deps
     const sorted = [...agents.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
     return sorted.map((agent) => {
       const known = listing.countsOf(agent.name)
@@ -153,8 +157,8 @@ export class PassLists {
   }
 
   /** Returns the newest matching passes in memory. `more` is true if too many did not match, so that there may be others, older ones included. */
-  private async fromMemory(filter: RowFilter, count: number): Promise<ListPage> {
-    const { listing, acknowledged } = this.deps
+  async #fromMemory(filter: RowFilter, count: number): Promise<ListPage> {
+    const { listing, acknowledged } = this.#deps
     const passes: PassRow[] = []
     let left = MAX_NON_MATCHING
     let after: ListedPass | undefined
@@ -162,7 +166,7 @@ export class PassLists {
       const wanted = Math.max(MIN_BATCH_SIZE, count - passes.length)
       const some = listing.passes.newest(filter, after, wanted)
       for (const ordered of some) {
-        const made = await this.rowOf(ordered)
+        const made = await this.#rowOf(ordered)
         const row = made && (await withRowDelivery(acknowledged, made))
         if (row && matches(row, filter)) passes.push(row)
         else left -= ordered.unread ? REQUEST_WEIGHT : 1
@@ -174,25 +178,25 @@ export class PassLists {
   }
 
   /** Returns the row of a listed pass; `undefined` if the pass is no longer in memory. */
-  private rowOf({ text, key }: ListedPass): PassRow | Promise<PassRow> | undefined {
-    const { projector, rows, rules } = this.deps
+  #rowOf({ text, key }: ListedPass): PassRow | Promise<PassRow> | undefined {
+    const { projector, rows, rules } = this.#deps
     const row = rows.get(text)
     const memory = memoryOf(projector, text, row)
     if (memory) return buildRecord(memory, rules).row
     const note = projector.notes.find(text)
-    return row ?? (note && this.requestedRow(key, note))
+    return row ?? (note && this.#requestedRow(key, note))
   }
 
   /** Returns the row of a request. If its body was not kept in memory, reads it from the stream, if it is still there. */
-  private requestedRow(key: PassKey, note: RequestNote): PassRow | Promise<PassRow> {
-    const { bus, rules } = this.deps
+  #requestedRow(key: PassKey, note: RequestNote): PassRow | Promise<PassRow> {
+    const { bus, rules } = this.#deps
     if (note.body) return buildRecord(PassMemory.of(key, note), rules).row
     return bus.journal.message(note.sequence).then((stored) => buildRecord(PassMemory.of(key, { ...note, body: stored?.data }), rules).row)
   }
 
   /** True if the pass is open in memory; its row is then older. */
-  private isInMemory(text: string): boolean {
-    const { young, old } = this.deps.projector
+  #isInMemory(text: string): boolean {
+    const { young, old } = this.#deps.projector
     return young.has(text) || old.has(text)
   }
 }

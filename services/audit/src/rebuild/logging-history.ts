@@ -13,10 +13,13 @@ interface LoggingChange {
  * at the time.
  */
 export class LoggingHistory {
-  private readonly said: LoggingChange[] = [{ from: 0, on: true }]
-  private newest = 0
+  readonly #told: boolean
+  readonly #said: LoggingChange[] = [{ from: 0, on: true }]
+  #newest = 0
 
-  private constructor(private readonly told: boolean) {}
+  private constructor(told: boolean) {
+    this.#told = told
+  }
 
   /** Reads every policy version; they stay in the stream for good. */
   static async read(bus: Bus, told: boolean): Promise<LoggingHistory> {
@@ -26,9 +29,9 @@ export class LoggingHistory {
       const decoded = decode(data, headers.get(HEADER.contentType))
       const parsed = policyBody.safeParse(decoded.ok ? decoded.value : undefined)
       // Only the next version counts (decision 28).
-      if (!parsed.success || parsed.data.version !== logged.newest + 1) return
-      logged.newest++
-      logged.said.push({ from: sequence, on: parsed.data.document.audit?.log_all_passes !== false })
+      if (!parsed.success || parsed.data.version !== logged.#newest + 1) return
+      logged.#newest++
+      logged.#said.push({ from: sequence, on: parsed.data.document.audit?.log_all_passes !== false })
     })
     await Promise.race([reader.caughtUp, reader.closed])
     return logged
@@ -36,6 +39,6 @@ export class LoggingHistory {
 
   /** True if a pass whose last message has this sequence gets a record if it has none yet. */
   at(sequence: number): boolean {
-    return this.told && (this.said.findLast(({ from }) => from <= sequence)?.on ?? true)
+    return this.#told && (this.#said.findLast(({ from }) => from <= sequence)?.on ?? true)
   }
 }

@@ -103,79 +103,81 @@ interface Deps extends WalkDeps {
 }
 
 class Rebuild {
-  private readonly seen = new KeySet()
-  private readonly told: Rebuilt = { passes: 0, unchanged: 0, rewritten: 0, removed: 0, kept: 0, unlogged: 0 }
+  readonly #deps: Deps
+  readonly #options: RebuildOptions
+  readonly #seen = new KeySet()
+  readonly #told: Rebuilt = { passes: 0, unchanged: 0, rewritten: 0, removed: 0, kept: 0, unlogged: 0 }
 
-  constructor(
-    private readonly deps: Deps,
-    private readonly options: RebuildOptions,
-  ) {}
+  constructor(deps: Deps, options: RebuildOptions) {
+    this.#deps = deps
+    this.#options = options
+  }
 
   async run(): Promise<Rebuilt> {
-    const { bus } = this.deps
+    const { bus } = this.#deps
     const { last } = await bus.bounds()
     await using spool = await ReverseSpool.open()
     let oldest = last
-    for await (const { passes, sequence, time } of walkPasses(this.deps, this.options.source, last)) {
+    for await (const { passes, sequence, time } of walkPasses(this.#deps, this.#options.source, last)) {
       oldest = Math.min(oldest, sequence)
-      const wrong = await mapInBatches(passes, (memory) => this.compare(memory), CONCURRENCY)
+      const wrong = await mapInBatches(passes, (memory) => this.#compare(memory), CONCURRENCY)
       await spool.add(encode(wrong.filter((one) => one !== undefined)))
-      this.options.onProgress?.({ passes: this.told.passes, ...(time === undefined ? {} : { back_to: time }), rewritten: 0 })
+      this.#options.onProgress?.({ passes: this.#told.passes, ...(time === undefined ? {} : { back_to: time }), rewritten: 0 })
     }
     for await (const block of spool.backwards()) {
       const decoded = decode(block)
       const wrong = decoded.ok ? (decoded.value as RepairedPass[]) : []
-      for (let at = 0; at < wrong.length; at += MAX_REPAIRS) this.count(await this.deps.repair.passes(wrong.slice(at, at + MAX_REPAIRS)))
-      this.options.onProgress?.({ passes: this.told.passes, rewritten: this.told.rewritten })
+      for (let at = 0; at < wrong.length; at += MAX_REPAIRS) this.#count(await this.#deps.repair.passes(wrong.slice(at, at + MAX_REPAIRS)))
+      this.#options.onProgress?.({ passes: this.#told.passes, rewritten: this.#told.rewritten })
     }
-    await this.judgeUnseen(oldest)
-    return this.told
+    await this.#judgeUnseen(oldest)
+    return this.#told
   }
 
   /** Returns the pass if its record is missing or wrong. */
-  private async compare(memory: PassMemory): Promise<RepairedPass | undefined> {
-    const { bus, table, rules } = this.deps
+  async #compare(memory: PassMemory): Promise<RepairedPass | undefined> {
+    const { bus, table, rules } = this.#deps
     if (memory.journal.state === 'none' && !memory.request) return undefined
-    const { key, stored } = await recordOf(memory, rules, this.options.check)
-    this.seen.add(key)
+    const { key, stored } = await recordOf(memory, rules, this.#options.check)
+    this.#seen.add(key)
     const begun = memory.request?.time ?? memory.begun
     if (!memory.ended && bus.now() - begun < OPEN_MS) return undefined
-    this.told.passes++
+    this.#told.passes++
     const standing = (await table.bytesOf(key))?.data
-    if (!standing && !this.deps.logged.at(memory.last)) {
-      this.told.unlogged++
+    if (!standing && !this.#deps.logged.at(memory.last)) {
+      this.#told.unlogged++
       return undefined
     }
     if (!standing || Buffer.compare(standing, encode(stored)) !== 0) return { ...memory.key, request: requestOf(memory) }
-    this.told.unchanged++
+    this.#told.unchanged++
     return undefined
   }
 
   /** Checks records for which the walk found no pass: written since, older than what can be read, or without a pass. */
-  private async judgeUnseen(oldest: number): Promise<void> {
+  async #judgeUnseen(oldest: number): Promise<void> {
     await using spool = await ReverseSpool.open()
     let keys: string[] = []
     const keep = async () => {
       await spool.add(encode(keys))
       keys = []
     }
-    await this.deps.table.read(({ key, data }) => {
-      if (!data || this.seen.has(key)) return undefined
+    await this.#deps.table.read(({ key, data }) => {
+      if (!data || this.#seen.has(key)) return undefined
       const record = decodeRecord(data)
       if (!record || firstSequence(record.sequences) >= oldest) return keys.push(key) < KEYS_PER_BLOCK ? undefined : keep()
-      this.told.kept++
+      this.#told.kept++
       return undefined
     })
     if (keys.length > 0) await keep()
     for await (const block of spool.backwards()) {
       const decoded = decode(block)
       const keys = decoded.ok ? (decoded.value as string[]) : []
-      for (let at = 0; at < keys.length; at += MAX_REPAIRS) this.count(await this.deps.repair.records(keys.slice(at, at + MAX_REPAIRS)))
+      for (let at = 0; at < keys.length; at += MAX_REPAIRS) this.#count(await this.#deps.repair.records(keys.slice(at, at + MAX_REPAIRS)))
     }
   }
 
-  private count(done: RepairCounts): void {
-    for (const result of REPAIR_RESULTS) this.told[result] += done[result]
+  #count(done: RepairCounts): void {
+    for (const result of REPAIR_RESULTS) this.#told[result] += done[result]
   }
 }
 
@@ -186,20 +188,20 @@ function requestOf({ journal, request }: PassMemory): number | undefined {
 
 /** Set of record keys, stored as 53 bits of a hash each. A bucket has at most a million keys. */
 class KeySet {
-  private readonly keys = new Set<number>()
-  private readonly hashed: PassHash = { hash: 0, check: 0 }
-  private readonly seed = randomBytes(4).readUInt32LE()
+  readonly #keys = new Set<number>()
+  readonly #hashed: PassHash = { hash: 0, check: 0 }
+  readonly #seed = randomBytes(4).readUInt32LE()
 
   add(key: string): void {
-    this.keys.add(this.numberOf(key))
+    this.#keys.add(this.#numberOf(key))
   }
 
   has(key: string): boolean {
-    return this.keys.has(this.numberOf(key))
+    return this.#keys.has(this.#numberOf(key))
   }
 
-  private numberOf(key: string): number {
-    hashPass({ originator: '', subagent: '', id: key }, this.seed, this.hashed)
-    return this.hashed.hash * 0x20_0000 + (this.hashed.check >>> 11)
+  #numberOf(key: string): number {
+    hashPass({ originator: '', subagent: '', id: key }, this.#seed, this.#hashed)
+    return this.#hashed.hash * 0x20_0000 + (this.#hashed.check >>> 11)
   }
 }

@@ -52,32 +52,35 @@ type Result = keyof RepairCounts | undefined
 const MAX_TRIES = 8
 
 export class RecordRepair implements Repair {
-  constructor(
-    private readonly deps: RecordRepairDeps,
-    private readonly source: WalkSource = 'archive',
-  ) {}
+  readonly #deps: RecordRepairDeps
+  readonly #source: WalkSource
+
+  constructor(deps: RecordRepairDeps, source: WalkSource = 'archive') {
+    this.#deps = deps
+    this.#source = source
+  }
 
   async passes(passes: readonly RepairedPass[]): Promise<RepairCounts> {
-    return countsOf(await Promise.all(passes.map((pass) => this.mend(pass))))
+    return countsOf(await Promise.all(passes.map((pass) => this.#mend(pass))))
   }
 
   async records(keys: readonly string[]): Promise<RepairCounts> {
-    const { sealed, oldest } = await readableSegments(this.deps, this.source)
+    const { sealed, oldest } = await readableSegments(this.#deps, this.#source)
     const isReadable = (k: number) => k >= oldest && !sealed.get(k)?.removed
-    return countsOf(await Promise.all(keys.map((key) => this.judge(key, isReadable))))
+    return countsOf(await Promise.all(keys.map((key) => this.#judge(key, isReadable))))
   }
 
   index(k: number): Promise<string | undefined> {
-    return repairIndex(this.deps, k)
+    return repairIndex(this.#deps, k)
   }
 
   /** Loads the pass, with messages stored since the comparison, and writes its record. Tries again if another process writes concurrently. */
-  private async mend({ request, ...key }: RepairedPass): Promise<Result> {
-    const { bus, table, rules, check, logged, isGoing } = this.deps
+  async #mend({ request, ...key }: RepairedPass): Promise<Result> {
+    const { bus, table, rules, check, logged, isGoing } = this.#deps
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const { last } = await bus.bounds()
-      const { memory } = await loadPass(this.deps, key, { up_to: last, ...(request === undefined ? {} : { request }) })
-      if (!(await beginsPass(this.deps, memory)) || isGoing?.(memory.first)) return undefined
+      const { memory } = await loadPass(this.#deps, key, { up_to: last, ...(request === undefined ? {} : { request }) })
+      if (!(await beginsPass(this.#deps, memory)) || isGoing?.(memory.first)) return undefined
       const wanted = await recordOf(memory, rules, check)
       const standing = await table.bytesOf(wanted.key)
       const bytes = encode(wanted.stored)
@@ -92,25 +95,25 @@ export class RecordRepair implements Repair {
     return undefined
   }
 
-  private async judge(key: string, isReadable: (k: number) => boolean): Promise<Result> {
-    const { table } = this.deps
+  async #judge(key: string, isReadable: (k: number) => boolean): Promise<Result> {
+    const { table } = this.#deps
     const standing = (await table.bytesOf(key))?.data
     if (!standing) return undefined
     const record = decodeRecord(standing)
-    const real = record && (await this.keyNow(record))
-    if (record && real === key) return await this.mend({ ...record.key, request: record.sequences.requests[0] })
+    const real = record && (await this.#keyNow(record))
+    if (record && real === key) return await this.#mend({ ...record.key, request: record.sequences.requests[0] })
     if (record && real === undefined && !isReadable(segmentOf(firstSequence(record.sequences)))) return 'kept'
     await table.delete(key)
     return 'removed'
   }
 
   /** Returns the key that the record of a pass should have by its stored messages; `undefined` if there are none. */
-  private async keyNow({ key, sequences }: PassRecord): Promise<string | undefined> {
+  async #keyNow({ key, sequences }: PassRecord): Promise<string | undefined> {
     const [request] = sequences.requests
     const asked = request === undefined || sequences.work !== undefined ? {} : { request }
-    const { memory, messages } = await loadPass(this.deps, key, { up_to: (await this.deps.bus.bounds()).last, ...asked })
-    if (messages.length === 0 || !(await beginsPass(this.deps, memory))) return undefined
-    return (await recordOf(memory, this.deps.rules, this.deps.check)).key
+    const { memory, messages } = await loadPass(this.#deps, key, { up_to: (await this.#deps.bus.bounds()).last, ...asked })
+    if (messages.length === 0 || !(await beginsPass(this.#deps, memory))) return undefined
+    return (await recordOf(memory, this.#deps.rules, this.#deps.check)).key
   }
 }
 

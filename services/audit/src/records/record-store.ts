@@ -92,17 +92,21 @@ interface Writing extends IndexedItem {
  * (I2). Puts are pipelined. Transient errors are retried until the process stops, others at most `MAX_TRIES` times.
  */
 export class RecordStore {
-  private readonly underWay = new IndexedSet<Writing>()
-  private stopped = false
-  private waiters: (() => void)[] = []
+  readonly #table: Table<PassRecord>
+  readonly #listener: RecordListener
+  readonly #clock: Clock
+  readonly #log: Logger
+  readonly #underWay = new IndexedSet<Writing>()
+  #stopped = false
+  #waiters: (() => void)[] = []
   writes = 0
 
-  constructor(
-    private readonly table: Table<PassRecord>,
-    private readonly listener: RecordListener,
-    private readonly clock: Clock,
-    private readonly log: Logger,
-  ) {}
+  constructor(table: Table<PassRecord>, listener: RecordListener, clock: Clock, log: Logger) {
+    this.#table = table
+    this.#listener = listener
+    this.#clock = clock
+    this.#log = log
+  }
 
   /**
    * Settles with true when the bucket has a record at least as new, or the write was given up (permanent error, erased pass), and with false if
@@ -114,114 +118,114 @@ export class RecordStore {
 
   /** Like `write`, without a promise, because it runs for every pass. Calls `done` exactly once, possibly before it returns. */
   send(slot: Slot, record: RecordWithRow, done: (written: boolean) => void): void {
-    if (this.stopped) {
+    if (this.#stopped) {
       done(false)
       return
     }
     const writing = { slot, record, tries: 0, done, index: 0 }
-    this.underWay.add(writing)
-    this.attempt(writing)
+    this.#underWay.add(writing)
+    this.#attempt(writing)
   }
 
   /** Cancels writes for erased passes, named by their first sequences, so that no record of them is stored after the erasure. */
   forget(erased: ReadonlySet<number>): void {
-    for (const writing of this.underWay.all()) {
+    for (const writing of this.#underWay.all()) {
       if (erased.has(firstSequence(writing.record.stored.sequences))) writing.erased = true
     }
   }
 
   /** Number of writes in progress. */
   get pending(): number {
-    return this.underWay.size
+    return this.#underWay.size
   }
 
   /** Settles when no write is in progress. */
   async settled(): Promise<void> {
-    while (this.underWay.size > 0) await new Promise<void>((done) => this.waiters.push(done))
+    while (this.#underWay.size > 0) await new Promise<void>((done) => this.#waiters.push(done))
   }
 
   /** Returns a promise if the reader must wait for puts to be acknowledged. */
   backpressure(): Promise<void> | undefined {
-    return this.underWay.size > MAX_IN_FLIGHT ? new Promise((done) => this.waiters.push(done)) : undefined
+    return this.#underWay.size > MAX_IN_FLIGHT ? new Promise((done) => this.#waiters.push(done)) : undefined
   }
 
   /** Gives up writes that are only being retried. */
   stop(): void {
-    this.stopped = true
+    this.#stopped = true
   }
 
-  private release(): void {
-    for (const waiter of this.waiters.splice(0)) waiter()
+  #release(): void {
+    for (const waiter of this.#waiters.splice(0)) waiter()
   }
 
-  private attempt(writing: Writing): void {
+  #attempt(writing: Writing): void {
     const { slot, record } = writing
     if (writing.erased || (slot.sequence !== undefined && slot.sequence >= record.stored.sequences.last)) {
-      this.end(writing, true)
+      this.#end(writing, true)
       return
     }
     try {
-      this.table.send(slot.key, encode(record.stored), slot.revision ?? 0, (outcome) => {
-        if (outcome.kind === 'stored') this.onStored(writing, outcome.sequence)
-        else if (outcome.kind === 'lost') void this.onLost(writing)
-        else this.onFailed(writing, new TableError(`${slot.key} was not written: ${outcome.kind}`, outcome))
+      this.#table.send(slot.key, encode(record.stored), slot.revision ?? 0, (outcome) => {
+        if (outcome.kind === 'stored') this.#onStored(writing, outcome.sequence)
+        else if (outcome.kind === 'lost') void this.#onLost(writing)
+        else this.#onFailed(writing, new TableError(`${slot.key} was not written: ${outcome.kind}`, outcome))
       })
     } catch (error) {
-      this.onFailed(writing, error)
+      this.#onFailed(writing, error)
     }
   }
 
-  private onStored(writing: Writing, revision: number): void {
+  #onStored(writing: Writing, revision: number): void {
     const { slot, record } = writing
     this.writes++
     slot.revision = revision
     slot.sequence = record.stored.sequences.last
-    this.listener.wrote(record, revision)
-    this.end(writing, true)
+    this.#listener.wrote(record, revision)
+    this.#end(writing, true)
   }
 
   /** Handles a lost compare-and-set: reads the entry under the key, and writes again if this record knows more. */
-  private async onLost(writing: Writing): Promise<void> {
+  async #onLost(writing: Writing): Promise<void> {
     const { slot, record } = writing
     const over = slot.revision
     try {
-      const found = await this.table.bytesOf(slot.key)
+      const found = await this.#table.bytesOf(slot.key)
       // An entry that cannot be decoded may be overwritten.
       const standing = found?.data && decodeRecord(found.data)
       slot.revision = found?.revision
       slot.sequence = standing?.sequences.last
       // Another process wrote this record; it may cover more messages, or the same ones in another form.
-      if (standing && found) this.listener.found(found.data as Uint8Array, found.revision)
-      if (standing && !supersedes(record.stored, standing)) return this.end(writing, true)
+      if (standing && found) this.#listener.found(found.data as Uint8Array, found.revision)
+      if (standing && !supersedes(record.stored, standing)) return this.#end(writing, true)
       // The write that won is not visible yet, or the replica that answered lags behind. Retried later, because that record may know more.
       if (slot.revision === over)
         throw new TableError(`${slot.key} was not written: another process wrote it first, and its entry is not visible yet`, {
           kind: 'lost',
         })
-      this.attempt(writing)
+      this.#attempt(writing)
     } catch (error) {
-      this.onFailed(writing, error)
+      this.#onFailed(writing, error)
     }
   }
 
-  private onFailed(writing: Writing, error: unknown): void {
+  #onFailed(writing: Writing, error: unknown): void {
     const { key } = writing.slot
-    if (this.stopped) {
-      this.end(writing, false)
+    if (this.#stopped) {
+      this.#end(writing, false)
       return
     }
     if (!isTransient(error) && ++writing.tries >= MAX_TRIES) {
-      this.log.error({ key, err: error }, 'record skipped: it cannot be written')
-      this.end(writing, true)
+      this.#log.error({ key, err: error }, 'record skipped: it cannot be written')
+      this.#end(writing, true)
       return
     }
-    this.log.warn({ key, err: error }, 'record not written')
-    this.clock.after(RETRY_DELAY_MS, () => (this.stopped ? this.end(writing, false) : this.attempt(writing)))
+    this.#log.warn({ key, err: error }, 'record not written')
+    this.#clock.after(RETRY_DELAY_MS, () => (this.#stopped ? this.#end(writing, false) : this.#attempt(writing)))
   }
 
-  private end(writing: Writing, written: boolean): void {
-    this.underWay.remove(writing)
-    if (this.underWay.size <= MAX_IN_FLIGHT / 2 && this.waiters.length > 0) this.release()
+  #end(writing: Writing, written: boolean): void {
+    this.#underWay.remove(writing)
+    if (this.#underWay.size <= MAX_IN_FLIGHT / 2 && this.#waiters.length > 0) this.#release()
     writing.done(written)
   }
 }

@@ -19,31 +19,33 @@ export interface RowFilter {
 
 /** Rows of the most recently updated passes. The row that was updated longest ago is removed first. */
 export class RowCache {
-  private readonly rows = new Map<string, PassRow>()
+  readonly #max: number
+  readonly #changed: (text: string) => void
+  readonly #rows = new Map<string, PassRow>()
   /** True while nothing was removed for lack of room, so that a pass without a row is not in the bucket either. */
   complete = true
 
   /** `changed` is called with the `keyText` of each row after it was added, changed or removed. */
-  constructor(
-    private readonly max = MAX_ROWS,
-    private readonly changed: (text: string) => void = () => undefined,
-  ) {}
+  constructor(max = MAX_ROWS, changed: (text: string) => void = () => undefined) {
+    this.#max = max
+    this.#changed = changed
+  }
 
   /** Stores a row, unless the known one is newer. */
   put(row: PassRow): void {
     const text = keyText(row)
-    const known = this.rows.get(text)
+    const known = this.#rows.get(text)
     if (known && known.last_sequence > row.last_sequence) return
-    if (known) this.rows.delete(text)
-    this.rows.set(text, row)
-    this.changed(text)
-    if (this.rows.size > this.max + SLACK) this.forget()
+    if (known) this.#rows.delete(text)
+    this.#rows.set(text, row)
+    this.#changed(text)
+    if (this.#rows.size > this.#max + SLACK) this.#forget()
   }
 
   /** Removes old rows in bulk: finding the oldest key of a Map skips over all entries that were deleted before it. */
-  private forget(): void {
-    let excess = this.rows.size - this.max
-    for (const text of this.rows.keys()) {
+  #forget(): void {
+    let excess = this.#rows.size - this.#max
+    for (const text of this.#rows.keys()) {
       if (excess-- <= 0) break
       this.remove(text)
     }
@@ -52,19 +54,19 @@ export class RowCache {
 
   /** Removes the rows whose last message is among the removed ones. */
   removeWithin(removed: { has(sequence: number): boolean }): void {
-    for (const [text, { last_sequence }] of this.rows) if (removed.has(last_sequence)) this.remove(text)
+    for (const [text, { last_sequence }] of this.#rows) if (removed.has(last_sequence)) this.remove(text)
   }
 
   remove(text: string): void {
-    if (this.rows.delete(text)) this.changed(text)
+    if (this.#rows.delete(text)) this.#changed(text)
   }
 
   get(text: string): PassRow | undefined {
-    return this.rows.get(text)
+    return this.#rows.get(text)
   }
 
   values(): IterableIterator<PassRow> {
-    return this.rows.values()
+    return this.#rows.values()
   }
 }
 

@@ -9,8 +9,8 @@ export class SchemaChecks {
   pending = 0
   /** Number of outputs whose schema was not applied because the budget of their agent was spent. */
   unchecked = 0
-  private waiters: (() => void)[] = []
-  private stopped = false
+  #waiters: (() => void)[] = []
+  #stopped = false
 
   constructor(readonly check: CheckSchema | undefined) {}
 
@@ -20,8 +20,8 @@ export class SchemaChecks {
     this.pending++
     void this.check(asked.schema, asked.output, memory.key.subagent).then((verdict) => {
       this.pending--
-      if (this.pending <= MAX_WAITING / 2) this.wake()
-      if (this.stopped) return
+      if (this.pending <= MAX_WAITING / 2) this.#wake()
+      if (this.#stopped) return
       if ('unchecked' in verdict) this.unchecked++
       memory.judge(verdict)
       done()
@@ -30,15 +30,15 @@ export class SchemaChecks {
 
   /** Returns a promise if the reader must wait. */
   backpressure(): Promise<void> | undefined {
-    return this.pending > MAX_WAITING && !this.stopped ? new Promise((done) => this.waiters.push(done)) : undefined
+    return this.pending > MAX_WAITING && !this.#stopped ? new Promise((done) => this.#waiters.push(done)) : undefined
   }
 
   stop(): void {
-    this.stopped = true
-    this.wake()
+    this.#stopped = true
+    this.#wake()
   }
 
-  private wake(): void {
-    for (const done of this.waiters.splice(0)) done()
+  #wake(): void {
+    for (const done of this.#waiters.splice(0)) done()
   }
 }

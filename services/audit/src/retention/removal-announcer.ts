@@ -20,11 +20,15 @@ const MAX_RANGES = 2_000
  * custody events, so that holds placed before it are known, and only one of several audits publishes it.
  */
 export class RemovalAnnouncer {
-  constructor(private readonly deps: RemovalAnnouncerDeps) {}
+  readonly #deps: RemovalAnnouncerDeps
+
+  constructor(deps: RemovalAnnouncerDeps) {
+    this.#deps = deps
+  }
 
   /** Ensures that the event is stored after which every removal is announced; the first audit publishes it. Returns false if it is not stored yet. */
   async isBegun(): Promise<boolean> {
-    const { watch, manifest, log } = this.deps
+    const { watch, manifest, log } = this.#deps
     if (watch.custody.removals_since !== undefined) return true
     // Nothing can have been removed while the archive is empty.
     if (!(await manifest.newest())) return false
@@ -34,32 +38,33 @@ export class RemovalAnnouncer {
     const untold = segmentRanges(all.filter(({ removed }) => removed))
     if (untold.length > MAX_RANGES)
       log.warn({ runs: untold.length }, 'too many segments were removed before removals were recorded; verify reports the rest')
-    return await this.say({ kind: 'removals', begins: all[0]?.k ?? 0, untold: untold.slice(0, MAX_RANGES) }, position)
+    return await this.#say({ kind: 'removals', begins: all[0]?.k ?? 0, untold: untold.slice(0, MAX_RANGES) }, position)
   }
 
   /** True if the removal of a segment of this archive was announced. An archive that was lost and sealed again has a different chain. */
   async tells(k: number): Promise<boolean> {
-    if (await this.knows(k)) return true
+    if (await this.#knows(k)) return true
     // Another audit may have announced it a moment ago.
-    await this.deps.watch.current()
-    return await this.knows(k)
+    await this.#deps.watch.current()
+    return await this.#knows(k)
   }
 
-  private async knows(k: number): Promise<boolean> {
-    const run = this.deps.watch.custody.toldOf(k)
-    return run !== undefined && (await this.deps.manifest.entry(run.to))?.chain_after === run.chain_after
+  async #knows(k: number): Promise<boolean> {
+    const run = this.#deps.watch.custody.toldOf(k)
+    return run !== undefined && (await this.#deps.manifest.entry(run.to))?.chain_after === run.chain_after
   }
 
   /** Announces the removal of segments. False if a custody event was stored after `position`, so that the segments must be checked again. */
   async tell(entries: readonly ManifestEntry[], { days, policy }: RetentionLimits, position: number): Promise<boolean> {
     const segments = segmentRanges(entries)
-    const told = await this.say({ kind: 'removed', segments, policy, retention_days: days }, position)
-    if (told) this.deps.log.info({ segments: segments.map(({ from, to }) => [from, to]), policy, retention_days: days }, 'removal recorded')
+    const told = await this.#say({ kind: 'removed', segments, policy, retention_days: days }, position)
+    if (told)
+      this.#deps.log.info({ segments: segments.map(({ from, to }) => [from, to]), policy, retention_days: days }, 'removal recorded')
     return told
   }
 
   /** Publishes a custody event. Throws if it is unknown whether the event was stored. */
-  private async say(event: SystemCustodyEvent, position: number): Promise<boolean> {
-    return (await publishCustodyEvent(this.deps, event, { position, failure: 'removal not recorded' })) !== undefined
+  async #say(event: SystemCustodyEvent, position: number): Promise<boolean> {
+    return (await publishCustodyEvent(this.#deps, event, { position, failure: 'removal not recorded' })) !== undefined
   }
 }

@@ -39,26 +39,29 @@ export interface SegmentCleanupDeps extends LoadDeps, OrphanPartsDeps {
 
 /** Deletes what belongs to a removed segment, and stores what has to be kept of it. */
 export class SegmentCleanup {
-  constructor(
-    private readonly deps: SegmentCleanupDeps,
-    private readonly announcer: Pick<RemovalAnnouncer, 'tells'>,
-  ) {}
+  readonly #deps: SegmentCleanupDeps
+  readonly #announcer: Pick<RemovalAnnouncer, 'tells'>
+
+  constructor(deps: SegmentCleanupDeps, announcer: Pick<RemovalAnnouncer, 'tells'>) {
+    this.#deps = deps
+    this.#announcer = announcer
+  }
 
   /** Stores the messages of a segment that the stream keeps, because later entries are judged by them. Returns `undefined` if there are none. */
   async keep(k: number, frames: readonly Frame[], staying: ReadonlySet<number>) {
     const events = frames.flatMap((frame) => (frame.kind === 'event' && staying.has(frame.event.sequence) ? [frame.event] : []))
     if (events.length === 0) return undefined
     const bytes = Buffer.concat(events.map((event) => encodeFrame(event).bytes))
-    const object = `${segmentName(k)}.${this.deps.instance}.kept`
-    await this.deps.objects.put(object, bytes)
+    const object = `${segmentName(k)}.${this.#deps.instance}.kept`
+    await this.#deps.objects.put(object, bytes)
     return { object, sha256: sha256(bytes) }
   }
 
   /** Deletes the records and parts that the objects name, then the objects. If a crash interrupts this, any audit that sees the mark completes it. */
   async clean(entry: ManifestEntry): Promise<void> {
-    const { objects, archive, log, bus } = this.deps
+    const { objects, archive, log, bus } = this.#deps
     archive.forget(entry.k)
-    if (!(await this.announcer.tells(entry.k))) {
+    if (!(await this.#announcer.tells(entry.k))) {
       // No audit of this stream marked it, so the objects may be needed to find out what was removed.
       log.error({ segment: entry.k }, 'segment is marked as removed but has no removal event; keeping its objects')
       return
@@ -66,8 +69,8 @@ export class SegmentCleanup {
     const index = await objects.get(entry.index)
     if (index && (await objects.get(entry.object))) {
       const events = (await readSegment(objects, entry)).flatMap((frame) => (frame.kind === 'event' ? [storedOf(frame.event)] : []))
-      await this.removeRecords(entry, decodeIndex(index), events)
-      await removeOrphanParts(this.deps, new Set(events.flatMap((stored) => ownedParts(stored, bus.subjects.toFact(stored)))))
+      await this.#removeRecords(entry, decodeIndex(index), events)
+      await removeOrphanParts(this.#deps, new Set(events.flatMap((stored) => ownedParts(stored, bus.subjects.toFact(stored)))))
     }
     await objects.delete(entry.object)
     await objects.delete(entry.index)
@@ -76,7 +79,7 @@ export class SegmentCleanup {
 
   /** Forgets segments whose objects are gone. Each audit does this once for each segment, because another audit may have deleted the records. */
   async forget(gone: readonly ManifestEntry[]): Promise<void> {
-    const { archive, rows, indexing } = this.deps
+    const { archive, rows, indexing } = this.#deps
     const segments = new Set(gone.map(({ k }) => k))
     const removed = { has: (sequence: number) => segments.has(segmentOf(sequence)) }
     for (const k of segments) archive.forget(k)
@@ -85,8 +88,8 @@ export class SegmentCleanup {
   }
 
   /** Deletes the records of passes that have no messages after this segment. */
-  private async removeRecords(entry: ManifestEntry, passes: readonly IndexedPass[], events: readonly StoredMessage[]): Promise<void> {
-    const { table, bus, rules } = this.deps
+  async #removeRecords(entry: ManifestEntry, passes: readonly IndexedPass[], events: readonly StoredMessage[]): Promise<void> {
+    const { table, bus, rules } = this.#deps
     const { first_time = Number.POSITIVE_INFINITY } = await table.extent()
     // The bucket keeps only the newest records, and none as old as this segment.
     if (entry.last_time < first_time) return
@@ -108,7 +111,7 @@ export class SegmentCleanup {
     const goes = ({ key, value }: { key: string; value: PassRecord }) => keys.has(key) && value.sequences.last <= segmentRange(entry.k).last
     for (const key of keys) {
       const found = await table.get(key)
-      if (found && goes(found)) await this.deps.indexing.erase(key, goes)
+      if (found && goes(found)) await this.#deps.indexing.erase(key, goes)
     }
   }
 }

@@ -36,10 +36,14 @@ const CONCURRENCY = 16
 
 /** Finds passes whose records dropped out of the bucket, by the indexes of the archive's segments: segment by segment, newest first. */
 export class ArchiveSearch {
-  constructor(private readonly deps: ArchiveSearchDeps) {}
+  readonly #deps: ArchiveSearchDeps
+
+  constructor(deps: ArchiveSearchDeps) {
+    this.#deps = deps
+  }
 
   async search(filter: IndexFilter, { after, until, horizon }: ArchiveSearchRange): Promise<ArchivedMatches> {
-    const { archive, bus, clock } = this.deps
+    const { archive, bus, clock } = this.#deps
     const begun = clock.monotonic()
     const { last } = await bus.bounds()
     const found: ArchivedMatches['found'] = []
@@ -50,7 +54,7 @@ export class ArchiveSearch {
       // Skips empty segments, which have no time, and segments that hold nothing older than the position.
       if (first_time === 0 || first_time > newest || (after && first >= after.sequence)) continue
       if ((until && segmentOf(until.sequence) > k) || (last_time > 0 && last_time < (filter.from ?? 0))) break
-      for (const record of await this.inSegment(k, filter, last)) {
+      for (const record of await this.#inSegment(k, filter, last)) {
         const position = positionOf(record)
         if (segmentOf(position.sequence) === k && (!after || isBefore(after, position))) found.push({ position, record })
       }
@@ -59,13 +63,13 @@ export class ArchiveSearch {
     return { found, complete }
   }
 
-  private async inSegment(k: number, filter: IndexFilter, up_to: number): Promise<PassRecord[]> {
-    const { archive, has, rules, check } = this.deps
+  async #inSegment(k: number, filter: IndexFilter, up_to: number): Promise<PassRecord[]> {
+    const { archive, has, rules, check } = this.#deps
     const wanted = (await archive.passesIn(k)).filter(({ key, session_id }) => mayMatch(key, session_id, filter) && !has(key))
     const records: PassRecord[] = []
     for (let at = 0; at < wanted.length; at += CONCURRENCY) {
       const some = wanted.slice(at, at + CONCURRENCY)
-      const loaded = await Promise.all(some.map(({ key }) => loadPass(this.deps, key, { up_to })))
+      const loaded = await Promise.all(some.map(({ key }) => loadPass(this.#deps, key, { up_to })))
       for (const { memory } of loaded)
         if (memory.journal.state !== 'none') records.push((await buildCheckedRecord(memory, rules, check)).record)
     }

@@ -5,13 +5,13 @@ const BUCKETS = LINEAR_BUCKETS + HALF * 26
 
 /** Counts durations and returns their quantiles. */
 export class Histogram {
-  private readonly counts = new Uint32Array(BUCKETS)
+  readonly #counts = new Uint32Array(BUCKETS)
   count = 0
 
   add(ms: number): void {
     this.count++
     const bucket = bucketOf(ms)
-    this.counts[bucket] = (this.counts[bucket] ?? 0) + 1
+    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1
   }
 
   /** Returns the quantile in ms, or `undefined` if nothing was counted. */
@@ -19,7 +19,7 @@ export class Histogram {
     if (this.count === 0) return undefined
     let left = Math.ceil(share * this.count)
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
-      left -= this.counts[bucket] ?? 0
+      left -= this.#counts[bucket] ?? 0
       if (left <= 0) return middleOf(bucket)
     }
     return middleOf(BUCKETS - 1)

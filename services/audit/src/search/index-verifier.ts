@@ -29,27 +29,30 @@ const MAX_DIFFERENCES_SHOWN = 20
  * again after a moment, so that records written meanwhile are not reported.
  */
 export class IndexVerifier {
-  private running: Promise<IndexComparison> | undefined
-  private mending: Promise<IndexComparison> | undefined
+  readonly #deps: IndexVerifierDeps
+  #running: Promise<IndexComparison> | undefined
+  #mending: Promise<IndexComparison> | undefined
 
-  constructor(private readonly deps: IndexVerifierDeps) {}
+  constructor(deps: IndexVerifierDeps) {
+    this.#deps = deps
+  }
 
   /** Compares, and with `mend` corrects index entries that differ from their records. Concurrent calls with the same `mend` share one run. */
   run(mend: boolean): Promise<IndexComparison> {
     if (mend) {
-      this.mending ??= this.compare(true).finally(() => {
-        this.mending = undefined
+      this.#mending ??= this.#compare(true).finally(() => {
+        this.#mending = undefined
       })
-      return this.mending
+      return this.#mending
     }
-    this.running ??= this.compare(false).finally(() => {
-      this.running = undefined
+    this.#running ??= this.#compare(false).finally(() => {
+      this.#running = undefined
     })
-    return this.running
+    return this.#running
   }
 
-  private async compare(mend: boolean): Promise<IndexComparison> {
-    const { table, index, clock, log } = this.deps
+  async #compare(mend: boolean): Promise<IndexComparison> {
+    const { table, index, clock, log } = this.#deps
     const { last } = await table.extent()
     const told: IndexComparison = { records: 0, wrong: 0, mended: 0, shown: [] }
     const marks = new Marks()
@@ -65,18 +68,18 @@ export class IndexVerifier {
       if (doubtful.push({ key, revision }) < BATCH_SIZE) return pace()
       const some = doubtful
       doubtful = []
-      return this.settle(some, { marks, mend, told })
+      return this.#settle(some, { marks, mend, told })
     })
-    await this.settle(doubtful, { marks, mend, told })
-    await this.settleUnmarked({ marks, last, mend, told })
+    await this.#settle(doubtful, { marks, mend, told })
+    await this.#settleUnmarked({ marks, last, mend, told })
     if (told.wrong > 0) log.error({ ...told }, 'the index of passes differed from their records')
     return told
   }
 
-  private async settle(doubtful: readonly SuspectEntry[], { marks, mend, told }: SettleContext): Promise<void> {
+  async #settle(doubtful: readonly SuspectEntry[], { marks, mend, told }: SettleContext): Promise<void> {
     if (doubtful.length === 0) return
-    const { table, index } = this.deps
-    await this.wait()
+    const { table, index } = this.#deps
+    await this.#wait()
     for (const { key, revision } of doubtful) {
       const standing = await table.bytesOf(key)
       if (standing?.revision !== revision || !standing.data) continue
@@ -92,14 +95,14 @@ export class IndexVerifier {
   }
 
   /** Checks entries for which no record was read. */
-  private async settleUnmarked({ marks, last, mend, told }: SettleContext & { last: number }): Promise<void> {
-    const { table, index } = this.deps
+  async #settleUnmarked({ marks, last, mend, told }: SettleContext & { last: number }): Promise<void> {
+    const { table, index } = this.#deps
     const extent = await table.extent()
     // Records that dropped out of a full bucket are not differences.
     if (isNearlyFull(extent)) index.forgetBelow(extent.first)
     const lines = marks.missing(index.scan({}).blocks).filter(({ revision }) => revision <= last)
     if (lines.length === 0) return
-    await this.wait()
+    await this.#wait()
     const gone = new Set<number>()
     for (const { block, at, revision } of lines) {
       // The entry was overwritten or removed meanwhile.
@@ -113,8 +116,8 @@ export class IndexVerifier {
     told.mended += gone.size
   }
 
-  private wait(): Promise<void> {
-    return new Promise((done) => this.deps.clock.after(SETTLE_MS, done))
+  #wait(): Promise<void> {
+    return new Promise((done) => this.#deps.clock.after(SETTLE_MS, done))
   }
 }
 
@@ -142,17 +145,17 @@ function tell(told: IndexComparison, difference: IndexComparison['shown'][number
 
 /** Index entries whose record was read. */
 class Marks {
-  private readonly marked = new Map<Block, Uint8Array>()
+  readonly #marked = new Map<Block, Uint8Array>()
 
   set({ block, at }: IndexSlot): void {
-    const known = this.marked.get(block) ?? new Uint8Array(BLOCK_SIZE)
+    const known = this.#marked.get(block) ?? new Uint8Array(BLOCK_SIZE)
     known[at] = 1
-    this.marked.set(block, known)
+    this.#marked.set(block, known)
   }
 
   missing(blocks: readonly Block[]): (IndexSlot & { revision: number })[] {
     return blocks.flatMap((block) => {
-      const marked = this.marked.get(block)
+      const marked = this.#marked.get(block)
       const found: (IndexSlot & { revision: number })[] = []
       for (let at = 0; at < block.used; at++) {
         const revision = block.revision[at] ?? 0

@@ -22,32 +22,35 @@ export interface MemoryListingDeps {
  * and rows report which passes have changed. The changes are applied when there are many, or when a list is read.
  */
 export class MemoryListing {
-  private readonly listed = new PassOrder()
-  private readonly recordless = new PassOrder()
-  private readonly changed = new Set<string>()
+  readonly #deps: MemoryListingDeps
+  readonly #listed = new PassOrder()
+  readonly #recordless = new PassOrder()
+  readonly #changed = new Set<string>()
 
-  constructor(private readonly deps: MemoryListingDeps) {}
+  constructor(deps: MemoryListingDeps) {
+    this.#deps = deps
+  }
 
   /** Marks the pass with this `keyText` as changed. */
   note(text: string): void {
-    this.changed.add(text)
-    if (this.changed.size >= MAX_PENDING_CHANGES) this.settle()
+    this.#changed.add(text)
+    if (this.#changed.size >= MAX_PENDING_CHANGES) this.#settle()
   }
 
   /** All passes in memory, each once: open, with a row, or only requested. */
   get passes(): PassOrder {
-    this.settle()
-    return this.listed
+    this.#settle()
+    return this.#listed
   }
 
   /** Passes without a record: those that began a moment ago, and those that were only requested. */
   get unrecorded(): PassOrder {
-    this.settle()
-    return this.recordless
+    this.#settle()
+    return this.#recordless
   }
 
   has(key: PassKey): boolean {
-    return this.listed.has(keyText(key))
+    return this.#listed.has(keyText(key))
   }
 
   /** Returns the numbers of open passes of an agent in memory. */
@@ -60,34 +63,34 @@ export class MemoryListing {
     }
   }
 
-  private settle(): void {
-    if (this.changed.size === 0) return
-    const changed = [...this.changed]
-    this.changed.clear()
-    for (const text of changed) this.refresh(text)
+  #settle(): void {
+    if (this.#changed.size === 0) return
+    const changed = [...this.#changed]
+    this.#changed.clear()
+    for (const text of changed) this.#refresh(text)
   }
 
-  private refresh(text: string): void {
-    const projector = this.deps.projector()
+  #refresh(text: string): void {
+    const projector = this.#deps.projector()
     const young = projector.young.get(text)?.memory
     const note = projector.notes.find(text)
-    const row = this.deps.rows().get(text)
+    const row = this.#deps.rows().get(text)
     const memory = memoryOf(projector, text, row)
-    this.keep(text, memory ? ofMemory(text, memory) : row ? ofRow(text, row) : note && ofNote(text, note))
+    this.#keep(text, memory ? ofMemory(text, memory) : row ? ofRow(text, row) : note && ofNote(text, note))
     const unrecorded = young ? { ...ofMemory(text, young), ...positionOf(young) } : undefined
     const asked = note && !unrecorded && !projector.find(text) ? ofNote(text, note) : undefined
     const pending = unrecorded ?? asked
-    if (pending) this.recordless.put(pending)
-    else this.recordless.delete(text)
+    if (pending) this.#recordless.put(pending)
+    else this.#recordless.delete(text)
   }
 
-  private keep(text: string, ordered: ListedPass | undefined): void {
-    const known = this.listed.get(text)
-    if (ordered) this.listed.put(ordered)
-    else this.listed.delete(text)
+  #keep(text: string, ordered: ListedPass | undefined): void {
+    const known = this.#listed.get(text)
+    if (ordered) this.#listed.put(ordered)
+    else this.#listed.delete(text)
     // Passes in memory are counted here, and the others by the index.
-    if (ordered && !known) this.deps.index().cover(ordered.key, true)
-    else if (known && !ordered && OPEN.has(known.status)) this.deps.index().cover(known.key, false)
+    if (ordered && !known) this.#deps.index().cover(ordered.key, true)
+    else if (known && !ordered && OPEN.has(known.status)) this.#deps.index().cover(known.key, false)
   }
 }
 

@@ -66,51 +66,55 @@ const TEXT_READS_PER_CHECK = 64
 
 /** Finds recorded passes, newest first: by the index and their records in the bucket, and in memory for passes without a record yet. */
 export class PassSearch {
-  constructor(private readonly deps: SearchDeps) {}
+  readonly #deps: SearchDeps
+
+  constructor(deps: SearchDeps) {
+    this.#deps = deps
+  }
 
   /** Returns one page of matches; `undefined` if the cursor is invalid. */
   async page(query: PassQuery & { party?: string | undefined }, limit: number): Promise<SearchPage | undefined> {
     const { cursor, text, limit: _, ...filter } = query
     const after = cursor === undefined ? undefined : parseListCursor(cursor)
     if (cursor !== undefined && !after) return undefined
-    const page = new OpenPage(limit, this.deps.clock)
+    const page = new OpenPage(limit, this.#deps.clock)
     const needle = text === undefined ? undefined : createNeedle(text)
     let from = after
     let complete = true
     do {
       const wanted = needle ? CANDIDATES_PER_BATCH : Math.min(CANDIDATES_PER_BATCH, limit - page.entries.length)
-      const { finds, reached, incomplete } = await this.finds(filter, from, wanted + 1)
+      const { finds, reached, incomplete } = await this.#finds(filter, from, wanted + 1)
       if (incomplete) complete = false
-      if (!(await this.fill(page, finds.slice(0, wanted), { filter, needle }))) break
+      if (!(await this.#fill(page, finds.slice(0, wanted), { filter, needle }))) break
       if (finds.length <= wanted) {
-        if (!reached) return page.end(complete && this.deps.indexing.complete)
+        if (!reached) return page.end(complete && this.#deps.indexing.complete)
         page.pass(reached)
       }
       from = page.last
     } while (!page.isFull)
-    return page.cut(complete && this.deps.indexing.complete)
+    return page.cut(complete && this.#deps.indexing.complete)
   }
 
   /** Adds matching candidates to the page. Returns false if the page ended before all of them were examined. */
-  private async fill(page: OpenPage, finds: readonly SearchHit[], { filter, needle }: SearchCriteria): Promise<boolean> {
+  async #fill(page: OpenPage, finds: readonly SearchHit[], { filter, needle }: SearchCriteria): Promise<boolean> {
     const at_once = needle ? TEXT_READS_PER_CHECK : READS_PER_CHECK
     for (let begin = 0; begin < finds.length; begin += at_once) {
       if (begin > 0 && page.isFull) return false
       const some = finds.slice(begin, begin + at_once)
-      const found = await Promise.all(some.map((find) => this.look(find, filter, needle)))
+      const found = await Promise.all(some.map((find) => this.#look(find, filter, needle)))
       if (some.some((find, at) => !page.take(find, found[at]))) return false
     }
     return true
   }
 
   /** Returns the next `count` passes that may match, from memory, bucket and archive. */
-  private async finds(filter: IndexFilter, after: ListPosition | undefined, count: number): Promise<Found> {
-    const recent = this.recent(filter, after, count)
-    const { horizon } = this.deps.indexing
+  async #finds(filter: IndexFilter, after: ListPosition | undefined, count: number): Promise<Found> {
+    const recent = this.#recent(filter, after, count)
+    const { horizon } = this.#deps.indexing
     const until = recent.length < count ? undefined : recent.at(-1)
     if (until && until.created_at >= horizon) return { finds: recent }
     if (horizon === Number.NEGATIVE_INFINITY) return { finds: recent }
-    const { found, reached, complete } = await this.deps.older.search(filter, { after, until, horizon })
+    const { found, reached, complete } = await this.#deps.older.search(filter, { after, until, horizon })
     const older = found.map(({ position, record }) => ({ ...position, record: async () => record }))
     const finds = [...recent, ...older].sort((a, b) => (isBefore(a, b) ? -1 : 1)).filter((find) => !reached || !isBefore(reached, find))
     const incomplete = !complete
@@ -118,25 +122,25 @@ export class PassSearch {
   }
 
   /** Returns candidates that are in the bucket or in memory. */
-  private recent(filter: IndexFilter, after: ListPosition | undefined, count: number): SearchHit[] {
-    const { index } = this.deps
-    const pending = newestUnrecorded(this.deps, filter, { after, count }).map(({ memory, created_at, sequence }) => ({
+  #recent(filter: IndexFilter, after: ListPosition | undefined, count: number): SearchHit[] {
+    const { index } = this.#deps
+    const pending = newestUnrecorded(this.#deps, filter, { after, count }).map(({ memory, created_at, sequence }) => ({
       created_at,
       sequence,
-      record: async () => (await buildCheckedRecord(memory, this.deps.rules, this.deps.check)).record,
+      record: async () => (await buildCheckedRecord(memory, this.#deps.rules, this.#deps.check)).record,
     }))
     const known = new Set(pending.map(listCursor))
     const indexed: SearchHit[] = index
       .newest(filter, after, count)
       .filter((candidate) => !known.has(listCursor(candidate)))
-      .map(({ created_at, sequence, revision }) => ({ created_at, sequence, record: () => this.recordAt(revision, sequence) }))
+      .map(({ created_at, sequence, revision }) => ({ created_at, sequence, record: () => this.#recordAt(revision, sequence) }))
     if (pending.length === 0) return indexed
     return [...pending, ...indexed].sort((a, b) => (isBefore(a, b) ? -1 : 1)).slice(0, count)
   }
 
   /** Returns a record; if it was overwritten a moment ago or dropped out of the bucket, builds it from the pass's messages. */
-  private async recordAt(revision: number, first: number): Promise<PassRecord | undefined> {
-    const { bus, archive, table, rules, check } = this.deps
+  async #recordAt(revision: number, first: number): Promise<PassRecord | undefined> {
+    const { bus, archive, table, rules, check } = this.#deps
     const found = await table.at(revision)
     if (found) return found.value
     const stored = (await bus.journal.message(first)) ?? (await archive.messages([first]))[0]
@@ -148,22 +152,22 @@ export class PassSearch {
           ? { originator: fact.originator, subagent: fact.subagent, id: fact.id }
           : undefined
     if (!key) return undefined
-    const { memory } = await loadPass(this.deps, key, { up_to: (await bus.bounds()).last, request: first })
+    const { memory } = await loadPass(this.#deps, key, { up_to: (await bus.bounds()).last, request: first })
     return (await buildCheckedRecord(memory, rules, check)).record
   }
 
   /** Loads a candidate; returns `undefined` if it does not match. */
-  private async look(find: SearchHit, filter: IndexFilter, needle: Needle | undefined): Promise<QueriedPass | undefined> {
+  async #look(find: SearchHit, filter: IndexFilter, needle: Needle | undefined): Promise<QueriedPass | undefined> {
     const record = await find.record()
-    if (!record || (needle && !(await this.says(withoutOutput(record, filter.party), needle, filter.party)))) return undefined
-    const row = await withRowDelivery(this.deps.acknowledged, rowOf(record))
+    if (!record || (needle && !(await this.#says(withoutOutput(record, filter.party), needle, filter.party)))) return undefined
+    const row = await withRowDelivery(this.#deps.acknowledged, rowOf(record))
     if (!matches(withRecordDelivery(record, row.send === 'acknowledged' ? { at: undefined } : undefined), row, filter)) return undefined
     return queried(record, row)
   }
 
-  private async says(record: PassRecord, needle: Needle, asker: string | undefined): Promise<boolean> {
+  async #says(record: PassRecord, needle: Needle, asker: string | undefined): Promise<boolean> {
     if (recordContains(record, needle)) return true
-    const { bus, archive } = this.deps
+    const { bus, archive } = this.#deps
     const request = record.sequences.requests[0]
     if (request === undefined || !seesObjective(record, asker)) return false
     const stored = (await bus.journal.message(request)) ?? (await archive.messages([request]))[0]
@@ -174,22 +178,27 @@ export class PassSearch {
 
 /** A page that is being filled. */
 class OpenPage {
+  readonly #limit: number
+  readonly #clock: Clock
   readonly entries: QueriedPass[] = []
   /** Position of the last pass examined. */
   last: ListPosition | undefined
-  private readonly begun: number
-  private bytes = 0
-  private looked = 0
+  readonly #begun: number
+  #bytes = 0
+  #looked = 0
 
-  constructor(
-    private readonly limit: number,
-    private readonly clock: Clock,
-  ) {
-    this.begun = clock.monotonic()
+  constructor(limit: number, clock: Clock) {
+    this.#limit = limit
+    this.#clock = clock
+    this.#begun = clock.monotonic()
   }
 
   get isFull(): boolean {
-    const { entries, limit, bytes, clock, begun } = this
+    const begun = this.#begun
+    const bytes = this.#bytes
+    const limit = this.#limit
+    const clock = this.#clock
+    const { entries } = this
     return entries.length >= limit || bytes >= MAX_PAGE_BYTES || clock.monotonic() - begun >= BUDGET_MS
   }
 
@@ -197,11 +206,11 @@ class OpenPage {
   take(find: ListPosition, found: QueriedPass | undefined): boolean {
     if (found) {
       const size = Buffer.byteLength(JSON.stringify(found))
-      if (this.entries.length > 0 && (this.bytes + size > MAX_PAGE_BYTES || this.entries.length >= this.limit)) return false
+      if (this.entries.length > 0 && (this.#bytes + size > MAX_PAGE_BYTES || this.entries.length >= this.#limit)) return false
       this.entries.push(found)
-      this.bytes += size
+      this.#bytes += size
     }
-    this.looked++
+    this.#looked++
     this.last = { created_at: find.created_at, sequence: find.sequence }
     return true
   }
@@ -216,7 +225,8 @@ class OpenPage {
   }
 
   cut(complete: boolean): SearchPage {
-    const { last, looked } = this
+    const looked = this.#looked
+    const { last } = this
     if (!last) return this.end(complete)
     return { entries: this.entries, cursor: listCursor(last), scanned: { passes: looked, since: last.created_at }, complete }
   }

@@ -41,93 +41,98 @@ type Each = (block: Block, at: number, code: number) => void
 
 /** Index entries that match a filter. For some, as for rows, it depends on acknowledgments, because a record does not say if its return was taken. */
 class Entries {
-  private readonly returned: number | undefined
-  private readonly undelivered: number | undefined
-  private readonly none: number
+  readonly #index: PassIndex
+  readonly #filter: IndexFilter
+  readonly #acknowledged: Acknowledges
+  readonly #returned: number | undefined
+  readonly #undelivered: number | undefined
+  readonly #none: number
 
-  constructor(
-    private readonly index: PassIndex,
-    private readonly filter: IndexFilter,
-    private readonly acknowledged: Acknowledges,
-  ) {
-    this.returned = index.numberOf('returned')
-    this.undelivered = index.numberOf(UNDELIVERED)
-    this.none = index.numberOf('') ?? -1
+  constructor(index: PassIndex, filter: IndexFilter, acknowledged: Acknowledges) {
+    this.#index = index
+    this.#filter = filter
+    this.#acknowledged = acknowledged
+    this.#returned = index.numberOf('returned')
+    this.#undelivered = index.numberOf(UNDELIVERED)
+    this.#none = index.numberOf('') ?? -1
   }
 
   /** Calls `each` for every match. Yields to other work after every few blocks. */
   async each(each: Each): Promise<void> {
-    const { blocks, matches } = this.index.scan(this.filter)
+    const { blocks, matches } = this.#index.scan(this.#filter)
     for (const [number, block] of blocks.entries()) {
       for (let at = 0; at < block.used; at++) {
         if (block.revision[at] === 0 || !matches(block, at)) continue
-        if (!this.depends(block, at)) {
+        if (!this.#depends(block, at)) {
           each(block, at, block.code[at] ?? 0)
           continue
         }
-        const known = this.isAcknowledged(block, at)
-        this.settle({ block, at, acknowledged: typeof known === 'boolean' ? known : await known }, each)
+        const known = this.#isAcknowledged(block, at)
+        this.#settle({ block, at, acknowledged: typeof known === 'boolean' ? known : await known }, each)
       }
       if (number % BLOCKS_PER_BATCH === BLOCKS_PER_BATCH - 1) await new Promise<void>((done) => void setImmediate(done))
     }
   }
 
-  private depends({ status, code }: Block, at: number): boolean {
-    return (this.filter.status !== undefined && status[at] === this.returned) || code[at] === this.undelivered
+  #depends({ status, code }: Block, at: number): boolean {
+    return (this.#filter.status !== undefined && status[at] === this.#returned) || code[at] === this.#undelivered
   }
 
-  private isAcknowledged({ originator, returned }: Block, at: number): boolean | Promise<boolean> {
-    const name = this.index.wordOf('agents', originator[at] ?? 0)
+  #isAcknowledged({ originator, returned }: Block, at: number): boolean | Promise<boolean> {
+    const name = this.#index.wordOf('agents', originator[at] ?? 0)
     const sequence = returned[at] ?? 0
-    return name !== undefined && sequence > 0 && this.acknowledged.has(name, sequence)
+    return name !== undefined && sequence > 0 && this.#acknowledged.has(name, sequence)
   }
 
   /** Applies the acknowledgment to an entry in the same way as `withRowDelivery` does to a row. */
-  private settle({ block, at, acknowledged }: { block: Block; at: number; acknowledged: boolean }, each: Each): void {
-    const { status, code } = this.filter
-    const isReturned = block.status[at] === this.returned
-    const delivered = isReturned ? (acknowledged ? 'processed' : 'returned') : this.index.wordOf('words', block.status[at] ?? 0)
-    if (status !== undefined && delivered !== status && this.index.wordOf('words', block.ended[at] ?? 0) !== status) return
-    const cleared = acknowledged && block.code[at] === this.undelivered
+  #settle({ block, at, acknowledged }: { block: Block; at: number; acknowledged: boolean }, each: Each): void {
+    const { status, code } = this.#filter
+    const isReturned = block.status[at] === this.#returned
+    const delivered = isReturned ? (acknowledged ? 'processed' : 'returned') : this.#index.wordOf('words', block.status[at] ?? 0)
+    if (status !== undefined && delivered !== status && this.#index.wordOf('words', block.ended[at] ?? 0) !== status) return
+    const cleared = acknowledged && block.code[at] === this.#undelivered
     if (!cleared) each(block, at, block.code[at] ?? 0)
-    else if (code === undefined) each(block, at, this.none)
+    else if (code === undefined) each(block, at, this.#none)
   }
 }
 
 /** One way of grouping passes. */
 class Dimension {
-  private readonly counts = new Map<number, number>()
-  private readonly times = new Map<number, Histogram>()
+  readonly #index: PassIndex
+  readonly #counts = new Map<number, number>()
+  readonly #times = new Map<number, Histogram>()
 
   constructor(
     readonly by: StatsBy,
-    private readonly index: PassIndex,
-  ) {}
+    index: PassIndex,
+  ) {
+    this.#index = index
+  }
 
   count(block: Block, at: number, code: number): void {
-    const group = this.groupOf(block, at, code)
-    this.counts.set(group, (this.counts.get(group) ?? 0) + 1)
+    const group = this.#groupOf(block, at, code)
+    this.#counts.set(group, (this.#counts.get(group) ?? 0) + 1)
   }
 
   choose(): void {
-    const largest = [...this.counts].sort(([, a], [, b]) => b - a).slice(0, MAX_GROUPS)
-    for (const [group] of largest) this.times.set(group, new Histogram())
+    const largest = [...this.#counts].sort(([, a], [, b]) => b - a).slice(0, MAX_GROUPS)
+    for (const [group] of largest) this.#times.set(group, new Histogram())
   }
 
   time({ block, at, code }: { block: Block; at: number; code: number }, wall: number): void {
-    this.times.get(this.groupOf(block, at, code))?.add(wall)
+    this.#times.get(this.#groupOf(block, at, code))?.add(wall)
   }
 
   told(): { groups: StatsGroup[]; left_out: number } {
-    const groups = [...this.times].map(([group, times]) => ({
-      name: nameOf(this.index, this.by, group),
-      count: this.counts.get(group) ?? 0,
+    const groups = [...this.#times].map(([group, times]) => ({
+      name: nameOf(this.#index, this.by, group),
+      count: this.#counts.get(group) ?? 0,
       wall_ms: times.told(),
     }))
-    return { groups: groups.sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1)), left_out: this.counts.size - groups.length }
+    return { groups: groups.sort((a, b) => b.count - a.count || (a.name < b.name ? -1 : 1)), left_out: this.#counts.size - groups.length }
   }
 
-  private groupOf(block: Block, at: number, code: number): number {
+  #groupOf(block: Block, at: number, code: number): number {
     return this.by === 'code' ? code : GROUP[this.by](block, at)
   }
 }

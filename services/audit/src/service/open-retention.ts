@@ -22,27 +22,30 @@ export function deadLettersMs({ options, logging }: Pick<AuditComponents, 'optio
 
 /** Removes data from the archive: segments older than the policy's retention, and what people erased (decisions 87 and 100). */
 export class RemovalTasks {
-  constructor(
-    private readonly retention: ArchiveRetention,
-    private readonly eraser: Eraser,
-  ) {}
+  readonly #retention: ArchiveRetention
+  readonly #eraser: Eraser
+
+  constructor(retention: ArchiveRetention, eraser: Eraser) {
+    this.#retention = retention
+    this.#eraser = eraser
+  }
 
   get trouble(): string | undefined {
-    return this.retention.trouble ?? this.eraser.trouble
+    return this.#retention.trouble ?? this.#eraser.trouble
   }
 
   /** Returns the segments that are older than the retention and have to stay. */
   overdue(): OverdueSegment[] {
-    return this.retention.overdue()
+    return this.#retention.overdue()
   }
 
   look(): void {
-    void this.retention.look()
-    void this.eraser.look()
+    void this.#retention.look()
+    void this.#eraser.look()
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.retention.stop(), this.eraser.stop()])
+    await Promise.all([this.#retention.stop(), this.#eraser.stop()])
   }
 }
 

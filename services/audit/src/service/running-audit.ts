@@ -14,17 +14,17 @@ const STALLED_MS = 10_000
 
 /** Detects a reader that stays at one position although more messages are stored. */
 export class StallDetector {
-  private position = -1
-  private since = 0
+  #position = -1
+  #since = 0
 
   /** Returns a description of the stall, or `undefined`. Call it at least every few seconds. `now` is monotonic, in ms. */
   trouble({ position, lag }: Pick<AuditStats, 'position' | 'lag'>, now: number): string | undefined {
-    if (position !== this.position || lag === 0) {
-      this.position = position
-      this.since = now
+    if (position !== this.#position || lag === 0) {
+      this.#position = position
+      this.#since = now
       return undefined
     }
-    const stalled = now - this.since
+    const stalled = now - this.#since
     if (stalled < STALLED_MS) return undefined
     return `it has not advanced beyond message ${position} for ${Math.round(stalled / 1_000)} s, although ${lag} more are stored`
   }
@@ -53,18 +53,32 @@ const SETTLE_POLL_MS = 20
 
 /** An audit that is running: owns its timers and its shutdown. */
 export class RunningAudit {
+  readonly #parts: AuditComponents
+  readonly #opened: {
+    reader: StreamSubscription
+    /** Archives the segments that were already full at the start. */
+    behind: CatchUp
+    back: RollbackDetector
+    answering: Consumption | undefined
+    watch: AsyncDisposable
+    dead: AsyncDisposable | undefined
+    deleter: Deleter | undefined
+    removal: RemovalTasks | undefined
+    finder: IdIndex
+    rebuild: boolean
+  }
   readonly closed: Promise<void>
-  private resolveClosed: () => void = () => undefined
-  private draining: Promise<void> | undefined
-  private timers: Disposable[] = []
-  private last = 0
-  private caughtUp = false
+  #resolveClosed: () => void = () => undefined
+  #draining: Promise<void> | undefined
+  #timers: Disposable[] = []
+  #last = 0
+  #caughtUp = false
 
-  private readonly stall = new StallDetector()
+  readonly #stall = new StallDetector()
 
   constructor(
-    private readonly parts: AuditComponents,
-    private readonly opened: {
+    parts: AuditComponents,
+    opened: {
       reader: StreamSubscription
       /** Archives the segments that were already full at the start. */
       behind: CatchUp
@@ -78,63 +92,65 @@ export class RunningAudit {
       rebuild: boolean
     },
   ) {
+    this.#parts = parts
+    this.#opened = opened
     this.closed = new Promise((resolve) => {
-      this.resolveClosed = resolve
+      this.#resolveClosed = resolve
     })
-    this.every(SWEEP_INTERVAL_MS, () => this.sweep())
-    this.writeLater(SWEEP_INTERVAL_MS)
-    this.every(CHECK_INTERVAL_MS, () => void this.look())
-    this.every(CHECK_INTERVAL_MS, () => void this.parts.expiries.look())
-    this.every(CHECK_INTERVAL_MS, () => void this.parts.logging.look())
-    this.every(CHECK_INTERVAL_MS, () => void opened.deleter?.look())
-    this.every(CHECK_INTERVAL_MS, () => opened.removal?.look())
-    this.every(CHECK_INTERVAL_MS, () => parts.indexing.follow(opened.finder))
-    this.every(CHECK_INTERVAL_MS, () => parts.indexing.catchUp())
+    this.#every(SWEEP_INTERVAL_MS, () => this.#sweep())
+    this.#writeLater(SWEEP_INTERVAL_MS)
+    this.#every(CHECK_INTERVAL_MS, () => void this.#look())
+    this.#every(CHECK_INTERVAL_MS, () => void this.#parts.expiries.look())
+    this.#every(CHECK_INTERVAL_MS, () => void this.#parts.logging.look())
+    this.#every(CHECK_INTERVAL_MS, () => void opened.deleter?.look())
+    this.#every(CHECK_INTERVAL_MS, () => opened.removal?.look())
+    this.#every(CHECK_INTERVAL_MS, () => parts.indexing.follow(opened.finder))
+    this.#every(CHECK_INTERVAL_MS, () => parts.indexing.catchUp())
     void opened.reader.closed.then(() => this.drain(0))
     void opened.reader.caughtUp.then(() => {
-      this.caughtUp = true
+      this.#caughtUp = true
     })
-    if (opened.rebuild) void opened.reader.caughtUp.then(() => this.endRebuild())
+    if (opened.rebuild) void opened.reader.caughtUp.then(() => this.#endRebuild())
   }
 
   /** Settles with a description of the loss when the stream has rolled back behind the read position; the audit must then be restarted. */
   get rolledBack(): Promise<string> {
-    return this.opened.back.found
+    return this.#opened.back.found
   }
 
   /** Reason why newly stored messages would not be read; `undefined` if they are read. */
   get trouble(): string | undefined {
-    const { reader } = this.opened
+    const { reader } = this.#opened
     if (reader.trouble !== undefined) return reader.trouble
-    const stalled = this.stall.trouble(this.stats(), this.parts.deps.clock.monotonic())
+    const stalled = this.#stall.trouble(this.stats(), this.#parts.deps.clock.monotonic())
     if (stalled !== undefined) return stalled
-    return this.caughtUp ? undefined : `it is still reading the stream, ${this.stats().lag} messages behind`
+    return this.#caughtUp ? undefined : `it is still reading the stream, ${this.stats().lag} messages behind`
   }
 
   /** Reason why questions do not reach this process; `undefined` if they do. */
   get answerTrouble(): string | undefined {
-    return this.opened.answering?.trouble
+    return this.#opened.answering?.trouble
   }
 
   get archiveTrouble(): string | undefined {
-    return this.parts.archiver.trouble ?? this.opened.deleter?.trouble ?? this.opened.removal?.trouble
+    return this.#parts.archiver.trouble ?? this.#opened.deleter?.trouble ?? this.#opened.removal?.trouble
   }
 
   get inboxTrouble(): string | undefined {
-    return this.parts.inbox.trouble
+    return this.#parts.inbox.trouble
   }
 
   metrics(): Registry[] {
-    return [this.parts.ended.registry, auditMetrics(this.stats())]
+    return [this.#parts.ended.registry, auditMetrics(this.stats())]
   }
 
   stats(): AuditStats {
-    const { projector, records, archiver, violations, schemas } = this.parts
+    const { projector, records, archiver, violations, schemas } = this.#parts
     const { position } = projector
-    const { deleter } = this.opened
+    const { deleter } = this.#opened
     return {
       position,
-      lag: Math.max(0, this.last - position),
+      lag: Math.max(0, this.#last - position),
       open: projector.open,
       requests: projector.notes.size,
       kv_writes: records.writes,
@@ -148,11 +164,11 @@ export class RunningAudit {
   }
 
   async settled(): Promise<void> {
-    const { deps, projector, records, reloader, violations, schemas, archiver, inbox, acknowledged } = this.parts
+    const { deps, projector, records, reloader, violations, schemas, archiver, inbox, acknowledged } = this.#parts
     const { last } = await deps.bus.bounds()
     const isBusy = () =>
       projector.position < last ||
-      this.opened.behind.whole !== undefined ||
+      this.#opened.behind.whole !== undefined ||
       records.pending > 0 ||
       projector.writing > 0 ||
       reloader.size > 0 ||
@@ -160,22 +176,23 @@ export class RunningAudit {
       violations.lowest !== undefined ||
       inbox.lowest !== undefined ||
       archiver.busy
-    while (isBusy() && !this.draining) await new Promise<void>((done) => deps.clock.after(SETTLE_POLL_MS, done))
+    while (isBusy() && !this.#draining) await new Promise<void>((done) => deps.clock.after(SETTLE_POLL_MS, done))
     await acknowledged.flush()
   }
 
   drain(ms = DRAIN_TIMEOUT_MS): Promise<void> {
-    this.draining ??= this.stop(ms)
-    return this.draining
+    this.#draining ??= this.#stop(ms)
+    return this.#draining
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.drain()
   }
 
-  private async stop(ms: number): Promise<void> {
-    const { opened, parts } = this
-    for (const timer of this.timers) timer[Symbol.dispose]()
+  async #stop(ms: number): Promise<void> {
+    const parts = this.#parts
+    const opened = this.#opened
+    for (const timer of this.#timers) timer[Symbol.dispose]()
     opened.back[Symbol.dispose]()
     await opened.answering?.drain(ms)
     await Promise.all([
@@ -209,59 +226,59 @@ export class RunningAudit {
     timer?.[Symbol.dispose]()
     await opened.finder.close()
     parts.deps.log.info(this.stats(), 'audit stopped')
-    this.resolveClosed()
+    this.#resolveClosed()
   }
 
   /** Server time in ms. While the reader lags, returns the time of the last message read instead, so that passes do not look older than they are. */
-  private get now(): number {
-    const { projector, deps } = this.parts
-    return projector.position >= this.last ? deps.clock.now() : projector.time
+  get #now(): number {
+    const { projector, deps } = this.#parts
+    return projector.position >= this.#last ? deps.clock.now() : projector.time
   }
 
-  private writeLater(ms: number): void {
-    this.once(ms, () => this.writeLater(this.parts.projector.writeOpen(this.now) ? BATCH_INTERVAL_MS : SWEEP_INTERVAL_MS))
+  #writeLater(ms: number): void {
+    this.#once(ms, () => this.#writeLater(this.#parts.projector.writeOpen(this.#now) ? BATCH_INTERVAL_MS : SWEEP_INTERVAL_MS))
   }
 
-  private sweep(): void {
-    const { projector, acknowledged, undelivered } = this.parts
-    const { now } = this
+  #sweep(): void {
+    const { projector, acknowledged, undelivered } = this.#parts
+    const now = this.#now
     acknowledged.sweep()
     undelivered.sweep(now)
     projector.sweep(now)
   }
 
-  private async look(): Promise<void> {
+  async #look(): Promise<void> {
     try {
-      this.last = (await this.parts.deps.bus.bounds()).last
+      this.#last = (await this.#parts.deps.bus.bounds()).last
     } catch (error) {
-      this.parts.deps.log.debug({ err: error }, 'the server does not report the end of the stream')
+      this.#parts.deps.log.debug({ err: error }, 'the server does not report the end of the stream')
     }
   }
 
-  private async endRebuild(): Promise<void> {
+  async #endRebuild(): Promise<void> {
     try {
       await this.settled()
-      if (this.draining) return
-      await this.parts.inbox.markBuilt()
-      await this.parts.manifest.endRebuild()
+      if (this.#draining) return
+      await this.#parts.inbox.markBuilt()
+      await this.#parts.manifest.endRebuild()
     } catch (error) {
-      this.parts.deps.log.warn({ err: error }, 'end of the rebuild not recorded; the next start rebuilds again')
+      this.#parts.deps.log.warn({ err: error }, 'end of the rebuild not recorded; the next start rebuilds again')
     }
   }
 
-  private every(ms: number, run: () => void): void {
-    this.once(ms, () => {
+  #every(ms: number, run: () => void): void {
+    this.#once(ms, () => {
       run()
-      this.every(ms, run)
+      this.#every(ms, run)
     })
   }
 
-  private once(ms: number, run: () => void): void {
-    const armed = this.parts.deps.clock.after(ms, () => {
-      if (this.draining) return
-      this.timers = this.timers.filter((timer) => timer !== armed)
+  #once(ms: number, run: () => void): void {
+    const armed = this.#parts.deps.clock.after(ms, () => {
+      if (this.#draining) return
+      this.#timers = this.#timers.filter((timer) => timer !== armed)
       run()
     })
-    this.timers.push(armed)
+    this.#timers.push(armed)
   }
 }

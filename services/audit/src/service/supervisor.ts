@@ -37,144 +37,147 @@ export async function startAudit(deps: AuditDeps, settings: AuditSettings = {}):
 }
 
 class AuditSupervisor implements AuditRunning {
+  readonly #deps: AuditDeps
+  readonly #options: AuditOptions
   readonly closed: Promise<void>
-  private readonly health_: Health
-  private inner: RunningAudit | undefined
-  private stores: StoreWatch | undefined
-  private last: AuditStats
-  private resolveClosed: () => void = () => undefined
-  private draining: Promise<void> | undefined
-  private restarting: Promise<void> | undefined
+  readonly #health_: Health
+  #inner: RunningAudit | undefined
+  #stores: StoreWatch | undefined
+  #last: AuditStats
+  #resolveClosed: () => void = () => undefined
+  #draining: Promise<void> | undefined
+  #restarting: Promise<void> | undefined
   /** Reason why the audit does not run at the moment. */
-  private trouble: string | undefined
-  private readonly renewed = new Set<string>()
+  #trouble: string | undefined
+  readonly #renewed = new Set<string>()
   /** Description of a stream rollback that the audit has not restarted for yet. */
-  private lost: string | undefined
+  #lost: string | undefined
 
-  constructor(
-    private readonly deps: AuditDeps,
-    private readonly options: AuditOptions,
-    { inner, health }: { inner: RunningAudit; health: Health },
-  ) {
-    this.health_ = health
-    this.last = inner.stats()
+  constructor(deps: AuditDeps, options: AuditOptions, { inner, health }: { inner: RunningAudit; health: Health }) {
+    this.#deps = deps
+    this.#options = options
+    this.#health_ = health
+    this.#last = inner.stats()
     this.closed = new Promise((resolve) => {
-      this.resolveClosed = resolve
+      this.#resolveClosed = resolve
     })
-    this.take(inner)
+    this.#take(inner)
   }
 
   async watch(): Promise<void> {
-    const { deps, options, health_: health } = this
+    const health = this.#health_
+    const deps = this.#deps
+    const options = this.#options
     const stores = await StoreWatch.start({
       bus: deps.bus,
       clock: deps.clock,
       every_ms: options.stores_ms,
       onMade: (names) => health.did('buckets', `recreated ${names.join(', ')}`),
-      onRenewed: (names) => this.onRenewed(names),
+      onRenewed: (names) => this.#onRenewed(names),
     })
-    this.stores = stores
+    this.#stores = stores
     watchConnection(health, deps.bus)
     tellReconnects(health, deps.bus)
     health.watch('stream', 'needed', () => missingStream(stores.streamTrouble))
     health.watch('buckets', 'needed', () => unhealthyIf(stores.bucketTrouble))
     watchStorage(health, deps.bus)
-    health.watch('reading', 'needed', () => unhealthyIf(this.trouble ?? this.inner?.trouble))
-    health.watch('answers', 'needed', () => unhealthyIf(this.inner?.answerTrouble))
+    health.watch('reading', 'needed', () => unhealthyIf(this.#trouble ?? this.#inner?.trouble))
+    health.watch('answers', 'needed', () => unhealthyIf(this.#inner?.answerTrouble))
     const withoutPeople = options.answers && !hasPeople(deps, options) ? NO_PEOPLE : undefined
     health.watch('people', 'told', () => unhealthyIf(withoutPeople))
-    health.watch('inbox', 'told', () => unhealthyIf(this.inner?.inboxTrouble))
-    health.watch('archive', 'told', () => unhealthyIf(this.inner?.archiveTrouble))
+    health.watch('inbox', 'told', () => unhealthyIf(this.#inner?.inboxTrouble))
+    health.watch('archive', 'told', () => unhealthyIf(this.#inner?.archiveTrouble))
     health.begin()
   }
 
   health(): HealthReport {
-    return this.health_.report()
+    return this.#health_.report()
   }
 
   metrics(): Registry[] {
-    return this.inner?.metrics() ?? []
+    return this.#inner?.metrics() ?? []
   }
 
   stats(): AuditStats {
-    if (this.inner) this.last = this.inner.stats()
-    return this.last
+    if (this.#inner) this.#last = this.#inner.stats()
+    return this.#last
   }
 
   async settled(): Promise<void> {
-    await this.restarting
-    await this.inner?.settled()
+    await this.#restarting
+    await this.#inner?.settled()
   }
 
   drain(ms = DRAIN_MS): Promise<void> {
-    this.draining ??= this.stop(ms)
-    return this.draining
+    this.#draining ??= this.#stop(ms)
+    return this.#draining
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.drain()
   }
 
-  private async stop(ms: number): Promise<void> {
-    this.health_.stop()
-    this.stores?.stop()
-    await this.restarting
-    await this.inner?.drain(ms)
-    await this.deps.schemas?.[Symbol.asyncDispose]()
-    this.resolveClosed()
+  async #stop(ms: number): Promise<void> {
+    this.#health_.stop()
+    this.#stores?.stop()
+    await this.#restarting
+    await this.#inner?.drain(ms)
+    await this.#deps.schemas?.[Symbol.asyncDispose]()
+    this.#resolveClosed()
   }
 
-  private take(inner: RunningAudit): void {
-    this.inner = inner
+  #take(inner: RunningAudit): void {
+    this.#inner = inner
     void inner.closed.then(() => {
-      if (this.inner === inner) void this.drain(0)
+      if (this.#inner === inner) void this.drain(0)
     })
-    void inner.rolledBack.then((what) => this.onRollback(inner, what))
+    void inner.rolledBack.then((what) => this.#onRollback(inner, what))
   }
 
   /** Restarts the audit after a stream rollback, as if the stream were a new one: the current state is built on messages that no longer exist. */
-  private onRollback(inner: RunningAudit, what: string): void {
-    if (this.inner !== inner) return
-    this.deps.log.error({ what }, 'stream rolled back; restarting audit from the beginning')
-    this.lost = what
-    this.onRenewed(['stream'])
+  #onRollback(inner: RunningAudit, what: string): void {
+    if (this.#inner !== inner) return
+    this.#deps.log.error({ what }, 'stream rolled back; restarting audit from the beginning')
+    this.#lost = what
+    this.#onRenewed(['stream'])
   }
 
-  private onRenewed(names: readonly string[]): void {
-    for (const name of names) if (REQUIRED_STORES.includes(name)) this.renewed.add(name)
-    if (this.renewed.size === 0 || this.draining) return
-    this.restarting ??= this.restart().finally(() => {
-      this.restarting = undefined
+  #onRenewed(names: readonly string[]): void {
+    for (const name of names) if (REQUIRED_STORES.includes(name)) this.#renewed.add(name)
+    if (this.#renewed.size === 0 || this.#draining) return
+    this.#restarting ??= this.#restart().finally(() => {
+      this.#restarting = undefined
       // Handles a loss that was reported just as the restart finished.
-      this.onRenewed([])
+      this.#onRenewed([])
     })
   }
 
   /** Restarts the audit after a store was replaced, and rebuilds everything from what the stream holds. */
-  private async restart(): Promise<void> {
-    const { deps, inner } = this
-    this.trouble = 'it is restarting from the beginning: buckets or messages that it needs were lost'
-    this.inner = undefined
+  async #restart(): Promise<void> {
+    const inner = this.#inner
+    const deps = this.#deps
+    this.#trouble = 'it is restarting from the beginning: buckets or messages that it needs were lost'
+    this.#inner = undefined
     await inner?.drain(RETRY_DELAY_MS)
-    while (!this.draining) {
-      const renewed = [...this.renewed]
-      this.renewed.clear()
+    while (!this.#draining) {
+      const renewed = [...this.#renewed]
+      this.#renewed.clear()
       try {
         if (renewed.some((name) => ARCHIVE_STORES.includes(name))) await forgetLostSegments(deps.bus)
-        const begun = await beginAudit(deps, this.options, { rebuild: renewed.length > 0 })
-        this.take(begun)
-        this.health_.did('reading', `restarted from the beginning: ${this.lost ?? `recreated by another process: ${renewed.join(', ')}`}`)
-        this.lost = undefined
-        if (this.renewed.size === 0) {
-          this.trouble = undefined
+        const begun = await beginAudit(deps, this.#options, { rebuild: renewed.length > 0 })
+        this.#take(begun)
+        this.#health_.did('reading', `restarted from the beginning: ${this.#lost ?? `recreated by another process: ${renewed.join(', ')}`}`)
+        this.#lost = undefined
+        if (this.#renewed.size === 0) {
+          this.#trouble = undefined
           return
         }
         // Another store was lost during the restart.
-        this.inner = undefined
+        this.#inner = undefined
         await begun.drain(RETRY_DELAY_MS)
       } catch (error) {
-        for (const name of renewed) this.renewed.add(name)
-        this.trouble = error instanceof Error ? error.message : String(error)
+        for (const name of renewed) this.#renewed.add(name)
+        this.#trouble = error instanceof Error ? error.message : String(error)
         deps.log.error({ err: error }, 'audit cannot restart yet')
         await new Promise<void>((done) => deps.clock.after(RETRY_DELAY_MS, done))
       }

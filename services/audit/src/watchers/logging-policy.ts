@@ -12,48 +12,55 @@ export interface RetentionLimits {
 
 /** Decides whether passes get records, by the options of this process and `audit.log_all_passes` of the policy in force. */
 export class LoggingPolicy {
-  private said = true
+  readonly #store: { stand(): Promise<CurrentPolicy> }
+  readonly #told: boolean
+  /** True if a policy version newer than the given one was published; with 0, if any version was published. */
+  readonly #isBehind: (version: number) => Promise<boolean>
+  #said = true
   /** Retention of the archive and the policy version that sets it; `undefined` if the policy could not be read the last time. */
   retention: RetentionLimits | undefined
 
   /** If `told` is false, passes get no records, whatever the policy says. */
   constructor(
-    private readonly store: { stand(): Promise<CurrentPolicy> },
-    private readonly told: boolean,
-    /** True if a policy version newer than the given one was published; with 0, if any version was published. */
-    private readonly isBehind: (version: number) => Promise<boolean> = async () => false,
-  ) {}
+    store: { stand(): Promise<CurrentPolicy> },
+    told: boolean,
+    isBehind: (version: number) => Promise<boolean> = async () => false,
+  ) {
+    this.#store = store
+    this.#told = told
+    this.#isBehind = isBehind
+  }
 
   /** Throws if the policy cannot be read: nothing may be recorded before it is known. */
   static async open(bus: Bus, told: boolean): Promise<LoggingPolicy> {
     const isBehind = async (version: number) => (await newestPublished(bus)) > version
     const logging = new LoggingPolicy(await PolicyStore.open(bus), told, isBehind)
-    await logging.read()
+    await logging.#read()
     return logging
   }
 
   get on(): boolean {
-    return this.told && this.said
+    return this.#told && this.#said
   }
 
   /** Reads the policy again. If it is invalid or cannot be read, logging stays as it was, and nothing is removed until it can be read. */
   async look(): Promise<void> {
-    await this.read().catch(() => {
+    await this.#read().catch(() => {
       this.retention = undefined
     })
   }
 
-  private async read(): Promise<void> {
-    const stand = await this.store.stand()
+  async #read(): Promise<void> {
+    const stand = await this.#store.stand()
     if (stand.kind === 'valid') {
       const { document, version } = stand.value
       const { audit } = document
-      this.said = audit?.log_all_passes !== false
-      this.retention = (await this.isBehind(version)) ? undefined : { days: audit?.retention_days ?? RETENTION_DAYS, policy: version }
+      this.#said = audit?.log_all_passes !== false
+      this.retention = (await this.#isBehind(version)) ? undefined : { days: audit?.retention_days ?? RETENTION_DAYS, policy: version }
       return
     }
     // A published version is in force even if the bucket does not contain it (any more). Nothing is removed on a guess.
-    this.retention = stand.kind === 'invalid' || (await this.isBehind(0)) ? undefined : { days: RETENTION_DAYS, policy: 0 }
+    this.retention = stand.kind === 'invalid' || (await this.#isBehind(0)) ? undefined : { days: RETENTION_DAYS, policy: 0 }
   }
 }
 

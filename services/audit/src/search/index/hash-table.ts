@@ -9,66 +9,69 @@ const DELETED = -1
  * place numbers exceed 32 bits in a process that runs long.
  */
 export class OpenAddressingTable {
-  private table = new Float64Array(INITIAL_SIZE)
-  private taken = 0
+  readonly #hashAt: (place: number) => PassHash
+  #table = new Float64Array(INITIAL_SIZE)
+  #taken = 0
 
-  constructor(private readonly hashAt: (place: number) => PassHash) {}
+  constructor(hashAt: (place: number) => PassHash) {
+    this.#hashAt = hashAt
+  }
 
   find(hashed: PassHash): number | undefined {
-    const slot = this.slotOf(hashed)
-    return slot === undefined ? undefined : (this.table[slot] ?? 0) - 1
+    const slot = this.#slotOf(hashed)
+    return slot === undefined ? undefined : (this.#table[slot] ?? 0) - 1
   }
 
   /** Adds a place that is not in the table yet. */
   add(hashed: PassHash, place: number): void {
-    if (2 * ++this.taken > this.table.length) this.grow()
-    this.insert(hashed.hash, place)
+    if (2 * ++this.#taken > this.#table.length) this.#grow()
+    this.#insert(hashed.hash, place)
   }
 
   remove(place: number): void {
-    this.replace(place, DELETED)
+    this.#replace(place, DELETED)
   }
 
   move(place: number, to: number): void {
-    this.replace(place, to + 1)
+    this.#replace(place, to + 1)
   }
 
-  private replace(place: number, value: number): void {
-    const { hash } = this.hashAt(place)
-    const mask = this.table.length - 1
-    for (let slot = hash & mask; this.table[slot] !== EMPTY; slot = (slot + 1) & mask) {
-      if (this.table[slot] !== place + 1) continue
-      this.table[slot] = value
+  #replace(place: number, value: number): void {
+    const { hash } = this.#hashAt(place)
+    const mask = this.#table.length - 1
+    for (let slot = hash & mask; this.#table[slot] !== EMPTY; slot = (slot + 1) & mask) {
+      if (this.#table[slot] !== place + 1) continue
+      this.#table[slot] = value
       return
     }
   }
 
-  private slotOf({ hash, check }: PassHash): number | undefined {
-    const { table } = this
+  #slotOf({ hash, check }: PassHash): number | undefined {
+    const table = this.#table
     const mask = table.length - 1
     for (let slot = hash & mask; table[slot] !== EMPTY; slot = (slot + 1) & mask) {
       const place = (table[slot] ?? 0) - 1
       if (place < 0) continue
-      const known = this.hashAt(place)
+      const known = this.#hashAt(place)
       if (known.hash === hash && known.check === check) return slot
     }
     return undefined
   }
 
-  private insert(hash: number, place: number): void {
-    const mask = this.table.length - 1
+  #insert(hash: number, place: number): void {
+    const mask = this.#table.length - 1
     let slot = hash & mask
-    while (this.table[slot] !== EMPTY) slot = (slot + 1) & mask
-    this.table[slot] = place + 1
+    while (this.#table[slot] !== EMPTY) slot = (slot + 1) & mask
+    this.#table[slot] = place + 1
   }
 
   /** Rebuilds the table with more room, without deleted places. */
-  private grow(): void {
-    const places = this.table.filter((value) => value > 0)
+  #grow(): void {
+    const places = this.#table.filter((value) => value > 0)
     let size = INITIAL_SIZE
     while (size < 4 * (places.length + 1)) size *= 2
-    this.table = new Float64Array(size)
-    this.taken = places.length + 1
-    for (const value of places) this.insert(this.hashAt(value - 1).hash, value - 1)
+    this.#table = new Float64Array(size)
+    this.#taken = places.length + 1
+    for (const value of places) this.#insert(this.#hashAt(value - 1).hash, value - 1)
   }
 }

@@ -30,30 +30,33 @@ export interface IndexerDeps {
 
 /** Keeps the index in step with the bucket: reads existing records in the background, and adds records as they are written. */
 export class Indexer implements RecordListener {
+  readonly #deps: IndexerDeps
   /** True when everything that was in the bucket at the start has been read. */
   complete = false
   /** Time in ms: passes requested before it may have dropped out of the bucket. */
   horizon = Number.NEGATIVE_INFINITY
-  private readonly stop_ = new AbortController()
-  private readonly revisions = new KnownRevisions()
+  readonly #stop_ = new AbortController()
+  readonly #revisions = new KnownRevisions()
   /** Newest revision at the previous check. Gaps below it are not writes still in flight, because those arrive before the next check. */
-  private newest = 0
-  private catching: Promise<void> | undefined
-  private written = 0
-  private trimming: Promise<void> | undefined
-  private following: Promise<void> | undefined
-  private told: string | undefined
+  #newest = 0
+  #catching: Promise<void> | undefined
+  #written = 0
+  #trimming: Promise<void> | undefined
+  #following: Promise<void> | undefined
+  #told: string | undefined
 
-  constructor(private readonly deps: IndexerDeps) {}
+  constructor(deps: IndexerDeps) {
+    this.#deps = deps
+  }
 
   /** Reads the bucket, then the archive's indexes, in the background. Retries until everything is read. */
   async prepare(finder: Pick<IdIndex, 'prepare' | 'damaged'>): Promise<void> {
-    const { clock, log } = this.deps
+    const { clock, log } = this.#deps
     let filled = false
-    for (let wait = RETRY_DELAY_MS; !this.stop_.signal.aborted; wait = Math.min(2 * wait, MAX_RETRY_DELAY_MS)) {
+    for (let wait = RETRY_DELAY_MS; !this.#stop_.signal.aborted; wait = Math.min(2 * wait, MAX_RETRY_DELAY_MS)) {
       filled ||= await this.fill()
       try {
-        if (filled) return await this.read(finder)
+        if (filled) return await this.#read(finder)
       } catch (error) {
         log.warn({ err: error }, 'indexes of the archive not read')
       }
@@ -61,37 +64,37 @@ export class Indexer implements RecordListener {
     }
   }
 
-  private async read(finder: Pick<IdIndex, 'prepare' | 'damaged'>): Promise<void> {
+  async #read(finder: Pick<IdIndex, 'prepare' | 'damaged'>): Promise<void> {
     await finder.prepare()
     const { damaged } = finder
     if (damaged.length > 0)
-      this.deps.log.error({ segments: damaged }, 'indexes of the archive are damaged; their passes are not found by queries')
+      this.#deps.log.error({ segments: damaged }, 'indexes of the archive are damaged; their passes are not found by queries')
   }
 
   /** Starts reading indexes of newly sealed segments, unless that is in progress, so that later questions need not wait for it. */
   follow(finder: Pick<IdIndex, 'follow' | 'trouble'>): void {
-    if (this.stop_.signal.aborted) return
-    const { log } = this.deps
-    this.following ??= finder
+    if (this.#stop_.signal.aborted) return
+    const { log } = this.#deps
+    this.#following ??= finder
       .follow()
       .then(() => {
-        if (finder.trouble !== undefined && finder.trouble !== this.told)
+        if (finder.trouble !== undefined && finder.trouble !== this.#told)
           log.warn({ trouble: finder.trouble }, 'index memory grows with the archive')
-        this.told = finder.trouble
+        this.#told = finder.trouble
       })
       .catch((error: unknown) => log.debug({ err: error }, 'newer indexes of the archive not read'))
       .finally(() => {
-        this.following = undefined
+        this.#following = undefined
       })
   }
 
   /** Reads the whole bucket. Returns false if that failed. */
   async fill(): Promise<boolean> {
-    const { table, index, clock, log } = this.deps
+    const { table, index, clock, log } = this.#deps
     const begun = clock.monotonic()
-    const { signal } = this.stop_
+    const { signal } = this.#stop_
     try {
-      const { last } = await this.look()
+      const { last } = await this.#look()
       const pace = createReadPacer(clock)
       await table.read(
         ({ data, revision }) => {
@@ -102,7 +105,7 @@ export class Indexer implements RecordListener {
         { signal },
       )
       this.complete = !signal.aborted
-      if (this.complete) this.revisions.reach(last)
+      if (this.complete) this.#revisions.reach(last)
       log.info({ passes: index.size, ms: Math.round(clock.monotonic() - begun) }, 'index of passes is ready')
     } catch (error) {
       log.warn({ err: error }, 'index of passes not read; queries return only new passes')
@@ -111,19 +114,19 @@ export class Indexer implements RecordListener {
   }
 
   wrote(record: RecordWithRow, revision: number): void {
-    this.deps.index.put(indexEntryOf(record, revision), 'live')
-    this.revisions.see(revision)
-    if (++this.written % WRITES_PER_TRIM === 0) this.trimming ??= this.trim().finally(() => (this.trimming = undefined))
+    this.#deps.index.put(indexEntryOf(record, revision), 'live')
+    this.#revisions.see(revision)
+    if (++this.#written % WRITES_PER_TRIM === 0) this.#trimming ??= this.#trim().finally(() => (this.#trimming = undefined))
   }
 
   found(data: Uint8Array, revision: number): void {
-    const { index, rows } = this.deps
+    const { index, rows } = this.#deps
     const glanced = decodeRow(data)
     if (glanced) {
       index.put(indexEntryOf(glanced, revision), 'live')
       if (!rows.get(keyText(glanced.row))) rows.put(glanced.row)
     }
-    this.revisions.see(revision)
+    this.#revisions.see(revision)
   }
 
   /**
@@ -131,44 +134,44 @@ export class Indexer implements RecordListener {
    * of the bucket.
    */
   catchUp(): void {
-    if (!this.complete || this.stop_.signal.aborted) return
-    this.catching ??= this.lookForGap()
-      .catch((error: unknown) => this.deps.log.debug({ err: error }, 'records of other processes not read yet'))
+    if (!this.complete || this.#stop_.signal.aborted) return
+    this.#catching ??= this.#lookForGap()
+      .catch((error: unknown) => this.#deps.log.debug({ err: error }, 'records of other processes not read yet'))
       .finally(() => {
-        this.catching = undefined
+        this.#catching = undefined
       })
   }
 
-  private async lookForGap(): Promise<void> {
-    const { newest } = this
-    this.newest = (await this.deps.table.extent()).last
-    if (this.revisions.reached < newest) await this.readGap(newest)
+  async #lookForGap(): Promise<void> {
+    const newest = this.#newest
+    this.#newest = (await this.#deps.table.extent()).last
+    if (this.#revisions.reached < newest) await this.#readGap(newest)
   }
 
-  private async readGap(until: number): Promise<void> {
+  async #readGap(until: number): Promise<void> {
     const ended = new AbortController()
-    const signal = AbortSignal.any([ended.signal, this.stop_.signal])
+    const signal = AbortSignal.any([ended.signal, this.#stop_.signal])
     const gone: { key: string; revision: number }[] = []
-    const pace = createReadPacer(this.deps.clock)
-    await this.deps.table.read(
+    const pace = createReadPacer(this.#deps.clock)
+    await this.#deps.table.read(
       ({ key, data, revision }) => {
         if (revision > until) return ended.abort()
-        if (this.revisions.knows(revision)) return undefined
+        if (this.#revisions.knows(revision)) return undefined
         if (data) this.found(data, revision)
         else gone.push({ key, revision })
         return pace()
       },
-      { from: this.revisions.reached + 1, signal },
+      { from: this.#revisions.reached + 1, signal },
     )
-    if (this.stop_.signal.aborted) return
-    for (const { key, revision } of gone) await this.deleted(key, revision)
-    this.revisions.reach(until)
+    if (this.#stop_.signal.aborted) return
+    for (const { key, revision } of gone) await this.#deleted(key, revision)
+    this.#revisions.reach(until)
   }
 
   /** Handles the deletion of a record. The same pass may have another record, for which the index had no separate entry. */
-  private async deleted(deleted: string, revision: number): Promise<void> {
+  async #deleted(deleted: string, revision: number): Promise<void> {
     const pass = parseRecordKey(deleted)
-    if (pass && this.remove(pass, deleted, revision)) await this.readOthers(pass)
+    if (pass && this.#remove(pass, deleted, revision)) await this.#readOthers(pass)
   }
 
   /**
@@ -177,18 +180,18 @@ export class Indexer implements RecordListener {
    * until the server compacts.
    */
   async erase(key: string, goes: (other: Pick<Entry<PassRecord>, 'key' | 'value'>) => boolean): Promise<boolean> {
-    const { table } = this.deps
+    const { table } = this.#deps
     const pass = parseRecordKey(key)
     const others: string[] = []
     if (pass) for await (const other of table.entries(recordFilter(pass))) if (other.key !== key && !goes(other)) others.push(other.key)
-    for (const other of others) await this.writeAgain(other)
+    for (const other of others) await this.#writeAgain(other)
     const clean = await table.erase(key)
-    if (pass) this.remove(pass, key, Number.POSITIVE_INFINITY)
+    if (pass) this.#remove(pass, key, Number.POSITIVE_INFINITY)
     return clean
   }
 
-  private async writeAgain(key: string): Promise<void> {
-    const { table } = this.deps
+  async #writeAgain(key: string): Promise<void> {
+    const { table } = this.#deps
     const standing = await table.bytesOf(key)
     if (!standing?.data) return
     const { data, revision } = standing
@@ -200,7 +203,7 @@ export class Indexer implements RecordListener {
 
   /** Forgets passes that begin at one of these sequences and whose record is gone, because another audit erased it. */
   async forgetGone(firsts: { has(sequence: number): boolean }): Promise<void> {
-    const { table, index } = this.deps
+    const { table, index } = this.#deps
     const gone = new Set<number>()
     const look = async (revision: number) => {
       if (!(await table.at(revision))) gone.add(revision)
@@ -209,12 +212,12 @@ export class Indexer implements RecordListener {
     if (gone.size > 0) index.forgetRevisions(gone)
   }
 
-  private remove(pass: PassKey, key: string, below: number): boolean {
-    return this.deps.index.remove(pass, below, (created_at, session_id) => recordKey(pass, created_at, session_id) === key)
+  #remove(pass: PassKey, key: string, below: number): boolean {
+    return this.#deps.index.remove(pass, below, (created_at, session_id) => recordKey(pass, created_at, session_id) === key)
   }
 
-  private async readOthers(pass: PassKey): Promise<void> {
-    const { table } = this.deps
+  async #readOthers(pass: PassKey): Promise<void> {
+    const { table } = this.#deps
     for await (const { key } of table.entries(recordFilter(pass))) {
       const standing = await table.bytesOf(key)
       if (standing?.data) this.found(standing.data, standing.revision)
@@ -222,22 +225,22 @@ export class Indexer implements RecordListener {
   }
 
   stop(): void {
-    this.stop_.abort()
+    this.#stop_.abort()
   }
 
-  private async trim(): Promise<void> {
+  async #trim(): Promise<void> {
     try {
-      const { first, full } = await this.look()
+      const { first, full } = await this.#look()
       // In a bucket with room, an entry below the lowest revision was overwritten by a replica a moment ago, or erased; it is left alone here.
-      if (full) this.deps.index.forgetBelow(first)
+      if (full) this.#deps.index.forgetBelow(first)
     } catch (error) {
-      this.deps.log.debug({ err: error }, 'deletions from the bucket not read')
+      this.#deps.log.debug({ err: error }, 'deletions from the bucket not read')
     }
   }
 
   /** Updates the horizon: records that dropped out were written before the oldest one left, so their passes were requested before that time. */
-  private async look(): Promise<{ first: number; last: number; full: boolean }> {
-    const extent = await this.deps.table.extent()
+  async #look(): Promise<{ first: number; last: number; full: boolean }> {
+    const extent = await this.#deps.table.extent()
     const { first, last, first_time } = extent
     const full = isNearlyFull(extent)
     if (full && first_time !== undefined) this.horizon = Math.max(this.horizon, first_time)

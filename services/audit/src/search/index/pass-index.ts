@@ -61,29 +61,31 @@ const NOTHING_OPEN: OpenCounts = { open: 0, waiting: 0, originated: 0 }
  * Entries are in order of arrival, which is nearly the order of their positions. Blocks are searched from the newest until no other can match.
  */
 export class PassIndex {
-  private readonly dictionaries = {
+  readonly #seed: number
+  readonly #isCovered: (key: PassKey) => boolean
+  readonly #dictionaries = {
     agents: new Dictionary(0x1_0000),
     sessions: new Dictionary(0x8_0000),
     words: new Dictionary(0x100),
     decisions: new Dictionary(0x1_0000),
   }
-  private readonly blocks = new Map<number, Block>()
-  private readonly table = new OpenAddressingTable((place) => this.hashAt(place))
-  private readonly next = { old: 0, live: LIVE }
-  private readonly hashed: PassHash = { hash: 0, check: 0 }
-  private entries = 0
+  readonly #blocks = new Map<number, Block>()
+  readonly #table = new OpenAddressingTable((place) => this.#hashAt(place))
+  readonly #next = { old: 0, live: LIVE }
+  readonly #hashed: PassHash = { hash: 0, check: 0 }
+  #entries = 0
 
   /** Counts of open passes, by agent. */
-  private readonly counts = new Map<string, OpenCounts>()
+  readonly #counts = new Map<string, OpenCounts>()
 
   /** `seed` is specific to this process. `isCovered` is true if memory counts a pass, so that the index must not. */
-  constructor(
-    private readonly seed: number,
-    private readonly isCovered: (key: PassKey) => boolean = () => false,
-  ) {}
+  constructor(seed: number, isCovered: (key: PassKey) => boolean = () => false) {
+    this.#seed = seed
+    this.#isCovered = isCovered
+  }
 
   get size(): number {
-    return this.entries
+    return this.#entries
   }
 
   /**
@@ -91,29 +93,29 @@ export class PassIndex {
    * was just written. `mended`: the current entry is wrong and is replaced at any revision.
    */
   put(entry: IndexEntry, kind: 'old' | 'live' | 'mended'): void {
-    const known = this.placeOf(entry.key)
-    const revision = known === undefined ? 0 : (this.block(known).revision[known % BLOCK_SIZE] ?? 0)
+    const known = this.#placeOf(entry.key)
+    const revision = known === undefined ? 0 : (this.#block(known).revision[known % BLOCK_SIZE] ?? 0)
     if (revision >= entry.revision && kind !== 'mended') return
-    const place = known ?? this.place(kind === 'old' ? 'old' : 'live')
-    const block = this.block(place)
+    const place = known ?? this.#place(kind === 'old' ? 'old' : 'live')
+    const block = this.#block(place)
     const at = place % BLOCK_SIZE
     if (known === undefined) {
-      block.hash[at] = this.hashed.hash
-      block.check[at] = this.hashed.check
-      this.table.add(this.hashed, place)
-    } else this.release(block, at)
-    this.write(block, at, entry)
+      block.hash[at] = this.#hashed.hash
+      block.check[at] = this.#hashed.check
+      this.#table.add(this.#hashed, place)
+    } else this.#release(block, at)
+    this.#write(block, at, entry)
   }
 
   /** Returns the location of a pass's entry; `undefined` if it has none. */
   find(key: PassKey): IndexSlot | undefined {
-    const place = this.placeOf(key)
-    return place === undefined ? undefined : { block: this.block(place), at: place % BLOCK_SIZE }
+    const place = this.#placeOf(key)
+    return place === undefined ? undefined : { block: this.#block(place), at: place % BLOCK_SIZE }
   }
 
   /** Describes the first difference between the entry at a location and the expected one; `undefined` if they agree. */
   differenceAt({ block, at }: IndexSlot, entry: IndexEntry): string | undefined {
-    const { sessions, words, decisions } = this.dictionaries
+    const { sessions, words, decisions } = this.#dictionaries
     const facts: [string, unknown, unknown][] = [
       ['status', words.word(block.status[at] ?? 0), entry.status],
       ['status of its end', words.word(block.ended[at] ?? 0), entry.ended ?? ''],
@@ -133,18 +135,18 @@ export class PassIndex {
 
   /** Removes the entry of a pass, if its revision is lower than `below` and `is` confirms that it is the right one. */
   remove(key: PassKey, below: number, is: (created_at: number, session_id: string | undefined) => boolean): boolean {
-    const place = this.placeOf(key)
+    const place = this.#placeOf(key)
     if (place === undefined) return false
-    const block = this.block(place)
+    const block = this.#block(place)
     const at = place % BLOCK_SIZE
     if ((block.revision[at] ?? 0) >= below) return false
-    if (!is(block.created[at] ?? 0, this.dictionaries.sessions.word(block.session[at] ?? 0))) return false
-    this.drop(place)
+    if (!is(block.created[at] ?? 0, this.#dictionaries.sessions.word(block.session[at] ?? 0))) return false
+    this.#drop(place)
     return true
   }
 
   has(key: PassKey): boolean {
-    return this.placeOf(key) !== undefined
+    return this.#placeOf(key) !== undefined
   }
 
   /** Returns the sequence of a pass's request or first step; `undefined` if the index has no entry for it. */
@@ -155,11 +157,11 @@ export class PassIndex {
 
   /** Returns the newest `count` candidates after a position, newest first. */
   newest(filter: IndexFilter, after: ListPosition | undefined, count: number): IndexCandidate[] {
-    const matches = matcherOf(filter, this.dictionaries)
+    const matches = matcherOf(filter, this.#dictionaries)
     const kept = new TopN<IndexCandidate>(count)
     const { from = Number.NEGATIVE_INFINITY, to = Number.POSITIVE_INFINITY } = filter
     const below = after?.created_at ?? Number.POSITIVE_INFINITY
-    for (const blocks of this.inOrder()) {
+    for (const blocks of this.#inOrder()) {
       for (const { block, reach } of blocks) {
         if (reach < from || reach < (kept.bound ?? Number.NEGATIVE_INFINITY)) break
         if (block.oldest > below || block.oldest >= to) continue
@@ -177,12 +179,12 @@ export class PassIndex {
 
   /** Returns every agent that an entry names. */
   agents(): string[] {
-    return Array.from(this.dictionaries.agents.entries(), ([name]) => name)
+    return Array.from(this.#dictionaries.agents.entries(), ([name]) => name)
   }
 
   /** Returns the counts of an agent's open passes, except those that memory counts. */
   countsOf(agent: string): Readonly<OpenCounts> {
-    return this.counts.get(agent) ?? NOTHING_OPEN
+    return this.#counts.get(agent) ?? NOTHING_OPEN
   }
 
   /** Sets whether memory counts a pass. */
@@ -190,47 +192,47 @@ export class PassIndex {
     const found = this.find(key)
     if (!found) return
     const { block, at } = found
-    this.count(block, at, -1)
+    this.#count(block, at, -1)
     block.counted[at] = ((block.counted[at] ?? 0) & ~COVERED) | (covered ? COVERED : 0)
-    this.count(block, at, 1)
+    this.#count(block, at, 1)
   }
 
   /** Returns every block, and the matcher for a filter. */
   scan(filter: IndexFilter): { blocks: Block[]; matches: ReturnType<typeof matcherOf> } {
-    return { blocks: [...this.blocks.values()], matches: matcherOf(filter, this.dictionaries) }
+    return { blocks: [...this.#blocks.values()], matches: matcherOf(filter, this.#dictionaries) }
   }
 
   /** Returns the word for a number: `words` for the columns `status`, `ended` and `code`, `agents`, or `sessions`. */
   wordOf(kind: 'words' | 'agents' | 'sessions', number: number): string | undefined {
-    return this.dictionaries[kind].word(number)
+    return this.#dictionaries[kind].word(number)
   }
 
   /** Returns the number of a word in the columns `status`, `ended` and `code`; `undefined` if no entry has it. */
   numberOf(word: string): number | undefined {
-    return this.dictionaries.words.find(word)
+    return this.#dictionaries.words.find(word)
   }
 
   /** Removes entries below a revision, because the bucket no longer has their records. Returns the newest `created_at` among them. */
   forgetBelow(revision: number): number | undefined {
     let newest: number | undefined
-    this.forgetWhere((block, at) => {
+    this.#forgetWhere((block, at) => {
       if ((block.revision[at] ?? 0) >= revision) return false
       newest = Math.max(newest ?? 0, block.created[at] ?? 0)
       return true
     })
-    for (const [number, block] of this.blocks) if (block.used === BLOCK_SIZE && block.live < FEW) this.clear(number, block)
+    for (const [number, block] of this.#blocks) if (block.used === BLOCK_SIZE && block.live < FEW) this.#clear(number, block)
     return newest
   }
 
   /** Removes entries of passes that begin at one of these sequences, because they were erased or removed. */
   forgetFirst(firsts: { has(sequence: number): boolean }): void {
-    this.forgetWhere(({ first }, at) => firsts.has(first[at] ?? 0))
+    this.#forgetWhere(({ first }, at) => firsts.has(first[at] ?? 0))
   }
 
   /** Returns the revisions of entries whose passes begin at one of these sequences. */
   revisionsOf(firsts: { has(sequence: number): boolean }): number[] {
     const found: number[] = []
-    for (const block of this.blocks.values()) {
+    for (const block of this.#blocks.values()) {
       for (let at = 0; at < block.used; at++) {
         const revision = block.revision[at] ?? 0
         if (revision !== 0 && firsts.has(block.first[at] ?? 0)) found.push(revision)
@@ -241,26 +243,26 @@ export class PassIndex {
 
   /** Removes entries by revision, because the bucket has nothing at these revisions any more. */
   forgetRevisions(gone: ReadonlySet<number>): void {
-    this.forgetWhere(({ revision }, at) => gone.has(revision[at] ?? 0))
+    this.#forgetWhere(({ revision }, at) => gone.has(revision[at] ?? 0))
   }
 
-  private forgetWhere(isGone: (block: Block, at: number) => boolean): void {
-    for (const [number, block] of this.blocks) {
+  #forgetWhere(isGone: (block: Block, at: number) => boolean): void {
+    for (const [number, block] of this.#blocks) {
       for (let at = 0; at < block.used; at++) {
-        if (block.revision[at] !== 0 && isGone(block, at)) this.drop(number * BLOCK_SIZE + at)
+        if (block.revision[at] !== 0 && isGone(block, at)) this.#drop(number * BLOCK_SIZE + at)
       }
     }
   }
 
-  private placeOf(key: PassKey): number | undefined {
-    hashPass(key, this.seed, this.hashed)
-    return this.table.find(this.hashed)
+  #placeOf(key: PassKey): number | undefined {
+    hashPass(key, this.#seed, this.#hashed)
+    return this.#table.find(this.#hashed)
   }
 
   /** Returns live blocks, then those of the start, each newest first. No entry in a block or in those after it is newer than `reach`. */
-  private inOrder(): { block: Block; reach: number }[][] {
+  #inOrder(): { block: Block; reach: number }[][] {
     const lists: [number, Block][][] = [[], []]
-    for (const entry of this.blocks) lists[entry[0] * BLOCK_SIZE >= LIVE ? 0 : 1]?.push(entry)
+    for (const entry of this.#blocks) lists[entry[0] * BLOCK_SIZE >= LIVE ? 0 : 1]?.push(entry)
     return lists.map((list) => {
       let reach = Number.NEGATIVE_INFINITY
       const reached = list
@@ -273,9 +275,9 @@ export class PassIndex {
     })
   }
 
-  private write(block: Block, at: number, entry: IndexEntry): void {
+  #write(block: Block, at: number, entry: IndexEntry): void {
     const { created_at } = entry
-    const { agents, sessions, words, decisions } = this.dictionaries
+    const { agents, sessions, words, decisions } = this.#dictionaries
     block.originator[at] = agents.take(entry.key.originator)
     block.subagent[at] = agents.take(entry.key.subagent)
     block.session[at] = sessions.take(entry.session_id ?? '')
@@ -289,15 +291,15 @@ export class PassIndex {
     block.first[at] = entry.first
     block.returned[at] = entry.returned ?? 0
     const kind = KINDS[entry.status] ?? 0
-    block.counted[at] = kind === 0 ? 0 : kind | (this.isCovered(entry.key) ? COVERED : 0)
-    this.count(block, at, 1)
+    block.counted[at] = kind === 0 ? 0 : kind | (this.#isCovered(entry.key) ? COVERED : 0)
+    this.#count(block, at, 1)
     if (created_at < block.oldest) block.oldest = created_at
     if (created_at > block.newest) block.newest = created_at
   }
 
-  private release(block: Block, at: number): void {
-    const { agents, sessions, words, decisions } = this.dictionaries
-    this.count(block, at, -1)
+  #release(block: Block, at: number): void {
+    const { agents, sessions, words, decisions } = this.#dictionaries
+    this.#count(block, at, -1)
     agents.release(block.originator[at] ?? 0)
     agents.release(block.subagent[at] ?? 0)
     sessions.release(block.session[at] ?? 0)
@@ -305,73 +307,73 @@ export class PassIndex {
     for (const column of [block.status, block.ended, block.code]) words.release(column[at] ?? 0)
   }
 
-  private count(block: Block, at: number, by: 1 | -1): void {
+  #count(block: Block, at: number, by: 1 | -1): void {
     const kind = block.counted[at] ?? 0
     if (kind !== WAITING && kind !== WORKED_ON) return
-    const { agents } = this.dictionaries
+    const { agents } = this.#dictionaries
     const originator = agents.word(block.originator[at] ?? 0)
     const subagent = agents.word(block.subagent[at] ?? 0)
     if (originator === undefined || subagent === undefined) return
-    this.countIn(originator, 'originated', by)
-    this.countIn(subagent, kind === WAITING ? 'waiting' : 'open', by)
+    this.#countIn(originator, 'originated', by)
+    this.#countIn(subagent, kind === WAITING ? 'waiting' : 'open', by)
   }
 
-  private countIn(agent: string, what: keyof OpenCounts, by: 1 | -1): void {
-    const known = this.counts.get(agent) ?? { ...NOTHING_OPEN }
+  #countIn(agent: string, what: keyof OpenCounts, by: 1 | -1): void {
+    const known = this.#counts.get(agent) ?? { ...NOTHING_OPEN }
     known[what] += by
-    if (known.open + known.waiting + known.originated === 0) this.counts.delete(agent)
-    else this.counts.set(agent, known)
+    if (known.open + known.waiting + known.originated === 0) this.#counts.delete(agent)
+    else this.#counts.set(agent, known)
   }
 
-  private place(kind: 'old' | 'live'): number {
-    const place = this.next[kind]++
+  #place(kind: 'old' | 'live'): number {
+    const place = this.#next[kind]++
     const number = Math.floor(place / BLOCK_SIZE)
-    const block = this.blocks.get(number) ?? new Block()
-    if (block.used === 0) this.blocks.set(number, block)
+    const block = this.#blocks.get(number) ?? new Block()
+    if (block.used === 0) this.#blocks.set(number, block)
     block.used++
     block.live++
-    this.entries++
+    this.#entries++
     return place
   }
 
-  private drop(place: number): void {
-    const block = this.block(place)
+  #drop(place: number): void {
+    const block = this.#block(place)
     const at = place % BLOCK_SIZE
-    this.table.remove(place)
-    this.release(block, at)
+    this.#table.remove(place)
+    this.#release(block, at)
     block.revision[at] = 0
     block.live--
-    this.entries--
+    this.#entries--
   }
 
   /** Gives up a block with few entries. They move to the end of the index, out of order, which does no harm for so few. */
-  private clear(number: number, block: Block): void {
+  #clear(number: number, block: Block): void {
     for (let at = 0; at < block.used; at++) {
       if (block.revision[at] === 0) continue
-      const place = this.place('live')
-      this.copy(block, at, place)
-      this.table.move(number * BLOCK_SIZE + at, place)
-      this.entries--
+      const place = this.#place('live')
+      this.#copy(block, at, place)
+      this.#table.move(number * BLOCK_SIZE + at, place)
+      this.#entries--
     }
-    this.blocks.delete(number)
+    this.#blocks.delete(number)
   }
 
-  private copy(from: Block, at: number, place: number): void {
-    const to = this.block(place)
+  #copy(from: Block, at: number, place: number): void {
+    const to = this.#block(place)
     const there = place % BLOCK_SIZE
     for (const name of COLUMNS) to[name][there] = from[name][at] ?? 0
     to.oldest = Math.min(to.oldest, from.created[at] ?? 0)
     to.newest = Math.max(to.newest, from.created[at] ?? 0)
   }
 
-  private block(place: number): Block {
-    const block = this.blocks.get(Math.floor(place / BLOCK_SIZE))
+  #block(place: number): Block {
+    const block = this.#blocks.get(Math.floor(place / BLOCK_SIZE))
     if (!block) throw new Error(`no entry ${place}`)
     return block
   }
 
-  private hashAt(place: number): PassHash {
-    const block = this.block(place)
+  #hashAt(place: number): PassHash {
+    const block = this.#block(place)
     const at = place % BLOCK_SIZE
     return { hash: block.hash[at] ?? 0, check: block.check[at] ?? 0 }
   }

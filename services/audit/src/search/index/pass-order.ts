@@ -61,71 +61,71 @@ interface List {
  * microseconds for each pass. A page may then examine all remembered passes of its agent.
  */
 export class PassOrder {
-  private readonly kept = new Map<string, Kept>()
-  private readonly lists = new Map<string, List>()
-  private readonly ids = new Map<string, ListedPass | ListedPass[]>()
+  readonly #kept = new Map<string, Kept>()
+  readonly #lists = new Map<string, List>()
+  readonly #ids = new Map<string, ListedPass | ListedPass[]>()
   /** Number of passes examined for all pages so far. */
   looked = 0
 
   get size(): number {
-    return this.kept.size
+    return this.#kept.size
   }
 
   get(text: string): ListedPass | undefined {
-    return this.kept.get(text)?.ordered
+    return this.#kept.get(text)?.ordered
   }
 
   has(text: string): boolean {
-    return this.kept.has(text)
+    return this.#kept.has(text)
   }
 
   put(ordered: ListedPass): void {
-    const known = this.kept.get(ordered.text)
+    const known = this.#kept.get(ordered.text)
     if (known && isSame(known.ordered, ordered)) return
     if (known) this.delete(ordered.text)
-    const lists = namesOf(ordered).map((name) => this.list(name))
+    const lists = namesOf(ordered).map((name) => this.#list(name))
     for (const { tree } of lists) tree.set(ordered, undefined)
-    this.kept.set(ordered.text, { ordered, lists })
+    this.#kept.set(ordered.text, { ordered, lists })
     const { id } = ordered.key
-    const same = this.ids.get(id)
-    this.ids.set(id, same ? [same, ordered].flat() : ordered)
+    const same = this.#ids.get(id)
+    this.#ids.set(id, same ? [same, ordered].flat() : ordered)
   }
 
   /** Removes a pass. Returns false if it was not listed. */
   delete(text: string): boolean {
-    const known = this.kept.get(text)
+    const known = this.#kept.get(text)
     if (!known) return false
     const { ordered, lists } = known
     for (const { name, tree } of lists) {
       tree.delete(ordered)
-      if (tree.size === 0) this.lists.delete(name)
+      if (tree.size === 0) this.#lists.delete(name)
     }
-    this.kept.delete(text)
+    this.#kept.delete(text)
     const { id } = ordered.key
-    const others = this.sameId(id).filter((one) => one !== ordered)
-    if (others.length > 0) this.ids.set(id, others)
-    else this.ids.delete(id)
+    const others = this.#sameId(id).filter((one) => one !== ordered)
+    if (others.length > 0) this.#ids.set(id, others)
+    else this.#ids.delete(id)
     return true
   }
 
   /** Returns the keys of passes with this id. */
   withId(id: string): PassKey[] {
-    return this.sameId(id).map(({ key }) => key)
+    return this.#sameId(id).map(({ key }) => key)
   }
 
-  private sameId(id: string): ListedPass[] {
-    const same = this.ids.get(id)
+  #sameId(id: string): ListedPass[] {
+    const same = this.#ids.get(id)
     return same === undefined ? [] : Array.isArray(same) ? same : [same]
   }
 
   /** Returns the number of open passes with this agent as originator or subagent, of one status or of all. */
   count(side: 'originator' | 'subagent', agent: string, status?: string): number {
-    return this.lists.get(nameOf(side, agent, status))?.tree.size ?? 0
+    return this.#lists.get(nameOf(side, agent, status))?.tree.size ?? 0
   }
 
   /** Returns the newest `count` passes after a position that may match. Returns fewer only if there are no more. */
   newest(filter: OrderFilter, after: OrderPosition | undefined, count: number): ListedPass[] {
-    const heads = this.sources(filter).map((tree) => new Head(tree, after))
+    const heads = this.#sources(filter).map((tree) => new Head(tree, after))
     const found: ListedPass[] = []
     while (found.length < count) {
       let first: ListedPass | undefined
@@ -139,42 +139,42 @@ export class PassOrder {
   }
 
   /** Returns the lists that together contain all passes that may match, with as few others as possible. */
-  private sources(filter: OrderFilter): Tree[] {
+  #sources(filter: OrderFilter): Tree[] {
     const sides = sidesOf(filter)
     if (!sides) return []
     const { status } = filter
     const statuses = status === undefined ? ANY : (STATUS_SOURCES[status] ?? [status])
-    return [...this.openSources(filter, { sides, statuses }), ...this.endedSources({ sides, statuses })]
+    return [...this.#openSources(filter, { sides, statuses }), ...this.#endedSources({ sides, statuses })]
   }
 
-  private openSources({ session_id, parent }: OrderFilter, { sides, statuses }: Sources): Tree[] {
+  #openSources({ session_id, parent }: OrderFilter, { sides, statuses }: Sources): Tree[] {
     const named = (some: Sources['statuses']) =>
-      sides.flatMap(([side, who]) => some.flatMap((status) => this.lists.get(nameOf(side, who, status))?.tree ?? []))
+      sides.flatMap(([side, who]) => some.flatMap((status) => this.#lists.get(nameOf(side, who, status))?.tree ?? []))
     const by_agent = named(statuses)
     const narrow = parent ? nameOf('parent', parent) : session_id ? nameOf('session', session_id) : undefined
     if (narrow === undefined) return by_agent
     const unread = statuses.includes(undefined) || statuses.includes('requested') ? named(['requested']) : []
-    const narrowed = [this.lists.get(narrow)?.tree ?? [], unread].flat()
+    const narrowed = [this.#lists.get(narrow)?.tree ?? [], unread].flat()
     return sizeOf(narrowed) < sizeOf(by_agent) ? narrowed : by_agent
   }
 
-  private endedSources({ sides, statuses }: Sources): Tree[] {
+  #endedSources({ sides, statuses }: Sources): Tree[] {
     if (statuses.every((status) => status !== undefined && OPEN.has(status))) return []
     return sides.flatMap(([side, who]) => {
       const [originator, subagent] = who.split('/')
       const names =
         side === 'pair' ? [nameOf('originator', originator, ENDED), nameOf('subagent', subagent, ENDED)] : [nameOf(side, who, ENDED)]
-      const trees = names.flatMap((name) => this.lists.get(name)?.tree ?? [])
+      const trees = names.flatMap((name) => this.#lists.get(name)?.tree ?? [])
       // Passes of a pair are in both lists, so the shorter one is enough, and there are none if a list does not exist.
       return trees.length < names.length ? [] : trees.sort((a, b) => a.size - b.size).slice(0, 1)
     })
   }
 
-  private list(name: string): List {
-    const known = this.lists.get(name)
+  #list(name: string): List {
+    const known = this.#lists.get(name)
     if (known) return known
     const made = { name, tree: new BTree<ListedPass, undefined>(undefined, compare) }
-    this.lists.set(name, made)
+    this.#lists.set(name, made)
     return made
   }
 }
@@ -182,16 +182,16 @@ export class PassOrder {
 /** Iterator over one list, with its current pass. */
 class Head {
   value: ListedPass | undefined
-  private readonly keys: IterableIterator<ListedPass>
+  readonly #keys: IterableIterator<ListedPass>
 
   constructor(tree: Tree, after: OrderPosition | undefined) {
-    this.keys = tree.keys(after as ListedPass | undefined)
+    this.#keys = tree.keys(after as ListedPass | undefined)
     this.next()
     if (after && this.value && compare(this.value, after) === 0) this.next()
   }
 
   next(): void {
-    const { value, done } = this.keys.next()
+    const { value, done } = this.#keys.next()
     this.value = done ? undefined : value
   }
 }

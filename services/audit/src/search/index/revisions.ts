@@ -4,27 +4,27 @@
 export class KnownRevisions {
   /** Revision up to which every write is known. */
   reached = 0
-  private readonly ahead = new Set<number>()
+  readonly #ahead = new Set<number>()
 
   see(revision: number): void {
     if (revision <= this.reached) return
-    this.ahead.add(revision)
-    this.close()
+    this.#ahead.add(revision)
+    this.#close()
   }
 
   /** Marks all writes up to a revision as read. */
   reach(revision: number): void {
     if (revision <= this.reached) return
     this.reached = revision
-    for (const known of this.ahead) if (known <= revision) this.ahead.delete(known)
-    this.close()
+    for (const known of this.#ahead) if (known <= revision) this.#ahead.delete(known)
+    this.#close()
   }
 
   knows(revision: number): boolean {
-    return revision <= this.reached || this.ahead.has(revision)
+    return revision <= this.reached || this.#ahead.has(revision)
   }
 
-  private close(): void {
-    while (this.ahead.delete(this.reached + 1)) this.reached++
+  #close(): void {
+    while (this.#ahead.delete(this.reached + 1)) this.reached++
   }
 }
