@@ -103,7 +103,7 @@ export const MUTANTS: Record<string, Mutant> = {
     config: 'starve',
     breaks: 'the guards',
     file: 'services/dispatcher/dist/timekeeper/end-pass.js',
-    find: 'return { ...message, guard: { subject: keeper.deps.bus.subjects.return(seen.due.key, SYSTEM), sequence: last?.sequence ?? 0 } };',
+    find: 'return { ...message, guard: { subject: context.deps.bus.subjects.return(seen.due.key, SYSTEM), sequence: last?.sequence ?? 0 } };',
     put: 'return { ...message, guard: undefined };',
   },
   '-caller': {

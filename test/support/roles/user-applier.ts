@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { openBus } from '@passover/bus'
 import { type Clock, modificationsIn } from '@passover/core'
 import type { FileModificationArtifact, PassKey } from '@passover/schemas'
-import { type ApplyHome, applySelected, undoApplied } from '@passover/sdk/internal'
+import { type ApplyContext, applySelected, undoApplied } from '@passover/sdk/internal'
 import { order, say } from './role.js'
 
 /** Applies and undoes as a person. AS_UID: gives up root's rights first; its code is loaded by then, wherever that stands. */
@@ -26,10 +26,10 @@ const clock: Clock = {
 async function obey(told: Record<string, unknown>): Promise<object> {
   const key = told.key as PassKey
   const random = { bytes: (length: number) => randomBytes(length) }
-  const home: ApplyHome = { deps: { bus, clock, random }, as: 'person', directory: String(told.directory) }
-  if (told.what === 'undo') return undoApplied(home, { id: key.id, undone_by: 'maria' })
+  const context: ApplyContext = { deps: { bus, clock, random }, as: 'person', directory: String(told.directory) }
+  if (told.what === 'undo') return undoApplied(context, { id: key.id, undone_by: 'maria' })
   const all = modificationsIn({ artifacts: told.artifacts as FileModificationArtifact[] })
-  return applySelected(home, { key, all, taken: all, applied_by: 'maria', binary: false })
+  return applySelected(context, { key, all, taken: all, applied_by: 'maria', binary: false })
 }
 
 await say('ready', { uid: process.getuid?.() })

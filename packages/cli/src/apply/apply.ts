@@ -5,7 +5,7 @@ import { type AnsweredDecision, type AnsweredPass, type ShownFile, sha256, type 
 import type { Applied } from '@passover/sdk'
 import {
   type Accepts,
-  type ApplyHome,
+  type ApplyContext,
   type AuthorizationInput,
   applyBlockedReason,
   applySelected,
@@ -67,8 +67,8 @@ interface Ready {
 export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyRequest): Promise<number> {
   const { tracing, directory } = given
   const deps = { bus, clock: serverClock(bus), random: nodeRandom, ...(tracing && { tracing }) }
-  const home: ApplyHome = { deps, as: 'person', directory }
-  const settled = given.dryRun ? [] : await recoverDirectory(home)
+  const applyContext: ApplyContext = { deps, as: 'person', directory }
+  const settled = given.dryRun ? [] : await recoverDirectory(applyContext)
   const interrupted = given.dryRun ? await interruptedSets(directory) : []
   for (const line of [...renderSettled(settled, terminal.noteColors), ...renderInterrupted(interrupted, terminal.noteColors)])
     terminal.note(line)
@@ -93,7 +93,7 @@ export async function applyPass(bus: Bus, terminal: Terminal, given: ApplyReques
   const decision = await decisionOf(bus, ready, given.despiteRevocation)
   const { input, taken } = ready
   const applied_by = decision.person
-  const applied = await applySelected(home, { key: input.key, all: input.all, taken, applied_by, binary: given.binary ?? false })
+  const applied = await applySelected(applyContext, { key: input.key, all: input.all, taken, applied_by, binary: given.binary ?? false })
   const done = { ...applied, settled: [...settled, ...newSettled(settled, applied.settled)] }
   terminal.show({ ...document, decision: brief(decision), ...done }, () =>
     renderApplied(

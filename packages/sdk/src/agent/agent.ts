@@ -2,7 +2,7 @@ import { Health, joinReports, PassOverError, type RetryOptions, tellReconnects, 
 import { type HealthReport, makeInstance, type WorkOutput } from '@passover/schemas'
 import { type ApplyOptions, applyOutput } from '../apply/apply.js'
 import type { Applied } from '../apply/apply-selected.js'
-import type { ApplyHome } from '../apply/journal/recover.js'
+import type { ApplyContext } from '../apply/journal/recover.js'
 import { type UndoResult, undoApplied } from '../apply/undo.js'
 import { ReturnEvents, type ReturnListener } from '../delivery/return-events.js'
 import {
@@ -271,22 +271,22 @@ class ConnectedAgent implements Agent {
   }
 
   async onPass(handler: Handler, options: WorkerOptions = {}): Promise<Worker> {
-    const home = { deps: this.#deps, self: this, window: this.#origin.window, describes: this.#describes, isolation: this.#isolation }
-    const worker = await startWorker(home, handler, options)
+    const context = { deps: this.#deps, self: this, window: this.#origin.window, describes: this.#describes, isolation: this.#isolation }
+    const worker = await startWorker(context, handler, options)
     this.#workers.add(worker)
     void worker.closed.then(() => this.#workers.delete(worker))
     return worker
   }
 
   apply(output: WorkOutput | string, options: ApplyOptions = {}): Promise<Applied> {
-    return applyOutput(this.#home(), output, options)
+    return applyOutput(this.#applyContext(), output, options)
   }
 
   undo(id: string, { directory }: Pick<ApplyOptions, 'directory'> = {}): Promise<UndoResult> {
-    return undoApplied(this.#home(directory), { id, undone_by: this.name })
+    return undoApplied(this.#applyContext(directory), { id, undone_by: this.name })
   }
 
-  #home(directory = this.#origin.directory): ApplyHome {
+  #applyContext(directory = this.#origin.directory): ApplyContext {
     return { deps: this.#deps, as: 'agent', directory }
   }
 

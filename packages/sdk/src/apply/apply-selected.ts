@@ -6,7 +6,7 @@ import { readFileStates } from './files/file-state.js'
 import { type ChangeSetResult, runChangeSet } from './journal/change-set.js'
 import { leftoversText } from './journal/leftovers.js'
 import { lockDirectory } from './journal/lock.js'
-import { type ApplyHome, publishApplied, type RecoveredSet, recoverDirectory, recoverLocked, storedTrace } from './journal/recover.js'
+import { type ApplyContext, publishApplied, type RecoveredSet, recoverDirectory, recoverLocked, storedTrace } from './journal/recover.js'
 import { openHome } from './journal/undo-journal.js'
 import { type ConflictVersions, type Plan, type PlannedChange, pathsOf, planChanges } from './plan/plan.js'
 
@@ -67,8 +67,8 @@ export async function planSelected(directory: string, { taken, binary }: Pick<To
  * Writes the selected modifications: all of them, or none. First resolves sets that a killed process left in the directory. A file changes only if it
  * is as the subagent saw it, and keeps its mode, encoding, byte order mark and line ends. The event is stored once, afterwards.
  */
-export function applySelected(home: ApplyHome, todo: ToApply): Promise<Applied> {
-  return home.deps.tracing?.on ? inApplySpan(home.deps, todo, () => applyTaken(home, todo)) : applyTaken(home, todo)
+export function applySelected(context: ApplyContext, todo: ToApply): Promise<Applied> {
+  return context.deps.tracing?.on ? inApplySpan(context.deps, todo, () => applyTaken(context, todo)) : applyTaken(context, todo)
 }
 
 /** Records a span for the application. It belongs to the trace of the pass, even if another process applies the changes minutes later. */
@@ -88,21 +88,21 @@ async function inApplySpan({ bus, tracing, clock }: Deps, todo: ToApply, apply: 
   }
 }
 
-async function applyTaken(home: ApplyHome, todo: ToApply): Promise<Applied> {
-  if (todo.taken.length === 0) return report(todo, { items: [] }, await recoverDirectory(home))
-  const entered = await enter(home).catch((error: unknown) => refuseAll(todo, error))
+async function applyTaken(context: ApplyContext, todo: ToApply): Promise<Applied> {
+  if (todo.taken.length === 0) return report(todo, { items: [] }, await recoverDirectory(context))
+  const entered = await enter(context).catch((error: unknown) => refuseAll(todo, error))
   if ('conflicts' in entered) return entered
   await using own = entered.folder
   await using _lock = entered.lock
-  const settled = await recoverLocked(home, own)
-  const plan = await planSelected(home.directory, todo)
+  const settled = await recoverLocked(context, own)
+  const plan = await planSelected(context.directory, todo)
   if (plan.changes.length === 0) return report(todo, plan, settled)
   // Awaited here so that the lock is held until writing is done.
-  return await write(home, todo, { plan, settled })
+  return await write(context, todo, { plan, settled })
 }
 
 /** Opens the apply journal of the directory and locks the directory for changes. */
-async function enter({ deps, directory }: ApplyHome): Promise<{ folder: DirectoryHandle; lock: AsyncDisposable }> {
+async function enter({ deps, directory }: ApplyContext): Promise<{ folder: DirectoryHandle; lock: AsyncDisposable }> {
   const folder = await openHome(directory, 'make')
   if (!folder) throw new Error('.passover/apply was created but has disappeared')
   try {
@@ -113,8 +113,8 @@ async function enter({ deps, directory }: ApplyHome): Promise<{ folder: Director
   }
 }
 
-async function write(home: ApplyHome, todo: ToApply, { plan, settled }: { plan: Plan; settled: RecoveredSet[] }): Promise<Applied> {
-  const { deps } = home
+async function write(context: ApplyContext, todo: ToApply, { plan, settled }: { plan: Plan; settled: RecoveredSet[] }): Promise<Applied> {
+  const { deps } = context
   const at = deps.clock.now()
   const nonce = Buffer.from(deps.random.bytes(12)).toString('hex')
   const planned = report(todo, plan, settled)
@@ -122,9 +122,9 @@ async function write(home: ApplyHome, todo: ToApply, { plan, settled }: { plan: 
   const digests = plan.items.filter(({ verdict }) => verdict === 'ready').map(({ digest }) => digest)
   const { applied_by } = todo
   const event: AppliedBody = { v: WIRE_VERSION, applied_by, applied_at: at, applied, rejected: planned.rejected, digests, nonce }
-  const done = await runChangeSet(home, { kind: 'apply', nonce, key: todo.key, at, changes: plan.changes, event })
+  const done = await runChangeSet(context, { kind: 'apply', nonce, key: todo.key, at, changes: plan.changes, event })
   if (!done.ok) return { ...planned, conflicts: [failure(plan, done)], held_back: applied.filter((path) => path !== done.path) }
-  const recorded = await publishApplied(home, done.set)
+  const recorded = await publishApplied(context, done.set)
   return { ...planned, applied, held_back: [], applied_at: at, recorded }
 }
 

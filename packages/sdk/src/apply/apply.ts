@@ -7,7 +7,7 @@ import { decodeReturn } from '../messages/decode-return.js'
 import { type Deps, sleep } from '../runtime/dependencies.js'
 import { type Applied, applySelected, type ToApply } from './apply-selected.js'
 import { type AuthorizationInput, applyDecision, authorizeApply } from './authorize.js'
-import { type ApplyHome, recoverDirectory } from './journal/recover.js'
+import { type ApplyContext, recoverDirectory } from './journal/recover.js'
 
 /** Options of applying an output. */
 export interface ApplyOptions {
@@ -57,16 +57,16 @@ const RETRY_DELAY_MS = 50
  * E013 if the output belongs to another agent, was not approved, was denied or awaits release, E041 if there is no such pass, and E040 without an
  * answer.
  */
-export async function applyOutput(home: ApplyHome, given: WorkOutput | string, options: ApplyOptions = {}): Promise<Applied> {
+export async function applyOutput(context: ApplyContext, given: WorkOutput | string, options: ApplyOptions = {}): Promise<Applied> {
   checkOptions(applyOptions, options)
-  const { deps } = home
+  const { deps } = context
   const name = deps.bus.identity
   if (typeof given !== 'string' && given.originating_agent_id !== name)
     throw new PassOverError('E013', `the output is for ${given.originating_agent_id}, not for ${name}`)
   const about = typeof given === 'string' ? { id: given, subagent: options.subagent } : { id: given.work_id, subagent: given.subagent_id }
-  const { input, output } = await loadInput(home, about)
+  const { input, output } = await loadInput(context, about)
   const allowed = authorizeApply(input, options.only)
-  const target = { ...home, directory: options.directory ?? home.directory }
+  const target = { ...context, directory: options.directory ?? context.directory }
   if (!allowed.ok) {
     // Incomplete sets are resolved even if the application is refused.
     await recoverDirectory(target)
@@ -91,7 +91,7 @@ interface About {
 }
 
 /** Loads the pass with its stored output: the copy of the caller may have been modified. */
-async function loadInput({ deps }: ApplyHome, about: About): Promise<{ input: AuthorizationInput; output: WorkOutput }> {
+async function loadInput({ deps }: ApplyContext, about: About): Promise<{ input: AuthorizationInput; output: WorkOutput }> {
   const begun = deps.clock.monotonic()
   for (;;) {
     const { pass, storedReturn } = await readPass(deps, about, begun + READ_TIMEOUT_MS)

@@ -5,7 +5,7 @@ import { removeFolders, versionOf } from './files/file-swap.js'
 import { bytesBefore, runChangeSet } from './journal/change-set.js'
 import { leftoversText } from './journal/leftovers.js'
 import { lockDirectory } from './journal/lock.js'
-import { type ApplyHome, publishApplied, type RecoveredSet, recoverLocked } from './journal/recover.js'
+import { type ApplyContext, publishApplied, type RecoveredSet, recoverLocked } from './journal/recover.js'
 import { type Intent, listSets, openHome, type StoredSet } from './journal/undo-journal.js'
 import type { Change } from './plan/plan.js'
 
@@ -58,13 +58,13 @@ function nothingApplied(sets: StoredSet[], { directory, id }: { directory: strin
  *
  * @throws PassOverError with code E041: there is nothing to undo, or it was undone already (`undone_by`).
  */
-export async function undoApplied(home: ApplyHome, { id, undone_by }: { id: string; undone_by: string }): Promise<UndoResult> {
-  const { directory } = home
+export async function undoApplied(context: ApplyContext, { id, undone_by }: { id: string; undone_by: string }): Promise<UndoResult> {
+  const { directory } = context
   await using folder = await openHome(directory, 'only_look')
   if (!folder) throw new PassOverError('E041', `no changes of ${id} are applied in ${directory}`, { id })
-  await using _lock = await lockDirectory(home.deps, folder)
+  await using _lock = await lockDirectory(context.deps, folder)
   const earlier = await listSets(directory, folder)
-  const settled = await recoverLocked(home, folder)
+  const settled = await recoverLocked(context, folder)
   const now = await listSets(directory, folder)
   const rolledBack = settled.filter((one) => one.id.startsWith(id) && one.outcome === 'put_back' && one.kind === 'apply')
   const sets = rolledBack.length > 0 ? appliedIn(now, id) : standing(now, { directory, id })
@@ -80,18 +80,18 @@ export async function undoApplied(home: ApplyHome, { id, undone_by }: { id: stri
   if (result.conflicts.length > 0) return result
   for (const set of sets) {
     if (!set.intent) continue
-    await undoSet(home, { set, intent: set.intent, undone_by }, result)
+    await undoSet(context, { set, intent: set.intent, undone_by }, result)
     if (result.conflicts.length > 0) break
   }
   return result
 }
 
 async function undoSet(
-  home: ApplyHome,
+  context: ApplyContext,
   { set, intent, undone_by }: { set: StoredSet; intent: Intent; undone_by: string },
   result: UndoResult,
 ): Promise<void> {
-  const { deps, directory } = home
+  const { deps, directory } = context
   for (const file of intent.files) {
     if ((await versionOf(directory, file)) !== 'after') result.conflicts.push({ path: file.path, why: 'it was changed since' })
   }
@@ -103,14 +103,14 @@ async function undoSet(
   const { digests } = intent.event
   const body: AppliedBody = { v: WIRE_VERSION, applied_by: undone_by, applied_at: at, applied: paths, rejected: [], nonce }
   const event: AppliedBody = { ...body, undone: true, ...(digests && { digests }) }
-  const done = await runChangeSet(home, { kind: 'undo', nonce, undoes: set.nonce, key: intent.key, at, changes, event })
+  const done = await runChangeSet(context, { kind: 'undo', nonce, undoes: set.nonce, key: intent.key, at, changes, event })
   if (!done.ok) {
     result.conflicts.push({ path: done.path, why: `${done.why}${leftoversText(done.left)}` })
     return
   }
   await removeFolders(directory, intent.made)
   result.undone.push(...paths)
-  if (!(await publishApplied(home, done.set))) result.recorded = false
+  if (!(await publishApplied(context, done.set))) result.recorded = false
 }
 
 async function backwards(directory: string, set: StoredSet, { files }: Intent): Promise<Change[]> {

@@ -56,7 +56,7 @@ export type AttemptStart = Exclude<AttemptDecision, { kind: 'read' | 'fence' }>
 export function beginAttempt(context: AttemptContext, work: WorkDelivery): AttemptStart | Promise<AttemptStart> {
   if (isLate(context, work)) return { kind: 'leave', why: 'not_found' }
   const now = context.deps.clock.now()
-  const created = context.consumers.known(work.priority, work.delivery, now)
+  const created = context.consumers.cachedCreation(work.priority, work.delivery, now)
   if (created !== undefined) {
     const decision = decideAttempt(factsOf(context, work, { created, now }))
     if (decision.kind === 'run') return decision
@@ -147,7 +147,7 @@ async function readAll(context: AttemptContext, work: WorkDelivery): Promise<Jou
   const until = clock.monotonic() + TIMEOUT_MS
   for (;;) {
     try {
-      const [created, steps] = await Promise.all([context.consumers.ask(work.priority), stepsOf(bus, work)])
+      const [created, steps] = await Promise.all([context.consumers.creation(work.priority), stepsOf(bus, work)])
       return { facts: factsOf(context, work, { created, now: clock.now() }), steps }
     } catch {
       if (clock.monotonic() >= until) return undefined

@@ -26,7 +26,7 @@ export class ConsumerAges {
   }
 
   /** Records a delivery. If the delivery count of its consumer went backwards, the consumer was recreated and its creation time is discarded. */
-  seen(priority: Priority, delivery: Delivery): void {
+  onDelivery(priority: Priority, delivery: Delivery): void {
     const age = this.#ages.get(priority)
     if (!age) return
     if (delivery.consumer_sequence <= age.consumer_sequence) this.#ages.delete(priority)
@@ -34,7 +34,7 @@ export class ConsumerAges {
   }
 
   /** Returns the creation time if it is known without a request, else `undefined`. */
-  known(priority: Priority, delivery: Delivery, now: number): number | undefined {
+  cachedCreation(priority: Priority, delivery: Delivery, now: number): number | undefined {
     return now - delivery.time < FRESH_MS ? this.#ages.get(priority)?.created : undefined
   }
 
@@ -44,7 +44,7 @@ export class ConsumerAges {
   }
 
   /** Requests the creation time from the server, unless a request was made within the last 2 s. Throws the errors of reading. */
-  async ask(priority: Priority): Promise<number | undefined> {
+  async creation(priority: Priority): Promise<number | undefined> {
     const before = this.#ages.get(priority)
     const now = this.#monotonic()
     if (before?.asking) return before.asking

@@ -40,13 +40,13 @@ export class ReturnDelivery implements AsyncDisposable {
 
   constructor(
     deps: Deps,
-    home: { name: string; ackPublisher: Pick<AckPublisher, 'note'>; directory?: string | undefined; rules: JournalRules },
+    options: { name: string; ackPublisher: Pick<AckPublisher, 'note'>; directory?: string | undefined; rules: JournalRules },
   ) {
-    this.#rules = home.rules
+    this.#rules = options.rules
     this.#deps = deps
-    this.#directory = home.directory
-    this.#ackPublisher = home.ackPublisher
-    this.#releases = new ReleaseWaiter(deps, home.name)
+    this.#directory = options.directory
+    this.#ackPublisher = options.ackPublisher
+    this.#releases = new ReleaseWaiter(deps, options.name)
     this.#constraints = new ConstraintLookup(deps)
     const { schemas } = deps
     this.#check = schemas && ((schema, value, subagent) => schemas.checkFor(subagent, schema, value))

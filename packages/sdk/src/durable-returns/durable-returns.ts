@@ -34,7 +34,7 @@ const READ_TIMEOUT_MS = 10_000
 const REGISTER_TIMEOUT_MS = 10_000
 const REGISTER_RETRY_MS = 250
 
-interface Home {
+interface DurableReturnsContext {
   deps: Deps
   returns: ReturnWaiter
 }
@@ -57,7 +57,7 @@ export class DurableReturns implements AsyncDisposable {
   #consumption: Consumption | undefined
   #closed = false
 
-  private constructor({ deps, returns }: Home, listener: DurableReturnListener) {
+  private constructor({ deps, returns }: DurableReturnsContext, listener: DurableReturnListener) {
     this.#deps = deps
     this.#returns = returns
     this.#listener = listener
@@ -65,9 +65,9 @@ export class DurableReturns implements AsyncDisposable {
     this.#returnCheck = new ReturnCheck(deps.bus)
   }
 
-  static async start(home: Home, listener: DurableReturnListener): Promise<DurableReturns> {
-    const created = new DurableReturns(home, listener)
-    const { bus } = home.deps
+  static async start(context: DurableReturnsContext, listener: DurableReturnListener): Promise<DurableReturns> {
+    const created = new DurableReturns(context, listener)
+    const { bus } = context.deps
     const durable = bus.subjects.returnsConsumer(bus.identity)
     created.#consumption = await bus.consume(durable, (delivery) => created.#onDelivery(delivery), { concurrency: CONCURRENCY })
     return created

@@ -8,14 +8,14 @@ import { askAudit } from './poll.js'
  * Returns the status of a pass from the audit service, else as far as exact gets of its journal show it. Throws E041 if there is no such pass, and
  * E040 without an answer.
  */
-export async function readPassStatus(home: { deps: Deps; window: IdWindow }, key: PassKey): Promise<PassStatus> {
-  const answer = await askAudit(home.deps.bus, key)
+export async function readPassStatus(context: { deps: Deps; window: IdWindow }, key: PassKey): Promise<PassStatus> {
+  const answer = await askAudit(context.deps.bus, key)
   if (answer.kind === 'pass') {
     const known = passStatusSchema.safeParse(answer.pass.status)
     if (known.success) return known.data
   }
-  const steps = await home.deps.bus.journal.glimpse(key).catch(() => undefined)
-  if (steps?.length) return passStatus(foldJournal(steps, home.window).journal)
+  const steps = await context.deps.bus.journal.glimpse(key).catch(() => undefined)
+  if (steps?.length) return passStatus(foldJournal(steps, context.window).journal)
   if (answer.kind === 'unknown') throw new PassOverError('E041', `no pass ${key.id} to ${key.subagent} exists`, { ...key })
   if (steps) return 'requested'
   throw new PassOverError('E040', 'the server cannot be reached', { ...key })

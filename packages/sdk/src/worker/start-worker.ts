@@ -91,7 +91,7 @@ const workerOptions = z.strictObject({
 } satisfies Record<keyof WorkerOptions, z.ZodType>)
 
 /** Everything that starting a worker needs from its agent. */
-export interface WorkerHome {
+export interface AgentContext {
   deps: Deps
   self: HandlerAgent
   window: IdWindow
@@ -101,21 +101,21 @@ export interface WorkerHome {
 }
 
 /** Registers the agent and starts a worker. Throws E005 for invalid options, and E013 or E040 if the agent cannot be registered. */
-export async function startWorker(home: WorkerHome, handler: Handler, options: WorkerOptions): Promise<Worker> {
+export async function startWorker(agent: AgentContext, handler: Handler, options: WorkerOptions): Promise<Worker> {
   if (typeof handler !== 'function') throw invalidOption('handler', 'must be a function')
   if (typeof options !== 'object' || options === null) throw invalidOption('options', 'must be an object')
-  const given = readSafely(options, 'options', () => ({ ...home.describes, ...options }))
+  const given = readSafely(options, 'options', () => ({ ...agent.describes, ...options }))
   const { concurrency, drainMs, log, outputSchema, ...described } = checkOptions(workerOptions, given)
-  const { bus, clock } = home.deps
+  const { bus, clock } = agent.deps
   const sources = sourcesOf(bus)
   let subscription: LiveSubscription | undefined
   try {
-    await register(home.deps, { ...described, ...(outputSchema && { output_schema: outputSchema }) }, sources)
+    await register(agent.deps, { ...described, ...(outputSchema && { output_schema: outputSchema }) }, sources)
     const consumers = new ConsumerAges(sources, () => clock.monotonic())
-    await Promise.all(PRIORITIES.map((priority) => consumers.ask(priority).catch(() => undefined)))
-    const logger = createWorkerLogger(home.deps, log)
-    const heartbeat = await Heartbeat.start(home.deps, { concurrency, logger })
-    const loop = new WorkerLoop({ home, handler, consumers, sources, concurrency, drainMs, logger, heartbeat })
+    await Promise.all(PRIORITIES.map((priority) => consumers.creation(priority).catch(() => undefined)))
+    const logger = createWorkerLogger(agent.deps, log)
+    const heartbeat = await Heartbeat.start(agent.deps, { concurrency, logger })
+    const loop = new WorkerLoop({ agent, handler, consumers, sources, concurrency, drainMs, logger, heartbeat })
     subscription = await bus.subscribeTerminations(bus.identity, (ending) => loop.onTermination(ending))
     loop.begin(subscription)
     return loop

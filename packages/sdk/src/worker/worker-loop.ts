@@ -23,7 +23,7 @@ import { LeaseRenewer } from './lease-renewer.js'
 import { WorkPuller } from './pull/work-puller.js'
 import { RecentlyEnded } from './recently-ended.js'
 import { checkSuperseded, terminateRun, watchRun } from './run-watchdog.js'
-import type { Worker, WorkerHome } from './start-worker.js'
+import type { AgentContext, Worker } from './start-worker.js'
 
 const SWEEP_MS = 100
 const DEFAULT_LEASE_MS = 5_000
@@ -34,7 +34,7 @@ const NONCE_BYTES = 9
 const ABORT_GRACE_MS = 1_000
 
 export interface LoopOptions {
-  home: WorkerHome
+  agent: AgentContext
   handler: Handler
   consumers: ConsumerAges
   sources: Record<Priority, WorkSource>
@@ -79,7 +79,7 @@ export class WorkerLoop implements Worker {
   #removeListeners: (() => void)[] = []
 
   constructor(options: LoopOptions) {
-    const { deps, self, window, isolation } = options.home
+    const { deps, self, window, isolation } = options.agent
     const { logger, heartbeat } = options
     this.#options = options
     this.subagent = deps.bus.identity
@@ -97,7 +97,7 @@ export class WorkerLoop implements Worker {
       sources: options.sources,
       concurrency: options.concurrency,
       arrived: (delivery, priority) => {
-        options.consumers.seen(priority, delivery)
+        options.consumers.onDelivery(priority, delivery)
         this.#leases.hold(delivery)
       },
       start: (delivery, priority) => this.#start(delivery, priority),

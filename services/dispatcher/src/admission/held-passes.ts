@@ -1,3 +1,8 @@
+/**
+ * Stage 2 of a pass that is held: approval. In: a held pass about which a person decided.
+ * Out: its `work` step, or a refusing `return`.
+ */
+
 import { type AckDecision, CONTENT_TYPE, decode, encode, type Plan, type PublishMessage, type StoredMessage } from '@passover/bus'
 import {
   type AdmissionDecision,
@@ -58,7 +63,7 @@ interface CountedDecision {
 type PreparedDecision = { end: PassError } | { request: ParsedRequest }
 
 /** Next step of a held pass: its work, or its end. */
-type NextStep = { request: ParsedRequest; decision: Extract<AdmissionDecision, { kind: 'admit' }> } | { end: PassError }
+type NextStep = { request: ParsedRequest; admission: Extract<AdmissionDecision, { kind: 'admit' }> } | { end: PassError }
 
 /** `moved on`: the pass is no longer held, through this call or another one. `undecided`: no decision about it counts. */
 export type AdvanceResult = 'moved on' | 'undecided' | 'failed'
@@ -197,9 +202,9 @@ async function prepareDecision(context: Context, { key, control }: HeldPass, { p
   if (!(await parentLives(context, control))) return { end: passError('E043', 'its parent ended before the approval') }
   const request = await rereadRequest(context, control)
   if (!request) return { end: passError('E005', 'the request that was approved is no longer in the stream') }
-  const decision = approveHeld(control, context.deps.clock.now())
-  if (decision.kind !== 'admit') return { request }
-  const kept = request.parts.filter(decision.keep)
+  const admission = approveHeld(control, context.deps.clock.now())
+  if (admission.kind !== 'admit') return { request }
+  const kept = request.parts.filter(admission.keep)
   if (fitInMessage(kept)) return { request: { ...request, parts: kept } }
   try {
     return { request: { ...request, parts: await uploadParts(context, key.originator, kept) } }
@@ -251,17 +256,17 @@ function decideNextStep({ control, expires_at }: HeldPass, { counted, prepared }
   if ('end' in prepared) return prepared
   const { person } = counted
   if (expires_at <= now) return { end: passError('E013', 'the approval came after its expiry', { approval: 'expired', person }) }
-  const decision = approveHeld(control, now)
-  if (decision.kind === 'admit') return { request: prepared.request, decision }
-  return { end: decision.kind === 'refuse' ? decision.error : passError('E013', 'the approved pass may not be dispatched') }
+  const admission = approveHeld(control, now)
+  if (admission.kind === 'admit') return { request: prepared.request, admission }
+  return { end: admission.kind === 'refuse' ? admission.error : passError('E013', 'the approved pass may not be dispatched') }
 }
 
 function buildNextStep(context: Context, pass: HeldPass, how: { outcome: NextStep; guard: number }): PublishMessage {
   const position = { subjects: context.deps.bus.subjects, key: pass.key, guard: how.guard, nonce: context.nonce() }
   const { outcome } = how
   if ('end' in outcome) return systemReturn(position, outcome.end, requestRefOf(pass))
-  const { decision, request } = outcome
-  const { control, keep } = decision
+  const { admission, request } = outcome
+  const { control, keep } = admission
   return workStep(position, { control, parts: request.parts.filter(keep) }, pass.traceparent)
 }
 

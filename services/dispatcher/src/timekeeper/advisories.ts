@@ -17,17 +17,17 @@ interface MaxDeliveries {
  * Handles a message that the server stopped delivering (docs/architecture/dispatcher.md#timekeeper). Work ends with E011, a request with a refusal,
  * both with a dead letter (I5). Returns false if it has to be tried again.
  */
-export async function handleAdvisory(keeper: TimekeeperContext, fact: AdvisoryFact): Promise<boolean> {
-  const { bus } = keeper.deps
+export async function handleAdvisory(context: TimekeeperContext, fact: AdvisoryFact): Promise<boolean> {
+  const { bus } = context.deps
   const advisory = readAdvisory(await bus.journal.message(fact.sequence))
   const dead = advisory && (await bus.journal.message(advisory.stream_seq))
   if (!advisory || !dead) return true
   const parsed = bus.subjects.parseTrusted(dead)
-  if (parsed.kind === 'step' && parsed.step === 'work' && isWorkConsumer(keeper, fact.consumer, parsed.key)) {
-    return endUndeliverableWork(keeper, parsed.key, { dead, deliveries: advisory.deliveries, advised: fact.sequence })
+  if (parsed.kind === 'step' && parsed.step === 'work' && isWorkConsumer(context, fact.consumer, parsed.key)) {
+    return endUndeliverableWork(context, parsed.key, { dead, deliveries: advisory.deliveries, advised: fact.sequence })
   }
   if (parsed.kind === 'request' && fact.consumer === DISPATCHER)
-    return refuseUndeliverableRequest(keeper, dead, { originator: parsed.originator, subagent: parsed.subagent })
+    return refuseUndeliverableRequest(context, dead, { originator: parsed.originator, subagent: parsed.subagent })
   // A decision that the server stopped delivering is applied by the timekeeper, which keeps a list of decided passes that are still held.
   return true
 }
@@ -39,25 +39,25 @@ function readAdvisory(stored: StoredMessage | undefined): MaxDeliveries | undefi
   return { stream_seq: Number(value?.stream_seq), deliveries: Number(value?.deliveries ?? 0) }
 }
 
-function isWorkConsumer(keeper: TimekeeperContext, consumer: string, key: PassKey): boolean {
-  const { subjects } = keeper.deps.bus
+function isWorkConsumer(context: TimekeeperContext, consumer: string, key: PassKey): boolean {
+  const { subjects } = context.deps.bus
   return PRIORITIES.some((priority) => subjects.workConsumer(key.subagent, priority) === consumer)
 }
 
 async function endUndeliverableWork(
-  keeper: TimekeeperContext,
+  context: TimekeeperContext,
   key: PassKey,
   died: { dead: StoredMessage; deliveries: number; advised: number },
 ): Promise<boolean> {
-  const knownSteps = await readSteps(keeper, key)
+  const knownSteps = await readSteps(context, key)
   if (!knownSteps) return true
-  const { journal } = foldJournal(knownSteps, keeper.rules)
+  const { journal } = foldJournal(knownSteps, context.rules)
   // A fence after the advisory means that a re-created consumer has delivered the work to a worker.
   if (journal.state !== 'open' || journal.valid > died.advised) return true
   const error = lostWork(journal, died.deliveries)
-  await keeper.deps.faults?.at('advisory:before-dead-letter')
-  const kept = await storeDeadLetter(keeper, key, { sequence: died.dead.sequence, error })
-  return kept.ok && (await publishEnd(keeper, key, { known: knownSteps, error, expect: 'open', before: died.advised }))
+  await context.deps.faults?.at('advisory:before-dead-letter')
+  const kept = await storeDeadLetter(context, key, { sequence: died.dead.sequence, error })
+  return kept.ok && (await publishEnd(context, key, { known: knownSteps, error, expect: 'open', before: died.advised }))
 }
 
 function lostWork(journal: Extract<JournalState, { state: 'open' }>, deliveries: number): PassError {
@@ -66,7 +66,7 @@ function lostWork(journal: Extract<JournalState, { state: 'open' }>, deliveries:
 }
 
 async function refuseUndeliverableRequest(
-  keeper: TimekeeperContext,
+  context: TimekeeperContext,
   dead: StoredMessage,
   parties: { originator: string; subagent: string },
 ): Promise<boolean> {
@@ -74,23 +74,23 @@ async function refuseUndeliverableRequest(
   const { sequence, time, data } = dead
   if (!parsedRequest.ok) {
     const { error, reply_type } = parsedRequest
-    return (await rejectUnderBadId(keeper, { parties, sequence, time, data, error, reply_type })).ok
+    return (await rejectUnderBadId(context, { parties, sequence, time, data, error, reply_type })).ok
   }
   const { digest, reply_type } = parsedRequest.value
   const key = { ...parties, id: parsedRequest.value.request.id }
-  const knownSteps = await readSteps(keeper, key)
+  const knownSteps = await readSteps(context, key)
   if (!knownSteps) return true
-  if (foldJournal(knownSteps, keeper.rules).journal.state !== 'none') return true
+  if (foldJournal(knownSteps, context.rules).journal.state !== 'none') return true
   const error = passError('E014', 'no dispatcher could process the request', { retry_after_ms: 1_000 })
-  const kept = await storeDeadLetter(keeper, key, { sequence, error, data })
+  const kept = await storeDeadLetter(context, key, { sequence, error, data })
   const request = { digest, request_sequence: sequence, requested_at: time, reply_type }
-  return kept.ok && (await publishEnd(keeper, key, { known: knownSteps, error, expect: 'none', request }))
+  return kept.ok && (await publishEnd(context, key, { known: knownSteps, error, expect: 'none', request }))
 }
 
 /** Reads the steps of a journal. `undefined` if the journal is flooded with steps and cannot be judged; its pass ends at the deadline. */
-async function readSteps(keeper: TimekeeperContext, key: PassKey): Promise<Step[] | undefined> {
+async function readSteps(context: TimekeeperContext, key: PassKey): Promise<Step[] | undefined> {
   try {
-    return await keeper.deps.bus.journal.read(key)
+    return await context.deps.bus.journal.read(key)
   } catch (error) {
     if (error instanceof JournalTooLong) return undefined
     throw error
@@ -107,17 +107,17 @@ interface EndOptions {
   request?: RequestRef
 }
 
-async function publishEnd(keeper: TimekeeperContext, key: PassKey, how: EndOptions): Promise<boolean> {
-  const { bus, faults } = keeper.deps
+async function publishEnd(context: TimekeeperContext, key: PassKey, how: EndOptions): Promise<boolean> {
+  const { bus, faults } = context.deps
   const plan = (steps: Step[]): Plan<boolean> => {
-    const { journal } = foldJournal(steps, keeper.rules)
+    const { journal } = foldJournal(steps, context.rules)
     if (journal.state !== how.expect || journal.valid > (how.before ?? Number.MAX_SAFE_INTEGER)) return { done: true }
     const reply_type = journal.state === 'open' ? (journal.work.reply ?? 'msgpack') : 'msgpack'
-    const position = { subjects: bus.subjects, key, guard: journal.last, nonce: keeper.nonce(), first: how.expect === 'none' }
+    const position = { subjects: bus.subjects, key, guard: journal.last, nonce: context.nonce(), first: how.expect === 'none' }
     return { publish: systemReturn(position, how.error, how.request ?? { reply_type }), stored: () => true }
   }
   await faults?.at('advisory:before-publish')
-  const advanced = await bus.journal.advance(key, plan, { read: 'leader', known: how.known, deadline_ms: keeper.options.step_deadline_ms })
-  if (advanced.ok) keeper.stats.ended++
+  const advanced = await bus.journal.advance(key, plan, { read: 'leader', known: how.known, deadline_ms: context.options.step_deadline_ms })
+  if (advanced.ok) context.stats.ended++
   return advanced.ok
 }

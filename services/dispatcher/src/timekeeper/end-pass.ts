@@ -23,10 +23,10 @@ export type EndResult = { kind: 'ended' | 'mine' | 'gone' | 'wait' } | { kind: '
  * Publishes a terminal return that is due, guarded on the last step seen. If it is not stored, decides again from the journal at the leader (I4).
  * `request` is given for a pass that never began: the return is then its first step (rule 6).
  */
-export async function endPass(keeper: TimekeeperContext, due: DueEnd, request?: RequestRef): Promise<EndResult> {
-  const { deps, options, open } = keeper
+export async function endPass(context: TimekeeperContext, due: DueEnd, request?: RequestRef): Promise<EndResult> {
+  const { deps, options, open } = context
   let current = due
-  const untried = await findUntried(keeper, due)
+  const untried = await findUntried(context, due)
   const publish = (message: PublishMessage): Plan<EndResult> => ({
     publish: { ...message, answer_ms: ANSWER_TIMEOUT_MS },
     stored: () => ({ kind: 'mine' }),
@@ -37,13 +37,13 @@ export async function endPass(keeper: TimekeeperContext, due: DueEnd, request?: 
       if (settled.kind !== 'again') return { done: { kind: settled.kind } }
       current = settled.due
     }
-    const message = returnOf(keeper, current, { request, untried })
-    return publish(current.last_resort === undefined ? message : lastResort(keeper, message, { due, steps }))
+    const message = returnOf(context, current, { request, untried })
+    return publish(current.last_resort === undefined ? message : lastResort(context, message, { due, steps }))
   }
   /** Handles a journal flooded with steps, which cannot be folded completely. Only a return by the system is certain to be its end. */
   const too_long = (steps: Step[]): Plan<EndResult> => {
-    if (isEnded(steps, keeper.rules)) return { done: { kind: 'ended' } }
-    return publish(lastResort(keeper, returnOf(keeper, current, { request, untried }), { due, steps }))
+    if (isEnded(steps, context.rules)) return { done: { kind: 'ended' } }
+    return publish(lastResort(context, returnOf(context, current, { request, untried }), { due, steps }))
   }
   await deps.faults?.at('ending:before-publish')
   const how = { read: 'leader' as const, deadline_ms: options.step_deadline_ms, too_long }
@@ -55,20 +55,20 @@ export async function endPass(keeper: TimekeeperContext, due: DueEnd, request?: 
 }
 
 function returnOf(
-  keeper: TimekeeperContext,
+  context: TimekeeperContext,
   due: DueEnd,
   { request, untried }: { request: RequestRef | undefined; untried: UntriedWork | undefined },
 ): PublishMessage {
   // Another dispatcher may have begun the pass since.
   const answered = due.journal.state === 'none' ? request : undefined
   const position = {
-    subjects: keeper.deps.bus.subjects,
+    subjects: context.deps.bus.subjects,
     key: due.key,
     guard: due.guard,
-    nonce: keeper.nonce(),
+    nonce: context.nonce(),
     first: answered !== undefined,
   }
-  return systemReturn(position, errorOf(due, keeper, untried), answered ?? requestRefOf(due.journal))
+  return systemReturn(position, errorOf(due, context, untried), answered ?? requestRefOf(due.journal))
 }
 
 function isEnded(steps: Step[], rules: JournalRules): boolean {
@@ -81,9 +81,9 @@ function isEnded(steps: Step[], rules: JournalRules): boolean {
  * Guards the return on the system's own returns only, which no worker can store, so that it is stored regardless of how fast a worker stores steps.
  * If a real return was stored before it, all readers ignore this one. The guard also expects a system return that does not count (rule 5).
  */
-function lastResort(keeper: TimekeeperContext, message: PublishMessage, seen: { due: DueEnd; steps: Step[] }): PublishMessage {
+function lastResort(context: TimekeeperContext, message: PublishMessage, seen: { due: DueEnd; steps: Step[] }): PublishMessage {
   const last = seen.steps.findLast(({ kind, by }) => kind === 'return' && by === SYSTEM)
-  return { ...message, guard: { subject: keeper.deps.bus.subjects.return(seen.due.key, SYSTEM), sequence: last?.sequence ?? 0 } }
+  return { ...message, guard: { subject: context.deps.bus.subjects.return(seen.due.key, SYSTEM), sequence: last?.sequence ?? 0 } }
 }
 
 function requestRefOf(journal: JournalState): Partial<RequestRef> {
@@ -91,7 +91,7 @@ function requestRefOf(journal: JournalState): Partial<RequestRef> {
   return { reply_type: step?.reply ?? 'msgpack', traceparent: step?.traceparent }
 }
 
-function errorOf(due: DueEnd, keeper: TimekeeperContext, untried: UntriedWork | undefined): PassError {
+function errorOf(due: DueEnd, context: TimekeeperContext, untried: UntriedWork | undefined): PassError {
   const { journal, code, why } = due
   switch (why) {
     case 'deadline passed': {
@@ -107,7 +107,7 @@ function errorOf(due: DueEnd, keeper: TimekeeperContext, untried: UntriedWork | 
     case 'never admitted':
       return passError(code, 'no dispatcher admitted the request in time', { admitted: false })
     case 'id expired':
-      return passError(code, `the id "${due.key.id}" has expired`, { reason: 'expired', server_time: keeper.deps.clock.now() })
+      return passError(code, `the id "${due.key.id}" has expired`, { reason: 'expired', server_time: context.deps.clock.now() })
     case 'parent ended':
     case 'earlier attempt':
       return passError(

@@ -26,7 +26,7 @@ const RETRY_MS = 1_000
  * nothing twice.
  */
 export class Timekeeper implements AsyncDisposable {
-  readonly #keeper: TimekeeperContext
+  readonly #context: TimekeeperContext
   readonly #snapshots: SnapshotWriter
   readonly #decided: DecidedPasses
   readonly #endings: JobPool
@@ -42,13 +42,13 @@ export class Timekeeper implements AsyncDisposable {
   /** Called after a request was read, and once when the timekeeper begins to act. */
   onRequest: (() => void) | undefined
 
-  private constructor(keeper: TimekeeperContext, store: ObjectStore, from: SnapshotState | undefined) {
-    this.#keeper = keeper
-    this.#endings = new JobPool(keeper.options.endings)
-    this.#decided = new DecidedPasses(keeper.options.redrive_ms)
-    this.#snapshots = new SnapshotWriter(keeper, store, { from, known: () => this.#snapshotState() })
+  private constructor(context: TimekeeperContext, store: ObjectStore, from: SnapshotState | undefined) {
+    this.#context = context
+    this.#endings = new JobPool(context.options.endings)
+    this.#decided = new DecidedPasses(context.options.redrive_ms)
+    this.#snapshots = new SnapshotWriter(context, store, { from, known: () => this.#snapshotState() })
     const handler = { apply: (fact: Fact) => this.#apply(fact), caughtUp: () => this.#startActing(), onRollback: () => this.#discardAll() }
-    this.#facts = new FactStream(keeper.deps, handler, from ?? { position: 0, time: 0 })
+    this.#facts = new FactStream(context.deps, handler, from ?? { position: 0, time: 0 })
   }
 
   static async start(context: Context): Promise<Timekeeper> {
@@ -64,38 +64,38 @@ export class Timekeeper implements AsyncDisposable {
 
   /** Number of requests without an answer. */
   get unanswered(): number {
-    return this.#acting ? this.#keeper.open.unanswered : 0
+    return this.#acting ? this.#context.open.unanswered : 0
   }
 
   get open(): number {
-    return this.#keeper.open.size + this.#keeper.open.unanswered
+    return this.#context.open.size + this.#context.open.unanswered
   }
 
   /** Returns the sequence from which a lost work consumer continues: the subagent's lowest open work, or else the next message to be stored. */
   workStart(subagent: string): number | 'unknown' {
     if (!this.#acting) return 'unknown'
-    return this.#keeper.open.lowestOpenWork(subagent) ?? this.#facts.position + 1
+    return this.#context.open.lowestOpenWork(subagent) ?? this.#facts.position + 1
   }
 
   /** Returns true if an earlier unanswered request asks for this pass, `undefined` if the timekeeper has not read that far. */
   asksEarlier(key: PassKey, sequence: number): boolean | undefined {
     if (!this.#acting || this.#facts.position < sequence) return undefined
-    return this.#keeper.open.asksEarlier(key, sequence)
+    return this.#context.open.asksEarlier(key, sequence)
   }
 
   /** Returns at most `most` requests that have been unanswered since before `time`, oldest first. */
   unansweredBefore(time: number, most: number): RequestFact[] {
-    return this.#acting ? this.#keeper.open.unansweredBefore(time, most) : []
+    return this.#acting ? this.#context.open.unansweredBefore(time, most) : []
   }
 
   /** Source of the counts for limits. */
   get counts(): CountSource {
-    return { open: this.#keeper.open, ready: this.#acting }
+    return { open: this.#context.open, ready: this.#acting }
   }
 
   /** Requests that wait for a dispatcher; `undefined` while they are not known yet. */
   get backlog(): FairQueue<PendingRequest> | undefined {
-    return this.#acting ? this.#keeper.open.backlog : undefined
+    return this.#acting ? this.#context.open.backlog : undefined
   }
 
   get position(): number {
@@ -123,7 +123,7 @@ export class Timekeeper implements AsyncDisposable {
     this.#snapshots.stop()
     this.#endings.clear()
     this.#checks.clear()
-    await withTimeout(this.#keeper.deps.clock, ms, Promise.all([this.#endings.idle(), this.#checks.idle()]))
+    await withTimeout(this.#context.deps.clock, ms, Promise.all([this.#endings.idle(), this.#checks.idle()]))
     await this.#facts[Symbol.asyncDispose]()
     if (this.#acting) await this.#snapshots.save()
   }
@@ -143,28 +143,28 @@ export class Timekeeper implements AsyncDisposable {
   #snapshotState(): Omit<SnapshotState, 'turn'> | undefined {
     if (!this.#acting) return undefined
     const { position, time } = this.#facts
-    return { open: this.#keeper.open, advisories: [...this.#advisories.values()], decided: this.#decided.names(), position, time }
+    return { open: this.#context.open, advisories: [...this.#advisories.values()], decided: this.#decided.names(), position, time }
   }
 
   #apply(fact: Fact): void {
-    const { open } = this.#keeper
+    const { open } = this.#context
     if (fact.type === 'advisory') this.#noteAdvisory(fact)
     else if (fact.type !== 'decision') open.apply(fact)
     else if (fact.item === 'dispatch' && open.journalOf(fact.key)?.state === 'held') this.#decided.note(fact.key, fact.time)
-    if (fact.type === 'step') this.#keeper.counters.read(fact)
+    if (fact.type === 'step') this.#context.counters.read(fact)
     if (!this.#acting) return
     this.#setTimer()
     if (fact.type === 'request') this.onRequest?.()
   }
 
   #discardAll(): void {
-    const { rules, options } = this.#keeper
+    const { rules, options } = this.#context
     this.#acting = false
     this.#timer?.handle[Symbol.dispose]()
     this.#timer = undefined
     this.#busy = new Set()
-    this.#keeper.open = new OpenPasses({ ...rules, look_after_ms: options.look_after_ms })
-    this.#keeper.counters.clear()
+    this.#context.open = new OpenPasses({ ...rules, look_after_ms: options.look_after_ms })
+    this.#context.counters.clear()
     this.#advisories.clear()
     this.#decided.clear()
   }
@@ -179,16 +179,16 @@ export class Timekeeper implements AsyncDisposable {
 
   #setTimer(): void {
     if (!this.#acting || this.#stopped) return
-    const at = this.#keeper.open.nextAt()
+    const at = this.#context.open.nextAt()
     if (at === undefined || (this.#timer && this.#timer.at <= at)) return
     this.#timer?.handle[Symbol.dispose]()
-    const { clock } = this.#keeper.deps
+    const { clock } = this.#context.deps
     this.#timer = { at, handle: clock.after(Math.min(MAX_TIMER_MS, Math.max(0, at - clock.now())), () => this.#sweep()) }
   }
 
   #sweep(): void {
     this.#timer = undefined
-    for (const due of this.#keeper.open.due(this.#keeper.deps.clock.now())) this.#handleDue(due)
+    for (const due of this.#context.open.due(this.#context.deps.clock.now())) this.#handleDue(due)
     this.#setTimer()
   }
 
@@ -200,14 +200,14 @@ export class Timekeeper implements AsyncDisposable {
     }
     const { request } = due
     this.#run(this.#endings, keyText(due.key), async () => {
-      if (request) return endUnanswered(this.#keeper, due, request)
-      const ended = await endPass(this.#keeper, due)
-      if (ended.kind === 'mine') this.#keeper.stats.ended++
+      if (request) return endUnanswered(this.#context, due, request)
+      const ended = await endPass(this.#context, due)
+      if (ended.kind === 'mine') this.#context.stats.ended++
     })
   }
 
   async #check(request: RequestFact): Promise<void> {
-    if (this.#keeper.open.awaits(request.sequence)) await checkUnanswered(this.#keeper, request)
+    if (this.#context.open.awaits(request.sequence)) await checkUnanswered(this.#context, request)
   }
 
   /**
@@ -222,7 +222,7 @@ export class Timekeeper implements AsyncDisposable {
       try {
         if (!this.#stopped && busy === this.#busy) await job()
       } catch (error) {
-        this.#keeper.deps.log.error({ err: error, name }, 'end of the pass failed')
+        this.#context.deps.log.error({ err: error, name }, 'end of the pass failed')
       } finally {
         busy.delete(name)
         this.#setTimer()
@@ -245,27 +245,27 @@ export class Timekeeper implements AsyncDisposable {
     this.#run(this.#endings, `advisory ${fact.sequence}`, async () => {
       let settled = false
       try {
-        settled = await handleAdvisory(this.#keeper, fact)
+        settled = await handleAdvisory(this.#context, fact)
       } finally {
-        if (!settled) this.#keeper.deps.clock.after(RETRY_MS, () => this.#settleAdvisory(fact))
+        if (!settled) this.#context.deps.clock.after(RETRY_MS, () => this.#settleAdvisory(fact))
         else if (this.#isCurrent(fact)) this.#advisories.delete(fact.sequence)
       }
     })
   }
 
   #scheduleRedrive(): void {
-    const { clock } = this.#keeper.deps
-    this.#redrive = clock.after(this.#keeper.options.redrive_ms / 2, () => {
+    const { clock } = this.#context.deps
+    this.#redrive = clock.after(this.#context.options.redrive_ms / 2, () => {
       if (this.#acting) this.#redriveDecided(clock.now())
       if (!this.#stopped) this.#scheduleRedrive()
     })
   }
 
   #redriveDecided(now: number): void {
-    const isHeld = (key: PassKey) => this.#keeper.open.journalOf(key)?.state === 'held'
+    const isHeld = (key: PassKey) => this.#context.open.journalOf(key)?.state === 'held'
     for (const key of this.#decided.due(now, isHeld)) {
       this.#run(this.#endings, `decided ${keyText(key)}`, async () => {
-        if ((await advanceHeldPass(this.#keeper, key)) !== 'failed') this.#decided.forget(key)
+        if ((await advanceHeldPass(this.#context, key)) !== 'failed') this.#decided.forget(key)
       })
     }
   }

@@ -13,33 +13,33 @@ type RereadRequest = { kind: 'gone' | 'bad' | 'failed' } | { kind: 'read'; key: 
  * Reads a request completely that has had no answer for some seconds. It was answered after all, is malformed, or waits for a dispatcher until its
  * actual deadline (its headers may be wrong). A request for which the fold is not updated here is checked again later.
  */
-export async function checkUnanswered(keeper: TimekeeperContext, fact: RequestFact): Promise<void> {
-  const { open, deps } = keeper
-  const request = await reread(keeper, fact)
+export async function checkUnanswered(context: TimekeeperContext, fact: RequestFact): Promise<void> {
+  const { open, deps } = context
+  const request = await reread(context, fact)
   if (request.kind === 'failed') return
   if (request.kind !== 'read') return open.forget(fact.sequence)
   const { key, parsed, ref } = request
-  const { journal } = foldJournal(await readSteps(deps.bus, key), keeper.rules)
-  if (journal.state === 'none') return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(keeper, parsed) })
+  const { journal } = foldJournal(await readSteps(deps.bus, key), context.rules)
+  if (journal.state === 'none') return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(context, parsed) })
   const first = firstDigest(journal)
-  if (first === undefined || first === ref.digest || (await rejectConflict(keeper, fact, request))) open.forget(fact.sequence)
+  if (first === undefined || first === ref.digest || (await rejectConflict(context, fact, request))) open.forget(fact.sequence)
 }
 
 /** Ends a pass that never began. Its return is the answer to its request. */
-export async function endUnanswered(keeper: TimekeeperContext, due: DueEnd, fact: RequestFact): Promise<void> {
-  const { open } = keeper
-  const request = await reread(keeper, fact)
+export async function endUnanswered(context: TimekeeperContext, due: DueEnd, fact: RequestFact): Promise<void> {
+  const { open } = context
+  const request = await reread(context, fact)
   if (request.kind === 'failed') return
   if (request.kind !== 'read') return open.forget(fact.sequence)
   const { key, parsed, ref } = request
   // The header named a different pass than the body. The fold now knows the right one.
-  if (key.id !== due.key.id) return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(keeper, parsed) })
-  const ended = await endPass(keeper, due, ref)
-  if (ended.kind === 'mine') keeper.stats.ended++
+  if (key.id !== due.key.id) return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(context, parsed) })
+  const ended = await endPass(context, due, ref)
+  if (ended.kind === 'mine') context.stats.ended++
 }
 
-async function reread(keeper: TimekeeperContext, fact: RequestFact): Promise<RereadRequest> {
-  const stored = await keeper.deps.bus.journal.message(fact.sequence)
+async function reread(context: TimekeeperContext, fact: RequestFact): Promise<RereadRequest> {
+  const stored = await context.deps.bus.journal.message(fact.sequence)
   if (!stored) return { kind: 'gone' }
   const parties = { originator: fact.originator, subagent: fact.subagent }
   const parsed = parseRequest(stored, parties)
@@ -48,15 +48,15 @@ async function reread(keeper: TimekeeperContext, fact: RequestFact): Promise<Rer
     const ref = { digest, request_sequence: stored.sequence, requested_at: stored.time, reply_type, traceparent }
     return { kind: 'read', key: { ...parties, id: request.id }, parsed: parsed.value, ref }
   }
-  await keeper.deps.faults?.at('look:before-publish')
+  await context.deps.faults?.at('look:before-publish')
   const { sequence, time, data } = stored
   const { error, reply_type, id } = parsed
-  const answer = await rejectMalformed(keeper, { parties, sequence, time, data, error, reply_type, id })
+  const answer = await rejectMalformed(context, { parties, sequence, time, data, error, reply_type, id })
   return { kind: answer.ok ? 'bad' : 'failed' }
 }
 
 async function rejectConflict(
-  keeper: TimekeeperContext,
+  context: TimekeeperContext,
   fact: RequestFact,
   request: Extract<RereadRequest, { kind: 'read' }>,
 ): Promise<boolean> {
@@ -64,16 +64,16 @@ async function rejectConflict(
   const { digest, reply_type } = request.ref
   const error = idConflict(request.key.id)
   const bad = { parties: { originator, subagent }, sequence, time, data: new Uint8Array(0), error, reply_type, digest }
-  return (await rejectUnderBadId(keeper, bad)).ok
+  return (await rejectUnderBadId(context, bad)).ok
 }
 
 /** Returns the timeout that admission would set, as far as it follows from the request and the policy alone. */
-function timeoutOf(keeper: TimekeeperContext, { request }: ParsedRequest): number {
+function timeoutOf(context: TimekeeperContext, { request }: ParsedRequest): number {
   const { originating_agent_id: from, subagent_id: to, timeout_ms, auto_apply_on_success, override } = request
   const settings = {
     ...(timeout_ms !== undefined && { timeout_ms }),
     ...(auto_apply_on_success !== undefined && { auto_apply_on_success }),
   }
-  const policy = resolvePolicy(keeper.policy.current().document, { from, to, request: settings, ...(override && { override }) })
+  const policy = resolvePolicy(context.policy.current().document, { from, to, request: settings, ...(override && { override }) })
   return policy.ok ? policy.value.effective.timeout_ms : SYSTEM_DEFAULTS.timeout_ms
 }

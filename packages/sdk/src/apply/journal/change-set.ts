@@ -30,8 +30,8 @@ export type ChangeSetResult =
  * change. A failure rolls everything back. After a kill, `recoverChangeSet` completes or rolls back the set in the next process. The caller holds the
  * lock.
  */
-export async function runChangeSet(home: { deps: Pick<Deps, 'faults'>; directory: string }, todo: ChangeSet): Promise<ChangeSetResult> {
-  const { deps, directory } = home
+export async function runChangeSet(context: { deps: Pick<Deps, 'faults'>; directory: string }, todo: ChangeSet): Promise<ChangeSetResult> {
+  const { deps, directory } = context
   const { key } = todo
   await deps.faults?.at('apply:before-intent', key)
   const begun = await begin(directory, todo)

@@ -9,7 +9,7 @@ import { lockDirectory } from './lock.js'
 import { listSets, markSet, openHome, openSet, removeBytes, removeSet, type StoredSet } from './undo-journal.js'
 
 /** The directory to change, and the identity that publishes the events. */
-export interface ApplyHome {
+export interface ApplyContext {
   deps: Deps
   /** Role of the connection `deps.bus`: an agent publishes events of its own passes, a person of all. */
   as: 'agent' | 'person'
@@ -36,8 +36,8 @@ const UNDO_RETENTION_MS = 30 * 86_400_000
  * Recovers all sets that a killed process left in the directory. The caller holds the lock. Resolves incomplete sets first, then publishes missing
  * events. Events of another agent are left to a process that may publish them.
  */
-export async function recoverLocked(home: ApplyHome, folder: DirectoryHandle): Promise<RecoveredSet[]> {
-  const { directory } = home
+export async function recoverLocked(context: ApplyContext, folder: DirectoryHandle): Promise<RecoveredSet[]> {
+  const { directory } = context
   const settled: RecoveredSet[] = []
   for (const set of await listSets(directory, folder)) {
     if (set.foreign) {
@@ -49,8 +49,8 @@ export async function recoverLocked(home: ApplyHome, folder: DirectoryHandle): P
     const details = { ...(restored.length > 0 && { restored }), ...(left.length > 0 && { left }) }
     if (set.intent && isNews) settled.push({ id: set.id, kind: set.intent.kind, outcome: whole ? 'finished' : 'put_back', ...details })
     if (!whole?.intent) continue
-    if (!whole.told && mayTell(home, whole.intent.key)) await publishApplied(home, whole)
-    else if (whole.told) await tidy(home, whole)
+    if (!whole.told && mayPublish(context, whole.intent.key)) await publishApplied(context, whole)
+    else if (whole.told) await tidy(context, whole)
   }
   return settled
 }
@@ -76,11 +76,11 @@ export interface InterruptedSet {
  * Recovers the sets that a killed process left in a directory, before anything is planned there: partially written sets would look like conflicts.
  * Takes the lock only if there is something to recover, so that it works in a read-only directory.
  */
-export async function recoverDirectory(home: ApplyHome): Promise<RecoveredSet[]> {
-  await using folder = await openHome(home.directory, 'only_look')
-  if (!folder || !(await listSets(home.directory, folder)).some(({ applied }) => !applied)) return []
-  await using _lock = await lockDirectory(home.deps, folder)
-  return await recoverLocked(home, folder)
+export async function recoverDirectory(context: ApplyContext): Promise<RecoveredSet[]> {
+  await using folder = await openHome(context.directory, 'only_look')
+  if (!folder || !(await listSets(context.directory, folder)).some(({ applied }) => !applied)) return []
+  await using _lock = await lockDirectory(context.deps, folder)
+  return await recoverLocked(context, folder)
 }
 
 /** Lists what {@link recoverDirectory} would finish or roll back, and changes nothing. */
@@ -91,13 +91,13 @@ export async function interruptedSets(directory: string): Promise<InterruptedSet
   return Promise.all(open.map(async (set) => ({ id: set.id, kind: set.intent?.kind ?? 'apply', ...(await writtenFiles(directory, set)) })))
 }
 
-function mayTell({ as, deps }: ApplyHome, key: PassKey): boolean {
+function mayPublish({ as, deps }: ApplyContext, key: PassKey): boolean {
   return as === 'person' || deps.bus.identity === key.originator
 }
 
 /** Publishes the event of a set. Returns false if the server did not store it; the next process in this directory tries again. */
-export async function publishApplied(home: ApplyHome, set: StoredSet): Promise<boolean> {
-  const { deps, directory } = home
+export async function publishApplied(context: ApplyContext, set: StoredSet): Promise<boolean> {
+  const { deps, directory } = context
   const { intent } = set
   if (!intent) return false
   const { key } = intent
@@ -113,12 +113,12 @@ export async function publishApplied(home: ApplyHome, set: StoredSet): Promise<b
   await deps.faults?.at('apply:after-event', key)
   await using folder = await openSet(directory, set)
   await markSet(folder, 'told')
-  await tidy(home, { ...set, told: true })
+  await tidy(context, { ...set, told: true })
   return true
 }
 
 /** Deletes data that is no longer needed for an undo. For an undo, the record of who did it is kept for later attempts. */
-async function tidy({ deps, directory }: ApplyHome, set: StoredSet): Promise<void> {
+async function tidy({ deps, directory }: ApplyContext, set: StoredSet): Promise<void> {
   const { intent } = set
   if (!intent) return
   if (intent.undoes !== undefined) {
