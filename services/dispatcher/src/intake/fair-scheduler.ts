@@ -34,7 +34,7 @@ export class FairScheduler {
     this.#timekeeper = timekeeper
     this.#handle = handle
     this.#pool = new JobPool(context.options.out_of_turn)
-    timekeeper.onRequest = () => this.#look()
+    timekeeper.onRequest = () => this.#startNext()
   }
 
   /**
@@ -98,7 +98,7 @@ export class FairScheduler {
     await withTimeout(this.#context.deps.clock, ms, this.#pool.idle())
   }
 
-  #look(): void {
+  #startNext(): void {
     const { ahead, out_of_turn } = this.#context.options
     while (!this.#stopped && this.#pool.running < out_of_turn) {
       const next = this.#timekeeper.backlog?.take(ahead)
@@ -112,7 +112,7 @@ export class FairScheduler {
     this.#remember(fact.sequence, new Promise((resolve) => (settle = resolve)))
     this.#pool.add(async () => {
       settle(await this.#admit(fact))
-      this.#look()
+      this.#startNext()
     })
   }
 

@@ -43,11 +43,11 @@ export class StorageBackpressure {
   #room = INITIAL_ALLOWANCE_BYTES
   #share = INITIAL_ALLOWANCE_BYTES
   /** Total bytes reserved and total bytes released since the start, and both values at the beginning of the last check. */
-  #through = 0
-  #over = 0
-  #looked = { through: 0, over: 0 }
-  #looking: Promise<boolean> | undefined
-  #following: Promise<void> | undefined
+  #reserved = 0
+  #released = 0
+  #atLastCheck = { reserved: 0, released: 0 }
+  #checking: Promise<boolean> | undefined
+  #applyingState: Promise<void> | undefined
 
   /**
    * Creates the backpressure. `open` returns the number of passes and requests without a return, or `undefined` if it is not known here; then this
@@ -64,40 +64,40 @@ export class StorageBackpressure {
    */
   reserve(request_bytes: number): boolean | Promise<boolean> {
     const bytes = request_bytes + WORK_OVERHEAD_BYTES
-    if (!this.#isShared(bytes)) return this.#takesLooking(bytes)
-    this.#through += bytes
+    if (!this.#isWithinShare(bytes)) return this.#reserveAfterCheck(bytes)
+    this.#reserved += bytes
     return true
   }
 
   release(request_bytes: number): void {
-    this.#over += request_bytes + WORK_OVERHEAD_BYTES
+    this.#released += request_bytes + WORK_OVERHEAD_BYTES
   }
 
-  #isShared(bytes: number): boolean {
+  #isWithinShare(bytes: number): boolean {
     // The last request may exceed the share. Otherwise a request larger than the share would be admitted only if nothing else came between two
     // checks.
-    if (this.#through - this.#looked.through >= this.#share) return false
+    if (this.#reserved - this.#atLastCheck.reserved >= this.#share) return false
     // Bytes that were in flight when the last check began may be missing in its result, so they count in addition.
-    return this.#through - this.#looked.over + bytes <= this.#room
+    return this.#reserved - this.#atLastCheck.released + bytes <= this.#room
   }
 
-  async #takesLooking(bytes: number): Promise<boolean> {
+  async #reserveAfterCheck(bytes: number): Promise<boolean> {
     for (;;) {
       // If the server does not answer, it does not store anything either, so the request may proceed.
-      const seen = await this.#look()
-      if (!seen || this.#isShared(bytes)) {
-        this.#through += bytes
+      const isAnswered = await this.#checkUsage()
+      if (!isAnswered || this.#isWithinShare(bytes)) {
+        this.#reserved += bytes
         return true
       }
       // Bytes in flight may be counted twice: in the usage and as reserved. Only a check after they are released shows whether there is room.
       if (bytes > this.#room) return false
-      await new Promise<void>((later) => this.#context.deps.clock.after(RETRY_DELAY_MS, later))
+      await new Promise<void>((resolve) => this.#context.deps.clock.after(RETRY_DELAY_MS, resolve))
     }
   }
 
   start(): void {
     this.#timer = this.#context.deps.clock.after(nextCheckDelay(this.#used, this.#context.options.water_ms), () => {
-      void this.#look().finally(() => {
+      void this.#checkUsage().finally(() => {
         if (!this.#stopped) this.start()
       })
     })
@@ -110,16 +110,16 @@ export class StorageBackpressure {
   }
 
   /** Checks usage; concurrent callers share one check. Returns false if the server did not answer. */
-  #look(): Promise<boolean> {
-    this.#looking ??= this.#lookNow().finally(() => {
-      this.#looking = undefined
+  #checkUsage(): Promise<boolean> {
+    this.#checking ??= this.#checkUsageNow().finally(() => {
+      this.#checking = undefined
     })
-    return this.#looking
+    return this.#checking
   }
 
-  async #lookNow(): Promise<boolean> {
+  async #checkUsageNow(): Promise<boolean> {
     const { bus, log } = this.#context.deps
-    const looked = { through: this.#through, over: this.#over }
+    const before = { reserved: this.#reserved, released: this.#released }
     let usage: StreamUsage
     try {
       usage = await bus.usage()
@@ -137,15 +137,15 @@ export class StorageBackpressure {
     // The replica that closed the subjects may have counted open passes for which this one cannot reserve anything.
     if (requests === 'closed' && open === undefined) this.#room = 0
     this.#share = this.#room / SHARE_DIVISOR
-    this.#looked = looked
+    this.#atLastCheck = before
     // Not awaited: callers that ask for room need not wait for the change of the subjects.
-    this.#following ??= this.#follow(usage).finally(() => {
-      this.#following = undefined
+    this.#applyingState ??= this.#applyIntakeState(usage).finally(() => {
+      this.#applyingState = undefined
     })
     return true
   }
 
-  async #follow({ bytes, max_bytes, requests }: StreamUsage): Promise<void> {
+  async #applyIntakeState({ bytes, max_bytes, requests }: StreamUsage): Promise<void> {
     const { bus, log } = this.#context.deps
     const wanted = nextIntakeState(requests, this.#used)
     this.state = requests

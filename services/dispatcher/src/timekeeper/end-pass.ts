@@ -60,15 +60,15 @@ function returnOf(
   { request, untried }: { request: RequestRef | undefined; untried: UntriedWork | undefined },
 ): PublishMessage {
   // Another dispatcher may have begun the pass since.
-  const answered = due.journal.state === 'none' ? request : undefined
+  const unbegunRequest = due.journal.state === 'none' ? request : undefined
   const position = {
     subjects: context.deps.bus.subjects,
     key: due.key,
     guard: due.guard,
     nonce: context.nonce(),
-    first: answered !== undefined,
+    first: unbegunRequest !== undefined,
   }
-  return systemReturn(position, errorOf(due, context, untried), answered ?? requestRefOf(due.journal))
+  return systemReturn(position, errorOf(due, context, untried), unbegunRequest ?? requestRefOf(due.journal))
 }
 
 function isEnded(steps: Step[], rules: JournalRules): boolean {
