@@ -61,10 +61,12 @@ export class RecordRepair implements Repair {
   }
 
   async passes(passes: readonly RepairedPass[]): Promise<RepairCounts> {
+    await this.#untilIndexed()
     return countsOf(await Promise.all(passes.map((pass) => this.#mend(pass))))
   }
 
   async records(keys: readonly string[]): Promise<RepairCounts> {
+    await this.#untilIndexed()
     const { sealed, oldest } = await readableSegments(this.#deps, this.#source)
     const isReadable = (k: number) => k >= oldest && !sealed.get(k)?.removed
     return countsOf(await Promise.all(keys.map((key) => this.#judge(key, isReadable))))
@@ -72,6 +74,11 @@ export class RecordRepair implements Repair {
 
   index(k: number): Promise<string | undefined> {
     return repairIndex(this.#deps, k)
+  }
+
+  /** Waits until every index of the archive is read. Before that, older passes seem to have no messages, and their records would be deleted. */
+  #untilIndexed(): Promise<void> {
+    return this.#deps.archive.finder.prepare()
   }
 
   /** Loads the pass, with messages stored since the comparison, and writes its record. Tries again if another process writes concurrently. */
