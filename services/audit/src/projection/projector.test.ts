@@ -166,14 +166,6 @@ test('an id without a time that is used again when its pass is gone begins anoth
   expect(reported).toEqual([3])
 })
 
-test('a first step behind other steps is loaded together with them', () => {
-  const { made, wanted } = projector()
-  const guard = { subject: '*.alice.audit.no-time-in-it.*', sequence: 8 }
-  void made.take(...step('work', 9, { guard, first: true }))
-  expect(made.find('alice/audit/no-time-in-it')).toBeUndefined()
-  expect(wanted).toEqual(['no-time-in-it'])
-})
-
 test('a first step that came after its id had expired is none of another pass', () => {
   const { made, reported } = projector()
   void made.take(...step('work', 1))

@@ -188,8 +188,7 @@ export class Projector {
       return
     }
     if (known) this.#ended.delete(text)
-    // A first step behind others, which do not count, is loaded together with them.
-    const begins = fact.type === 'step' && isFirst(fact) && fact.guard?.sequence === 0 && !deps.reloader.knows(fact.key, text)
+    const begins = fact.type === 'step' && isFirst(fact) && !deps.reloader.knows(fact.key, text)
     const memory = begins ? this.#begin(stored, fact, request) : undefined
     if (memory) this.#place(text, { memory, slot: undefined, writing: 'no', counted: false, index: 0 })
     else if (!this.#isAnsweredNext(stored, fact)) {
