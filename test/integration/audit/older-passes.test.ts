@@ -1,10 +1,10 @@
 import { jetstreamManager } from '@nats-io/jetstream'
 import { connect as connectClient } from '@nats-io/transport-node'
-import { SEGMENT_SIZE } from '@passover/archive'
 import { type AuditRunning, deletePass, PASSES_BUCKET } from '@passover/audit'
-import { type Bus, encode } from '@passover/bus'
+import type { Bus } from '@passover/bus'
 import { type PassQuery, passAnswer, queryAnswer } from '@passover/schemas'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { fillLastSegment } from '../../support/assertions/stream.js'
 import { Story } from '../../support/builders/story.js'
 import { type AuditFixture, auditFixture } from '../../support/fixtures/audit.js'
 import { until } from '../../support/processes/until.js'
@@ -35,7 +35,7 @@ describe('audit: passes that are older than the bucket', () => {
       stories.push(await new Story(fixture.bus, `older-id-${String(number).padStart(4, '0')}`, options).whole())
     }
     await audit.settled()
-    await seal(fixture.bus)
+    await fillLastSegment(fixture.bus)
     await audit.settled()
     // Half of what fell out is in the archive alone.
     for (const { key } of stories.slice(0, 15)) await deletePass(fixture.bus, key, { rules: { id_window_ms: 3_600_000 } })
@@ -85,12 +85,3 @@ describe('audit: passes that are older than the bucket', () => {
     expect(own.ok && own.entries.map(({ row }) => row.id)).toEqual(newestFirst((number) => number % 5 === 0))
   })
 })
-
-/** So many messages of no pass, so that what was stored before is in a sealed segment. */
-async function seal(bus: Bus): Promise<void> {
-  const { last } = await bus.bounds()
-  const wanted = (Math.floor(last / SEGMENT_SIZE) + 1) * SEGMENT_SIZE - last
-  const one = { subject: bus.subjects.acknowledged('alice'), data: encode({ v: 1, returns: [] }) }
-  for (let sent = 0; sent < wanted; sent += 256)
-    await Promise.all(Array.from({ length: Math.min(256, wanted - sent) }, () => bus.publish(one)))
-}

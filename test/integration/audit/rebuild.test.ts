@@ -1,9 +1,9 @@
-import { SEGMENT_SIZE } from '@passover/archive'
 import { type AuditRunning, deletePass, PASSES_BUCKET, type Rebuilt, rebuildRecords, storedRecord } from '@passover/audit'
 import { encode, PolicyStore } from '@passover/bus'
 import { HEADER } from '@passover/schemas'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { fillLastSegment } from '../../support/assertions/stream.js'
 import { publishUpon } from '../../support/builders/policies.js'
 import { Story, type StoryOptions } from '../../support/builders/story.js'
 import { type AuditFixture, auditFixture, replaced } from '../../support/fixtures/audit.js'
@@ -52,14 +52,9 @@ describe('audit: rebuilding the records', () => {
     return [plain, refused, held, wrong, twice]
   }
 
-  /** So many messages of no pass, so that what was stored before is in a sealed segment. */
+  /** Fills the last segment, so that what was stored before is in a sealed one. */
   async function seal(): Promise<void> {
-    const { bus } = fixture
-    const { last } = await bus.bounds()
-    const wanted = (Math.floor(last / SEGMENT_SIZE) + 1) * SEGMENT_SIZE - last
-    const one = { subject: bus.subjects.acknowledged('alice'), data: encode({ v: 1, returns: [] }) }
-    for (let sent = 0; sent < wanted; sent += 256)
-      await Promise.all(Array.from({ length: Math.min(256, wanted - sent) }, () => bus.publish(one)))
+    await fillLastSegment(fixture.bus)
     await audit.settled()
   }
 

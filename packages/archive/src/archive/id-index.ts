@@ -176,12 +176,12 @@ export class IdIndex {
   }
 
   async #know({ k, first_time, last_time }: SegmentTimes): Promise<void> {
-    const told = await this.#toldBy(k)
+    const hashes = await this.#readHashes(k)
     // Two callers may have read it concurrently.
     this.forget(k)
-    if (!told) return
-    this.#known.set(k, { first_time, last_time, ...told })
-    if (told.ids === 'any' || ++this.#inMemory < this.#disk.most + SEGMENTS_PER_RUN || this.#closed) return
+    if (!hashes) return
+    this.#known.set(k, { first_time, last_time, ...hashes })
+    if (hashes.ids === 'any' || ++this.#inMemory < this.#disk.most + SEGMENTS_PER_RUN || this.#closed) return
     this.#paging ??= this.#page().finally(() => {
       this.#paging = undefined
     })
@@ -216,7 +216,7 @@ export class IdIndex {
    * Reads the hashes of one segment, or returns `undefined` if it was removed. A damaged index is recorded as such: retrying it would keep all others
    * from being found.
    */
-  async #toldBy(k: number): Promise<Pick<IndexedSegment, 'ids' | 'parts'> | undefined> {
+  async #readHashes(k: number): Promise<Pick<IndexedSegment, 'ids' | 'parts'> | undefined> {
     try {
       const index = await this.#indexOf(k)
       if (!index) return undefined

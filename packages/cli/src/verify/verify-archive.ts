@@ -99,7 +99,7 @@ export class Verification implements ArchiveVisitor {
     const recorded = this.#recorded(event)
     this.verifier.add(recorded)
     this.#removals.see(recorded)
-    this.#told()
+    this.#reportProgress()
     return this.parts?.isMany ? this.parts.settle() : undefined
   }
 
@@ -109,12 +109,12 @@ export class Verification implements ArchiveVisitor {
 
   erased(entry: ErasedDigest, pass?: PassKey): void {
     this.verifier.erased(entry, pass)
-    this.#told()
+    this.#reportProgress()
   }
 
-  removed(told: RemovedSegmentEntry): void {
-    this.verifier.removed(told)
-    this.#removals.take(told)
+  removed(entry: RemovedSegmentEntry): void {
+    this.verifier.removed(entry)
+    this.#removals.take(entry)
   }
 
   /** Reports what is missing although it existed when reading began, and what was removed although it had to be kept. */
@@ -153,7 +153,7 @@ export class Verification implements ArchiveVisitor {
     })
   }
 
-  #told(): void {
+  #reportProgress(): void {
     const { messages } = this.verifier.counts
     if (messages % PROGRESS_EVERY === 0) this.#options.onProgress?.(messages)
   }

@@ -48,15 +48,15 @@ export function addMessage(
   const { stored, fact } = message
   candidate.facts.set(fact.sequence, fact)
   if (isRecorded(fact)) candidate.memory.add(stored, fact, rules)
-  candidate.whole ||= !candidate.deferred && hasBegun(fact, candidate.facts, since)
+  candidate.whole ||= hasBegun(fact, candidate, since)
 }
 
 /**
- * True if the pass began late enough for all its messages to be in segments that were read. If its request is in an earlier segment, other requests
+ * True if the pass began late enough for all its messages to be in segments that were read, and none was deferred. If its request is in an earlier segment, other requests
  * for its id and a cancel may be there, too.
  */
-function hasBegun(fact: Fact, facts: DeletionCandidate['facts'], since: number): boolean {
-  if (fact.type !== 'step' || !isFirst(fact)) return false
+function hasBegun(fact: Fact, { facts, deferred }: DeletionCandidate, since: number): boolean {
+  if (deferred || fact.type !== 'step' || !isFirst(fact)) return false
   const named = requestNamed(fact)?.sequence
   const begun = named === undefined ? fact : facts.get(named)
   return begun !== undefined && begun.time >= since + EARLY_MESSAGE_MS
@@ -93,7 +93,7 @@ function sort(stored: StoredMessage, into: { contents: SegmentContents; requests
   // Refused as malformed, or because its id was taken: the answer has an id of its own, and the request is deleted with the answer.
   if (asked && named !== undefined && keyText(asked) !== keyText(key) && isBetween(key, asked)) {
     move(named, { from: asked, to: candidate, contents })
-    candidate.whole ||= !candidate.deferred && hasBegun(fact, candidate.facts, since)
+    candidate.whole ||= hasBegun(fact, candidate, since)
   }
 }
 

@@ -13,17 +13,17 @@ interface LoggingChange {
  * at the time.
  */
 export class LoggingHistory {
-  readonly #told: boolean
-  readonly #said: LoggingChange[] = [{ from: 0, on: true }]
+  readonly #isOn: boolean
+  readonly #changes: LoggingChange[] = [{ from: 0, on: true }]
   #newest = 0
 
-  private constructor(told: boolean) {
-    this.#told = told
+  private constructor(isOn: boolean) {
+    this.#isOn = isOn
   }
 
   /** Reads every policy version; they stay in the stream for good. */
-  static async read(bus: Bus, told: boolean): Promise<LoggingHistory> {
-    const logged = new LoggingHistory(told)
+  static async read(bus: Bus, isOn: boolean): Promise<LoggingHistory> {
+    const logged = new LoggingHistory(isOn)
     await using reader = await bus.follow({ filters: [bus.subjects.all('policy')] }, ({ sequence, data, headers }, fact) => {
       if (fact.type === 'untrusted') return
       const decoded = decode(data, headers.get(HEADER.contentType))
@@ -31,7 +31,7 @@ export class LoggingHistory {
       // Only the next version counts (decision 28).
       if (!parsed.success || parsed.data.version !== logged.#newest + 1) return
       logged.#newest++
-      logged.#said.push({ from: sequence, on: parsed.data.document.audit?.log_all_passes !== false })
+      logged.#changes.push({ from: sequence, on: parsed.data.document.audit?.log_all_passes !== false })
     })
     await Promise.race([reader.caughtUp, reader.closed])
     return logged
@@ -39,6 +39,6 @@ export class LoggingHistory {
 
   /** True if a pass whose last message has this sequence gets a record if it has none yet. */
   at(sequence: number): boolean {
-    return this.#told && (this.#said.findLast(({ from }) => from <= sequence)?.on ?? true)
+    return this.#isOn && (this.#changes.findLast(({ from }) => from <= sequence)?.on ?? true)
   }
 }

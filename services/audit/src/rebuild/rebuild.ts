@@ -76,7 +76,6 @@ export async function rebuildRecords(bus: Bus, options: RebuildOptions): Promise
   const { mended, lost } = await repairIndexes({ manifest, objects }, (k) => repair.index(k))
   // Without the index, records of existing passes would look like records without a pass.
   if (lost.length > 0) throw new IndexesLost(lost)
-  await archive.finder.prepare()
   const rebuild = new Rebuild({ ...deps, logged, repair }, options)
   try {
     return { ...(await rebuild.run()), indexes: mended }

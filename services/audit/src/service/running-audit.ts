@@ -51,22 +51,25 @@ const CHECK_INTERVAL_MS = 1_000
 const DRAIN_TIMEOUT_MS = 10_000
 const SETTLE_POLL_MS = 20
 
+/** What an audit has opened at its start. */
+interface OpenedAudit {
+  reader: StreamSubscription
+  /** Archives the segments that were already full at the start. */
+  behind: CatchUp
+  back: RollbackDetector
+  answering: Consumption | undefined
+  watch: AsyncDisposable
+  dead: AsyncDisposable | undefined
+  deleter: Deleter | undefined
+  removal: RemovalTasks | undefined
+  finder: IdIndex
+  rebuild: boolean
+}
+
 /** An audit that is running: owns its timers and its shutdown. */
 export class RunningAudit {
   readonly #parts: AuditComponents
-  readonly #opened: {
-    reader: StreamSubscription
-    /** Archives the segments that were already full at the start. */
-    behind: CatchUp
-    back: RollbackDetector
-    answering: Consumption | undefined
-    watch: AsyncDisposable
-    dead: AsyncDisposable | undefined
-    deleter: Deleter | undefined
-    removal: RemovalTasks | undefined
-    finder: IdIndex
-    rebuild: boolean
-  }
+  readonly #opened: OpenedAudit
   readonly closed: Promise<void>
   #resolveClosed: () => void = () => undefined
   #draining: Promise<void> | undefined
@@ -76,22 +79,7 @@ export class RunningAudit {
 
   readonly #stall = new StallDetector()
 
-  constructor(
-    parts: AuditComponents,
-    opened: {
-      reader: StreamSubscription
-      /** Archives the segments that were already full at the start. */
-      behind: CatchUp
-      back: RollbackDetector
-      answering: Consumption | undefined
-      watch: AsyncDisposable
-      dead: AsyncDisposable | undefined
-      deleter: Deleter | undefined
-      removal: RemovalTasks | undefined
-      finder: IdIndex
-      rebuild: boolean
-    },
-  ) {
+  constructor(parts: AuditComponents, opened: OpenedAudit) {
     this.#parts = parts
     this.#opened = opened
     this.closed = new Promise((resolve) => {

@@ -34,7 +34,7 @@ export interface RemovalFault {
   what: string
 }
 
-interface Told extends RemovedSegmentEntry {
+interface CheckedRemoval extends RemovedSegmentEntry {
   /** Time of the newest message stored before the end of the segment. */
   after: number
 }
@@ -61,7 +61,7 @@ export class RemovalChecker {
   readonly #holds: PassHold[] = []
   /** Sequence of the first tombstone, by erasure. */
   readonly #begun = new Map<number, number>()
-  readonly #removed: Told[] = []
+  readonly #removed: CheckedRemoval[] = []
   readonly #announced = new AnnouncedRemovals()
   /** Number of segments removed before removals were announced by events, or without knowing whether they were. */
   untold = 0
@@ -90,8 +90,8 @@ export class RemovalChecker {
     else this.#custodySaid(recorded)
   }
 
-  take(told: RemovedSegmentEntry): void {
-    this.#removed.push({ ...told, after: this.#newest })
+  take(removed: RemovedSegmentEntry): void {
+    this.#removed.push({ ...removed, after: this.#newest })
   }
 
   /** Yields the faults of the removals. `now` is in server ms; `begins` is the first segment of the archive. */
@@ -99,31 +99,34 @@ export class RemovalChecker {
     const missing = this.#announced.missingBefore(begins)
     if (missing !== undefined)
       yield fault(missing, `is missing before segment ${begins}, the first in the archive: no event records its removal`)
-    const tellings = this.#announced.of(this.#removed)
-    for (const telling of new Set(tellings.values())) {
-      const what = this.#saidWrong(telling, tellings)
-      if (what !== undefined) yield fault(telling.run.from, what)
+    const announcements = this.#announced.of(this.#removed)
+    for (const announcement of new Set(announcements.values())) {
+      const what = this.#saidWrong(announcement, announcements)
+      if (what !== undefined) yield fault(announcement.run.from, what)
     }
-    yield* this.#notTold(tellings)
-    for (const [nth, told] of this.#removed.entries()) {
-      const telling = tellings.get(told.k)
+    yield* this.#withoutEvent(announcements)
+    for (const [nth, removed] of this.#removed.entries()) {
+      const announcement = announcements.get(removed.k)
       const found = [
-        telling && unlikeTold(told, telling),
-        this.#unlikely(told, now),
-        this.#tooEarly(told, telling),
-        this.#wasOpen(told),
-        this.#wasHeld(told, { previous: this.#removed[nth - 1], telling }),
+        announcement && differenceFromEvent(removed, announcement),
+        this.#unlikely(removed, now),
+        this.#tooEarly(removed, announcement),
+        this.#wasOpen(removed),
+        this.#wasHeld(removed, { previous: this.#removed[nth - 1], announcement }),
       ]
-      for (const what of found) if (what !== undefined) yield fault(told.k, what)
+      for (const what of found) if (what !== undefined) yield fault(removed.k, what)
     }
   }
 
   /** Checks an announcement against the policy and against all segments that it announces. */
-  #saidWrong({ sequence, policy, days, run }: RemovalAnnouncement, tellings: ReadonlyMap<number, RemovalAnnouncement>): string | undefined {
+  #saidWrong(
+    { sequence, policy, days, run }: RemovalAnnouncement,
+    announcements: ReadonlyMap<number, RemovalAnnouncement>,
+  ): string | undefined {
     const kept = this.#retentions.daysOf(policy)
     if (kept !== undefined && kept !== days)
       return `was removed by policy version ${policy} according to event ${sequence}, but that version keeps ${kept} days and not ${days}`
-    const segments = within(this.#removed, run).filter(({ k }) => tellings.get(k)?.run === run)
+    const segments = within(this.#removed, run).filter(({ k }) => announcements.get(k)?.run === run)
     const entries = segments.reduce((sum, { count }) => sum + count, 0)
     return segments.length === run.to - run.from + 1 && entries !== run.entries
       ? `and the segments up to ${run.to} had ${entries} entries, but their removal event ${sequence} records ${run.entries}`
@@ -131,14 +134,18 @@ export class RemovalChecker {
   }
 
   /** Yields the removals that no event announced. */
-  *#notTold(tellings: ReadonlyMap<number, RemovalAnnouncement>): Generator<RemovalFault> {
-    const before: Told[] = []
-    for (const told of this.#removed) {
-      if (tellings.has(told.k)) continue
-      if (!this.#announced.begun || this.#announced.wasBefore(told)) before.push(told)
-      else if (this.#options.ends === 'saved' && told.at + SLACK_MS > this.#newest)
-        yield { severity: 'remark', k: told.k, what: 'was removed while this archive was saved: its removal event is after the saved end' }
-      else yield fault(told.k, 'was removed, but no event records it')
+  *#withoutEvent(announcements: ReadonlyMap<number, RemovalAnnouncement>): Generator<RemovalFault> {
+    const before: CheckedRemoval[] = []
+    for (const removed of this.#removed) {
+      if (announcements.has(removed.k)) continue
+      if (!this.#announced.begun || this.#announced.wasBefore(removed)) before.push(removed)
+      else if (this.#options.ends === 'saved' && removed.at + SLACK_MS > this.#newest)
+        yield {
+          severity: 'remark',
+          k: removed.k,
+          what: 'was removed while this archive was saved: its removal event is after the saved end',
+        }
+      else yield fault(removed.k, 'was removed, but no event records it')
     }
     this.untold = before.length
     const [first] = this.#announced.begun ? [] : before
@@ -167,7 +174,7 @@ export class RemovalChecker {
 
   /** Reads a message after a removed segment: notes passes that still exist, and segments that were removed while a pass in them was open. */
   #goesOn(fact: Fact): void {
-    const newest = this.#removed.at(-1) as Told
+    const newest = this.#removed.at(-1) as CheckedRemoval
     const key = keyOf(fact)
     const made = key && idTime(key.id)
     if (key && made !== undefined && made <= (newest.times?.last ?? newest.after) && this.#names.size < MAX_NAMES)
@@ -178,7 +185,7 @@ export class RemovalChecker {
     if (within && fact.time > within.at + SLACK_MS && !this.#open.has(within.k)) this.#open.set(within.k, fact.sequence)
   }
 
-  #unlikely({ at, stored, times, after }: Told, now: number): string | undefined {
+  #unlikely({ at, stored, times, after }: CheckedRemoval, now: number): string | undefined {
     if (stored !== undefined && at > stored + SLACK_MS)
       return `records its removal on ${day(at)}, but that record was stored earlier, on ${day(stored)}`
     if (at > now + SLACK_MS) return `records its removal on ${day(at)}, which is in the future`
@@ -188,9 +195,9 @@ export class RemovalChecker {
   }
 
   /** Checks that a segment was old enough when it was removed. The time of the announcement is the server's, and nothing was removed before it. */
-  #tooEarly({ at: said, stored = said, times, after }: Told, telling: RemovalAnnouncement | undefined): string | undefined {
+  #tooEarly({ at: said, stored = said, times, after }: CheckedRemoval, announcement: RemovalAnnouncement | undefined): string | undefined {
     if (!times) return undefined
-    const at = telling?.time ?? (said > stored + SLACK_MS ? stored : said)
+    const at = announcement?.time ?? (said > stored + SLACK_MS ? stored : said)
     const newest = after > times.last + SLACK_MS ? after : times.last
     const least = this.#retentions.least(at - SLACK_MS, at + SLACK_MS)
     const age = at - newest
@@ -200,7 +207,7 @@ export class RemovalChecker {
     return `was removed when its newest message was ${days(age)} old: ${by} ${least.days} days`
   }
 
-  #wasOpen({ k, at }: Told): string | undefined {
+  #wasOpen({ k, at }: CheckedRemoval): string | undefined {
     const sequence = this.#open.get(k)
     return sequence === undefined
       ? undefined
@@ -212,17 +219,17 @@ export class RemovalChecker {
    * are no longer known.
    */
   #wasHeld(
-    told: Told,
-    { previous, telling }: { previous: Told | undefined; telling: RemovalAnnouncement | undefined },
+    removed: CheckedRemoval,
+    { previous, announcement }: { previous: CheckedRemoval | undefined; announcement: RemovalAnnouncement | undefined },
   ): string | undefined {
-    const { k, times } = told
+    const { k, times } = removed
     if (!times || this.#names.size >= MAX_NAMES) return undefined
     const since = k === 0 ? Number.NEGATIVE_INFINITY : previous?.k === k - 1 ? previous.times?.last : undefined
     const from = since ?? times.first + SLACK_MS
     for (const one of this.#holds) {
       const { hold, key, by } = one
       const made = idTime(key.id)
-      if (made === undefined || made <= from || made > times.last || !stoodAt(one, told.at, telling)) continue
+      if (made === undefined || made <= from || made > times.last || !stoodAt(one, removed.at, announcement)) continue
       if (!this.#names.has(keyText(key)) && !this.#cameTooLate(one))
         return `was removed while ${by} held ${keyText(key)} (hold ${hold}), which began in it: none of its messages is left`
     }
@@ -240,18 +247,20 @@ function fault(k: number, what: string): RemovalFault {
   return { severity: 'fault', k, what }
 }
 
-function unlikeTold(told: RemovedSegmentEntry, { sequence, time, run }: RemovalAnnouncement): string | undefined {
-  const what = differs(told, run)
+function differenceFromEvent(removed: RemovedSegmentEntry, { sequence, time, run }: RemovalAnnouncement): string | undefined {
+  const what = differs(removed, run)
   if (what !== undefined) return `has ${what} compared with its removal event ${sequence}`
-  return told.at < time - SLACK_MS ? `records its removal on ${day(told.at)}, but removal event ${sequence} is of ${day(time)}` : undefined
+  return removed.at < time - SLACK_MS
+    ? `records its removal on ${day(removed.at)}, but removal event ${sequence} is of ${day(time)}`
+    : undefined
 }
 
 /**
  * Returns true if a hold was in force when a segment was removed. Compares the order of events in the stream; without an announcement only times,
  * with slack because clocks differ.
  */
-function stoodAt({ hold, released, since, until }: PassHold, at: number, telling: RemovalAnnouncement | undefined): boolean {
-  return telling ? hold < telling.sequence && released > telling.sequence : since + SLACK_MS <= at && until > at
+function stoodAt({ hold, released, since, until }: PassHold, at: number, announcement: RemovalAnnouncement | undefined): boolean {
+  return announcement ? hold < announcement.sequence && released > announcement.sequence : since + SLACK_MS <= at && until > at
 }
 
 function keyOf(fact: Fact): PassKey | undefined {
