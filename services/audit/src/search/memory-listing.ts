@@ -14,7 +14,7 @@ const MAX_PENDING_CHANGES = 512
 export interface MemoryListingDeps {
   projector: () => Pick<Projector, 'young' | 'old' | 'notes' | 'find'>
   rows: () => Pick<RowCache, 'get'>
-  index: () => Pick<PassIndex, 'cover'>
+  index: () => Pick<PassIndex, 'cover' | 'has'>
 }
 
 /**
@@ -73,15 +73,21 @@ export class MemoryListing {
   #refresh(text: string): void {
     const projector = this.#deps.projector()
     const young = projector.young.get(text)?.memory
-    const note = projector.notes.find(text)
     const row = this.#deps.rows().get(text)
     const memory = memoryOf(projector, text, row)
-    this.#keep(text, memory ? ofMemory(text, memory) : row ? ofRow(text, row) : note && ofNote(text, note))
+    const asked = row || memory || projector.find(text) ? undefined : this.#requested(projector, text)
+    this.#keep(text, memory ? ofMemory(text, memory) : row ? ofRow(text, row) : asked)
     const unrecorded = young ? { ...ofMemory(text, young), ...positionOf(young) } : undefined
-    const asked = note && !unrecorded && !projector.find(text) ? ofNote(text, note) : undefined
     const pending = unrecorded ?? asked
     if (pending) this.#recordless.put(pending)
     else this.#recordless.delete(text)
+  }
+
+  /** Returns the waiting request of a pass. A request that repeats a recorded pass waits too, until it is swept, but is no pass of its own. */
+  #requested(projector: Pick<Projector, 'notes'>, text: string): ListedPass | undefined {
+    const note = projector.notes.find(text)
+    const asked = note && ofNote(text, note)
+    return asked && !this.#deps.index().has(asked.key) ? asked : undefined
   }
 
   #keep(text: string, ordered: ListedPass | undefined): void {
