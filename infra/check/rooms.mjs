@@ -12,20 +12,14 @@ import { filesBelow } from './files.mjs'
 const MAX_FILES = 12
 /** Maximum number of imports to print for each direction between two folders. */
 const SHOWN = 4
-const PACKAGE = /^(schemas\/src|(?:packages|services)\/[^/]+\/src|infra\/src|test)\//
+const PACKAGE = /^(schemas\/src|(?:packages|services)\/[^/]+\/src|infra\/src|test\/simulation|test)\//
 const ENTRY = /^(?:index|main|program)\.ts$/
 /** Any relative path in quotes: an import, a re-export, or the file of a worker thread. */
 const SPECIFIER = /(['"])(\.\.?\/[^'"\n]+)\1/g
 
 /** Folders that may be larger, and packages whose folders may form cycles, with the reason. An exception that is not needed is a fault. */
-const LARGER = new Map([
-  ['test/simulation/server', 'one model of the server, in the terms of the simulation'],
-  ['test/support/builders', 'each file builds one thing that tests need'],
-  ['test/support/servers', 'each file is a kind of server'],
-])
-const CYCLIC = new Map([
-  ['test', 'the simulation is one program whose actors, plans and checks know its world; support is used by tests in any combination'],
-])
+const LARGER = new Map([['test/simulation/server', 'one model of the server, in the terms of the simulation']])
+const CYCLIC = new Map([['test/simulation', 'one program: its actors, plans and checks know the simulation that runs them']])
 
 function isTest(file) {
   return file.endsWith('.test.ts')

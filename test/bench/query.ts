@@ -3,7 +3,7 @@ import { PASSES_BUCKET, recordKey, storedRecord } from '@passover/audit'
 import { decode, encode, type Table } from '@passover/bus'
 import { makeId, makeInstance, type Question, queryAnswer, statsAnswer } from '@passover/schemas'
 import { z } from 'zod'
-import { AgentWorld } from '../support/builders/agents.js'
+import { AgentWorld } from '../support/dispatcher/agents.js'
 import { auditFixture } from '../support/fixtures/audit.js'
 import { until } from '../support/processes/until.js'
 

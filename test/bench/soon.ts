@@ -1,8 +1,8 @@
 import { DISPATCHER, PolicyStore } from '@passover/bus'
 import { agentRecord, passOverPreferences } from '@passover/schemas'
 import { byHand, checkOf, deleteConsumers, deleteStreams, untilReady } from '../support/attacks/broken-topology.js'
-import { AgentWorld } from '../support/builders/agents.js'
-import { publishPolicy } from '../support/builders/policies.js'
+import { AgentWorld } from '../support/dispatcher/agents.js'
+import { publishPolicy } from '../support/dispatcher/policies.js'
 import { until } from '../support/processes/until.js'
 import { median } from './pipelines/pipeline.js'
 

@@ -1,6 +1,6 @@
 import { keyText } from '@passover/schemas'
-import { type OpenWork, openWork } from '../support/builders/open-work.js'
-import { World } from '../support/fixtures/dispatcher.js'
+import { World } from '../support/dispatcher/dispatcher.js'
+import { type OpenWork, openWork } from '../support/dispatcher/open-work.js'
 import { startProcess, type TestProcess } from '../support/processes/processes.js'
 import { until } from '../support/processes/until.js'
 

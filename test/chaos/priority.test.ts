@@ -1,6 +1,6 @@
 import type { Agent, Pass } from '@passover/sdk'
 import { expect, test } from 'vitest'
-import { AgentWorld } from '../support/builders/agents.js'
+import { AgentWorld } from '../support/dispatcher/agents.js'
 import { until } from '../support/processes/until.js'
 
 const LOW = 240

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { type AgentRecord, agentRecord, type PassOverPreferences } from '@passover/schemas'
 import { readPromptTemplate, renderPrompt, templateFor } from '@passover/sdk/internal'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { AgentWorld } from '../support/builders/agents.js'
+import { AgentWorld } from '../support/dispatcher/agents.js'
 import { startProcess, type TestProcess } from '../support/processes/processes.js'
 import { until } from '../support/processes/until.js'
 

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { AgentWorld } from '../support/builders/agents.js'
+import { AgentWorld } from '../support/dispatcher/agents.js'
 import { startProcess, type TestProcess } from '../support/processes/processes.js'
 import { until } from '../support/processes/until.js'
 

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { WorkOutput } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { BIN, cli, Folder, isRunning, pathWithout, Spawned, until } from '../../support/fixtures/cli.js'
 
 /** What a command's pass may do and use, held by the system itself: real processes, as root and as an ordinary user. */

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import type { WorkOutput } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { BIN, cleanEnvironment, Folder, findProcess, isRunning, pathWithout, Spawned, until } from '../../support/fixtures/cli.js'
 
 /** Commands that try to break out of the sandbox of `passover work`, with real workers, as root and as an ordinary user. */

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import type { PassRow } from '@passover/schemas'
 import { type Agent, verifyWebhook } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { cli, ECHO, Folder, json, openProject, run, show, until } from '../../support/fixtures/cli.js'
 
 const hold = { hold_before_dispatch: true }

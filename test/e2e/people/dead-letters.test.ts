@@ -1,7 +1,7 @@
 import type { DeadLetter, PassKey, PassRow } from '@passover/schemas'
 import type { Agent } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { Folder, json, run, show, until } from '../../support/fixtures/cli.js'
 
 /** What `lost` is given again is worked on by somebody real, who keeps it for longer than this process may get no processor. */

@@ -2,7 +2,7 @@ import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { decode } from '@passover/bus'
 import { passAnswer } from '@passover/schemas'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { change, decideApply, keyOf, outputWith, Place } from '../../support/fixtures/apply.js'
 import { until } from '../../support/processes/until.js'
 

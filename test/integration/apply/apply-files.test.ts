@@ -7,8 +7,8 @@ import type { Applied } from '@passover/sdk'
 import { applySelected, type Faults, undoApplied } from '@passover/sdk/internal'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { clockOf, random, World } from '../../support/dispatcher/dispatcher.js'
 import { change, Place } from '../../support/fixtures/apply.js'
-import { clockOf, random, World } from '../../support/fixtures/dispatcher.js'
 
 let world: World
 let place: Place

@@ -6,8 +6,8 @@ import { type PassKey, sha256 } from '@passover/schemas'
 import type { Applied } from '@passover/sdk'
 import { applySelected, undoApplied } from '@passover/sdk/internal'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { clockOf, random, World } from '../../support/dispatcher/dispatcher.js'
 import { change, Place } from '../../support/fixtures/apply.js'
-import { clockOf, random, World } from '../../support/fixtures/dispatcher.js'
 
 /** Records under .passover/apply that somebody else brings, as a cloned repository may (decision 34). */
 let world: World

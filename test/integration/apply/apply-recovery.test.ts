@@ -1,7 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import type { PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { change, decideApply, outputWith, Place } from '../../support/fixtures/apply.js'
 import { json, run } from '../../support/fixtures/cli.js'
 import { startProcess } from '../../support/processes/processes.js'

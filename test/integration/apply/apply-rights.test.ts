@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import type { FileModificationArtifact, PassKey } from '@passover/schemas'
 import type { Applied } from '@passover/sdk'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { World } from '../../support/dispatcher/dispatcher.js'
 import { change, Place } from '../../support/fixtures/apply.js'
-import { World } from '../../support/fixtures/dispatcher.js'
 import { type Said, startProcess, type TestProcess } from '../../support/processes/processes.js'
 
 /**

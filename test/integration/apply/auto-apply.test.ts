@@ -4,9 +4,9 @@ import type { AnsweredPass, WorkArtifact } from '@passover/schemas'
 import type { Agent } from '@passover/sdk'
 import { createAgent } from '@passover/sdk/internal'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { clockOf, random } from '../../support/dispatcher/dispatcher.js'
 import { change, decideApply, Place } from '../../support/fixtures/apply.js'
-import { clockOf, random } from '../../support/fixtures/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 /** What must all hold (docs/architecture/protocol.md#release-and-apply); the last two are said by what is absent. */

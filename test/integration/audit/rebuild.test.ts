@@ -4,8 +4,8 @@ import { HEADER } from '@passover/schemas'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { fillLastSegment } from '../../support/assertions/stream.js'
-import { publishUpon } from '../../support/builders/policies.js'
 import { Story, type StoryOptions } from '../../support/builders/story.js'
+import { publishUpon } from '../../support/dispatcher/policies.js'
 import { type AuditFixture, auditFixture, replaced } from '../../support/fixtures/audit.js'
 
 const RULES = { id_window_ms: 3_600_000, names: 'unverified' as const }

@@ -4,7 +4,7 @@ import { listAnswer, type PassRow, passAnswer } from '@passover/schemas'
 import type { Agent } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { until } from '../../support/processes/until.js'
 
 /** How far a pass is for who sent it: stored, dispatched, delivered, acknowledged. */

@@ -4,10 +4,10 @@ import { startAudit } from '@passover/audit'
 import { type Delivery, DISPATCHER, type FollowOptions } from '@passover/bus'
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
+import { clockOf, World } from '../../support/dispatcher/dispatcher.js'
 import { busOn } from '../../support/fixtures/bus.js'
-import { clockOf, World } from '../../support/fixtures/dispatcher.js'
+import { countedOn, withGap } from '../../support/fixtures/gapped.js'
 import { until } from '../../support/processes/until.js'
-import { countedOn, withGap } from '../../support/servers/gapped.js'
 
 const SEGMENT = 4_096
 const MIB = 1024 * 1024

@@ -1,7 +1,7 @@
 import { decode, encode } from '@passover/bus'
 import { HEADER, type Part } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { CONTEXT, World } from '../../support/fixtures/dispatcher.js'
+import { CONTEXT, World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 test('a request that cannot be read waits for an earlier one of its id, and does not end it', async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { CONTEXT, World } from '../../support/fixtures/dispatcher.js'
+import { CONTEXT, World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 const FLOOD = 8_000

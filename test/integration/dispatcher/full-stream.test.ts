@@ -1,6 +1,6 @@
 import type { PassKey } from '@passover/schemas'
 import { expect, test } from 'vitest'
-import { CONTEXT, sequenceOf, World } from '../../support/fixtures/dispatcher.js'
+import { CONTEXT, sequenceOf, World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 const LIMIT = 8_000_000

@@ -1,6 +1,6 @@
 import type { PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { CLOCK_MS, CONTEXT, World } from '../../support/fixtures/dispatcher.js'
+import { CLOCK_MS, CONTEXT, World } from '../../support/dispatcher/dispatcher.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 const HOLD = { hold_before_dispatch: true }

@@ -3,7 +3,7 @@ import { connect } from '@nats-io/transport-node'
 import { encode, splitContext } from '@passover/bus'
 import { HEADER, type PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { CONTEXT, sequenceOf, World } from '../../support/fixtures/dispatcher.js'
+import { CONTEXT, sequenceOf, World } from '../../support/dispatcher/dispatcher.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 /** More steps than any honest journal has. */

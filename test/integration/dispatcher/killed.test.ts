@@ -8,7 +8,7 @@ import { checkStream } from '@passover/chaos'
 import { FAULT_POINTS, type FaultPoint } from '@passover/dispatcher'
 import type { PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { World } from '../../support/fixtures/dispatcher.js'
+import { World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 /** A dispatcher process that kills itself at the first passage of a fault point. */

@@ -1,8 +1,8 @@
 import { PassOverError } from '@passover/core'
 import { expect, test } from 'vitest'
 import { checkOf } from '../../support/attacks/broken-topology.js'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { CONTEXT, sequenceOf } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { CONTEXT, sequenceOf } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 const FILLER = { ...CONTEXT, files: [{ path: 'filler', content: 'x'.repeat(60_000) }] }

@@ -3,7 +3,7 @@ import { connect } from '@nats-io/transport-node'
 import { openBus } from '@passover/bus'
 import { agentRecord, PRIORITIES, type RegisterAnswer, registerAnswer } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
-import { World } from '../../support/fixtures/dispatcher.js'
+import { World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 async function registerAs(world: World, name: string, question: unknown = {}) {
@@ -172,7 +172,7 @@ describe('a dispatcher that stops', () => {
     const before = await world.nats.census()
     const bus = await openBus({ servers: world.nats.servers, identity: 'passover' })
     const { startDispatcher } = await import('@passover/dispatcher')
-    const { clockOf, random, SILENT } = await import('../../support/fixtures/dispatcher.js')
+    const { clockOf, random, SILENT } = await import('../../support/dispatcher/dispatcher.js')
     const running = await startDispatcher({ bus, clock: clockOf(bus), random, log: SILENT })
     await world.work(await world.ask())
     await running.drain()

@@ -1,7 +1,7 @@
 import { openBus } from '@passover/bus'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { sequenceOf, World } from '../../support/fixtures/dispatcher.js'
+import { sequenceOf, World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 /** The records of an agent that does not exist for one dispatcher only: its policy disables the pair. */

@@ -3,7 +3,7 @@ import { connect } from '@nats-io/transport-node'
 import { decode, encode } from '@passover/bus'
 import { HEADER } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
-import { sequenceOf, World } from '../../support/fixtures/dispatcher.js'
+import { sequenceOf, World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 /** Passes that ended, are open, are held, and a request that nobody admitted. */

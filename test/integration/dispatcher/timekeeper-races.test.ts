@@ -1,8 +1,8 @@
 import { type Bus, encode } from '@passover/bus'
 import { HEADER, keyText, type PassKey, type Step } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
-import { openWork } from '../../support/builders/open-work.js'
-import { CLOCK_MS, World } from '../../support/fixtures/dispatcher.js'
+import { CLOCK_MS, World } from '../../support/dispatcher/dispatcher.js'
+import { openWork } from '../../support/dispatcher/open-work.js'
 import { until } from '../../support/processes/until.js'
 
 const RACES = 10_000

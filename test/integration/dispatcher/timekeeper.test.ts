@@ -1,7 +1,7 @@
 import { HEADER, type PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BUSY } from '../../support/builders/busy-policy.js'
-import { CLOCK_MS, sequenceOf, World } from '../../support/fixtures/dispatcher.js'
+import { CLOCK_MS, sequenceOf, World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 /** Others use this machine too: one end may be late by seconds, but not most of several that are due at different moments, three times over. */

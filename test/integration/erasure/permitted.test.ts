@@ -5,7 +5,7 @@ import { passAnswer } from '@passover/schemas'
 import { expect, it } from 'vitest'
 import { fillTo } from '../../support/assertions/stream.js'
 import { registerAgent } from '../../support/builders/register.js'
-import { clockOf, SILENT } from '../../support/fixtures/dispatcher.js'
+import { clockOf, SILENT } from '../../support/dispatcher/dispatcher.js'
 import { Erasable, MARKER, told } from '../../support/fixtures/erasure.js'
 import { PERMITTED_MODES } from '../../support/servers/isolated.js'
 

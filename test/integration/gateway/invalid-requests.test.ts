@@ -6,7 +6,7 @@ import { startGateway } from '@passover/gateway'
 import { HEADER } from '@passover/schemas'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { clockOf } from '../../support/fixtures/dispatcher.js'
+import { clockOf } from '../../support/dispatcher/dispatcher.js'
 import { GatewayWorld, TEST_TOKENS } from '../../support/fixtures/gateway.js'
 import { until } from '../../support/processes/until.js'
 

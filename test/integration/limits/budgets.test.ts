@@ -1,8 +1,8 @@
 import { type BudgetLedger, budgetLedger, keyText, type PassKey } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import { checkOf, deleteStreams } from '../../support/attacks/broken-topology.js'
-import { decided } from '../../support/builders/decided.js'
-import { type Ask, CONTEXT, sequenceOf, World } from '../../support/fixtures/dispatcher.js'
+import { decided } from '../../support/dispatcher/decided.js'
+import { type Ask, CONTEXT, sequenceOf, World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 async function proofOf(world: World, key: PassKey) {

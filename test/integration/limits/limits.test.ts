@@ -1,9 +1,9 @@
 import type { PassOverPreferences } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
 import { BUSY } from '../../support/builders/busy-policy.js'
-import { decided } from '../../support/builders/decided.js'
-import { type Ask, World } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { decided } from '../../support/dispatcher/decided.js'
+import { type Ask, World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 const policy = (document: PassOverPreferences) => ({ policy: { version: 0, document } })

@@ -3,8 +3,8 @@ import type { PassKey, WorkArtifact } from '@passover/schemas'
 import type { Handler } from '@passover/sdk'
 import { createAgent } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { clockOf, random } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { clockOf, random } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 /** What a pass itself says about its return: output_schema and rights, judged at the worker, at the originator and by the audit. */

@@ -1,7 +1,7 @@
 import { processMetrics, serveHealth } from '@passover/bus'
 import { dispatcherMetrics } from '@passover/dispatcher'
 import { expect, test } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 
 test('a process tells its numbers beside its health, by state and code, and a pass that goes on after its end counts once', async () => {
   await using made = await AgentWorld.start()

@@ -6,7 +6,7 @@ import { type Context, type ContextManager, context, ROOT_CONTEXT, trace } from 
 import { BasicTracerProvider, InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { HEADER, type PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { change, keyOf, outputWith, Place } from '../../support/fixtures/apply.js'
 import { until } from '../../support/processes/until.js'
 

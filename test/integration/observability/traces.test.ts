@@ -1,7 +1,7 @@
 import { HEADER, type PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type ReceivedSpan, SpanReceiver } from '../../support/assertions/spans.js'
-import { Installation, type OriginatorProcess } from '../../support/processes/installation.js'
+import { Installation, type OriginatorProcess } from '../../support/dispatcher/installation.js'
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const CALLER = 'b7ad6b7169203331'

@@ -1,6 +1,6 @@
 import type { WorkContext } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 
 /** What policy lets through of a context: what is dropped is not in the work message, and the handler never gets it. */
 

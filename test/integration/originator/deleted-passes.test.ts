@@ -2,8 +2,8 @@ import { SEGMENT_SIZE } from '@passover/archive'
 import { deletePass } from '@passover/audit'
 import { createAgent } from '@passover/sdk/internal'
 import { describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { clockOf, random } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { clockOf, random } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 /** Within it the pass is asked for and admitted, on a machine that others use too. */

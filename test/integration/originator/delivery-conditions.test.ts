@@ -2,8 +2,8 @@ import { type Bus, encode } from '@passover/bus'
 import { type AnsweredPass, HEADER, type PassKey, sha256 } from '@passover/schemas'
 import type { Agent, PassOverOptions } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { sequenceOf } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { sequenceOf } from '../../support/dispatcher/dispatcher.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 /** The conditions under which a return is delivered by itself, each by itself, on a real server. */

@@ -4,7 +4,7 @@ import { connect } from '@nats-io/transport-node'
 import { encode } from '@passover/bus'
 import { HEADER, sha256 } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { durable, listener, shownPass, untilSend } from '../../support/fixtures/delivery.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 

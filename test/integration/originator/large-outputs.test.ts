@@ -4,7 +4,7 @@ import { findPass, readResult } from '@passover/operator'
 import type { WorkArtifact } from '@passover/schemas'
 import type { Agent } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { until } from '../../support/processes/until.js'
 
 const RULES = { id_window_ms: 3_600_000 }

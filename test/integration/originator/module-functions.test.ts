@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { connect, disconnect, onPass, passOver, passOverWithRetry, returnFromPassOver } from '@passover/sdk'
 import { findProjectServer, ownFolder, writeServerFile } from '@passover/sdk/internal/project'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 
 let world: AgentWorld
 beforeAll(async () => {

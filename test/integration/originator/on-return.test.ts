@@ -1,6 +1,6 @@
 import type { Agent, ReturnedPass } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { until } from '../../support/processes/until.js'
 
 /** Notifications in the SDK: each return that policy wants told, whether or not somebody awaits it. */

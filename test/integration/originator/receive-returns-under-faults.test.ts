@@ -3,8 +3,8 @@ import { type Bus, openBus, type ReceivedReturn } from '@passover/bus'
 import type { Pass } from '@passover/sdk'
 import { createAgent } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { clockOf } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { clockOf } from '../../support/dispatcher/dispatcher.js'
 
 /** Live hearing in trouble: missed messages, a restarted server (nats.node#590), many replicas. */
 let all: AgentWorld

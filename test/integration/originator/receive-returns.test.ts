@@ -3,7 +3,7 @@ import { HEADER, type PassKey } from '@passover/schemas'
 import type { Pass } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { storedForPasses } from '../../support/assertions/stream.js'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { staysTrue, until, within } from '../../support/processes/until.js'
 import { proxyTo } from '../../support/servers/proxy.js'
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { SEGMENT_SIZE } from '@passover/archive'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { fillTo } from '../../support/assertions/stream.js'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 let world: AgentWorld

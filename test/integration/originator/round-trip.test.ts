@@ -3,8 +3,8 @@ import { passAnswer, type WorkOutput } from '@passover/schemas'
 import { PassOverError } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { storedForPasses } from '../../support/assertions/stream.js'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { CLOCK_MS } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { CLOCK_MS } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 let world: AgentWorld

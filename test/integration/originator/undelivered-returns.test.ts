@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { listAnswer } from '@passover/schemas'
 import type { Handler } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { CLOCK_MS } from '../../support/dispatcher/dispatcher.js'
 import { durable, listener, shownPass, untilSend } from '../../support/fixtures/delivery.js'
-import { CLOCK_MS } from '../../support/fixtures/dispatcher.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 /** A return that its originator, who asked for delivery, did not acknowledge in time: E022 is recorded, and it is still to be had. */

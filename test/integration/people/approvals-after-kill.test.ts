@@ -3,9 +3,9 @@ import { encode, openBus } from '@passover/bus'
 import { HEADER, inboxAnswer, type PassKey, passAnswer, sha256, type WorkOutput } from '@passover/schemas'
 import { createAgent } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { clockOf, random, sequenceOf } from '../../support/dispatcher/dispatcher.js'
+import { Installation, runsOf } from '../../support/dispatcher/installation.js'
 import { change, decideApply, Place } from '../../support/fixtures/apply.js'
-import { clockOf, random, sequenceOf } from '../../support/fixtures/dispatcher.js'
-import { Installation, runsOf } from '../../support/processes/installation.js'
 import { until } from '../../support/processes/until.js'
 
 /** Approvals outlive everything: what waits is in the stream, and so is who said yes to it. */

@@ -1,8 +1,8 @@
 import { type Bus, encode } from '@passover/bus'
 import { type DeadLetter, type DeadLetterAnswer, type DeadLetterDetail, HEADER, type PassKey } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { sequenceOf, type World } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { sequenceOf, type World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 const POLICY = { version: 1, document: { defaults: { max_attempts: 1, lease_ms: 300, timeout_ms: 120_000 } } }

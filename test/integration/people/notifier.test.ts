@@ -7,8 +7,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, type 
 import { answers, firstAnswers, Receiver } from '../../support/assertions/http-receiver.js'
 import { byHand, checkOf, deleteConsumers, untilReady } from '../../support/attacks/broken-topology.js'
 import { Story, type StoryOptions } from '../../support/builders/story.js'
+import { SILENT } from '../../support/dispatcher/dispatcher.js'
 import { type AuditFixture, auditFixture, clockOf } from '../../support/fixtures/audit.js'
-import { SILENT } from '../../support/fixtures/dispatcher.js'
 import { startProcess } from '../../support/processes/processes.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 

@@ -2,8 +2,8 @@ import { connect } from '@nats-io/transport-node'
 import { startDispatcher } from '@passover/dispatcher'
 import { passAnswer } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
+import { random, SILENT } from '../../support/dispatcher/dispatcher.js'
 import { auditFixture, clockOf } from '../../support/fixtures/audit.js'
-import { random, SILENT } from '../../support/fixtures/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 const POISON = 25

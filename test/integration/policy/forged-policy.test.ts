@@ -1,8 +1,8 @@
 import { encode } from '@passover/bus'
 import { type PassOverPreferences, type PolicyVersion, policyDigest } from '@passover/schemas'
 import { expect, test } from 'vitest'
-import { publishPolicy, storeOf } from '../../support/builders/policies.js'
-import { World } from '../../support/fixtures/dispatcher.js'
+import { World } from '../../support/dispatcher/dispatcher.js'
+import { publishPolicy, storeOf } from '../../support/dispatcher/policies.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 const GOOD: PassOverPreferences = { defaults: { timeout_ms: 11_000 } }

@@ -3,7 +3,7 @@ import { encode, PolicyStore, type Principal } from '@passover/bus'
 import { startDispatcher } from '@passover/dispatcher'
 import { passOverPreferences, policyDigest } from '@passover/schemas'
 import { expect, test } from 'vitest'
-import { clockOf, SILENT } from '../../support/fixtures/dispatcher.js'
+import { clockOf, SILENT } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 import { PERMITTED_MODES } from '../../support/servers/isolated.js'
 

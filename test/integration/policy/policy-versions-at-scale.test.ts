@@ -2,9 +2,9 @@ import { PolicyStore } from '@passover/bus'
 import { resolvePolicy } from '@passover/core'
 import { agentRecord, type PassOverPreferences } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
-import { acknowledgedOf, admittedPasses, peopleOf, publishPolicy, publishUpon, storeOf } from '../../support/builders/policies.js'
-import { World } from '../../support/fixtures/dispatcher.js'
-import { Installation } from '../../support/processes/installation.js'
+import { World } from '../../support/dispatcher/dispatcher.js'
+import { Installation } from '../../support/dispatcher/installation.js'
+import { acknowledgedOf, admittedPasses, peopleOf, publishPolicy, publishUpon, storeOf } from '../../support/dispatcher/policies.js'
 import { until } from '../../support/processes/until.js'
 
 /** More of both makes a measurement of it: PASSOVER_IN_FLIGHT=256 PASSOVER_PER_VERSION=2000. */

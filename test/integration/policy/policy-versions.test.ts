@@ -3,8 +3,8 @@ import { connect } from '@nats-io/transport-node'
 import { encode } from '@passover/bus'
 import { HEADER, type PassKey, type PassOverPreferences, type PolicyVersion, policyDigest, type WorkControl } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
-import { admittedPasses, publishPolicy, storeOf } from '../../support/builders/policies.js'
-import { World } from '../../support/fixtures/dispatcher.js'
+import { World } from '../../support/dispatcher/dispatcher.js'
+import { admittedPasses, publishPolicy, storeOf } from '../../support/dispatcher/policies.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 /** Three times the promise of 5 s: others use this machine too. What does not follow at all never does. */

@@ -1,6 +1,6 @@
 import type { ParentProof, PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Installation, type OriginatorProcess, runsOf } from '../../support/processes/installation.js'
+import { Installation, type OriginatorProcess, runsOf } from '../../support/dispatcher/installation.js'
 import type { TestProcess } from '../../support/processes/processes.js'
 import { until } from '../../support/processes/until.js'
 

@@ -1,6 +1,6 @@
 import { presenceRecord } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Installation, type OriginatorProcess, runsOf } from '../../support/processes/installation.js'
+import { Installation, type OriginatorProcess, runsOf } from '../../support/dispatcher/installation.js'
 import { until } from '../../support/processes/until.js'
 
 const BOUND_MS = 60_000

@@ -3,8 +3,8 @@ import { encode } from '@passover/bus'
 import { HEADER, type PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { minimalOutput } from '../../support/builders/examples.js'
-import { sequenceOf } from '../../support/fixtures/dispatcher.js'
-import { Installation, type OriginatorProcess, runsOf } from '../../support/processes/installation.js'
+import { sequenceOf } from '../../support/dispatcher/dispatcher.js'
+import { Installation, type OriginatorProcess, runsOf } from '../../support/dispatcher/installation.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 /** What a dishonest agent may try against others who are processes of their own; no permissions are enforced here. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { FAULT_POINTS } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Installation, runsOf } from '../../support/processes/installation.js'
+import { Installation, runsOf } from '../../support/dispatcher/installation.js'
 import type { TestProcess } from '../../support/processes/processes.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 import { proxyTo } from '../../support/servers/proxy.js'

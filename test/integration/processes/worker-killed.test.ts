@@ -2,7 +2,7 @@ import { deletePass } from '@passover/audit'
 import type { PassKey } from '@passover/schemas'
 import { FAULT_POINTS } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Installation, LEASE_MS, type OriginatorProcess, runsOf } from '../../support/processes/installation.js'
+import { Installation, LEASE_MS, type OriginatorProcess, runsOf } from '../../support/dispatcher/installation.js'
 import type { TestProcess } from '../../support/processes/processes.js'
 import { until } from '../../support/processes/until.js'
 

@@ -1,7 +1,7 @@
 import type { PassKey } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { CLOCK_MS } from '../../support/fixtures/dispatcher.js'
-import { Installation, LEASE_MS, type OriginatorProcess, runsOf, wrongClock } from '../../support/processes/installation.js'
+import { CLOCK_MS } from '../../support/dispatcher/dispatcher.js'
+import { Installation, LEASE_MS, type OriginatorProcess, runsOf, wrongClock } from '../../support/dispatcher/installation.js'
 import type { TestProcess } from '../../support/processes/processes.js'
 
 const FIVE_MINUTES = 300_000

@@ -12,8 +12,8 @@ import {
   type WorkOutput,
 } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
 import { artifacts as PUT } from '../../support/builders/examples.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { decideApply, outputWith, Place } from '../../support/fixtures/apply.js'
 import { until } from '../../support/processes/until.js'
 

@@ -1,7 +1,7 @@
 import { keyText, type PassKey, type Step } from '@passover/schemas'
 import type { Agent, Pass, PassHandle } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { until } from '../../support/processes/until.js'
 
 /** Three levels: one root, so many below it, and below each of those so many again. */

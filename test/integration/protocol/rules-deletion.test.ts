@@ -1,7 +1,7 @@
 import { deletionOrder } from '@passover/audit'
 import type { PassKey, Step } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { sequenceOf, World } from '../../support/fixtures/dispatcher.js'
+import { sequenceOf, World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 /**

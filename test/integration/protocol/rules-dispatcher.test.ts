@@ -2,7 +2,7 @@ import { encode } from '@passover/bus'
 import type { FaultPoint } from '@passover/dispatcher'
 import { HEADER, type ParentProof, type PassKey } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
-import { sequenceOf, World } from '../../support/fixtures/dispatcher.js'
+import { sequenceOf, World } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 /** Rules 3, 5 and 7 of docs/architecture/invariants.md#rules where the dispatcher keeps them. Each test names the line without which it fails (tried by hand). */

@@ -3,9 +3,9 @@ import { encode } from '@passover/bus'
 import { HEADER, type PassKey } from '@passover/schemas'
 import type { PassHandle } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
 import { minimalOutput } from '../../support/builders/examples.js'
-import { sequenceOf } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { sequenceOf } from '../../support/dispatcher/dispatcher.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 /** Rule 6 of docs/architecture/invariants.md#rules where originators read returns. Each test names the line without which it fails (tried by hand). */

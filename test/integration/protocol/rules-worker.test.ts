@@ -6,8 +6,8 @@ import { HEADER, type PassKey, PRIORITIES, WIRE_VERSION } from '@passover/schema
 import type { Pass, WorkerEvent } from '@passover/sdk'
 import { createAgent, type Faults } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { clockOf, random, sequenceOf } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { clockOf, random, sequenceOf } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 /**

@@ -4,7 +4,7 @@ import { encode } from '@passover/bus'
 import { collectEvidence } from '@passover/cli'
 import { HEADER, keyText, passAnswer } from '@passover/schemas'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type PermittedAgents, permittedAgents } from '../../support/servers/permitted-agents.js'
+import { type PermittedAgents, permittedAgents } from '../../support/dispatcher/permitted-agents.js'
 
 const MIB = 1024 ** 2
 const FLOOD = 40

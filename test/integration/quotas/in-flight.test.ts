@@ -5,9 +5,9 @@ import { CONTENT_TYPE, PartError } from '@passover/bus'
 import { timeAnswer } from '@passover/schemas'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { ByteLimiter } from '../../../packages/bus/src/stores/byte-limiter.js'
+import { type PermittedAgents, permittedAgents } from '../../support/dispatcher/permitted-agents.js'
 import { GatewayWorld } from '../../support/fixtures/gateway.js'
 import { until } from '../../support/processes/until.js'
-import { type PermittedAgents, permittedAgents } from '../../support/servers/permitted-agents.js'
 
 let world: PermittedAgents<'alice' | 'scout'>
 beforeAll(async () => {

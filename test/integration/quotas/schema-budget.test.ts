@@ -6,7 +6,7 @@ import type { PassRow } from '@passover/schemas'
 import { createAgent } from '@passover/sdk/internal'
 import { outputSchemas } from '@passover/validation'
 import { expect, it } from 'vitest'
-import { clockOf, random, SILENT } from '../../support/fixtures/dispatcher.js'
+import { clockOf, random, SILENT } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 import { natsFixture } from '../../support/servers/nats.js'
 

@@ -7,12 +7,12 @@ import { PassOverError } from '@passover/core'
 import { agentRecord } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { registerAgent } from '../../support/builders/register.js'
+import { CONTEXT, World } from '../../support/dispatcher/dispatcher.js'
+import { type PermittedAgents, permittedAgents } from '../../support/dispatcher/permitted-agents.js'
 import { busOn } from '../../support/fixtures/bus.js'
-import { CONTEXT, World } from '../../support/fixtures/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 import { natsFixture } from '../../support/servers/nats.js'
 import type { Probe } from '../../support/servers/permitted.js'
-import { type PermittedAgents, permittedAgents } from '../../support/servers/permitted-agents.js'
 
 const MIB = 1024 ** 2
 const CHUNK = randomBytes(900_000)

@@ -1,6 +1,6 @@
 import { PassOverError } from '@passover/core'
 import { expect, test } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { until } from '../../support/processes/until.js'
 
 /** Less than a segment of these passes takes: nothing of it could be archived before the stream is full. */

@@ -2,7 +2,7 @@ import { PolicyStore } from '@passover/bus'
 import { agentRecord, passOverPreferences } from '@passover/schemas'
 import { describe, expect, test } from 'vitest'
 import { checkOf, deleteConsumers, deleteStreams, type Healthy, untilReady } from '../../support/attacks/broken-topology.js'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { until } from '../../support/processes/until.js'
 
 /** Everybody of an installation, and a pass to see that it works. */

@@ -14,10 +14,10 @@ import { verifyLive } from '../../../packages/cli/src/verify/verify-live.js'
 import { Receiver } from '../../support/assertions/http-receiver.js'
 import { type Bounce, bounceBy, MSGPACK, newestOf, ownPlace, violationOf } from '../../support/attacks/bounces.js'
 import { registerAgent } from '../../support/builders/register.js'
-import { clockOf, SILENT } from '../../support/fixtures/dispatcher.js'
+import { clockOf, SILENT } from '../../support/dispatcher/dispatcher.js'
+import { type PermittedAgents, permittedAgents } from '../../support/dispatcher/permitted-agents.js'
 import { until } from '../../support/processes/until.js'
 import type { Probe } from '../../support/servers/permitted.js'
-import { type PermittedAgents, permittedAgents } from '../../support/servers/permitted-agents.js'
 
 /** What an agent has the server write into buckets, about dead letters and for the notifier, on a server with permissions in one account. */
 const RULES = { id_window_ms: 3_600_000 }

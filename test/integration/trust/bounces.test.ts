@@ -6,9 +6,9 @@ import { checkTrust } from '../../../packages/cli/src/doctor/stores.js'
 import { verifyLive } from '../../../packages/cli/src/verify/verify-live.js'
 import { type Bounce, bounceBy, MSGPACK, newestOf, ownPlace, violationOf } from '../../support/attacks/bounces.js'
 import { registerAgent } from '../../support/builders/register.js'
+import { type PermittedAgents, permittedAgents } from '../../support/dispatcher/permitted-agents.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 import type { Probe } from '../../support/servers/permitted.js'
-import { type PermittedAgents, permittedAgents } from '../../support/servers/permitted-agents.js'
 
 /**
  * An agent has the server publish for it, on a server with permissions in one account: it stores bytes and headers in its parts bucket, and

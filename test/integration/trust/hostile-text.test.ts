@@ -8,7 +8,7 @@ import { WorkError } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { shapeFault } from '../../../packages/cli/src/render/json-schemas.js'
 import { COLUMNS, faults, faultsAtTerminal, HOSTILE, LINE, RAW } from '../../support/attacks/hostile-text.js'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { runInProcess } from '../../support/processes/in-process.js'
 import { until } from '../../support/processes/until.js'
 

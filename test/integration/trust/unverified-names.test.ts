@@ -5,10 +5,10 @@ import { type Bus, openBus } from '@passover/bus'
 import { publishCustodyEvent } from '@passover/operator'
 import type { Agent } from '@passover/sdk'
 import { describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { permittedAgents } from '../../support/dispatcher/permitted-agents.js'
 import { runInProcess } from '../../support/processes/in-process.js'
 import { until } from '../../support/processes/until.js'
-import { permittedAgents } from '../../support/servers/permitted-agents.js'
 
 interface Installed extends AsyncDisposable {
   url: string

@@ -7,8 +7,8 @@ import { findPass } from '@passover/operator'
 import { HEADER, passOverPreferences } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { randomOf } from '../../support/attacks/tampered-archive.js'
-import { AgentWorld } from '../../support/builders/agents.js'
 import { registerAgent } from '../../support/builders/register.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { until } from '../../support/processes/until.js'
 
 const RULES = { id_window_ms: 3_600_000 }

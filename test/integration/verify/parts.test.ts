@@ -9,8 +9,8 @@ import { type Bus, encode, openBus, PolicyStore } from '@passover/bus'
 import { collectEvidence, openEvidence, sealEvidence, verifyArchive, verifyLive } from '@passover/cli'
 import { policyDigest } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { publishUpon } from '../../support/builders/policies.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { publishUpon } from '../../support/dispatcher/policies.js'
 import { until } from '../../support/processes/until.js'
 
 const RULES = { id_window_ms: 3_600_000 }

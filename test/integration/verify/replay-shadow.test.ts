@@ -8,9 +8,9 @@ import { startDispatcher } from '@passover/dispatcher'
 import { findPass } from '@passover/operator'
 import { createAgent } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
 import { registerAgent } from '../../support/builders/register.js'
-import { clockOf, random, SILENT } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { clockOf, random, SILENT } from '../../support/dispatcher/dispatcher.js'
 
 const PREFIX = 'shadow'
 /** What an installation writes of itself, whoever asks for anything. */

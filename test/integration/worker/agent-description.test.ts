@@ -3,7 +3,7 @@ import { openBus } from '@passover/bus'
 import { agentRecord } from '@passover/schemas'
 import { createAgent } from '@passover/sdk/internal'
 import { expect, test } from 'vitest'
-import { clockOf, World } from '../../support/fixtures/dispatcher.js'
+import { clockOf, World } from '../../support/dispatcher/dispatcher.js'
 
 test('what connect and onPass say of a subagent is in the registry; onPass wins; what is none is E005', async () => {
   await using world = await World.start()

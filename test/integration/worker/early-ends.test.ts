@@ -2,8 +2,8 @@ import { encode } from '@passover/bus'
 import { type AgentPairOverride, HEADER, type PassKey } from '@passover/schemas'
 import type { FaultPoint, Faults } from '@passover/sdk/internal'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { sequenceOf } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { sequenceOf } from '../../support/dispatcher/dispatcher.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 let world: AgentWorld

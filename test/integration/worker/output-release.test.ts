@@ -1,8 +1,8 @@
 import { type Bus, encode } from '@passover/bus'
 import { HEADER, type PassKey, sha256 } from '@passover/schemas'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { sequenceOf } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { sequenceOf } from '../../support/dispatcher/dispatcher.js'
 import { staysTrue, until } from '../../support/processes/until.js'
 
 let world: AgentWorld

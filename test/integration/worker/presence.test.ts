@@ -5,8 +5,8 @@ import { readPresence } from '@passover/operator'
 import { PRESENCE_MAX_AGE_MS, PRESENCE_MAX_BYTES, PRESENCE_PLACES, type PresenceRecord, presenceRecord } from '@passover/schemas'
 import type { WorkerEvent } from '@passover/sdk'
 import { describe, expect, test } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { Installation } from '../../support/processes/installation.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { Installation } from '../../support/dispatcher/installation.js'
 import { until } from '../../support/processes/until.js'
 
 /** Half of what installations have, so that the test waits less: a worker says every 5 s that it is up, and may be late by as much. */

@@ -3,8 +3,8 @@ import { agentRecord } from '@passover/schemas'
 import type { WorkerEvent } from '@passover/sdk'
 import { createAgent } from '@passover/sdk/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
-import { clockOf, random } from '../../support/fixtures/dispatcher.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
+import { clockOf, random } from '../../support/dispatcher/dispatcher.js'
 import { until } from '../../support/processes/until.js'
 
 let world: AgentWorld

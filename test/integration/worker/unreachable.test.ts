@@ -1,6 +1,6 @@
 import { connect, type WorkerEvent } from '@passover/sdk'
 import { describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { until } from '../../support/processes/until.js'
 import { proxyTo } from '../../support/servers/proxy.js'
 

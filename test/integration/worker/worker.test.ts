@@ -1,6 +1,6 @@
 import { WorkError } from '@passover/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { AgentWorld } from '../../support/builders/agents.js'
+import { AgentWorld } from '../../support/dispatcher/agents.js'
 import { until, within } from '../../support/processes/until.js'
 
 let world: AgentWorld

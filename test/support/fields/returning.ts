@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { openBus } from '@passover/bus'
 import type { HandlerResult } from '@passover/schemas'
 import { createAgent } from '@passover/sdk/internal'
-import { clockOf } from '../fixtures/dispatcher.js'
+import { clockOf } from '../dispatcher/dispatcher.js'
 import { until } from '../processes/until.js'
 import { type Bench, outcomeOf, type Row } from './row.js'
 

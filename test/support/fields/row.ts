@@ -1,7 +1,7 @@
 import type { PolicyFieldName } from '@passover/core'
 import type { AgentPairPreference, PassKey, PassOverPreferences, SubagentPreference, WorkOutput } from '@passover/schemas'
 import { type Agent, type Handler, PassOverError, type PassOverOptions } from '@passover/sdk'
-import { AgentWorld } from '../builders/agents.js'
+import { AgentWorld } from '../dispatcher/agents.js'
 
 /** What a policy says of one subagent and of the pair alice → it; `defaults` for all (such a row has a server of its own). */
 export interface Said {

@@ -1,7 +1,7 @@
 import { type AuditSettings, startAudit } from '@passover/audit'
 import { type Bus, nodeRandom, openBus, serverClock } from '@passover/bus'
+import { SILENT } from '../dispatcher/dispatcher.js'
 import { replaced } from '../fixtures/audit.js'
-import { SILENT } from '../fixtures/dispatcher.js'
 import { optionsOf } from './load/load-role.js'
 import { dieHere, say } from './role.js'
 

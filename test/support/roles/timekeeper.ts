@@ -1,6 +1,6 @@
 import { nodeRandom, openBus, serverClock } from '@passover/bus'
 import { startDispatcher } from '@passover/dispatcher'
-import { SILENT } from '../fixtures/dispatcher.js'
+import { SILENT } from '../dispatcher/dispatcher.js'
 import { optionsOf, pause, say } from './load/load-role.js'
 
 /** A dispatcher that only keeps time. It says how long after its process began it knew as many open passes as it was told of. */

@@ -1,6 +1,6 @@
 import type { PassError, PassKey } from '@passover/schemas'
-import type { World } from '../fixtures/dispatcher.js'
 import { until } from '../processes/until.js'
+import type { World } from './dispatcher.js'
 
 /** Waits until a dispatcher has decided about each: which are open, and with what the others ended. */
 export async function decided(world: World, keys: readonly PassKey[]): Promise<{ open: PassKey[]; errors: (PassError | undefined)[] }> {

@@ -5,8 +5,8 @@ import type { Judgement } from '@passover/chaos'
 import { checkStream } from '@passover/chaos'
 import type { PassKey, PassOverPreferences } from '@passover/schemas'
 import type { PassOverOptions } from '@passover/sdk'
-import { World } from '../fixtures/dispatcher.js'
-import { type Said, startProcess, type TestProcess } from './processes.js'
+import { type Said, startProcess, type TestProcess } from '../processes/processes.js'
+import { World } from './dispatcher.js'
 
 const ROLES = new URL('../../dist/support/roles/', import.meta.url)
 const SHIFTED_CLOCK = new URL('../../dist/support/processes/shifted-clock.js', import.meta.url)

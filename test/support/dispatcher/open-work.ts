@@ -1,6 +1,6 @@
 import { encode } from '@passover/bus'
 import { HEADER, type PassKey } from '@passover/schemas'
-import { sequenceOf, type World } from '../fixtures/dispatcher.js'
+import { sequenceOf, type World } from './dispatcher.js'
 
 export interface OpenWork {
   key: PassKey

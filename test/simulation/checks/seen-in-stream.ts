@@ -1,7 +1,7 @@
 import type { Bus } from '@passover/bus'
-import { type Book, emptyBook, enter, impossible, isHalf, stepIn } from '../../simulation/checks/pass-book.js'
-import { statusesOf } from '../../simulation/checks/record-reading.js'
-import type { Seen } from './answers-check.js'
+import type { Seen } from '../../support/assertions/answers-check.js'
+import { type Book, emptyBook, enter, impossible, isHalf, stepIn } from './pass-book.js'
+import { statusesOf } from './record-reading.js'
 
 const WINDOW_MS = 3_600_000
 

@@ -3,7 +3,7 @@ import { connect } from '@nats-io/transport-node'
 import { decode, openBus, PolicyStore } from '@passover/bus'
 import { openControl } from '@passover/core'
 import type { ControlFrame, PassOverPreferences, PolicyVersion, WorkControl } from '@passover/schemas'
-import type { World } from '../fixtures/dispatcher.js'
+import type { World } from './dispatcher.js'
 
 /** The store as an onlooker has it. */
 export function storeOf(world: World): Promise<PolicyStore> {

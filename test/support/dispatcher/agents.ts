@@ -6,7 +6,7 @@ import type { Agent } from '@passover/sdk'
 import { createAgent, type Faults } from '@passover/sdk/internal'
 import { openTracing } from '@passover/tracing'
 import { outputSchemas } from '@passover/validation'
-import { clockOf, SILENT, World } from '../fixtures/dispatcher.js'
+import { clockOf, SILENT, World } from './dispatcher.js'
 
 export interface AgentWorldOptions {
   dispatchers?: DispatcherSettings[]

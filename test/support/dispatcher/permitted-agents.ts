@@ -5,9 +5,9 @@ import type { ServerSettings } from '@passover/nats-server'
 import type { Agent } from '@passover/sdk'
 import { createAgent } from '@passover/sdk/internal'
 import { registerAgent } from '../builders/register.js'
-import { clockOf, random, SILENT } from '../fixtures/dispatcher.js'
 import { until } from '../processes/until.js'
-import { type PermittedFixture, type Probe, permittedFixture } from './permitted.js'
+import { type PermittedFixture, type Probe, permittedFixture } from '../servers/permitted.js'
+import { clockOf, random, SILENT } from './dispatcher.js'
 
 const PERSON = 'maria'
 
