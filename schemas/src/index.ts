@@ -127,6 +127,8 @@ export {
   keyText,
   makeId,
   makeInstance,
+  NOBODY,
+  newAgentName,
   type PassKey,
   PRIORITIES,
   type Priority,

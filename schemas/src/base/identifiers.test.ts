@@ -7,6 +7,7 @@ import {
   keyText,
   makeId,
   makeInstance,
+  newAgentName,
   parseKey,
   passId,
   passKey,
@@ -118,6 +119,12 @@ describe('ids given by others', () => {
 
   it.each([undefined, null, 123456789, {}, []])('%j is no id', (id) => {
     expect(passId.safeParse(id).success).toBe(false)
+  })
+
+  it('nobody is the name of no new agent, and still read', () => {
+    expect(newAgentName.safeParse('nobody').error?.issues[0]?.message).toBe('"nobody" is reserved')
+    expect([newAgentName.safeParse('somebody').success, agentName.safeParse('nobody').success]).toEqual([true, true])
+    expect(newAgentName.safeParse('passover').success).toBe(false)
   })
 
   it('says why', () => {

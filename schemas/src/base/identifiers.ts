@@ -4,6 +4,9 @@ import { z } from 'zod'
 /** The name that the system itself signs with. Agents and persons cannot have it. */
 export const SYSTEM = 'passover'
 
+/** Originator and subagent of a request whose subject names none. No agent can have the name: it would receive the answers to such requests. */
+export const NOBODY = 'nobody'
+
 /** The priorities of a pass, most urgent first. A subagent has one queue of work for each. */
 export const PRIORITIES = ['high', 'medium', 'low'] as const
 export type Priority = (typeof PRIORITIES)[number]
@@ -27,6 +30,9 @@ export const agentName = z
     error: ({ input }) =>
       input === SYSTEM ? `"${SYSTEM}" is reserved` : 'a name has 1 to 64 characters of A-Z a-z 0-9 _ - and starts with a letter or digit',
   })
+
+/** The name of an agent that is being registered or given credentials. Wider `agentName` still reads what is stored under `nobody`. */
+export const newAgentName = agentName.refine((name) => name !== NOBODY, `"${NOBODY}" is reserved`)
 
 const PASS_ID = /^(?!bad-)[A-Za-z0-9_-]{9,64}$/
 

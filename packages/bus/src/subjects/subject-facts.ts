@@ -1,5 +1,5 @@
 import type { ErrorCode, EventKind, Fact, PassKey, Step, StepKind } from '@passover/schemas'
-import { ERROR_CODES, HEADER, parseKey, SYSTEM, soundTraceparent } from '@passover/schemas'
+import { ERROR_CODES, HEADER, NOBODY, parseKey, SYSTEM, soundTraceparent } from '@passover/schemas'
 import { firstHeaders } from '../wire/headers.js'
 import { distrust } from '../wire/message-origin.js'
 import type { Guard, StoredMessage } from '../wire/messages.js'
@@ -133,8 +133,9 @@ function trustedFact(parsed: ParsedSubject, stored: StoredMessage, prefix: strin
         subagent: parsed.subagent,
         sequence,
         time,
-        id: short(headers.get(HEADER.id)),
-        timeout_ms: positive(headers.get(HEADER.timeout)),
+        ...(parsed.originator === NOBODY
+          ? { untrusted: 'its subject does not name an originator and a subagent' }
+          : { id: short(headers.get(HEADER.id)), timeout_ms: positive(headers.get(HEADER.timeout)) }),
       }
     case 'decision': {
       const verdict = headers.get(HEADER.verdict)

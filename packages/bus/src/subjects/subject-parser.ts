@@ -1,4 +1,4 @@
-import { EVENT_KINDS, type EventKind, STEP_KINDS, type StepKind } from '@passover/schemas'
+import { EVENT_KINDS, type EventKind, NOBODY, STEP_KINDS, type StepKind } from '@passover/schemas'
 import type { ParsedSubject } from './subject-facts.js'
 
 /** Token formats that correct publishers use. */
@@ -43,12 +43,16 @@ function parseStep(subject: string, step: StepKind, a: number): ParsedSubject {
   return NAME.test(key.originator) && NAME.test(key.subagent) && ID.test(key.id) && by !== '' ? { kind: 'step', step, key, by } : UNKNOWN
 }
 
+/** A request whose subject has two tokens, but not two names: it must be answered and archived like any other. */
+const NAMELESS: ParsedSubject = { kind: 'request', subagent: NOBODY, originator: NOBODY }
+
 /** Slices for the same reason: nearly all other stored messages are requests. */
 function parseRequest(subject: string, from: number): ParsedSubject {
   const dot = subject.indexOf('.', from)
   const subagent = subject.slice(from, dot)
   const originator = subject.slice(dot + 1)
-  return dot >= 0 && NAME.test(subagent) && NAME.test(originator) ? { kind: 'request', subagent, originator } : UNKNOWN
+  if (dot < 0 || originator.includes('.')) return UNKNOWN
+  return NAME.test(subagent) && NAME.test(originator) ? { kind: 'request', subagent, originator } : NAMELESS
 }
 
 function parseShort(tokens: string[]): ParsedSubject {

@@ -129,8 +129,6 @@ describe('subjects', () => {
       'ns.request.a',
       'ns.request',
       'ns.request.',
-      'ns.request.a.',
-      'ns.request..b',
       'ns.request.a.b.c',
       'ns.request.a.b.c.d',
       'ns.requests.a.b',
@@ -140,6 +138,12 @@ describe('subjects', () => {
     ]) {
       expect(s.parse(subject), subject).toEqual({ kind: 'unknown' })
     }
+  })
+
+  it('a request whose subject has two tokens, but not two names, is one of nobody', () => {
+    const s = new Subjects('ns')
+    for (const tokens of ['Not-A-Name!.alice', 'audit.-alice', `${'x'.repeat(65)}.alice`, 'a b.c'])
+      expect(s.parse(`ns.request.${tokens}`), tokens).toEqual({ kind: 'request', originator: 'nobody', subagent: 'nobody' })
   })
 
   it("a step with an odd last token is a step all the same: the server's guard counts it", () => {

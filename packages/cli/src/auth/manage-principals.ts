@@ -1,5 +1,6 @@
 import { dirname } from 'node:path'
 import { type Principal, verifiedAgents } from '@passover/bus'
+import { NOBODY } from '@passover/schemas'
 import { writeAgent } from '../agents/agent-store.js'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
@@ -198,6 +199,8 @@ function line(auth: AuthFolder, record: PrincipalRecord): Line {
 }
 
 function principalFor(kind: PrincipalKind, name: string, { originates, subagent, connections }: AuthAddOptions): Principal {
+  if (kind === 'agent' && name === NOBODY)
+    throw usage(`no agent can be called "${NOBODY}"`, 'requests that name no agents are answered under it: choose another name')
   if (kind !== 'agent' && (originates !== undefined || subagent !== undefined || connections !== undefined))
     throw usage('--originates, --no-subagent and --connections apply only to agents', `remove them for a ${kind}`)
   if (kind === 'agent') return { role: 'agent', name, originates: originates !== 'never', subagent: subagent !== false }

@@ -1,4 +1,4 @@
-import type { PassStatus, QueryStatus } from '@passover/schemas'
+import { NOBODY, type PassStatus, type QueryStatus } from '@passover/schemas'
 import { InvalidArgumentError } from 'commander'
 import { duration, parseDuration } from '../terminal/duration.js'
 
@@ -32,6 +32,13 @@ export function nameOption(text: string): string {
     )
   }
   return text
+}
+
+/** Parses the name of an agent that is being registered or given credentials. */
+export function newAgentOption(text: string): string {
+  if (text === NOBODY)
+    throw new InvalidArgumentError(`No agent can be called "${NOBODY}": requests that name no agents are answered under it.`)
+  return nameOption(text)
 }
 
 /** Collects a flag that may be given several times. */

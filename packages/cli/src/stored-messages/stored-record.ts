@@ -25,6 +25,10 @@ export class StoredRecord implements RecordedMessage {
     this.sender = parsed?.kind === 'custody' ? parsed.person : undefined
   }
 
+  get subject(): string {
+    return this.event.subject
+  }
+
   body(): unknown {
     // The body of an untrusted message is ignored.
     this.#decoded ??= { value: 'untrusted' in this.fact && this.fact.untrusted ? undefined : bodyOf(this.event.data, this.#headers) }

@@ -1,7 +1,7 @@
 import { type ArchiveSource, eventOf } from '@passover/archive'
 import { type Bus, BusReadError, PartError, type PartStore, partToken } from '@passover/bus'
 import { RETENTION_SLACK_MS, type RecordedMessage, RetentionHistory } from '@passover/core'
-import { keyText, type Part, part, type Step, sha256 } from '@passover/schemas'
+import { keyText, type Part, part, type Step, SYSTEM, sha256 } from '@passover/schemas'
 import { StoredRecord } from '../stored-messages/stored-record.js'
 import type { FindingEntry, Findings } from './findings.js'
 
@@ -78,7 +78,7 @@ export class ReferencedParts {
       this.counts[found]++
       return
     }
-    if ('fault' in found) return this.#say('fault', one, found.fault)
+    if ('fault' in found) return this.#say('fault', one, `${found.fault}${blameOf(step)}`)
     this.counts.gone++
     this.#say('remark', one, found.remark)
   }
@@ -107,6 +107,14 @@ export class ReferencedParts {
  */
 function foreignOwner({ kind, by }: Step, { owner }: Part): string | undefined {
   return kind !== 'return' || owner === by ? undefined : `is not owned by ${by}, which returned it`
+}
+
+/**
+ * Agents cannot change a stored part. But nothing checks a part when a return that refers to it is stored, so the stream cannot show whether the worker
+ * stored it correctly.
+ */
+function blameOf({ kind, by }: Step): string {
+  return kind === 'return' && by !== SYSTEM ? `: ${by} did not store it, or it was lost or changed since` : ''
 }
 
 /** Returns the parts of a work step or a return whose bytes are stored separately. */

@@ -77,7 +77,7 @@ export class StreamVerifier {
     this.#time = Math.max(this.#time, fact.time)
     if (fact.type === 'request') {
       this.counts.requests++
-      if (fact.untrusted !== undefined) this.#untrusted(`the request of ${fact.originator} to ${fact.subagent}`, fact.untrusted, fact)
+      if (fact.untrusted !== undefined) this.#untrusted(recorded.subject, fact.untrusted, fact)
       this.#passes.ask(recorded, fact)
     } else if (fact.type === 'step') this.#step(recorded, fact)
     else if (fact.type === 'decision') this.#passes.find(fact.key)?.decisions.push({ ...fact, body: recorded.body() })

@@ -11,7 +11,7 @@ import {
   tlsFromEnvironment,
 } from '@passover/bus'
 import { PassOverError } from '@passover/core'
-import { agentName, firstIssue, LIMITS } from '@passover/schemas'
+import { firstIssue, LIMITS, newAgentName } from '@passover/schemas'
 import { z } from 'zod'
 import type { ReturnListener } from '../delivery/return-events.js'
 import { checkOptions, renamedOption } from '../errors/option-errors.js'
@@ -159,7 +159,7 @@ export function resolveSettings(options: ConnectOptions, around: ConnectEnvironm
   if (name === undefined || name === '') {
     throw new PassOverError('E005', 'no agent name: give connect() one, or set PASSOVER_AGENT', { field: 'agent' })
   }
-  const checked = agentName.safeParse(name)
+  const checked = newAgentName.safeParse(name)
   if (!checked.success) {
     throw new PassOverError('E005', `agent: ${firstIssue(checked.error).why}`, { field: 'agent' })
   }

@@ -4,13 +4,12 @@
  */
 
 import { type AckDecision, type ConsumerState, type Consumption, DECISIONS, type Delivery, DISPATCHER } from '@passover/bus'
-import { passError } from '@passover/core'
 import { admitRequest } from '../admission/admit-request.js'
 import type { Context } from '../admission/context.js'
 import { decideHeld } from '../admission/held-passes.js'
 import type { ReceivedRequest } from '../admission/prepare-admission.js'
 import { type ParseResult, type Parties, parseRequest } from '../messages/parse-request.js'
-import { rejectMalformed, rejectUnderBadId } from '../messages/reject.js'
+import { rejectMalformed } from '../messages/reject.js'
 import type { Timekeeper } from '../timekeeper/timekeeper.js'
 import { FairScheduler } from './fair-scheduler.js'
 
@@ -19,7 +18,6 @@ const RETRY_MS = 1_000
 const EARLIER_REQUEST_RETRY_MS = 50
 const DRAIN_MS = 10_000
 const DECISION_CONCURRENCY = 64
-const NOBODY = 'nobody'
 
 export interface IntakeOptions {
   /** Knows the requests that wait behind other pairs' backlogs. `undefined` if this process runs no timekeeper. */
@@ -79,12 +77,13 @@ async function handle(context: Context, delivery: Delivery): Promise<AckDecision
   }
 }
 
-function dispatch(context: Context, delivery: Delivery): Promise<AckDecision> {
+async function dispatch(context: Context, delivery: Delivery): Promise<AckDecision> {
   const { subjects } = context.deps.bus
   const parsed = subjects.parse(delivery.subject)
   if (parsed.kind === 'request') return handleRequest(context, delivery, parsed)
   if (parsed.kind === 'decision') return decideHeld(context, parsed)
-  return rejectNameless(context, delivery)
+  context.deps.log.warn({ sequence: delivery.sequence, subject: delivery.subject }, 'decision ignored: its subject does not name a pass')
+  return { ok: true }
 }
 
 function handleRequest(context: Context, delivery: Delivery, parties: Parties): Promise<AckDecision> {
@@ -116,17 +115,5 @@ async function rejectRequest(
   context.stats.bad++
   context.deps.log.warn({ sequence: delivery.sequence, originator: parties.originator, reason: error.message }, 'request malformed')
   await context.deps.faults?.at('admission:before-ack')
-  return { ok: true }
-}
-
-/** Rejects a request whose subject has no valid names. There is no originator to answer, so it is stored and reported under the name `nobody`. */
-async function rejectNameless(context: Context, delivery: Delivery): Promise<AckDecision> {
-  const parties: Parties = { originator: NOBODY, subagent: NOBODY }
-  const error = passError('E005', 'the subject does not name an originator and a subagent')
-  const { sequence, time, data } = delivery
-  const answer = await rejectUnderBadId(context, { parties, sequence, time, data, error, reply_type: 'msgpack' })
-  if (!answer.ok) return { retry: true, delay_ms: RETRY_MS }
-  context.stats.bad++
-  context.deps.log.warn({ sequence }, 'request without names')
   return { ok: true }
 }

@@ -4,6 +4,7 @@ import {
   HEADER,
   isPassId,
   issueTexts,
+  NOBODY,
   type Part,
   type PassError,
   passOverRequest,
@@ -58,6 +59,7 @@ export function parseRequest(raw: RawRequest, parties: Parties): ParseResult {
   })
   const untrusted = distrust('request', raw)
   if (untrusted !== undefined) return bad(`the request is not trusted: ${untrusted}`)
+  if (parties.originator === NOBODY) return bad('the subject does not name an originator and a subagent')
   try {
     const decoded = decode(raw.data, reply_type)
     id = claimedId(raw.headers, decoded.ok ? decoded.value : undefined, parties)

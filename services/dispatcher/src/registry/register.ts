@@ -1,8 +1,8 @@
 import { passError } from '@passover/core'
 import {
   type AgentRecord,
-  agentName,
   canonicalJson,
+  newAgentName,
   type PassError,
   type RegisterAnswer,
   type RegisterQuestion,
@@ -23,7 +23,7 @@ export async function register(
   registration: { name: string; question: unknown },
 ): Promise<RegisterAnswer> {
   const { registry, options, deps } = context
-  const name = agentName.safeParse(registration.name)
+  const name = newAgentName.safeParse(registration.name)
   const question = registerQuestion.safeParse(registration.question ?? {})
   if (!name.success || !question.success) return refusedAnswer(passError('E005', 'not a registration'))
   if (question.data.known) return answerKnown(await registry.table.get(name.data), { name: name.data, question: question.data })

@@ -1,5 +1,5 @@
 import { AgentRegistry, type Table, VerifiedAgents } from '@passover/bus'
-import { type AgentRecord, agentName, agentRecord } from '@passover/schemas'
+import { type AgentRecord, agentRecord, newAgentName } from '@passover/schemas'
 import type { Logger } from 'pino'
 import { type DispatcherDeps, timingOf } from '../runtime/dependencies.js'
 
@@ -131,8 +131,8 @@ export class Registry implements AsyncDisposable {
       this.#leaveOut(name)
       return
     }
-    if (record.name !== name || !agentName.safeParse(name).success) {
-      this.#log.warn({ name }, 'agent record ignored: it is stored under another name')
+    if (record.name !== name || !newAgentName.safeParse(name).success) {
+      this.#log.warn({ name }, 'agent record ignored: it is stored under another name, or its name is reserved')
       return
     }
     this.#records.set(name, record)

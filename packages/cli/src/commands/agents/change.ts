@@ -2,7 +2,7 @@ import type { AgentRecord } from '@passover/schemas'
 import { Command, Option } from 'commander'
 import type { AgentChange } from '../../agents/agent-record.js'
 import { action, type Context } from '../../connection/context.js'
-import { durationOption, integerOption, nameOption, repeatableOption } from '../../input/options.js'
+import { durationOption, integerOption, newAgentOption, repeatableOption } from '../../input/options.js'
 import { formatCommands } from '../../terminal/text.js'
 
 const MAX_COUNT = 1_000_000_000
@@ -52,7 +52,7 @@ export function setCommand(): Command {
 
 function described(command: Command): Command {
   return command
-    .argument('<name>', 'agent name', nameOption)
+    .argument('<name>', 'agent name', newAgentOption)
     .addOption(
       new Option('--originates <when>', 'when it may originate passes (default: within_a_pass for a subagent, else always)').choices([
         'always',

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { action, type Context } from '../../connection/context.js'
 import type { TokenOptions } from '../../gateway/tokens.js'
-import { durationOption, integerOption, nameOption, repeatableOption } from '../../input/options.js'
+import { durationOption, integerOption, newAgentOption, repeatableOption } from '../../input/options.js'
 import { stopSignals } from '../../terminal/stop-signals.js'
 
 interface GatewayFlags {
@@ -44,7 +44,7 @@ async function run(context: Context, { port, host, tokens }: GatewayFlags): Prom
 function tokenCommand(): Command {
   const add = new Command('add')
     .description('create a token that acts as you (--as) or as an agent')
-    .option('--agent <name>', 'act as this agent, which may originate passes', nameOption)
+    .option('--agent <name>', 'act as this agent, which may originate passes', newAgentOption)
     .option('--scope <scopes>', 'read, create, decide, admin (default: read,decide; for an agent: read,create)', repeatableOption)
     .option('--expires <time>', 'validity, such as 12h or 30d', durationOption('--expires'))
     .option('--note <text>', 'purpose of the token')

@@ -1,7 +1,7 @@
 import { Command, Option } from 'commander'
 import { action } from '../../connection/context.js'
 import { usage } from '../../errors.js'
-import { durationOption, integerOption, nameOption } from '../../input/options.js'
+import { durationOption, integerOption, newAgentOption } from '../../input/options.js'
 
 interface WorkOptions {
   concurrency: number
@@ -16,7 +16,7 @@ export function workCommand(): Command {
   return (
     new Command('work')
       .description('work as a subagent: run a command for every pass')
-      .argument('<agent>', 'name of the subagent', nameOption)
+      .argument('<agent>', 'name of the subagent', newAgentOption)
       .argument('[command...]', 'command and its arguments, after --')
       .option('--concurrency <n>', 'maximum number of concurrent passes', integerOption('--concurrency', 1, 1000), 1)
       .option('--replicas <n>', 'number of worker processes, each with --concurrency passes', integerOption('--replicas', 1, 100), 1)

@@ -30,6 +30,8 @@ export type RequestReading =
 /** A stored message with the data that the rules need. Bodies are decoded on demand. */
 export interface RecordedMessage {
   fact: Fact
+  /** The subject under which it is stored. */
+  subject: string
   /** Set if the subject is that of a policy version, a version of an agent's record, or a custody event. */
   version?: 'policy' | 'agent' | 'custody' | undefined
   /** Sender of a custody event. */
