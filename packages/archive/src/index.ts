@@ -15,6 +15,7 @@ export {
   checkFrames,
   EARLY_MESSAGE_MS,
   framesIn,
+  IndexesUnread,
   readSegment,
   readStanding,
   type Verified,

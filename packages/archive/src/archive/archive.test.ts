@@ -169,15 +169,22 @@ describe('a damaged index', () => {
   })
 })
 
-// Fails where it says yes before: that there is no such pass would be told by who looked through the newest segments only.
-it('what is not found is not there once all indexes are read; before that only where they are few', async () => {
-  const of = (newest: number) => {
-    const entry = async (k: number) => ({ k, index: 'none', first_time: 1, last_time: 1 })
-    const manifest = { newest: async () => entry(newest), entry, all: async () => [await entry(newest)] }
-    return new Archive(manifest as unknown as Manifest, { get: async () => undefined } as unknown as ObjectStore)
-  }
-  const large = of(512)
-  expect([await of(511).findsAll(), await large.findsAll()]).toEqual([true, false])
-  await large.finder.prepare()
-  expect(await large.findsAll()).toBe(true)
+// Fails where the newest segments are taken for all: a legal hold, the request of an old pass, or the pass itself would be missed.
+it('what the newest segments do not hold is not known until all indexes are read', async () => {
+  const cancel = message(1, subjects.event(KEY, 'cancel', KEY.originator))
+  const work = message(512 * SEGMENT_SIZE + 1, subjects.work(KEY, 'medium'))
+  const asks = (archive: Archive, key = KEY) => [archive.sequencesOf(key), archive.sequencesAfter(key, -1), archive.keysOf(key.id)]
+  const answers = async (asked: Promise<unknown>[]) =>
+    (await Promise.allSettled(asked)).map((one) => (one.status === 'rejected' ? one.reason.name : one.value))
+  const both = [1, work.stored.sequence]
+  expect(await answers(asks(archiveOf(511, [cancel]).archive))).toEqual([[1], [1], [KEY]])
+  const { archive } = archiveOf(512, [cancel, work])
+  const none = { ...KEY, id: 'given-id-2' }
+  // The newest segment answers which passes have an id, not which messages a pass has.
+  expect(await answers(asks(archive))).toEqual(['IndexesUnread', 'IndexesUnread', [KEY]])
+  expect(await answers(asks(archive, none))).toEqual(['IndexesUnread', 'IndexesUnread', 'IndexesUnread'])
+  expect(await archive.sequencesAfter(KEY, 0)).toEqual([work.stored.sequence])
+  await archive.finder.prepare()
+  expect(await answers(asks(archive))).toEqual([both, both.toReversed(), [KEY]])
+  expect(await answers(asks(archive, none))).toEqual([[], [], []])
 })

@@ -1,4 +1,4 @@
-import { ObjectError, type ObjectStore, type StoredMessage, type Subjects } from '@passover/bus'
+import { BusReadError, ObjectError, type ObjectStore, type StoredMessage, type Subjects } from '@passover/bus'
 import { idTime, keyText, type PassKey, sha256 } from '@passover/schemas'
 import { storedOf } from '../segment/buffer.js'
 import { Chain, decodeFrames, type Frame, GENESIS, SegmentDamaged, segmentOf, segmentRange } from '../segment/format.js'
@@ -24,6 +24,15 @@ const ID_AHEAD_MS = 3_600_000
  */
 export const EARLY_MESSAGE_MS = 45_000
 
+/** Only the newest indexes were read so far, and an older segment may hold what was looked for. A retry succeeds once all indexes are read. */
+export class IndexesUnread extends BusReadError {
+  override readonly name = 'IndexesUnread'
+
+  constructor() {
+    super('old parts of the archive are still being loaded', 'timeout')
+  }
+}
+
 interface Index {
   passes: Map<string, IndexedPass>
   /** Server time of the segment's last message. */
@@ -48,7 +57,7 @@ export class Archive {
   /** Names of the large parts that the messages of a segment keep. */
   readonly #parts = new ReadCache<{ names: ReadonlySet<string> | 'any' }>(CACHED_INDEXES)
 
-  /** Finds the segments of an id. Until it has read all indexes, only the newest segments are searched. */
+  /** Finds the segments of an id. Until it has read all indexes, only the newest segments are searched, and what is not found there throws IndexesUnread. */
   readonly finder: IdIndex
 
   constructor(manifest: Manifest, objects: ObjectStore) {
@@ -75,16 +84,18 @@ export class Archive {
    * steps (`requestIn`) by `EARLY_MESSAGE_MS`, or older than its id. The messages of a pass may be far apart.
    *
    * @throws SegmentDamaged if an index that may name more sequences cannot be read
+   * @throws IndexesUnread if a segment whose index was not read yet may name more
    */
   async sequencesOf(key: PassKey, requestIn: (stored: StoredMessage) => number | undefined = () => undefined): Promise<number[]> {
     const since = (idTime(key.id) ?? 0) - ID_AHEAD_MS
     const found: number[] = []
     let lowest = 0
     let oldest = Number.POSITIVE_INFINITY
-    for (const k of await this.#segmentsOf(key.id)) {
+    const { segments, all } = await this.#segmentsOf(key.id)
+    for (const k of segments) {
       const { passes, last_time, damage } = await this.#index(k)
       // A segment without messages has no time to compare.
-      if (k < segmentOf(lowest) && last_time > 0 && last_time < oldest - EARLY_MESSAGE_MS) break
+      if (k < segmentOf(lowest) && last_time > 0 && last_time < oldest - EARLY_MESSAGE_MS) return found
       const pass = passes.get(keyText(key))
       if (pass) {
         found.unshift(...pass.sequences)
@@ -92,16 +103,19 @@ export class Archive {
           lowest = Math.max(lowest, requestIn(stored) ?? 0)
           oldest = Math.min(oldest, stored.time)
         }
-      } else if (last_time < since) break
+      } else if (last_time < since) return found
       else if (damage) throw damage
     }
+    if (!all) throw new IndexesUnread()
     return found
   }
 
-  /** Returns the sequences of a pass from the indexes of segments after k. Throws SegmentDamaged if an index that may name more cannot be read. */
+  /** Returns the sequences of a pass from the indexes of segments after k. Throws as `sequencesOf` does. */
   async sequencesAfter(key: PassKey, k: number): Promise<number[]> {
     const found: number[] = []
-    for (const later of await this.#segmentsOf(key.id)) {
+    const { segments, all } = await this.#segmentsOf(key.id)
+    if (!all && (segments.at(-1) ?? 0) > k + 1) throw new IndexesUnread()
+    for (const later of segments) {
       if (later <= k) continue
       const { passes, damage } = await this.#index(later)
       const pass = passes.get(keyText(key))
@@ -119,7 +133,7 @@ export class Archive {
   async mayBegin(key: PassKey): Promise<boolean> {
     if (!this.finder.complete) return (await this.#manifest.newest()) !== undefined
     const hash = hashOf(key.id)
-    for (const k of await this.#segmentsOf(key.id)) {
+    for (const k of (await this.#segmentsOf(key.id)).segments) {
       const { ids } = await this.#begun.of(
         k,
         () => this.#readBegun(k),
@@ -130,14 +144,18 @@ export class Archive {
     return false
   }
 
-  /** Returns the passes with this id from the newest segment that names it. Damaged indexes are skipped. */
+  /**
+   * Returns the passes with this id from the newest segment that names it. Damaged indexes are skipped. Throws IndexesUnread if it found none and not all
+   * indexes were read yet.
+   */
   async keysOf(id: string): Promise<PassKey[]> {
-    const found = new Map<string, PassKey>()
-    for (const k of await this.#segmentsOf(id)) {
-      for (const [text, { key }] of (await this.#index(k)).passes) if (key.id === id) found.set(text, key)
-      if (found.size > 0) break
+    const { segments, all } = await this.#segmentsOf(id)
+    for (const k of segments) {
+      const found = [...(await this.#index(k)).passes.values()].filter(({ key }) => key.id === id)
+      if (found.length > 0) return found.map(({ key }) => key)
     }
-    return [...found.values()]
+    if (!all) throw new IndexesUnread()
+    return []
   }
 
   /**
@@ -171,18 +189,13 @@ export class Archive {
     }
   }
 
-  /** Returns true if a failed search proves absence. Until all indexes are read, only the newest segments are searched. */
-  async findsAll(): Promise<boolean> {
-    return this.finder.complete || ((await this.#manifest.newest())?.k ?? 0) < MAX_INDEXES_SEARCHED
-  }
-
-  /** Returns the segments that may name an id, newest first. */
-  async #segmentsOf(id: string): Promise<number[]> {
+  /** Returns the segments that may name an id, newest first. `all` is false if older ones may name it, too, because their indexes were not read yet. */
+  async #segmentsOf(id: string): Promise<{ segments: number[]; all: boolean }> {
     const found = await this.finder.segmentsOf(id)
-    if (found) return found
-    const newest = await this.#manifest.newest()
-    const count = Math.min(MAX_INDEXES_SEARCHED, (newest?.k ?? -1) + 1)
-    return Array.from({ length: count }, (_, back) => (newest?.k ?? 0) - back)
+    if (found) return { segments: found, all: true }
+    const segments = ((await this.#manifest.newest())?.k ?? -1) + 1
+    const count = Math.min(MAX_INDEXES_SEARCHED, segments)
+    return { segments: Array.from({ length: count }, (_, back) => segments - 1 - back), all: count === segments }
   }
 
   /** Reads the index of a sealed segment, bypassing the cache. Throws SegmentDamaged also if the index is missing. */

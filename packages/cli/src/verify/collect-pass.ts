@@ -3,12 +3,13 @@ import {
   Archive,
   type ArchivedEvent,
   eventOf,
+  IndexesUnread,
   Manifest,
   type ManifestEntry,
   readSegment,
   segmentOf,
 } from '@passover/archive'
-import { type Bus, BusReadError, PartError, type StoredMessage, type Subjects } from '@passover/bus'
+import { type Bus, BusReadError, type ObjectStore, PartError, type StoredMessage, type Subjects } from '@passover/bus'
 import { isSystemStep } from '@passover/core'
 import { HEADER, keyText, type PassKey } from '@passover/schemas'
 import { readIdWindow } from '../connection/id-window.js'
@@ -73,14 +74,22 @@ interface EvidenceRequest {
 }
 
 /** Collects the stored messages of a pass and its ancestors, and the basis of its decisions. Throws CliFailure E041 if nothing is stored. */
-export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: EvidenceRequest): Promise<Evidence> {
+export async function collectEvidence(bus: Bus, request: EvidenceRequest): Promise<Evidence> {
+  const manifest = await Manifest.open(bus)
+  const objects = await bus.objects(ARCHIVE_BUCKET)
+  const archive = new Archive(manifest, objects)
+  try {
+    return await collectFrom({ bus, manifest, archive, left_out: new Set() }, objects, request)
+  } finally {
+    await archive.finder.close()
+  }
+}
+
+async function collectFrom(sources: Sources, objects: ObjectStore, { id_window_ms: said, ...ref }: EvidenceRequest): Promise<Evidence> {
+  const { bus, manifest, left_out } = sources
   const id_window_ms = said ?? (await readIdWindow(bus)).id_window_ms
   const { findPass } = await import('@passover/operator')
   const found = await findPass(bus, ref, {}, FIND_MS)
-  const manifest = await Manifest.open(bus)
-  const objects = await bus.objects(ARCHIVE_BUCKET)
-  const left_out = new Set<string>()
-  const sources = { bus, manifest, archive: new Archive(manifest, objects), left_out }
   const entries = new Map<number, ArchivedEvent>()
   const names = new Set<string>()
   const versions = new Set<number>()
@@ -110,8 +119,24 @@ export async function collectEvidence(bus: Bus, { id_window_ms: said, ...ref }: 
   }
 }
 
+/** Returns the archived sequences of a pass. Reads all indexes of the archive if the newest do not suffice. */
+async function sequencesIn(
+  { archive }: Sources,
+  key: PassKey,
+  requestIn: (stored: StoredMessage) => number | undefined,
+): Promise<number[]> {
+  try {
+    return await archive.sequencesOf(key, requestIn)
+  } catch (error) {
+    if (!(error instanceof IndexesUnread)) throw error
+    await archive.finder.prepare()
+    return await archive.sequencesOf(key, requestIn)
+  }
+}
+
 /** Returns the messages of a pass from the stream, and those deleted from it from the archive. */
-async function messagesOf({ bus, archive, left_out }: Sources, key: PassKey): Promise<ArchivedEvent[]> {
+async function messagesOf(sources: Sources, key: PassKey): Promise<ArchivedEvent[]> {
+  const { bus, archive, left_out } = sources
   const name = keyText(key)
   const live = await bus.journal.history(key, 1, (what) => void left_out.add(`${what} of ${name} in the stream`))
   const requestIn = (stored: StoredMessage) => {
@@ -119,7 +144,7 @@ async function messagesOf({ bus, archive, left_out }: Sources, key: PassKey): Pr
     return fact.type === 'step' ? fact.request : undefined
   }
   const bySequence = new Map(live.map((stored) => [stored.sequence, stored]))
-  const archived = (await archive.sequencesOf(key, requestIn)).filter((sequence) => !bySequence.has(sequence))
+  const archived = (await sequencesIn(sources, key, requestIn)).filter((sequence) => !bySequence.has(sequence))
   const room = new RemainingRoom(bus.subjects)
   for (const sequence of archived.slice(0, MAX_ARCHIVED)) {
     const [stored] = await archive.messages([sequence])

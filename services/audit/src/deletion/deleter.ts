@@ -106,6 +106,8 @@ export class Deleter {
   async #work(): Promise<void> {
     // With an unsynchronized clock, recent messages could look old and another process's lease expired.
     if (!this.#deps.bus.clockMeasured) throw new Error('the server’s clock has not been measured; nothing is deleted until then')
+    // Until then, the messages and the legal hold of an old pass may not be found.
+    if (!this.#deps.archive.finder.complete) return
     if (!(await this.#holds())) {
       this.#later = undefined
       return

@@ -1,3 +1,4 @@
+import { IndexesUnread } from '@passover/archive'
 import { type Bus, type Consumption, QuestionLimits } from '@passover/bus'
 import { type CheckSchema, isBody, passError } from '@passover/core'
 import {
@@ -112,7 +113,11 @@ export function serveQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption>
       return (await limits.take(asker, () => answerQuestion(deps, asker, asked))) ?? tooMany(asker)
     } catch (error) {
       deps.log.warn({ asker, err: error }, 'query not answered')
-      return refuse('E040', 'The stream cannot be read at the moment')
+      const unread = error instanceof IndexesUnread
+      return refuse(
+        'E040',
+        unread ? 'Old parts of the archive are still being loaded: try again in a moment' : 'The stream cannot be read at the moment',
+      )
     }
   })
 }
@@ -220,9 +225,7 @@ async function answerPass(deps: AnswerDeps, asker: string, asked: Extract<Questi
   if (left_out > 0) return refuse('E040', `More than ${looked} passes have the id ${asked.id}: name originator and subagent`)
   const erased = erasedOf(deps, asker, asked.id)
   if (erased) return erased
-  // Reports that the pass does not exist only if every index of the archive was searched.
-  if (await deps.archive.findsAll()) return none
-  return refuse('E040', `Pass ${asked.id} was not found so far: old parts of the archive are still being loaded, so try again in a moment`)
+  return none
 }
 
 /** True if the pass was erased, and all that is left are events that an agent stored after the erasure. */
