@@ -20,7 +20,7 @@ const LONGEST_MS = 960_000
 
 // Side by side: both wait most of the time, and what the other one takes of the machine is part of the trouble.
 test.concurrent.each(['own', 'loopback'] as const)(
-  `no promise is broken under fire, network %s (PASSOVER_SEED=${seed})`,
+  `keeps every promise while faults are injected, network %s (PASSOVER_SEED=${seed})`,
   async (network) => {
     const dir = await mkdtemp(join(tmpdir(), 'passover-chaos-test-'))
     const { report, stderr } = await aValidRun(network, dir)
@@ -51,11 +51,11 @@ test.concurrent.each(['own', 'loopback'] as const)(
 
 type Report = Omit<ChaosReport, 'report'> & { report: { markdown: string } }
 
-/** A run in which the server lost what it had acknowledged says nothing of what is stored (decision 86): the next seed is tried, once. */
+/** A run in which the server lost acknowledged messages is inconclusive (decision 86): the test tries the next seed once. */
 async function aValidRun(network: 'own' | 'loopback', dir: string): Promise<{ report: Report; stderr: string }> {
   const first = await chaos(network, dir, seed)
   if (!first.report.voided?.length) return first
-  console.log(`seed ${seed} says nothing: ${first.report.voided.join('; ')}`)
+  console.log(`seed ${seed} is inconclusive: ${first.report.voided.join('; ')}`)
   // What lost messages excuse is no process that crashed, no server that never settled, and no handler that went on.
   expect(first.report.failures, first.stderr).toEqual([])
   expect([first.report.verdict.promises.P3, first.report.verdict.promises.P5]).toMatchObject([{ holds: true }, { holds: true }])

@@ -52,7 +52,7 @@ export const PROJECT_FILES: Record<string, string> = {
   'agents/tsconfig.json': document({
     compilerOptions: { strict: true, target: 'es2022', module: 'nodenext', types: ['node'], rootDir: '.', outDir: 'dist' },
   }),
-  'agents/greeter.mts': `// A subagent. Start more of these processes for a higher load.
+  'agents/greeter.mts': `// A subagent. Start more of these processes to handle more load.
 import { drainOnSignals, onPass } from '@passover/sdk'
 
 const greeter = await onPass('greeter', async (pass) => \`Hello, \${pass.objective}!\`)
