@@ -69,12 +69,16 @@ function isInk(code: number): boolean {
   return code > SPACE && code < DELETE
 }
 
+/** Longest block of which all headers are read at once. Those of a correct client are shorter; a block of 64 KiB can have thousands of headers. */
+const MAX_READ_AT_ONCE = 4_096
+
 /**
  * Returns the first value of every header, in one pass over the block. A reader of every message asks for more than a dozen headers, and a search for
- * each takes twice as long.
+ * each takes twice as long. In a long block, the headers asked for are searched one by one.
  */
-export function firstHeaders(headers: Pick<MessageHeaders, 'text'>): ReadonlyMap<string, string> {
+export function firstHeaders(headers: Pick<MessageHeaders, 'text' | 'get'>): { get(name: HeaderName): string | undefined } {
   const block = headers.text()
+  if (block.length > MAX_READ_AT_ONCE) return headers
   const values = new Map<string, string>()
   for (let end = block.indexOf('\r\n'); end >= 0; ) {
     const from = end + 2

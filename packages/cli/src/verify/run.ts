@@ -135,14 +135,14 @@ export function verdictText(verdict: Verdict): string {
   return lines.join('\n')
 }
 
-/** Describes messages that a client had the server publish. They come first, so that an attack is not overlooked. */
+/** Describes messages that no reader trusts, such as those that a client had the server publish. They come first, so that an attack is not overlooked. */
 function untrustedLines({ untrusted, remarked }: Verdict): string[] {
   const entries = remarked.filter(({ rule }) => rule === 'trust').slice(0, 10)
   return [
-    `! ${count(untrusted, 'message')} not trusted: a client made the server publish a message that it may not publish itself. No reader uses them; --strict counts them as faults:`,
+    `! ${count(untrusted, 'message')} not trusted, each for the reason given. No reader uses them; --strict counts them as faults:`,
     ...entries.map((entry) => `    ${entryText(entry)}`),
     ...(untrusted > entries.length ? [`    … and ${untrusted - entries.length} more`] : []),
-    '  docs/architecture/isolation.md explains how to prevent this.',
+    '  If the server published it for a client: docs/architecture/isolation.md explains how to prevent this.',
   ]
 }
 
