@@ -183,11 +183,13 @@ export function isRecoverable({ code, details }: { code: ErrorCode; details?: Re
 /** A failed pass or a failed call, with a code from the error table. */
 export class PassOverError extends Error {
   override readonly name = 'PassOverError'
+  /** Code from docs/reference/errors.md, such as `E010`. */
   readonly code: ErrorCode
-  /** Details for programs: chain, sizes, field, retry_after_ms, attempts … */
+  /** Details for programs, such as the chain, sizes, `field`, `retry_after_ms` or `attempts`. */
   readonly context?: Record<string, unknown>
+  /** True if a new request with a new id can succeed. */
   readonly recoverable: boolean
-  /** Advice on the error: the suggestion in `context.mend` if there is one, otherwise the table's action for the code. */
+  /** What to do about the error: the suggestion in `context.mend` if there is one, otherwise the action in the error table. */
   readonly suggestedAction: string
 
   constructor(code: ErrorCode, message: string, context?: Record<string, unknown>) {
@@ -203,6 +205,7 @@ export class PassOverError extends Error {
     return passError(this.code, this.message, this.context)
   }
 
+  /** Creates the error from its wire form. */
   static from(wire: PassError): PassOverError {
     return new PassOverError(wire.code, wire.message, wire.details)
   }

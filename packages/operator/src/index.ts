@@ -1,8 +1,8 @@
 /**
- * @passover/operator: operations of people, for the command line and the HTTP gateway: query the audit service, decide, cancel, resolve dead letters,
- * change the policy. Every function takes a Bus that is connected as the person. An expected failure is a `Failure`.
+ * @passover/operator: operations for people, used by the command line and the HTTP gateway: query the audit service, decide, cancel, resolve dead
+ * letters, change the policy. Each function takes a Bus that is connected as the person. An expected failure is a `Failure`.
  *
- * I1 A decision is stored under the person's own name and bound to the digest of what was decided. It never replaces another valid decision.
+ * I1 A decision is stored under the person's own name, with the digest of the content that was decided. It never replaces another valid decision.
  * I2 The server enforces the permissions of people. This package has no permission rules of its own.
  */
 

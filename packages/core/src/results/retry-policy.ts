@@ -2,9 +2,22 @@ import type { ErrorCode } from '@passover/schemas'
 import { isRecoverable } from '../errors.js'
 
 /** Backoff settings of `passOverWithRetry`. */
+/** Options of `passOverWithRetry`. */
 export interface RetryOptions {
+  /**
+   * Maximum number of retries after the first attempt.
+   * @defaultValue `3`
+   */
   max_retries: number
+  /**
+   * Delay before the first retry, in milliseconds.
+   * @defaultValue `1000`
+   */
   retry_delay_ms: number
+  /**
+   * Factor by which the delay grows with each further retry.
+   * @defaultValue `2`
+   */
   backoff_multiplier: number
 }
 
@@ -24,7 +37,7 @@ export type Retry =
   | { retry: true; delay_ms: number; attempts_made: number; same_id: boolean }
   | { retry: false; attempts_made: number; why: 'not recoverable' | 'attempts used up' }
 
-/** Decides if and when to retry. Only recoverable errors are retried, with at most max_retries + 1 attempts, including those of an E011. */
+/** Decides if and when to retry. Only recoverable errors are retried, with at most `max_retries` + 1 attempts. The attempts that an E011 reports count too. */
 export function planRetry(input: RetryInput): Retry {
   const options = { ...RETRY_DEFAULTS, ...input.options }
   const attempts_made = input.attempts_before + attemptsOf(input.error)

@@ -21,13 +21,13 @@ export interface DecideOptions {
   only?: readonly number[] | undefined
   /** True to approve even if the credentials of an agent in the chain were revoked. */
   despite_revocation?: boolean | undefined
-  /** Revocations that the audit service may not know. */
+  /** Revocations that the audit service possibly does not know. */
   revoked?: KnownRevoked | undefined
-  /** Contents without a diff that the approver accepts explicitly. Without it they cannot be approved. */
+  /** Changes without a diff that the approver accepts explicitly. Other changes without a diff cannot be approved. */
   accepts?: Accepts | undefined
   /**
    * Reads the return for `confirm`, and for the review of the selected changes.
-   * @defaultValue Loads it, whatever its size.
+   * @defaultValue Loads a return of any size.
    */
   read?: ReadShown | undefined
   /**
@@ -43,7 +43,7 @@ const POLL_MS = 100
 /**
  * Decides the pending item of a pass: its dispatch while it is held, then the release of its return, then the application of its changes. Throws
  * Failure E041 if nothing is pending; E042 if --only is given for an item without changes; E013 (exit 6) if the approval has expired; E013 (exit 4)
- * if the person may not decide, the return is not the stored one, or an agent of the chain was revoked. On a failure nothing is stored.
+ * if the person may not decide, the return is not the stored one, or an agent of the chain was revoked. If it throws, nothing is stored.
  */
 export async function decidePending(bus: Bus, options: DecideOptions): Promise<DecisionReport> {
   const { ref, verdict, reason, item, only, despite_revocation, accepts, read, confirm } = options
@@ -76,14 +76,14 @@ export async function decidePending(bus: Bus, options: DecideOptions): Promise<D
   return settled(bus, pass, { due, verdict, sequence: decided.sequence, modifications })
 }
 
-/** Returns the digest of what is shown of an item: of the review if changes are to be approved, else of the stored content. */
+/** Returns the digest of the shown content: the digest of the review if changes are approved, else the digest of the stored content. */
 export function shownDigest(due: Pick<InboxItem, 'digest'>, returned: ShownReturn | undefined): string {
   return returned?.review?.digest ?? due.digest
 }
 
 /**
- * Refuses a decision by a person who takes part in the pass, because it would not count. The only person of a local server may decide about passes
- * that they started.
+ * Refuses a decision by a person who takes part in the pass, because such a decision does not count. Exception: if a local server has only one person,
+ * this person may decide about passes that they started.
  */
 export function refuseOwnDecision({ key, row, control }: Pick<AnsweredPass, 'key' | 'row' | 'control'>, person: string): void {
   const { ancestors, policy, local_person } = (control ?? {}) as Partial<WorkControl>
@@ -95,7 +95,7 @@ export function refuseOwnDecision({ key, row, control }: Pick<AnsweredPass, 'key
   })
 }
 
-/** Refuses a decision by a person who is not an approver. It would not count, so it is not stored. */
+/** Refuses a decision by a person who is not an approver, because such a decision does not count. */
 function refuseNonApprover({ id, approvers }: InboxItem, person: string): void {
   if (!approvers || approvers.includes(person)) return
   const named = approvers.length === 0 ? 'nobody' : approvers.join(', ')
@@ -110,7 +110,7 @@ function notToChoose({ id, item }: InboxItem): Failure {
   return usage(`--only selects changes, but ${id} waits for ${first}`, `decide that item first: passover approve ${id} --item ${item}`)
 }
 
-/** Returns true if a stored decision is valid. Asks the audit service until it has read that far. */
+/** Returns true if a stored decision is valid. Asks the audit service again until the service has read the decision. */
 async function decisionCounts(
   bus: Bus,
   pass: AnsweredPass,

@@ -3,6 +3,7 @@ import { type Bus, CONTENT_TYPE, decode, encode, type PublishMessage } from '@pa
 import { type DecisionBody, decisionBody, HEADER, type PassKey, WIRE_VERSION } from '@passover/schemas'
 import { Failure } from '../errors.js'
 
+/** A decision to store. */
 export interface DecisionRequest {
   key: PassKey
   /** `dispatch`, `return`, `apply`, or a flow's gate. */
@@ -14,13 +15,14 @@ export interface DecisionRequest {
   /** Traceparent of the pass, if it is traced. */
   traceparent?: string | undefined
   modifications?: Record<string, 'taken' | 'rejected'> | undefined
-  /** True to approve even if the credentials of an agent in the chain were revoked. Without it such an approval of a dispatch does not count. */
+  /** True to approve even if the credentials of an agent in the chain were revoked. Without it, an approval of item `dispatch` does not count. */
   despite_revocation?: boolean | undefined
 }
 
+/** Result of {@link decide}. */
 export type DecisionResult =
   | { kind: 'won'; sequence: number }
-  /** Somebody else decided first. */
+  /** Another person decided first. */
   | { kind: 'lost'; standing: StoredDecision }
 
 const MAX_TRIES = 5
@@ -39,9 +41,9 @@ export interface StoredDecision {
 }
 
 /**
- * Stores a person's decision on one item, guarded by the item: of two people one wins, and the other learns who it was and when. A decision that is
- * not valid according to `counts` (for example not by an approver) does not block; the next one expects its sequence. Throws Failure E013 if the
- * server does not permit it, and E040 if nothing could be stored.
+ * Stores a person's decision on one item. If two people decide at the same time, a guard lets only the first decision be stored, and the second person
+ * gets the name and time of the first. A stored decision that is not valid according to `counts` (for example, not by an approver) does not block: the
+ * next decision uses its sequence as guard. Throws Failure E013 if the server does not permit the decision, and E040 if nothing was stored.
  */
 export async function decide(
   bus: Bus,

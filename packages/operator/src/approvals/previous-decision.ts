@@ -22,7 +22,7 @@ interface DecisionQuery {
   only?: readonly number[] | undefined
 }
 
-/** Reports that the item is not pending: somebody else decided, it expired, or it never existed. Throws Failure E013 or E041. */
+/** Reports that the item is not pending: another person decided, it expired, or it never existed. Throws Failure E013 or E041. */
 export function nothingPending(bus: Bus, pass: AnsweredPass, query: DecisionQuery): DecisionReport {
   const { verdict, item, only } = query
   const { due, row } = pass
@@ -41,7 +41,7 @@ export function nothingPending(bus: Bus, pass: AnsweredPass, query: DecisionQuer
   })
 }
 
-/** Returns true if the record shows a pending item whose time is over. */
+/** Returns true if the record shows an item that has expired. */
 function expired({ record }: AnsweredPass, now: number): boolean {
   const awaits = record?.awaits as { expires_at?: unknown } | undefined
   return typeof awaits?.expires_at === 'number' && awaits.expires_at <= now
@@ -54,7 +54,7 @@ interface PreviousDecision {
   standing: Pick<AnsweredDecision, 'person' | 'time' | 'reason' | 'modifications' | 'self' | 'unverified'> & { verdict: string }
 }
 
-/** Reports a decision by somebody else. The same verdict counts as success, but an approval of other changes does not. */
+/** Reports a decision by another person. The same verdict counts as success, but an approval of different changes does not. */
 export function decidedByOther(bus: Bus, pass: AnsweredPass, previous: PreviousDecision): DecisionReport {
   const { item, verdict, standing } = previous
   const same = standing.verdict === verdict && sameChanges(previous)

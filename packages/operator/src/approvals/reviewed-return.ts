@@ -10,7 +10,7 @@ import { type PassResult, readResult } from '../passes/result.js'
 export interface ShownReturn {
   result: PassResult | undefined
   modifications: NumberedModification[]
-  /** Review of the changes that the approval covers. Absent if no changes are decided. */
+  /** Review of the changes that the approval covers. Absent if the decision is not about changes. */
   review?: Review
 }
 
@@ -18,8 +18,8 @@ export interface ShownReturn {
 export type ReadShown = (pass: AnsweredPass, due: InboxItem) => Promise<PassResult | undefined>
 
 /**
- * Loads the return to decide about. Throws Failure E013 if it is not the return that the audit service refers to, and E021 if its changes are to be
- * approved but it cannot be read completely, so that they are unknown.
+ * Loads the return to decide about. Throws Failure E013 if it is not the return that the audit service refers to, and E021 if the decision
+ * approves changes but the return cannot be read completely.
  */
 export async function loadShownReturn(
   bus: Bus,

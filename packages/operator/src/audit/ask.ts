@@ -29,7 +29,7 @@ interface AnswerSchema<Answer> {
   safeParse(value: unknown): { success: true; data: Answer } | { success: false }
 }
 
-/** Sends a query to the audit service. Throws Failure E040 without an answer in time, else with the code of the service's error. */
+/** Sends a query to the audit service. Throws Failure E040 if there is no answer in time, else a Failure with the code of the service's error. */
 export async function ask<Answer extends { ok: boolean }>(
   bus: Bus,
   question: Question,
@@ -80,7 +80,7 @@ export async function askInbox(bus: Bus, filter: InboxFilter): Promise<Omit<Extr
   return page
 }
 
-/** Returns the registered agents with their open passes. Throws Failure E013 if the asker may not see every pass. */
+/** Returns the registered agents with their open passes. Throws Failure E013 if the person may not see every pass. */
 export async function askAgents(bus: Bus): Promise<AgentRow[]> {
   const { agents } = await ask(bus, { op: 'agents' }, agentsAnswer)
   return agents.map((row) => {
@@ -110,7 +110,7 @@ export async function askPasses(bus: Bus, ref: PassRef, details: PassDetails = {
   return (await askNamed(bus, ref, details)).passes
 }
 
-/** Returns the same, with the number of further passes that were omitted. */
+/** Returns every pass with the id, and the number of passes that were left out. */
 async function askNamed(
   bus: Bus,
   ref: PassRef,
@@ -131,14 +131,14 @@ export function isWholeId({ id }: PassRef): boolean {
   return WHOLE_ID.test(id)
 }
 
-/** Returns true if the id cannot be meant as the prefix of another originator's. */
+/** Returns true if the id cannot be a prefix of an id of another originator. */
 export function isUnmistakable({ id, from }: PassRef): boolean {
   return from !== undefined || id.length >= GENERATED_LENGTH
 }
 
 /**
- * Returns those of the rows with this prefix that the text may mean: the rows with exactly this id, and, besides those, the rows of other originators
- * with a longer one. Otherwise an agent could choose the beginning of another's id as its own, and a person who types it would decide about that pass.
+ * Returns the rows that a typed id can refer to: the rows with exactly this id, and the rows of other originators whose id begins with it. Without the
+ * second group, an agent could choose the beginning of another agent's id as its own id, and a person who types it would decide about the wrong pass.
  */
 export function meantBy<Row extends PassKey>(id: string, rows: readonly Row[]): Row[] {
   const exact = rows.filter((row) => row.id === id)
@@ -147,8 +147,8 @@ export function meantBy<Row extends PassKey>(id: string, rows: readonly Row[]): 
 }
 
 /**
- * Finds the pass with an id or a unique prefix of one. Throws Failure E041 if there is none, and E042 (exit 2) if there are several, which it lists,
- * or if the id is empty. `timeout_ms`: milliseconds to wait for the audit service's answer about a complete id.
+ * Finds the pass with an id or a unique prefix of an id. Throws Failure E041 if there is no such pass, and E042 (exit 2) if there are several (the
+ * failure lists them) or if the id is empty. `timeout_ms`: milliseconds to wait for the audit service's answer about a complete id.
  */
 export async function findPass(bus: Bus, ref: PassRef, details: PassDetails = {}, timeout_ms?: number): Promise<AnsweredPass> {
   const isWhole = isWholeId(ref)
@@ -177,7 +177,7 @@ export async function findPass(bus: Bus, ref: PassRef, details: PassDetails = {}
   throw new Failure('E041', `pass ${ref.id} does not exist`, { hint: '`passover list` lists passes' })
 }
 
-/** Returns the audit service's error for a pass that was erased. */
+/** Returns the error of the audit service for an erased pass. */
 async function erasedError(bus: Bus, ref: PassRef): Promise<Failure | undefined> {
   try {
     await ask(bus, passQuestion(ref, {}), passAnswer)

@@ -6,14 +6,14 @@ import { ask } from './ask.js'
 type PersonCustodyBody = Extract<CustodyBody, { kind: 'hold' | 'release' | 'erase' }>
 export type CustodyRequest = PersonCustodyBody extends infer One ? (One extends PersonCustodyBody ? Omit<One, 'v'> : never) : never
 
-/** Returns legal holds and erasures. With a session, also the effect of erasing it. Throws Failure E013 if the person may not ask. */
+/** Returns legal holds and erasures. With a session, also the effect of erasing it. Throws Failure E013 if the person may not read them. */
 export function askCustody(bus: Bus, about: { session?: string; originator?: string } = {}): Promise<Extract<CustodyAnswer, { ok: true }>> {
   return ask(bus, { op: 'custody', ...about }, custodyAnswer)
 }
 
 /**
- * Stores a custody event of a person (decision 87) and returns its stream sequence, which identifies it from then on. Throws Failure E013 if it is
- * not permitted, and E040 if it is unknown whether it is stored.
+ * Stores a custody event of a person (decision 87). Returns its stream sequence, which identifies the event. Throws Failure E013 if the person may not
+ * store it, and E040 if it is unknown whether it is stored.
  */
 export async function publishCustodyEvent(bus: Bus, request: CustodyRequest): Promise<number> {
   const outcome = await bus.publish({

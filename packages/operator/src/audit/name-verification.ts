@@ -1,13 +1,13 @@
 import type { Bus } from '@passover/bus'
 import { timeAnswer } from '@passover/schemas'
 
-/** Result of asking whether an installation verifies the names of people. `unverified` is set if any process can claim a name. */
+/** Whether an installation verifies the names of people. `unverified` is set if any process can use any name. */
 export interface NameVerification {
   unverified?: true | undefined
 }
 
 /**
- * Asks the audit service whether the installation verifies names. What a message claims about its own author is not considered.
+ * Asks the audit service whether the installation verifies names. Ignores what messages claim about their author.
  *
  * @returns `undefined` if no audit service answers.
  */

@@ -28,23 +28,24 @@ export async function askStats(bus: Bus, { text: _, ...filter }: PassFilter): Pr
 }
 
 /**
- * Makes the audit service compare its index with the records. With `mend` it also corrects the lines that differ.
+ * Asks the audit service to compare its index with the records. With `mend`, the service also corrects the lines that differ.
  *
- * @returns `undefined` if no audit service answers, or only one of a version without this query.
+ * @returns `undefined` if no audit service answers, or only an older version that does not know this query.
  */
 export async function askIndex(bus: Bus, { mend }: { mend?: true } = {}): Promise<Extract<IndexAnswer, { ok: true }> | undefined> {
   const answer = indexAnswer.safeParse(await bus.ask({ op: 'index', ...(mend ? { mend } : {}) }, { timeout_ms: COMPARE_TIMEOUT_MS }))
   return answer.success && answer.data.ok ? answer.data : undefined
 }
 
-/** Milliseconds to wait for a repair, which reads each named pass, if need be from the archive. */
+/** Milliseconds to wait for a repair. It reads each named pass from the stream or the archive. */
 const REPAIR_TIMEOUT_MS = 120_000
 
 /**
- * Has the audit service make records what the stored messages say. A person may ask for it who may write no records. Without a field it repairs
- * nothing, and tells whether it would.
+ * Asks the audit service to rebuild records from the stored messages. The person needs no permission to write records. Without a field in `what`, the
+ * service repairs nothing and only answers whether it can.
  *
- * @throws Failure E013 if the person may not ask for it, E040 if no audit service answers, E005 if one of a version without this question does
+ * @throws Failure E013 if the person may not ask for a repair, E040 if no audit service answers, E005 if an older version answers that does not know
+ * this query.
  */
 export async function askRepair(
   bus: Bus,
@@ -54,7 +55,7 @@ export async function askRepair(
   return answer
 }
 
-/** Yields pages from the query's cursor on, until the last one. */
+/** Yields all pages, starting at the cursor of the query. */
 export async function* queryPages(bus: Bus, query: PassQuery): AsyncGenerator<Page> {
   for (let cursor = query.cursor; ; ) {
     const page = await askQuery(bus, { ...query, ...(cursor === undefined ? {} : { cursor }) })

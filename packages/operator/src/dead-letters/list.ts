@@ -22,7 +22,7 @@ export async function listDeadLetters(bus: Bus, filter: DeadLetterFilter): Promi
   return page
 }
 
-/** Lists at most `most` dead letters, over as many pages as needed. */
+/** Lists at most `most` dead letters. Reads as many pages as needed. */
 export async function allDeadLetters(bus: Bus, filter: DeadLetterFilter, most: number): Promise<LettersPage> {
   const letters: DeadLetter[] = []
   for (let before = filter.before; ; ) {
@@ -34,8 +34,8 @@ export async function allDeadLetters(bus: Bus, filter: DeadLetterFilter, most: n
 }
 
 /**
- * Finds the dead letter with an id or a unique prefix of one. Throws Failure E041 if there is none, and E042 (exit 2) if there are several or the id
- * is empty.
+ * Finds the dead letter with an id or a unique prefix of an id. Throws Failure E041 if there is none, and E042 (exit 2) if there are several or the
+ * id is empty.
  */
 export async function findDeadLetter(bus: Bus, ref: PassRef): Promise<DeadLetterDetail> {
   const exact = isWholeId(ref) ? await deadLettersOf(bus, ref) : []

@@ -27,8 +27,8 @@ const MAX_TRIES = 10
 
 /**
  * Requeues the work of a dead letter (decision 52). First stores an event with the person and the new id. Then publishes the original request under
- * that id, with `retry_of`, as its originator. The id is derived from the dead pass, so that anyone who completes an interrupted requeue, or requeues
- * concurrently, requests the same pass. Throws Failure E005 if the request is malformed; E013 if its parent has ended or it is not permitted; E041 if
+ * that id, with `retry_of`, as its originator. The id is derived from the dead pass. So a person who completes an interrupted requeue, or requeues at
+ * the same time, requests the same pass. Throws Failure E005 if the request is malformed; E013 if its parent has ended or it is not permitted; E041 if
  * a part is missing or the request was not admitted; E031 if there is nothing to repeat.
  */
 export async function requeueDeadLetter(
@@ -93,7 +93,7 @@ async function refuseLostParts(
   }
 }
 
-/** Throws Failure E013 if the parent of a pass has ended: without it, the pass would have more rights, time and budget than it was given (P5). */
+/** Throws Failure E013 if the parent of a pass has ended: without a parent, the pass would get more rights, time and budget than before (P5). */
 export async function refuseEndedParent(
   bus: Bus,
   { id }: { id: string },

@@ -20,9 +20,9 @@ const MAX_TRIES = 50
 const RETRY_DELAY_MS = 100
 
 /**
- * Stores the resolution of a dead letter, guarded by earlier resolutions: of two people one is first, and the other learns who it was and when. An
- * invalid resolution does not block; the next one expects its sequence. Throws Failure E013 if it is not permitted, and E040 if nothing could be
- * stored.
+ * Stores the resolution of a dead letter. If two people resolve it at the same time, a guard lets only the first resolution be stored, and the second
+ * person gets the name and time of the first. An invalid resolution does not block: the next one uses its sequence as guard. Throws Failure E013 if the
+ * resolution is not permitted, and E040 if nothing was stored.
  */
 export async function settle(bus: Bus, letter: DeadLetter, what: Omit<SettledBody, 'v'>): Promise<SettleResult> {
   const key = keyOf(letter)
@@ -64,7 +64,7 @@ export function deadLetterRef({ originator, subagent, id }: DeadLetter) {
   return { id, from: originator, to: subagent }
 }
 
-/** Reports that somebody else resolved the dead letter before. The same resolution counts as success. */
+/** Reports that another person already resolved the dead letter. The same resolution counts as success. */
 export function alreadySettled(
   letter: DeadLetter,
   settlement: Settlement,

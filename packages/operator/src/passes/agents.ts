@@ -19,7 +19,7 @@ export interface AgentLine {
   /** Number of passes to the agent that are requested or held. */
   waiting: number
   originated: number
-  /** True if returns are kept for it while it is away. */
+  /** True if returns are kept for the agent while it is not connected. */
   durable_returns: boolean
   /** Used bytes of the bucket for its large parts, and its limit, if any. */
   parts_bytes: number

@@ -6,7 +6,7 @@ import type { NameVerification } from '../audit/name-verification.js'
 /** One event, as `watch` prints it. */
 export interface PassEvent {
   sequence: number
-  /** Stored time, in server ms. */
+  /** Time at which the server stored the event, in milliseconds since 1970. */
   time: number
   kind: string
   originator?: string
@@ -17,7 +17,7 @@ export interface PassEvent {
   unverified?: true
   attempt?: number
   detail?: string
-  /** For kind `notification`: the content that a webhook gets, too. */
+  /** For kind `notification`: the content, which is also the content of the webhook. */
   notice?: Notice
 }
 

@@ -1,14 +1,14 @@
 import type { Bus } from '@passover/bus'
 
 export interface Load {
-  /** Number of waiting places of the priority that has most: a worker's place polls all three priorities. */
+  /** Number of idle handler places. Each place polls all three priorities, so this is the highest count of the three. */
   idle: number
   queued: number
   running: number
 }
 
 /**
- * Returns the number of open passes in a subagent's queue. The queue may also have work of passes that ended while they waited, until a worker
+ * Returns the number of open passes in a subagent's queue. The queue may also contain work of passes that have ended, until a worker
  * discards it.
  *
  * @param open - Number of passes that are admitted and not ended, according to the audit service.

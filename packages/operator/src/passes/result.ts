@@ -36,7 +36,7 @@ function errorOf(body: Record<string, unknown>): PassResult {
   return { error: parsed.data, ...(body.raw_output === undefined ? {} : { raw_output: body.raw_output }) }
 }
 
-/** An output that its originator does not accept is an error for everyone else, too. */
+/** Joins an output with its large parts. Returns an error if the originator would not accept the output. */
 async function join(
   bus: Bus,
   { output, parts, key }: { output: Record<string, unknown>; parts: Part[]; key: PassKey },

@@ -15,7 +15,7 @@ const MAX_NEW_ENTRIES = 1_000
 /** Milliseconds by which the clock of a worker may be ahead. */
 const MAX_CLOCK_SKEW_MS = 5_000
 
-/** Returns the workers that are up, by agent. Nothing depends on them, so an unreadable bucket counts as empty. */
+/** Returns the running workers, by agent. The numbers are for display only, so an unreadable bucket counts as empty. */
 export async function readPresence(bus: Bus, agent?: string): Promise<ReadonlyMap<string, WorkerCounts>> {
   try {
     const table = await bus.table('presence', presenceRecord)
@@ -39,8 +39,8 @@ interface EntryBytes {
 }
 
 /**
- * Collects entries of the presence bucket. An agent can write any number of entries, as fast as they are read. Of each agent at most PRESENCE_PLACES
- * are considered, so that reading ends, needs bounded memory, and no agent hides the entries of others.
+ * Collects entries of the presence bucket. An agent can write any number of entries, as fast as they are read. At most `PRESENCE_PLACES` entries of each
+ * agent are read, so that reading ends, memory is bounded, and no agent can hide the entries of others.
  */
 export class PresenceScan {
   readonly #of: { last: number; now: () => number; only?: string | undefined }
@@ -84,8 +84,8 @@ function recordOf(key: string, data: Uint8Array): PresenceRecord | undefined {
 }
 
 /**
- * Returns true if the entry is current. A server without expiry keeps old entries, and an entry from the future would stay up for longer than its
- * worker.
+ * Returns true if the entry is current. A server without expiry keeps old entries. An entry with a time in the future would be current for longer than
+ * its worker runs.
  */
 function isUp({ seen_at }: PresenceRecord, now: number): boolean {
   return now - seen_at < PRESENCE_MAX_AGE_MS && seen_at - now < MAX_CLOCK_SKEW_MS

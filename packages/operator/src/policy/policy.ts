@@ -32,13 +32,13 @@ async function readRegistry(bus: Bus): Promise<KnownAgents> {
   return agents.size > 0 ? agents : undefined
 }
 
-/** Returns the policy in force. First completes a publication whose process died. */
+/** Returns the policy in force. If a process died while it published a policy, completes that publication first. */
 export async function activePolicy({ store }: Pick<PolicySession, 'store'>): Promise<ActivePolicy> {
   const value = await store.rollForward()
   return value ? { version: value.version, document: value.document, value } : { version: 0, document: {} }
 }
 
-/** Returns an earlier version; 0 is the system's defaults. Throws Failure E041 if there is none. */
+/** Returns an earlier version. Version 0 is the system's defaults. Throws Failure E041 if the version does not exist. */
 export async function versionOf({ store }: Pick<PolicySession, 'store'>, version: number): Promise<ActivePolicy> {
   if (version === 0) return { version, document: {} }
   const value = await store.version(version)
@@ -46,6 +46,7 @@ export async function versionOf({ store }: Pick<PolicySession, 'store'>, version
   return { version, document: value.document, value }
 }
 
+/** Returns true if both policies have the same content. */
 export function sameDocument(a: PassOverPreferences, b: PassOverPreferences): boolean {
   return policyDigest(a) === policyDigest(b)
 }
@@ -54,9 +55,9 @@ export interface ValidateOptions {
   /** Name of the document in a failure. */
   what: string
   agents: KnownAgents
-  /** The document before the change. Faults that it had already are reported as warnings. */
+  /** The document before the change. Faults that it already had are reported as warnings. */
   before?: PassOverPreferences | undefined
-  /** True if agents that are not registered yet cause only warnings. */
+  /** True to report agents that are not registered as warnings. */
   allowMissing: boolean
 }
 
@@ -81,7 +82,7 @@ export function downgradeMissingAgents<F extends PolicyFault>(faults: F[], allow
   return faults.map((fault) => (isMissing(fault) ? { ...fault, severity: 'warning' } : fault))
 }
 
-/** Publishes a policy. Throws Failure E031 (exit 1) if somebody else has published since, and E013 if the person may not. */
+/** Publishes a policy. Throws Failure E031 (exit 1) if the policy has changed since `base`, and E013 if the person may not publish. */
 export async function publish({ store, bus }: PolicySession, draft: PolicyDraft, keptIn?: string): Promise<PolicyVersion> {
   const outcome = await store.publish(draft)
   if (outcome.kind === 'published') return outcome.value
@@ -90,6 +91,7 @@ export async function publish({ store, bus }: PolicySession, draft: PolicyDraft,
   throw new Failure('E013', `the policy was not published: ${outcome.description}`, { hint: 'nothing was changed' })
 }
 
+/** Returns the failure E031 for a change that is based on an older version. It names the person who published the newer one. */
 export function versionConflict(
   winner: PolicyVersion | undefined,
   { now, base, keptIn, names }: { now: number; base: number; keptIn?: string | undefined; names?: NameVerification | undefined },

@@ -26,33 +26,33 @@ import type { Deps } from '../runtime/dependencies.js'
 import type { CrashIsolation } from '../worker/crash-isolation.js'
 import { type AgentDescription, startWorker, type Worker, type WorkerOptions } from '../worker/start-worker.js'
 
-/** A connected agent. It passes work over and works as a subagent. Disposing it drains its workers and closes the connection. */
+/** A connected agent. It passes work to subagents, and can itself work as a subagent. Disposing it drains its workers and closes the connection. */
 export interface Agent extends AsyncDisposable {
   /** Name of the agent. */
   readonly name: string
-  /** Number of passes that this process awaits the return of. */
+  /** Number of passes whose return this process waits for. */
   readonly awaited: number
   /** True if the server can be reached now. */
   readonly connected: boolean
   /**
    * Reports the state of the connection and of each worker.
    *
-   * @returns A report of each problem: its cause, its start, and the countermeasure that was taken.
+   * @returns A report that lists each problem with its cause, its start time and the action that was taken.
    */
   health(): HealthReport
   /**
-   * Passes work over to a subagent.
+   * Passes work to a subagent.
    *
-   * @param options - The work, the subagent and the terms of the pass.
-   * @returns A handle, immediately. Awaiting it resolves to the WorkOutput that the worker returned, whatever its `status`, or rejects with a
-   * PassOverError. Its `stored` settles when the stream has stored the request.
+   * @param options - The work, the subagent and the settings of the pass.
+   * @returns A handle, without waiting for anything. `await handle` returns the worker's WorkOutput, with any `status`, or throws a PassOverError.
+   * `await handle.stored` waits until the stream has stored the request.
    * @throws Nothing: every error rejects the handle, as a PassOverError with one of these codes:
    *
    * - E001: there is no such subagent. E002: the chain is too deep. E003: a delegation loop. E004: the policy disables the pair.
    * - E005: an option is unknown or has a wrong value, or the id was used for another request. Nothing was stored.
    * - E010: the deadline passed. E011: the handler threw, or its workers were lost. E012: the context is too large.
    * - E013: not allowed, or a person denied it. E014: a limit or a budget is used up.
-   * - E021: the output is not valid. E022: the result is stored, but was not fetched in time.
+   * - E021: the output is not valid. E022: the result is stored, but the originator did not fetch it in time.
    * - E040: the server or a service cannot be reached. E043: the pass was cancelled.
    * @example
    * ```ts
@@ -63,7 +63,7 @@ export interface Agent extends AsyncDisposable {
    */
   passOver(options: PassOverOptions): PassHandle
   /**
-   * Passes work over, and retries after recoverable errors.
+   * Passes work to a subagent, and retries after recoverable errors.
    *
    * @param options - As for `passOver`.
    * @param retry - `max_retries` (default 3), `retry_delay_ms` before the first retry (default 1,000 ms) and `backoff_multiplier` for each later
@@ -76,13 +76,13 @@ export interface Agent extends AsyncDisposable {
    * Returns a handle for a pass that this agent requested before, in this process or another.
    *
    * @param id - The id of the pass.
-   * @param subagent - The agent that the pass went to.
+   * @param subagent - The subagent of the pass.
    * @returns A handle. It sends nothing until it is awaited or one of its methods is called.
    */
   handle(id: string, subagent: string): PassHandle
   /**
-   * Listens to the returns of passes that this agent requests in this process from now on, even if no code awaits their handles. The policy field
-   * `notify_on_return` selects the returns. Closing the agent waits at most 10,000 ms for a listener.
+   * Calls a listener for the returns of passes that this agent requests in this process after this call, even if no code awaits their handles. The
+   * policy field `notify_on_return` selects which returns. When the agent closes, it waits at most 10,000 ms for running listeners.
    *
    * @param listener - Called once for each pass.
    * @returns A function that removes the listener.
@@ -90,14 +90,14 @@ export interface Agent extends AsyncDisposable {
    */
   onReturn(listener: ReturnListener): () => void
   /**
-   * Receives the returns that no process has acknowledged, including those of passes that earlier processes of this agent requested. Each return goes
-   * to one process of the agent, at least once. It counts as delivered when the listener is done. If the listener throws or its process dies, the
-   * return is delivered again.
+   * Calls a listener for the returns that no process of this agent has acknowledged, including returns of passes that earlier processes requested.
+   * Each return goes to one process of the agent and is delivered at least once. It is acknowledged when the listener has finished. If the listener
+   * throws or its process dies, the return is delivered again.
    *
    * @param listener - Called for each return.
    * @returns An object that removes the listener when it is disposed.
-   * @throws PassOverError with code E005: durable returns were enabled neither by `durableReturns` nor by a person. E013: the agent may not
-   * register. E040: the server or the dispatcher cannot be reached.
+   * @throws PassOverError with code E005: durable returns are not enabled, neither with the option `durableReturns` nor by a person. E013: the agent
+   * may not register. E040: the server or the dispatcher cannot be reached.
    */
   onDurableReturn(listener: DurableReturnListener): Promise<AsyncDisposable>
   /**
@@ -115,15 +115,15 @@ export interface Agent extends AsyncDisposable {
    */
   onPass(handler: Handler, options?: WorkerOptions): Promise<Worker>
   /**
-   * Applies the approved file modifications of an output in a directory: all of them, or none. A file that changed since the subagent saw it is a
-   * conflict.
+   * Applies the approved file modifications of an output in a directory: all of them, or none. A file that has changed since the subagent read it is a
+   * conflict, and then `apply` writes nothing.
    *
    * @param output - The output, or the id of its pass.
    * @param options - The directory, and the approved modifications to apply.
    * @returns The files that were written, and the conflicts. If there is a conflict, nothing was written.
    * @throws PassOverError with code E005: `only` names a modification that does not exist. E013: the output belongs to another agent, was not
-   * approved, was denied or awaits its release. E040: the audit service does not answer. E041: there is no such pass, or it returned nothing. E042:
-   * several passes have the id; name the `subagent`.
+   * approved, was denied or awaits its release. E040: the audit service does not answer. E041: there is no such pass, or it has no return. E042:
+   * several passes have the id; set `subagent`.
    * @example
    * ```ts
    * const { applied, conflicts } = await alice.apply(output, { directory: '/path/to/project' })
@@ -132,24 +132,24 @@ export interface Agent extends AsyncDisposable {
    */
   apply(output: WorkOutput | string, options?: ApplyOptions): Promise<Applied>
   /**
-   * Restores the files that the modifications of a pass changed, if they have not changed since.
+   * Restores the files that `apply` changed for a pass. A file that has changed since then stays as it is and is a conflict in the result.
    *
    * @param id - The id of the pass, or a prefix of it.
    * @param options - `directory`: the directory in which the modifications were applied (default: the agent's directory).
-   * @returns The files that were restored. Files that changed since are conflicts in the result.
-   * @throws PassOverError with code E041: no modification of this pass is applied in the directory. E042: several passes have an id with this prefix.
+   * @returns The files that were restored, and the conflicts.
+   * @throws PassOverError with code E041: no modification of this pass was applied in the directory. E042: several passes have an id with this prefix.
    */
   undo(id: string, options?: Pick<ApplyOptions, 'directory'>): Promise<UndoResult>
 }
 
-/** Options of {@link createAgent}, which makes an agent from an existing connection. */
+/** Options of {@link createAgent}, which creates an agent from an existing connection. */
 export interface AgentOptions {
   /**
-   * Session for contexts that name none.
+   * Session of passes whose context has no `session_id`.
    * @defaultValue A new session for this connection; for a pass with a given `id`, a session named after that id.
    */
   sessionId?: string | undefined
-  /** Directory for contexts that name none, and the directory in which modifications are applied. */
+  /** Directory of passes whose context has no `directory`. Modifications are applied in it. */
   directory: string
   /**
    * True if outputs that need no confirmation are applied in the directory automatically.
@@ -162,7 +162,7 @@ export interface AgentOptions {
    */
   idWindowMs?: number | undefined
   /**
-   * Id window in milliseconds that is used until the stream's own is known.
+   * Id window in milliseconds until the agent has read the id window of the stream.
    * @defaultValue 3,600,000 (one hour)
    */
   unknownWindowMs?: number | undefined
@@ -171,16 +171,16 @@ export interface AgentOptions {
   /** A listener as for `onReturn`, registered when the agent is created. */
   notify?: ReturnListener | undefined
   /**
-   * True if returns are kept for the agent while it is away.
+   * True if returns are kept for the agent while it is not connected.
    * @defaultValue `false`
    */
   durableReturns?: boolean | undefined
-  /** Crash isolation that all agents of the process share. If absent, each worker isolates only its own passes. */
+  /** Crash isolation that all agents of the process share. By default, each worker isolates only its own passes. */
   isolation?: CrashIsolation | undefined
 }
 
 /**
- * Creates an agent from an existing connection. The agent owns the connection: disposing the agent closes it.
+ * Creates an agent from an existing connection. Disposing the agent closes the connection.
  *
  * @param deps - The connection, clock and randomness.
  * @param options - The behaviour of the agent.

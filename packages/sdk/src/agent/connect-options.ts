@@ -18,7 +18,7 @@ import { checkOptions, renamedOption } from '../errors/option-errors.js'
 import type { FoundProject } from '../project/index.js'
 import type { AgentDescription } from '../worker/start-worker.js'
 
-/** Options of `connect`. Omitted options come from the environment, then from the project's `.passover/`, then from the defaults. */
+/** Options of `connect`. For an omitted option, `connect` uses the environment, then the project's `.passover/`, then the default. */
 export interface ConnectOptions {
   /**
    * Name of the agent.
@@ -33,7 +33,7 @@ export interface ConnectOptions {
   /**
    * Credentials of the agent.
    * @defaultValue `PASSOVER_CREDENTIALS` (`user:password`, a token, an nkey seed, or the path of a credentials file), else `NATS_CREDS`, `NATS_USER` with
-   * `NATS_PASSWORD`, or `NATS_TOKEN`, else those that the project keeps for the agent.
+   * `NATS_PASSWORD`, or `NATS_TOKEN`, else the credentials that the project stores for the agent.
    */
   credentials?: Credentials | undefined
   /**
@@ -42,21 +42,21 @@ export interface ConnectOptions {
    */
   tls?: TlsFiles | undefined
   /**
-   * Directory from which the project is looked up. It is also the directory of contexts that name none.
+   * Directory in which the search for the project starts. It is also the directory of passes whose context has no `directory`.
    * @defaultValue The working directory of the process.
    */
   directory?: string | undefined
   /**
-   * True if outputs are applied in `directory` without confirmation, provided that request, policy, output and rights allow it too. Files that run
-   * automatically (hooks, CI, package scripts, …) always need confirmation.
-   * @defaultValue `auto_apply` of the user's own `config.json` for `directory` if `directory` is given, else `false`. Server and policy cannot turn
-   * it on.
+   * True if outputs are applied in `directory` without confirmation. The request, the policy, the output and the rights must allow it too. Files that
+   * run automatically (hooks, CI, package scripts, …) always need confirmation.
+   * @defaultValue `auto_apply` of the user's own `config.json` for `directory` if `directory` is given, else `false`. The server and the
+   * policy cannot enable it.
    */
   autoApply?: boolean | undefined
   /**
-   * Session for contexts that name none. Its passes count towards `max_passes_per_session`.
-   * @defaultValue `PASSOVER_SESSION`, else a new session for this connection (for a pass with a given `id`, one named after that id), whose root
-   * passes are not counted.
+   * Session of passes whose context has no `session_id`. Its passes count towards `max_passes_per_session`.
+   * @defaultValue `PASSOVER_SESSION`, else a new session for this connection. A pass with a given `id` gets a session named after the id. Root passes
+   * of these generated sessions do not count.
    */
   sessionId?: string | undefined
   /**
@@ -65,7 +65,7 @@ export interface ConnectOptions {
    */
   notify?: ReturnListener | undefined
   /**
-   * True if returns are kept for this agent while it is away. `onDurableReturn` receives them. A return that is not acknowledged within
+   * True if returns are kept for this agent while it is not connected. `onDurableReturn` receives them. A return that is not acknowledged within
    * `return_deadline_ms` (a policy field, milliseconds) is recorded as E022 and can still be read by its id.
    * @defaultValue `false`
    */
@@ -76,7 +76,7 @@ export interface ConnectOptions {
    */
   describes?: AgentDescription | undefined
   /**
-   * Prefix of all subjects, streams and buckets.
+   * Prefix of the names of all subjects, streams and buckets.
    * @defaultValue `PASSOVER_PREFIX`, else none.
    */
   prefix?: string | undefined

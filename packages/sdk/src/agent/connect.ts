@@ -17,13 +17,13 @@ const REGISTRATION_CHECK_MS = 10_000
 const isolation = new CrashIsolation(machineTiming)
 
 /**
- * Connects as an agent. No other function of the SDK creates a connection, a clock or a source of randomness. Each setting comes from the argument,
- * else from the environment, else from the project (`.passover/`), else it is the default.
+ * Connects as an agent. Each setting comes from the first source that has it: the argument, the environment, the project (`.passover/`), the default
+ * value.
  *
  * @param options - The name of the agent, or all options.
  * @param more - The other options, if the first argument is the name.
  * @returns The agent. Dispose it to drain its workers and close the connection.
- * @throws PassOverError with code E005: the name is missing or malformed, or an option is unknown or wrong. E013: the agent has no credentials for
+ * @throws PassOverError with code E005: the name is missing or malformed, or an option is unknown or has a wrong value. E013: the agent has no credentials for
  * the project, or they were revoked. E030: the only project file that was found is not trusted. E040: the server cannot be reached or refuses the
  * credentials.
  * @example
@@ -101,14 +101,14 @@ function mergeOptions(options: string | ConnectOptions, more: Omit<ConnectOption
 
 const announced = new Set<string>()
 
-/** Prints, once per project file, the server that the file names. Neither the code nor the environment named one. */
+/** Prints the server of the project file, once per file. Called if neither the code nor the environment names a server. */
 function reportServer({ source, from, servers }: Settings): void {
   if (source !== 'project' || announced.has(from)) return
   announced.add(from)
   say(`passover: using ${servers.join(', ')} (${from})`)
 }
 
-/** Returns a hint for the case that no server was named: the project may be in another directory. */
+/** Returns a hint if no server is configured: the project may be in another directory. */
 function noProjectHint({ agent, directory, source }: Settings): string {
   if (source !== 'default') return ''
   return ` (No project was found in ${directory} or above it in its repository. To use a project elsewhere: connect('${agent}', { directory: '<its path>' }).)`

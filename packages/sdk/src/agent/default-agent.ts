@@ -10,8 +10,7 @@ import type { Agent } from './agent.js'
 import { connect } from './connect.js'
 
 /**
- * Functions of an agent that need no explicit connection. Inside a handler they use the handler's agent, elsewhere the agent that `PASSOVER_AGENT`
- * names.
+ * Functions that need no explicit connection. Inside a handler they use the handler's agent, elsewhere the agent that `PASSOVER_AGENT` names.
  */
 
 let defaultAgent: Promise<Agent> | undefined
@@ -27,11 +26,11 @@ function currentAgent(): HandlerAgent | Promise<HandlerAgent> {
 }
 
 /**
- * Passes work over and waits for the return. Inside a handler the new pass is a child of the handler's pass; elsewhere the agent that
- * `PASSOVER_AGENT` names requests it. That agent connects at the first call, and later calls share the connection until `disconnect` closes it.
+ * Passes work to a subagent and waits for the return. Inside a handler, the new pass is a child of the handler's pass. Elsewhere, the agent that
+ * `PASSOVER_AGENT` names requests it. The first call connects this agent. Later calls use the same connection until `disconnect` closes it.
  *
- * @param options - The work, the subagent and the terms of the pass.
- * @returns The output of the worker, whatever its `status`.
+ * @param options - The work, the subagent and the settings of the pass.
+ * @returns The output of the worker, with any `status`.
  * @throws PassOverError with the codes of `connect` and `Agent.passOver`.
  * @example
  * ```ts
@@ -44,7 +43,7 @@ export async function passOver(options: PassOverOptions): Promise<WorkOutput> {
 }
 
 /**
- * Passes work over as `passOver` does, and retries after recoverable errors.
+ * Calls `passOver`, and retries after recoverable errors.
  *
  * @param options - As for `passOver`.
  * @param retry - `max_retries` (default 3), `retry_delay_ms` (default 1,000 ms) and `backoff_multiplier` (default 2).
@@ -75,9 +74,9 @@ export async function apply(output: WorkOutput | string, options?: ApplyOptions)
 }
 
 /**
- * Works as a subagent over a new connection, which closes with the worker.
+ * Opens a connection and works as a subagent. The connection closes when the worker is drained.
  *
- * @param subagent - The name to work as.
+ * @param subagent - Name of the subagent.
  * @param handler - Does the work of one pass.
  * @param options - The number of concurrent handlers, and the description of the agent in the registry.
  * @returns The worker, once it is ready to take work.
@@ -122,8 +121,15 @@ function ownWorker(worker: Worker, agent: Agent): Worker {
  *
  * @param output - Text, or the fields of the output.
  * @returns A promise that settles when the return is stored.
- * @throws PassOverError with code E005: called outside of a handler. E013: the pass was returned already, or has ended. E021: the output is not
+ * @throws PassOverError with code E005: the call is not inside a handler. E013: the pass already has a return, or has ended. E021: the output is not
  * valid; nothing was sent. E040: the server did not store the return in time.
+ * @example
+ * ```ts
+ * await onPass('greeter', async (pass) => {
+ *   await returnFromPassOver(`Hello, ${pass.objective}!`)
+ *   await deleteTemporaryFiles()
+ * })
+ * ```
  */
 export async function returnFromPassOver(output: HandlerResult): Promise<void> {
   const scope = currentScope()

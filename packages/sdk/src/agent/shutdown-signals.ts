@@ -1,13 +1,13 @@
 import { say } from '../runtime/stderr.js'
 
-/** Milliseconds within which a second signal counts as the same one: npm and npx forward a Ctrl-C that the process also receives directly. */
+/** Milliseconds within which a second signal counts as a repetition of the first: npm and npx forward a Ctrl-C that the process also receives directly. */
 const SAME_MS = 100
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
 /**
- * Drains an agent or a worker at the first SIGTERM or SIGINT. For the main module of a process. The agent takes no more passes, waits for running
- * handlers (each worker up to its `drainMs`, then it aborts them and hands their work back), closes the connection and exits with
- * `process.exitCode`. A second signal ends the process at once, as if there were no listener.
+ * Drains an agent or a worker at the first SIGTERM or SIGINT. Call it in the main module of a process. The agent takes no more passes and waits for
+ * running handlers. After `drainMs`, a worker aborts its handlers and returns their work to the queue. Then the agent closes the connection, and the
+ * process exits with `process.exitCode`. A second signal ends the process immediately.
  *
  * @param agent - The agent or worker to dispose at the signal.
  * @returns An object that removes the listeners when it is disposed.

@@ -15,10 +15,10 @@ export interface ToApply {
   key: PassKey
   /** All modifications of the output. */
   all: readonly NumberedModification[]
-  /** The selected modifications. The rest counts as rejected. */
+  /** The selected modifications. The others count as rejected. */
   taken: readonly NumberedModification[]
   applied_by: string
-  /** True to apply binary contents, too. */
+  /** True to also apply binary content. */
   binary: boolean
 }
 
@@ -28,11 +28,11 @@ export interface NotApplied {
   number: number
   /** The file, relative to the directory. */
   path: string
-  /** `conflict`: the file changed since the subagent saw it. `refused`: the file is never written. `failed`: writing it failed. */
+  /** `conflict`: the file has changed since the subagent read it. `refused`: Passover never writes this file. `failed`: writing it failed. */
   kind: 'conflict' | 'refused' | 'failed'
   /** The reason, for people. */
   why: string
-  /** The contents that conflict. */
+  /** The versions of the file that conflict. */
   sides?: ConflictVersions
 }
 
@@ -40,11 +40,11 @@ export interface NotApplied {
 export interface Applied {
   /** Paths that were written. */
   applied: string[]
-  /** Paths that already had the proposed content. */
+  /** Paths of files that already had the proposed content. */
   already: string[]
   /** Approved modifications that cannot be applied. If there is one, nothing is written. */
   conflicts: NotApplied[]
-  /** Paths that were not written only because of another one: a set is applied completely or not at all. */
+  /** Paths without a conflict that were not written because another modification has one. */
   held_back: string[]
   /** Paths whose modifications were not approved or not selected. */
   rejected: string[]
@@ -52,7 +52,7 @@ export interface Applied {
   applied_at?: number
   /** The person who approved the changes, else the agent. */
   applied_by: string
-  /** False if the files were written, but the event is not stored yet. The next apply in this directory stores it. */
+  /** False if the files were written, but the `applied` event is not stored yet. The next `apply` in this directory stores it. */
   recorded: boolean
   /** Change sets that a killed process had left incomplete in the directory, and how they were resolved. */
   settled: RecoveredSet[]

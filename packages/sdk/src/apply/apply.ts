@@ -9,20 +9,21 @@ import { type Applied, applySelected, type ToApply } from './apply-selected.js'
 import { type AuthorizationInput, applyDecision, authorizeApply } from './authorize.js'
 import { type ApplyContext, recoverDirectory } from './journal/recover.js'
 
-/** Options of applying an output. */
+/** Options of `apply`. */
 export interface ApplyOptions {
   /**
-   * Directory in which to apply. Nothing outside of it is written.
+   * Directory of the files to change. No file outside of it is written.
    * @defaultValue The directory of the agent.
    */
   directory?: string | undefined
   /**
-   * Numbers of the modifications to apply, from 1, as `passover show` prints them. They can only narrow the approved ones.
+   * Numbers of the modifications to apply, from 1, as `passover show` prints them. Modifications that are not approved are never
+   * applied.
    * @defaultValue All approved modifications.
    */
   only?: readonly number[] | undefined
   /**
-   * True to apply binary contents, too.
+   * True to also apply binary content.
    * @defaultValue `false`
    */
   binary?: boolean | undefined
@@ -32,7 +33,7 @@ export interface ApplyOptions {
    */
   subagent?: string | undefined
   /**
-   * Name recorded as the one who applied the output, if no approval was required.
+   * Name that the audit trail records for this application, if no approval was required.
    * @defaultValue The name of the agent.
    */
   appliedBy?: string | undefined
@@ -46,7 +47,7 @@ const applyOptions = z.strictObject({
   appliedBy: z.string().optional(),
 } satisfies Record<keyof ApplyOptions, z.ZodType>)
 
-/** Milliseconds for which a return is awaited from the audit service, which follows the stream with a short delay. */
+/** Milliseconds to wait until the audit service has the return. The audit service reads the stream with a short delay. */
 const READ_TIMEOUT_MS = 3_000
 const DECISION_TIMEOUT_MS = 1_500
 const RETRY_DELAY_MS = 50
@@ -68,7 +69,7 @@ export async function applyOutput(context: ApplyContext, given: WorkOutput | str
   const allowed = authorizeApply(input, options.only)
   const target = { ...context, directory: options.directory ?? context.directory }
   if (!allowed.ok) {
-    // Incomplete sets are resolved even if the application is refused.
+    // Resolve incomplete sets even if this application is refused.
     await recoverDirectory(target)
     throw allowed.error
   }

@@ -6,9 +6,12 @@ import type { Deps } from '../runtime/dependencies.js'
 
 /** Events that a worker reports. `text` is for people and names the worker. */
 export type WorkerEvent =
-  /** The worker waits for work, lost the server, found it again, cannot write its heartbeat, or its health changed. */
+  /**
+   * `waits`: the worker is ready for work. `lost`: it lost the connection to the server. `found`: it connected again. `unseen`: it cannot write its
+   * heartbeat. `health`: its health changed.
+   */
   | { kind: 'waits' | 'lost' | 'found' | 'unseen' | 'health'; text: string }
-  /** Work cannot be read by this version and was returned to the queue. */
+  /** This version cannot read the work. The worker returned it to the queue. */
   | { kind: 'unread'; text: string; pass: PassKey; sequence: number }
   /** A pass ended with the output of its handler. Not printed on stderr. */
   | { kind: 'returned'; text: string; pass: PassKey; attempt: number; status: WorkOutput['status'] }
@@ -19,7 +22,7 @@ export type WorkerEvent =
 
 /**
  * Reason for a discarded result: another process ended the pass (`ended`), another attempt returns (`lost`), the server did not store the return
- * (`gave_up`), or the worker shut down and handed the work back (`handed_back`).
+ * (`gave_up`), or the worker shut down and returned the work to the queue (`handed_back`).
  */
 export type Discarded = 'ended' | 'lost' | 'gave_up' | 'handed_back'
 

@@ -39,9 +39,15 @@ export interface CreatePassOptions {
    * @defaultValue Does not wait.
    */
   waitSeconds?: number
-  /** Idempotency key: repeating a request with the same key returns the same pass. */
+  /**
+   * Idempotency key. If you repeat a request with the same key, you get the same pass.
+   * @defaultValue None: each request creates a pass.
+   */
   key?: string
-  /** W3C traceparent that the pass continues. */
+  /**
+   * W3C traceparent that the pass continues.
+   * @defaultValue None.
+   */
   traceparent?: string
 }
 /** Options of `passes.get`. */
@@ -51,7 +57,7 @@ export interface GetPassOptions extends Parties {
    * @defaultValue Does not wait.
    */
   waitSeconds?: number
-  /** True to get the steps of the pass, too. */
+  /** True to also get the steps of the pass. */
   history?: true
 }
 type Filter<P> = Omit<P, 'cursor'>
@@ -68,11 +74,11 @@ const getOptions = z.strictObject({
   history: z.literal(true).optional(),
 } satisfies Record<keyof GetPassOptions, z.ZodType>)
 
-/** API of a gateway. Every request is made on behalf of the owner of the token. */
+/** Client for the HTTP API of a gateway. The gateway acts as the owner of the token. Failed calls reject with a PassOverError. */
 export interface HttpClient {
   passes: {
     /**
-     * Asks for a pass. Without `waitSeconds` it resolves when the stream has stored the request.
+     * Requests a pass. Without `waitSeconds`, it resolves when the stream has stored the request.
      *
      * @throws PassOverError with code E005: an option is unknown or has a wrong value. Nothing was sent.
      */
@@ -83,35 +89,49 @@ export interface HttpClient {
      * @throws PassOverError with code E005: an option is unknown or has a wrong value. E041: there is no such pass.
      */
     get(id: string, options?: GetPassOptions): Promise<ShownPass>
-    /** Yields passes, newest first. Fetches page by page. */
+    /** Yields passes, including open ones, newest first. Fetches one page at a time. */
     list(filter?: Filter<AuditParameters>): AsyncIterable<PassRow>
+    /** Cancels a pass and its descendants. */
     cancel(id: string, options?: Parties & { reason?: string }): Promise<CancelledPass>
+    /** Approves the item that the pass waits for. */
     approve(id: string, decision?: DecidePass): Promise<DecidedPass>
+    /** Denies the item that the pass waits for. */
     deny(id: string, decision?: DecidePass): Promise<DecidedPass>
+    /** Returns the file changes of a pass and shows which of them can be applied. Writes nothing. */
     plan(id: string, options?: PlanParameters): Promise<ApplyPlan>
   }
+  /** Yields the audit entries of ended passes, newest first. Fetches one page at a time. */
   audit(filter?: Filter<AuditParameters>): AsyncIterable<PassOverAuditEntry>
+  /** Yields the return contexts of passes that were admitted or held, newest first. Fetches one page at a time. */
   returns(filter?: Filter<ReturnsParameters>): AsyncIterable<ReturnToContext>
   /** Yields events that are stored from now on (or after `after`), each once, until the signal is aborted. */
   events(options?: EventsOptions): AsyncIterable<FeedEvent>
+  /** Returns the registered agents. */
   agents(): Promise<AgentsPage['agents']>
+  /** Returns one page of the items that wait for a decision. Pass its `cursor` to get the next page. */
   inbox(options?: { from?: string; mine?: 'true'; limit?: number; cursor?: string }): Promise<InboxPage>
   policy: {
+    /** Returns the policy in force and its version. */
     get(): Promise<PolicyInForce>
+    /** Returns each setting of a pair, and the level of the policy that sets it. */
     explain(from: string, to: string): Promise<ExplainedPolicy>
-    /** `base`: the version that the document is based on. Fails with E031 if another version is in force. */
+    /** Publishes a policy. `base` is the version that the document is based on. Fails with E031 if another version is in force. */
     put(document: PassOverPreferences, options: { base: number; reason?: string; allow_missing?: 'true' }): Promise<PublishedPolicy>
   }
   dlq: {
+    /** Returns one page of the dead letters, newest first. */
     list(options?: Parties & { state?: string; limit?: number; before?: number }): Promise<DeadLettersPage>
+    /** Returns one dead letter. */
     show(id: string, options?: Parties): Promise<ShownLetter>
+    /** Requests the work of a dead letter again, as a new pass. */
     requeue(id: string, options?: Parties & { reason?: string }): Promise<SettledLetter>
+    /** Closes a dead letter. Deletes nothing. */
     drop(id: string, options?: Parties & { reason?: string }): Promise<SettledLetter>
   }
 }
 
 /**
- * Creates a client for a gateway. Sends nothing.
+ * Creates a client for a gateway. Does not connect to it.
  *
  * @param options - Address and token.
  * @returns The client.

@@ -4,12 +4,13 @@ import { type EventsParameters, type FeedEvent, feedEvent } from '@passover/sche
 import { type HttpOptions, pause, send } from './request.js'
 import { type Block, blocks } from './sse-parser.js'
 
+/** Options of `events`. */
 export interface EventsOptions extends EventsParameters {
   /** Signal that ends the iteration. */
   signal?: AbortSignal
-  /** Called for events that cannot be delivered: `gap` (deleted before they were read) or `reset` (the stream was replaced). */
+  /** Called if events cannot be delivered. `gap`: they were deleted before they were read. `reset`: the stream was replaced. */
   onLost?: (what: 'gap' | 'reset', data: unknown) => void
-  /** Called each time a connection ended and a new one is made. */
+  /** Called before each reconnect, with the reason why the connection ended. */
   onReconnect?: (why: unknown) => void
 }
 
@@ -19,7 +20,7 @@ const SILENT_MS = 60_000
 
 /**
  * Yields stored events, each once. After a lost connection (including a restart of the gateway) it resumes after the last id it received. Throws
- * errors that retrying cannot fix: E005, E013.
+ * E005 and E013, because a retry cannot fix them.
  */
 export async function* events(options: HttpOptions, wanted: EventsOptions): AsyncGenerator<FeedEvent> {
   const { signal, onLost, onReconnect, after, ...query } = wanted

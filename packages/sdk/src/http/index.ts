@@ -1,5 +1,5 @@
 /**
- * @passover/sdk/http: passes over HTTP, for programs without a connection to NATS: `connectHttp({ url, token })`.
+ * @passover/sdk/http: a client for the HTTP API, for programs without a connection to NATS: `connectHttp({ url, token })`.
  *
  * I1 All requests and responses are typed by the schemas that the gateway parses with.
  * I2 A problem response becomes a PassOverError with its code; a server that cannot be reached is E040.

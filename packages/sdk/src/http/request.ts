@@ -10,7 +10,7 @@ export interface HttpOptions {
   /** URL of the gateway: `http://127.0.0.1:7420`, or a path of a reverse proxy: `https://example.com/passover/`. */
   url: string
   /**
-   * Token of the agent or person on whose behalf requests are made.
+   * Token of an agent or a person. The gateway acts as this agent or person.
    * @defaultValue None. A gateway on the same machine may answer reads without a token.
    */
   token?: string | undefined
@@ -20,7 +20,7 @@ export interface HttpOptions {
    */
   fetch?: typeof fetch | undefined
   /**
-   * Maximum total time in milliseconds that a request waits because of `Retry-After`. With 0 it never waits.
+   * Maximum total time in milliseconds that a call waits because of `Retry-After` headers. With 0, it never waits.
    * @defaultValue `30_000`
    */
   maxWaitMs?: number | undefined
@@ -75,7 +75,7 @@ function bodyText(body: unknown): string {
 }
 
 /**
- * Sends a request, and repeats it after `Retry-After` if that does no harm. Throws a PassOverError with the problem's code, or E040 without an
+ * Sends a request, and repeats it after `Retry-After` if a repetition is safe. Throws a PassOverError with the problem's code, or E040 if there is no
  * answer.
  */
 export async function send(options: HttpOptions, path: string, request: Ask = {}): Promise<Response> {
@@ -85,7 +85,7 @@ export async function send(options: HttpOptions, path: string, request: Ask = {}
     if (response.ok) return response
     const error = await errorOf(response)
     const { retry_after_ms, pass_id } = error.context ?? {}
-    // An error with a pass id is the end of that pass: repeating the request would create another pass.
+    // An error with a pass id ended that pass. Repeating the request would create another pass.
     if (typeof retry_after_ms !== 'number' || pass_id !== undefined || !mayRetry(response.status, request)) throw error
     const wait_ms = Math.max(retry_after_ms, MIN_WAIT_MS)
     if (wait_ms > left_ms) throw error

@@ -1,7 +1,7 @@
 import type { PassOverReturnMarker, WorkOutput } from '@passover/schemas'
 
 /**
- * Returns the history entry for the session in which the work came back. Its counterpart is the `marker` of the handle.
+ * Creates a history entry for the return of a pass. The history entry for the request is `PassHandle.marker`.
  *
  * @param output - The output of the pass.
  * @returns The entry.

@@ -18,21 +18,20 @@ import { invalidOption as invalid, unknownOption } from '../errors/option-errors
 type GivenContext = z.input<typeof workContext>
 
 /**
- * Options of `Agent.passOver`: the fields of the request, which keep the names that they have in the specification and in the stream. All durations
- * are in milliseconds.
+ * Options of `Agent.passOver`: the fields of the request. The names are the same as in the stored request. All durations are in milliseconds.
  */
 export interface PassOverOptions {
   /** The agent that does the work, by its registered name. */
   subagent: string
   /**
-   * Input of the subagent. Only `objective` is required: `session_id` and `directory` default to those of the enclosing pass, else of the connection;
-   * `files` and `messages` default to none.
+   * Input of the subagent. Only `objective` is required. `session_id` and `directory` default to those of the handler's pass, else to those of the
+   * connection. `files` and `messages` default to none.
    */
   work_context: Partial<GivenContext> & { objective: string }
   /** Reason for the pass, for people: approvers, `passover show` and the audit trail. */
   reason: string
   /**
-   * True if the return is awaited. With `false` it is not awaited, but still stored and audited.
+   * True if the originator waits for the return. With `false`, the return is still stored and audited.
    * @defaultValue `true`
    */
   return_required?: boolean | undefined
@@ -42,23 +41,23 @@ export interface PassOverOptions {
    */
   priority?: Priority | undefined
   /**
-   * Time from admission to the deadline, at most the time that the parent pass has left. A pass that has not ended by then ends with E010.
+   * Time from admission to the deadline, at most the remaining time of the parent pass. A pass that has not ended by the deadline ends with E010.
    * @defaultValue The value of the policy, else 30,000.
    */
   timeout_ms?: number | undefined
   /**
-   * Policy settings for this pass only. They may narrow what the policy allows. A setting that widens it fails with E013 unless the policy lists it
-   * in `allow_widening`.
+   * Policy settings for this pass only. A setting may allow less than the policy. A setting that allows more fails with E013, unless the policy lists
+   * it in `allow_widening`.
    * @defaultValue The policy, unchanged.
    */
   override?: AgentPairOverride | undefined
   /**
-   * Restrictions for the subagent, such as `'read_only'` or `'no_external_calls'`. Those of the parent pass are added.
+   * Restrictions for the subagent, such as `'read_only'` or `'no_external_calls'`. The constraints of the parent pass also apply.
    * @defaultValue None.
    */
   constraints?: string[] | undefined
   /**
-   * Kind of output that the originator wants. The subagent sees it; the output is not checked against it.
+   * Kind of output that the originator wants. The subagent can read it. Passover does not check the output against it.
    * @defaultValue None.
    */
   expected_output_type?: ExpectedOutputType | undefined
@@ -74,8 +73,8 @@ export interface PassOverOptions {
    */
   budget?: Budget | undefined
   /**
-   * Id of the pass, 9 to 64 characters of A-Z a-z 0-9 _ -. Repeating the same request with the same id gets the stored state or result; a different
-   * request with the id fails with E005.
+   * Id of the pass, 9 to 64 characters of A-Z a-z 0-9 _ -. If you repeat the same request with the same id, you get the stored state or result. A
+   * different request with the same id fails with E005.
    * @defaultValue A new id.
    */
   id?: string | undefined
@@ -100,12 +99,12 @@ export interface PassOverOptions {
    */
   trace_id?: string | undefined
   /**
-   * W3C traceparent that this pass continues. It takes precedence over the active span. A malformed one is ignored.
-   * @defaultValue The traceparent of the active OpenTelemetry span, else of the enclosing pass.
+   * W3C traceparent that this pass continues. It takes precedence over the active span. A malformed value is ignored.
+   * @defaultValue The traceparent of the active OpenTelemetry span, else of the handler's pass.
    */
   traceparent?: string | undefined
   /**
-   * Proof of the parent pass. Chain depth and cycles are computed from it.
+   * Proof of the parent pass. Passover computes the chain depth and finds loops with it.
    * @defaultValue The pass of the calling handler, if any.
    */
   parent?: ParentProof | undefined

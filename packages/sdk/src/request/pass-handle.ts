@@ -1,31 +1,31 @@
 import type { PassOverMarker, PassStatus, WorkOutput } from '@passover/schemas'
 
-/** A requested pass. Awaiting it resolves to its WorkOutput, or rejects with a PassOverError. */
+/** A requested pass. `await` on the handle returns the WorkOutput or throws a PassOverError. */
 export interface PassHandle extends Promise<WorkOutput> {
   /** The id of the pass. */
   readonly id: string
-  /** The agent that the pass went to. */
+  /** The subagent of the pass. */
   readonly subagent: string
-  /** Settles when the stream has stored the request, for callers that do not wait for the return. */
+  /** Resolves when the stream has stored the request, else rejects with a PassOverError. For callers that do not wait for the return. */
   readonly stored: Promise<void>
-  /** History entry for the session from which the work was passed over. `undefined` for a pass that another call requested. */
+  /** History entry for the request. `undefined` if another call requested the pass. */
   readonly marker: PassOverMarker | undefined
   /**
-   * Waits for the return, as awaiting the handle does.
+   * Waits for the return, like `await` on the handle.
    *
    * @returns The output.
    * @throws PassOverError with the codes of `Agent.passOver`.
    */
   result(): Promise<WorkOutput>
   /**
-   * Reads the status of the pass from the audit service, else from the journal of the pass.
+   * Reads the status of the pass from the audit service, or from the journal of the pass if the audit service does not answer.
    *
    * @returns The status.
    * @throws PassOverError with code E040: the server cannot be reached. E041: there is no such pass.
    */
   status(): Promise<PassStatus>
   /**
-   * Cancels the pass and all passes below it. They end with E043.
+   * Cancels the pass and all of its descendants. They end with E043.
    *
    * @param reason - The reason, for people and the audit trail.
    * @returns A promise that settles when the cancel is stored.

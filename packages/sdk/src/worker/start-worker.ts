@@ -13,7 +13,7 @@ import { Heartbeat } from './heartbeat.js'
 import { register } from './register.js'
 import { WorkerLoop } from './worker-loop.js'
 
-/** Description of a subagent in the registry. Stored if registration is open; fields that a person set are kept. */
+/** Description of a subagent in the registry. It is stored if registration is open. It does not overwrite fields that a person set. */
 export interface AgentDescription {
   /**
    * Purpose of the agent.
@@ -31,14 +31,14 @@ export interface AgentDescription {
    */
   outputSchema?: Record<string, unknown> | undefined
   /**
-   * Limits that the agent sets itself: number of open passes, number of passes that begin within a minute, time of a handler (milliseconds), memory
-   * of a command (MiB).
+   * Limits that the agent sets for itself: number of open passes, number of passes that begin per minute, time of one handler run (milliseconds),
+   * memory of a command (MiB).
    * @defaultValue None.
    */
   limits?: OwnLimits | undefined
 }
 
-/** Options of a worker. Its description replaces the one given to `connect`. */
+/** Options of a worker. Fields of the description that are set here replace those given to `connect`. */
 export interface WorkerOptions extends AgentDescription {
   /**
    * Maximum number of handlers that run concurrently.
@@ -46,13 +46,13 @@ export interface WorkerOptions extends AgentDescription {
    */
   concurrency?: number | undefined
   /**
-   * Time in milliseconds for which a drain waits for running handlers before it aborts them and hands their work back, at most 86,400,000 (24 hours).
+   * Time in milliseconds for which a drain waits for running handlers, at most 86,400,000 (24 hours). Then it aborts them and returns their work to the
+   * queue.
    * @defaultValue `10_000`
    */
   drainMs?: number | undefined
   /**
-   * Receives the events of the worker: it waits for work, the server is lost or found again, its health changes, and each attempt ends. The end of an
-   * attempt is reported once the server has stored it.
+   * Function that receives the events of the worker, see `WorkerEvent`. The worker reports the end of an attempt after the server has stored it.
    * @defaultValue Prints lines on stderr.
    */
   log?: WorkerLogger | undefined
@@ -60,25 +60,25 @@ export interface WorkerOptions extends AgentDescription {
 
 /** A worker that takes passes until it is drained. Disposing it drains it. */
 export interface Worker extends AsyncDisposable {
-  /** Name of the agent that the worker works as. */
+  /** Name of the subagent. */
   readonly subagent: string
   /** Number of passes that the worker is working on now. */
   readonly running: number
   /**
    * Reports the state of the worker.
    *
-   * @returns A report of each problem: its cause, its start, and the countermeasure that was taken.
+   * @returns A report that lists each problem with its cause, its start time and the action that was taken.
    */
   health(): HealthReport
   /**
-   * Stops taking passes, waits for running handlers, then aborts those that still run and hands their work back. A second call waits for the same
-   * drain.
+   * Stops taking passes and waits for running handlers. Then aborts the handlers that still run and returns their work to the queue. A second call
+   * waits for the same drain.
    *
    * @param ms - Time to wait for handlers, in milliseconds (default: `drainMs`).
    * @returns A promise that settles when the worker is drained.
    */
   drain(ms?: number): Promise<void>
-  /** Settles when the worker is drained. */
+  /** Resolves when the worker is drained. */
   readonly closed: Promise<void>
 }
 
