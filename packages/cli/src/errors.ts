@@ -46,7 +46,7 @@ export const EXIT_CODES: readonly (readonly [number, string])[] = [
   [4, 'refused by chain or policy'],
   [5, 'cannot reach the server'],
   [6, 'approval denied or expired'],
-  [124, 'waited too long'],
+  [124, 'the time limit was reached'],
   [130, 'interrupted'],
 ]
 

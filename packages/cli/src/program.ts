@@ -35,9 +35,9 @@ import { refuseUnknown } from './unknown-command.js'
 /** Builds the command tree. */
 export function buildProgram(): Command {
   const program = new Command('passover')
-    .description('Hand work to another agent, and be sure of what comes back.')
+    .description('Pass work to another agent and get exactly one result.')
     .version(VERSION, '-V, --version', 'print the version')
-    .option('--json', 'print one JSON document, errors included')
+    .option('--json', 'print one JSON document, also for errors')
     .option('--jsonl', 'print one JSON document per line, for streams')
     .option('--no-color', 'no colours (also NO_COLOR, TERM=dumb)')
     .option('--no-input', 'never prompt')

@@ -12,7 +12,7 @@ describe('the command line', () => {
     using folder = new Folder()
     const { code, stdout, stderr } = await run(['--help'], { cwd: folder.path })
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    for (const text of ['up', 'request', 'doctor', '124  waited too long', '130  interrupted', '--json']) expect(stdout).toContain(text)
+    for (const text of ['up', 'request', 'doctor', '124  the time limit was reached', '130  interrupted', '--json']) expect(stdout).toContain(text)
   })
 
   it('prints help without a command, and of each command', async () => {
@@ -163,7 +163,7 @@ describe('the command line', () => {
     expect(await run(['doctor'], { cwd: folder.path })).toMatchObject({ code: 5 })
     expect((await run(['doctor', '--help'], { cwd: folder.path })).stdout).toContain('5 if the server cannot be reached')
     expect((await run(['list', '--help'], { cwd: folder.path })).stdout).toMatch(
-      /waiting_for_return +a worker runs it[\s\S]*stored → dispatched/,
+      /waiting_for_return +it waits for a worker[\s\S]*stored → dispatched/,
     )
     expect((await run(['work', '--help'], { cwd: folder.path })).stdout).toContain('default: 5s')
   })

@@ -203,7 +203,7 @@ describe('audit: asking', () => {
     expect(rows.find(({ agent }) => agent.name === 'alice')).toMatchObject({ originated: 2 })
   })
 
-  it('an agent is told the names and roles of others, and the rest of itself alone', async () => {
+  it('an agent may read the names and roles of other agents, and everything about itself', async () => {
     const full = await askAgents(maria)
     const expected = full.map((row) => (row.agent.name === 'alice' ? row : { agent: { name: row.agent.name, roles: row.agent.roles } }))
     expect(await alice.ask({ op: 'agents' })).toEqual({ ok: true, agents: expected })

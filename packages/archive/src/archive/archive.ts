@@ -380,7 +380,7 @@ export function checkFrames(entry: ManifestEntry, frames: readonly Frame[]): str
     chain.add(frame.digest)
   }
   if (frames.length !== entry.count) return `contains ${frames.length} events, not ${entry.count}`
-  return chain.end() === entry.chain_after ? undefined : 'its events do not give its chain value'
+  return chain.end() === entry.chain_after ? undefined : 'its events do not match its chain value'
 }
 
 const EMPTY = new Uint8Array(0)

@@ -174,7 +174,7 @@ function chainFault(entry: ManifestEntry, frames: readonly Frame[]): string | un
   for (const { digest } of frames) chain.add(digest)
   return chain.end() === entry.chain_after
     ? undefined
-    : 'its entries do not give its chain value: manifest, index or entries were rewritten'
+    : 'its entries do not match its chain value: manifest, index or entries were rewritten'
 }
 
 /** Formats a fault as one line. */

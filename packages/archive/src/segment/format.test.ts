@@ -113,7 +113,7 @@ describe('segment codec', () => {
     const erased = (digest: Uint8Array) =>
       Buffer.concat([frames[0]?.bytes ?? [], encodeErased(4098, digest), frames[2]?.bytes ?? []].map((bytes) => Buffer.from(bytes)))
     expect(faultOf(erased(frames[1]?.digest ?? GENESIS), entry)).toBeUndefined()
-    expect(faultOf(erased(GENESIS), entry)).toBe('its events do not give its chain value')
+    expect(faultOf(erased(GENESIS), entry)).toBe('its events do not match its chain value')
   })
 
   it('names sequences that belong to another segment', () => {

@@ -112,7 +112,7 @@ export function renderInterrupted(found: readonly InterruptedSet[], colors: Term
 
 function settledText({ id, kind, outcome, restored = [], left = [] }: Applied['settled'][number]): string {
   if (outcome === 'ignored')
-    return `.passover/apply has a record of ${visible(id)} that was not made by you in this directory: it is ignored (delete it)`
+    return `.passover/apply has a record of ${visible(id)} that you did not create in this directory; Passover ignores it (delete it)`
   const what = kind === 'undo' ? 'an undo' : 'an application'
   const rolledBack = restored.length > 0 ? `rolled back (${count(restored.length, 'file')})` : 'rolled back'
   const sentence = `${what} of ${visible(id)} was interrupted and has been ${outcome === 'finished' ? 'finished' : rolledBack}`

@@ -57,7 +57,7 @@ function refuse({ session, originator }: { session: string; originator: string |
         : originators
     throw usage(
       `${names.join(', ')} each have a session named ${session}`,
-      'name the originator whose session to erase: --originator <agent>',
+      'name the originator of the session: --originator <agent>',
     )
   }
   if (held.length > 0) {

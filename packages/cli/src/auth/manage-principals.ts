@@ -200,7 +200,7 @@ function line(auth: AuthFolder, record: PrincipalRecord): Line {
 
 function principalFor(kind: PrincipalKind, name: string, { originates, subagent, connections }: AuthAddOptions): Principal {
   if (kind === 'agent' && name === NOBODY)
-    throw usage(`no agent can be called "${NOBODY}"`, 'requests that name no agents are answered under it: choose another name')
+    throw usage(`the name "${NOBODY}" is reserved: Passover answers requests without agent names under it`, 'choose another name')
   if (kind !== 'agent' && (originates !== undefined || subagent !== undefined || connections !== undefined))
     throw usage('--originates, --no-subagent and --connections apply only to agents', `remove them for a ${kind}`)
   if (kind === 'agent') return { role: 'agent', name, originates: originates !== 'never', subagent: subagent !== false }

@@ -52,7 +52,7 @@ export function renderDeadLetter({ letter, error, data }: DeadLetterDetail, { co
     factsOf(letter, now),
   ]
   if (history.length > 0) sections.push(`${bold('Timeline')}\n${renderTimeline(history, { colors })}`)
-  if (stderr) sections.push(`${bold('The end of stderr')}\n${quoteLines(visibleLines(cutStart(stderr, TEXT_SHOWN)))}`)
+  if (stderr) sections.push(`${bold('Last part of stderr')}\n${quoteLines(visibleLines(cutStart(stderr, TEXT_SHOWN)))}`)
   if (data) sections.push(`${bold('Stored bytes')} (${sizeOf(letter)})\n${quoteLines(shownBytes(data))}`)
   const next = nextOf(letter)
   if (next) sections.push(formatCommands(next))
@@ -66,7 +66,7 @@ function factsOf(letter: DeadLetter, now: number): string {
     [
       'what',
       {
-        work: 'work whose last attempt was lost with its worker',
+        work: 'work whose worker was lost in the last attempt',
         request: 'a request that could not be processed',
         notice: 'a notification that could not be delivered',
       }[what],

@@ -62,9 +62,9 @@ function checkReplicas(stream: Stream, server: Inspection['server'], buckets: In
     checks.push(broken('replicas', text, 'start these servers again; check with: nats server report jetstream'))
   }
   if (behind.length > 0)
-    checks.push(warning('replicas', `behind: ${behind.join(', ')}`, 'wait until they have caught up before another server is stopped'))
+    checks.push(warning('replicas', `behind: ${behind.join(', ')}`, 'wait until they are up to date before you stop another server'))
   if (server.cluster !== undefined && stream.replicas < RECOMMENDED_REPLICAS) {
-    const text = `a cluster, but the stream has ${stream.replicas === 1 ? 'one replica' : `${stream.replicas} replicas`}: if one server fails, every pass stops; if its disk fails, they are lost`
+    const text = `a cluster, but the stream has ${stream.replicas === 1 ? 'one replica' : `${stream.replicas} replicas`}: if one server fails, every pass stops; if its disk fails, all passes are lost`
     checks.push(warning('replicas', text, `${EDIT} --replicas 3, and the same for the buckets (KV_…, OBJ_…)`))
   }
   const fewer = buckets.filter(({ replicas }) => replicas < stream.replicas).map(({ name }) => name)

@@ -75,7 +75,7 @@ export function checkClocks(clocks: Inspection['clocks']): Check[] {
   const spread = Math.max(...skews) - Math.min(...skews)
   const text = `the servers’ clocks are ${duration(spread)} apart (${clocks.map(({ server, skew_ms }) => `${server} ${skew_ms} ms`).join(', ')})`
   if (spread < SPREAD_WARNING_MS) return [ok('clocks', text)]
-  const harm = `${text}: with each change of leader, deadlines and leases shift by that much`
+  const harm = `${text}: each change of the leader shifts deadlines and leases by this time`
   const mend = 'synchronise the servers by NTP (chronyc tracking on each)'
   return [spread < SPREAD_ERROR_MS ? warning('clocks', harm, mend) : broken('clocks', harm, mend)]
 }

@@ -161,7 +161,7 @@ async function checkAgents(bus: Bus, { consumers, revoked, policy }: Known): Pro
     const waiting = count(queued, 'pass waits', 'passes wait')
     const revoked_at = revoked.get(name) ?? agent.revoked_at
     if (revoked_at !== undefined) {
-      const text = `credentials of agent ${name} were revoked ${dateTime(revoked_at)}: no worker can connect as it${queued > 0 ? `, and ${waiting} for it` : ''}`
+      const text = `credentials of agent ${name} were revoked ${dateTime(revoked_at)}: no worker can connect as this agent${queued > 0 ? `, and ${waiting} for it` : ''}`
       checks.push(warning('agents', text, `passover auth add agent ${name}, or passover agents remove ${name}`))
     } else if (queued > 0 && load.idle === 0 && load.running === 0)
       checks.push(warning('agents', `${waiting} for ${name}, which has no worker`, `passover work ${name} -- <command>`))

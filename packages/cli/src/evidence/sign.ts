@@ -149,7 +149,7 @@ function segmentsFault({ seal, segments, entries }: EvidenceBundle): string | un
     if (sha256(bytes) !== digests) return `the digests of segment ${k} were changed`
     const chain = new Chain(Buffer.from(chain_before, 'hex'))
     chain.add(bytes)
-    if (chain.end() !== chain_after) return `the digests of segment ${k} do not give its chain value`
+    if (chain.end() !== chain_after) return `the digests of segment ${k} do not match its chain value`
     const held = new Set<string>()
     for (let at = 0; at < bytes.length; at += DIGEST_BYTES) held.add(bytes.toString('hex', at, at + DIGEST_BYTES))
     for (const { sequence, digest } of seal.entries) {

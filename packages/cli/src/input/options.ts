@@ -37,7 +37,7 @@ export function nameOption(text: string): string {
 /** Parses the name of an agent that is being registered or given credentials. */
 export function newAgentOption(text: string): string {
   if (text === NOBODY)
-    throw new InvalidArgumentError(`No agent can be called "${NOBODY}": requests that name no agents are answered under it.`)
+    throw new InvalidArgumentError(`The name "${NOBODY}" is reserved: Passover answers requests without agent names under it.`)
   return nameOption(text)
 }
 

@@ -47,7 +47,7 @@ export function confirmDecision({ terminal, person }: Context, question: Decisio
 function undecided(item: InboxItem, shown: string, { only }: DecisionQuestion): CliFailure {
   const numbers = only ? ` --only ${only.join(',')}` : ''
   return usage(
-    `nothing was approved: there is no terminal to ask on`,
+    `nothing was approved: there is no terminal to ask for confirmation`,
     `to approve exactly these changes: passover approve ${shellWord(item.id)} --item apply ${partiesText(item)}${numbers} --digest ${shown}`,
   )
 }

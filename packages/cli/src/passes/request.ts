@@ -159,7 +159,7 @@ function parentFrom(env: NodeJS.ProcessEnv): ParentProof | undefined {
     value = undefined
   }
   const parsed = parentProof.safeParse(value)
-  if (!parsed.success) throw usage('PASSOVER_PARENT does not have a value that `passover work` sets', 'unset it to request a root pass')
+  if (!parsed.success) throw usage('PASSOVER_PARENT is not a value that `passover work` sets', 'unset it to request a root pass')
   return parsed.data
 }
 

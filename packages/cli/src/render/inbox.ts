@@ -108,7 +108,7 @@ function changeLines({ returned }: InboxItem, { colors }: View): string[] {
   if (more === 0) return lines
   const warned = modifications.slice(CHANGES_SHOWN).filter(({ warnings = [] }) => warnings.length > 0).length
   const warnings = warned > 0 ? colors.yellow(`, ${warned} of them with warnings`) : ''
-  return [...lines, `    … and ${more} more${warnings}; approve shows all of them before it asks for confirmation for confirmation`]
+  return [...lines, `    … and ${more} more${warnings}; approve shows all of them before it asks for confirmation`]
 }
 
 /** Renders a numbered change: `2. <path>  +2 -1  why (confidence high)`, with its warnings below. */

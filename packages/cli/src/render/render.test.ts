@@ -41,7 +41,7 @@ describe('the table of passes', () => {
   it('leaves columns out on a terminal of 60 columns, and says which; where that is not enough each row is a block', () => {
     const wide = renderPassRows([{ ...row, reason: 'r'.repeat(200), subagent: 'audit' }], 5_000, { colors, columns: 80 })
     for (const line of wide.split('\n')) expect(line.length, line).toBeLessThanOrEqual(80)
-    expect(wide).toMatch(/Omitted, for lack of width: .*TOOK.*; --json prints all\.$/)
+    expect(wide).toMatch(/Columns not shown \(narrow terminal\): .*TOOK.*; --json prints all\.$/)
     const block = renderPassRows([{ ...row, originator: 'a'.repeat(40) }], 5_000, { colors, columns: 60 })
     expect(block).toContain(`ID        ${row.id}\nSTATUS    `)
     for (const line of block.split('\n')) expect(line.length, line).toBeLessThanOrEqual(60)

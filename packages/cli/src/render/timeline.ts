@@ -107,7 +107,7 @@ const TEXT_BY_KIND: Record<string, (entry: TimelineEntry) => string> = {
   dead_letter: () => 'kept as a dead letter',
   settled: ({ by }) => `${by} settles the dead letter`,
   expired: () => 'not released in time (E013)',
-  violation: () => 'a stored message that no reader counts',
+  violation: () => 'a stored message that all readers ignore',
   acknowledged: ({ by }) => `acknowledged by ${by}`,
   undelivered: () => 'not acknowledged in time (E022); it can still be fetched by its id',
 }

@@ -48,7 +48,7 @@ export async function replayInto(context: Context, options: IntoOptions): Promis
   if (!options.yes) {
     const question = `Send ${count(wanted.length, 'request')} again under "${toPrefix}"? The agents there will do the work.`
     if (!terminal.interactive)
-      throw usage('replay --to-prefix needs --yes without a terminal to ask on', 'to see the requests first: --dry-run')
+      throw usage('replay --to-prefix needs --yes if there is no terminal to ask for confirmation', 'to see the requests first: --dry-run')
     if (!(await confirmAction(question))) return DECLINED
   }
   const done: ReplayedPass[] = []

@@ -85,7 +85,7 @@ export async function askAgents(bus: Bus): Promise<AgentRow[]> {
   const { agents } = await ask(bus, { op: 'agents' }, agentsAnswer)
   return agents.map((row) => {
     if ('open' in row) return row
-    throw new Failure('E013', `${bus.identity} is told the names and roles of other agents alone: the rest is for people`)
+    throw new Failure('E013', `${bus.identity} may read only the names and roles of other agents; only people may read the rest`)
   })
 }
 

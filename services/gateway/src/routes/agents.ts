@@ -27,7 +27,7 @@ export const listInbox = route({
   method: 'get',
   path: '/api/pass-over/inbox',
   name: 'listInbox',
-  summary: 'List items that wait for a decision, oldest first; each agent gets a share of the page',
+  summary: 'List items that wait for a decision, oldest first; a page has some items of each agent',
   scope: 'read',
   access: 'own',
   query: inboxParameters,

@@ -24,7 +24,7 @@ export const cancelPassRoute = route({
   method: 'post',
   path: '/api/pass-over/passes/{id}/cancel',
   name: 'cancelPass',
-  summary: 'Cancel a pass and all its descendants, and wait a moment for its end',
+  summary: 'Cancel a pass and all its descendants, and wait up to 5 seconds until it ends',
   scope: 'create',
   access: 'own',
   params: idPath,

@@ -72,7 +72,7 @@ export function openApiDocument(): Json {
     info: {
       title: 'Passover',
       version: '1',
-      description: 'Hand work to another agent, and be sure of what comes back.',
+      description: 'Pass work to another agent and get exactly one result.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/', description: 'The gateway that serves this document' }],

@@ -44,7 +44,7 @@ Examples:
 
 /** `passover agents set <name>` */
 export function setCommand(): Command {
-  return described(new Command('set').description('change settings of a registered agent; other settings stay'))
+  return described(new Command('set').description('change settings of a registered agent; other settings stay unchanged'))
     .option('--unset <field>', 'remove a default (repeatable)', repeatableOption)
     .addHelpText('after', '\nExamples:\n  passover agents set builder --max-active 8\n  passover agents set builder --unset max_active')
     .action(action<ChangeOptions, [string]>((context, options, name) => change(context, { options, name, must_exist: true })))
@@ -84,7 +84,7 @@ function described(command: Command): Command {
       'size limit of its bucket of large parts',
       integerOption('--parts-bytes', MIN_PARTS_BYTES, MAX_PARTS_BYTES),
     )
-    .option('--default <field=value>', 'another default preference of the subagent (repeatable)', repeatableOption)
+    .option('--default <field=value>', 'another default setting of the subagent (repeatable)', repeatableOption)
     .option('--file <path>', 'JSON file with its record; flags override it')
 }
 

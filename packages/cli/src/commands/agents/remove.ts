@@ -16,7 +16,7 @@ export function removeCommand(): Command {
     .description('remove an agent from the registry; later passes to it are refused')
     .argument('<name>', 'agent name', nameOption)
     .option('--dry-run', 'show what would be removed without removing it')
-    .option('--yes', 'also if passes to it are open (they continue until a worker returns or their deadline) and do not ask')
+    .option('--yes', 'do not ask for confirmation, even if passes to it are open (they continue until they return or reach their deadline)')
     .addHelpText('after', '\nExample:\n  passover agents remove builder')
     .action(action<RemoveOptions, [string]>(remove))
 }

@@ -13,7 +13,7 @@ export function registerErase(group: Command): void {
     .option('--yes', 'do not ask for confirmation')
     .addHelpText(
       'after',
-      '\nA session belongs to the originator that started it and consists of its root passes and all their descendants. Sessions of other\noriginators with the same name are not affected.\nThe command erases messages, archive segments, records, and large parts that no other pass of the same agent uses. It fails if a\npass of the session is open or under legal hold. It does not reach exports, saved archives, evidence bundles, or data that agents\nkeep themselves. The erasure starts two id windows after the last message of the session.\n\nExamples:\n  passover audit erase --session abc123 --reason "request of 28 November"\n  passover audit erase',
+      '\nA session belongs to the originator that started it and consists of its root passes and all their descendants. Sessions of other\noriginators with the same name are not affected.\nThe command erases messages, archive segments, records, and large parts that no other pass of the same agent uses. It fails if a\npass of the session is open or under legal hold. It does not erase exports, saved archives, evidence bundles, or data that agents\nkeep themselves. The erasure starts two id windows after the last message of the session.\n\nExamples:\n  passover audit erase --session abc123 --reason "request of 28 November"\n  passover audit erase',
     )
     .action(
       action<EraseFlags, []>(async (context, flags) => {

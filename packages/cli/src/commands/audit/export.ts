@@ -18,7 +18,7 @@ export function registerExport(group: Command): void {
     .option('--session <id>', 'only passes of this session')
     .addHelpText(
       'after',
-      '\nReads the archive and the stream, not the records. On an isolated installation this needs the rights of an auditor.\nEach file is replaced atomically; running the command again gives the same files. The summary is written only by an export without filters.\n\nExamples:\n  passover audit export\n  passover audit export --csv --since 30d --out /srv/logs',
+      '\nReads the archive and the stream, not the records. On an isolated installation, you need the rights of an auditor.\nEach file is replaced atomically. If you run the command again, it writes the same files. It writes the summary only if no filter is set.\n\nExamples:\n  passover audit export\n  passover audit export --csv --since 30d --out /srv/logs',
     )
     .action(
       action<ExportFlags, []>(async (context, flags) => {

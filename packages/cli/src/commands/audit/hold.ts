@@ -13,7 +13,7 @@ export function registerHold(group: Command): void {
       .addCommand(listHolds())
       .addHelpText(
         'after',
-        '\nEach hold and release is stored as an event with person, time and reason. On an isolated installation this needs a custodian\n(docs/reference/permissions.md).\n\nExamples:\n  passover audit hold add --session abc123 --reason "dispute 17"\n  passover audit hold list\n  passover audit hold remove 4711 --reason "settled"',
+        '\nEach hold and release is stored as an event with person, time and reason. On an isolated installation, you must be a custodian\n(docs/reference/permissions.md).\n\nExamples:\n  passover audit hold add --session abc123 --reason "dispute 17"\n  passover audit hold list\n  passover audit hold remove 4711 --reason "settled"',
       ),
   )
 }

@@ -16,7 +16,7 @@ export function registerRebuild(group: Command): void {
     .option('--id-window <time>', 'id window of the installation (default: read from its stream)', durationOption('--id-window'))
     .addHelpText(
       'after',
-      '\nMissing and wrong records are rewritten, records without a pass are deleted, and correct records are not touched.\nLost or damaged indexes of the archive are rebuilt first, from segments whose digests are valid.\nThe audit service writes; an auditor or a custodian may ask for it. Without an audit service, the command needs its rights.\n\nExample:\n  passover audit rebuild --json',
+      '\nMissing and wrong records are rewritten, records without a pass are deleted, and correct records are not touched.\nLost or damaged indexes of the archive are rebuilt first, from segments whose digests are valid.\nThe audit service writes the records. An auditor or a custodian may run this command. If no audit service runs, the command needs the rights of one.\n\nExample:\n  passover audit rebuild --json',
     )
     .action(
       action<RebuildFlags, []>(async (context, flags) => {

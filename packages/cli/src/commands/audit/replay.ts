@@ -11,7 +11,7 @@ export function replayCommand(): Command {
     .option('--session <id>', 'all passes of this session')
     .option('--from <agent>', 'originator, if several passes have this id')
     .option('--to <agent>', 'subagent, if several passes have this id')
-    .option('--speed <n>', 'keep the recorded pauses between entries, n times as fast (default: no pauses)', speed)
+    .option('--speed <n>', 'keep the recorded pauses between entries, but n times faster (default: no pauses)', speed)
     .option('--step', 'print one entry for each key press')
     .option('--what-if <policy file>', 'show how this policy would have decided the recorded requests; changes nothing')
     .option('--since <time>', 'with --what-if: only requests since this time', durationOption('--since'))
@@ -24,7 +24,7 @@ export function replayCommand(): Command {
     )
     .option(
       '--to-prefix <prefix>',
-      'request them again under this subject prefix, with new ids that refer to the old ones; must differ from their own prefix',
+      'request them again under this subject prefix, with new ids that refer to the old ones; it must differ from their prefix',
     )
     .option('--wait <time>', 'with --to-prefix: how long to wait for each result', durationOption('--wait'))
     .option('--dry-run', 'with --to-prefix: list the requests without sending them')

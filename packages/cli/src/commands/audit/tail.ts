@@ -11,7 +11,7 @@ export function registerTail(group: Command): void {
     .option('--custody', 'also print holds, erasures, and removals from the archive')
     .addHelpText(
       'after',
-      '\nStarts with passes that end from now on (with --since: from that time on). After a lost connection it continues without a gap.\nPress Ctrl-C to stop. --jsonl prints one document per line as it arrives; --json prints one list at the end.\n\nExamples:\n  passover audit tail --to audit --jsonl\n  passover audit tail --custody --since 7d',
+      '\nPrints passes that end after the start of the command, or after the time in --since. After a lost connection it continues without a gap.\nPress Ctrl-C to stop. --jsonl prints one document per line as it arrives; --json prints one list at the end.\n\nExamples:\n  passover audit tail --to audit --jsonl\n  passover audit tail --custody --since 7d',
     )
     .action(
       action<TailFlags, []>(async (context, flags) => {

@@ -25,7 +25,7 @@ export function applyCommand(): Command {
     .option('--yes', 'do not ask for confirmation, and approve changes without a decision (required without a terminal)')
     .option('--binary', 'allow binary content, which cannot be shown')
     .option('--despite-revocation', 'approve even if credentials of an agent in the chain were revoked')
-    .option('--whole', 'allow files with too many changed lines for a diff; all their old and new lines are shown')
+    .option('--whole', 'allow files that have too many changed lines for a diff; shows all their old and new lines')
     .addHelpText(
       'after',
       '\nChanges only files in the working directory (--directory) that have not changed since the subagent saw them. If the changes have no\n' +
@@ -56,7 +56,7 @@ interface UndoFlags {
 /** `passover undo <id>` */
 export function undoCommand(): Command {
   return new Command('undo')
-    .description('undo an apply in this directory; files that were changed since then stay as they are')
+    .description('undo an apply in this directory; files that have changed since then stay unchanged')
     .argument('<id>', 'pass id, or its first characters')
     .option('--dry-run', 'show what would be restored without changing it')
     .option('--yes', 'do not ask for confirmation')

@@ -20,10 +20,10 @@ interface DecideOptions {
 export function approveCommand(): Command {
   return decisionCommand('approve', 'approve the item a pass waits for: its start, the release of its result, or its changes')
     .option('--only <numbers>', 'approve only these changes, by their numbers in inbox and show; the others are rejected', numbers)
-    .option('--digest <digest>', 'approve only if the digest is this one (printed by approve and apply --dry-run); do not ask')
+    .option('--digest <digest>', 'approve only if the changes have this digest (printed by approve and apply --dry-run); do not ask for confirmation')
     .option('--binary', 'allow changes of binary content, which cannot be shown')
     .option('--despite-revocation', 'approve even if credentials of an agent in the chain were revoked')
-    .option('--whole', 'allow files with too many changed lines for a diff; all their old and new lines are shown')
+    .option('--whole', 'allow files that have too many changed lines for a diff; shows all their old and new lines')
 }
 
 /** `passover deny <id>` */
@@ -48,7 +48,7 @@ function decisionCommand(verdict: 'approve' | 'deny', description: string): Comm
     )
     .addHelpText(
       'after',
-      `\nThe decision is stored under your name (--as) and bound to what was shown.${verdict === 'approve' ? APPROVING : ''}\nIf two people decide, the first decision counts, and the second person is told who decided and when.\n\nExample:\n  passover inbox\n  passover ${verdict} 0abcdef1 --reason "looked at it"`,
+      `\nThe decision is stored under your name (--as), with the digest of what was shown.${verdict === 'approve' ? APPROVING : ''}\nIf two people decide, the first decision counts. The command tells the second person who decided and when.\n\nExample:\n  passover inbox\n  passover ${verdict} 0abcdef1 --reason "looked at it"`,
     )
     .action(action<DecideOptions, [string]>((context, options, id) => run(context, { ...options, verdict, id })))
 }

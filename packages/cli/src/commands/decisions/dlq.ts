@@ -22,14 +22,14 @@ type SettleOptions = Omit<LetterSelection, 'ids'> & { reason?: string }
 /** `passover dlq list|show|requeue|drop` */
 export function dlqCommand(): Command {
   return new Command('dlq')
-    .description('list, requeue or drop dead letters: work lost with its worker, and unreadable requests')
+    .description('list, requeue or drop dead letters: work whose worker was lost, and unreadable requests')
     .addCommand(listLetters())
     .addCommand(showLetter())
-    .addCommand(settling('requeue', 'request the work again as a new pass that refers to the dead one'))
+    .addCommand(settling('requeue', 'request the work of a dead letter again, as a new pass that refers to it'))
     .addCommand(settling('drop', 'close a dead letter; an event records who, when and why, and nothing is deleted'))
     .addHelpText(
       'after',
-      '\nA pass becomes a dead letter when its last attempt was lost with its worker, or when its message cannot be read. An error thrown by a\nhandler is a result, not a dead letter: the pass ends with E011, and its originator may request it again.\nTo find such passes: passover audit query --code E011\n\nExamples:\n  passover dlq list\n  passover dlq show 0abcdef1\n  passover dlq requeue 0abcdef1 --reason "worker is mended"',
+      '\nA pass becomes a dead letter if the worker of its last attempt was lost, or if its message cannot be read. An error thrown by a\nhandler is a result, not a dead letter: the pass ends with E011, and its originator may request it again.\nTo find such passes: passover audit query --code E011\n\nExamples:\n  passover dlq list\n  passover dlq show 0abcdef1\n  passover dlq requeue 0abcdef1 --reason "worker fixed"',
     )
 }
 
@@ -69,7 +69,7 @@ function settling(verb: 'requeue' | 'drop', description: string): Command {
     .option('--yes', 'do not ask for confirmation if there are several')
     .addHelpText(
       'after',
-      `\nThe decision is stored under your name (--as). If two people decide, the first decision counts, and the second person is told who\ndecided and when.\n\nExamples:\n  passover dlq ${verb} 0abcdef1 --reason "looked at it"\n  passover dlq ${verb} --all --to audit --dry-run`,
+      `\nThe decision is stored under your name (--as). If two people decide, the first decision counts.\nThe command tells the second person who decided and when.\n\nExamples:\n  passover dlq ${verb} 0abcdef1 --reason "looked at it"\n  passover dlq ${verb} --all --to audit --dry-run`,
     )
     .action(action<SettleOptions, [string[]]>((context, options, ids) => settle(context, verb, { ...options, ids })))
 }

@@ -17,7 +17,7 @@ export function inboxCommand(): Command {
     .option('--limit <n>', 'maximum number of results', integerOption('--limit', 1, 200), 50)
     .addHelpText(
       'after',
-      '\nItems are grouped by root pass, oldest first. If there are more items than --limit, each agent gets a share of the page. Items without\na decision are denied when they expire.\n\nExamples:\n  passover inbox\n  passover approve 0abcdef1 --item apply --only 1,3',
+      '\nItems are grouped by root pass, oldest first. If there are more items than --limit, the page has\nsome items of each agent. Items without a decision are denied when they expire.\n\nExamples:\n  passover inbox\n  passover approve 0abcdef1 --item apply --only 1,3',
     )
     .action(
       action<InboxOptions, []>(async (context, options) => {

@@ -63,7 +63,7 @@ function add(): Command {
       'after',
       `
 An auditor is a person who may read the archive (verify, evidence); a custodian may also hold and erase.
-A running server knows an agent at once; without one, when it starts.
+A running server accepts a new agent immediately. If no server runs, it accepts the agent when it starts.
 
 Examples:
   passover auth add agent alice --expires 30d --out alice.creds
@@ -125,7 +125,7 @@ function check(): Command {
       'after',
       `
 Connects as the agent and tries to publish, read and listen outside of its rights, directly and by making the server
-publish for it. Your own connection (--as) watches what arrives. Nothing is stored in the stream, deleted or changed.
+publish for it. Your own connection (--as) checks what arrives. Nothing is stored in the stream, deleted or changed.
 Exit code 0: the server refused every attempt; 1: an attempt succeeded or could not be tested.
 
 Examples:

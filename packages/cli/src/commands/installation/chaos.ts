@@ -8,7 +8,7 @@ import type { ChaosFlags } from './run-chaos.js'
 /** `passover chaos` */
 export function chaosCommand(): Command {
   return new Command('chaos')
-    .description('test the delivery guarantees: run own servers and processes under load and faults, then check the stored data')
+    .description('test the delivery guarantees: run separate servers and processes, inject faults under load, then check the stored data')
     .option('--minutes <n>', 'duration of load and faults', integerOption('--minutes', 1, 1_440), 2)
     .option('--seed <n>', 'seed of the fault schedule (default: a random one, printed)', integerOption('--seed', 0, 2 ** 31))
     .option('--faults <names>', 'only these kinds of faults, separated by commas (default: all that this machine supports)')
@@ -30,7 +30,7 @@ export function chaosCommand(): Command {
     .option('--report <folder>', 'folder for report.md and report.json (default: a temporary folder)')
     .addHelpText(
       'after',
-      '\nThe same seed and options give the same schedule. Ctrl-C ends load and faults early; the requests made so far are still checked.\nThe command uses only its own processes and folder, and needs no server. The exit code is 0 only if no guarantee was violated.\n\nExamples:\n  passover chaos --minutes 2 --seed 7\n  passover chaos --minutes 60 --soak --report chaos-report',
+      '\nThe same seed and options give the same schedule. Ctrl-C ends load and faults early; the command still checks the requests made so far.\nThe command starts its own servers and processes in its own folder, and needs no running server. The exit code is 0 only if no guarantee was violated.\n\nExamples:\n  passover chaos --minutes 2 --seed 7\n  passover chaos --minutes 60 --soak --report chaos-report',
     )
     .action(
       action<ChaosFlags, []>(async (context, flags) => {

@@ -21,7 +21,7 @@ export function policyCommand(): Command {
     .description('check, publish, change and explain the policy: which agent may pass which work to which subagent')
     .addHelpText(
       'after',
-      '\nThe live policy is versioned. Every dispatcher follows it, and each pass records the version that it ran under.\n\nExamples:\n  passover policy check\n  passover policy push --reason "audit may take longer"\n  passover policy explain alice audit\n  passover policy disable scout audit --reason "conflicting specializations"',
+      '\nThe live policy is versioned. Every dispatcher applies it. Each pass records its policy version.\n\nExamples:\n  passover policy check\n  passover policy push --reason "audit may take longer"\n  passover policy explain alice audit\n  passover policy disable scout audit --reason "conflicting specializations"',
     )
   for (const child of [check(), push(), pull(), edit(), diff(), history(), rollback(), explain(), set(), enable(), disable()])
     command.addCommand(child)
@@ -152,7 +152,7 @@ function set(): Command {
 }
 
 function enable(): Command {
-  return pairSwitch('enable', 'admit passes of a disabled pair again')
+  return pairSwitch('enable', 'allow passes of a disabled pair again')
 }
 
 function disable(): Command {

@@ -37,22 +37,22 @@ export function workCommand(): Command {
         'after',
         `
 The command gets the request as JSON on stdin, and PASSOVER_PASS_ID, PASSOVER_ORIGINATOR, PASSOVER_REASON,
-PASSOVER_ATTEMPT, PASSOVER_DEADLINE, PASSOVER_PARENT and others in its environment. Its exit ends the pass:
+PASSOVER_ATTEMPT, PASSOVER_DEADLINE, PASSOVER_PARENT and others in its environment. When it exits, the pass ends:
   exit 0, text                      completed, with the text
   exit 0, JSON with a status        that WorkOutput; E021 if it is not a valid one
   not 0, JSON that is a WorkOutput  that WorkOutput
-  not 0, anything else              E011, with the end of stderr
-What its pass may do is in its environment and in the request's "rights": PASSOVER_CAN_MODIFY_FILES, PASSOVER_CAN_RUN_TOOLS,
+  not 0, anything else              E011, with the last part of stderr
+The rights of the pass are in the environment and in "rights" of the request: PASSOVER_CAN_MODIFY_FILES, PASSOVER_CAN_RUN_TOOLS,
 PASSOVER_TOOLS (unset: all), PASSOVER_CONSTRAINTS. PASSOVER_ENFORCED names the constraints that are enforced:
   read_only          the directory is read-only, unless the policy lets the subagent modify files (can_modify_files).
                      The home directory, /tmp and --writable directories stay writable, the rest of the system does not.
-                     Without namespaces, a command that changes files there ends its pass with E013
-  no_external_calls  no network and no UNIX sockets, not even to this server: the command cannot pass over
+                     On a machine without namespaces, a change of files in the directory ends the pass with E013
+  no_external_calls  no network and no UNIX sockets, also not to the NATS server: the command cannot request passes
 A policy's max_memory_mb (E014) and max_compute_time_ms (E010) apply to the command with all processes it starts. When a
-pass ends, all of them end. At start, the worker prints how each constraint is enforced on this machine; so does passover doctor.
+pass ends, the worker stops them. At start, the worker prints how this machine enforces each constraint; passover doctor prints it too.
 Ctrl-C finishes running commands and stops; a second Ctrl-C stops immediately.
 With --replicas, a worker that dies is started again after a pause that doubles from 0.5 to 30 s. The output of each worker is prefixed
-with its number; passover agents counts the workers. They end when this command ends or is killed. With PASSOVER_HEALTH_PORT, worker 1
+with its number; passover agents counts the workers. The workers stop when this command ends or is killed. With PASSOVER_HEALTH_PORT, worker 1
 serves its health at that port, worker 2 at the next one, and so on.
 
 Examples:

@@ -29,8 +29,8 @@ export function cancelCommand(): Command {
     .addHelpText(
       'after',
       `
-With --all or --session, passes that are admitted in the meantime are cancelled too, and the command waits until all have ended. Exit code 0: none is
-open any more; 1: some are still open, or you declined; 2: several passes would end, and there is neither a terminal to ask on nor --yes.
+With --all or --session, the command also cancels passes that are admitted while it runs, and waits until all have ended. Exit code 0: all have
+ended; 1: some are still open, or you declined; 2: several passes would end, but no terminal can ask for confirmation and --yes is not set.
 
 Examples:
   passover cancel 0abcdef1 --reason "no longer needed"

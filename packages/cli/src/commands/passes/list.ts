@@ -7,7 +7,7 @@ const LEGEND = `
 STATUS, the state of a pass:
   requested           no dispatcher has processed it yet
   held                waits for a person to approve its start (passover inbox)
-  waiting_for_return  a worker runs it, or it waits for a worker
+  waiting_for_return  it waits for a worker, or a worker runs it
   returned            it has a result; "returned:" is followed by the outcome
   awaiting_release    waits for a person to release the result
   expired             the result was not released in time

@@ -18,7 +18,7 @@ export function logsCommand(): Command {
     .option('--follow', 'print entries as they arrive, until the pass has ended')
     .addHelpText(
       'after',
-      '\nIf a command of `passover work` fails, the error of the pass contains the end of its stderr.\nWith --jsonl, each entry is one document.\n\nExample:\n  passover logs 0abcdef1 --follow',
+      '\nIf a command of `passover work` fails, the error of the pass contains the last part of its stderr.\nWith --jsonl, each entry is one document.\n\nExample:\n  passover logs 0abcdef1 --follow',
     )
     .action(
       action<LogsOptions, [string]>(async (context, { from, to, follow }, id) => {

@@ -23,7 +23,7 @@ export function requestCommand(): Command {
     .option('--file <path...>', 'files to include, binary files as base64 (repeatable)', repeatableOption)
     .option(
       '--timeout <time>',
-      'time limit for the whole pass, without the time it is held: 500ms, 30s, 5m (at most 24h; default: from the policy, 30s)',
+      'time limit for the pass, not counting the time it is held: 500ms, 30s, 5m (at most 24h; default: from the policy, 30s)',
       durationOption('--timeout', MAX_TIMEOUT_MS),
     )
     .addOption(new Option('--priority <slot>', 'priority').choices(['high', 'medium', 'low']).default('medium'))

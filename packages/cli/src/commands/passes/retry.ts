@@ -21,7 +21,7 @@ export function retryCommand(): Command {
       `
 passover show prints the id of the failed pass as "retry of". The new pass has the same originator; on an isolated installation
 you need that agent's credentials. A pass that is still open or that completed cannot be retried (E031).
-A dead letter stays in passover dlq; passover dlq requeue requests its work once, even if it is called several times.
+A retry does not remove a dead letter from passover dlq. passover dlq requeue requests its work only once, even if you run it several times.
 
 Example:
   passover retry 0abcdef1`,
