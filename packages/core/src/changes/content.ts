@@ -46,10 +46,17 @@ function decode(label: string, bytes: Buffer): string | undefined {
   }
 }
 
+/** Counts without making a string of each line. */
+export function countOf(text: string, part: string): number {
+  let count = 0
+  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + part.length)) count += 1
+  return count
+}
+
 function lineEnds(text: string): TextForm['ends'] {
-  const all = text.split('\n').length - 1
+  const all = countOf(text, '\n')
   if (all === 0) return undefined
-  const pairs = text.split('\r\n').length - 1
+  const pairs = countOf(text, '\r\n')
   if (pairs === 0) return '\n'
   return pairs === all ? '\r\n' : 'mixed'
 }

@@ -108,6 +108,9 @@ describe('runsByItself', () => {
     'firebase.json',
     '.junie/guidelines.md',
     'QWEN.md',
+    // Names that are long once they are folded.
+    `${'\ufdfa'.repeat(80)}.tf`,
+    `.env.${'\ufdfa'.repeat(80)}`,
   ])('names the reason for %j', (path) => {
     expect(runsByItself(path)).toMatch(/^[a-zA-Z ,]+$/)
   })
@@ -130,6 +133,9 @@ describe('runsByItself', () => {
     'src/project.ts',
     'conversion.md',
     '',
+    // No file system has such a name, so nothing is searched in it.
+    `${'.'.repeat(300)}package.json`,
+    `${'x'.repeat(255)}/${'\u2026'.repeat(300)}.tf`,
   ])('returns undefined for %j', (path) => {
     expect(runsByItself(path)).toBeUndefined()
   })

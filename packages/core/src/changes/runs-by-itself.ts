@@ -1,3 +1,5 @@
+/** Length of the longest name that a file can have. */
+const MAX_NAME = 255
 /** Characters that some file systems drop from names. */
 const IGNORABLE = /\p{Default_Ignorable_Code_Point}/gu
 
@@ -169,23 +171,26 @@ const SHORT_NAMES: readonly [Why, RegExp][] = [
  * @returns One clause about the file, or `undefined` for a file that only runs when someone starts or imports it.
  */
 export function runsByItself(path: string): string | undefined {
-  const names = path
-    .split(/[/\\]/)
-    .map(foldName)
-    .filter((name) => name !== '')
+  const given = path.split(/[/\\]/)
+  // No file system has such a name, and matching it could take long.
+  if (given.some((name) => name.length > MAX_NAME)) return undefined
+  const names = given.map(foldName).filter((name) => name !== '')
   for (const name of names) {
     const why = BY_DIRECTORY.get(name) ?? SHORT_NAMES.find(([, pattern]) => pattern.test(name))?.[0]
     if (why) return WHY[why]
   }
   const last = names.at(-1) ?? ''
-  const found = BY_NAME.find(([, pattern]) => pattern.test(last))
+  // A name grows as it is folded, one character to up to 18. The patterns look at its beginning or its end.
+  const parts = last.length > MAX_NAME ? [last.slice(0, MAX_NAME), last.slice(-MAX_NAME)] : [last]
+  const found = BY_NAME.find(([, pattern]) => parts.some((part) => pattern.test(part)))
   return found && WHY[found[0]]
 }
 
 /** Removes from a name what file systems ignore: alternate streams (`.git::$DATA`), trailing dots and spaces, case, and Unicode form. */
 function foldName(name: string): string {
-  return foldCase(name)
-    .replace(/:.*$/su, '')
-    .replace(/[. ]+$/u, '')
-    .trimStart()
+  const folded = foldCase(name)
+  const colon = folded.indexOf(':')
+  let end = colon < 0 ? folded.length : colon
+  while (end > 0 && '. '.includes(folded[end - 1] ?? '')) end -= 1
+  return folded.slice(0, end).trimStart()
 }

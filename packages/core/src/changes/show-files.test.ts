@@ -116,6 +116,14 @@ describe('showFiles', () => {
     }
     const shown = showFiles([effect, effect, effect], { steps: 5_000_000 })
     expect(shown.map(({ omitted }) => omitted)).toEqual([undefined, 'too_many_changes', 'too_many_changes'])
+    // The inbox looks at a bounded text of all files together, and a line costs as much as 16 characters.
+    const short = { text: 100_000 }
+    const hidden = (length: number) => ({ ...effect, before: undefined, after: { bytes: Buffer.from(`${'x'.repeat(length)}\u202e`) } })
+    const some = showFiles([hidden(60_000), hidden(60_000), hidden(60_000)], short)
+    expect(some.map(({ omitted }) => omitted)).toEqual([undefined, 'too_many_changes', 'too_many_changes'])
+    expect(some.map(({ warnings }) => warnings.length)).toEqual([1, 0, 0])
+    expect(show(undefined, '\n'.repeat(6_000), {}, short).omitted).toBe('too_many_changes')
+    expect(show(undefined, 'x', { reasons: [`${'x'.repeat(100_000)}\u202e`] }, short).warnings).toEqual([])
     // A file with few changes has its diff, however many lines it has.
     const long = lines(40_000, 'a')
     expect(show(long, `${long}b\n`).diff).toContain('\n+b\n')

@@ -1,7 +1,7 @@
 import { type ShownFile, sha256 } from '@passover/schemas'
 import { formatPatch, type StructuredPatch, structuredPatch } from 'diff'
 import type { NumberedModification } from '../approval/modifications.js'
-import { binaryType, contentBytes, type TextForm, textForm } from './content.js'
+import { binaryType, contentBytes, countOf, type TextForm, textForm } from './content.js'
 import { warningsOf } from './warnings.js'
 
 /** A file's content on one side of a change. */
@@ -30,11 +30,19 @@ export interface ShowOptions {
    * @defaultValue 12,000,000
    */
   steps?: number | undefined
+  /**
+   * Maximum number of characters that are compared and searched, in all files together; a line counts as 16 more. Files beyond it are shown as
+   * `too_many_changes`, and only the beginning of what they add is searched for warnings.
+   * @defaultValue 16 MiB
+   */
+  text?: number | undefined
 }
 
 const MAX_STEPS = 12_000_000
 /** Maximum number of line edits in one file: 1,000 lines replaced. */
 const MAX_EDITS_IN_FILE = 2_000
+/** Number of characters that cost as much as a line. */
+const LINE_COST = 16
 /** Maximum number of characters of both sides that are compared, in one file and in total. */
 const MAX_TEXT_IN_FILE = 4 * 1024 * 1024
 const MAX_TEXT = 16 * 1024 * 1024
@@ -45,8 +53,11 @@ const CONTEXT_LINES = 3
  * Shows what would be written, file by file. Everything that a person approves from uses this function: terminal, HTTP and inbox. Diffs are limited
  * by counting steps, not by time, so that all of them show the same.
  */
-export function showFiles(effects: readonly FileEffect[], { whole = false, steps = MAX_STEPS }: ShowOptions = {}): ShownFile[] {
-  const left: Budget = { steps, text: MAX_TEXT, whole }
+export function showFiles(
+  effects: readonly FileEffect[],
+  { whole = false, steps = MAX_STEPS, text = MAX_TEXT }: ShowOptions = {},
+): ShownFile[] {
+  const left: Budget = { steps, text, searched: text, whole }
   return effects.map((effect) => showFile(effect, left))
 }
 
@@ -67,6 +78,8 @@ export function showProposals(modifications: readonly NumberedModification[], op
 interface Budget {
   steps: number
   text: number
+  /** Number of characters that may still be searched for warnings. */
+  searched: number
   whole: boolean
 }
 
@@ -78,6 +91,7 @@ function showFile(effect: FileEffect, left: Budget): ShownFile {
   const lines = patch?.hunks.flatMap((hunk) => hunk.lines) ?? []
   // Without a diff, all lines may be new.
   const added = patch ? addedLines(lines) : [after.text?.text ?? '']
+  const searched = { added: within(left, added.join('')), reasons: reasons.map((reason) => within(left, reason)) }
   const bytes = effect.after?.bytes
   const mode = effect.after?.mode ?? effect.before?.mode
   return {
@@ -91,8 +105,15 @@ function showFile(effect: FileEffect, left: Budget): ShownFile {
     ...(patch
       ? { diff: formatPatch(patch).replace(/^=+\n/, '') }
       : { omitted: isText ? ('too_many_changes' as const) : ('binary' as const) }),
-    warnings: warningsOf({ path, reasons, added, before: before.text, after: after.text, bytes, mode }),
+    warnings: warningsOf({ path, ...searched, before: before.text, after: after.text, bytes, mode }),
   }
+}
+
+/** Returns the beginning of a text that may still be searched. */
+function within(left: Budget, text: string): string {
+  const some = text.slice(0, left.searched)
+  left.searched -= some.length
+  return some
 }
 
 function addedLines(lines: readonly string[]): string[] {
@@ -120,16 +141,12 @@ function patchOf(path: string, before: TextForm | undefined, after: TextForm | u
   const names = { from: before ? `a/${path}` : '/dev/null', to: after ? `b/${path}` : '/dev/null' }
   const [from, to] = [written(before), written(after)]
   const size = from.length + to.length
-  const fits = size <= Math.min(MAX_TEXT_IN_FILE, left.text) && countLines(from) + countLines(to) <= MAX_LINES_IN_FILE
+  const lines = size <= MAX_TEXT_IN_FILE ? countOf(from, '\n') + countOf(to, '\n') : MAX_LINES_IN_FILE
+  const cost = size + lines * LINE_COST
+  const fits = size <= MAX_TEXT_IN_FILE && lines <= MAX_LINES_IN_FILE && cost <= left.text
   const patch = fits ? searchPatch(names, from, to, left) : undefined
-  if (patch) left.text -= size
+  if (patch) left.text -= cost
   return patch ?? (left.whole ? wholePatch(names, from, to) : undefined)
-}
-
-function countLines(text: string): number {
-  let count = 0
-  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) count += 1
-  return count
 }
 
 /** Returns the text as it is shown, including the byte order mark. */
@@ -145,7 +162,7 @@ interface Names {
 function searchPatch({ from, to }: Names, old: string, content: string, left: Budget): StructuredPatch | undefined {
   // An empty side needs no search.
   if (old === '' || content === '') return wholePatch({ from, to }, old, content)
-  const lines = countLines(old) + countLines(content)
+  const lines = countOf(old, '\n') + countOf(content, '\n')
   const maxEditLength = Math.min(MAX_EDITS_IN_FILE, editsWithin(left.steps, lines))
   const patch = structuredPatch(from, to, old, content, undefined, undefined, { context: CONTEXT_LINES, maxEditLength })
   const edits = patch ? patch.hunks.flatMap((hunk) => hunk.lines).filter((line) => !line.startsWith(' ')).length : maxEditLength

@@ -16,8 +16,8 @@ const NOT_ASCII = /[^\p{ASCII}]/u
 export interface Warned {
   path: string
   reasons: readonly string[]
-  /** Lines that the change adds, line ends included. */
-  added: readonly string[]
+  /** Text of the lines that the change adds, line ends included. */
+  added: string
   before: TextForm | undefined
   after: TextForm | undefined
   /** `undefined` if the file is deleted. */
@@ -28,7 +28,7 @@ export interface Warned {
 /** Lists what an approver has to know about a change and could miss in its diff. */
 export function warningsOf(change: Warned): ChangeWarning[] {
   const { path, bytes } = change
-  const added = change.added.join('').slice(0, MAX_SEARCHED)
+  const added = change.added.slice(0, MAX_SEARCHED)
   const runs = runsByItself(path)
   return [
     ...(runs === undefined ? [] : [{ kind: 'runs_by_itself' as const, message: `this file runs automatically: ${runs}` }]),

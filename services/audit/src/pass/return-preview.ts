@@ -19,6 +19,8 @@ const MAX_FINDINGS = 10
 const MAX_MODIFICATIONS = 500
 /** Maximum number of diff steps for all changes of one answer, about 0.1 s during which the service is blocked. */
 const MAX_STEPS = 1_000_000
+/** Maximum number of characters that are compared and searched for one answer. An approver's own command looks at everything. */
+const MAX_TEXT = 1024 * 1024
 /** Maximum bytes of separately stored artifacts that are loaded for one answer. */
 const MAX_PART_BYTES = 16 * 1024 * 1024
 const SEVERITIES = ['error', 'warning', 'info'] as const
@@ -63,7 +65,7 @@ async function joinedOutput(bus: Bus, output: Json, parts: Part[]): Promise<Json
 }
 
 function shownChanges(changes: readonly NumberedModification[]): ShownModification[] {
-  const files = showProposals(changes, { steps: MAX_STEPS })
+  const files = showProposals(changes, { steps: MAX_STEPS, text: MAX_TEXT })
   return changes.map(({ number, digest, modification }, index) => {
     const { path, operation = 'modify', reason, confidence } = modification
     const { added = 0, removed = 0, omitted, warnings = [] } = files[index] ?? {}

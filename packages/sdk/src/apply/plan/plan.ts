@@ -3,7 +3,7 @@ import { contentBytes } from '@passover/core/changes'
 import type { FileModificationArtifact } from '@passover/schemas'
 import type { FileState } from '../files/file-state.js'
 import { inFormOf, isBinary, sameContent, textOf } from './file-encoding.js'
-import { caseTwins, checkPath } from './safe-path.js'
+import { checkPath, PathTree } from './safe-path.js'
 
 /** The three sides of a conflict, all written in the same encoding. */
 export interface ConflictVersions {
@@ -64,8 +64,7 @@ export function pathsOf(chosen: readonly NumberedModification[]): string[] {
  * earlier one. A file is overwritten only if it is as its subagent saw it (`old_content`).
  */
 export function planChanges(chosen: readonly NumberedModification[], view: ReadonlyMap<string, FileState>, options: PlanOptions): Plan {
-  const paths = pathsOf(chosen)
-  const set = { twins: caseTwins(paths), paths: new Set(paths) }
+  const set = new PathTree(pathsOf(chosen))
   const now = new Map(view)
   const items = chosen.map((one) => planOne(one, { set, now, options }))
   const whole = items.every(({ verdict }) => verdict === 'ready' || verdict === 'already')
@@ -74,7 +73,7 @@ export function planChanges(chosen: readonly NumberedModification[], view: Reado
 }
 
 interface Around {
-  set: { twins: ReadonlyMap<string, string>; paths: ReadonlySet<string> }
+  set: PathTree
   /** State of the files after the earlier modifications. */
   now: Map<string, FileState>
   options: PlanOptions
@@ -104,13 +103,10 @@ function operationOf({ operation, old_content }: FileModificationArtifact, state
 }
 
 function objection(path: string, modification: FileModificationArtifact, { set, now, options }: Around): string | undefined {
-  const twin = set.twins.get(path)
+  const twin = set.twinOf(path)
   if (twin !== undefined) return `its name differs from ${twin} only in case or Unicode form, which is the same file on other systems`
-  const names = path.split('/')
-  for (let length = 1; length < names.length; length += 1) {
-    const above = names.slice(0, length).join('/')
-    if (set.paths.has(above)) return `${above} is a file of the same set`
-  }
+  const above = set.fileAbove(path)
+  if (above !== undefined) return `${above} is a file of the same set`
   if (options.binary) return undefined
   const state = now.get(path)
   const contents = [contentBytes(modification.old_content, modification), contentBytes(modification.new_content, modification)]

@@ -10,6 +10,8 @@ const NEVER: ReadonlySet<string> = new Set(['.git', '.passover'])
 /** Short names that Windows may give to `.git` and `.passover`. */
 const SHORT_NAME = /^(git|passov|gi[0-9a-f]{4}|pa[0-9a-f]{4})~[0-9]+$/
 const MAX_NAME_BYTES = 255
+/** Maximum number of folders in a path, its file included. */
+const MAX_NAMES = 100
 
 /**
  * Checks that a path stays below its directory on every file system that a project may be checked out on. Reads nothing; `DirectoryHandle` handles
@@ -25,6 +27,7 @@ export function checkPath(given: string): PathCheck {
   const names = given.split('/').filter((name) => name !== '' && name !== '.')
   if (names.includes('..')) return out('the path leads out of the directory')
   if (names.length === 0) return out('the path names the directory itself')
+  if (names.length > MAX_NAMES) return out(`the path has more than ${MAX_NAMES} names`)
   for (const name of names) {
     const why = judgeName(name)
     if (why !== undefined) return out(why)
@@ -49,19 +52,60 @@ function hasControls(text: string): boolean {
   return false
 }
 
-/** Returns, for each path, another one that a case-insensitive file system would confuse with it. Compares all leading folders too. */
-export function caseTwins(paths: readonly string[]): Map<string, string> {
-  const first = new Map<string, string>()
-  const twins = new Map<string, string>()
-  for (const path of paths) {
-    let above = ''
-    for (const name of path.split('/')) {
-      const at = above === '' ? name : `${above}/${name}`
-      const other = first.get(foldCase(at))
-      if (other === undefined) first.set(foldCase(at), at)
-      else if (other !== at && !twins.has(path)) twins.set(path, other)
-      above = at
-    }
+interface PathNode {
+  name: string
+  /** The path that was added first, up to this name. */
+  path: string
+  /** True if a path ends here. */
+  isFile: boolean
+  above: PathNode | undefined
+  /** By their folded names. */
+  below: Map<string, PathNode>
+}
+
+/**
+ * The paths of a set of changes, as a tree of names. An agent chooses the paths, so work and memory grow with their length: each name is folded once,
+ * and no leading part of a path is copied.
+ */
+export class PathTree {
+  readonly #root = nodeOf('', '', undefined)
+  readonly #ends = new Map<string, PathNode>()
+  readonly #twins = new Map<string, string>()
+
+  constructor(paths: Iterable<string>) {
+    for (const path of paths) this.#add(path)
   }
-  return twins
+
+  /** Returns an earlier path, or a folder of one, that a case-insensitive file system would take for this path or one of its folders. */
+  twinOf(path: string): string | undefined {
+    return this.#twins.get(path)
+  }
+
+  /** Returns another path of the set in whose place this path needs a folder. */
+  fileAbove(path: string): string | undefined {
+    for (let node = this.#ends.get(path)?.above; node; node = node.above) if (node.isFile) return node.path
+    return undefined
+  }
+
+  #add(path: string): void {
+    let node = this.#root
+    let end = -1
+    let twin: string | undefined
+    for (const name of path.split('/')) {
+      end += name.length + 1
+      const folded = foldCase(name)
+      const known = node.below.get(folded)
+      const next = known ?? nodeOf(name, path.slice(0, end), node)
+      if (!known) node.below.set(folded, next)
+      else if (known.name !== name) twin ??= known.path
+      node = next
+    }
+    node.isFile = true
+    this.#ends.set(path, node)
+    if (twin !== undefined) this.#twins.set(path, twin)
+  }
+}
+
+function nodeOf(name: string, path: string, above: PathNode | undefined): PathNode {
+  return { name, path, isFile: false, above, below: new Map() }
 }
