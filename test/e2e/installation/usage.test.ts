@@ -12,7 +12,8 @@ describe('the command line', () => {
     using folder = new Folder()
     const { code, stdout, stderr } = await run(['--help'], { cwd: folder.path })
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    for (const text of ['up', 'request', 'doctor', '124  the time limit was reached', '130  interrupted', '--json']) expect(stdout).toContain(text)
+    for (const text of ['up', 'request', 'doctor', '124  the time limit was reached', '130  interrupted', '--json'])
+      expect(stdout).toContain(text)
   })
 
   it('prints help without a command, and of each command', async () => {

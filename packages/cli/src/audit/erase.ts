@@ -55,10 +55,7 @@ function refuse({ session, originator }: { session: string; originator: string |
       originators.length > MAX_NAMED_PASSES
         ? [...originators.slice(0, MAX_NAMED_PASSES), `${originators.length - MAX_NAMED_PASSES} more`]
         : originators
-    throw usage(
-      `${names.join(', ')} each have a session named ${session}`,
-      'name the originator of the session: --originator <agent>',
-    )
+    throw usage(`${names.join(', ')} each have a session named ${session}`, 'name the originator of the session: --originator <agent>')
   }
   if (held.length > 0) {
     const holds = held.map((hold) => `hold ${hold}`).join(', ')

@@ -28,7 +28,9 @@ export function renderTable<Row>(columns: Column<Row>[], rows: Row[], terminal: 
     gone.unshift(...left.splice(at, 1).map(({ head }) => head))
   }
   const text = renderColumns(left, rows, terminal)
-  return gone.length === 0 ? text : `${text}\n${terminal.colors.dim(`Columns not shown (narrow terminal): ${gone.join(', ')}; --json prints all.`)}`
+  return gone.length === 0
+    ? text
+    : `${text}\n${terminal.colors.dim(`Columns not shown (narrow terminal): ${gone.join(', ')}; --json prints all.`)}`
 }
 
 function renderColumns<Row>(columns: Column<Row>[], rows: Row[], terminal: Pick<Terminal, 'colors' | 'columns'>): string {

@@ -77,7 +77,8 @@ export const requeueDeadLetterRoute = route({
   method: 'post',
   path: '/api/pass-over/dlq/{id}/requeue',
   name: 'requeueDeadLetter',
-  summary: 'Request the work again as its originator, as a new pass that refers to the dead letter. Repeated requests return the same new pass',
+  summary:
+    'Request the work again as its originator, as a new pass that refers to the dead letter. Repeated requests return the same new pass',
   scope: 'admin',
   access: 'people',
   params: idPath,

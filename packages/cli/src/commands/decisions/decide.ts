@@ -20,7 +20,10 @@ interface DecideOptions {
 export function approveCommand(): Command {
   return decisionCommand('approve', 'approve the item a pass waits for: its start, the release of its result, or its changes')
     .option('--only <numbers>', 'approve only these changes, by their numbers in inbox and show; the others are rejected', numbers)
-    .option('--digest <digest>', 'approve only if the changes have this digest (printed by approve and apply --dry-run); do not ask for confirmation')
+    .option(
+      '--digest <digest>',
+      'approve only if the changes have this digest (printed by approve and apply --dry-run); do not ask for confirmation',
+    )
     .option('--binary', 'allow changes of binary content, which cannot be shown')
     .option('--despite-revocation', 'approve even if credentials of an agent in the chain were revoked')
     .option('--whole', 'allow files that have too many changed lines for a diff; shows all their old and new lines')
