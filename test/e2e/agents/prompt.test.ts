@@ -28,7 +28,7 @@ describe('agents prompt', () => {
     const { code, stdout, stderr } = await run(['agents', 'prompt', 'alice'], { cwd })
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toContain('You are `alice`')
-    expect(stdout).toContain('- `reader`, in its own words: "reads what is there"')
+    expect(stdout).toContain('- `reader`, which describes itself as "reads what is there"')
     expect(stdout).toContain("subagent: 'idler'")
     expect(stdout.endsWith('\n')).toBe(true)
     await run(['agents', 'add', 'idler', '--no-subagent'], { cwd })
@@ -41,7 +41,7 @@ describe('agents prompt', () => {
     const reader = await json<Made>(['agents', 'prompt', 'reader'], { cwd })
     expect(reader).toMatchObject({ code: 0, document: { agent: 'reader', template: 'audit', policy_version: 0 } })
     const named = await json<Made>(['agents', 'prompt', 'reader', '--template', 'scout'], { cwd })
-    expect(named.document).toMatchObject({ template: 'scout', prompt: expect.stringContaining('no agent to which you may pass work') })
+    expect(named.document).toMatchObject({ template: 'scout', prompt: expect.stringContaining('You may not pass work to any agent') })
   })
 
   it('follows the live policy', async () => {
@@ -49,7 +49,7 @@ describe('agents prompt', () => {
     const { document } = await json<Made>(['agents', 'prompt', 'alice'], { cwd })
     expect(document.policy_version).toBe(1)
     expect(document.prompt).not.toContain('reader')
-    expect(document.prompt).toContain('There is no agent to which you may pass work now')
+    expect(document.prompt).toContain('You may not pass work to any agent now')
   })
 
   it('refuses an agent that is not there (3) and a template that is not (2)', async () => {

@@ -106,18 +106,18 @@ describe('renderPrompt', () => {
     }
     const prompt = rendered('zebra', agents, policy)
     expect(namesIn(prompt).sort()).toEqual(['gnu', 'gnu', 'grep', 'zebra', 'zebra'])
-    expect(prompt).toContain('in its own words: "checks types" (skills: ts)')
+    expect(prompt).toContain('describes itself as "checks types" (skills: ts)')
     expect(prompt).toContain('It has 90 s; the chain may be 2 passes long; the messages are passed')
     expect(prompt).toContain('a person approves each pass before it starts, within 24 h')
     expect(prompt).not.toContain('files: [')
   })
 
   it.each([
-    [{}, 'changes are proposals, and a person decides about them'],
-    [{ can_modify_files: true }, 'a person approves before its changes are applied'],
-    [{ require_user_approval: false, auto_apply: true }, 'its changes are applied when you say so'],
-    [{ require_user_approval: false, can_modify_files: true }, 'its changes are applied when you say so'],
-    [{ require_user_approval: false, can_modify_files: true, auto_apply: true }, 'its changes may be applied at once'],
+    [{}, 'changes are proposals, and a person must approve them'],
+    [{ can_modify_files: true }, 'a person must approve its changes before they are applied'],
+    [{ require_user_approval: false, auto_apply: true }, 'its changes are applied when you call apply'],
+    [{ require_user_approval: false, can_modify_files: true }, 'its changes are applied when you call apply'],
+    [{ require_user_approval: false, can_modify_files: true, auto_apply: true }, 'its changes may be applied automatically'],
   ])('tells what becomes of changes under %j', (pair, said) => {
     expect(rendered('zebra', [agent('zebra', { subagent: false }), agent('gnu')], { pairs: { 'zebra->gnu': pair } })).toContain(said)
   })
@@ -133,7 +133,7 @@ describe('renderPrompt', () => {
     expect(prompt).toContain(
       'you may change files; you may run `make` and no other tool; your output is checked against your output schema',
     )
-    expect(prompt).toContain('Do not call it: every call would be refused.')
+    expect(prompt).toContain('Do not call it. Passover refuses every call.')
     expect(prompt).not.toContain('okapi')
   })
 

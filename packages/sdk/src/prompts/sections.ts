@@ -22,7 +22,7 @@ export function originatorLines(originators: readonly Partner[]): string {
  * stripped of markup.
  */
 function named({ name, description, skills }: AgentRecord): string {
-  const about = description ? `, in its own words: "${quoted(description)}"` : ''
+  const about = description ? `, which describes itself as "${quoted(description)}"` : ''
   const skilled = skills && skills.length > 0 ? ` (skills: ${skills.map(quoted).join(', ')})` : ''
   return `\`${name}\`${about}${skilled}`
 }
@@ -40,12 +40,14 @@ function pairLimits(policy: EffectivePolicy): string[] {
     given(policy),
     ...(policy.hold_before_dispatch ? [`a person approves each pass before it starts, within ${time(policy.approval_expires_ms)}`] : []),
     policy.auto_return
-      ? 'every result comes back at once'
-      : 'a result with blockers, or only partly done, waits until a person releases it',
+      ? 'every result is delivered immediately'
+      : 'a result with blockers, or with status partial, waits until a person releases it',
     changes(policy),
     ...toolsOf(policy, 'it'),
     ...rates(policy),
-    ...(policy.allow_widening.length > 0 ? [`an override may widen ${policy.allow_widening.join(', ')}`] : ['an override may only narrow']),
+    ...(policy.allow_widening.length > 0
+      ? [`an override may allow more for ${policy.allow_widening.join(', ')}`]
+      : ['an override may only make the policy stricter']),
   ]
 }
 
@@ -63,13 +65,13 @@ function workerLimits(policy: EffectivePolicy): string[] {
 function given({ pass_context, pass_files, max_context_size_bytes }: EffectivePolicy): string {
   const passed = [...(pass_context ? ['the messages'] : []), ...(pass_files ? ["the files' contents"] : [])]
   const what = passed.length === 0 ? 'neither messages nor contents of files are' : `${passed.join(' and ')} are`
-  return `${what} passed, at most ${sizeText(max_context_size_bytes)} in all`
+  return `${what} passed, at most ${sizeText(max_context_size_bytes)} in total`
 }
 
 function changes({ can_modify_files, require_user_approval, auto_apply }: EffectivePolicy): string {
-  if (require_user_approval && !can_modify_files) return 'changes are proposals, and a person decides about them'
-  if (require_user_approval) return 'a person approves before its changes are applied'
-  return auto_apply && can_modify_files ? 'its changes may be applied at once' : 'its changes are applied when you say so'
+  if (require_user_approval && !can_modify_files) return 'changes are proposals, and a person must approve them'
+  if (require_user_approval) return 'a person must approve its changes before they are applied'
+  return auto_apply && can_modify_files ? 'its changes may be applied automatically' : 'its changes are applied when you call apply'
 }
 
 function toolsOf({ can_run_tools, tools }: EffectivePolicy, who: string): string[] {
@@ -80,11 +82,11 @@ function toolsOf({ can_run_tools, tools }: EffectivePolicy, who: string): string
 function rates(policy: EffectivePolicy): string[] {
   const { max_passes_per_minute, max_active, budget } = policy
   return [
-    ...(max_passes_per_minute === undefined ? [] : [`at most ${max_passes_per_minute} a minute`]),
-    ...(max_active === undefined ? [] : [`at most ${max_active} at a time`]),
-    ...(budget?.passes === undefined ? [] : [`at most ${budget.passes} passes below it`]),
+    ...(max_passes_per_minute === undefined ? [] : [`at most ${max_passes_per_minute} passes per minute`]),
+    ...(max_active === undefined ? [] : [`at most ${max_active} open passes`]),
+    ...(budget?.passes === undefined ? [] : [`at most ${budget.passes} descendants`]),
     ...(budget?.tokens === undefined ? [] : [`at most ${budget.tokens} tokens`]),
-    ...(budget?.time_ms === undefined ? [] : [`at most ${time(budget.time_ms)} in all`]),
+    ...(budget?.time_ms === undefined ? [] : [`at most ${time(budget.time_ms)} in total`]),
   ]
 }
 
@@ -94,7 +96,7 @@ export function errorTable(codes: readonly ErrorCode[]): string {
     const { name, sentence, action, recoverable } = ERRORS[code]
     return `| ${code} ${name} | ${sentence} | ${recoverable ? 'yes' : 'no'} | ${action} |`
   })
-  return ['| code | what happened | ask again? | what to do |', '| --- | --- | --- | --- |', ...rows].join('\n')
+  return ['| code | what happened | retry? | what to do |', '| --- | --- | --- | --- |', ...rows].join('\n')
 }
 
 function sentences(parts: string[]): string {
