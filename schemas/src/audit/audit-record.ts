@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { capKeys, count, filled, jsonRecord, list, open, record, span, text, time } from '../base/bounded-types.js'
 import { passError } from '../base/errors.js'
-import { agentName, PRIORITIES, passId, passKey, storedId } from '../base/identifiers.js'
+import { agentName, PRIORITIES, passId, passKey, storedId, storedKey, storedName } from '../base/identifiers.js'
 import { LIMITS } from '../base/limits.js'
 import { passOverMetadata } from '../pass/metadata.js'
 import { passStatus } from '../pass/return-context.js'
@@ -16,8 +16,8 @@ export const passOverAuditEntry = open({
   session_id: text(LIMITS.short),
   timestamp: time,
 
-  originating_agent: agentName,
-  subagent: agentName,
+  originating_agent: storedName,
+  subagent: storedName,
   user_id: filled(LIMITS.short).optional(),
 
   reason: text(LIMITS.line),
@@ -83,7 +83,7 @@ export type Awaits = z.infer<typeof awaits>
 /** The audit service's record of a pass, in KV: state, evidence and sequences in the stream. */
 export const passRecord = open({
   v: z.literal(1),
-  key: passKey.extend({ id: storedId }),
+  key: storedKey,
   status: passStatus,
   session_id: text(LIMITS.short).optional(),
   reason: text(LIMITS.line).optional(),

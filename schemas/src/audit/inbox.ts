@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { passError } from '../base/errors.js'
-import { passKey } from '../base/identifiers.js'
+import { storedKey } from '../base/identifiers.js'
 
 /** Key of a pass in an answer; ids may also be `bad-<sequence>`. */
-const key = passKey.extend({ id: z.string().max(64) })
+const key = storedKey.extend({ id: z.string().max(64) })
 
 /** Property of a change that its diff does not make obvious. `message` is safe to print; `characters` are named, not raw. */
 export const changeWarning = z.object({

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { passError } from '../base/errors.js'
-import { passKey } from '../base/identifiers.js'
+import { storedKey } from '../base/identifiers.js'
 import { agentRecord } from '../policy/agent-record.js'
 import { inboxItem, revokedAgent } from './inbox.js'
 
@@ -135,7 +135,7 @@ export const timelineEntry = z.object({
 export type TimelineEntry = z.infer<typeof timelineEntry>
 
 export const answeredPass = z.object({
-  key: passKey.extend({ id: z.string().max(64) }),
+  key: storedKey.extend({ id: z.string().max(64) }),
   /** requested, held, waiting_for_return, returned, awaiting_release, expired, processed, refused, timed_out or cancelled. */
   status: z.string(),
   row: passRow,

@@ -54,6 +54,14 @@ export function isPassId(text: string): boolean {
 /** An id as it may occur in the stream: also `bad-<sequence>`, under which malformed requests are refused. */
 export const storedId = z.string().regex(/^[A-Za-z0-9_-]{9,64}$/, 'an id has 9 to 64 characters of A-Z a-z 0-9 _ -')
 
+/** A name as it may occur in the stream. An agent can address a request to a reserved name, and the refusal is recorded under it. */
+export const storedName = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, 'a name has 1 to 64 characters of A-Z a-z 0-9 _ - and starts with a letter or digit')
+
+/** Key of a pass as it may occur in the stream. */
+export const storedKey = z.object({ originator: storedName, subagent: storedName, id: storedId })
+
 /** Key of a pass that can be requested. */
 export const passKey = z.object({ originator: agentName, subagent: agentName, id: passId })
 

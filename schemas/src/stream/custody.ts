@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { filled } from '../base/bounded-types.js'
 import { passError } from '../base/errors.js'
-import { agentName, passKey } from '../base/identifiers.js'
+import { agentName, storedKey } from '../base/identifiers.js'
 import { LIMITS } from '../base/limits.js'
 
 /**
@@ -18,7 +18,7 @@ const hash = z.string().regex(/^[0-9a-f]{64}$/)
 const digest = z.custom<Uint8Array>((value) => value instanceof Uint8Array && value.length === 32)
 
 /** Scope of a hold: data that must not be removed from stream or archive. */
-export const custodyScope = z.union([z.strictObject({ session }), z.strictObject({ pass: passKey.extend({ id: filled(64) }) })])
+export const custodyScope = z.union([z.strictObject({ session }), z.strictObject({ pass: storedKey.extend({ id: filled(64) }) })])
 export type CustodyScope = z.infer<typeof custodyScope>
 
 /** An erased entry: its sequence, its time (server ms), and the digest that replaces it. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { agentName, passKey, storedId } from '../base/identifiers.js'
+import { agentName, storedKey } from '../base/identifiers.js'
 
-const key = passKey.extend({ id: storedId })
+const key = storedKey
 
 /** Fields of both kinds of notification. Never contents of files. Times are server ms. */
 const common = {

@@ -1,6 +1,6 @@
 import { decode, encode, type Plan, type PublishMessage, type PublishResult, type StoredMessage } from '@passover/bus'
 import { foldJournal, passError } from '@passover/core'
-import { type DeadLetterBody, HEADER, type PassError, type PassKey, type Step, sha256, WIRE_VERSION } from '@passover/schemas'
+import { type DeadLetterBody, HEADER, type PassError, type PassKey, type Step, SYSTEM, sha256, WIRE_VERSION } from '@passover/schemas'
 import type { BaseContext } from '../runtime/base-context.js'
 import { type ReplyType, systemReturn } from './journal-steps.js'
 import type { Parties } from './parse-request.js'
@@ -92,15 +92,20 @@ export async function rejectUnderBadId(context: BaseContext, bad: BadRequest): P
     requested_at: bad.time,
     reply_type: bad.reply_type,
   }
-  const advanced = await deps.bus.journal.advance(
-    key,
-    (steps) => {
-      if (steps.length > 0) return { done: true }
-      const position = { subjects: deps.bus.subjects, key, guard: 0, nonce: context.nonce() }
-      return { publish: systemReturn(position, bad.error, request), stored: () => true }
-    },
-    { read: 'leader', deadline_ms: options.step_deadline_ms, from: bad.sequence },
-  )
+  // The agents of the pass can guess the id and store steps under it, also before the request. Only a step of the system is the answer.
+  const isAnswered = (steps: Step[]) => steps.some(({ by, untrusted }) => by === SYSTEM && untrusted === undefined)
+  const answer = (guard: number) =>
+    systemReturn({ subjects: deps.bus.subjects, key, guard, nonce: context.nonce(), first: true }, bad.error, request)
+  const plan = (steps: Step[], _tries: number, last = steps.at(-1)?.sequence ?? 0): Plan<true> =>
+    isAnswered(steps) ? { done: true } : { publish: answer(last), stored: () => true }
+  /** Handles a flooded journal: guards on a subject that only the system may write. */
+  const too_long = (steps: Step[]): Plan<true> => {
+    if (isAnswered(steps)) return { done: true }
+    const message = answer(0)
+    return { publish: { ...message, guard: { subject: message.subject, sequence: 0 } }, stored: () => true }
+  }
+  const how = { read: 'leader' as const, deadline_ms: options.step_deadline_ms, from: bad.sequence, too_long }
+  const advanced = await deps.bus.journal.advance(key, plan, how)
   return advanced.ok ? { ok: true } : { ok: false, outcome: advanced.outcome }
 }
 
