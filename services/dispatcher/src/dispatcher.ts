@@ -34,7 +34,7 @@ export interface Running extends AsyncDisposable {
 }
 
 /**
- * Starts admission, registry and timekeeper on a connected bus whose topology exists. Validates the options once, here. When it resolves, the
+ * Starts admission, registry and timekeeper on a connected bus. The stream and the buckets must exist. Validates the options. When it resolves, the
  * dispatcher takes requests.
  *
  * @throws ZodError if an option is invalid

@@ -18,11 +18,11 @@ export interface AuthorizationInput {
   key: PassKey
   status: string
   control: Pick<WorkControl, 'auto_apply_on_success' | 'policy' | 'rights'> | undefined
-  /** Error because of which the audit service judged the return invalid. */
+  /** Error that makes the return invalid for the audit service. */
   unacceptable: PassError | undefined
   /** True if a person denied the release of the output. */
   withheld: boolean
-  /** The valid decision on item `apply` for this very return. */
+  /** The valid decision on item `apply` for this return. */
   decision: AnsweredDecision | undefined
   all: readonly NumberedModification[]
 }
@@ -48,7 +48,7 @@ export function applyBlockedReason({
 
 /**
  * Returns the modifications that the originator may apply: those that a person's decision approved (docs/architecture/protocol.md#release-and-apply),
- * or all if the policy of the pass requires no approval. `only` narrows this; it cannot add modifications that were not approved. Otherwise E013.
+ * or all if the policy of the pass requires no approval. `only` can remove modifications, but cannot add modifications that were not approved (E013).
  */
 export function authorizeApply(input: AuthorizationInput, only?: readonly number[]): AuthorizationResult {
   const { key, control, decision, all } = input

@@ -46,7 +46,7 @@ function standing(sets: StoredSet[], { directory, id }: { directory: string; id:
 /** Returns the error if nothing is applied. If it was undone already, the error names who did it. */
 function nothingApplied(sets: StoredSet[], { directory, id }: { directory: string; id: string }): PassOverError {
   const undone = sets.findLast((set) => set.id.startsWith(id) && set.intent?.kind === 'undo' && set.applied)
-  if (!undone?.intent) return new PassOverError('E041', `no changes of ${id} are applied in ${directory}`, { id })
+  if (!undone?.intent) return new PassOverError('E041', `no changes of ${id} were applied in ${directory}`, { id })
   const { applied_by: undone_by, applied_at: undone_at } = undone.intent.event
   const when = new Date(undone_at).toISOString()
   return new PassOverError('E041', `${undone.id} was already undone by ${undone_by} at ${when}`, { id: undone.id, undone_by, undone_at })
@@ -61,7 +61,7 @@ function nothingApplied(sets: StoredSet[], { directory, id }: { directory: strin
 export async function undoApplied(context: ApplyContext, { id, undone_by }: { id: string; undone_by: string }): Promise<UndoResult> {
   const { directory } = context
   await using folder = await openHome(directory, 'only_look')
-  if (!folder) throw new PassOverError('E041', `no changes of ${id} are applied in ${directory}`, { id })
+  if (!folder) throw new PassOverError('E041', `no changes of ${id} were applied in ${directory}`, { id })
   await using _lock = await lockDirectory(context.deps, folder)
   const earlier = await listSets(directory, folder)
   const settled = await recoverLocked(context, folder)
@@ -69,7 +69,7 @@ export async function undoApplied(context: ApplyContext, { id, undone_by }: { id
   const rolledBack = settled.filter((one) => one.id.startsWith(id) && one.outcome === 'put_back' && one.kind === 'apply')
   const sets = rolledBack.length > 0 ? appliedIn(now, id) : standing(now, { directory, id })
   const key = [...sets, ...earlier].find((set) => set.id.startsWith(id) && set.intent)?.intent?.key
-  if (!key) throw new PassOverError('E041', `no changes of ${id} are applied in ${directory}`, { id })
+  if (!key) throw new PassOverError('E041', `no changes of ${id} were applied in ${directory}`, { id })
   const result: UndoResult = { key, undone: [], conflicts: [], recorded: true, settled }
   for (const { restored = [], left = [] } of rolledBack) {
     result.undone.push(...restored)

@@ -13,7 +13,7 @@ import { type AttemptDecision, type DeliveryFacts, decideAttempt, isPastDeadline
 
 const EMPTY = encode({ v: 1 })
 
-/** Milliseconds for which requests are repeated: a cluster may be without a leader for that long. */
+/** Milliseconds for which requests are repeated: a cluster may have no leader for that long. */
 const TIMEOUT_MS = 15_000
 const RETRY_DELAY_MS = 250
 
@@ -31,7 +31,7 @@ export interface SuspectRank {
   attempt: number
   /** True if this is the last attempt. */
   last: boolean
-  /** Milliseconds after which the attempt begins whatever else runs, because its deadline keeps running. */
+  /** Milliseconds after which the attempt begins even if other passes run, because its deadline does not stop. */
   max_wait_ms: number
 }
 
@@ -156,7 +156,7 @@ async function readAll(context: AttemptContext, work: WorkDelivery): Promise<Jou
   }
 }
 
-/** Reads the steps that a worker decides by. Its work has one priority only, and an earlier held step is irrelevant. */
+/** Reads the steps that a worker needs to decide. Its work has only one priority, and an earlier held step does not matter. */
 async function stepsOf(bus: Bus, work: WorkDelivery): Promise<Step[]> {
   const { key, priority } = work
   const { subjects } = bus

@@ -2,7 +2,7 @@ import type { PublishReturnResult } from './publish-return.js'
 import type { Run } from './run.js'
 import { attemptText, type Discarded, type WorkerLogger } from './worker-events.js'
 
-/** Result of an attempt: the outcome of its return, or that it was handed back without one. */
+/** Result of an attempt: the outcome of its return, or that its work was returned to the queue. */
 export interface AttemptEnd {
   end: PublishReturnResult | 'handed_back'
   /** Error that the handler threw, or that prevented the output from being stored. */

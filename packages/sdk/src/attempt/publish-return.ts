@@ -19,7 +19,7 @@ import { inReturnSpan, passTrace } from './tracing.js'
 /** Outcome of publishing a return. `lost`: a newer attempt began. `gave_up`: the server did not answer for 15 s. */
 export type PublishReturnResult = 'returned' | 'ended' | 'lost' | 'gave_up'
 
-/** Result of a run: an output, or the error in place of one. */
+/** Result of a run: an output or an error. */
 export type RunResult = { output: WorkOutput } | { error: PassError; raw_output?: unknown }
 
 export interface ReturnContext {
@@ -28,10 +28,10 @@ export interface ReturnContext {
   rules: ViewRules
 }
 
-/** Milliseconds for which publishing is repeated: a cluster may be without a leader for that long. */
+/** Milliseconds for which publishing is repeated: a cluster may have no leader for that long. */
 const TIMEOUT_MS = 15_000
 const FULL_RETRY_MS = 500
-/** Maximum size in bytes of a late output that is stored completely. Of a larger one, text and artifacts are omitted. */
+/** Maximum size in bytes of a late output that is stored completely. For a larger output, text and artifacts are left out. */
 const MAX_LATE_BYTES = 262_144
 /**
  * Number of tries that take the guard from the journal alone. A lagging replica usually shows the step that caused the refusal within that number.
@@ -89,10 +89,10 @@ async function publishWithRetries(
         if (typeof resultOrGuard === 'string') return { done: resultOrGuard }
         // After the deadline the return would race the timekeeper.
         if (tries > 0 && 'output' in result && isPastDeadline(deps, run)) return { done: 'gave_up' }
-        // A newer step may be on a subject that no exact get reads. The server reports its sequence where it knows it.
+        // A newer step may be on a subject that no exact get reads. The server reports its sequence if it knows it.
         const sequence = tries < MAX_TRIES_BY_READ ? resultOrGuard : Math.max(resultOrGuard, refused_by)
         const guard = { subject: context.deps.bus.subjects.journal(run.key), sequence }
-        // Set before the publish: without an answer, the return may be stored nevertheless and is then found by a later read.
+        // Set before the publish: even without an answer, the return may be stored, and then a later read finds it.
         run.unproved ||= sequence !== run.guard
         return { publish: { ...message, guard }, stored: () => 'returned' }
       },
@@ -124,8 +124,8 @@ async function unlessFull(building: PublishMessage | Promise<PublishMessage>): P
 }
 
 /**
- * Reads from the journal what became of a return whose publish was not confirmed. Returns its result, or the sequence of the step after which to publish
- * it again.
+ * Reads the journal to find the outcome of a return whose publish was not confirmed. Returns the outcome, or the sequence of the step after which to
+ * publish the return again.
  */
 function resultInJournal(context: ReturnContext, run: Run, steps: Step[]): PublishReturnResult | number {
   const status = attemptStatus(run, steps, context.rules)
@@ -183,7 +183,7 @@ function bodyOf(
 }
 
 /**
- * Builds the body of a return. Readers of JSON get the complete output. For others, fields that the reader already knows are omitted (decision 39).
+ * Builds the body of a return. A JSON body has the complete output. Other encodings leave out fields that the reader already knows (decision 39).
  */
 function returnBody(output: Record<string, unknown>, key: PassKey, type: 'json' | 'msgpack'): ReturnEnvelope {
   const brief = type === 'msgpack' ? packOutput(output, key) : undefined

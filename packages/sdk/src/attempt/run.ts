@@ -17,7 +17,7 @@ export type StopReason =
   | 'ended'
   /** A newer attempt began. */
   | 'lost'
-  /** The worker shuts down and hands the work back. */
+  /** The worker shuts down and returns the work to the queue. */
   | 'drain'
 
 /** One attempt at a pass in this process. */
@@ -46,7 +46,7 @@ export interface Run {
   /** Outcome of publishing the return, once that has begun. There is only one return per run. */
   returning: Promise<PublishReturnResult> | undefined
   /**
-   * True once the return was published after a step that does not count, whatever the answer. A lagging replica may have hidden a newer attempt before
+   * True after the return was published after a step that does not count, with any answer. A lagging replica may have hidden a newer attempt before
    * that step, so the return may not count, and the delivery may belong to that attempt: it is not acknowledged (rule 8).
    */
   unproved: boolean
@@ -73,7 +73,7 @@ export function stopRun(run: Run, why: StopReason, reason: Error): void {
   run.abort.abort(reason)
 }
 
-/** Returns true if the pass ends with E010 whatever this run returns from now on. */
+/** Returns true if the pass ends with E010, and no return of this run can change that. */
 export function isPastDeadline({ bus, clock }: Pick<Deps, 'bus' | 'clock'>, run: Run): boolean {
   return run.stop === 'deadline' || (bus.clockMeasured && clock.now() >= run.deadline)
 }

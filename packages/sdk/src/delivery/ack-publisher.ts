@@ -10,7 +10,7 @@ const FINAL_FLUSH_MS = 2_000
 /** Maximum number of returns that wait to be acknowledged. Beyond it acknowledgments are dropped, and those passes stay in the state returned. */
 const MAX_WAITING = 4 * MAX_ACKNOWLEDGED
 
-/** Publishes which returns this process delivered to their callers: one list at most once a second, and the last one when the process closes. */
+/** Publishes lists of the returns that this process delivered to their callers: at most one list per second, and a last one at the end. */
 export class AckPublisher implements AsyncDisposable {
   readonly #deps: Deps
   readonly #name: string
@@ -32,11 +32,11 @@ export class AckPublisher implements AsyncDisposable {
     if (this.#timer === undefined) this.#schedule()
   }
 
-  /** Records the same. Settles when the acknowledgment is stored, and rejects if the agent is closed before that. */
+  /** Records a delivery. Resolves when the acknowledgment is stored, and rejects if the agent is closed before that. */
   acknowledge(sequence: number): Promise<void> {
     const stored = new Promise<void>((resolve, reject) => this.#unstored.set(sequence, { resolve, reject }))
     this.note(sequence)
-    // The listener finished only after the agent began to close: there is no next interval to wait for.
+    // The listener finished after the agent began to close, so there is no next interval to wait for.
     if (this.#closed) void this.#send().then(() => this.#abandon([sequence]))
     return stored
   }

@@ -4,10 +4,10 @@ import { askAudit, type StoredReturn } from '../journal/poll.js'
 import type { Deps } from '../runtime/dependencies.js'
 
 const POLL_INTERVAL_MS = 5_000
-/** Milliseconds after expiry during which a decision is still awaited: one that was made in time may not have reached the audit service yet. */
+/** Milliseconds after expiry to wait longer for a decision, because the audit service may get a decision late that was made in time. */
 const GRACE_MS = 1_000
 /**
- * Milliseconds after expiry until waiting is given up if the audit service does not answer: without its answer it is unknown whether someone decided.
+ * Milliseconds after expiry after which waiting ends if the audit service does not answer. Without its answer it is unknown whether a person decided.
  */
 const UNANSWERED_TIMEOUT_MS = 30_000
 

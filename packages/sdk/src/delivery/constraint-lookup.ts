@@ -19,7 +19,7 @@ interface CachedConstraint {
 
 /**
  * Looks up the policy and rights under which passes ran, from their work steps. Reading one for each return would cost as much as the return itself.
- * So whether the passes of a subagent set an output_schema at all is read from one of them every few seconds
+ * So one pass of each subagent is read every few seconds to see if the passes of the subagent have an output_schema
  * (docs/architecture/worker.md#output-schemas).
  */
 export class ConstraintLookup {
@@ -81,8 +81,8 @@ export class ConstraintLookup {
     if (opened) return opened
     const answer = await askAudit(bus, key)
     const control = answer.kind === 'pass' ? (answer.pass.control as ReturnConstraints | undefined) : undefined
-    // Every returned pass had a policy. An audit service that restarted from the beginning may not know it yet, and until it does no output is
-    // delivered unchecked.
+    // Every returned pass had a policy. An audit service that restarted from the beginning may not have it yet. Until then, no output
+    // is delivered without this check.
     if (!control) throw new PassOverError('E040', 'the policy of the pass cannot be read')
     return control
   }

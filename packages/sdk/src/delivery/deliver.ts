@@ -22,7 +22,7 @@ import { ReleaseWaiter } from './await-release.js'
 import { ConstraintLookup, type ReturnConstraints } from './constraint-lookup.js'
 import type { PendingReturn, ReturnOutcome } from './pending-return.js'
 
-/** An output that even this policy releases is delivered under every policy, so that the policy of its pass need not be read. */
+/** The strictest policy. An output that it releases is released under every policy, so the policy of the pass need not be read. */
 const STRICTEST = { auto_review: false, auto_return: false }
 
 /** Decodes and checks stored returns, holds them back until they may be delivered, and settles the waiting callers. */

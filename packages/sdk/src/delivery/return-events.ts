@@ -40,7 +40,7 @@ export class ReturnEvents {
 
   /** Emits a stored return that was delivered, or refused to its caller by a rule or a person. */
   emit(pass: PassKey, outcome: ReturnOutcome): void {
-    // With E040 only this process failed to receive the return. Another one may still receive it.
+    // With E040, only this process failed to receive the return. Another process may still receive it.
     if (!this.listening || (!outcome.ok && outcome.error.code === 'E040') || !this.#isNew(pass)) return
     const emitting: Promise<void> = this.#notify(pass, outcome).finally(() => this.#emitting.delete(emitting))
     this.#emitting.add(emitting)

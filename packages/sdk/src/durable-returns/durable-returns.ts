@@ -12,7 +12,7 @@ import { ReturnCheck } from './return-check.js'
 /** Listener for durable returns. If it throws or its process dies, the return is delivered again. */
 export type DurableReturnListener = (returned: ReturnedPass) => void | Promise<void>
 
-/** Age in milliseconds below which a return is left to a live caller. By that age its acknowledgment is stored. */
+/** Age in milliseconds below which a caller that waits may still deliver the return. At that age, its acknowledgment is stored. */
 const LIVE_GRACE_MS = 2_500
 /**
  * Base delay of a redelivery in milliseconds, doubled with each delivery (bus, durable-consumer.ts). A random 50 % is added or subtracted so that
@@ -40,8 +40,9 @@ interface DurableReturnsContext {
 }
 
 /**
- * Delivers returns that were not acknowledged while the agent was away (docs/architecture/protocol.md#delivery-of-returns). Each goes to one of the
- * agent's processes, at least once, and is acknowledged when the listener is done. A return that a live caller awaits is left to that caller.
+ * Delivers returns that were not acknowledged while the agent was away (docs/architecture/protocol.md#delivery-of-returns). Each return
+ * goes to one of the agent's processes, at least once, and is acknowledged when the listener has finished. If a caller waits for a return, only the
+ * caller gets it.
  */
 export class DurableReturns implements AsyncDisposable {
   readonly #deps: Deps
@@ -191,7 +192,7 @@ export class DurableReturns implements AsyncDisposable {
   }
 }
 
-/** Returns true if a person enabled durable returns for this agent, whatever its options. */
+/** Returns true if a person enabled durable returns for this agent. */
 export async function hasDurableReturns({ bus }: Deps): Promise<boolean> {
   const answering = bus.ask({ known: true, durable_returns: true }, { service: 'register' })
   const answer = registerAnswer.safeParse(await answering.catch(() => undefined))

@@ -20,7 +20,7 @@ export class ReturnCheck {
     this.#bus = bus
   }
 
-  /** Judges a return by its headers and exact gets, without the audit service. Costs a hundredth of a query. */
+  /** Judges a return by its headers and exact gets, without the audit service. Takes a hundredth of the time of a query. */
   async judgeByHeaders(returned: Step): Promise<ReturnValidity> {
     if (returned.by === SYSTEM || !mayCount(returned)) return judgeReturnByWork(returned, [])
     const works = (await this.#bus.journal.glimpse(returned.key)).filter(({ kind }) => kind === 'work')

@@ -38,7 +38,7 @@ const NEW_NAMES = new Map([
   ['wait_s', 'waitSeconds'],
 ])
 
-/** Returns the error for an unknown option. It says the option's new name if it was renamed, else the most similar known option. */
+/** Returns the error for an unknown option. It contains the new name if the option was renamed, else the most similar option. */
 export function unknownOption(name: string, known: readonly string[]): PassOverError {
   const meant = known.find((one) => one === NEW_NAMES.get(name) || lettersOf(one) === lettersOf(name)) ?? closestMatch(name, known)
   if (meant !== undefined && isOldSpelling(name, meant)) return renamedOption(name, meant)

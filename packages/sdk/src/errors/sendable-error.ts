@@ -7,14 +7,14 @@ export function tooLargeError(message: string, mend: string): PassError {
   return passError('E014', message, { recoverable: false, mend })
 }
 
-/** Returns an error whose details can be sent: those that JSON cannot represent are left out, and `left_out` names them. */
+/** Returns an error whose details can be sent. Details that JSON cannot represent are left out and listed in `left_out`. */
 export function toSendableError(error: PassError): PassError {
   const { details } = error
   if (details === undefined || jsonFault(details) === undefined) return error
   const sound: Record<string, unknown> = {}
   const left: string[] = []
   for (const name of Object.keys(details)) {
-    // Each property is checked on its own: its getter may throw, and its name may be the fault.
+    // Check each property separately: its getter may throw, or its name may be invalid.
     const fault = jsonFault(Object.defineProperty({}, name, { get: () => details[name], enumerable: true }))
     if (fault) left.push(`${fault.path.map(String).join('.')} ${fault.why}`)
     else sound[name] = details[name]

@@ -5,7 +5,7 @@ import { type Deps, sleep } from '../runtime/dependencies.js'
 
 const MIN_CONTEXT_LIMIT_BYTES = 64 * 1024 * 1024
 const RETRY_DELAY_MS = 250
-/** Milliseconds for which loading is retried: a cluster may be without a leader for that long. */
+/** Milliseconds for which loading is retried: a cluster may have no leader for that long. */
 const LEADERLESS_TIMEOUT_MS = 15_000
 
 /**

@@ -2,8 +2,8 @@ import { firstStepIsLate, isExpiry, type JournalRules } from '@passover/core'
 import { isFirst, journalFilter, type Step, SYSTEM } from '@passover/schemas'
 
 /**
- * A journal as far as exact gets show it. They return only the last message of each subject: a later dishonest one may hide the first, and an empty
- * result proves nothing (rule 6). So a step counts only together with the step that its guard names.
+ * A journal as read with exact gets. An exact get returns only the last message of a subject: a later dishonest message may hide an earlier step, and
+ * an empty result proves nothing (rule 6). So a step counts only if the step that its guard names was found too.
  */
 export interface JournalView {
   held?: Step

@@ -5,8 +5,8 @@ import type { IdWindow } from './id-window.js'
 import { askAudit } from './poll.js'
 
 /**
- * Returns the status of a pass from the audit service, else as far as exact gets of its journal show it. Throws E041 if there is no such pass, and
- * E040 without an answer.
+ * Returns the status of a pass from the audit service, or from exact gets of its journal if the audit service does not answer. Throws E041 if there
+ * is no such pass, and E040 if there is no answer.
  */
 export async function readPassStatus(context: { deps: Deps; window: IdWindow }, key: PassKey): Promise<PassStatus> {
   const answer = await askAudit(context.deps.bus, key)

@@ -13,7 +13,7 @@ export interface StoredReturn {
   data: Uint8Array
 }
 
-/** State of the journal of an awaited pass, as far as exact gets show it. */
+/** State of the journal of an awaited pass, as read with exact gets. */
 export type PollResult =
   | { kind: 'return'; storedReturn: StoredReturn }
   /** The journal belongs to another request with the same id. */

@@ -9,8 +9,8 @@ export function unreachableError(why: string, key?: PassKey): PassOverError {
 }
 
 /**
- * Returns the error for a pass with a stored return that only the audit service can confirm: two attempts were lost, or steps do not follow one
- * another.
+ * Returns the error for a pass with a stored return that only the audit service can confirm: two attempts were lost, or a step does not
+ * follow the step before it.
  */
 export function unconfirmedReturnError(key: PassKey, returned: number): PassOverError {
   const message = `a return of the pass is stored (sequence ${returned}), but the audit service, which confirms that it is valid, does not answer; do not request the work again, but request the same id when the audit service is back`

@@ -9,12 +9,13 @@ export type DecodedReturn = { ok: true; output: WorkOutput } | { ok: false; erro
 
 type Json = Record<string, unknown>
 
-/** Milliseconds for which an unanswered read is retried: somewhat longer than a cluster may be without a leader. */
+/** Milliseconds for which an unanswered read is retried: a little longer than a cluster may be without a leader. */
 const LEADERLESS_TIMEOUT_MS = 30_000
 
 /**
  * Decodes a stored return, fetches the parts that are stored separately, and validates it by the same rule as the worker and the audit service. An
- * invalid one is E021 or E013 with the raw output, one of more than `output_bytes` is E021 without it. Returns no promise if no part must be fetched.
+ * invalid return becomes E021 or E013 with the raw output. A return of more than `output_bytes` becomes E021 without it. Returns no promise if no
+ * part must be fetched.
  */
 export function decodeReturn(
   { bus, output_bytes }: Pick<Deps, 'bus' | 'output_bytes'>,

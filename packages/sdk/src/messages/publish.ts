@@ -14,10 +14,10 @@ export function eventHeaders(traceparent: string | undefined): Partial<Record<st
 }
 
 /**
- * Publishes a message that needs no guard: a request or a cancel. Returns the stream sequence. Throws at once E014 if the stream is full or takes no
- * requests, E012 if the message is too large, and E013 without permission. After any other outcome it publishes again for 5 s and then throws E040: if
- * there was no answer, because a duplicate does no harm, and after other refusals, because the stream may be without a leader. After one publish
- * without an answer it retries every refusal.
+ * Publishes a message that needs no guard: a request or a cancel. Returns the stream sequence. Throws immediately E014 if the stream is full or refuses
+ * requests, E012 if the message is too large, and E013 without permission. After any other outcome, it publishes again for 5 s and then throws E040. A
+ * publish without an answer is repeated because a duplicate is harmless; other refusals, because the stream may be without a leader. After one publish
+ * without an answer, it retries every refusal.
  */
 export function publishUnguarded(deps: Deps, message: PublishMessage, key: PassKey): Promise<number> {
   const started_at = deps.clock.monotonic()
@@ -41,7 +41,7 @@ async function publishWithRetries(
   let unsure = false
   for (let outcome: PublishResult = first; ; outcome = await deps.bus.publish(message)) {
     if (outcome.kind === 'stored') return outcome.sequence
-    // A message without an answer may be stored nevertheless. After that, a refusal does not prove that it is not.
+    // A message without an answer may be stored. After that, a refusal does not prove that it is not stored.
     unsure ||= outcome.kind === 'unknown'
     const refused = outcome.kind === 'refused' && !unsure ? await refusalError(deps, outcome, { key, message }) : undefined
     if (refused) throw refused
@@ -72,8 +72,8 @@ async function refusalError(
 }
 
 /**
- * Returns true if the stream accepts no requests because it is at its high-water mark. A stream without a leader looks the same, so a service that
- * can read its state is asked.
+ * Returns true if the stream accepts no requests because it is at its high-water mark. A stream without a leader looks the same, so it
+ * asks a service that can read the state.
  */
 async function areRequestsClosed({ bus }: Deps): Promise<boolean> {
   const answer = timeAnswer.safeParse(await bus.ask({ op: 'time', requests: true }).catch(() => undefined))

@@ -77,7 +77,7 @@ function handleFor(origin: Originator, pass: RequestedPass, { stored, result, ma
   })
 }
 
-/** Publishes the request and waits for its return from before that, so that no return is missed. If `isAwaited` is false, no caller gets the return. */
+/** Starts to wait for the return, then publishes the request, so that no return is missed. If `isAwaited` is false, no caller gets the return. */
 function publishAndWait(
   origin: Originator,
   request: PreparedRequest,
@@ -121,7 +121,9 @@ function endWaitOnFailure({ returns }: Originator, pending: PendingReturn, done:
   })
 }
 
-/** Publishes the request once its return can be received. If the caller gave the id, only if its journal has not begun: it may be a repetition. */
+/**
+ * Publishes the request when its return can be received. For a given id, publishes only if the journal has not begun, because it may be a repetition.
+ */
 async function listenAndPublish(origin: Originator, request: PreparedRequest, pending: PendingReturn): Promise<void> {
   if (request.digest === undefined) await origin.returns.listen()
   else if ((await origin.returns.subscribeAndPoll(pending, 'send')) !== 'nothing') return

@@ -10,7 +10,7 @@ export interface PreparedRequest {
   key: PassKey
   control: RequestControl
   session_id: string
-  /** True if the session is the default one: neither caller, nor connection, nor enclosing pass named it. */
+  /** True if the session is the default: neither the caller, nor the connection, nor the handler's pass sets one. */
   unnamed_session: boolean
   parts: Part[]
   /** Digest of the request, set only if the caller gave the id: the stream may already have a request with that id. */
@@ -53,8 +53,8 @@ function prepareChecked(
 }
 
 /**
- * Returns the session of a request that names none: the connection's, or for a given id a session named after the id. The session is part of the
- * request's digest, and a request with the same id must be the same from whichever process it is repeated.
+ * Returns the default session of a request: the connection's, or for a given id a session named after the id. The session is part of the
+ * request's digest, and a repeated request with the same id must have the same digest in every process.
  */
 function defaultSession(origin: Originator, given: string | undefined): string {
   return `session-${typeof given === 'string' ? given : origin.instance}`

@@ -21,8 +21,8 @@ export interface RetryTarget {
 }
 
 /**
- * Passes work over and retries after recoverable errors: three times by default, after 1, 2 and 4 s. Each retry has a new id and names the previous
- * one in `retry_of`. Attempts by workers count towards the limit. After E022 the same id is read again. Throws the last error.
+ * Requests a pass and retries after recoverable errors: three times by default, after 1, 2 and 4 s. Each retry has a new id and the previous id in
+ * `retry_of`. Attempts by workers count towards the limit. After E022, it reads the same id again. Throws the last error.
  */
 export async function passOverWithRetry(
   target: RetryTarget,

@@ -138,7 +138,7 @@ export class CrashIsolation {
     const entry = this.#isAloneTaken() ? undefined : waiting.find(({ stage }) => stage === 'waiting')
     if (entry !== this.#next?.entry) this.#next = entry && { entry, since: now }
     if (!this.#next) return
-    // If the isolation time is used up, a pass on its last attempt runs beside others, but not beside another one of its kind.
+    // If the isolation time is used up, a pass on its last attempt may run at the same time as others, but not with another pass on its last attempt.
     if (this.#beside > 0 && this.#closed && now < this.#next.since + DRAIN_TIMEOUT_MS) return
     this.#start(this.#next.entry, 'alone')
     this.#next = undefined

@@ -12,8 +12,8 @@ const STOP_TIMEOUT_MS = 1_000
 const MAX_TRIES = 8
 
 /**
- * Publishes that a worker is up and its load, for `passover agents`. It never delays work: it makes one write at a time, which nothing waits for, and
- * logs a failure once.
+ * Publishes the state and load of a worker, for `passover agents`. It never delays work: it makes one write at a time, no code waits for the write, and
+ * a failure is logged once.
  */
 export class Heartbeat {
   readonly #deps: Deps
@@ -79,7 +79,7 @@ export class Heartbeat {
   }
 
   /**
-   * Writes the record to its key, or to a free one if it has none. The server has a bounded number of places for an agent and derives the place from
+   * Writes the record to its key, or to a free key if it has none. The server has a bounded number of places for an agent and derives the place from
    * the key, so the key of another worker may map to the same place.
    */
   async #put(record: PresenceRecord): Promise<void> {

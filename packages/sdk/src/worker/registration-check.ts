@@ -3,7 +3,7 @@ import { registerAnswer } from '@passover/schemas'
 import type { Deps } from '../runtime/dependencies.js'
 
 /**
- * Checks periodically that the agent is still registered. An agent that was removed gets no passes, and its worker would wait forever and look
+ * Checks periodically that the agent is still registered. An agent that was removed gets no passes, and its worker would wait forever although it looks
  * healthy. The check does not register the agent.
  */
 export class RegistrationCheck {

@@ -30,7 +30,7 @@ const DEFAULT_LEASE_MS = 5_000
 /** Milliseconds after which work that this worker cannot read is redelivered. */
 const UNREADABLE_RETRY_MS = 1_000
 const NONCE_BYTES = 9
-/** Milliseconds that a drain grants handlers that ignore the abort. */
+/** Milliseconds that a drain waits for handlers that ignore the abort. */
 const ABORT_GRACE_MS = 1_000
 
 export interface LoopOptions {
@@ -159,7 +159,7 @@ export class WorkerLoop implements Worker {
     const key = this.#keyOf(delivery)
     const content = key && decodeWork(delivery, key, priority)
     if (!key || !content || typeof content === 'string') {
-      // A message that is not a work step of this subagent is left to the server. Work of a later version is negatively acknowledged: another worker
+      // A message that is not a work step of this subagent is not acknowledged. Work of a later version is negatively acknowledged: another worker
       // may be able to read it. If none can, it becomes a dead letter.
       this.#leases.release(delivery)
       if (key && typeof content === 'string') this.#rejectUnreadable(delivery, { key, why: content })
@@ -186,7 +186,7 @@ export class WorkerLoop implements Worker {
     delivery.nak(UNREADABLE_RETRY_MS)
   }
 
-  /** Waits for the turn of a suspect. A first delivery may be one as well: the server may have forgotten an earlier delivery. */
+  /** Waits for the turn of a suspect pass. A first delivery may also be a suspect, because the server may have forgotten an earlier delivery. */
   #waitForTurn(active: Active, rank: SuspectRank): Promise<boolean> {
     if (!active.suspect) {
       active.suspect = this.#isolation.suspect()
@@ -271,7 +271,7 @@ export class WorkerLoop implements Worker {
     for (const active of this.#active.all()) {
       const { run } = active
       if (!run) continue
-      // Released even if the handler keeps running: its result cannot change anything any more.
+      // Released even if the handler keeps running, because its result has no effect any more.
       if (run.stop === 'ended' || run.stop === 'lost') this.#releaseIsolation(active)
       if (lapsed && this.#leases.isUnsure(run.delivery)) void checkSuperseded(this.#context, run, this.#leases)
       watchRun(this.#context, run, now)

@@ -79,7 +79,7 @@ export class RollbackDetector implements Disposable {
       try {
         return await this.#lookAt(position, time)
       } catch (error) {
-        log.warn({ err: error }, 'position not compared with the stream yet')
+        log.warn({ err: error }, 'position in the stream not verified yet')
         await new Promise<void>((done) => clock.after(RETRY_DELAY_MS, done))
       }
     }

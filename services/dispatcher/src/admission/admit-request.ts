@@ -73,7 +73,7 @@ function isRefusedForSize(published: Advanced<JournalOutcome>): published is { o
 }
 
 /**
- * Publishes a refusal in place of work that the stream cannot store. The refusal is small and may still fit, so that the originator gets an answer.
+ * Publishes a refusal in place of work that the stream cannot store. The refusal is small and usually fits, so that the originator gets an answer.
  */
 function publishRefusal(context: Context, task: AdmissionTask, { reason }: Refused): Promise<Advanced<JournalOutcome>> {
   const error =
@@ -166,7 +166,7 @@ function expiryOf({ rules }: Context, { key, request }: AdmissionTask): number {
 }
 
 /**
- * Handles a request whose journal had begun: it is a repetition of the request that began it, or reuses the id of a different one
+ * Handles a request whose journal had begun: it is a repetition of the request that began it, or a different request with the same id
  * (docs/architecture/protocol.md#idempotency).
  */
 async function ackRepeatedOrReject(

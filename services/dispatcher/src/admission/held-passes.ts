@@ -78,8 +78,8 @@ export async function decideHeld(context: Context, subject: DecisionSubject): Pr
 }
 
 /**
- * Moves a held pass on as a person decided. The first decision of an approver that names the digest of the pass counts, regardless of the order of
- * delivery (I6). An approval that overlooks a revocation is recorded as a violation, so that every other reader ignores it, too.
+ * Applies the decision of a person to a held pass. The first decision of an approver that names the digest of the pass counts, regardless of the
+ * order of delivery (I6). An approval that ignores a revocation is recorded as a violation, so that every other reader ignores the approval.
  */
 export async function advanceHeldPass(context: Context, key: PassKey): Promise<AdvanceResult> {
   const pass = await readHeld(context, key)
@@ -138,7 +138,7 @@ async function firstThatCounts(context: Context, pass: HeldPass): Promise<Counte
   const { registry, deps } = context
   const revoked = await registry.revoked()
   if (!revoked) {
-    deps.log.warn({ ...pass.key }, 'the newest agent records cannot be read, trying again')
+    deps.log.warn({ ...pass.key }, 'the newest agent records cannot be read; retrying')
     return 'failed'
   }
   const { control, journal, key } = pass

@@ -16,7 +16,7 @@ export type ClaimedParent = PassKey & {
 }
 
 /**
- * Maximum number of remembered parents whose journal is too long to be read. They are refused without another read, since a journal never gets
+ * Maximum number of remembered parents whose journal is too long to be read. They are refused without another read, because a journal never gets
  * shorter.
  */
 const MAX_CROWDED = 10_000
@@ -33,9 +33,9 @@ export class ParentLookup {
   }
 
   /**
-   * Returns a claimed parent as the leader has it, or `undefined` if it was never admitted or the claim is wrong.
-   * Ancestry, deadline and rights come from here, never from the request (P3). The step that the proof names is read first, so that a client cannot
-   * make a dispatcher read journals by guessing. No journal is read further than an honest one can be long.
+   * Reads a claimed parent from the leader. Returns `undefined` if it was never admitted or the claim is wrong. Parents, deadline and rights of the
+   * child come from here, never from the request (P3). The step that the proof names is read first, so that a client cannot make a dispatcher read
+   * journals by guessing. The number of steps read is limited to the maximum of an honest journal.
    */
   async read(claimed: ClaimedParent): Promise<FoundParent | undefined> {
     const { originator, subagent, id } = claimed

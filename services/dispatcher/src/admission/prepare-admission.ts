@@ -30,7 +30,7 @@ export interface AdmissionTask {
   request: RequestRef
   parts: Part[]
   input: AdmitInput
-  /** Decides at this server time (ms). Called again for each try to publish. */
+  /** Decides for this server time (ms). Called again before each try to publish. */
   decide: (now: number) => AdmissionDecision
   /** Steps of the journal, if it had to be read beforehand. */
   knownSteps?: Step[]
@@ -58,7 +58,8 @@ async function lookUpAndPrepare(context: Context, received: ReceivedRequest): Pr
   const { registry, parents } = context
   const { parties, parsed } = received
   const { parent } = parsed.request
-  // A request may name only a parent whose subagent is its own originator. For any other, the parent is not read, and the request is refused.
+  // A request may name only a parent whose subagent is its own originator. If it names another parent, the parent is not read, and the request is
+  // refused.
   const found = parent?.subagent === parties.originator ? await parents.read(parent) : undefined
   const originator = registry.get(parties.originator) ?? (await registry.load(parties.originator))
   const subagent = registry.get(parties.subagent) ?? (await registry.load(parties.subagent))
@@ -127,7 +128,7 @@ async function chargeBudget(
   const at = context.deps.clock.now()
   const decision = task.decide(at)
   if (decision.kind !== 'admit' && decision.kind !== 'hold') {
-    // A limit may have room again at the next evaluation. Without a charge the pass must not begin, so everything but a refusal becomes `later`.
+    // A limit may have room again at the next evaluation. Without a charge the pass must not begin, so every decision except a refusal becomes `later`.
     const { decide } = task
     task.decide = (now) => onlyRefusal(decide(now))
     return
@@ -148,8 +149,8 @@ async function chargeBudget(
 }
 
 /**
- * Handles an id whose charge another request took below other budgets, and which may begin. If that journal has begun, this request has lost;
- * otherwise it is retried later.
+ * Handles a request whose id another request has already charged to other budgets. If the journal has begun, this request has lost. Otherwise it is
+ * retried later.
  */
 async function deferToOtherRequest({ deps }: Context, task: AdmissionTask): Promise<void> {
   task.decide = () => ({ kind: 'later' })

@@ -14,19 +14,19 @@ import type { Timekeeper } from '../timekeeper/timekeeper.js'
 import { FairScheduler } from './fair-scheduler.js'
 
 const RETRY_MS = 1_000
-/** Delay for a request that depends on an earlier one. The timekeeper and the answers to earlier requests usually lag by no more than this. */
+/** Delay for a request that depends on an earlier request. The timekeeper and the answers to earlier requests are usually ready after this time. */
 const EARLIER_REQUEST_RETRY_MS = 50
 const DRAIN_MS = 10_000
 const DECISION_CONCURRENCY = 64
 
 export interface IntakeOptions {
-  /** Knows the requests that wait behind other pairs' backlogs. `undefined` if this process runs no timekeeper. */
+  /** Admits requests that wait behind the backlogs of other pairs. `undefined` if this process runs no timekeeper. */
   timekeeper: Timekeeper | undefined
   onRestored: (what: string) => void
 }
 
 export interface RequestIntake extends Consumption {
-  /** Admits requests that the durable consumer has skipped, judging by this state of the consumer. */
+  /** Admits requests that the durable consumer skipped according to this state of the consumer. */
   lookForSkipped(state: ConsumerState): void
 }
 

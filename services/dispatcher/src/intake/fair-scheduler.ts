@@ -9,13 +9,14 @@ import type { Timekeeper } from '../timekeeper/timekeeper.js'
 const MAX_REMEMBERED = 20_000
 /** Maximum number of skipped requests looked for at a time. */
 const MAX_SKIPPED = 1_000
-/** Milliseconds for which pairs count as asking at the same time after the last change from one pair to another. */
+/** Milliseconds after the last change from one pair to another for which both pairs count as active. */
 const RECENT_MS = 2_000
 
 /**
  * Admits requests out of turn that would otherwise wait behind the backlog of other pairs (I9, decision 64). Takes waiting requests from the
- * timekeeper's fold, reads each one by its sequence, and handles it as if it had been delivered. The guard of the journal makes it harmless if other
- * replicas do the same. The durable consumer still delivers the request later; if its journal has begun by then, it is only acknowledged.
+ * timekeeper's fold, reads each one by its sequence, and handles it as if it had been delivered. Other
+ * replicas may do the same: the guard of the journal prevents a second admission. The durable consumer still delivers the request later; if its
+ * journal has begun by then, it is only acknowledged.
  */
 export class FairScheduler {
   readonly #context: Context

@@ -4,7 +4,7 @@ import { type BudgetLedger, budgetLedger, keyText, type PassKey, parseKey } from
 import { readSteps } from '../messages/read-journal.js'
 import type { BaseContext } from '../runtime/base-context.js'
 
-/** Minimum age of a charge in milliseconds before it is reconciled here. Until then the request that made it is expected to finish. */
+/** Minimum age of a charge in milliseconds before it is reconciled here. Until then, the request that made it usually finishes. */
 const MIN_AGE_MS = 2_000
 /** Number of rounds between two scans for unsettled ledgers of other dispatchers, for example of one that crashed. */
 const ROUNDS_PER_SCAN = 60
@@ -18,7 +18,7 @@ interface Job {
 
 /**
  * Ledgers of budgeted trees. A budget is charged by compare-and-set before a work step, and the charge is released if the pass ends without one.
- * Recovers from a crash in between: a charge whose work step is not confirmed is checked until the journal of its pass shows the outcome.
+ * After a crash between the two, a charge without a confirmed work step is checked until the journal of its pass shows the outcome.
  */
 export class BudgetStore {
   readonly #context: BaseContext
@@ -58,7 +58,7 @@ export class BudgetStore {
     return charged
   }
 
-  /** Records that ledgers from before this server time (ms) are lost. Trees that began before then are granted nothing more (decision 55). */
+  /** Records that ledgers from before this server time (ms) are lost. Trees that began before then get nothing more (decision 55). */
   lostBefore(made_at: number): void {
     this.#lost = Math.max(this.#lost ?? 0, made_at)
     this.#unsure.clear()
@@ -113,7 +113,7 @@ export class BudgetStore {
 
   /**
    * Returns the ledger of a tree and the revision that a write must expect. `undefined` if the stored value cannot be read, or if the server wrote it
-   * on a client's behalf. A new ledger in its place would grant the whole budget again, so the tree is granted nothing more.
+   * on a client's behalf. A new ledger would grant the whole budget again, so the tree gets nothing more.
    */
   async #readLedger(key: string): Promise<{ value?: BudgetLedger; revision: number } | undefined> {
     const entry = await this.#table.get(key)

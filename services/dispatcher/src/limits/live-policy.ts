@@ -2,7 +2,7 @@ import { type CurrentPolicy, PolicyStore } from '@passover/bus'
 import type { PassOverPreferences, PolicyVersion } from '@passover/schemas'
 import { type DispatcherDeps, timingOf } from '../runtime/dependencies.js'
 
-/** Milliseconds after which a dispatcher puts a published version in force if its author has not done so. */
+/** Milliseconds after which a dispatcher puts a published version in force if the process that published it has not done so. */
 const GRACE_MS = 1_500
 /** Milliseconds without a successful read, in addition to the refresh interval, after which the policy may be out of date. */
 const UNREAD_MS = 4_000
@@ -16,8 +16,8 @@ export interface PolicyInForce {
 }
 
 /**
- * The policy in force, from the bucket `policy`. The bucket is watched, and also read every `refresh_ms` and after each reconnect, since a watch may
- * stay silent after a server restart. Only a valid, newer version replaces the current one. If the stream lost the current version, everything is
+ * The policy in force, from the bucket `policy`. The bucket is watched, and also read every `refresh_ms` and after each reconnect, because a watch may
+ * deliver nothing after a server restart. Only a valid, newer version replaces the current one. If the stream lost the current version, everything is
  * read again as at a start, so that running and newly started dispatchers use the same version.
  */
 export class LivePolicy implements AsyncDisposable {
@@ -55,7 +55,7 @@ export class LivePolicy implements AsyncDisposable {
     return live
   }
 
-  /** Returns the policy in force. Each pass calls this once, so that it is decided under, and records, a single version. */
+  /** Returns the policy in force. Call it once for each pass, so that the decision and the record use the same version. */
   current(): PolicyInForce {
     return this.#current
   }
@@ -117,8 +117,8 @@ export class LivePolicy implements AsyncDisposable {
   }
 
   /**
-   * Starts over after the stream lost the version in force, since other versions cannot be compared with it. It stays in force until the new one is
-   * found.
+   * Reads all versions again after the stream lost the version in force, because other versions cannot be compared with it. The lost version stays in
+   * force until a version is found.
    */
   async #startOver({ version }: PolicyVersion): Promise<void> {
     this.#deps.log.warn({ version }, 'the stream lost the version in force; reading the policy again')

@@ -2,12 +2,12 @@ import type { StreamUsage } from '@passover/bus'
 import type { BaseContext } from '../runtime/base-context.js'
 
 /**
- * Fractions of the stream's byte limit. At the high-water mark requests are no longer accepted, so that returns always fit; below the low-water mark
- * they are accepted again.
+ * Fractions of the stream's byte limit. Above the high-water mark, requests are refused, so that returns always fit. Below the low-water
+ * mark, they are accepted again.
  */
 const HIGH_WATERMARK = 0.9
 const LOW_WATERMARK = 0.8
-/** Fraction from which usage is checked more often: messages stored between two checks must fit above the high-water mark. */
+/** Fraction above which usage is checked more often, because messages stored between two checks must fit above the high-water mark. */
 const WARNING_LEVEL = 0.7
 const CHECK_SPEEDUP = 8
 /**
@@ -15,7 +15,7 @@ const CHECK_SPEEDUP = 8
  * context.
  */
 const WORK_OVERHEAD_BYTES = 2_048
-/** Bytes reserved for the return of each open pass and of each unanswered request, since all of them must be able to end. */
+/** Bytes reserved for the return of each open pass and of each unanswered request, so that all of them can end. */
 const RETURN_BYTES = 1_024
 /** Bytes that may be admitted before the first usage check. */
 const INITIAL_ALLOWANCE_BYTES = 262_144
@@ -28,8 +28,8 @@ const RETRY_DELAY_MS = 50
 
 /**
  * Backpressure that keeps room for returns (docs/architecture/storage.md#storage-backpressure). At the high-water mark it removes `request.>` from
- * the stream's subjects, so that publishers learn at once that no requests are taken. Requests stored before that are not admitted if their work
- * would exceed the mark (decision 116). Every replica checks usage and makes the same change.
+ * the stream's subjects, so that publishers get an error immediately. Requests stored before that are not admitted if their work would exceed the
+ * mark (decision 116). Every replica checks usage and makes the same change.
  */
 export class StorageBackpressure {
   readonly #context: Pick<BaseContext, 'deps' | 'options'>
@@ -50,8 +50,8 @@ export class StorageBackpressure {
   #applyingState: Promise<void> | undefined
 
   /**
-   * Creates the backpressure. `open` returns the number of passes and requests without a return, or `undefined` if it is not known here; then this
-   * replica never opens the request subjects.
+   * Creates the backpressure. `open` returns the number of passes and requests without a return, or `undefined` if this replica does not know
+   * it. Then this replica never opens the request subjects.
    */
   constructor(context: Pick<BaseContext, 'deps' | 'options'>, open: () => number | undefined) {
     this.#context = context
@@ -59,8 +59,8 @@ export class StorageBackpressure {
   }
 
   /**
-   * Reserves room for the work of a request of this size. Returns true if it stays below the high-water mark; checks usage first if the last check
-   * does not tell. After true, the caller calls `release` with the same number once the work is stored or never will be.
+   * Reserves room for the work of a request of this size. Returns true if the stream stays below the high-water mark. Checks usage first if the last
+   * check is not enough to decide. After true, the caller calls `release` with the same number when the work is stored, or when it will not be stored.
    */
   reserve(request_bytes: number): boolean | Promise<boolean> {
     const bytes = request_bytes + WORK_OVERHEAD_BYTES
@@ -77,13 +77,13 @@ export class StorageBackpressure {
     // The last request may exceed the share. Otherwise a request larger than the share would be admitted only if nothing else came between two
     // checks.
     if (this.#reserved - this.#atLastCheck.reserved >= this.#share) return false
-    // Bytes that were in flight when the last check began may be missing in its result, so they count in addition.
+    // The result of the last check may miss bytes that were in flight when it began, so add them.
     return this.#reserved - this.#atLastCheck.released + bytes <= this.#room
   }
 
   async #reserveAfterCheck(bytes: number): Promise<boolean> {
     for (;;) {
-      // If the server does not answer, it does not store anything either, so the request may proceed.
+      // If the server does not answer, it stores nothing, so the request may proceed.
       const isAnswered = await this.#checkUsage()
       if (!isAnswered || this.#isWithinShare(bytes)) {
         this.#reserved += bytes
@@ -125,7 +125,7 @@ export class StorageBackpressure {
       usage = await bus.usage()
     } catch (error) {
       log.warn({ err: error }, 'stream usage not read')
-      // Without an answer, admit up to the room last seen without another check. The next periodic check resets this.
+      // Without an answer, admit up to the last known room without another check. The next periodic check resets this.
       this.#share = this.#room
       return false
     }

@@ -39,7 +39,7 @@ export interface StepPosition {
   /** Sequence of the journal's last step, 0 if it has none. */
   guard: number
   nonce: string
-  /** True if the pass begins with this step, or ends with it without having begun. */
+  /** True if this is the first step of the pass: it begins the pass, or ends a pass that never began. */
   first?: boolean
 }
 

@@ -39,7 +39,7 @@ export interface ParsedRequest {
   traceparent?: string
 }
 
-/** Result of parsing. `id` is the requested pass id, present if the header names one and the body does not contradict it. */
+/** Result of parsing. `id` is the requested pass id. It is present if the header has an id and the body has no other id. */
 export type ParseResult = { ok: true; value: ParsedRequest } | { ok: false; error: PassError; reply_type: 'msgpack' | 'json'; id?: string }
 
 const MAX_ISSUES = 5
@@ -101,7 +101,7 @@ function claimedId(headers: MessageHeaders, body: unknown, parties: Parties): st
   return contradicts ? undefined : id
 }
 
-/** Refuses another version of the wire format with a hint what to upgrade, before schema validation would report missing fields. */
+/** Refuses another version of the wire format with a hint what to upgrade. Runs before schema validation, which would report missing fields. */
 function versionFault(body: unknown): { message: string; details: Record<string, unknown> } | undefined {
   if (!isBody(body) || !('request' in body)) return undefined
   const { v } = body

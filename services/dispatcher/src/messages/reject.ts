@@ -30,7 +30,7 @@ export function idConflict(id: string): PassError {
 }
 
 export function streamFull(): PassError {
-  return passError('E014', 'the stream is full or nearly so', { retry_after_ms: FULL_RETRY_AFTER_MS })
+  return passError('E014', 'the stream is full or nearly full', { retry_after_ms: FULL_RETRY_AFTER_MS })
 }
 
 /** Outcome of storing an answer or a dead letter. */
@@ -75,7 +75,7 @@ export async function rejectMalformed(
 
 /**
  * Answers a request under `bad-<its sequence>` to the originator in its subject, and keeps the bytes of a malformed one. Both messages are guarded,
- * so that replicas and redeliveries store each of them once; a refused repetition counts as answered.
+ * so that replicas and redeliveries store each of them once. A repetition that the server refuses counts as answered.
  */
 export async function rejectUnderBadId(context: BaseContext, bad: BadRequest): Promise<RejectResult> {
   const { deps, options } = context

@@ -31,7 +31,7 @@ async function changeOf({ registry, options, deps }: RegistryContext, name: stri
   return { record: withDurableReturns(name, present, { from, now: deps.clock.now() }), over }
 }
 
-/** Returns a record with durable returns. An agent without one becomes no subagent and may originate as an unregistered agent may. */
+/** Returns a record with durable returns. An agent without a record does not become a subagent, and may originate passes like an unregistered agent. */
 function withDurableReturns(name: string, before: AgentRecord | undefined, { from, now }: { from: number; now: number }): AgentRecord {
   const roles = before?.roles ?? { originates: 'always', subagent: false }
   return { ...before, name, roles, durable_returns: { from }, registered_by: name, updated_at: now }

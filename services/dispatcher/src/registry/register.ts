@@ -37,11 +37,11 @@ export async function register(
   if ('answer' in stored) return stored.answer
   await deps.faults?.at('register:before-consumers')
   await consumers.make(stored.record)
-  deps.log.info({ agent: name.data }, 'agent registered itself, or described itself again')
+  deps.log.info({ agent: name.data }, 'agent registered itself or changed its description')
   return { ok: true }
 }
 
-/** Returns the change that a registration makes of the stored record, if any. A record written by a person is never changed. */
+/** Returns the change of the stored record by a registration, if any. Never changes a record that a person wrote. */
 async function changeOf({ registry, options, deps }: RegistryContext, name: string, question: RegisterQuestion): Promise<Change> {
   const { record: present, revision: over, isUnreadable } = await registry.writes.standing(name)
   // A newer version of the dispatcher registered it and created its consumers.

@@ -48,9 +48,9 @@ export class Registry implements AsyncDisposable {
   }
 
   /**
-   * Restores records that the stream has events for and the bucket never had: after the bucket was lost, or after a registration crashed between its
-   * event and its record. Also replaces values that the server wrote on a client's behalf. Records removed from the bucket stay removed. Returns the
-   * number of restored records.
+   * Restores records that have an event in the stream but were never stored in the bucket: after the bucket was lost, or after a registration crashed
+   * between its event and its record. Also replaces values that the server wrote on a client's behalf. Records removed from the bucket stay removed.
+   * Returns the number of restored records.
    */
   async rebuild(): Promise<number> {
     const bounced = new Map((await this.table.bounced()).map(({ key, revision }) => [key, revision]))

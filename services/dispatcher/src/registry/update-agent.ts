@@ -5,9 +5,9 @@ import pLimit from 'p-limit'
 import type { BaseContext } from '../runtime/base-context.js'
 import type { Registry } from './registry.js'
 
-/** Maximum number of tries while others change the registry. A try that loses stores nothing. */
+/** Maximum number of tries while other processes change the registry. A try that loses stores nothing. */
 const MAX_TRIES = 20
-/** Maximum bytes of a record that an agent makes of itself: the events of records stay in the stream for good. */
+/** Maximum bytes of a record that an agent writes about itself. The limit is needed because record events stay in the stream forever. */
 const MAX_RECORD_BYTES = 64 * 1024
 /** KiB of events that changes of one agent's own record may store: at once, and then in an hour. Each change counts as at least `LEAST_KIB`. */
 const KIB_AN_HOUR = 256
@@ -25,27 +25,27 @@ export interface RegistrationContext extends RegistryContext {
   changes: SelfChanges
 }
 
-/** What an agent's record is to become, or the answer if nothing is to change. `over`: the revision from which it was derived. */
+/** The new record of an agent, or the answer if nothing changes. `over`: the revision from which the new record was derived. */
 export type Change = { record: AgentRecord; over: number } | { answer: RegisterAnswer }
 
 /**
- * Bounds what agents change of their own records (docs/operations/quotas.md). Changes of this process run one at a time, because the events of all
- * agents share one guard.
+ * Limits the changes that agents make to their own records (docs/operations/quotas.md). Changes of this process run one at a time, because the events
+ * of all agents share one guard.
  */
 export class SelfChanges {
   readonly #buckets = new TokenBuckets({ per_second: KIB_AN_HOUR / HOUR_S, burst: KIB_AN_HOUR })
   readonly #turn = pLimit(1)
 
   /**
-   * Stores the change that `derive` makes of the stored record: its event before the record, so that the stream alone shows the rights of each agent
-   * at any time. Derives it again if another change was faster. Returns the stored record, or the answer for the agent.
+   * Stores the change that `derive` returns for the stored record. Stores the event before the record, so that the stream alone shows the rights of
+   * each agent at any time. Calls `derive` again if another change was stored first. Returns the stored record, or the answer for the agent.
    */
   async store(
     context: RegistryContext,
     name: string,
     derive: () => Promise<Change>,
   ): Promise<{ record: AgentRecord } | { answer: RegisterAnswer }> {
-    // Most processes that start change nothing, and need not wait for those that do.
+    // Most processes change nothing when they start, and need not wait for processes that do.
     const change = await derive()
     return 'answer' in change ? change : await this.#turn(() => this.#store(context, name, derive))
   }
@@ -59,7 +59,7 @@ export class SelfChanges {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const { sequence: position, underWay } = await registry.writes.position(name)
       if (underWay) {
-        // Not a lost try: it ends when the writer stores the record, or some seconds after its event if it crashed.
+        // This try does not count: the wait ends when the other process stores the record, or some seconds after its event if it crashed.
         tries--
         await pause(deps)
         continue
@@ -91,7 +91,7 @@ export class SelfChanges {
   #tooMany(name: string, now: number): PassError | undefined {
     const taken = this.#buckets.take(name, now)
     if (taken.ok) return undefined
-    const message = `"${name}" changed its own description too often within an hour; the former one stays`
+    const message = `"${name}" changed its own description too often within an hour; the previous description stays`
     return passError('E014', message, { agent: name, retry_after_ms: taken.wait_ms })
   }
 }
@@ -102,7 +102,7 @@ function pause({ clock, random }: RegistryContext['deps']): Promise<void> {
 
 function tooLarge(agent: string, bytes: number): PassError | undefined {
   if (bytes <= MAX_RECORD_BYTES) return undefined
-  const message = `description, skills and output_schema of "${agent}" make a record of ${bytes} bytes: an agent that registers itself has ${MAX_RECORD_BYTES}`
+  const message = `description, skills and output_schema of "${agent}" make a record of ${bytes} bytes: the limit for an agent that registers itself is ${MAX_RECORD_BYTES} bytes`
   return passError('E005', message, { agent, mend: 'shorten its output_schema, or have a person set it in the policy' })
 }
 

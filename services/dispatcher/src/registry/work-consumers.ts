@@ -31,7 +31,7 @@ export class WorkConsumers {
   readonly #missing = new Map<string, number>()
   /** Settings last applied to each agent's consumers and parts bucket. They change with the policy and the registry. */
   readonly #appliedSettings = new Map<string, string>()
-  /** Agents without durable returns any more whose consumer of returns is not removed yet. */
+  /** Agents whose durable returns were switched off and whose consumer of returns is not removed yet. */
   readonly #toRemove = new Set<string>()
   /** True once the consumers of returns that became unused before this process started have been found. */
   #unusedFound = false

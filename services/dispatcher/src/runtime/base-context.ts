@@ -10,7 +10,7 @@ export interface BaseContext {
   options: DispatcherOptions
   rules: JournalRules
   stats: Stats
-  /** Returns true if an earlier unanswered request asks for this pass, `undefined` if this dispatcher cannot know. */
+  /** Returns true if an earlier unanswered request has the same pass id, `undefined` if this dispatcher does not know. */
   asksEarlier: (key: PassKey, sequence: number) => boolean | undefined
   /** Returns a new nonce for each attempt to publish a step. */
   nonce: () => string

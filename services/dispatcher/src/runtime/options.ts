@@ -5,7 +5,7 @@ import { z } from 'zod'
 export const dispatcherOptions = z.strictObject({
   /** `open`: an agent registers itself when it starts to work, and any agent may originate. `closed`: a person registers agents. */
   registration: z.enum(['open', 'closed']).default('open'),
-  /** The only person of a local server, who may then decide about their own passes. Set it only where there is exactly one person. */
+  /** The only person of a local server. This person may decide about their own passes. Set it only if there is exactly one person. */
   local_person: agentName.optional(),
   /** Policy in force while no live policy is published. */
   policy: z
@@ -13,14 +13,14 @@ export const dispatcherOptions = z.strictObject({
     .default({ version: 0, document: passOverPreferences.parse({}) }),
   /** Time for which an id counts as fresh (docs/architecture/protocol.md#ids). The stream keeps every pass at least twice as long. */
   id_window_ms: z.int().min(1_000).default(3_600_000),
-  /** Time after which the timekeeper reads a request without an answer completely, not only its headers. */
+  /** Time after which the timekeeper reads the body of a request that has no answer. Before that, it reads only the headers. */
   look_after_ms: z.int().positive().default(5_000),
   /** Maximum number of requests handled concurrently. Decisions have a limit of their own. */
   concurrency: z.int().positive().max(10_000).default(512),
   /**
    * Fairness between pairs (decision 64). A request with more than `ahead` requests before it is admitted out of turn, at most `out_of_turn` at a
-   * time. While several pairs ask and many requests have no answer yet, at most `concurrency_crowded` are handled in turn, so that each pair waits
-   * behind few others.
+   * time. While several pairs send requests and many requests have no answer, at most `concurrency_crowded` are handled in turn, so that each pair
+   * waits behind few others.
    */
   ahead: z.int().positive().default(16),
   out_of_turn: z.int().positive().max(1_000).default(16),
@@ -37,10 +37,10 @@ export const dispatcherOptions = z.strictObject({
   /** Interval at which the work consumers of registered agents are checked. */
   consumers_ms: z.int().positive().default(3_000),
   /**
-   * Time for which a work consumer must be missing before it is created again. After this time its workers know how old the new consumer really is.
+   * Time for which a work consumer must be missing before it is created again. After this time, its workers know the age of the new consumer.
    */
   missing_ms: z.int().positive().default(3_000),
-  /** Interval at which charges to budgets are reconciled with what became of their passes. */
+  /** Interval at which budget charges are compared with the outcome of their passes. */
   budgets_ms: z.int().positive().default(5_000),
   /** Interval at which the usage of the stream is checked. */
   water_ms: z.int().positive().default(2_000),

@@ -15,7 +15,7 @@ interface MaxDeliveries {
 
 /**
  * Handles a message that the server stopped delivering (docs/architecture/dispatcher.md#timekeeper). Work ends with E011, a request with a refusal,
- * both with a dead letter (I5). Returns false if it has to be tried again.
+ * both with a dead letter (I5). Returns false if it must run again.
  */
 export async function handleAdvisory(context: TimekeeperContext, fact: AdvisoryFact): Promise<boolean> {
   const { bus } = context.deps
@@ -102,7 +102,7 @@ interface EndOptions {
   error: PassError
   /** State that the journal must have for this end to apply. */
   expect: 'open' | 'none'
-  /** Sequence after which no step may have counted. */
+  /** The end applies only if no step after this sequence counts. */
   before?: number
   request?: RequestRef
 }

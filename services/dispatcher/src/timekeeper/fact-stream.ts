@@ -78,7 +78,7 @@ export class FactStream implements AsyncDisposable {
   }
 
   #receive(stored: StoredMessage, fact: Fact): Promise<void> | undefined {
-    // The subscription continues by itself from the new end of a stream that rolled back.
+    // After a rollback, the subscription continues automatically at the new end of the stream.
     if (stored.sequence <= this.#position) return this.#restartOnce()
     this.#position = stored.sequence
     this.#time = stored.time
@@ -120,7 +120,7 @@ export class FactStream implements AsyncDisposable {
       const isOther = stored ? stored.time !== time : (await bus.bounds()).last < position
       if (isOther && reader === this.#reader) await this.#restartOnce()
     } catch (error) {
-      log.warn({ err: error }, 'position not compared with the stream yet')
+      log.warn({ err: error }, 'position in the stream not verified yet')
       clock.after(RETRY_MS, () => void this.#verify())
     }
   }

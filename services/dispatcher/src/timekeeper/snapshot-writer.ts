@@ -4,7 +4,10 @@ import { packSnapshot, type SnapshotState, storeSnapshot } from './snapshot.js'
 
 /** Maximum fraction of time spent on snapshots. The more passes are open, the less often a snapshot is written. */
 const MAX_TIME_SHARE = 0.05
-/** Maximum factor by which the interval grows. Without it, a server that was slow once could make the next restart read the stream for minutes. */
+/**
+ * Maximum factor by which the interval grows. Without this limit, a slow server could delay snapshots so much that the next restart reads the stream
+ * for minutes.
+ */
 const MAX_INTERVAL_FACTOR = 6
 /**
  * Milliseconds of work after which the writer rests, and of each rest. It also rests after each stored chunk, so that a concurrent pass waits for one

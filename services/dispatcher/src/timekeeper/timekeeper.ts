@@ -13,7 +13,7 @@ import { SnapshotWriter } from './snapshot-writer.js'
 import { checkUnanswered, endUnanswered } from './unanswered-requests.js'
 
 /**
- * Maximum number of concurrent checks of unanswered requests. It is low because, in a backlog, they must not take the server's time from admission.
+ * Maximum number of concurrent checks of unanswered requests. It is low so that, in a backlog, the checks do not slow down admission.
  */
 const CHECK_CONCURRENCY = 4
 /** Maximum duration of a timer in milliseconds. The clock is adjusted to the server's time regularly, so timers are computed again. */
@@ -21,9 +21,8 @@ const MAX_TIMER_MS = 30_000
 const RETRY_MS = 1_000
 
 /**
- * Ends passes that nothing else ends (I4): folds the headers of the stream into memory and keeps one timer for the next deadline.
- * Acts only once it has read everything that was stored at its start, or when it started over because the stream rolled back, so that a restart ends
- * nothing twice.
+ * Ends passes that no worker ends (I4): folds the headers of the stream into memory and keeps one timer for the next deadline.
+ * After a start or a rollback of the stream, it first reads everything that is stored and acts only then, so that a restart ends no pass twice.
  */
 export class Timekeeper implements AsyncDisposable {
   readonly #context: TimekeeperContext
@@ -211,7 +210,7 @@ export class Timekeeper implements AsyncDisposable {
   }
 
   /**
-   * Runs a job once at a time for each name. A failed job is retried, since the fold keeps returning what is due until it has ended. Jobs still
+   * Runs at most one job for each name at a time. A failed job runs again, because the fold returns a due pass until it has ended. Jobs that are
    * queued when the stream rolls back are skipped.
    */
   #run(pool: JobPool, name: string, job: () => Promise<void>): void {
@@ -222,7 +221,7 @@ export class Timekeeper implements AsyncDisposable {
       try {
         if (!this.#stopped && busy === this.#busy) await job()
       } catch (error) {
-        this.#context.deps.log.error({ err: error, name }, 'end of the pass failed')
+        this.#context.deps.log.error({ err: error, name }, 'ending the pass failed')
       } finally {
         busy.delete(name)
         this.#setTimer()

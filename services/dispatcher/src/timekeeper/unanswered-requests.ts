@@ -10,8 +10,8 @@ import { endPass, type TimekeeperContext } from './end-pass.js'
 type RereadRequest = { kind: 'gone' | 'bad' | 'failed' } | { kind: 'read'; key: PassKey; parsed: ParsedRequest; ref: RequestRef }
 
 /**
- * Reads a request completely that has had no answer for some seconds. It was answered after all, is malformed, or waits for a dispatcher until its
- * actual deadline (its headers may be wrong). A request for which the fold is not updated here is checked again later.
+ * Reads a request completely that has had no answer for some seconds. Either it has an answer, or it is malformed, or it waits for a dispatcher
+ * until the deadline in its body (its headers may be wrong). If this does not update the fold, the request is checked again later.
  */
 export async function checkUnanswered(context: TimekeeperContext, fact: RequestFact): Promise<void> {
   const { open, deps } = context
@@ -32,7 +32,7 @@ export async function endUnanswered(context: TimekeeperContext, due: DueEnd, fac
   if (request.kind === 'failed') return
   if (request.kind !== 'read') return open.forget(fact.sequence)
   const { key, parsed, ref } = request
-  // The header named a different pass than the body. The fold now knows the right one.
+  // The header named a different pass than the body. The fold now has the pass of the body.
   if (key.id !== due.key.id) return open.learn(fact.sequence, { key, timeout_ms: timeoutOf(context, parsed) })
   const ended = await endPass(context, due, ref)
   if (ended.kind === 'mine') context.stats.ended++
@@ -67,7 +67,7 @@ async function rejectConflict(
   return (await rejectUnderBadId(context, bad)).ok
 }
 
-/** Returns the timeout that admission would set, as far as it follows from the request and the policy alone. */
+/** Returns the timeout that admission would set from the request and the policy. Ignores the parent. */
 function timeoutOf(context: TimekeeperContext, { request }: ParsedRequest): number {
   const { originating_agent_id: from, subagent_id: to, timeout_ms, auto_apply_on_success, override } = request
   const settings = {

@@ -45,7 +45,7 @@ function lookUpLoad(bus: Bus, subagent: string): Promise<LoadResult> {
   return lookup
 }
 
-/** Returns the E010 of a pass that no worker tried. It claims no more than the work consumers show. */
+/** Returns the E010 of a pass that no worker tried. Its message states only facts that the work consumers show. */
 export function untriedError(
   { key: { subagent }, code }: Pick<DueEnd, 'key' | 'code'>,
   { timeout_ms, untried }: { timeout_ms: number | undefined; untried: UntriedWork },

@@ -22,7 +22,7 @@ export interface ChangeSet {
 
 export type ChangeSetResult =
   | { ok: true; set: StoredSet }
-  /** Every file has its earlier content, except those in `left`, which somebody else changed meanwhile. */
+  /** Every file has its earlier content, except those in `left`, which another process changed in the meantime. */
   | { ok: false; path: string; kind: 'changed' | 'failed'; why: string; left: LeftoverFile[] }
 
 /**
@@ -201,7 +201,7 @@ async function rollBack(
   }
 }
 
-/** Restores one file. Returns false if somebody else has just changed it. Throws SwapError if it cannot be written: the set is recovered later. */
+/** Restores one file. Returns false if another process has just changed it. Throws SwapError if it cannot be written: the set is recovered later. */
 async function putBack(directory: string, set: StoredSet, { intent, index }: { intent: Intent; index: number }): Promise<boolean> {
   const file = intent.files[index]
   if (!file) return true

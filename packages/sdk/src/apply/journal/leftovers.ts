@@ -1,7 +1,7 @@
 import { versionOf } from '../files/file-swap.js'
 import { bytesName, markSet, openSet, pathOfBytes, removeBytes, removeSet, type StoredSet } from './undo-journal.js'
 
-/** A file that was not restored because somebody changed it after the set was written. */
+/** A file that was not restored because another process changed it after the set was written. */
 export interface LeftoverFile {
   path: string
   /** Path of the saved earlier content, relative to the directory. Absent if there was none, or if the set had not reached the file. */

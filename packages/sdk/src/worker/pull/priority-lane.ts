@@ -49,7 +49,8 @@ export function hasBacklog({ backlog, pulls, not_before }: PriorityLane, now: nu
 }
 
 /**
- * Returns the number of places to reserve for outstanding pulls. For one delivery of a parked pull no place is reserved; it waits if none is free.
+ * Returns the number of places to reserve for outstanding pulls. The first delivery of a waiting pull needs no reserved place; it waits if no place
+ * is free.
  */
 export function reservedBy({ backlog, pulls, outstanding }: PriorityLane): number {
   return backlog || pulls === 0 ? outstanding : Math.max(0, outstanding - 1)
@@ -61,8 +62,8 @@ export function troubleOf({ trouble, pulls, pulled_at }: PriorityLane, now: numb
 }
 
 /**
- * Returns the problem of a lane after a pull ended. A single pull that finds no consumer proves little: just after a connection is made, the server
- * may not have the imports of its account yet and answers the same. The next pull, a second later, proves it.
+ * Returns the problem of a lane after a pull ended. A single pull that finds no consumer is not a proof: just after a connection is made, the
+ * server may not have the imports of its account yet and gives the same answer. The next pull, a second later, is a proof.
  */
 export function endTrouble(end: PullEnd, priority: Priority, gone: number): string | undefined {
   if (end === 'gone' && gone < GONE_CONFIRMATIONS) return undefined

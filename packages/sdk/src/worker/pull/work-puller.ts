@@ -4,9 +4,9 @@ import { PRIORITIES, type Priority } from '@passover/schemas'
 import { endTrouble, hasBacklog, makeLane, type PriorityLane, reservedBy, troubleOf } from './priority-lane.js'
 import { WeightedRoundRobin } from './weighted-round-robin.js'
 
-/** Milliseconds that a parked pull waits at the server. */
+/** Milliseconds that a pull for an idle queue waits at the server. */
 const PARKED_MS = 5_000
-/** The same for a pull of several deliveries, which reserves places that other queues could use. */
+/** Milliseconds that a pull of several deliveries waits. It is shorter, because the pull reserves places that other queues could use. */
 const LARGE_PARKED_MS = 1_000
 /** Share of used places above which freed places are refilled in batches, after `BATCH_WAIT_MS`. */
 const BUSY_RATIO = 0.75
@@ -29,14 +29,14 @@ export interface WorkPullerOptions {
   gone: (priority: Priority) => void
   /** Returns false if first deliveries must wait until `opened` is called. No work is requested meanwhile. */
   open?: () => boolean
-  /** Returns true if a delivery may start nevertheless. */
+  /** Returns true if a delivery may start although `opened` was not called. */
   exempt?: (delivery: Delivery) => boolean
 }
 
 /**
  * Pulls work from the queues of the three priorities, by weight (docs/architecture/worker.md#taking-work). From a queue with a backlog it requests as
- * many deliveries as it has turns, without waiting. An idle queue has a parked pull; that of the queue that was active last is large, so that a burst
- * of work needs no round trips.
+ * many deliveries as it has turns, without waiting. An idle queue has a waiting pull. The waiting pull of the last active queue is large, so that a
+ * burst of work needs no round trips.
  */
 export class WorkPuller {
   readonly #options: WorkPullerOptions
