@@ -20,6 +20,7 @@ export {
   readStanding,
   type Verified,
   verifyChain,
+  withIndexes,
 } from './archive/archive.js'
 export { type ArchiveSource, ArchiveUnreadable, FolderWriter, folderArchive, liveArchive, savedWindow } from './archive/archive-source.js'
 export { IdIndex } from './archive/id-index.js'

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { eventOf } from '../segment/buffer.js'
 import { encodeFrame, SEGMENT_SIZE } from '../segment/format.js'
 import { IndexBuilder } from '../segment/pass-index.js'
-import { Archive, EARLY_MESSAGE_MS } from './archive.js'
+import { Archive, EARLY_MESSAGE_MS, withIndexes } from './archive.js'
 import type { Manifest, ManifestEntry } from './manifest.js'
 
 const KEY: PassKey = { originator: 'alice', subagent: 'scout', id: 'given-id-1' }
@@ -23,7 +23,7 @@ function message(sequence: number, subject: string, lines = ''): Message {
 }
 
 /** An archive of so many segments, of which most say nothing of the pass. */
-function archiveOf(newest: number, messages: Message[]) {
+function archiveOf(newest: number, messages: Message[], mostSearched?: number) {
   const objects = new Map<string, Uint8Array>()
   const read: string[] = []
   const entries = Array.from({ length: newest + 1 }, (_, k) => {
@@ -45,7 +45,8 @@ function archiveOf(newest: number, messages: Message[]) {
       return objects.get(name)
     },
   }
-  return { archive: new Archive(manifest as unknown as Manifest, store as unknown as ObjectStore), read, objects, store, entries }
+  const archive = new Archive(manifest as unknown as Manifest, store as unknown as ObjectStore, mostSearched)
+  return { archive, read, objects, store, entries }
 }
 
 const requestIn = (stored: StoredMessage) => {
@@ -83,6 +84,33 @@ describe('Archive.sequencesOf', () => {
     const { archive, read } = archiveOf(55, [work, back])
     expect(await archive.sequencesOf({ ...KEY, id }, requestIn)).toEqual([])
     expect(read.at(-1)).toBe('48.index')
+  })
+})
+
+describe('until all indexes are read', () => {
+  const unread = 'old parts of the archive are still being loaded: the indexes of 0 of 6 segments are read'
+
+  it('a search that waits finds what is in the others', async () => {
+    const { archive } = archiveOf(5, [message(5, subjects.work(KEY, 'medium'))], 2)
+    await expect(archive.keysOf(KEY.id)).rejects.toThrow(unread)
+    expect(await withIndexes(archive, () => archive.keysOf(KEY.id))).toEqual([KEY])
+  })
+
+  it('a pass is known at once if the searched segments reach back to its request or to the time in its id', async () => {
+    const work = message(5 * SEGMENT_SIZE + 5, subjects.work(KEY, 'medium'), `${HEADER.request}: ${5 * SEGMENT_SIZE + 4}\r\n`)
+    const { archive, entries } = archiveOf(5, [work], 2)
+    Object.assign(entries[4] as ManifestEntry, { last_time: work.stored.time - EARLY_MESSAGE_MS - 1 })
+    expect(await archive.sequencesOf(KEY, requestIn)).toEqual([work.stored.sequence])
+    const id = `0abcdefg${(T0 + 9 * SEGMENT_SIZE + 3_600_000).toString(36).padStart(9, '0')}_aaaaaaaaaaaaaa`
+    expect([await archive.keysOf(id), await archive.sequencesOf({ ...KEY, id })]).toEqual([[], []])
+  })
+
+  it('a segment without messages does not end a search', async () => {
+    const { archive, entries } = archiveOf(5, [], 2)
+    for (const k of [4, 5]) Object.assign(entries[k] as ManifestEntry, { last_time: 0 })
+    const id = `0abcdefg${T0.toString(36).padStart(9, '0')}_aaaaaaaaaaaaaa`
+    await expect(archive.keysOf(id)).rejects.toThrow(unread)
+    await expect(archive.sequencesOf({ ...KEY, id })).rejects.toThrow(unread)
   })
 })
 

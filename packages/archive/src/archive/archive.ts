@@ -28,8 +28,22 @@ export const EARLY_MESSAGE_MS = 45_000
 export class IndexesUnread extends BusReadError {
   override readonly name = 'IndexesUnread'
 
-  constructor() {
-    super('old parts of the archive are still being loaded', 'timeout')
+  constructor(read: number, segments: number) {
+    super(`old parts of the archive are still being loaded: the indexes of ${read} of ${segments} segments are read`, 'timeout')
+  }
+}
+
+/**
+ * Runs a search. If it needs indexes that are not read yet, waits until they are and runs it again. That may take minutes, so it is for background
+ * work and commands, not for answers.
+ */
+export async function withIndexes<T>({ finder }: Pick<Archive, 'finder'>, search: () => Promise<T>): Promise<T> {
+  try {
+    return await search()
+  } catch (error) {
+    if (!(error instanceof IndexesUnread)) throw error
+    await finder.prepare()
+    return await search()
   }
 }
 
@@ -59,10 +73,13 @@ export class Archive {
 
   /** Finds the segments of an id. Until it has read all indexes, only the newest segments are searched, and what is not found there throws IndexesUnread. */
   readonly finder: IdIndex
+  readonly #mostSearched: number
 
-  constructor(manifest: Manifest, objects: ObjectStore) {
+  /** `mostSearched` is the number of segments searched until all indexes are read. */
+  constructor(manifest: Manifest, objects: ObjectStore, mostSearched = MAX_INDEXES_SEARCHED) {
     this.#manifest = manifest
     this.#objects = objects
+    this.#mostSearched = mostSearched
     this.finder = new IdIndex(manifest, (k) => this.#indexBytes(k))
   }
 
@@ -87,11 +104,10 @@ export class Archive {
    * @throws IndexesUnread if a segment whose index was not read yet may name more
    */
   async sequencesOf(key: PassKey, requestIn: (stored: StoredMessage) => number | undefined = () => undefined): Promise<number[]> {
-    const since = (idTime(key.id) ?? 0) - ID_AHEAD_MS
     const found: number[] = []
     let lowest = 0
     let oldest = Number.POSITIVE_INFINITY
-    const { segments, all } = await this.#segmentsOf(key.id)
+    const { segments, isOlder, unread } = await this.#segmentsOf(key.id)
     for (const k of segments) {
       const { passes, last_time, damage } = await this.#index(k)
       // A segment without messages has no time to compare.
@@ -103,18 +119,18 @@ export class Archive {
           lowest = Math.max(lowest, requestIn(stored) ?? 0)
           oldest = Math.min(oldest, stored.time)
         }
-      } else if (last_time < since) return found
+      } else if (isOlder(last_time)) return found
       else if (damage) throw damage
     }
-    if (!all) throw new IndexesUnread()
+    if (unread > 0) throw this.#unread(unread)
     return found
   }
 
   /** Returns the sequences of a pass from the indexes of segments after k. Throws as `sequencesOf` does. */
   async sequencesAfter(key: PassKey, k: number): Promise<number[]> {
     const found: number[] = []
-    const { segments, all } = await this.#segmentsOf(key.id)
-    if (!all && (segments.at(-1) ?? 0) > k + 1) throw new IndexesUnread()
+    const { segments, unread } = await this.#segmentsOf(key.id)
+    if (unread > k + 1) throw this.#unread(unread)
     for (const later of segments) {
       if (later <= k) continue
       const { passes, damage } = await this.#index(later)
@@ -149,12 +165,13 @@ export class Archive {
    * indexes were read yet.
    */
   async keysOf(id: string): Promise<PassKey[]> {
-    const { segments, all } = await this.#segmentsOf(id)
+    const { segments, isOlder, unread } = await this.#segmentsOf(id)
     for (const k of segments) {
-      const found = [...(await this.#index(k)).passes.values()].filter(({ key }) => key.id === id)
-      if (found.length > 0) return found.map(({ key }) => key)
+      const { passes, last_time } = await this.#index(k)
+      const found = [...passes.values()].filter(({ key }) => key.id === id)
+      if (found.length > 0 || isOlder(last_time)) return found.map(({ key }) => key)
     }
-    if (!all) throw new IndexesUnread()
+    if (unread > 0) throw this.#unread(unread)
     return []
   }
 
@@ -189,13 +206,23 @@ export class Archive {
     }
   }
 
-  /** Returns the segments that may name an id, newest first. `all` is false if older ones may name it, too, because their indexes were not read yet. */
-  async #segmentsOf(id: string): Promise<{ segments: number[]; all: boolean }> {
+  /**
+   * Returns the segments that may name an id, newest first. `unread` older ones may name it, too, because not all indexes were read yet. No segment
+   * that ended before the time in the id names it (`isOlder`).
+   */
+  async #segmentsOf(id: string): Promise<{ segments: number[]; unread: number; isOlder: (last_time: number) => boolean }> {
+    const since = (idTime(id) ?? 0) - ID_AHEAD_MS
+    // A segment without messages has no time to compare.
+    const isOlder = (last_time: number) => last_time > 0 && last_time < since
     const found = await this.finder.segmentsOf(id)
-    if (found) return { segments: found, all: true }
-    const segments = ((await this.#manifest.newest())?.k ?? -1) + 1
-    const count = Math.min(MAX_INDEXES_SEARCHED, segments)
-    return { segments: Array.from({ length: count }, (_, back) => segments - 1 - back), all: count === segments }
+    if (found) return { segments: found, unread: 0, isOlder }
+    const all = ((await this.#manifest.newest())?.k ?? -1) + 1
+    const unread = Math.max(0, all - this.#mostSearched)
+    return { segments: Array.from({ length: all - unread }, (_, back) => all - 1 - back), unread, isOlder }
+  }
+
+  #unread(unread: number): IndexesUnread {
+    return new IndexesUnread(this.finder.read, unread + this.#mostSearched)
   }
 
   /** Reads the index of a sealed segment, bypassing the cache. Throws SegmentDamaged also if the index is missing. */

@@ -64,6 +64,11 @@ export class IdIndex {
     return this.#ready
   }
 
+  /** Number of segments whose indexes have been read, from the oldest. */
+  get read(): number {
+    return this.#newest + 1
+  }
+
   /** Segments whose indexes are damaged. */
   get damaged(): number[] {
     return [...this.#known].filter(([, { ids }]) => ids === 'any').map(([k]) => k)

@@ -3,11 +3,11 @@ import {
   Archive,
   type ArchivedEvent,
   eventOf,
-  IndexesUnread,
   Manifest,
   type ManifestEntry,
   readSegment,
   segmentOf,
+  withIndexes,
 } from '@passover/archive'
 import { type Bus, BusReadError, type ObjectStore, PartError, type StoredMessage, type Subjects } from '@passover/bus'
 import { isSystemStep } from '@passover/core'
@@ -119,24 +119,8 @@ async function collectFrom(sources: Sources, objects: ObjectStore, { id_window_m
   }
 }
 
-/** Returns the archived sequences of a pass. Reads all indexes of the archive if the newest do not suffice. */
-async function sequencesIn(
-  { archive }: Sources,
-  key: PassKey,
-  requestIn: (stored: StoredMessage) => number | undefined,
-): Promise<number[]> {
-  try {
-    return await archive.sequencesOf(key, requestIn)
-  } catch (error) {
-    if (!(error instanceof IndexesUnread)) throw error
-    await archive.finder.prepare()
-    return await archive.sequencesOf(key, requestIn)
-  }
-}
-
 /** Returns the messages of a pass from the stream, and those deleted from it from the archive. */
-async function messagesOf(sources: Sources, key: PassKey): Promise<ArchivedEvent[]> {
-  const { bus, archive, left_out } = sources
+async function messagesOf({ bus, archive, left_out }: Sources, key: PassKey): Promise<ArchivedEvent[]> {
   const name = keyText(key)
   const live = await bus.journal.history(key, 1, (what) => void left_out.add(`${what} of ${name} in the stream`))
   const requestIn = (stored: StoredMessage) => {
@@ -144,7 +128,7 @@ async function messagesOf(sources: Sources, key: PassKey): Promise<ArchivedEvent
     return fact.type === 'step' ? fact.request : undefined
   }
   const bySequence = new Map(live.map((stored) => [stored.sequence, stored]))
-  const archived = (await sequencesIn(sources, key, requestIn)).filter((sequence) => !bySequence.has(sequence))
+  const archived = (await withIndexes(archive, () => archive.sequencesOf(key, requestIn))).filter((sequence) => !bySequence.has(sequence))
   const room = new RemainingRoom(bus.subjects)
   for (const sequence of archived.slice(0, MAX_ARCHIVED)) {
     const [stored] = await archive.messages([sequence])

@@ -63,6 +63,18 @@ it('that was overtaken by another process reads what that one left behind when i
   expect([deleter.trouble, deleter.next, deleter.waiting]).toEqual([undefined, 1, 1])
 })
 
+it('deletes nothing until all indexes of the archive are read', async () => {
+  const taken: string[] = []
+  const finder = { complete: false }
+  const bus = { clockMeasured: true, table: async () => ({ ...bucket(), get: async (key: string) => void taken.push(key) }) }
+  const deleter = await Deleter.open({ bus, archive: { finder }, log: pino({ level: 'silent' }), holder: 'one' } as unknown as DeleterDeps)
+  await deleter.look()
+  expect([deleter.trouble, taken]).toEqual([undefined, []])
+  finder.complete = true
+  await deleter.look()
+  expect(taken).toEqual(['retention.state'])
+})
+
 // Fails without the look at the clock: a lease and what is old would be judged by a clock that may be days ahead.
 it('deletes nothing by a clock that was not measured at the server', async () => {
   const taken: string[] = []

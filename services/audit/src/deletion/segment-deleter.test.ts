@@ -1,7 +1,11 @@
-import { EARLY_MESSAGE_MS, type ManifestEntry } from '@passover/archive'
+import { EARLY_MESSAGE_MS, type ManifestEntry, SEGMENT_SIZE } from '@passover/archive'
 import { readHeaders, type StoredMessage, Subjects } from '@passover/bus'
-import type { Fact } from '@passover/schemas'
+import type { CustodyLog } from '@passover/core'
+import type { Fact, PassKey } from '@passover/schemas'
 import { describe, expect, it } from 'vitest'
+import { KEY, requestOf, returnOf, T0, workOf } from '../../testing/samples.js'
+import { sealed } from '../../testing/sealed.js'
+import { isHeld } from '../erasure/legal-hold.js'
 import { type DeletionDeps, SegmentDeleter } from './segment-deleter.js'
 
 function message(sequence: number, time: number, subject = 'acknowledged.alice', said = ''): StoredMessage {
@@ -196,4 +200,38 @@ it('reads sixteen passes at once, however many deletions may be under way', asyn
   const run = deleter.run({ entry: { k: 0 } as ManifestEntry, messages: returns }, { isYounger: () => false, isDeferred: () => false })
   await expect(run).rejects.toThrow('nobody answers')
   expect(most).toBe(16)
+})
+
+// The session of a pass is in its first step, which may be in an old segment of the archive only.
+it('deletes nothing of a pass whose session is held, also if the indexes of the archive are not read yet', async () => {
+  const back = returnOf(2 * SEGMENT_SIZE + 1)
+  const archive = sealed(2, [requestOf(1), workOf(2), back])
+  const deleted: number[] = []
+  const journal = {
+    history: async () => [back.stored],
+    message: async (sequence: number) => (sequence === back.stored.sequence ? back.stored : undefined),
+    newest: async () => undefined,
+    deleteMessage: async (sequence: number) => void deleted.push(sequence),
+  }
+  const follow = async (_: unknown, on: (one: StoredMessage, fact: Fact) => void) => {
+    on(back.stored, back.fact)
+    return { caughtUp: Promise.resolve(), [Symbol.asyncDispose]: async () => undefined }
+  }
+  const bus = { subjects: new Subjects(), journal, follow, now: () => T0 + 1_000_000 }
+  const rules = { id_window_ms: 1_000 }
+  const custody = { needsSessions: true, stays: (_: PassKey, session?: string) => session === 'session-1' } as unknown as CustodyLog
+  const mine = { unsealedOf: () => [], isGhost: () => false, agents: new Map(), rules }
+  const deps = {
+    bus,
+    clock,
+    archive,
+    ...mine,
+    isHeld: (pass: Parameters<typeof isHeld>[2]) => isHeld(custody, { ...deps, unsealedOf: () => [] }, pass),
+  } as never as DeletionDeps
+  const segment = { entry: { k: 2, first_time: T0 } as ManifestEntry, messages: [back.stored] }
+  const run = () => new SegmentDeleter(deps).run(segment, { isYounger: () => false, isDeferred: () => false })
+  await expect(run()).rejects.toThrow('the indexes of 0 of 3 segments are read')
+  await archive.finder.prepare()
+  expect((await run()).left.passes).toMatchObject([{ key: KEY, why: 'hold' }])
+  expect(deleted).toEqual([])
 })

@@ -1,6 +1,6 @@
 import { passError } from '@passover/core'
 import type { InboxAnswer, InboxItem, Question } from '@passover/schemas'
-import { loadPass } from '../pass/load-pass.js'
+import { ifIndexed, loadPass } from '../pass/load-pass.js'
 import type { Inbox, WaitingEntry } from './inbox.js'
 import { findInboxItem, type InboxItemDeps } from './inbox-item.js'
 import { InboxPages, parseInboxCursor } from './inbox-pages.js'
@@ -60,10 +60,14 @@ async function checkEntries(
   return { items, looked: entries.length }
 }
 
-/** Returns the item if it still waits. Otherwise removes the entry from the inbox and returns `undefined`. */
+/**
+ * Returns the item if it still waits. Otherwise removes the entry from the inbox and returns `undefined`. The steps of a pass that waits are in the
+ * stream. A pass that must be searched for in indexes that are not read yet is not returned, but its entry stays until it is known.
+ */
 export async function checkEntry(deps: Omit<InboxDeps, 'seesAll'>, entry: WaitingEntry): Promise<InboxItem | undefined> {
   const { last } = await deps.bus.bounds()
-  const loaded = await loadPass(deps, entry.key, { up_to: last })
+  const loaded = await ifIndexed(loadPass(deps, entry.key, { up_to: last }))
+  if (!loaded) return undefined
   const due = await findInboxItem(deps, loaded)
   if (due?.item === entry.item) return due
   deps.inbox.drop(entry)

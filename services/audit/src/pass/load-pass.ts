@@ -1,4 +1,4 @@
-import type { Archive } from '@passover/archive'
+import { type Archive, IndexesUnread } from '@passover/archive'
 import { type Bus, type StoredMessage, sequenceOfBad } from '@passover/bus'
 import { EMPTY_JOURNAL, isExpiry, isSystemStep, type JournalRules, next, requestNamed } from '@passover/core'
 import { type Fact, isFirst, type PassKey, PRIORITIES, type RequestFact, type Step, SYSTEM } from '@passover/schemas'
@@ -32,7 +32,12 @@ export interface LoadedPass {
   archived: boolean
 }
 
-/** Loads a pass from the stream, and messages that were deleted there from the archive. Throws BusReadError. */
+/**
+ * Loads a pass from the stream, and messages that were deleted there from the archive.
+ *
+ * @throws BusReadError
+ * @throws IndexesUnread if the archive may hold more of the pass in segments whose indexes are not read yet
+ */
 export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOptions): Promise<LoadedPass> {
   const { bus, archive } = deps
   const bodies = new BoundedBodies()
@@ -60,6 +65,14 @@ export async function loadPass(deps: LoadDeps, key: PassKey, options: LoadOption
     read: async (sequence) => (await archive.messages([sequence]))[0] ?? (await read(sequence)),
   })
   return { memory: foldPass(deps, { key, asked }, messages), messages, archived: older.length > 0 }
+}
+
+/** Returns what a load gives, or `undefined` if it needs indexes of the archive that are not read yet. */
+export function ifIndexed<T>(load: Promise<T>): Promise<T | undefined> {
+  return load.catch((error: unknown) => {
+    if (error instanceof IndexesUnread) return undefined
+    throw error
+  })
 }
 
 /** True if a message can be the first step that counts. Only the dispatcher stores such steps; steps of agents alone form no journal. */

@@ -1,3 +1,4 @@
+import { withIndexes } from '@passover/archive'
 import { encode } from '@passover/bus'
 import { type Clock, FairSlots, type Timed, TimerQueue } from '@passover/core'
 import { type AgentRecord, keyText, type PassKey, SYSTEM, type UndeliveredBody, WIRE_VERSION } from '@passover/schemas'
@@ -134,11 +135,15 @@ export class DeliveryDeadlines {
     await readBefore(bus, options, async ({ sequence }, fact) => {
       if (this.#stopped || fact.type !== 'step' || this.#waiting.has(sequence)) return
       if (await this.#deps.index.has(name, sequence)) return
-      // A subagent can store any number of returns for passes without a request; loading each of these passes would cost too much.
-      if (await hasNoFirstStep(this.#deps, fact.key)) return
-      const { memory } = await loadPass(this.#deps, fact.key, { up_to: Number.MAX_SAFE_INTEGER })
-      if (memory.journal.state === 'done' && memory.journal.return.sequence === sequence) this.note(memory)
+      const memory = await withIndexes(this.#deps.archive, () => this.#load(fact.key))
+      if (memory?.journal.state === 'done' && memory.journal.return.sequence === sequence) this.note(memory)
     })
+  }
+
+  /** Loads a pass that has begun. A subagent can store any number of returns for passes without a request; loading each would cost too much. */
+  async #load(key: PassKey): Promise<PassMemory | undefined> {
+    if (await hasNoFirstStep(this.#deps, key)) return undefined
+    return (await loadPass(this.#deps, key, { up_to: Number.MAX_SAFE_INTEGER })).memory
   }
 
   #wait(delivery: PendingDelivery): void {

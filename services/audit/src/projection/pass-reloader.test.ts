@@ -1,5 +1,6 @@
-import type { Archive } from '@passover/archive'
+import { type Archive, IndexesUnread } from '@passover/archive'
 import { type Bus, BusReadError } from '@passover/bus'
+import type { PassKey } from '@passover/schemas'
 import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { KEY, type Message, message, RULES, returnOf, subjects, workOf } from '../../testing/samples.js'
@@ -9,7 +10,7 @@ import { PassReloader, type PassReloaderDeps } from './pass-reloader.js'
 type Heard = Parameters<PassReloader['hear']>[0]
 
 interface Change extends Partial<PassReloaderDeps> {
-  history?: () => Promise<unknown>
+  history?: (key: PassKey) => Promise<unknown>
   newest?: (subject: string) => Promise<unknown>
   most?: number
 }
@@ -204,5 +205,69 @@ describe('Reloads', () => {
       await idle()
       expect(order.indexOf(KEY.id)).toBeLessThan(80)
     })
+  })
+})
+
+describe('a pass that needs indexes of the archive that are not read yet', () => {
+  /** An archive whose indexes are read when `indexed` is called; the first attempt to read them fails. */
+  function unread() {
+    let read = false
+    let prepares = 0
+    let indexed: () => void = () => undefined
+    const prepared = new Promise<void>((resolve) => {
+      indexed = () => {
+        read = true
+        resolve()
+      }
+    })
+    const sequencesOf = async () => {
+      if (!read) throw new IndexesUnread(0, 600)
+      return []
+    }
+    const prepare = () => (++prepares === 1 ? Promise.reject(new BusReadError('no answer', 'timeout')) : prepared)
+    const archive = { sequencesOf, messages: async () => [], mayBegin: async () => true, finder: { prepare } }
+    return { archive: archive as unknown as Archive, indexed }
+  }
+
+  it('waits for them, and holds up no other pass', async () => {
+    const { archive, indexed } = unread()
+    const stream = new Map([[KEY.id, [workOf(200).stored]]])
+    const loaded: string[] = []
+    const { made, hear, idle } = reloads({
+      archive,
+      position: () => 200,
+      history: async ({ id }) => stream.get(id) ?? [],
+      onLoaded: async ({ memory }) => loaded.push(memory.key.id) > 0,
+    })
+    // From several senders, so that together they have all places.
+    for (let i = 1; i <= 150; i++) {
+      const by = `scout${i % 3}`
+      hear(returnOf(i, { key: { ...KEY, subagent: by, id: `made-up-id-${i}` }, by }))
+    }
+    hear(workOf(200))
+    while (loaded.length === 0 || made.size > 150) await new Promise(setImmediate)
+    expect([loaded, made.lowest]).toEqual([[KEY.id], 1])
+    indexed()
+    await idle()
+    expect([new Set(loaded).size, made.lowest]).toEqual([151, undefined])
+  })
+
+  it('is loaded as soon as its first step is stored', async () => {
+    const { archive } = unread()
+    const stream: unknown[] = []
+    let looks = 0
+    const { made, hear, idle, loads } = reloads({
+      archive,
+      history: async () => {
+        looks++
+        return stream
+      },
+    })
+    hear(returnOf(1))
+    while (looks === 0) await new Promise(setImmediate)
+    stream.push(workOf(2).stored)
+    hear(workOf(2))
+    await idle()
+    expect([loads(), made.lowest]).toEqual([1, undefined])
   })
 })

@@ -1,3 +1,4 @@
+import { IndexesUnread } from '@passover/archive'
 import type { Clock } from '@passover/core'
 import { EMPTY_JOURNAL, next } from '@passover/core'
 import { type DecisionFact, type EventFact, keyText, type PassKey, parseKey, type Step, SYSTEM } from '@passover/schemas'
@@ -65,6 +66,9 @@ export class PassReloader {
   /** Waiting passes by sender, then by pass. The sender whose turn it is comes first. */
   readonly #waiting = new Map<string, Map<string, PendingReload>>()
   readonly #waitingOf = new Map<string, PendingReload>()
+  /** Waiting passes that need indexes of the archive that are not read yet. They get no turn until then, so they hold up no others. */
+  readonly #parked = new Map<string, PendingReload>()
+  #indexing: Promise<void> | undefined
   readonly #running = new Map<string, PendingReload>()
   readonly #runningOf = new Map<string, number>()
   readonly #loads = pLimit(MAX_LOADS)
@@ -121,12 +125,16 @@ export class PassReloader {
     reload.begins ||= begins
     reload.heard++
     if (fact.type === 'step' && reload.steps.length <= MAX_STEPS) reload.steps.push(fact)
+    // With its first step, the pass may need no index.
+    if (begins) this.#unpark(text)
     this.#start()
   }
 
   /** Schedules the load of a pass whose request has no answer. */
   want(key: PassKey, request: number): void {
-    this.#wanted(keyText(key), { key, sender: SYSTEM, since: request, request, expired: false })
+    const text = keyText(key)
+    this.#wanted(text, { key, sender: SYSTEM, since: request, request, expired: false })
+    this.#unpark(text)
     this.#start()
   }
 
@@ -154,10 +162,47 @@ export class PassReloader {
     }
     const reload: PendingReload = { ...asked, begins: false, heard: 0, steps: [] }
     this.#waitingOf.set(text, reload)
+    this.#enqueue(text, reload)
+    return reload
+  }
+
+  #enqueue(text: string, reload: PendingReload): void {
     const queue = this.#waiting.get(reload.sender)
     if (queue) queue.set(text, reload)
     else this.#waiting.set(reload.sender, new Map([[text, reload]]))
-    return reload
+  }
+
+  /** Sets a pass aside until all indexes of the archive are read. */
+  #park(text: string, reload: PendingReload): void {
+    const later = this.#waitingOf.get(text)
+    // Messages that arrived during the lookup have a turn of their own.
+    if (later) {
+      prepend(reload, later)
+      return
+    }
+    this.#waitingOf.set(text, reload)
+    this.#parked.set(text, reload)
+    this.#indexing ??= this.#untilIndexed()
+  }
+
+  #unpark(text: string): void {
+    const reload = this.#parked.get(text)
+    if (reload && this.#parked.delete(text)) this.#enqueue(text, reload)
+  }
+
+  async #untilIndexed(): Promise<void> {
+    const { archive, clock, log } = this.#deps
+    while (this.#parked.size > 0 && !this.#stopped) {
+      try {
+        await archive.finder.prepare()
+        for (const text of [...this.#parked.keys()]) this.#unpark(text)
+        this.#start()
+      } catch (error) {
+        log.warn({ passes: this.#parked.size, err: error }, 'passes not read: they need indexes of the archive')
+        await new Promise<void>((done) => clock.after(RETRY_DELAY_MS, done))
+      }
+    }
+    this.#indexing = undefined
   }
 
   #unwanted(text: string, { sender }: PendingReload): void {
@@ -219,6 +264,7 @@ export class PassReloader {
         const loaded = await this.#loads(() => loadPass(deps, reload.key, { up_to: deps.position(), ...request }))
         if (await deps.onLoaded(loaded)) return
       } catch (error) {
+        if (error instanceof IndexesUnread) return this.#park(text, reload)
         if (!isTransient(error) && ++tries >= MAX_TRIES) {
           deps.log.error({ pass: keyText(reload.key), err: error }, 'pass skipped: no record can be built from its messages')
           return
@@ -258,6 +304,16 @@ export class PassReloader {
 /** True if a pass must be loaded even though the messages read so far do not show a first step. */
 function mustBeRead({ request, begins, steps }: PendingReload): boolean {
   return request !== undefined || begins || steps.length > MAX_STEPS
+}
+
+/** Adds what was read of a pass before to its later reload. */
+function prepend(earlier: PendingReload, later: PendingReload): void {
+  later.since = earlier.since
+  later.request ??= earlier.request
+  later.expired &&= earlier.expired
+  later.begins ||= earlier.begins
+  later.heard += earlier.heard
+  later.steps = [...earlier.steps, ...later.steps].slice(0, MAX_STEPS + 1)
 }
 
 /** Returns the sender in whose turn a message is handled. Messages of the system count for the parties of the pass. */

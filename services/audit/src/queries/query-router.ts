@@ -105,19 +105,16 @@ const BUSY_RETRY_MS = 1_000
 /** Maximum number of overdue segments of the archive in an answer. */
 const MAX_OVERDUE = 5
 
-/** Answers questions on `ask.<name>` (docs/architecture/audit-archive.md#answers). Answers E040 if the stream could not be read. */
+/** Answers questions on `ask.<name>` (docs/architecture/audit-archive.md#answers). Answers E040 if stream or archive could not be read. */
 export function serveQuestions(bus: Bus, deps: AnswerDeps): Promise<Consumption> {
   const limits = new QuestionLimits()
   return bus.answer(async (asker, asked) => {
     try {
       return (await limits.take(asker, () => answerQuestion(deps, asker, asked))) ?? tooMany(asker)
     } catch (error) {
+      if (error instanceof IndexesUnread) return refuse('E040', `Not known yet: ${error.message}. Try again in a moment`)
       deps.log.warn({ asker, err: error }, 'query not answered')
-      const unread = error instanceof IndexesUnread
-      return refuse(
-        'E040',
-        unread ? 'Old parts of the archive are still being loaded: try again in a moment' : 'The stream cannot be read at the moment',
-      )
+      return refuse('E040', 'The stream cannot be read at the moment')
     }
   })
 }

@@ -1,7 +1,7 @@
-import { type Archive, IndexesUnread, segmentOf, segmentRange } from '@passover/archive'
+import { type Archive, segmentOf, segmentRange } from '@passover/archive'
 import type { CheckSchema, Clock } from '@passover/core'
 import type { PassKey, PassRecord } from '@passover/schemas'
-import { type LoadDeps, loadPass } from '../pass/load-pass.js'
+import { ifIndexed, type LoadDeps, loadPass } from '../pass/load-pass.js'
 import { buildCheckedRecord } from '../records/build-record.js'
 import { isBefore, type ListPosition, positionOf } from '../records/list-cursor.js'
 import type { IndexFilter } from './index/index-filter.js'
@@ -69,17 +69,12 @@ export class ArchiveSearch {
     const records: PassRecord[] = []
     for (let at = 0; at < wanted.length; at += CONCURRENCY) {
       const some = wanted.slice(at, at + CONCURRENCY)
-      const loaded = await Promise.all(some.map(({ key }) => loadPass(this.#deps, key, { up_to }).catch(unlessUnread)))
+      const loaded = await Promise.all(some.map(({ key }) => ifIndexed(loadPass(this.#deps, key, { up_to }))))
       for (const pass of loaded)
         if (pass && pass.memory.journal.state !== 'none') records.push((await buildCheckedRecord(pass.memory, rules, check)).record)
     }
     return records
   }
-}
-
-/** Leaves out a pass whose older messages cannot be found yet. Until they can, no search is complete. */
-function unlessUnread(error: unknown): undefined {
-  if (!(error instanceof IndexesUnread)) throw error
 }
 
 /** True if a pass may match by what the segment's index says. The session is known only if the held or work step is in the segment. */

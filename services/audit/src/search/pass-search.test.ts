@@ -1,6 +1,8 @@
 import type { PassQuery, PassRecord } from '@passover/schemas'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { KEY, RULES, requestOf, returnOf, subjects, workOf } from '../../testing/samples.js'
+import { sealed } from '../../testing/sealed.js'
 import { rowOf } from '../records/build-record.js'
 import { indexEntryOf } from './index/index-entry.js'
 import { PassIndex } from './index/pass-index.js'
@@ -167,4 +169,19 @@ describe('pages of a query', () => {
     expect((await ids({ status: 'processed' })).found).toEqual([])
     expect((await ids({ status: 'returned' })).found).toEqual(['given-id-1'])
   })
+})
+
+it('says that a page is incomplete if a pass on it needs indexes of the archive that are not read yet', async () => {
+  const archive = sealed(2, [requestOf(1), workOf(2), returnOf(3)])
+  const bus = {
+    subjects,
+    bounds: async () => ({ first: 1, last: 10 }),
+    journal: { history: async () => [], message: async () => undefined },
+  }
+  const more = { archive, bus, rules: RULES, table: { at: async () => undefined } } as unknown as Partial<SearchDeps>
+  const { write, search } = searched(0, more)
+  write({ ...record(0), key: KEY, session_id: 'session-1' })
+  expect(await search.page({}, 50)).toEqual({ entries: [], complete: false })
+  await archive.finder.prepare()
+  expect(await search.page({}, 50)).toMatchObject({ entries: [{ row: { id: KEY.id } }], complete: true })
 })

@@ -3,7 +3,7 @@ import type { CheckSchema, Clock } from '@passover/core'
 import type { PassQuery, PassRecord, PassRow, QueriedPass, RecordedDecision } from '@passover/schemas'
 import type { AckIndex } from '../acknowledgments/ack-index.js'
 import { withRecordDelivery, withRowDelivery } from '../acknowledgments/delivery-status.js'
-import { type LoadDeps, loadPass } from '../pass/load-pass.js'
+import { ifIndexed, type LoadDeps, loadPass } from '../pass/load-pass.js'
 import { objectiveOf } from '../pass/request-preview.js'
 import type { Projector } from '../projection/projector.js'
 import { buildCheckedRecord, rowOf } from '../records/build-record.js'
@@ -36,9 +36,9 @@ export interface SearchPage {
   complete: boolean
 }
 
-/** Position of a pass that may match, and a function that loads its record. */
+/** Position of a pass that may match, and a function that loads its record: `unread` if that needs indexes of the archive that are not read yet. */
 export interface SearchHit extends ListPosition {
-  record: () => Promise<PassRecord | undefined>
+  record: () => Promise<PassRecord | 'unread' | undefined>
 }
 
 interface SearchCriteria {
@@ -80,19 +80,18 @@ export class PassSearch {
     const page = new OpenPage(limit, this.#deps.clock)
     const needle = text === undefined ? undefined : createNeedle(text)
     let from = after
-    let complete = true
     do {
       const wanted = needle ? CANDIDATES_PER_BATCH : Math.min(CANDIDATES_PER_BATCH, limit - page.entries.length)
       const { finds, reached, incomplete } = await this.#finds(filter, from, wanted + 1)
-      if (incomplete) complete = false
+      if (incomplete) page.complete = false
       if (!(await this.#fill(page, finds.slice(0, wanted), { filter, needle }))) break
       if (finds.length <= wanted) {
-        if (!reached) return page.end(complete && this.#deps.indexing.complete)
+        if (!reached) return page.end(this.#deps.indexing.complete)
         page.pass(reached)
       }
       from = page.last
     } while (!page.isFull)
-    return page.cut(complete && this.#deps.indexing.complete)
+    return page.cut(this.#deps.indexing.complete)
   }
 
   /** Adds matching candidates to the page. Returns false if the page ended before all of them were examined. */
@@ -101,7 +100,7 @@ export class PassSearch {
     for (let begin = 0; begin < finds.length; begin += at_once) {
       if (begin > 0 && page.isFull) return false
       const some = finds.slice(begin, begin + at_once)
-      const found = await Promise.all(some.map((find) => this.#look(find, filter, needle)))
+      const found = await Promise.all(some.map((find) => this.#look(page, find, { filter, needle })))
       if (some.some((find, at) => !page.take(find, found[at]))) return false
     }
     return true
@@ -139,7 +138,7 @@ export class PassSearch {
   }
 
   /** Returns a record; if it was overwritten a moment ago or dropped out of the bucket, builds it from the pass's messages. */
-  async #recordAt(revision: number, first: number): Promise<PassRecord | undefined> {
+  async #recordAt(revision: number, first: number): Promise<PassRecord | 'unread' | undefined> {
     const { bus, archive, table, rules, check } = this.#deps
     const found = await table.at(revision)
     if (found) return found.value
@@ -152,14 +151,16 @@ export class PassSearch {
           ? { originator: fact.originator, subagent: fact.subagent, id: fact.id }
           : undefined
     if (!key) return undefined
-    const { memory } = await loadPass(this.#deps, key, { up_to: (await bus.bounds()).last, request: first })
-    return (await buildCheckedRecord(memory, rules, check)).record
+    const loaded = await ifIndexed(loadPass(this.#deps, key, { up_to: (await bus.bounds()).last, request: first }))
+    return loaded ? (await buildCheckedRecord(loaded.memory, rules, check)).record : 'unread'
   }
 
-  /** Loads a candidate; returns `undefined` if it does not match. */
-  async #look(find: SearchHit, filter: IndexFilter, needle: Needle | undefined): Promise<QueriedPass | undefined> {
+  /** Loads a candidate; returns `undefined` if it does not match. The page is incomplete if that is not known yet. */
+  async #look(page: OpenPage, find: SearchHit, { filter, needle }: SearchCriteria): Promise<QueriedPass | undefined> {
     const record = await find.record()
-    if (!record || (needle && !(await this.#says(withoutOutput(record, filter.party), needle, filter.party)))) return undefined
+    if (record === 'unread') page.complete = false
+    if (!record || record === 'unread' || (needle && !(await this.#says(withoutOutput(record, filter.party), needle, filter.party))))
+      return undefined
     const row = await withRowDelivery(this.#deps.acknowledged, rowOf(record))
     if (!matches(withRecordDelivery(record, row.send === 'acknowledged' ? { at: undefined } : undefined), row, filter)) return undefined
     return queried(record, row)
@@ -181,6 +182,8 @@ class OpenPage {
   readonly #limit: number
   readonly #clock: Clock
   readonly entries: QueriedPass[] = []
+  /** False if passes may be missing. */
+  complete = true
   /** Position of the last pass examined. */
   last: ListPosition | undefined
   readonly #begun: number
@@ -220,15 +223,15 @@ class OpenPage {
     this.last = reached
   }
 
-  end(complete: boolean): SearchPage {
-    return { entries: this.entries, complete }
+  end(indexed: boolean): SearchPage {
+    return { entries: this.entries, complete: this.complete && indexed }
   }
 
-  cut(complete: boolean): SearchPage {
+  cut(indexed: boolean): SearchPage {
     const looked = this.#looked
     const { last } = this
-    if (!last) return this.end(complete)
-    return { entries: this.entries, cursor: listCursor(last), scanned: { passes: looked, since: last.created_at }, complete }
+    const page = this.end(indexed)
+    return last ? { ...page, cursor: listCursor(last), scanned: { passes: looked, since: last.created_at } } : page
   }
 }
 
