@@ -97,8 +97,8 @@ Generated from \`schemas/src/policy/policy.ts\` and \`packages/core/src/policy/f
 A policy document has four keys: \`defaults\`, \`pairs\` (key \`originator->subagent\`), \`subagents\` (key: the name) and \`audit\`. Unknown keys are refused. Times are milliseconds, sizes bytes.
 \`$schema\` may name \`node_modules/@passover/schemas/json/pass-over-preferences.json\`, which gives editors completion and these descriptions.
 
-- **levels**: where the field may stand. *request* is the \`override\` of one request.
-- **default**: the value where no level sets it. –: no limit, or no value.
+- **levels**: where the field may be set. *request* is the \`override\` of one request.
+- **default**: the value if no level sets it. –: no limit, or no value.
 - **narrower**: the direction in which a request may always change the field. Other changes need \`allow_widening\` of the pair, else E013.
 
 | field | meaning | levels | default | narrower |
