@@ -53,14 +53,14 @@ export const recordedDecision = open({
   item: text(LIMITS.word),
   person: text(LIMITS.short),
   verdict: z.enum(['approve', 'deny']),
-  /** Digest of what was shown. */
+  /** Digest of the content that the person was shown. */
   digest: text(LIMITS.short),
   sequence,
   time,
   reason: text(LIMITS.line).optional(),
-  /** For a counted decision on item `apply`: `taken` or `rejected` by the digest of each modification. One that is not named is rejected. */
+  /** For a counted decision on item `apply`: `taken` or `rejected` by the digest of each modification. A modification that is not listed is rejected. */
   modifications: record(text(LIMITS.word), z.enum(['taken', 'rejected']), LIMITS.artifacts).optional(),
-  /** False if the person is not an approver, or if the decision is about something else than was held. */
+  /** False if the person is not an approver, or if the digest is not the digest of the held content. */
   counts: z.boolean().optional(),
   /** Reason why it does not count. */
   why: text(LIMITS.line).optional(),

@@ -49,7 +49,7 @@ export const deadLetter = z.object({
   bytes: z.int().optional(),
   truncated: z.boolean().optional(),
   settlement: settlement.optional(),
-  /** Sequence of the last settled event, counted or not. The next one must expect it. */
+  /** Sequence of the last settled event, valid or not. It is the guard of the next settled event. */
   settled_sequence: z.int(),
 })
 export type DeadLetter = z.infer<typeof deadLetter>
@@ -74,8 +74,8 @@ export type DeadLetterDetail = z.infer<typeof deadLetterDetail>
 const refusal = z.object({ ok: z.literal(false), error: passError })
 
 /**
- * Answer to `{ op: 'dead_letters' }`, newest first. `next` continues after the limit, and `rest` counts the remaining ones. `forgotten`: older ones
- * are no longer indexed, and can be found only by their pass.
+ * Answer to `{ op: 'dead_letters' }`, newest first. `next` continues after the limit, and `rest` counts the remaining ones. `forgotten`: older
+ * dead letters are no longer indexed and can be found only by their pass.
  */
 export const deadLettersAnswer = z.union([
   z.object({

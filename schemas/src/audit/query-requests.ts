@@ -57,13 +57,12 @@ export const registerQuestion = z.object({
   /** JSON Schema (2020-12) of the agent's output, and limits on itself: they become its defaults in the registry. */
   output_schema: jsonRecord.optional(),
   limits: ownLimits.optional(),
-  /** True to request only the bucket for large parts: for an agent that passes work over and receives none. */
+  /** True to request only the bucket for large parts: for an agent that requests passes and receives none. */
   parts_only: z.boolean().optional(),
-  /** True to request only that returns are kept for the agent while it is away. */
+  /** True to request only that returns are kept for the agent while it is not connected. */
   durable_returns: z.boolean().optional(),
   /**
-   * True to ask only if that is already the case, without changing anything: that it is registered as a subagent or, with `durable_returns`, that
-   * returns are kept for it.
+   * True to ask without a change: if the agent is registered as a subagent or, with `durable_returns`, if returns are kept for it.
    */
   known: z.boolean().optional(),
 })

@@ -160,7 +160,7 @@ export const answeredPass = z.object({
   traceparent: z.string().max(256).optional(),
   /** With `due: true`: its item that waits for a person now. */
   due: inboxItem.optional(),
-  /** For an asker that sees all: the first agent of its chain whose credentials were revoked. */
+  /** For an asker that may see all passes: the first agent of the chain whose credentials were revoked. */
   revoked: revokedAgent.optional(),
   /** With `history: true`: its children that the asker may see, newest first. `below_more`: there are more. */
   below: z.array(passRow).optional(),
@@ -169,12 +169,12 @@ export const answeredPass = z.object({
 export type AnsweredPass = z.infer<typeof answeredPass>
 
 /**
- * Answer to `{ op: 'pass' }`: one entry for each pass with that id that the asker may see; E041 if there is none. `left_out`: number of further ones.
+ * Answer to `{ op: 'pass' }`: one entry for each pass with that id that the asker may see; E041 if there is none. `left_out`: number of passes that were left out.
  */
 export const passAnswer = z.union([z.object({ ok: z.literal(true), passes: z.array(answeredPass), left_out: z.int().optional() }), refusal])
 export type PassAnswer = z.infer<typeof passAnswer>
 
-/** Answer to `{ op: 'list' }`, newest first. `more`: the limit cut it off. */
+/** Answer to `{ op: 'list' }`, newest first. `more`: there are more passes than the limit. */
 export const listAnswer = z.union([z.object({ ok: z.literal(true), passes: z.array(passRow), more: z.boolean() }), refusal])
 export type ListAnswer = z.infer<typeof listAnswer>
 
@@ -187,7 +187,7 @@ export const agentRow = z.object({
 })
 export type AgentRow = z.infer<typeof agentRow>
 
-/** What an agent is told of another one. */
+/** The fields of another agent that an agent may read. */
 export const otherAgentRow = z.object({ agent: agentRecord.pick({ name: true, roles: true }) })
 export type OtherAgentRow = z.infer<typeof otherAgentRow>
 

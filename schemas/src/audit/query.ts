@@ -45,7 +45,7 @@ export const passQuery = z.strictObject({
   cursor: filled(120).optional(),
 })
 export type PassQuery = z.infer<typeof passQuery>
-/** The same without the paging fields. */
+/** The filter without the paging fields. */
 export type PassFilter = Omit<PassQuery, 'limit' | 'cursor'>
 
 /** One matching pass: its row, its audit entry once it has ended, and its decisions, if any. */
@@ -53,8 +53,8 @@ export const queriedPass = z.object({ row: passRow, entry: passOverAuditEntry.op
 export type QueriedPass = z.infer<typeof queriedPass>
 
 /**
- * Answer to `{ op: 'query' }`. With a cursor there may be more, even if the page has fewer entries than its limit (or none): its limit of time or
- * bytes was then reached, and `scanned` tells how far back the search went. Without a cursor the result is complete.
+ * Answer to `{ op: 'query' }`. If it has a cursor, there may be more entries, even if the page has fewer entries than its limit: the
+ * limit of time or bytes was reached, and `scanned` says how far back the search went. Without a cursor, the result is complete.
  */
 export const queryAnswer = z.union([
   z.object({
@@ -114,8 +114,8 @@ const keyToken = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/)
 export const MAX_REPAIRS = 64
 
 /**
- * Answer to `{ op: 'repair' }`: how many of the named records were correct, were written, were deleted because nothing of their pass is stored, or were
- * left because their pass is older than what can be read or is not to have one. `lost`: why the named segment's index could not be repaired.
+ * Answer to `{ op: 'repair' }`: how many of the named records were correct, were written, were deleted because no message of their pass is stored, or
+ * were not changed because their pass is too old to be read or must have no record. `lost`: why the index of the segment could not be repaired.
  */
 export const repairAnswer = z.union([
   z.object({
@@ -138,9 +138,9 @@ export const queryQuestions = [
   /** Compares the audit service's index with the records. `mend`: corrects the lines that differ. For people only. */
   z.object({ op: z.literal('index'), mend: z.literal(true).optional() }),
   /**
-   * Makes records what the stored messages say: of `passes` (`request`: the sequence of a request that nothing answered), and under the keys `records`
-   * in the bucket. `index`: the segment of the archive whose index to repair. The audit service reads everything itself, so an asker cannot put
-   * anything into a record. For people only.
+   * Rebuilds records from the stored messages: the records of `passes` (`request`: the sequence of a request without an answer) and the records under the
+   * keys `records` in the bucket. `index`: the segment of the archive whose index is repaired. The audit service reads all messages itself, so the
+   * asker cannot change the content of a record. For people only.
    */
   z.object({
     op: z.literal('repair'),

@@ -44,7 +44,7 @@ export const messagePart = open({
 })
 export type MessagePart = z.infer<typeof messagePart>
 
-/** PassOverMarker: entry in the session's history at the place where the work was passed over. */
+/** PassOverMarker: entry in the session's history for the request of a pass. */
 export const passOverMarker = open({
   type: z.literal('pass_over').default('pass_over'),
   id: filled(LIMITS.short).optional(),
@@ -56,7 +56,7 @@ export const passOverMarker = open({
 })
 export type PassOverMarker = z.infer<typeof passOverMarker>
 
-/** PassOverReturnMarker: entry at the place where the work returned. */
+/** PassOverReturnMarker: entry in the session's history for the return of a pass. */
 export const passOverReturnMarker = open({
   type: z.literal('pass_over_return').default('pass_over_return'),
   id: filled(LIMITS.short).optional(),

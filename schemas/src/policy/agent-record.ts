@@ -7,7 +7,7 @@ import { subagentPreference } from './policy.js'
 export const originates = z.enum(['always', 'within_a_pass', 'never'])
 export type Originates = z.infer<typeof originates>
 
-/** Limits that an agent may set for itself. They can only narrow what it gets. */
+/** Limits that an agent may set for itself. They cannot raise the limits of the policy. */
 export const ownLimits = subagentPreference
   .pick({ max_passes_per_minute: true, max_active: true, max_compute_time_ms: true, max_memory_mb: true })
   .strict()
@@ -30,14 +30,15 @@ export const agentRecord = open({
   /** Defaults that rank below the policy's entry for this subagent. */
   defaults: subagentPreference.optional(),
   /**
-   * Set if returns are kept for the agent while it is away, from that sequence on. It receives them when it comes back (E022 if it does not in time).
+   * Set if returns are kept for the agent while it is not connected: the first sequence that is kept. It receives them when it connects again, or E022 is
+   * recorded.
    */
   durable_returns: open({ from: z.int().positive() }).optional(),
   /** Byte limit of the bucket for its large parts. Absent means the installation's default. */
   parts_bytes: z.int().min(PARTS_BYTES_LEAST).optional(),
   /**
-   * Time (server ms) at which a person revoked its credentials. Its requests are refused, and an approval of a pass that it takes part in must say so
-   * explicitly.
+   * Time (server ms) at which a person revoked its credentials. Its requests are refused, and an approval of a pass with this agent in the chain needs
+   * `despite_revocation`.
    */
   revoked_at: time.optional(),
   /** The person who registered it, or the agent itself under open registration. */

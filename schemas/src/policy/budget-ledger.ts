@@ -15,9 +15,9 @@ const passText = filled(LIMITS.short)
  */
 export const budgetLedger = z.object({
   v: z.literal(1),
-  /** By pass: its grant, and what the passes below it used of that. */
+  /** For each pass: its grant, and the part of the grant that its descendants used. */
   accounts: record(passText, z.object({ limit: budget, passes: count, tokens: count, time_ms: count }), LEDGER_PASSES),
-  /** By pass: what it charged to the account of its parent and to all accounts above. */
+  /** For each pass: its charge to the account of its parent and to all accounts above. */
   charges: record(
     passText,
     z.object({

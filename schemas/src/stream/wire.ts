@@ -160,7 +160,7 @@ export const decisionBody = z.object({
   /** Digest of what was shown; a decision about anything else does not count. */
   digest: text(LIMITS.word),
   reason: text(LIMITS.line).optional(),
-  /** For item `apply`: `taken` or `rejected` by the digest of each modification. One that is not named is rejected. */
+  /** For item `apply`: `taken` or `rejected` by the digest of each modification. A modification that is not listed is rejected. */
   modifications: record(text(LIMITS.word), z.enum(['taken', 'rejected']), LIMITS.artifacts).optional(),
   /** True if the person approves even if the credentials of an agent in the chain were revoked. Without it such an approval of a dispatch does not count. */
   despite_revocation: z.boolean().optional(),
