@@ -32,6 +32,8 @@ export class OpenPasses {
   readonly #rules: Required<Omit<OpenRules, 'names'>>
   readonly #timers = new TimerQueue<OpenPass | PendingRequest>()
   readonly #cancels: PendingCancels
+  /** Passes that had ended when a request for them came, with the time of their end. A cancel does not concern them. */
+  readonly #ended: PendingCancels
   readonly #tree = new PassTree(this.#timers)
   readonly #requests: OpenRequests
   /** Counts that limits use: passes of pairs and subagents, and of sessions. */
@@ -42,6 +44,7 @@ export class OpenPasses {
   constructor(rules: OpenRules) {
     this.#rules = { again_after_ms: AGAIN_AFTER_MS, ...rules }
     this.#cancels = new PendingCancels(rules.id_window_ms)
+    this.#ended = new PendingCancels(rules.id_window_ms)
     this.#requests = new OpenRequests({ timers: this.#timers, cancels: this.#cancels, look_after_ms: rules.look_after_ms })
     this.sessions = new SessionCounter(2 * rules.id_window_ms)
   }
@@ -137,7 +140,7 @@ export class OpenPasses {
   settle(due: DueEnd, found: readonly Step[], now: number): DueResolution {
     const { journal, starved } = since(due, found, this.#rules)
     if (journal.state === 'done') {
-      if (due.request) this.forget(due.request.sequence)
+      if (due.request) this.#repeats(due.request, keyText(due.key), journal.return.time)
       return { kind: 'ended' }
     }
     if (found.length === 0 && due.guard > 0) {
@@ -195,6 +198,14 @@ export class OpenPasses {
     for (const packed of snapshot.asked) this.#requests.add(unpackAsked(packed))
   }
 
+  /** Forgets a request that came after the end of its pass. What else asks for that pass is not cancelled, however often the originator says so. */
+  #repeats(request: RequestFact, text: string, ended_at: number): void {
+    this.forget(request.sequence)
+    this.#cancels.delete(text)
+    this.#ended.add(text, ended_at)
+    this.#requests.lookAt(text)
+  }
+
   #request(fact: RequestFact): void {
     const key = fact.id !== undefined && isPassId(fact.id) ? requestKey(fact, fact.id) : undefined
     const text = key && keyText(key)
@@ -210,6 +221,7 @@ export class OpenPasses {
       this.#tree.cancel(pass, time)
       return
     }
+    if (this.#ended.has(text, time)) return
     this.#cancels.add(text, time)
     this.#requests.cancel(text, time)
   }

@@ -68,6 +68,15 @@ export class OpenRequests {
     }
   }
 
+  /** Undoes `cancel` for a pass that had ended before: the requests repeat it, and are only looked at, many at a time. */
+  lookAt(text: string): void {
+    for (const asked of this.#pending.named(text)) {
+      asked.cancelled = false
+      asked.timeout_ms = undefined
+      this.#timers.set(asked, asked.fact.time + this.#look_after_ms, asked.fact.sequence)
+    }
+  }
+
   /** Removes the requests that a counted step answers: the one that it names, and all that ask for its pass. */
   removeAnswered(step: Step, text: string): void {
     const named = step.request === undefined ? undefined : this.#pending.get(step.request)

@@ -80,14 +80,18 @@ export class FairScheduler {
     const isIdle = pending === 0 && unacknowledged === 0
     const waiting = this.#timekeeper.unansweredBefore(deps.clock.now() - options.look_after_ms, MAX_SKIPPED)
     const suspects = new Set<number>()
+    const skipped: RequestFact[] = []
     for (const fact of waiting) {
       if (!isIdle && fact.sequence > settled) continue
-      if (!this.#suspects.has(fact.sequence)) suspects.add(fact.sequence)
-      else {
-        deps.log.warn({ sequence: fact.sequence }, 'request skipped by its consumer; admitting it from the stream')
-        this.#begin(fact)
-      }
+      if (this.#suspects.has(fact.sequence)) skipped.push(fact)
+      else suspects.add(fact.sequence)
     }
+    for (const fact of skipped) this.#begin(fact)
+    if (skipped.length > 0)
+      deps.log.warn(
+        { requests: skipped.length, first: skipped[0]?.sequence },
+        'requests skipped by their consumer; admitting them from the stream',
+      )
     this.#suspects = suspects
   }
 
