@@ -1,4 +1,4 @@
-import { canonicalJson, type Step } from '@passover/schemas'
+import { canonicalJson, type Step, type WorkOutput } from '@passover/schemas'
 import { countedDecisions, judgeDecision } from '../../approval/decisions.js'
 import { modificationsIn } from '../../approval/modifications.js'
 import { mayAutoApply } from '../../approval/release-rules.js'
@@ -58,6 +58,15 @@ function same(one: unknown, other: unknown): boolean {
   return canonicalJson(JSON.parse(JSON.stringify(one))) === canonicalJson(JSON.parse(JSON.stringify(other)))
 }
 
+/** An originator can store any number of `applied` events, and a digest covers the whole contents of a file. */
+const digestsByOutput = new WeakMap<WorkOutput, ReadonlySet<string>>()
+
+function modificationDigests(output: WorkOutput): ReadonlySet<string> {
+  const known = digestsByOutput.get(output) ?? new Set(modificationsIn(output).map(({ digest }) => digest))
+  digestsByOutput.set(output, known)
+  return known
+}
+
 /** Checks an `applied` event (P4): it may name only modifications of the output that a person took, or that needed no approval. */
 export function appliedFault(
   pass: PassState,
@@ -65,7 +74,7 @@ export function appliedFault(
 ): string | undefined {
   const { output, control } = pass
   if (applied.undone || applied.applied.length === 0 || !output || !control || !pass.whole) return undefined
-  const known = new Set(modificationsIn(output).map(({ digest }) => digest))
+  const known = modificationDigests(output)
   const stranger = applied.digests?.find((digest) => !known.has(digest))
   if (stranger !== undefined) return `applied ${stranger.slice(0, 12)}…, which is not a modification of the output`
   if (pass.erased || !control.policy.require_user_approval || mayAutoApply(output, control)) return undefined

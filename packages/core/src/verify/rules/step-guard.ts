@@ -9,9 +9,9 @@ import type { PassState } from '../state/recorded-message.js'
  */
 export function guardFault({ key, journal, partial }: PassState, step: Step, erasures: Erasures): string | undefined {
   const { guard } = step
-  if (!guard || guard.subject !== journalFilter(key)) return undefined
+  // A guard of 0 proves nothing: the steps before it may have left the stream, as those of ids that nobody requested do.
+  if (!guard || guard.subject !== journalFilter(key) || guard.sequence === 0) return undefined
   if (guard.sequence === journal.last || partial || erasures.unseen(guard.sequence)) return undefined
-  if (guard.sequence === 0) return `was stored as the first step of its pass, but step ${journal.last} precedes it`
   return journal.last === 0
     ? `comes after step ${guard.sequence} of its pass, which is missing`
     : `comes after step ${guard.sequence} of its pass, but the stored step before it is ${journal.last}`
