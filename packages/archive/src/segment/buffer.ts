@@ -133,6 +133,11 @@ export class SegmentBuffer {
     facts.count++
   }
 
+  /** Number of bytes of the frames in memory. */
+  get bytes(): number {
+    return this.#chunks ? this.#size : 0
+  }
+
   /** The frames of the segment and their digests, or `undefined` if it is too large and has to be read from the stream again. */
   get frames(): { raw: Buffer; digests: Buffer } | undefined {
     return (

@@ -25,6 +25,22 @@ it('what is not sealed here speaks of what is younger than a segment only where 
   expect([unsealed(key, 0), unsealed(key, 1), unsealed({ ...key, id: 'given-id-2' }, 0)]).toEqual([true, false, false])
 })
 
+// Fails where the reader waits for a segment of 2 GiB to be sealed: nothing was recorded or answered for minutes.
+it.each([
+  ['too large for memory', 1, 0, 33],
+  ['of 40 MiB in memory', 100_000_000, 40 * 1024 * 1024, 3],
+])('the reader goes on while segments %s wait to be sealed, up to a limit', (_, buffer_bytes, size, limit) => {
+  const broken = { clock: { after: () => undefined }, log: pino({ level: 'silent' }) } as unknown as ArchiverDeps
+  const archiver = new Archiver(broken, { compression: 'none', instance: 'one', buffer_bytes }, { newest: undefined, from: 0 })
+  const headers = readHeaders('NATS/1.0\r\n\r\n')
+  const subject = subjects.event(key, 'cancel', 'alice')
+  const waits = (k: number) => {
+    const stored = { sequence: k * 4_096 + 4_095, time: 1, subject, headers, data: new Uint8Array(size) }
+    return archiver.take(stored, subjects.toFact(stored), undefined) !== undefined
+  }
+  expect(Array.from({ length: limit }, (_none, k) => waits(k))).toEqual([...Array(limit - 1).fill(false), true])
+})
+
 // Fails where both write each segment: what the one wrote for nothing lies on disk, and to overwrite it costs more than it was worth.
 it('of two that archive, who lost a segment writes none of the next ones while the other seals them, and goes on when it does not', async () => {
   const sealed = new Map<number, ManifestEntry>()

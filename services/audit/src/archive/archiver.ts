@@ -42,8 +42,14 @@ export interface ArchiverOptions {
   buffer_bytes: number
 }
 
-/** Maximum number of segments that wait to be sealed before the reader has to wait. */
+/**
+ * The reader waits for the sealing if more segments are queued than this, and they take more memory than allowed. A segment too large for memory takes
+ * none: it is read from the stream again, which takes minutes for one of 2 GiB, and must not stop the audit for that time.
+ */
 const MAX_WAITING = 2
+const MAX_WAITING_BYTES = 64 * 1024 * 1024
+/** Maximum number of segments that wait to be sealed, whatever their size. Their indexes stay in memory. */
+const MAX_WAITING_SMALL = 32
 const RETRY_DELAY_MS = 1000
 /** Interval and number of checks for another replica's manifest entry, before this process seals the segment itself. */
 const CHECK_INTERVAL_MS = 100
@@ -170,7 +176,12 @@ export class Archiver {
     this.#full.add(full)
     this.#waiting++
     this.#sealing = this.#sealing.then(() => this.#untilSealed(full))
-    return this.#waiting > MAX_WAITING || !full.buffered ? this.#sealing : undefined
+    return this.#isFull ? this.#sealing : undefined
+  }
+
+  get #isFull(): boolean {
+    if (this.#waiting <= MAX_WAITING || this.#waiting > MAX_WAITING_SMALL) return this.#waiting > MAX_WAITING
+    return [...this.#full].reduce((sum, { bytes }) => sum + bytes, 0) > MAX_WAITING_BYTES
   }
 
   async #untilSealed(buffer: SegmentBuffer): Promise<void> {
