@@ -103,6 +103,20 @@ test('since its fence was acknowledged so much time has passed at least', async 
   expect((await redelivered(slow(100))).begun).toEqual(OVER)
 })
 
+test('does not begin while the deadline may have passed before its fence was acknowledged', async () => {
+  const slow = (...looks: Server['looks']) => {
+    return (server: Server) => Object.assign(server, { monotonic: server.monotonic + 100, looks: [inTime, ...looks] })
+  }
+  expect(await redelivered(slow())).toEqual({ begun: OVER, looked: 2 })
+  const measured = (server: Server) => {
+    const measure = () => void Object.assign(server, { measured: true })
+    slow(measure)(server)
+  }
+  expect(await redelivered(measured)).toMatchObject({ begun: { kind: 'run', attempt: 2 }, looked: 2 })
+  const quick = (server: Server) => Object.assign(server, { monotonic: server.monotonic + 99 })
+  expect(await redelivered(quick)).toMatchObject({ begun: { kind: 'run', attempt: 2 }, looked: 1 })
+})
+
 test('looks for its fence until a replica shows it, or the server’s time is known', async () => {
   const fails = () => {
     throw new Error('no answer')

@@ -12,6 +12,7 @@ import type { ConsumerAges } from './consumer-ages.js'
 import { type AttemptDecision, type DeliveryFacts, decideAttempt, isPastDeadline, isSuspect } from './decide-attempt.js'
 
 const EMPTY = encode({ v: 1 })
+const OVER: AttemptStart = { kind: 'leave', why: 'over' }
 
 /** Milliseconds for which requests are repeated: a cluster may have no leader for that long. */
 const TIMEOUT_MS = 15_000
@@ -87,10 +88,12 @@ async function readAndFence(context: AttemptContext, work: WorkDelivery): Promis
     const began = (sequence: number): AttemptStart => ({ kind: 'run', attempt: decision.attempt, guard: sequence, proof: sequence })
     return { publish: fenceStep(context, work, decision), stored: began }
   }
+  const published = deps.clock.monotonic()
   const advanced = await deps.bus.journal.advance<AttemptStart>(key, plan, { read: 'glimpse', known: read.steps, deadline_ms: TIMEOUT_MS })
   if (first.kind === 'fence') await deps.faults?.at('worker:after-fence', key)
   if (!advanced.ok) return { kind: 'leave', why: 'unclear' }
-  return advanced.value.kind === 'run' ? unlessPastDeadline(context, work, { facts: read.facts, run: advanced.value }) : advanced.value
+  if (advanced.value.kind !== 'run') return advanced.value
+  return unlessPastDeadline(context, work, { facts: read.facts, run: advanced.value, published })
 }
 
 interface JournalRead {
@@ -118,24 +121,30 @@ type RunDecision = Extract<AttemptStart, { kind: 'run' }>
 
 /**
  * Returns `run` unless the deadline has passed while the fence was being stored. If the server's time is unknown (the connection was just made, or
- * answers too slowly for a measurement), the stored time of the fence is used as a lower bound (decision 66).
+ * answers too slowly for a measurement), the stored time of the fence bounds it: the fence was stored between its publish and its acknowledgment
+ * (decision 66). While the bounds leave it open whether the deadline has passed, waits until they or a measurement tell.
+ *
+ * @param published - Monotonic time before the fence was published.
  */
 async function unlessPastDeadline(
   context: AttemptContext,
   work: WorkDelivery,
-  { facts, run }: { facts: DeliveryFacts; run: RunDecision },
+  { facts, run, published }: { facts: DeliveryFacts; run: RunDecision; published: number },
 ): Promise<AttemptStart> {
   const { bus, clock } = context.deps
   const acknowledged = clock.monotonic()
-  const decideAt = (now: number): AttemptStart =>
-    isPastDeadline({ ...facts, now, clock_measured: true }) ? { kind: 'leave', why: 'over' } : run
+  const isPast = (now: number): boolean => isPastDeadline({ ...facts, now, clock_measured: true })
   for (;;) {
-    if (bus.clockMeasured) return decideAt(clock.now())
+    if (bus.clockMeasured) return isPast(clock.now()) ? OVER : run
     // Without a fence nothing was stored since the deadline was last checked.
     if (run.attempt === 1) return run
     const fence = await bus.journal.last(bus.subjects.fence(work.key, context.agent)).catch(() => undefined)
     // A lagging replica does not have the fence yet.
-    if (fence && fence.sequence >= run.guard) return decideAt(fence.time + clock.monotonic() - acknowledged)
+    if (fence && fence.sequence >= run.guard) {
+      const now = clock.monotonic()
+      if (!isPast(fence.time + now - published)) return run
+      if (isPast(fence.time + now - acknowledged)) return OVER
+    }
     if (clock.monotonic() - acknowledged >= TIMEOUT_MS) return { kind: 'leave', why: 'unclear' }
     await sleep(clock, RETRY_DELAY_MS)
   }
