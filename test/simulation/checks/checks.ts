@@ -129,10 +129,13 @@ export class Checks implements Watcher {
     return this.forged.some(({ sequence }) => sequence === expected)
   }
 
-  /** An id without a time is remembered for two windows; whoever uses it after that begins another pass. */
+  /**
+   * An id without a time is remembered for two windows; whoever uses it after that begins another pass. The same holds for an id that a fast clock
+   * made, and that has not expired then.
+   */
   #isForgotten(kept: Kept, book: Book): boolean {
     const since = book.ended ? kept.time - book.ended.kept.time : 0
-    return !/^[0-9a-z]{17}_/.test(book.id) && since >= 2 * this.#plan.id_window_ms
+    return kept.time - (timeOf(book.id) ?? kept.time) <= this.#plan.id_window_ms && since >= 2 * this.#plan.id_window_ms
   }
 
   #begins(kept: Kept, step: StepText): void {
@@ -152,7 +155,7 @@ export class Checks implements Watcher {
     if (step.kind === 'work' && book.state === 'held' && !book.approved.has(book.digest ?? ''))
       this.blame('P5', 'unapproved', `${told}: nobody approved what was held`)
     const early = book.deadline - kept.time
-    if (step.kind === 'return' && step.by === 'passover' && code === 'E010' && book.state === 'open' && early > CLOCK_MS)
+    if (step.kind === 'return' && code === 'E010' && book.state === 'open' && early > CLOCK_MS)
       this.blame('P2', 'early', `${told} ends it ${early} ms before its deadline`)
     if (step.kind === 'return' && step.by === 'passover' && code === 'E011' && this.#isInnocent(book))
       this.blame('P2', 'neighbour', `${told} says that its attempts were lost, and only other passes end processes`)
@@ -187,11 +190,16 @@ export class Checks implements Watcher {
     return this.#apart(between, sequence) !== undefined
   }
 
-  /** Whether it is the refusal of a request that could not be read, in time: an id that expired is an answer and no pass (rule 5). */
-  refusesUnread({ ended, answers, work, held, id }: Book): boolean {
-    const asked = this.#log.get(answers ?? 0)
-    if (!asked?.spoilt || ended?.code !== 'E005' || work > 0 || held) return false
-    return ended.kept.time - (timeOf(id) ?? asked.time) <= this.#plan.id_window_ms
+  /** Whether it is the refusal of a request that could not be read. Nothing is known of the pass but what subject and headers say. */
+  isUnread({ ended, answers, work, held }: Book): boolean {
+    return this.#log.get(answers ?? 0)?.spoilt !== undefined && ended?.code === 'E005' && work === 0 && !held
+  }
+
+  /** Whether it is such a refusal in time. After its id expired, a refusal is an answer and no pass (rule 5). */
+  refusesUnread(book: Book): boolean {
+    const { ended, answers, id } = book
+    if (!ended || !this.isUnread(book)) return false
+    return ended.kept.time - (timeOf(id) ?? this.timeOf(answers ?? 0)) <= this.#plan.id_window_ms
   }
 
   /** The passes that answer a request: its own, or that of an earlier one with the same bytes, or one under its own number. */

@@ -39,6 +39,9 @@ import type { SimServer } from './server.js'
 import { answerService, askService } from './service-questions.js'
 import { inlineParts, SimObjects, SimTableClient } from './stores.js'
 
+/** Identities that may read the stream's time. All others are agents, which ask the audit. */
+const READS_STREAM = new Set(['passover', 'pat'])
+
 /** A bus over a simulated server. What packages/bus decides (journals, clocks) is its own code here too. */
 export class SimBus implements Bus {
   readonly identity: string
@@ -65,7 +68,10 @@ export class SimBus implements Bus {
     this.#ears = new SimEars(server, line)
     const api = { call: this.#call, direct: this.#direct }
     this.journal = new StreamJournal({ api, publisher: this.#publisher }, this.subjects, this.timing)
-    const stream = async () => this.must(await line.request(() => server.world.now, TIMEOUT_MS), 'time')
+    const stream = async () => {
+      if (!READS_STREAM.has(identity)) throw new BusReadError('time: permission', 'permission')
+      return this.must(await line.request(() => server.world.now, TIMEOUT_MS), 'time')
+    }
     this.#time = new ClockSync({ stream, service: (timeout_ms) => this.ask({ op: 'time' }, { timeout_ms }) }, this.timing)
     this.#connected_at = this.timing.monotonic()
     this.closed = new Promise((resolve) => {

@@ -37,7 +37,7 @@ export interface Run {
   /** Deadline of the pass, in server ms. */
   readonly deadline: number
   /**
-   * End of the handler's compute time, in server ms. Infinite without a limit, and until the context is loaded, because the handler has not begun
+   * End of the handler's compute time, by the monotonic clock in ms. Infinite without a limit, and until the context is loaded, because the handler has not begun
    * before.
    */
   compute_until: number
@@ -96,11 +96,10 @@ export interface RunStart {
   content: WorkContent
   nonce: string
   start: Extract<AttemptStart, { kind: 'run' }>
-  /** Current time, in server ms. */
-  now: number
+  clock: Deps['clock']
 }
 
-export function makeRun({ key, delivery, content, nonce, start, now }: RunStart): Run {
+export function makeRun({ key, delivery, content, nonce, start, clock }: RunStart): Run {
   const { control, parts } = content
   const { attempt, guard, proof } = start
   const compute = control.policy.max_compute_time_ms
@@ -113,9 +112,10 @@ export function makeRun({ key, delivery, content, nonce, start, now }: RunStart)
     guard,
     proof,
     nonce,
-    began_at: now,
+    began_at: clock.now(),
     deadline: delivery.time + control.timeout_ms,
-    compute_until: compute === undefined || parts.some(({ data }) => data === undefined) ? Number.POSITIVE_INFINITY : now + compute,
+    compute_until:
+      compute === undefined || parts.some(({ data }) => data === undefined) ? Number.POSITIVE_INFINITY : clock.monotonic() + compute,
     abort: new LazyAbortController(),
     stop: undefined,
     returning: undefined,

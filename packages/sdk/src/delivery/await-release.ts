@@ -101,7 +101,9 @@ export class ReleaseWaiter implements AsyncDisposable {
     if (!this.#held.has(held)) return
     const decision =
       answer.kind === 'pass' ? answer.pass.decisions.find((one) => one.item === 'return' && one.digest === digest) : undefined
-    const late = this.#deps.clock.now() - held.expires_at
+    const { bus, clock } = this.#deps
+    // A local clock that was never compared with the server's may be minutes fast: it says of nothing that it has expired.
+    const late = bus.clockKnown ? clock.now() - held.expires_at : Number.NEGATIVE_INFINITY
     if (!decision && late < (answer.kind === 'unanswered' ? UNANSWERED_TIMEOUT_MS : GRACE_MS)) return
     this.#held.delete(held)
     if (decision?.verdict === 'approve') return held.deliver()

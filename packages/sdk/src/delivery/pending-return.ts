@@ -20,7 +20,7 @@ export interface PendingReturn {
   epoch: number | undefined
   /** Time of the next read of the journal, in monotonic ms. */
   nextPollAt: number
-  /** Time at which waiting ends, in server ms. */
+  /** Time at which waiting ends, in monotonic ms: the server's time may not be known when the wait begins, and is corrected later. */
   give_up_at: number
   /** Time in monotonic ms since which `give_up_at` has passed without a successful read of the journal. */
   overdue_since: number | undefined

@@ -85,9 +85,10 @@ function callHandler(worker: WorkerContext, run: Run, handler: Handler): Handler
 async function loadAndCall(worker: WorkerContext, run: Run, handler: Handler): Promise<HandlerOutcome> {
   try {
     const loaded = await loadContext(worker.deps, run)
-    if (!loaded) return { kind: 'unread' }
+    // The run may have been stopped, or its deadline may have passed, while the last part was loaded.
+    if (!loaded || run.stop !== undefined || isPastDeadline(worker.deps, run)) return { kind: 'unread' }
     if (run.control.policy.max_compute_time_ms !== undefined)
-      run.compute_until = worker.deps.clock.now() + run.control.policy.max_compute_time_ms
+      run.compute_until = worker.deps.clock.monotonic() + run.control.policy.max_compute_time_ms
     return outcomeOf(await invoke(worker, run, { handler, parts: () => loaded }))
   } catch (error) {
     return thrownOutcome(error)

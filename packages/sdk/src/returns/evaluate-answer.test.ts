@@ -4,10 +4,10 @@ import type { AuditAnswer } from '../journal/poll.js'
 import { evaluateAnswer } from './evaluate-answer.js'
 
 const key = { originator: 'alice', subagent: 'audit', id: 'some-given-id' }
-const pending = { key, digest: 'd', published: { sequence: 8, at: 2 }, give_up_at: 1_000 }
+const pending = { key, digest: 'd', published: { sequence: 8, at: 2 } }
 const rules = { id_window_ms: 100 }
-const early = { now: 500, connected: true, rules }
-const late = { now: 1_000, connected: true, rules }
+const early = { now: 500, overdue: false, connected: true, rules }
+const late = { now: 1_000, overdue: true, connected: true, rules }
 
 function answered(pass: Partial<AnsweredPass>, storedReturn?: Extract<AuditAnswer, { kind: 'pass' }>['storedReturn']): AuditAnswer {
   return { kind: 'pass', pass: { key, status: 'waiting_for_return', digest: 'd', decisions: [], ...pass } as AnsweredPass, storedReturn }

@@ -18,9 +18,9 @@ export type AnswerEvaluation =
  * cannot be judged without the audit service.
  */
 export function evaluateAnswer(
-  pending: Pick<PendingReturn, 'key' | 'digest' | 'published' | 'give_up_at'>,
+  pending: Pick<PendingReturn, 'key' | 'digest' | 'published'>,
   answer: AuditAnswer,
-  at: { now: number; connected: boolean; rules: JournalRules; returned?: number | undefined },
+  at: { now: number; overdue: boolean; connected: boolean; rules: JournalRules; returned?: number | undefined },
 ): AnswerEvaluation {
   if (answer.kind === 'pass' && !isRecordOfEarlierUse(pending, answer, at.rules)) {
     const { pass, storedReturn } = answer
@@ -33,7 +33,7 @@ export function evaluateAnswer(
     if (pass.status === 'held') return { kind: 'held' }
     if (pass.deadline !== undefined && pass.deadline + GRACE_MS > at.now) return { kind: 'open', deadline: pass.deadline }
   }
-  if (at.now < pending.give_up_at) return { kind: 'wait' }
+  if (!at.overdue) return { kind: 'wait' }
   if (answer.kind === 'unknown' && !pending.published) return { kind: 'error', error: passNotFoundError(pending.key) }
   if (at.returned !== undefined) return { kind: 'error', error: unconfirmedReturnError(pending.key, at.returned) }
   const why = at.connected ? 'no dispatcher ended the pass in time' : 'the server cannot be reached'

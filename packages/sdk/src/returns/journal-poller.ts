@@ -86,11 +86,9 @@ export class JournalPoller implements Disposable {
   }
 
   #sweep(): void {
-    const { clock } = this.#deps
-    const now = clock.monotonic()
-    const time = clock.now()
+    const now = this.#deps.clock.monotonic()
     for (const pending of [...this.#pending.all()]) {
-      if (time >= pending.give_up_at) this.#handleOverdue(pending, now)
+      if (now >= pending.give_up_at) this.#handleOverdue(pending, now)
       else {
         pending.overdue_since = undefined
         if (pending.nextPollAt <= now) this.#queue.add(pending)
@@ -113,11 +111,11 @@ export class JournalPoller implements Disposable {
     try {
       const result = await pollJournal(this.#deps.bus, pending, this.#rules)
       this.#applyResult(pending, result)
-      const overdue = this.#deps.clock.now() >= pending.give_up_at
+      const overdue = this.#isOverdue(pending)
       if (!pending.finished && (result.kind === 'unclear' || (overdue && result.kind !== 'held')))
         await this.#askAuditService(pending, result)
     } catch {
-      if (this.#deps.clock.now() >= pending.give_up_at) {
+      if (this.#isOverdue(pending)) {
         this.#handlers.end(pending, { ok: false, error: unreachableError('the server cannot be read', pending.key) })
         return
       }
@@ -132,7 +130,7 @@ export class JournalPoller implements Disposable {
     if (result.kind === 'other_request') this.#handlers.end(pending, { ok: false, error: idReusedError(pending.key) })
     if (result.kind !== 'nothing') pending.begun = true
     // Deleted since it was seen: only the audit service knows its result.
-    else if (pending.begun && pending.give_up_at === Number.POSITIVE_INFINITY) pending.give_up_at = this.#deps.clock.now() + GRACE_MS
+    else if (pending.begun && pending.give_up_at === Number.POSITIVE_INFINITY) pending.give_up_at = this.#deps.clock.monotonic() + GRACE_MS
     if (result.kind === 'held') pending.give_up_at = Number.POSITIVE_INFINITY
     if (result.kind === 'open') this.#setDeadline(pending, result.deadline)
   }
@@ -142,13 +140,24 @@ export class JournalPoller implements Disposable {
     return created !== undefined && this.#deps.clock.now() - created > this.#rules.id_window_ms
   }
 
-  /** Schedules the next read for just after the deadline of the pass. */
+  #isOverdue({ give_up_at }: PendingReturn): boolean {
+    return this.#deps.clock.monotonic() >= give_up_at
+  }
+
+  /**
+   * Schedules the next read for just after the deadline of the pass. While the server's time is unknown, it is also unknown how far away that is: the
+   * pass is read as often as others, and not given up.
+   */
   #setDeadline(pending: PendingReturn, deadline: number): void {
-    const { clock } = this.#deps
-    pending.give_up_at = deadline + GRACE_MS
-    const left = deadline + SHORT_DELAY_MS - clock.now()
-    if (left > 0) pending.nextPollAt = Math.min(pending.nextPollAt, clock.monotonic() + left)
-    else pending.nextPollAt = Math.min(pending.nextPollAt, clock.monotonic() + 1_000)
+    const { bus, clock } = this.#deps
+    if (!bus.clockKnown) {
+      pending.give_up_at = Number.POSITIVE_INFINITY
+      return
+    }
+    const now = clock.monotonic()
+    const left = deadline - clock.now()
+    pending.give_up_at = now + left + GRACE_MS
+    pending.nextPollAt = Math.min(pending.nextPollAt, now + (left + SHORT_DELAY_MS > 0 ? left + SHORT_DELAY_MS : 1_000))
   }
 
   async #askAuditService(pending: PendingReturn, result: PollResult): Promise<void> {
@@ -156,7 +165,13 @@ export class JournalPoller implements Disposable {
     if (pending.finished) return
     const { clock, bus } = this.#deps
     const returned = result.kind === 'unclear' ? result.returned : undefined
-    const evaluated = evaluateAnswer(pending, answer, { now: clock.now(), connected: bus.connected, rules: this.#rules, returned })
+    const evaluated = evaluateAnswer(pending, answer, {
+      now: clock.now(),
+      overdue: this.#isOverdue(pending),
+      connected: bus.connected,
+      rules: this.#rules,
+      returned,
+    })
     if (evaluated.kind === 'error') this.#handlers.end(pending, { ok: false, error: evaluated.error })
     else if (evaluated.kind !== 'wait') this.#applyResult(pending, evaluated)
   }

@@ -11,7 +11,11 @@ function manualClock() {
   let time = 0
   let timers: { at: number; fn: () => void }[] = []
   return {
-    now: () => 1_000_000 + time,
+    /** By how much it is ahead of the server's, ms. */
+    ahead: 0,
+    now() {
+      return 1_000_000 + time + this.ahead
+    },
     monotonic: () => time,
     after(ms: number, fn: () => void): Disposable {
       const timer = { at: time + ms, fn }
@@ -40,7 +44,8 @@ function returns(glimpse: (key: PassKey) => Promise<Step[]>, last?: () => Promis
   let reconnect: () => void = () => undefined
   const bus = {
     connected: true,
-    now: clock.now,
+    clockKnown: true,
+    now: () => clock.now(),
     journal: { glimpse, last },
     subjects: { return: () => 'return' },
     // Its bucket has no leader.
@@ -69,7 +74,7 @@ function returns(glimpse: (key: PassKey) => Promise<Step[]>, last?: () => Promis
       then,
     )
   }
-  return { clock, wait, adopt, outcomes, reconnect: () => reconnect() }
+  return { bus, clock, wait, adopt, outcomes, reconnect: () => reconnect() }
 }
 
 describe('Returns', () => {
@@ -153,5 +158,41 @@ describe('Returns', () => {
     reconnect()
     await clock.advance(1_000)
     expect(outcomes).toEqual([])
+  })
+
+  // Found by simulation seed 96100355: the wait would have ended three minutes later.
+  it('waits no longer because its clock was fast when the request was stored', async () => {
+    const { clock, wait, outcomes } = returns(async () => [])
+    clock.ahead = 180_000
+    wait(1, 1_000)
+    clock.ahead = 0
+    await clock.advance(20_000)
+    expect(outcomes).toMatchObject([{ ok: false, error: { code: 'E040' } }])
+  })
+
+  it('does not give up an open pass by a local clock that was never compared with the server’s', async () => {
+    const key = { originator: 'alice', subagent: 'audit', id: 'given-id-1' }
+    const guard = { sequence: 0, subject: journalFilter(key) }
+    const work: Step = {
+      type: 'step',
+      kind: 'work',
+      key,
+      by: 'medium',
+      sequence: 5,
+      time: 1_000_000,
+      attempt: 0,
+      guard,
+      timeout_ms: 60_000,
+    }
+    const { bus, clock, adopt, outcomes } = returns(async () => [work])
+    Object.assign(bus, { clockKnown: false })
+    clock.ahead = 180_000
+    expect(await adopt('send')).toBe('begun')
+    await clock.advance(50_000)
+    expect(outcomes).toEqual([])
+    Object.assign(bus, { clockKnown: true })
+    clock.ahead = 0
+    await clock.advance(50_000)
+    expect(outcomes).toMatchObject([{ ok: false, error: { code: 'E041' } }])
   })
 })

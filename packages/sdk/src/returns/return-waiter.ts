@@ -117,7 +117,7 @@ export class ReturnWaiter implements AsyncDisposable {
     const { clock } = this.#deps
     pending.published = { sequence, at: clock.now() }
     pending.nextPollAt = clock.monotonic() + (pending.digest === undefined ? FIRST_POLL_MS : SHORT_DELAY_MS)
-    pending.give_up_at = clock.now() + (timeout_ms ?? DEFAULT_TIMEOUT_MS) + GRACE_MS
+    pending.give_up_at = clock.monotonic() + (timeout_ms ?? DEFAULT_TIMEOUT_MS) + GRACE_MS
   }
 
   /**
@@ -142,7 +142,7 @@ export class ReturnWaiter implements AsyncDisposable {
   }
 
   #limitWait(pending: PendingReturn): void {
-    pending.give_up_at = this.#deps.clock.now() + GRACE_MS
+    pending.give_up_at = this.#deps.clock.monotonic() + GRACE_MS
   }
 
   /** Returns true if a return is awaited here, is being delivered, or was delivered but its acknowledgment is not stored yet. */

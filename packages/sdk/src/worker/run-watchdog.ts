@@ -8,10 +8,14 @@ import { returnResult } from '../handler/result.js'
 import { terminationError, terminationReason } from '../messages/decode-work.js'
 import type { LeaseRenewer } from './lease-renewer.js'
 
-/** Stops a run whose time is over, and publishes its progress. Called by the worker's sweep. */
+/**
+ * Stops a run whose time is over, and publishes its progress. Called by the worker's sweep. While the server's time is unknown, the timekeeper alone
+ * ends a run at its deadline: the local clock may be minutes fast (decision 66).
+ */
 export function watchRun(context: WorkerContext, run: Run, now: number): void {
-  if (now >= run.deadline) stopAtDeadline(run)
-  else if (now >= run.compute_until) endAtComputeTime(context, run)
+  const { bus, clock } = context.deps
+  if (bus.clockKnown && now >= run.deadline) stopAtDeadline(run)
+  else if (clock.monotonic() >= run.compute_until) endAtComputeTime(context, run)
   publishProgress(context, run, now)
 }
 

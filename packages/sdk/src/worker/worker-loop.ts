@@ -213,7 +213,7 @@ export class WorkerLoop implements Worker {
       else if (start.kind === 'run') {
         const { key, delivery } = active
         const { content, nonce } = work
-        active.run = makeRun({ key, delivery, content, nonce, start, now: this.#context.deps.clock.now() })
+        active.run = makeRun({ key, delivery, content, nonce, start, clock: this.#context.deps.clock })
         action = await runHandler(this.#context, active.run, this.#options.handler)
       }
       if (faults && action === 'ack') await faults.at('worker:before-ack', active.key)
