@@ -60,8 +60,9 @@ function seenOf(
   // A record that is missing or wrong is a finding of its own.
   if (!ended || ended.kept.time > until || !record || record.sequences.return !== ended.kept.sequence) return []
   const unread = ended.kept.by === 'evil' || isHalf(book)
+  // Also after its id expired: the record of that refusal has no session either.
+  const unread_request = checks.isUnread(book)
   // Deleted without an archive, its request can say nothing any more.
-  const unread_request = checks.refusesUnread(book)
   const objective = plan.deletes || unread_request ? '' : (checks.nameOf(book.key) ?? '')
   const answered = book.answers !== undefined && book.answers > 0 && checks.messagesOf(book.key).length > 0
   if (!answered || plan.evil.length > 0) return []
