@@ -1,4 +1,4 @@
-import { NOBODY, type PassStatus, type QueryStatus } from '@passover/schemas'
+import type { PassStatus, QueryStatus } from '@passover/schemas'
 import { InvalidArgumentError } from 'commander'
 import { duration, parseDuration } from '../terminal/duration.js'
 
@@ -33,6 +33,9 @@ export function nameOption(text: string): string {
   }
   return text
 }
+
+/** The value of `NOBODY`, which is not imported: the schemas would be loaded for each command's help. */
+const NOBODY = 'nobody'
 
 /** Parses the name of an agent that is being registered or given credentials. */
 export function newAgentOption(text: string): string {
