@@ -93,7 +93,6 @@ export default defineConfig({
           include: ['test/chaos/**/*.test.ts'],
           testTimeout: 300_000,
           hookTimeout: 120_000,
-          fileParallelism: false,
         },
       },
     ],
